@@ -18,6 +18,7 @@
 pub mod bits;
 pub mod place;
 pub mod plugins;
+pub mod prefilter;
 pub mod queue;
 mod run;
 pub mod selector;

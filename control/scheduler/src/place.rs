@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::bits::Bits;
 use crate::plugins::{Plugin, Rejected, default_profile};
+use crate::prefilter::Unmet;
 use crate::snapshot::{Snapshot, Wake};
 use crate::view::{Pod, Shape};
 
@@ -34,6 +35,8 @@ pub struct Diagnosis {
     /// What may change that.
     pub wake: Wake,
     rejected: Rejected,
+    /// What it lacks on all nodes, if none was looked at.
+    unmet: Option<Unmet>,
 }
 
 /// Places pods, remembering what it found for equal ones.
@@ -197,11 +200,24 @@ impl Placer {
             nodes: snapshot.live().count(),
             wake,
             rejected: memo.rejected.clone(),
+            unmet: None,
         }
     }
 }
 
 impl Diagnosis {
+    /// The pod lacks something that no node has.
+    #[must_use]
+    pub fn unmet(snapshot: &Snapshot, unmet: Unmet) -> Self {
+        Self {
+            nodes: snapshot.live().count(),
+            // The message counts nodes.
+            wake: unmet.wake.and(Wake::NODE_ADDED),
+            rejected: Rejected::default(),
+            unmet: Some(unmet),
+        }
+    }
+
     /// The sentence that kube-scheduler writes into events and conditions.
     #[must_use]
     pub fn message(&self, pod: &Pod) -> String {
@@ -213,7 +229,13 @@ impl Diagnosis {
             *counts.entry(&rejection.reason).or_default() += rejection.nodes.count();
         }
         let counts = counts.iter().map(|(reason, count)| (*count, *reason));
-        let mut message = none_available(self.nodes, counts);
+        let mut message = match &self.unmet {
+            Some(unmet) if unmet.on_each_node => {
+                none_available(self.nodes, std::iter::once((self.nodes, &*unmet.reason)))
+            }
+            Some(unmet) => format!("0/{} nodes are available: {}.", self.nodes, unmet.reason),
+            None => none_available(self.nodes, counts),
+        };
         message.push_str(" preemption: ");
         if pod.preempts {
             message.push_str(&self.preemption());
@@ -237,12 +259,16 @@ impl Diagnosis {
             bits.union(&rejection.nodes);
         }
         hopeful.subtract(&hopeless);
+        let hopeless = match self.unmet {
+            Some(_) => self.nodes,
+            None => hopeless.count(),
+        };
         let counts = [
             (
                 hopeful.count(),
                 "No preemption victims found for incoming pod",
             ),
-            (hopeless.count(), "Preemption is not helpful for scheduling"),
+            (hopeless, "Preemption is not helpful for scheduling"),
         ];
         none_available(
             self.nodes,

@@ -84,7 +84,8 @@ impl Queue {
         // its own condition being written is no reason to try again
         let changed = !Arc::ptr_eq(&before.shape, &pod.shape)
             || before.metadata.labels != pod.metadata.labels
-            || before.priority != pod.priority;
+            || before.priority != pod.priority
+            || before.claims != pod.claims;
         if changed && matches!(entry.state, State::Waiting(_)) {
             self.ready(&key, now);
         }

@@ -1,7 +1,7 @@
 //! The loop around placement: one task that owns queue and snapshot.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use control_client::events::{Format, ObjectReference, Recorder, Severity};
 use control_client::lease::{Election, Led};
@@ -13,10 +13,13 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::place::{Decision, Placer};
+use crate::place::{Decision, Diagnosis, Placer};
+use crate::prefilter::{Claims, prefilter};
 use crate::queue::Queue;
 use crate::snapshot::{PodKey, Snapshot, Wake};
-use crate::view::{Node, Pod};
+use crate::view::{
+    Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceClaim, StorageClass,
+};
 
 /// Bindings and status writes under way at once. The server's priority and
 /// fairness says when that is too much for it.
@@ -24,6 +27,9 @@ const UNDER_WAY: usize = 256;
 
 /// Pods placed before looking for changes again.
 const AT_ONCE: usize = 64;
+
+/// How long the first pod waits for claims to be known.
+const CLAIMS_WITHIN: Duration = Duration::from_secs(10);
 
 /// How the scheduler is to work.
 #[derive(Clone, Debug)]
@@ -89,10 +95,28 @@ async fn schedule_once(client: Client, config: Config, shutdown: CancellationTok
     let nodes: Reflector<Node> = reflect(&client, Selection::all());
     let living = "status.phase!=Succeeded,status.phase!=Failed";
     let pods: Reflector<Pod> = reflect(&client, Selection::all().fields(living));
+    let persistent: Reflector<PersistentVolumeClaim> = reflect(&client, Selection::all());
+    let volumes: Reflector<PersistentVolume> = reflect(&client, Selection::all());
+    let classes: Reflector<StorageClass> = reflect(&client, Selection::all());
+    let devices: Reflector<ResourceClaim> = reflect(&client, Selection::all());
     // placing before all nodes and pods are known would crowd the known ones
     tokio::select! {
         () = shutdown.cancelled() => return,
         () = async { nodes.synced().await; pods.synced().await; } => {}
+    }
+    // Claims that are not known yet would be said not to exist. A server without one of
+    // these resources must not keep all pods waiting.
+    let claims_synced = async {
+        persistent.synced().await;
+        volumes.synced().await;
+        classes.synced().await;
+        devices.synced().await;
+    };
+    tokio::select! {
+        () = shutdown.cancelled() => return,
+        synced = tokio::time::timeout(CLAIMS_WITHIN, claims_synced) => if synced.is_err() {
+            tracing::warn!("claims are not known yet; pods that need one wait");
+        }
     }
     let (results, binding_results) = mpsc::unbounded_channel();
     let scheduler = Scheduler {
@@ -107,6 +131,18 @@ async fn schedule_once(client: Client, config: Config, shutdown: CancellationTok
         node_changes: nodes.changes(),
         pod_changes: pods.changes(),
         pods,
+        claim_changes: ClaimChanges {
+            persistent: persistent.changes(),
+            volumes: volumes.changes(),
+            classes: classes.changes(),
+            devices: devices.changes(),
+        },
+        claims: Claims {
+            persistent: persistent.cache(),
+            volumes: volumes.cache(),
+            classes: classes.cache(),
+            devices: devices.cache(),
+        },
         snapshot: Snapshot::new(),
         queue: Queue::default(),
         placer: Placer::default(),
@@ -125,6 +161,8 @@ struct Scheduler {
     node_changes: Changes<Node>,
     pod_changes: Changes<Pod>,
     pods: Reflector<Pod>,
+    claim_changes: ClaimChanges,
+    claims: Claims,
     snapshot: Snapshot,
     queue: Queue,
     placer: Placer,
@@ -135,11 +173,60 @@ struct Scheduler {
     binding_results: mpsc::UnboundedReceiver<Bound>,
 }
 
+/// Changes of claims, and of what claims are bound to.
+struct ClaimChanges {
+    persistent: Changes<PersistentVolumeClaim>,
+    volumes: Changes<PersistentVolume>,
+    classes: Changes<StorageClass>,
+    devices: Changes<ResourceClaim>,
+}
+
 /// How a binding ended.
 struct Bound {
     pod: Arc<Pod>,
     node: String,
     result: Result<(), control_client::Error>,
+    permit: OwnedSemaphorePermit,
+}
+
+/// Why [`Scheduler::place_some`] came to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    /// Others get a turn; there may be more pods that are due.
+    Yield,
+    /// No pod is due.
+    Idle,
+    /// As many requests are under way as may be.
+    Full,
+}
+
+/// The time by the clock that timers go by, so that a timer that went off is due.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+impl ClaimChanges {
+    /// Waits for a change; false: there will be none.
+    async fn recv(&mut self) -> bool {
+        tokio::select! {
+            change = self.persistent.recv() => change.is_some(),
+            change = self.volumes.recv() => change.is_some(),
+            change = self.classes.recv() => change.is_some(),
+            change = self.devices.recv() => change.is_some(),
+        }
+    }
+
+    /// Takes all changes that are there; whether there were any.
+    fn drain(&mut self) -> bool {
+        fn all<V: control_client::Object>(changes: &mut Changes<V>) -> bool {
+            std::iter::from_fn(|| changes.try_recv()).count() > 0
+        }
+        let persistent = all(&mut self.persistent);
+        let volumes = all(&mut self.volumes);
+        let classes = all(&mut self.classes);
+        let devices = all(&mut self.devices);
+        persistent || volumes || classes || devices
+    }
 }
 
 fn key(pod: &Pod) -> PodKey {
@@ -150,7 +237,8 @@ impl Scheduler {
     async fn run(mut self, shutdown: &CancellationToken) {
         loop {
             self.take_in();
-            if self.place_some() {
+            let pause = self.place_some();
+            if pause == Pause::Yield {
                 // let the tasks that write get a turn
                 tokio::task::yield_now().await;
                 if shutdown.is_cancelled() {
@@ -159,15 +247,24 @@ impl Scheduler {
                 continue;
             }
             let next = self.queue.next_time();
+            let under_way = Arc::clone(&self.under_way);
             let timer = async {
-                match next {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
-                    None => std::future::pending().await,
+                match (pause, next) {
+                    // What is due stays due until something may be sent again.
+                    (Pause::Full, _) => drop(under_way.acquire().await),
+                    (_, Some(at)) => tokio::time::sleep_until(at.into()).await,
+                    (_, None) => std::future::pending().await,
                 }
             };
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = timer => {}
+                more = self.claim_changes.recv() => {
+                    if !more {
+                        return;
+                    }
+                    self.queue.wake(Wake::CLAIMS, now());
+                }
                 change = self.node_changes.recv() => match change {
                     Some(change) => self.node(&change),
                     None => return,
@@ -192,6 +289,9 @@ impl Scheduler {
         while let Some(change) = self.pod_changes.try_recv() {
             self.pod(&change);
         }
+        if self.claim_changes.drain() {
+            self.queue.wake(Wake::CLAIMS, now());
+        }
         while let Ok(bound) = self.binding_results.try_recv() {
             self.bound(bound);
         }
@@ -206,11 +306,11 @@ impl Scheduler {
             }
             (None, None) => Wake::NONE,
         };
-        self.queue.wake(wake, Instant::now());
+        self.queue.wake(wake, now());
     }
 
     fn pod(&mut self, change: &Change<Pod>) {
-        let now = Instant::now();
+        let now = now();
         let gone = match (&change.previous, &change.current) {
             (Some(previous), Some(current)) => previous.metadata.uid != current.metadata.uid,
             (Some(_), None) => true,
@@ -255,18 +355,17 @@ impl Scheduler {
         }
     }
 
-    /// Places some of the pods that are due; whether there may be more.
-    fn place_some(&mut self) -> bool {
+    /// Places some of the pods that are due.
+    fn place_some(&mut self) -> Pause {
         for _ in 0..AT_ONCE {
             let Ok(permit) = Arc::clone(&self.under_way).try_acquire_owned() else {
-                // a binding that ends brings us back
-                return false;
+                return Pause::Full;
             };
-            let Some(pod) = self.queue.pop(Instant::now()) else {
-                return false;
+            let Some(pod) = self.queue.pop(now()) else {
+                return Pause::Idle;
             };
             let began = Instant::now();
-            match self.placer.place(&self.snapshot, &pod, rand::random()) {
+            match self.decide(&pod) {
                 Decision::Place { node, score, .. } => {
                     let node = self.snapshot.name(node).to_owned();
                     tracing::debug!(
@@ -281,12 +380,30 @@ impl Scheduler {
                         namespace = %pod.metadata.namespace, pod = %pod.metadata.name,
                         message, "fits nowhere"
                     );
-                    self.queue.wait(&key(&pod), diagnosis.wake, Instant::now());
+                    self.queue.wait(&key(&pod), diagnosis.wake, now());
                     self.tell_failure(&pod, "Unschedulable", message, permit);
                 }
             }
         }
-        true
+        Pause::Yield
+    }
+
+    /// What is to become of a pod.
+    fn decide(&mut self, pod: &Arc<Pod>) -> Decision {
+        let shape = match prefilter(pod, &self.claims) {
+            Ok(shape) => shape,
+            Err(unmet) => {
+                return Decision::Unschedulable(Diagnosis::unmet(&self.snapshot, unmet));
+            }
+        };
+        if Arc::ptr_eq(&shape, &pod.shape) {
+            return self.placer.place(&self.snapshot, pod, rand::random());
+        }
+        let pod = Pod {
+            shape,
+            ..Pod::clone(pod)
+        };
+        self.placer.place(&self.snapshot, &pod, rand::random())
     }
 
     /// Assumes the pod on its node, and binds it in the background.
@@ -315,14 +432,23 @@ impl Scheduler {
                 )
                 .await
                 .map(|_| ());
-            drop(permit);
             // at shutdown nobody listens
-            let _ = results.send(Bound { pod, node, result });
+            let _ = results.send(Bound {
+                pod,
+                node,
+                result,
+                permit,
+            });
         });
     }
 
     fn bound(&mut self, bound: Bound) {
-        let Bound { pod, node, result } = bound;
+        let Bound {
+            pod,
+            node,
+            result,
+            permit,
+        } = bound;
         let meta = &pod.metadata;
         let regarding = ObjectReference::of(&resources::PODS, meta);
         let Err(error) = result else {
@@ -350,7 +476,7 @@ impl Scheduler {
         }
         self.assumed.remove(&key);
         self.snapshot.remove_pod(&key);
-        let now = Instant::now();
+        let now = now();
         self.queue.wake(Wake::POD_REMOVED, now);
         let present = self.pods.cache().get(&key.0, &key.1);
         let Some(present) = present.filter(|present| {
@@ -366,9 +492,7 @@ impl Scheduler {
         );
         self.queue.put_failed(&present, now);
         let message = format!("binding rejected: {}", error.chain());
-        if let Ok(permit) = Arc::clone(&self.under_way).try_acquire_owned() {
-            self.tell_failure(&present, "SchedulerError", message, permit);
-        }
+        self.tell_failure(&present, "SchedulerError", message, permit);
     }
 
     /// Tells people: an event and the condition `PodScheduled`.
@@ -441,31 +565,5 @@ fn unscheduled(pod: &Pod, reason: &str, message: &str, now: jiff::Timestamp) -> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pod_that_was_not_placed_is_told_so_with_its_generation() {
-        let pod = |more: Value| -> Pod {
-            serde_json::from_value(json!({
-                "metadata": {"name": "p", "namespace": "n", "uid": "u", "generation": 3},
-                "status": more
-            }))
-            .expect("a pod")
-        };
-        let now = jiff::Timestamp::UNIX_EPOCH;
-        let new = unscheduled(&pod(json!({})), "Unschedulable", "no room", now);
-        assert_eq!(
-            new,
-            json!({
-                "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-                "message": "no room", "observedGeneration": 3,
-                "lastTransitionTime": "1970-01-01T00:00:00Z"
-            })
-        );
-        let told = json!({"conditions": [{"type": "PodScheduled", "status": "False"}]});
-        let again = unscheduled(&pod(told), "Unschedulable", "no room", now);
-        assert_eq!(again.get("lastTransitionTime"), None);
-        assert_eq!(again["observedGeneration"], 3);
-    }
-}
+#[path = "run_tests.rs"]
+mod tests;

@@ -35,6 +35,8 @@ impl Wake {
     pub const NODE_SCHEDULABLE: Self = Self(16);
     /// A pod left a node.
     pub const POD_REMOVED: Self = Self(32);
+    /// A claim, or what claims are bound to, changed.
+    pub const CLAIMS: Self = Self(64);
 
     /// Both.
     #[must_use]

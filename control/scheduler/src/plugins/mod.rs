@@ -19,6 +19,7 @@ mod node_ports;
 mod node_resources_fit;
 mod node_unschedulable;
 mod taint_toleration;
+mod volume_binding;
 
 /// The best score that a plugin gives a node.
 pub const MAX_SCORE: i64 = 100;
@@ -69,6 +70,7 @@ pub fn default_profile() -> Vec<(Box<dyn Plugin>, i64)> {
         (Box::new(node_affinity::NodeAffinity), 2),
         (Box::new(node_ports::NodePorts), 0),
         (Box::new(node_resources_fit::NodeResourcesFit), 1),
+        (Box::new(volume_binding::VolumeBinding), 0),
         (Box::new(balanced_allocation::BalancedAllocation), 1),
         (Box::new(image_locality::ImageLocality), 1),
     ]

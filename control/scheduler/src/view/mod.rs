@@ -14,9 +14,16 @@ use serde::Deserialize;
 
 use crate::selector::{LabelSelector, NodeTerm};
 
+mod claims;
 #[cfg(test)]
 mod tests;
 mod wire;
+
+pub use claims::{
+    Allocation, Consumer, NodeSelector, PersistentVolume, PersistentVolumeClaim,
+    PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, PersistentVolumeSpec, ResourceClaim,
+    ResourceClaimStatus, StorageClass, VolumeNodeAffinity,
+};
 
 /// The view of a pod.
 #[derive(Clone, Debug, Deserialize)]
@@ -42,6 +49,30 @@ pub struct Pod {
     pub scheduled: Option<Box<ScheduledCondition>>,
     /// What decides its placement.
     pub shape: Arc<Shape>,
+    /// The claims that it needs.
+    pub claims: Box<[PodClaim]>,
+}
+
+/// A claim that a pod needs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PodClaim {
+    /// A claim to a volume.
+    Volume {
+        /// Its name.
+        name: CompactString,
+        /// Whether a controller makes it for the pod.
+        ephemeral: bool,
+    },
+    /// A claim to devices.
+    Device {
+        /// Its name.
+        name: CompactString,
+    },
+    /// A claim to devices that a controller has not made yet.
+    DeviceToBeMade {
+        /// The template that it is made from.
+        template: CompactString,
+    },
 }
 
 /// The condition `PodScheduled` of a pod.
@@ -80,6 +111,9 @@ pub struct Shape {
     pub anti_affinity: Box<[PodTerm]>,
     /// Pods near which it should run (negative weight: should not).
     pub preferred_pods: Box<[(i32, PodTerm)]>,
+    /// Nodes by where volumes and devices are: of each list one term must match. Only
+    /// known when the pod's claims are.
+    pub volume_nodes: Box<[Box<[NodeTerm]>]>,
     /// Images of its containers, normalised.
     pub images: Box<[CompactString]>,
     /// How many containers there are, init containers included.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer};
 
 use self::requests::{Quantities, requests};
 use super::{
-    Allocatable, HostPort, Node, Pod, PodTerm, Requests, ScheduledCondition, Shape, Spread, Taint,
-    Toleration,
+    Allocatable, HostPort, Node, Pod, PodClaim, PodTerm, Requests, ScheduledCondition, Shape,
+    Spread, Taint, Toleration,
 };
 use crate::selector::{LabelSelector, NodeTerm};
 
@@ -48,6 +48,33 @@ struct RawPodSpec {
     #[serde(deserialize_with = "or_default")]
     topology_spread_constraints: Vec<RawSpread>,
     host_network: bool,
+    #[serde(deserialize_with = "or_default")]
+    volumes: Vec<RawVolume>,
+    #[serde(deserialize_with = "or_default")]
+    resource_claims: Vec<RawPodResourceClaim>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawVolume {
+    name: CompactString,
+    persistent_volume_claim: Option<RawClaimSource>,
+    ephemeral: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawClaimSource {
+    claim_name: CompactString,
+}
+
+/// A claim to devices, as the spec names it or the status knows it.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawPodResourceClaim {
+    name: CompactString,
+    resource_claim_name: Option<CompactString>,
+    resource_claim_template_name: Option<CompactString>,
 }
 
 #[derive(Default, Deserialize)]
@@ -57,6 +84,8 @@ struct RawPodStatus {
     nominated_node_name: CompactString,
     #[serde(deserialize_with = "or_default")]
     conditions: Vec<RawCondition>,
+    #[serde(deserialize_with = "or_default")]
+    resource_claim_statuses: Vec<RawPodResourceClaim>,
     resources: Option<RawResources>,
     #[serde(deserialize_with = "or_default")]
     allocated_resources: Quantities,
@@ -249,6 +278,7 @@ impl From<RawPod> for Pod {
             status,
         } = raw;
         let requests = requests(&spec, &status);
+        let claims = claims(&metadata.name, &spec, &status);
         let scheduled = status
             .conditions
             .into_iter()
@@ -265,6 +295,7 @@ impl From<RawPod> for Pod {
             node_name: spec.node_name.clone(),
             scheduler_name: spec.scheduler_name.clone(),
             shape: shape(spec, requests).shared(),
+            claims,
         }
     }
 }
@@ -383,9 +414,43 @@ fn shape(spec: RawPodSpec, requests: Requests) -> Shape {
             .map(pod_term)
             .collect(),
         preferred_pods: preferred_pods.into(),
+        volume_nodes: Box::default(),
         images,
         containers: u32::try_from(containers).unwrap_or(u32::MAX),
     }
+}
+
+/// The claims that a pod needs. A claim to devices of a template for which none was
+/// needed after all has a status without a name.
+fn claims(pod: &str, spec: &RawPodSpec, status: &RawPodStatus) -> Box<[PodClaim]> {
+    let volumes = spec.volumes.iter().filter_map(|volume| {
+        let (name, ephemeral) = match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(claim), _) => (claim.claim_name.clone(), false),
+            // The name that the controller gives it.
+            (None, Some(_)) => (compact_str::format_compact!("{pod}-{}", volume.name), true),
+            (None, None) => return None,
+        };
+        Some(PodClaim::Volume { name, ephemeral })
+    });
+    let devices = spec.resource_claims.iter().filter_map(|claim| {
+        if let Some(name) = &claim.resource_claim_name {
+            return Some(PodClaim::Device { name: name.clone() });
+        }
+        let mut made = status.resource_claim_statuses.iter();
+        match made.find(|made| made.name == claim.name) {
+            Some(made) => {
+                let name = made.resource_claim_name.clone()?;
+                Some(PodClaim::Device { name })
+            }
+            None => Some(PodClaim::DeviceToBeMade {
+                template: claim
+                    .resource_claim_template_name
+                    .clone()
+                    .unwrap_or_default(),
+            }),
+        }
+    });
+    volumes.chain(devices).collect()
 }
 
 fn pod_term(raw: RawPodTerm) -> PodTerm {

@@ -1,0 +1,385 @@
+//! The loop against a fake API, in virtual time.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use control_client::RequestBody;
+use futures::{StreamExt, stream};
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full, StreamBody};
+use tower::service_fn;
+
+use super::*;
+
+type FakeBody = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
+
+/// What the fake does with a request that changes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Done,
+    /// It is never answered.
+    Hangs,
+    /// It fails after a second.
+    Fails,
+}
+
+/// An API server of a few objects, which tells watchers what it is told to.
+#[derive(Default)]
+struct Api {
+    /// By plural: what watches begin with.
+    objects: Mutex<HashMap<&'static str, Vec<Value>>>,
+    watchers: Mutex<HashMap<&'static str, mpsc::UnboundedSender<Bytes>>>,
+    /// Names of the pods for which it was asked, in order.
+    bindings: Mutex<Vec<String>>,
+    conditions: Mutex<Vec<(String, Value)>>,
+    fates: Mutex<HashMap<String, Fate>>,
+    fate: Mutex<Option<Fate>>,
+    /// Moves on when what hangs is to be done.
+    released: tokio::sync::watch::Sender<bool>,
+}
+
+fn line(kind: &str, object: &Value) -> Bytes {
+    format!("{}\n", json!({"type": kind, "object": object})).into()
+}
+
+fn answer(code: u16, body: &Value) -> Response<FakeBody> {
+    let body = Full::new(Bytes::from(body.to_string())).boxed_unsync();
+    Response::builder()
+        .status(code)
+        .body(body)
+        .expect("an answer")
+}
+
+impl Api {
+    fn with(objects: impl IntoIterator<Item = (&'static str, Vec<Value>)>) -> Arc<Self> {
+        let api = Self::default();
+        *api.objects.lock().unwrap() = objects.into_iter().collect();
+        Arc::new(api)
+    }
+
+    /// Tells watchers of a change.
+    fn tell(&self, plural: &'static str, kind: &str, object: &Value) {
+        let watchers = self.watchers.lock().unwrap();
+        let watcher = watchers.get(plural).expect("a watch");
+        watcher.send(line(kind, object)).expect("a watcher");
+    }
+
+    fn watch(&self, path: &str) -> Response<FakeBody> {
+        const PLURALS: [&str; 6] = [
+            "nodes",
+            "pods",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "storageclasses",
+            "resourceclaims",
+        ];
+        let of_path = PLURALS.into_iter().find(|plural| path.ends_with(*plural));
+        let plural = of_path.expect("a resource");
+        let objects = self.objects.lock().unwrap();
+        let known = objects.get(plural).cloned().unwrap_or_default();
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.watchers.lock().unwrap().insert(plural, sender);
+        let end = json!({"metadata": {
+            "resourceVersion": "10", "annotations": {"k8s.io/initial-events-end": "true"}
+        }});
+        let mut lines: Vec<Bytes> = known.iter().map(|object| line("ADDED", object)).collect();
+        lines.push(line("BOOKMARK", &end));
+        let more = stream::unfold(receiver, |mut receiver| async {
+            let line = receiver.recv().await?;
+            Some((line, receiver))
+        });
+        let lines = stream::iter(lines).chain(more).chain(stream::pending());
+        let frames = lines.map(|line| Ok(http_body::Frame::data(line)));
+        Response::new(StreamBody::new(frames).boxed_unsync())
+    }
+
+    async fn suffer(&self, pod: &str) -> Response<FakeBody> {
+        let own = self.fates.lock().unwrap().get(pod).copied();
+        let fate = own.or(*self.fate.lock().unwrap()).unwrap_or(Fate::Done);
+        match fate {
+            Fate::Done => {}
+            Fate::Hangs => {
+                let mut released = self.released.subscribe();
+                let _ = released.wait_for(|released| *released).await;
+            }
+            Fate::Fails => {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let status = json!({"kind": "Status", "code": 500, "message": "no"});
+                return answer(500, &status);
+            }
+        }
+        answer(201, &json!({"metadata": {"name": pod}}))
+    }
+
+    async fn serve(self: Arc<Self>, request: Request<RequestBody>) -> Response<FakeBody> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path();
+        if parts.method == Method::GET {
+            return self.watch(path);
+        }
+        let parts: Vec<&str> = path.split('/').collect();
+        match parts.as_slice() {
+            [.., "pods", name, "binding"] => {
+                self.bindings.lock().unwrap().push((*name).to_owned());
+                self.suffer(name).await
+            }
+            [.., "pods", name, "status"] => {
+                let bytes = body.collect().await.expect("a body").to_bytes();
+                let patch: Value = serde_json::from_slice(&bytes).expect("a patch");
+                let condition = patch["status"]["conditions"][0].clone();
+                let told = ((*name).to_owned(), condition);
+                self.conditions.lock().unwrap().push(told);
+                self.suffer(name).await
+            }
+            _ => answer(201, &json!({"metadata": {}})),
+        }
+    }
+
+    /// Runs the scheduler on it, and lets `look` look at it meanwhile.
+    async fn scheduled<T>(self: &Arc<Self>, look: impl AsyncFnOnce() -> T) -> T {
+        let api = Arc::clone(self);
+        let service = service_fn(move |request| {
+            let api = Arc::clone(&api);
+            async move { Ok::<_, Infallible>(api.serve(request).await) }
+        });
+        let client = Client::in_process(service, ());
+        let shutdown = CancellationToken::new();
+        let running = schedule(client, Config::default(), shutdown.clone());
+        let running = tokio::spawn(running);
+        let seen = look().await;
+        shutdown.cancel();
+        running.await.expect("an end in good order");
+        seen
+    }
+
+    fn bound(&self) -> usize {
+        self.bindings.lock().unwrap().len()
+    }
+
+    /// What was last written of a pod.
+    fn condition(&self, pod: &str) -> Option<Value> {
+        let conditions = self.conditions.lock().unwrap();
+        let mut of_pod = conditions.iter().rev().filter(|(name, _)| name == pod);
+        of_pod.next().map(|(_, condition)| condition.clone())
+    }
+}
+
+/// Runs a test in virtual time, which stands still where a task never rests: such a test
+/// fails after half a minute.
+fn in_virtual_time<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
+    let (ended, end) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        runtime.block_on(test());
+        let _ = ended.send(());
+    });
+    let ended = end.recv_timeout(Duration::from_secs(30));
+    if ended == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        panic!("a task never rests");
+    }
+    if let Err(failure) = thread.join() {
+        std::panic::resume_unwind(failure);
+    }
+}
+
+fn node(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "resourceVersion": "1", "labels": {"kubernetes.io/hostname": name}},
+        "status": {"allocatable": {"cpu": "64", "memory": "64Gi", "pods": "1000"}}
+    })
+}
+
+fn pod(name: &str, spec: Value) -> Value {
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "2"},
+        "spec": spec
+    });
+    pod["spec"]["schedulerName"] = json!("default-scheduler");
+    pod
+}
+
+async fn after(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+#[test]
+fn the_loop_rests_while_all_bindings_wait_and_a_timer_is_due() {
+    in_virtual_time(|| async {
+        let mut pods = vec![pod("refused", json!({"priority": 9}))];
+        pods.extend((0..300).map(|at| pod(&format!("p{at}"), json!({}))));
+        let api = Api::with([("nodes", vec![node("a")]), ("pods", pods)]);
+        *api.fate.lock().unwrap() = Some(Fate::Hangs);
+        // It is to be tried again while all others wait.
+        let mut fates = api.fates.lock().unwrap();
+        fates.insert("refused".to_owned(), Fate::Fails);
+        drop(fates);
+        api.scheduled(async || {
+            after(20).await;
+            let waiting = api.bound();
+            assert!((UNDER_WAY..UNDER_WAY + 4).contains(&waiting), "{waiting}");
+            api.fates.lock().unwrap().clear();
+            api.released.send_replace(true);
+            after(20).await;
+            let bindings = api.bindings.lock().unwrap();
+            for name in (0..300).map(|at| format!("p{at}")) {
+                assert!(bindings.contains(&name), "{name} was not bound");
+            }
+            let refused = bindings.iter().filter(|name| *name == "refused");
+            assert!(refused.count() >= 2, "it was not tried again");
+        })
+        .await;
+    });
+}
+
+#[test]
+fn the_loop_goes_on_when_as_many_status_writes_as_may_be_under_way_fail() {
+    in_virtual_time(|| async {
+        let nowhere = json!({"nodeSelector": {"no": "such"}});
+        let pods = (0..300).map(|at| pod(&format!("p{at}"), nowhere.clone()));
+        let api = Api::with([("nodes", vec![node("a")]), ("pods", pods.collect())]);
+        *api.fate.lock().unwrap() = Some(Fate::Fails);
+        api.scheduled(async || {
+            after(30).await;
+            let conditions = api.conditions.lock().unwrap();
+            let told: std::collections::HashSet<_> =
+                conditions.iter().map(|(name, _)| name).collect();
+            assert_eq!(told.len(), 300);
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_gated_pod_waits_in_silence_until_its_gates_are_gone() {
+    in_virtual_time(|| async {
+        let gated = pod(
+            "gated",
+            json!({"schedulingGates": [{"name": "example.com/quota"}]}),
+        );
+        let api = Api::with([("nodes", vec![node("a")]), ("pods", vec![gated])]);
+        api.scheduled(async || {
+            after(5).await;
+            assert_eq!((api.bound(), api.condition("gated")), (0, None));
+            let mut free = pod("gated", json!({"schedulingGates": []}));
+            free["metadata"]["resourceVersion"] = json!("11");
+            api.tell("pods", "MODIFIED", &free);
+            after(5).await;
+            assert_eq!(api.bound(), 1);
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_pod_waits_for_its_claim_and_goes_where_the_volume_is() {
+    in_virtual_time(|| async {
+        let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "x"}}]);
+        let waiting = pod("waiting", json!({"volumes": volumes}));
+        let volume = json!({
+            "metadata": {"name": "v", "resourceVersion": "3"},
+            "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "kubernetes.io/hostname", "operator": "In", "values": ["b"]}
+            ]}]}}}
+        });
+        let api = Api::with([
+            ("nodes", vec![node("a"), node("b")]),
+            ("pods", vec![waiting]),
+            ("persistentvolumes", vec![volume]),
+        ]);
+        let message = || {
+            let condition = api.condition("waiting").expect("a condition");
+            assert_eq!(condition["reason"], "Unschedulable");
+            condition["message"].as_str().expect("a message").to_owned()
+        };
+        let preemption =
+            "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
+        api.scheduled(async || {
+            after(5).await;
+            assert_eq!(
+                message(),
+                format!("0/2 nodes are available: persistentvolumeclaim \"x\" not found. {preemption}")
+            );
+            let mut claim = json!({
+                "metadata": {"name": "x", "namespace": "default", "resourceVersion": "11"},
+                "status": {"phase": "Pending"}
+            });
+            api.tell("persistentvolumeclaims", "ADDED", &claim);
+            after(5).await;
+            assert_eq!(
+                message(),
+                format!("0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. {preemption}")
+            );
+            assert_eq!(api.bound(), 0);
+            claim["metadata"]["resourceVersion"] = json!("12");
+            claim["metadata"]["annotations"] = json!({"pv.kubernetes.io/bind-completed": "yes"});
+            claim["spec"] = json!({"volumeName": "v"});
+            claim["status"] = json!({"phase": "Bound"});
+            api.tell("persistentvolumeclaims", "MODIFIED", &claim);
+            after(15).await;
+            assert_eq!(api.bound(), 1);
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_pod_with_a_constraint_that_cannot_be_kept_is_told_which() {
+    in_virtual_time(|| async {
+        let spread = json!([{
+            "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"a": "b"}}
+        }]);
+        let apart = json!({"podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]
+        }});
+        let pods = vec![
+            pod(
+                "spread",
+                json!({"topologySpreadConstraints": spread, "affinity": apart}),
+            ),
+            pod("free", json!({})),
+        ];
+        let api = Api::with([("nodes", vec![node("a")]), ("pods", pods)]);
+        api.scheduled(async || {
+            after(5).await;
+            assert_eq!(*api.bindings.lock().unwrap(), ["free"]);
+            let condition = api.condition("spread").expect("a condition");
+            assert_eq!(
+                condition["message"],
+                "0/1 nodes are available: this scheduler does not support topologySpreadConstraints with whenUnsatisfiable DoNotSchedule, required podAntiAffinity yet. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+            );
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_pod_that_was_not_placed_is_told_so_with_its_generation() {
+    let pod = |more: Value| -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "n", "uid": "u", "generation": 3},
+            "status": more
+        }))
+        .expect("a pod")
+    };
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let new = unscheduled(&pod(json!({})), "Unschedulable", "no room", now);
+    assert_eq!(
+        new,
+        json!({
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "message": "no room", "observedGeneration": 3,
+            "lastTransitionTime": "1970-01-01T00:00:00Z"
+        })
+    );
+    let told = json!({"conditions": [{"type": "PodScheduled", "status": "False"}]});
+    let again = unscheduled(&pod(told), "Unschedulable", "no room", now);
+    assert_eq!(again.get("lastTransitionTime"), None);
+    assert_eq!(again["observedGeneration"], 3);
+}
