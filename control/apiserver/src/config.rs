@@ -39,7 +39,8 @@ pub struct Config {
     pub proxy_identity: Option<ProxyIdentity>,
     /// Whether this server is all there is, so that it does itself what other
     /// components do beside a stock API server: it serves `metrics.k8s.io` (which
-    /// needs `kubelets`) and tells of policies what types say of them.
+    /// needs `kubelets`), tells of policies what types say of them, and warns of new
+    /// objects that no controller of this program acts on.
     pub whole: bool,
     /// What the request chain is told.
     pub chain: Settings,

@@ -69,6 +69,7 @@ pub mod streams;
 pub mod subresources;
 pub mod table;
 pub mod tracer;
+mod unmanaged;
 pub mod verbs;
 pub mod webhook;
 pub mod write;
