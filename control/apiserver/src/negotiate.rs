@@ -102,8 +102,21 @@ impl Format {
     /// # Errors
     /// 406 when nothing that the client accepts can be made.
     pub fn of(headers: &HeaderMap, query: Option<&str>) -> Result<Self, Status> {
+        Self::among(headers, query, |_| true)
+    }
+
+    /// Reads the request's headers and query for what can be written in some formats
+    /// only.
+    ///
+    /// # Errors
+    /// 406 when nothing that the client accepts can be made.
+    pub fn among(
+        headers: &HeaderMap,
+        query: Option<&str>,
+        possible: impl Fn(&Self) -> bool,
+    ) -> Result<Self, Status> {
         let mut format = headers.get(ACCEPT).map_or(Ok(Self::default()), |accept| {
-            Self::of_accept(accept.to_str().unwrap_or_default())
+            Self::choose(accept.to_str().unwrap_or_default(), possible)
                 .ok_or_else(|| Status::not_acceptable(MEDIA_TYPES))
         })?;
         format.gzip = headers
@@ -156,10 +169,6 @@ impl Format {
         }
         plain.pretty = is_pretty(headers, query);
         plain
-    }
-
-    fn of_accept(accept: &str) -> Option<Self> {
-        Self::choose(accept, |_| true)
     }
 
     fn of_plain(accept: &str) -> Option<Self> {
@@ -387,7 +396,7 @@ mod tests {
     use super::*;
 
     fn accept(text: &str) -> Option<(Media, Shape)> {
-        Format::of_accept(text).map(|format| (format.media, format.shape))
+        Format::choose(text, |_| true).map(|format| (format.media, format.shape))
     }
 
     #[test]

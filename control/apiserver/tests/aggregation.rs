@@ -530,16 +530,8 @@ async fn upgraded_connections_carry_bytes_both_ways() {
 async fn what_nodes_use_is_served_here_until_another_server_is_registered() {
     let dir = tempfile::tempdir().expect("a directory");
     let cluster = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
-    let kubelets = Kubelets::new(
-        cluster.ca.certificate_pem(),
-        &cluster.kubelet_client().expect("issued"),
-    )
-    .expect("usable");
     let port = agent(&cluster, dir.path()).await;
-    let mut config = server(dir.path(), cluster).await.api().config.clone();
-    config.kubelets = Some(kubelets);
-    config.whole = true;
-    let server = ApiServer::new(config).await.expect("a server");
+    let server = server_alone(dir.path(), cluster).await;
     let node = value!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}});
     let (code, _) = ask(&server, &root(), Method::POST, "/api/v1/nodes", Some(node)).await;
     assert_eq!(code, 201);
@@ -621,6 +613,146 @@ async fn what_nodes_use_is_served_here_until_another_server_is_registered() {
         }
         assert!(began.elapsed() < Duration::from_secs(10));
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A server that runs alone, and so does what other components do beside a stock one.
+async fn server_alone(dir: &Path, cluster: Cluster) -> ApiServer {
+    let kubelets = Kubelets::new(
+        cluster.ca.certificate_pem(),
+        &cluster.kubelet_client().expect("issued"),
+    )
+    .expect("usable");
+    let mut config = server(dir, cluster).await.api().config.clone();
+    config.kubelets = Some(kubelets);
+    config.whole = true;
+    ApiServer::new(config).await.expect("a server")
+}
+
+/// The paths of all lists that are served, by discovery.
+async fn lists(server: &ApiServer) -> Vec<String> {
+    let mut roots = vec!["/api/v1".to_owned()];
+    let (_, groups) = ask(server, &root(), Method::GET, "/apis", None).await;
+    for group in groups.items_at(&["groups"]) {
+        let versions = group.items_at(&["versions"]).iter();
+        let names = versions.filter_map(|version| version.str_at(&["groupVersion"]));
+        roots.extend(names.map(|name| format!("/apis/{name}")));
+    }
+    let mut lists = Vec::new();
+    for root_path in roots {
+        let (code, resources) = ask(server, &root(), Method::GET, &root_path, None).await;
+        assert_eq!(code, 200, "{root_path}");
+        for resource in resources.items_at(&["resources"]) {
+            let mut verbs = resource.items_at(&["verbs"]).iter();
+            if verbs.any(|verb| verb.as_str() == Some("list")) {
+                let name = resource.str_at(&["name"]).expect("a name");
+                lists.push(format!("{root_path}/{name}"));
+            }
+        }
+        lists.push(root_path);
+    }
+    lists
+}
+
+#[tokio::test]
+async fn every_path_answers_what_kubectl_and_client_go_accept() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
+    let server = server_alone(dir.path(), cluster).await;
+    let definition = value!({
+        "metadata": {"name": "gears.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+            }]
+        }
+    });
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let (code, answer) = ask(&server, &root(), Method::POST, path, Some(definition)).await;
+    assert_eq!(code, 201, "{answer:?}");
+    let gears = "/apis/example.com/v1/gears".to_owned();
+    let began = Instant::now();
+    let mut paths = lists(&server).await;
+    while !paths.contains(&gears) {
+        assert!(began.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        paths = lists(&server).await;
+    }
+    assert!(paths.contains(&"/apis/metrics.k8s.io/v1beta1/nodes".to_owned()));
+    let others = [
+        "/api",
+        "/apis",
+        "/apis/apps",
+        "/apis/metrics.k8s.io",
+        "/version",
+        "/healthz",
+        "/livez",
+        "/readyz",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/apis/apps/v1",
+        "/.well-known/openid-configuration",
+        "/openid/v1/jwks",
+        "/",
+    ];
+    paths.extend(others.map(str::to_owned));
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+    let discovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+    let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+    let cbor = "application/cbor,application/json;q=0.9,application/vnd.kubernetes.protobuf;q=0.8";
+    for accept in [
+        table,
+        discovery,
+        metadata,
+        cbor,
+        "application/vnd.kubernetes.protobuf, */*",
+        "application/vnd.kubernetes.protobuf,application/json",
+        "application/json, */*",
+        "application/json",
+        "*/*",
+    ] {
+        for path in &paths {
+            let headers = [("accept", accept)];
+            let answer = send(&server, &root(), Method::GET, path, &headers, None).await;
+            let code = answer.status().as_u16();
+            assert_eq!(code, 200, "{path} with {accept}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_alone_warns_of_what_no_controller_acts_on() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let cluster = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
+    let alone = server_alone(dir.path(), cluster).await;
+    let mut config = alone.api().config.clone();
+    config.whole = false;
+    let beside_stock = ApiServer::new(config).await.expect("a server");
+    let set = |name: &str| {
+        value!({
+            "metadata": {"name": name},
+            "spec": {
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {
+                    "metadata": {"labels": {"a": "b"}},
+                    "spec": {"containers": [{"name": "c", "image": "i"}]}
+                }
+            }
+        })
+    };
+    let json = [("content-type", "application/json")];
+    let said = "299 - \"DaemonSet is stored, but no controller of this cluster acts on it yet\"";
+    for (server, name, wanted) in [(&alone, "one", vec![said]), (&beside_stock, "two", vec![])] {
+        let path = "/apis/apps/v1/namespaces/default/daemonsets";
+        let answer = send(server, &root(), Method::POST, path, &json, Some(set(name))).await;
+        assert_eq!(answer.status().as_u16(), 201);
+        let told = answer.headers().get_all("warning").iter();
+        let told: Vec<_> = told.filter_map(|text| text.to_str().ok()).collect();
+        assert_eq!(told, wanted);
     }
 }
 

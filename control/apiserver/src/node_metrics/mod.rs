@@ -24,7 +24,6 @@ use rustc_hash::FxHashMap;
 
 use crate::api::Api;
 use crate::chain::Context;
-use crate::negotiate::Format;
 use crate::options::ListOptions;
 use crate::reply::{self, Answer};
 use sample::{Sample, Usage};
@@ -96,7 +95,7 @@ pub(crate) fn answer(context: &Context) -> Answer {
     if !info.is_resource {
         return Ok(reply::json(200, reply::line(&resource_list().to_vec())));
     }
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = shape::format(&context.parts.headers, context.query())?;
     let kind = match (&*info.resource, info.namespace.is_empty()) {
         ("nodes", true) => Kind::Nodes,
         ("pods", _) => Kind::Pods,

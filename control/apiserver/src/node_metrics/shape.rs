@@ -6,19 +6,28 @@ use control_types::quantity::{Format as Notation, Quantity};
 use control_types::status::Status;
 use control_types::value;
 use control_types::value::Value;
+use http::HeaderMap;
 
 use super::{API_VERSION, Kind};
 use crate::negotiate::{Format, Include, MEDIA_TYPES, Media, Shape};
 use crate::reply::{self, Answer};
 
-/// Answers one row, or a list of them.
+/// The format of an answer, as the client prefers. These have no encoding in protobuf and
+/// no form of metadata alone, so that a client which takes anything else gets that.
 ///
 /// # Errors
-/// 406 for what these have no form of: protobuf, metadata alone.
+/// 406 when the client takes nothing else.
+pub(super) fn format(headers: &HeaderMap, query: Option<&str>) -> Result<Format, Status> {
+    let possible =
+        |format: &Format| format.media != Media::Protobuf && format.shape != Shape::Metadata;
+    Format::among(headers, query, possible).map_err(|status| match status.code {
+        406 => Status::not_acceptable(&MEDIA_TYPES[..2]),
+        _ => status,
+    })
+}
+
+/// Answers one row, or a list of them.
 pub(super) fn answer(kind: Kind, rows: Vec<Value>, list: bool, format: Format) -> Answer {
-    if format.media == Media::Protobuf || format.shape == Shape::Metadata {
-        return Err(Status::not_acceptable(&MEDIA_TYPES[..2]));
-    }
     let made = match (format.shape, list) {
         (Shape::Table, _) => table(kind, rows, format),
         (_, true) => value!({
@@ -127,6 +136,9 @@ pub(super) fn span(milliseconds: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+    use http::header::ACCEPT;
+
     use super::*;
 
     #[test]
@@ -181,19 +193,30 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_form_is_not_acceptable() {
-        for format in [
-            Format {
-                media: Media::Protobuf,
-                ..Format::default()
-            },
-            Format {
-                shape: Shape::Metadata,
-                ..Format::default()
-            },
+    fn a_client_that_prefers_protobuf_gets_what_else_it_takes() {
+        let of = |accept: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            let format = format(&headers, None);
+            format
+                .map(|format| format.media)
+                .map_err(|status| status.code)
+        };
+        let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+        for accept in [
+            "application/vnd.kubernetes.protobuf, */*",
+            "*/*",
+            "",
+            partial,
         ] {
-            let refused = answer(Kind::Nodes, Vec::new(), true, format);
-            assert_eq!(refused.map(|_| ()).map_err(|status| status.code), Err(406));
+            assert_eq!(of(accept), Ok(Media::Json), "{accept}");
+        }
+        assert_eq!(
+            of("application/vnd.kubernetes.protobuf, application/yaml"),
+            Ok(Media::Yaml)
+        );
+        for accept in ["application/vnd.kubernetes.protobuf", "text/html"] {
+            assert_eq!(of(accept), Err(406), "{accept}");
         }
     }
 }
