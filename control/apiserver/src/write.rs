@@ -314,6 +314,32 @@ impl Api {
         })
     }
 
+    /// Deletes an object if its last change was at a revision; the revision of the
+    /// deletion, or nothing if it changed since.
+    ///
+    /// # Errors
+    /// What the store suffers.
+    pub(crate) async fn delete_at(
+        &self,
+        served: &Served,
+        key: &str,
+        revision: Revision,
+    ) -> Result<Option<Revision>, Status> {
+        let key = served.store_key(key)?;
+        let began = std::time::Instant::now();
+        let written = self
+            .store()
+            .write(key, precondition(revision), Write::Delete);
+        let written = written.await;
+        let (group, plural) = (served.resource.group, served.resource.plural);
+        let counts = &self.metrics.requests;
+        counts.store("delete", group, plural, began.elapsed());
+        match written.map_err(|error| store_error(&error))? {
+            Outcome::Done { revision, .. } => Ok(Some(revision)),
+            Outcome::Failed { .. } => Ok(None),
+        }
+    }
+
     /// Whether there is an object of a key, as the store has it.
     ///
     /// # Errors

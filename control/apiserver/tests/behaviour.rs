@@ -130,6 +130,40 @@ async fn a_deletion_waits_for_finalizers_and_for_pods_to_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_shows_that_a_pod_ends_before_it_is_gone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, root) = (server(dir.path()).await, root());
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = value!({"metadata": {"name": "default"}});
+    ask(&server, &root, Method::POST, accounts, Some(account)).await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = value!({
+        "metadata": {"name": "p"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
+    });
+    let (code, made) = ask(&server, &root, Method::POST, pods, Some(pod)).await;
+    assert_eq!(code, 201, "{made:?}");
+    let version = made.str_at(&["metadata", "resourceVersion"]);
+    let version = version.expect("a version");
+    let now = format!("{pods}/p?gracePeriodSeconds=0");
+    let (code, last) = ask(&server, &root, Method::DELETE, &now, None).await;
+    assert_eq!(code, 200);
+    let path = format!("{pods}?watch=1&resourceVersion={version}");
+    let seen = events(send(&server, &root, Method::GET, &path, &[], None).await).await;
+    let kinds: Vec<_> = seen.iter().map(|event| event.str_at(&["type"])).collect();
+    assert_eq!(kinds, [Some("MODIFIED"), Some("DELETED")]);
+    for event in &seen {
+        let of = |member| event.i64_at(&["object", "metadata", member]);
+        assert_eq!(of("deletionGracePeriodSeconds"), Some(0));
+        assert_eq!(of("generation"), Some(2));
+        let at = event.str_at(&["object", "metadata", "deletionTimestamp"]);
+        assert!(at.is_some());
+    }
+    let of_last = seen[1].str_at(&["object", "metadata", "resourceVersion"]);
+    assert_eq!(last.str_at(&["metadata", "resourceVersion"]), of_last);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_in_pages_is_one_state_and_a_watch_goes_on_from_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let (server, root) = (server(dir.path()).await, root());

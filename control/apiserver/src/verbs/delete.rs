@@ -19,7 +19,7 @@ use crate::negotiate::Format;
 use crate::options::DeleteOptions;
 use crate::reply::{self, Answer};
 use crate::verbs::update::is_finished;
-use crate::write::Decision;
+use crate::write::{Decision, Done};
 
 /// Dependents are kept and lose their owner.
 const ORPHAN: &str = "orphan";
@@ -144,6 +144,11 @@ async fn remove_for(
             break done;
         }
     };
+    let done = if ends_at_once(served, &done) && !options.dry_run {
+        finish(api, served, key, done).await?
+    } else {
+        done
+    };
     if done.deleted && !options.dry_run {
         api.allocators.deleted(api, served, &done.object).await;
     }
@@ -161,6 +166,48 @@ async fn remove_for(
         crate::convert::to_version(api, &mut object, served).await?;
     }
     Ok((object, done.deleted))
+}
+
+/// Whether an object of a kind that ends gracefully was just marked, and nothing is to be
+/// waited for.
+fn ends_at_once(served: &Served, done: &Done) -> bool {
+    !done.deleted && served.kind.facts().graceful.is_some() && is_finished(&done.object)
+}
+
+/// Deletes an object that was marked for it. If somebody else was faster, it is gone; if
+/// somebody gave it a finalizer meanwhile, it waits for that.
+async fn finish(api: &Api, served: &Served, key: &str, marked: Done) -> Result<Done, Status> {
+    let uid = meta::uid(&marked.object).to_owned();
+    let revision = meta::resource_version(&marked.object).parse();
+    if let Ok(revision) = revision
+        && let Some(revision) = api.delete_at(served, key, revision).await?
+    {
+        let mut object = marked.object;
+        meta::set_resource_version(&mut object, &revision.to_string());
+        return Ok(Done {
+            object,
+            deleted: true,
+            created: false,
+        });
+    }
+    let deleted = api.modify(served, key, false, None, |current| {
+        let current = current.filter(|current| meta::uid(&current.object) == uid);
+        let Some(current) = current else {
+            return Err(served.not_found(key));
+        };
+        if is_finished(&current.object) {
+            Ok(Decision::Delete(current.object))
+        } else {
+            Ok(Decision::Keep(current.object))
+        }
+    });
+    match deleted.await {
+        Err(status) if status.code == 404 => Ok(Done {
+            deleted: true,
+            ..marked
+        }),
+        other => other,
+    }
 }
 
 /// What becomes of an object that is to be deleted.
@@ -207,7 +254,9 @@ async fn decide(
     }
     let mut marked = object.clone();
     mark(served, &mut marked, options);
-    Ok(if is_finished(&marked) {
+    // Watchers see that a pod is to end before it is gone.
+    let is_seen = served.kind.facts().graceful.is_some() && marked != *object && !options.dry_run;
+    Ok(if is_finished(&marked) && !is_seen {
         Decision::Delete(marked)
     } else if marked == *object {
         Decision::Keep(marked)
