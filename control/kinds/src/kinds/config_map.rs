@@ -50,7 +50,8 @@ fn check(object: &Value, errors: &mut Errors) {
         total += decoded_len(value.as_text());
     }
     if total > MAX_SIZE {
-        errors.too_long(&Path::new(""), MAX_SIZE);
+        // A path without a name, as upstream prints it.
+        errors.too_long(&Path::new("[]"), MAX_SIZE);
     }
 }
 
@@ -106,6 +107,17 @@ mod tests {
         let found = collect(|errors| check_immutable(&new, &old, &["data"], errors));
         let fields: Vec<_> = found.iter().map(|e| e.field.as_str()).collect();
         assert_eq!(fields, ["immutable", "data"]);
+    }
+
+    #[test]
+    fn a_map_that_is_too_large_is_told_under_a_path_without_a_name() {
+        let mut object = Value::object();
+        object.insert("metadata", Value::object());
+        object.set_path(&["metadata", "name"], "m");
+        object.set_path(&["data", "a"], "x".repeat(MAX_SIZE + 1));
+        let found = collect(|errors| check(&object, errors));
+        let fields: Vec<_> = found.iter().map(|e| e.field.as_str()).collect();
+        assert_eq!(fields, ["[]"]);
     }
 
     #[test]

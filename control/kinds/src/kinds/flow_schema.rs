@@ -101,6 +101,41 @@ fn check(object: &Value, errors: &mut Errors) {
     for (i, rule) in spec.items("rules").iter().enumerate() {
         check_rule(rule, &all.index(i), errors);
     }
+    if mandatory(own).is_some_and(|fixed| fixed != *spec) {
+        let why = format!("spec of '{own}' must equal the fixed value");
+        errors.invalid(&at, spec.clone(), why);
+    }
+}
+
+/// The spec of a schema that must be there as the server makes it.
+fn mandatory(name: &str) -> Option<Value> {
+    let rule = |groups: &[&str]| {
+        let subjects = groups
+            .iter()
+            .map(|group| value!({"kind": "Group", "group": {"name": (*group)}}));
+        value!({
+            "subjects": (subjects.collect::<Vec<Value>>()),
+            "resourceRules": [{
+                "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"],
+                "clusterScope": true, "namespaces": ["*"]
+            }],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
+        })
+    };
+    match name {
+        "exempt" => Some(value!({
+            "priorityLevelConfiguration": {"name": "exempt"},
+            "matchingPrecedence": 1,
+            "rules": [(rule(&["system:masters"]))]
+        })),
+        "catch-all" => Some(value!({
+            "priorityLevelConfiguration": {"name": "catch-all"},
+            "matchingPrecedence": 10000,
+            "distinguisherMethod": {"type": "ByUser"},
+            "rules": [(rule(&["system:unauthenticated", "system:authenticated"]))]
+        })),
+        _ => None,
+    }
 }
 
 fn check_rule(rule: &Value, at: &Path<'_>, errors: &mut Errors) {

@@ -1,6 +1,7 @@
 //! `PriorityLevelConfiguration`: how many requests run at a time, and what
 //! happens to those beyond.
 
+use control_types::value;
 use control_types::value::Value;
 
 use super::flow_schema::check_status;
@@ -103,6 +104,38 @@ fn check(object: &Value, errors: &mut Errors) {
         "" => errors.required(&at.child("type"), ""),
         other => errors.not_supported(&at.child("type"), other, &["Exempt", "Limited"]),
     }
+    check_mandatory(object.at("metadata").text("name"), spec, &at, errors);
+}
+
+/// The two levels that must be there are as the server makes them; only how much the
+/// exempt one lends may change.
+fn check_mandatory(name: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    match name {
+        "exempt" => {
+            let mut rest = spec.clone();
+            rest.drop_field("exempt");
+            if rest != value!({"type": "Exempt"}) {
+                let why =
+                    "spec of 'exempt' except the 'spec.exempt' field must equal the fixed value";
+                errors.invalid(at, spec.clone(), why);
+            }
+        }
+        "catch-all" => {
+            let fixed = value!({
+                "type": "Limited",
+                "limited": {
+                    "nominalConcurrencyShares": 5,
+                    "lendablePercent": 0,
+                    "limitResponse": {"type": "Reject"}
+                }
+            });
+            if *spec != fixed {
+                let why = "spec of 'catch-all' must equal the fixed value";
+                errors.invalid(at, spec.clone(), why);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn check_limited(limited: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -184,4 +217,41 @@ fn row(object: &Value, now: Now) -> Vec<Value> {
         number(queuing, "queueLengthLimit"),
         age(object, now),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(name: &str, spec: &Value) -> Vec<String> {
+        let mut errors = Errors::new();
+        check_mandatory(name, spec, &Path::new("spec"), &mut errors);
+        let errors = errors.into_vec().into_iter();
+        errors.map(|error| error.detail).collect()
+    }
+
+    #[test]
+    fn of_the_mandatory_levels_only_what_the_exempt_one_lends_may_change() {
+        let lends = value!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 7}});
+        assert_eq!(told("exempt", &lends), Vec::<String>::new());
+        let limited = value!({"type": "Exempt", "limited": {}});
+        assert_eq!(
+            told("exempt", &limited),
+            ["spec of 'exempt' except the 'spec.exempt' field must equal the fixed value"]
+        );
+        let mut fixed = value!({
+            "type": "Limited",
+            "limited": {
+                "limitResponse": {"type": "Reject"},
+                "lendablePercent": 0, "nominalConcurrencyShares": 5
+            }
+        });
+        assert_eq!(told("catch-all", &fixed), Vec::<String>::new());
+        fixed.set_path(&["limited", "nominalConcurrencyShares"], 6_i64);
+        assert_eq!(
+            told("catch-all", &fixed),
+            ["spec of 'catch-all' must equal the fixed value"]
+        );
+        assert_eq!(told("other", &fixed), Vec::<String>::new());
+    }
 }

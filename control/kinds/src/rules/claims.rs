@@ -114,6 +114,28 @@ pub(crate) fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             );
         }
     }
+    sources(spec, at, errors);
+}
+
+/// Both ways to name a source must name the same one; one of another namespace has only
+/// the second.
+fn sources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let (source, reference) = (spec.at("dataSource"), spec.at("dataSourceRef"));
+    if source.is_null() || reference.is_null() {
+        return;
+    }
+    let shown = at.child("dataSource").to_string();
+    if !reference.text("namespace").is_empty() {
+        let why = "may not be specified when dataSourceRef.namespace is specified";
+        errors.invalid(at, shown, why);
+        return;
+    }
+    let is_same = source.at("apiGroup") == reference.at("apiGroup")
+        && source.text("kind") == reference.text("kind")
+        && source.text("name") == reference.text("name");
+    if !is_same {
+        errors.invalid(at, shown, "must match dataSourceRef");
+    }
 }
 
 /// Warnings for the spec of a claim.
@@ -125,6 +147,38 @@ pub(crate) fn warnings(spec: &Value, at: &Path<'_>, out: &mut Vec<String>) {
             "storage",
             &at.child(list),
             out,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control_types::value;
+
+    use super::*;
+
+    #[test]
+    fn both_ways_to_name_a_source_agree() {
+        let source = |name: &str| value!({"kind": "PersistentVolumeClaim", "name": name});
+        let told = |source: Value, reference: Value| {
+            let spec = value!({"dataSource": source, "dataSourceRef": reference});
+            let mut errors = Errors::new();
+            sources(&spec, &Path::new("spec"), &mut errors);
+            let errors = errors.into_vec().into_iter();
+            let told: Vec<String> = errors.map(|error| error.detail).collect();
+            told.join("; ")
+        };
+        assert_eq!(told(source("a"), source("a")), "");
+        assert_eq!(told(source("a"), Value::Null), "");
+        assert_eq!(told(Value::Null, source("a")), "");
+        let other = told(source("a"), source("b"));
+        assert!(other.contains("must match dataSourceRef"), "{other}");
+        let mut elsewhere = source("a");
+        elsewhere.insert("namespace", "n");
+        let elsewhere = told(source("a"), elsewhere);
+        assert!(
+            elsewhere.contains("may not be specified when dataSourceRef.namespace is specified"),
+            "{elsewhere}"
         );
     }
 }

@@ -166,6 +166,7 @@ pub(crate) fn spec(spec: &Value, name: &str, pod: bool, at: &Path<'_>, errors: &
         }
         windows::system(spec, at, errors);
     }
+    windows::host_process(spec, at, errors);
     env_files::volumes(spec, at, errors);
 }
 

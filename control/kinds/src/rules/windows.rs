@@ -40,6 +40,49 @@ pub(crate) fn options(options: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Containers that run in the node's own processes (`hostProcess`): all of a pod's or
+/// none, and only in the node's network.
+pub(crate) fn host_process(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let of = |holder: &Value| {
+        let options = holder.dig(&["securityContext", "windowsOptions"]);
+        options.truth("hostProcess")
+    };
+    let of_pod = of(spec);
+    let (mut all, mut on_host) = (0, 0);
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for (i, container) in spec.items(list).iter().enumerate() {
+            let own = of(container);
+            if let (Some(pod), Some(own)) = (of_pod, own)
+                && pod != own
+            {
+                let list_at = at.child(list);
+                let item = list_at.index(i);
+                let context = item.child("securityContext");
+                let why = format!(
+                    "pod hostProcess value must be identical if both are specified, was {pod}"
+                );
+                let options = context.child("windowsOptions");
+                errors.invalid(&options.child("hostProcess"), own, why);
+            }
+            all += 1;
+            if own.or(of_pod) == Some(true) {
+                on_host += 1;
+            }
+        }
+    }
+    if on_host == 0 {
+        return;
+    }
+    if on_host != all {
+        let why = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
+        errors.invalid(at, "", why);
+    }
+    if !spec.flag("hostNetwork") {
+        let why = "hostNetwork must be true if pod contains any hostProcess containers";
+        errors.invalid(&at.child("hostNetwork"), false, why);
+    }
+}
+
 /// `DOMAIN\user`, where the domain is optional.
 fn user_name(name: &str, mut refuse: impl FnMut(&str)) {
     if name.is_empty() {
@@ -176,7 +219,37 @@ pub(crate) fn system(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 #[cfg(test)]
 mod tests {
+    use control_types::value;
+
     use super::*;
+
+    #[test]
+    fn host_process_containers_are_all_of_a_pod_in_the_network_of_the_node() {
+        let own = |set: Option<bool>| match set {
+            Some(set) => value!({"securityContext": {"windowsOptions": {"hostProcess": set}}}),
+            None => value!({}),
+        };
+        let told = |pod: Option<bool>, containers: [Option<bool>; 2], host_network: bool| {
+            let mut spec = own(pod);
+            spec.insert("hostNetwork", host_network);
+            let containers: Vec<Value> = containers.into_iter().map(own).collect();
+            spec.insert("containers", containers);
+            let mut errors = Errors::new();
+            host_process(&spec, &Path::new("spec"), &mut errors);
+            let errors = errors.into_vec().into_iter();
+            let fields: Vec<String> = errors.map(|error| error.field).collect();
+            fields.join(" ")
+        };
+        assert_eq!(told(None, [None, None], false), "");
+        assert_eq!(told(Some(true), [None, Some(true)], true), "");
+        assert_eq!(told(Some(false), [None, Some(false)], false), "");
+        assert_eq!(told(Some(true), [None, None], false), "spec.hostNetwork");
+        assert_eq!(told(None, [Some(true), None], true), "spec");
+        assert_eq!(
+            told(Some(true), [Some(false), None], false),
+            "spec.containers[0].securityContext.windowsOptions.hostProcess spec spec.hostNetwork"
+        );
+    }
 
     #[test]
     fn user_names_are_checked_part_by_part() {
