@@ -136,7 +136,10 @@ fn main() -> ExitCode {
         Command::Policy(options) => run::command(commands::policy::run(options)),
         Command::Certs(options) => run::command(commands::certs::run(options)),
         Command::Encryption(options) => run::command(commands::encryption::run(options)),
-        Command::LoadBalancer(options) => commands::load_balancer::run(&options),
+        Command::LoadBalancer(options) => {
+            commands::load_balancer::run(&options);
+            Ok(())
+        }
         Command::Server(mut options) => {
             options.api.flags = flags;
             run::service(log, commands::server::run(options))
@@ -147,7 +150,10 @@ fn main() -> ExitCode {
         }
         Command::Scheduler(options) => run::service(log, commands::scheduler::run(options)),
         Command::NodeAgent(options) => run::agent(log, commands::node_agent::run(options)),
-        Command::Config(options) => commands::config::run(&options, Arguments::command()),
+        Command::Config(options) => {
+            commands::config::run(&options, Arguments::command());
+            Ok(())
+        }
         Command::Debug { command } => commands::debug::run(command),
         Command::Services(options) => run::command(commands::services::run(options)),
         Command::Trace(options) => commands::trace::run(&options),

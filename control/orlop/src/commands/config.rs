@@ -1,10 +1,8 @@
 //! `orlop config`: what may stand in the file of `--config`.
 
-use std::io::Write as _;
-
 use clap::Args;
 
-use crate::{config, error::Error};
+use crate::config;
 
 /// Of which command.
 #[derive(Args)]
@@ -15,12 +13,6 @@ pub struct Options {
 }
 
 /// Prints the file.
-///
-/// # Errors
-/// When nobody reads it.
-pub fn run(options: &Options, program: clap::Command) -> Result<(), Error> {
-    let text = config::printed(program, &options.command);
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(Error::Start)
+pub fn run(options: &Options, program: clap::Command) {
+    print!("{}", config::printed(program, &options.command));
 }

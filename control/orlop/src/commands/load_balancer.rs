@@ -1,14 +1,10 @@
 //! `orlop load-balancer`: what a cluster needs to know to give load balancer
 //! addresses out and announce them.
 
-use std::io::Write as _;
-
 use clap::{Args, Subcommand};
 use control_client::{Client, Discard, Error as ClientError, Resource};
 use control_load_balancer::{DEFINITIONS, RIGHTS};
 use serde_json::Value;
-
-use crate::error::Error;
 
 /// What to do.
 #[derive(Args)]
@@ -30,19 +26,13 @@ enum Command {
     },
 }
 
-/// Prints.
-///
-/// # Errors
-/// When nobody reads it.
-pub fn run(options: &Options) -> Result<(), Error> {
+/// Prints the manifests.
+pub fn run(options: &Options) {
     let Command::Manifests { only_definitions } = options.command;
-    let mut out = std::io::stdout();
-    out.write_all(DEFINITIONS.as_bytes())
-        .map_err(Error::Start)?;
+    print!("{DEFINITIONS}");
     if !only_definitions {
-        out.write_all(RIGHTS.as_bytes()).map_err(Error::Start)?;
+        print!("{RIGHTS}");
     }
-    Ok(())
 }
 
 const KINDS: &[(&str, Resource)] = &[

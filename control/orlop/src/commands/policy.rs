@@ -359,14 +359,15 @@ flows:
             })
         };
         let pod = ("ReplicaSet", "web-5d");
+        let spec = || serde_json::json!({});
         let template = serde_json::json!({"template": {"metadata": {"labels": {"app": "web"}}}});
         let test: Value = serde_json::json!({
             "apiVersion": "orlop.dev/v1alpha1", "kind": "PolicyTest",
             "flows": [{"from": "shop/web", "to": "192.0.2.1", "port": 80, "expect": "allow"}],
         });
         let checked = checked(vec![
-            owned("Pod", "v1", "web-5d-1", pod, Value::Null),
-            owned("Pod", "v1", "web-5d-2", pod, Value::Null),
+            owned("Pod", "v1", "web-5d-1", pod, spec()),
+            owned("Pod", "v1", "web-5d-2", pod, spec()),
             owned(
                 "ReplicaSet",
                 "apps/v1",
