@@ -102,7 +102,7 @@ pub async fn check(options: &Options) -> Result<(), Error> {
     }
     println!("{tally}");
     match &options.floors {
-        Some(path) if only.is_none() => floors::hold(path, &tally, options.raise),
+        Some(path) if only.is_none() => floors::check(path, &tally, options.raise),
         _ => Ok(()),
     }
 }

@@ -46,9 +46,9 @@ pub enum Error {
     /// An expression for groups is none.
     #[error("`--only` is no regular expression")]
     Only(#[source] regex::Error),
-    /// Answers agree less than they once did.
-    #[error("less agreement than there was: {0}")]
-    Fell(String),
+    /// Fewer answers agree than the file of floors demands.
+    #[error("below the floor: {0}")]
+    BelowFloor(String),
 }
 
 impl Error {
