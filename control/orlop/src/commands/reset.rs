@@ -77,11 +77,13 @@ fn is_own(folder: &Path, files: &[&str]) -> Result<(), Error> {
         path: folder.to_owned(),
         source,
     };
-    match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+    let is_empty = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
         Err(error) => return Err(failed(error)),
-        Ok(mut entries) if entries.next().is_none() => return Ok(()),
-        Ok(_) => {}
+        Ok(mut entries) => entries.next().is_none(),
+    };
+    if is_empty {
+        return Ok(());
     }
     if files.iter().any(|file| folder.join(file).exists()) {
         return Ok(());
