@@ -388,7 +388,15 @@ impl Collector {
     async fn release_dependents(&self, owner: &Node, uid: &Text) -> Result<(), Error> {
         let namespaced = !owner.namespace.is_empty();
         let mut kinds = built_in();
-        kinds.extend(custom::resources(&self.client).await?);
+        let followed: Vec<Resource> = {
+            let all = self.followed();
+            let extensions = all.iter().flatten().map(|one| &one.resource);
+            extensions
+                .filter(|resource| !kinds.contains(resource))
+                .cloned()
+                .collect()
+        };
+        kinds.extend(discovery::collectable(&self.client, &followed).await?);
         // Nothing outside its namespace can be a dependent of a namespaced object.
         kinds.retain(|kind| kind.namespaced || !namespaced);
         let mut selection = Selection::all().metadata_only();
