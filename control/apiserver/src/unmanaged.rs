@@ -17,11 +17,6 @@ const UNMANAGED: &[(&str, &str, &str)] = &[
         "ResourceClaimTemplate",
     ),
     ("storage.k8s.io", "volumeattachments", "VolumeAttachment"),
-    (
-        "storagemigration.k8s.io",
-        "storageversionmigrations",
-        "StorageVersionMigration",
-    ),
 ];
 
 /// The warning for a new object of a resource, if no controller of this program acts on

@@ -231,7 +231,7 @@ async fn lists_are_counted_with_what_they_looked_at_and_sent() {
         let (code, _) = ask(&server, &root(), Method::GET, &path, None).await;
         assert_eq!(code, 200);
     }
-    let answer = common::send(&server, &root(), Method::GET, "/metrics", &[], None).await;
+    let answer = send(&server, &root(), Method::GET, "/metrics", &[], None).await;
     let body = answer.into_body().collect().await.expect("read").to_bytes();
     let text = String::from_utf8_lossy(&body);
     let value = |metric: &str| -> u64 {

@@ -114,6 +114,7 @@ mod tests {
         let mut object = Value::object();
         object.insert("metadata", Value::object());
         object.set_path(&["metadata", "name"], "m");
+        object.set_path(&["metadata", "namespace"], "n");
         object.set_path(&["data", "a"], "x".repeat(MAX_SIZE + 1));
         let found = collect(|errors| check(&object, errors));
         let fields: Vec<_> = found.iter().map(|e| e.field.as_str()).collect();
