@@ -250,7 +250,7 @@ impl ServiceRanges {
                     let ranges = all
                         .items
                         .iter()
-                        .flat_map(|it| it["spec"]["cidrs"].as_array());
+                        .filter_map(|it| it["spec"]["cidrs"].as_array());
                     let ranges = ranges.flatten().filter_map(serde_json::Value::as_str);
                     self.known = ranges.filter_map(|range| range.parse().ok()).collect();
                     self.read = Some(Instant::now());

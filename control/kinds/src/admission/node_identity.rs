@@ -63,7 +63,7 @@ pub fn pool_ranges(text: &str) -> Vec<IpNet> {
         return Vec::new();
     };
     let ranges = pools.as_object().into_iter().flat_map(|pools| {
-        let all = pools.iter().flat_map(|(_, ranges)| ranges.as_array());
+        let all = pools.iter().filter_map(|(_, ranges)| ranges.as_array());
         all.flatten()
             .filter_map(|range| range.as_text().parse().ok())
     });

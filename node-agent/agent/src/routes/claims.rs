@@ -90,10 +90,7 @@ pub fn admit(
     own: &str,
     limits: &ClaimLimits,
 ) -> (Vec<NodeNetwork>, Vec<RefusedRange>) {
-    claims.sort_by(|a, b| {
-        let age = |claim: &RangeClaim| (claim.name != own, claim.created, claim.name.clone());
-        age(a).cmp(&age(b))
-    });
+    claims.sort_by_cached_key(|claim| (claim.name != own, claim.created, claim.name.clone()));
     let addresses: Vec<IpAddr> = claims.iter().flat_map(|it| it.addresses.clone()).collect();
     let mut taken: Vec<(usize, IpNet)> = Vec::new();
     let mut refused = Vec::new();
