@@ -75,8 +75,9 @@ async fn every_task_recovers_from_a_panic_and_health_says_so() {
             Method::POST,
             MAPS,
             Some(map(&format!("m{number}"))),
-        );
-        assert_eq!(made.await.0, 201, "after {name}");
+        )
+        .await;
+        assert_eq!(made.0, 201, "after {name}");
         let (code, all) = ask(&server, &root(), Method::GET, MAPS, None).await;
         assert_eq!(code, 200, "after {name}");
         let count = all
@@ -150,8 +151,8 @@ async fn an_open_watch_goes_on_after_the_feeder_of_the_caches_panicked() {
         supervisor.restarts("cache-feeder") > 0
     })
     .await;
-    let made = ask(&server, &root(), Method::POST, MAPS, Some(map("late")));
-    assert_eq!(made.await.0, 201);
+    let made = ask(&server, &root(), Method::POST, MAPS, Some(map("late"))).await;
+    assert_eq!(made.0, 201);
     let came = tokio::time::timeout(Duration::from_secs(10), async {
         let mut bytes = Vec::new();
         loop {

@@ -188,12 +188,11 @@ impl Supervisor {
     pub async fn failed(&self) -> Failure {
         let mut failure = self.inner.failure.subscribe();
         // The sender lives as long as this supervisor.
-        match failure.wait_for(Option::is_some).await {
-            Ok(failure) => match &*failure {
-                Some(failure) => failure.clone(),
-                None => std::future::pending().await,
-            },
-            Err(_) => std::future::pending().await,
+        let failed = failure.wait_for(Option::is_some).await;
+        let failed = failed.ok().and_then(|failed| failed.clone());
+        match failed {
+            Some(failure) => failure,
+            None => std::future::pending().await,
         }
     }
 

@@ -220,12 +220,12 @@ async fn a_machine_joins_serves_and_renews() {
     );
     let vouch = json!({"metadata": {"annotations": {"orlop.dev/serving-names": "127.0.0.1"}}});
     let by_node: Result<Value, _> = client
-        .patch(&resources::NODES, "", "n1", Patch::Merge(&vouch))
+        .patch(&resources::NODES, "", "n1", "", Patch::Merge(&vouch))
         .await;
     assert!(matches!(by_node, Err(control_client::Error::Forbidden(_))));
     server
         .admin
-        .patch::<Value>(&resources::NODES, "", "n1", Patch::Merge(&vouch))
+        .patch::<Value>(&resources::NODES, "", "n1", "", Patch::Merge(&vouch))
         .await
         .expect("patched");
     reads_all_pods_as_the_network_account_alone(&folder, &client).await;

@@ -123,7 +123,14 @@ impl Embedded {
         });
         let hub = Arc::new(Hub::new(state.revision));
         let (requests, receiver) = mpsc::channel();
-        let writer = Writer::new(shared.clone(), hub.clone(), receiver, state, marker, readings)?;
+        let writer = Writer::new(
+            shared.clone(),
+            hub.clone(),
+            receiver,
+            state,
+            marker,
+            readings,
+        )?;
         let task = control_supervise::task("store-writer");
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
