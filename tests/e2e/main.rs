@@ -76,6 +76,16 @@ const SCENARIOS: &[Scenario] = &[
         "controllers",
     ),
     (
+        "attack_by_a_stolen_node_gets_no_further",
+        scenarios::attack::node::run,
+        "apiserver",
+    ),
+    (
+        "attack_by_a_hostile_pod_harms_nobody_else",
+        scenarios::attack::pod::run,
+        "node_agent",
+    ),
+    (
         "traffic_and_rollout_survive_kill_9",
         scenarios::crash::run,
         "starting",

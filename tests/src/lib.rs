@@ -112,6 +112,30 @@ impl Cluster {
         })
     }
 
+    /// A cluster that is up already, and stays up when this is dropped.
+    ///
+    /// # Errors
+    /// When there is no folder `dir`, or no kubectl.
+    pub fn running(dir: &Path) -> Result<Self, Failure> {
+        let kubectl = kubectl_program().ok_or("no kubectl on the PATH, and KUBECTL is not set")?;
+        Ok(Self {
+            dir: dir.canonicalize()?,
+            kubectl,
+            down: true,
+        })
+    }
+
+    /// Does something to one of its test hosts: `xtask host VERB NAME`.
+    ///
+    /// # Errors
+    /// What `xtask host` printed.
+    pub fn host(&self, verb: &str, name: &str) -> Result<(), Failure> {
+        let mut command = xtask();
+        command.args(["host", verb, name, "--state"]).arg(&self.dir);
+        let output = command.stdin(Stdio::null()).output()?;
+        checked(output, &format!("xtask host {verb} {name}")).map(drop)
+    }
+
     /// Takes it down.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod build;
 mod cluster;
+mod drill;
 mod ebpf;
 mod error;
 mod generate;
@@ -102,6 +103,8 @@ enum Verb {
     Oracle(oracle::Options),
     /// Measure the figures of docs/performance.md.
     Bench(bench::Options),
+    /// Put a cluster through faults, and hold what users see and how it heals against bounds.
+    Drill(drill::Options),
     /// Boot another kernel under emulation and run kernel-dependent tests in it.
     Vm(vm::Options),
     /// Where functions lie in the program: note which are called, and put those together.
@@ -242,6 +245,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
         Verb::Generate { check } => generate::run(check),
         Verb::Oracle(options) => oracle::oracle(&options),
         Verb::Bench(options) => bench::bench(&options),
+        Verb::Drill(options) => drill::drill(&options),
         Verb::Vm(options) => vm::vm(&options),
         Verb::Layout { verb } => layout::perform(verb),
         Verb::Restart { node, state } => cluster::node::restart(&absolute(state), &node),

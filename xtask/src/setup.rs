@@ -96,6 +96,11 @@ const TEST_PACKAGES: &[Package] = &[
         reason: "standard CNI plugins, which tests chain with ours",
     },
     Package {
+        name: "libfaketime",
+        sign: "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+        reason: "clocks that jump, for drills",
+    },
+    Package {
         name: "bird2",
         sign: "/usr/sbin/bird",
         reason: "the router to which load balancer addresses are announced in tests",

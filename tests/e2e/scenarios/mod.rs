@@ -2,6 +2,7 @@
 
 pub mod adoption;
 pub mod apply;
+pub mod attack;
 pub mod claims;
 pub mod crash;
 pub mod disk;

@@ -25,6 +25,14 @@ use crate::error::{Error, at, while_doing};
 /// Made by `up` in the host's folder once its leg is there.
 const JOINED: &str = "/mnt/joined";
 
+/// A program whose name is a file in this folder is not started (again) until the file is
+/// gone.
+const HELD: &str = "/mnt/held";
+
+/// Variables of a program's environment, `NAME=VALUE` a line in a file named after it, read at
+/// each of its starts.
+const ENVIRONMENT: &str = "/mnt/environment";
+
 /// How long a program that ended stays down.
 const RESTART: Duration = Duration::from_millis(200);
 
@@ -201,6 +209,12 @@ fn start(program: &Program) -> std::io::Result<i32> {
         command.args(&program.command[1..]).stdin(Stdio::null());
         command
     };
+    let variables = Path::new(ENVIRONMENT).join(&program.name);
+    for line in fs::read_to_string(variables).unwrap_or_default().lines() {
+        if let Some((name, value)) = line.split_once('=') {
+            command.env(name, value);
+        }
+    }
     let child = command
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -219,8 +233,9 @@ fn keep_running(programs: &[Program]) -> Result<(), Error> {
         .collect();
     loop {
         let now = Instant::now();
-        let (start_now, later): (Vec<_>, Vec<_>) =
-            due.into_iter().partition(|(when, _)| *when <= now);
+        let (start_now, later): (Vec<_>, Vec<_>) = due.into_iter().partition(|(when, program)| {
+            *when <= now && !Path::new(HELD).join(&program.name).exists()
+        });
         due = later;
         for (_, program) in start_now {
             match start(program) {

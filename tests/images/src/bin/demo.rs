@@ -9,6 +9,9 @@
 //! demo repeat                          gives back what it is told, until that ends
 //! demo hold MEBIBYTES                  takes so much memory and keeps it
 //! demo fork COUNT                      has so many children at once, or as many as it may
+//! demo stretch PATH GIBIBYTES          makes a file that long, without content
+//! demo nest PATH DEPTH                 makes so many folders, each in the one before
+//! demo stall HOST:PORT COUNT SECONDS   asks by DNS on so many connections, and reads nothing
 //! ```
 //!
 //! `get` prints one line an answer: the answer's body, or `error: …`.
@@ -69,10 +72,22 @@ fn main() -> ExitCode {
             Err(error) => Err(other(error)),
         },
         ["child"] => pause(),
+        ["stretch", path, gibibytes] => match gibibytes.parse::<u64>() {
+            Ok(gibibytes) => stretch(path, gibibytes << 30),
+            Err(error) => Err(other(error)),
+        },
+        ["nest", path, depth] => match depth.parse() {
+            Ok(depth) => nest(path, depth),
+            Err(error) => Err(other(error)),
+        },
+        ["stall", target, count, seconds] => match (count.parse(), seconds.parse()) {
+            (Ok(count), Ok(seconds)) => stall(target, count, Duration::from_secs(seconds)),
+            _ => Err(other("counts and seconds are numbers")),
+        },
         ["echo", target, "tcp", text] => echo_tcp(target, text),
         ["echo", target, "udp", text] => echo_udp(target, text),
         _ => Err(other(
-            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | watch HOST:PORT SECONDS | echo HOST:PORT udp|tcp TEXT | env | cat PATH | repeat | hold MEBIBYTES | fork COUNT",
+            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | watch HOST:PORT SECONDS | echo HOST:PORT udp|tcp TEXT | env | cat PATH | repeat | hold MEBIBYTES | fork COUNT | stretch PATH GIBIBYTES | nest PATH DEPTH | stall HOST:PORT COUNT SECONDS",
         )),
     };
     match done {
@@ -86,6 +101,63 @@ fn main() -> ExitCode {
 
 fn other(error: impl ToString) -> std::io::Error {
     std::io::Error::other(error.to_string())
+}
+
+/// Makes the file `length` bytes long without writing any.
+fn stretch(path: &str, length: u64) -> std::io::Result<()> {
+    let file = std::fs::File::options().write(true).open(path)?;
+    file.set_len(length)
+}
+
+/// Makes a chain of folders that no path from the root can name once it is deep enough.
+fn nest(path: &str, depth: u32) -> std::io::Result<()> {
+    std::env::set_current_dir(path)?;
+    let name = "n".repeat(100);
+    for _ in 0..depth {
+        std::fs::create_dir(&name)?;
+        std::env::set_current_dir(&name)?;
+    }
+    Ok(())
+}
+
+/// Opens connections, writes DNS queries into each until no more are taken, and reads nothing.
+fn stall(target: &str, count: usize, time: Duration) -> std::io::Result<()> {
+    // Length, header with one question, `kubernetes.default.svc.cluster.local`, A, IN.
+    let mut query = vec![0, 0, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in ["kubernetes", "default", "svc", "cluster", "local"] {
+        query.push(u8::try_from(label.len()).unwrap_or(0));
+        query.extend_from_slice(label.as_bytes());
+    }
+    query.extend_from_slice(&[0, 0, 1, 0, 1]);
+    query[1] = u8::try_from(query.len() - 2).unwrap_or(0);
+    let ends = Instant::now() + time;
+    let mut open = Vec::new();
+    let mut refused = 0;
+    while Instant::now() < ends {
+        if open.len() < count {
+            let address = target
+                .to_socket_addrs()?
+                .next()
+                .ok_or_else(|| other("no address"))?;
+            match TcpStream::connect_timeout(&address, TIMEOUT) {
+                Ok(stream) => {
+                    stream.set_nonblocking(true)?;
+                    open.push(stream);
+                    continue;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        open.retain_mut(
+            |stream| match (0..100).try_for_each(|_| stream.write_all(&query)) {
+                Ok(()) => true,
+                Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+            },
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+    println!("{} open, {refused} refused", open.len());
+    Ok(())
 }
 
 /// Every address of the pod, of both IP versions.

@@ -1,0 +1,112 @@
+//! The clock of a node, and then that of the server, jumps. A preloaded library moves the wall
+//! clock of one program while it runs; its other clocks go on.
+
+use std::{fs, path::Path};
+
+use tests::{Cluster, Failure, eventually, report::skip};
+
+use crate::{Drill, SERVER, VICTIM, bounds::Bounds, host, timeline::now, workload::Workload};
+
+const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
+/// One hour ahead.
+pub fn ahead(drill: &Drill, bounds: &mut Bounds) -> Result<(), Failure> {
+    jumps(drill, bounds, "+3600")
+}
+
+/// One hour back.
+pub fn behind(drill: &Drill, bounds: &mut Bounds) -> Result<(), Failure> {
+    jumps(drill, bounds, "-3600")
+}
+
+fn jumps(drill: &Drill, bounds: &mut Bounds, by: &str) -> Result<(), Failure> {
+    let cluster = &drill.cluster;
+    if !Path::new(LIBRARY).exists() {
+        return skip(format!(
+            "`{LIBRARY}` is missing: apt-get install libfaketime"
+        ));
+    }
+    for (node, program) in [(VICTIM, "node-agent"), (SERVER, "server")] {
+        let clock = Clock::put(cluster, node, program)?;
+        let workload = Workload::start(drill)?;
+        let fault = now();
+        clock.set(by)?;
+        workload.pass(if drill.short { 20.0 } else { 75.0 });
+        cluster.kubectl("scale deployment/web --namespace drill --replicas=6")?;
+        let what = format!("{program}: another pod on each node is ready");
+        let started = now();
+        eventually(&what, 60, || {
+            let rollout = "rollout status deployment/web --namespace drill --timeout=1s";
+            cluster.kubectl(rollout).map(drop)
+        })?;
+        bounds.within(&what, Some(now() - started), 15.0);
+        clock.set("+0")?;
+        workload.pass(if drill.short { 5.0 } else { 75.0 });
+        let timeline = &workload.timeline;
+        for node in [SERVER, VICTIM] {
+            let lost = timeline.first(fault, |view| view.node_ready(node) != "True");
+            let what = format!("{program}: {node} stays Ready");
+            bounds.holds_that(&what, lost.is_none(), format!("{lost:?}"));
+        }
+        let failed = workload.failed(fault, now());
+        bounds.at_most(&format!("{program}: requests failed"), failed, 0);
+    }
+    Ok(())
+}
+
+/// A program with a clock that can be set; it has its own again when this is dropped.
+struct Clock<'a> {
+    cluster: &'a Cluster,
+    node: &'static str,
+    program: &'static str,
+}
+
+impl<'a> Clock<'a> {
+    fn put(
+        cluster: &'a Cluster,
+        node: &'static str,
+        program: &'static str,
+    ) -> Result<Self, Failure> {
+        let clock = Self {
+            cluster,
+            node,
+            program,
+        };
+        clock.set("+0")?;
+        let folder = host::folder(cluster, node).join("environment");
+        fs::create_dir_all(&folder)?;
+        fs::write(
+            folder.join(program),
+            format!(
+                "LD_PRELOAD={LIBRARY}\nFAKETIME_TIMESTAMP_FILE=/mnt/clock-{program}\n\
+                 FAKETIME_NO_CACHE=1\nFAKETIME_DONT_FAKE_MONOTONIC=1\n"
+            ),
+        )?;
+        host::restart(cluster, node, program)?;
+        eventually("a cluster that answers", 60, || {
+            cluster.kubectl("get --raw /readyz")?;
+            host::processes(cluster, node, program).map(drop)
+        })?;
+        Ok(clock)
+    }
+
+    /// Moves the clock by so many seconds from the true time.
+    fn set(&self, by: &str) -> Result<(), Failure> {
+        let folder = host::folder(self.cluster, self.node);
+        let new = folder.join("clock.new");
+        fs::write(&new, format!("{by}\n"))?;
+        fs::rename(new, folder.join(format!("clock-{}", self.program)))?;
+        Ok(())
+    }
+}
+
+impl Drop for Clock<'_> {
+    fn drop(&mut self) {
+        let folder = host::folder(self.cluster, self.node);
+        let _ = fs::remove_file(folder.join("environment").join(self.program));
+        let _ = host::restart(self.cluster, self.node, self.program);
+        let _ = eventually("a cluster that answers", 60, || {
+            self.cluster.kubectl("get --raw /readyz").map(drop)
+        });
+    }
+}

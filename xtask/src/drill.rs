@@ -1,0 +1,60 @@
+//! `cargo xtask drill`: faults that operators meet, one after the other, on a cluster of test
+//! hosts; what users see meanwhile, and how the cluster heals.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use clap::Args;
+
+use crate::{
+    build,
+    error::Error,
+    run::{cargo, run, target},
+    setup,
+};
+
+/// Which faults, on which cluster.
+#[derive(Args, Default)]
+pub struct Options {
+    /// Only scenarios whose names contain this; `list` prints all.
+    name: Option<String>,
+    /// Folder of a running cluster of test hosts with two nodes or more. Without it, a cluster
+    /// is brought up in target/drill and taken down afterwards.
+    #[arg(long)]
+    state: Option<PathBuf>,
+    /// Shorter outages, and only the scenarios that CI runs.
+    #[arg(long)]
+    pub short: bool,
+    /// Folder of the programs that a cluster of its own runs, instead of building them.
+    #[arg(long, conflicts_with = "state")]
+    programs: Option<PathBuf>,
+}
+
+/// Runs the scenarios; prints a table for each, and last how many passed.
+///
+/// # Errors
+/// When the programs cannot be built, or a scenario fails.
+pub fn drill(options: &Options) -> Result<(), Error> {
+    setup::setup_for_tests()?;
+    if options.programs.is_none() && options.state.is_none() {
+        build::build()?;
+    }
+    crate::images::build()?;
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--release", "--package", "tests"]);
+    run(build.args(["--bin", "drill"]))?;
+    let mut command = Command::new(target().join("release/drill"));
+    command.args(&options.name).stdin(Stdio::null());
+    if let Some(state) = &options.state {
+        command.arg("--state").arg(state);
+    }
+    if let Some(programs) = &options.programs {
+        command.env("ORLOP_PROGRAMS", programs);
+    }
+    if options.short {
+        command.arg("--short");
+    }
+    run(&mut command)
+}
