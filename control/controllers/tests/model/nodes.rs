@@ -81,7 +81,6 @@ proptest! {
     #![proptest_config(cases(10))]
 
     #[test]
-    #[ignore = "a dead node stays Ready: node lifecycle decides and waits by two clocks"]
     fn dead_nodes_are_tainted_and_their_pods_evicted(
         seed in any::<u64>(),
         steps in history(actions(), &["nodes", "pods", "leases.coordination.k8s.io"], 8),
