@@ -225,6 +225,9 @@ async fn a_node_does_not_replace_the_devices_of_another() {
     let own = slice("victim-1", "victim", "victim", 1);
     let (code, told) = ask(&server, victim, Method::POST, path, own).await;
     assert_eq!(code, 201, "{told:?}");
+    // A consistent read: the rule looks at the cache, which this waits for.
+    let (code, _) = common::ask(&server, &root(), Method::GET, path, None).await;
+    assert_eq!(code, 200);
     let thief = node("thief");
     let from = (&thief, THIEF);
     let stolen = slice("thief-1", "thief", "victim", 99);

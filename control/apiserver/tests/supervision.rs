@@ -112,7 +112,7 @@ async fn a_right_that_is_revoked_while_its_follower_is_down_is_gone() {
         "kind": "ClusterRoleBinding",
         "metadata": {"name": "eve"},
         "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"
         },
         "subjects": [
             {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}
