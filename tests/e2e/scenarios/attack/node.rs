@@ -54,7 +54,7 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
     cluster.kubectl("wait pod/prized pod/owned --for=condition=Ready --timeout=60s")?;
     let thief = Thief::new(cluster)?;
     let result = judge(attempts(cluster, &thief));
-    let _ = cluster.kubectl("delete csr thief-names thief-own --ignore-not-found");
+    let _ = cluster.kubectl("delete csr thief-names --ignore-not-found");
     cluster.kubectl("delete pod/prized pod/owned secret/prize service/owned --grace-period=1")?;
     result
 }
@@ -97,10 +97,6 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("another node's secret", "get secret prize"),
     ("all secrets of kube-system", "get secrets -n kube-system"),
     ("all secrets of all namespaces", "get secrets -A"),
-    (
-        "the certificates of the server",
-        "get secrets -n kube-system bgp",
-    ),
     ("another node's object", "annotate node node-1 stolen=yes"),
     (
         "another node's taint",
@@ -129,10 +125,6 @@ const FORBIDDEN: &[(&str, &str)] = &[
         "create token -n kube-system orlop-network",
     ),
     (
-        "approving certificates itself",
-        "certificate approve thief-own",
-    ),
-    (
         "a role of its own",
         "create clusterrolebinding thief --clusterrole cluster-admin --user system:node:node-2",
     ),
@@ -146,7 +138,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ),
     (
         "a Service's endpoints",
-        "patch endpointslices -l kubernetes.io/service-name=owned --type merge -p {\"endpoints\":[]}",
+        "delete endpointslices -l kubernetes.io/service-name=owned",
     ),
 ];
 
@@ -181,6 +173,8 @@ fn names(cluster: &Cluster, thief: &Thief<'_>) -> Result<String, Failure> {
         },
     });
     let asked = thief.run("create -f -", Some(&object.to_string()));
+    let approval = thief.run("certificate approve thief-names", None);
+    ensure(approval.is_err(), "the node approved its own request")?;
     std::thread::sleep(SIGNING);
     let found = match &asked {
         Ok(_) => cluster.get("csr thief-names")?["status"].clone(),
@@ -216,7 +210,8 @@ fn ranges(cluster: &Cluster, thief: &Thief<'_>, range: &str) -> Result<String, F
         Ok(four? + &six?)
     };
     let before = routes()?;
-    let change = json!({"metadata": {"annotations": {"orlop.dev/ip-pools": range}}});
+    let pools = json!({"default": [range]}).to_string();
+    let change = json!({"metadata": {"annotations": {"orlop.dev/ip-pools": pools}}});
     let said = thief.patch(&format!("node {STOLEN}"), &change);
     std::thread::sleep(Duration::from_secs(2));
     let after = routes()?;

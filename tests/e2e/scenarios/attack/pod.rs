@@ -30,6 +30,7 @@ metadata: {name: hostile}
 spec:
   nodeName: NODE
   terminationGracePeriodSeconds: 1
+  securityContext: {runAsUser: 0}
   containers:
   - name: main
     image: IMAGE
@@ -135,10 +136,10 @@ fn names(cluster: &Cluster) -> Result<String, Failure> {
     let mut failed = 0;
     for _ in 0..20 {
         let begun = Instant::now();
-        let asked = cluster.kubectl("exec beside -- /program get kubernetes.default:1 1");
+        // The server answers nothing to plain HTTP; only the name counts here.
+        let asked = cluster.kubectl("exec beside -- /program get kubernetes.default:443 1");
         let text = asked.map_or_else(|error| error.to_string(), |text| text);
-        // The port refuses; a name that does not resolve is told apart by its own words.
-        if text.contains("lookup") || text.contains("resol") || text.contains("timed out") {
+        if text.contains("lookup") {
             failed += 1;
         }
         slowest = slowest.max(begun.elapsed());
