@@ -118,7 +118,6 @@ pub struct Failure {
 }
 
 /// Names a task of the [current](Supervisor::current) supervisor.
-#[must_use]
 pub fn task(name: &'static str) -> Task {
     Supervisor::current().task(name)
 }
@@ -154,7 +153,6 @@ impl Supervisor {
     }
 
     /// Names a task, which does not run yet.
-    #[must_use]
     pub fn task(&self, name: &'static str) -> Task {
         Task::new(self.clone(), name)
     }

@@ -20,7 +20,7 @@ fn failing(
         let work: futures::future::BoxFuture<'static, ()> = Box::pin(async move {
             tokio::task::yield_now().await;
             assert!(run >= failures, "run {run} fails");
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         work
     };
@@ -141,9 +141,7 @@ async fn an_owner_gets_the_panic_of_its_task() {
 async fn every_task_can_be_made_to_panic_by_its_name() {
     let supervisor = Supervisor::new();
     for name in ["a", "b"] {
-        let _running = supervisor
-            .task(name)
-            .spawn_restarting(|| std::future::pending());
+        let _running = supervisor.task(name).spawn_restarting(std::future::pending);
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
     for name in supervisor.names() {
@@ -160,17 +158,14 @@ async fn tasks_of_a_task_belong_to_its_supervisor() {
     let supervisor = Supervisor::new();
     let shutdown = CancellationToken::new();
     let until = shutdown.clone();
-    let outer = supervisor.scope(async {
-        task("outer").spawn_restarting(move || {
-            let until = until.clone();
-            async move {
-                task("inner")
-                    .spawn_restarting(move || until.clone().cancelled_owned())
-                    .await;
-            }
-        })
+    let outer = supervisor.task("outer").spawn_restarting(move || {
+        let until = until.clone();
+        async move {
+            task("inner")
+                .spawn_restarting(move || until.clone().cancelled_owned())
+                .await;
+        }
     });
-    let outer = outer.await;
     while supervisor.names() != ["inner", "outer"] {
         tokio::task::yield_now().await;
     }
@@ -184,7 +179,7 @@ async fn a_task_that_is_aborted_is_forgotten() {
     let supervisor = Supervisor::new();
     let running = supervisor
         .task("probe")
-        .spawn_restarting(|| std::future::pending());
+        .spawn_restarting(std::future::pending);
     tokio::task::yield_now().await;
     running.abort();
     running.await;

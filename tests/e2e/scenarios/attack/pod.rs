@@ -138,7 +138,7 @@ fn names(cluster: &Cluster) -> Result<String, Failure> {
         let begun = Instant::now();
         // The server answers nothing to plain HTTP; only the name counts here.
         let asked = cluster.kubectl("exec beside -- /program get kubernetes.default:443 1");
-        let text = asked.map_or_else(|error| error.to_string(), |text| text);
+        let text = asked.unwrap_or_else(|error| error.to_string());
         if text.contains("lookup") {
             failed += 1;
         }
