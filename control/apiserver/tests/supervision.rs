@@ -80,10 +80,7 @@ async fn every_task_recovers_from_a_panic_and_health_says_so() {
         assert_eq!(made.0, 201, "after {name}");
         let (code, all) = ask(&server, &root(), Method::GET, MAPS, None).await;
         assert_eq!(code, 200, "after {name}");
-        let count = all
-            .path(&["items"])
-            .and_then(Value::as_array)
-            .map(|it| it.len());
+        let count = all.path(&["items"]).and_then(Value::as_array).map(Vec::len);
         assert_eq!(count, Some(number + 1), "after {name}");
     }
     let (code, page) = text(&server, "/healthz?verbose").await;

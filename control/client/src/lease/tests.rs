@@ -184,7 +184,7 @@ async fn work_that_does_not_end_is_dropped_before_the_lease_runs_out() {
     let (client, shutdown) = (server.client(), CancellationToken::new());
     let election = Election::new("kube-system", "one", "me");
     let led = election.lead(&client, &shutdown, async |_stop| {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     });
     let led = tokio::time::timeout(Duration::from_secs(3600), led).await;
     assert_eq!(led, Ok(Led::Lost));
@@ -202,7 +202,7 @@ async fn a_leader_whose_work_does_not_end_at_shutdown_does_not_release_its_lease
         shutdown.cancel();
     };
     let led = election.lead(&client, &shutdown, async |_stop| {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     });
     let led = tokio::time::timeout(Duration::from_secs(3600), led);
     let (led, ()) = tokio::join!(led, end);
