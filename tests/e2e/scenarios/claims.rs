@@ -112,7 +112,8 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
     })?;
     let log = driver.log()?;
     ensure(
-        log.contains("NodeUnprepareResources"),
+        // `NodeUnprepareResources` or `UnprepareResourceClaims`, by the driver's version
+        log.contains("UnprepareResource"),
         "the driver was not told to take the device back",
     )?;
     cluster.kubectl("delete resourceclaim claimed")?;
