@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::{Shutdown, SocketAddr, TcpStream},
     process::{Child, Command, ExitCode, Stdio},
     sync::{Arc, Mutex},
     thread,
@@ -59,6 +59,7 @@ fn request(target: SocketAddr) -> std::io::Result<()> {
         stream,
         "GET / HTTP/1.1\r\nHost: drill\r\nConnection: close\r\n\r\n"
     )?;
+    stream.shutdown(Shutdown::Write)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     if answer.starts_with("HTTP/1.1 200 ") {
