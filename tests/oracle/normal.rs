@@ -32,6 +32,9 @@ const VOLATILE: [&str; 21] = [
     "uid",
 ];
 
+/// Annotations of ours: the address from which a node registered (docs/joining.md).
+const OWN: [&str; 1] = ["orlop.dev/joined-from"];
+
 /// A text that one run makes up, and what stands for it.
 struct Mask(Regex, &'static str);
 
@@ -119,10 +122,31 @@ fn masked(text: &str, masks: &[Mask]) -> String {
 /// that recorded answers may be given, too.
 pub fn value(value: &Value) -> Value {
     match value {
-        Value::Object(map) => Value::Object(map.iter().map(member).collect()),
+        Value::Object(map) => Value::Object(
+            map.iter()
+                .filter_map(without_own)
+                .map(|(key, value)| member((key, &value)))
+                .collect(),
+        ),
         Value::Array(items) => items.iter().map(self::value).collect(),
         Value::String(text) => Value::String(self::text(text)),
         other => other.clone(),
+    }
+}
+
+/// A member without the annotations that our server adds and a stock one does not; `None`
+/// where nothing else is in it.
+fn without_own<'a>((key, value): (&'a String, &'a Value)) -> Option<(&'a String, Cow<'a, Value>)> {
+    let found = ["annotations", "f:annotations"].contains(&key.as_str());
+    let own = |key: &str| OWN.contains(&key.trim_start_matches("f:"));
+    match value.as_object() {
+        Some(map) if found && map.keys().any(|key| own(key)) => {
+            let mut rest = map.clone();
+            rest.retain(|key, _| !own(key));
+            let holds = rest.keys().any(|key| key != ".");
+            holds.then_some((key, Cow::Owned(Value::Object(rest))))
+        }
+        _ => Some((key, Cow::Borrowed(value))),
     }
 }
 
