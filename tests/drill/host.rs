@@ -51,7 +51,14 @@ impl Record {
 /// # Errors
 /// When it is not there or cannot be understood.
 pub fn record(cluster: &Cluster) -> Result<Record, Failure> {
-    let text = fs::read(cluster.dir.join("cluster.json"))?;
+    let path = cluster.dir.join("cluster.json");
+    let text = fs::read(&path).map_err(|error| {
+        format!(
+            "no cluster in {}: {}: {error}",
+            cluster.dir.display(),
+            path.display()
+        )
+    })?;
     Ok(serde_json::from_slice(&text)?)
 }
 
@@ -128,6 +135,85 @@ impl Drop for Frozen {
         for pid in &self.0 {
             let _ = kill(Pid::from_raw(*pid), Signal::SIGCONT);
         }
+    }
+}
+
+/// A fault of a whole host, which is undone when this is dropped, so that a scenario that fails
+/// leaves a cluster that works.
+pub struct Outage<'a> {
+    cluster: &'a Cluster,
+    node: &'static str,
+    undo: Option<&'static str>,
+}
+
+impl<'a> Outage<'a> {
+    /// Cuts the host's power.
+    ///
+    /// # Errors
+    /// The output of `xtask host`.
+    pub fn power(cluster: &'a Cluster, node: &'static str) -> Result<Self, Failure> {
+        Self::begin(cluster, node, ["kill", "start"])
+    }
+
+    /// Pulls the host's cable out.
+    ///
+    /// # Errors
+    /// The output of `xtask host`.
+    pub fn cable(cluster: &'a Cluster, node: &'static str) -> Result<Self, Failure> {
+        Self::begin(cluster, node, ["cut", "join"])
+    }
+
+    fn begin(
+        cluster: &'a Cluster,
+        node: &'static str,
+        [verb, undo]: [&'static str; 2],
+    ) -> Result<Self, Failure> {
+        let outage = Self {
+            cluster,
+            node,
+            undo: Some(undo),
+        };
+        cluster.host(verb, node)?;
+        Ok(outage)
+    }
+
+    /// Undoes it.
+    ///
+    /// # Errors
+    /// The output of `xtask host`.
+    pub fn end(mut self) -> Result<(), Failure> {
+        match self.undo.take() {
+            Some(undo) => self.cluster.host(undo, self.node),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Outage<'_> {
+    fn drop(&mut self) {
+        if let Some(undo) = self.undo.take() {
+            let _ = self.cluster.host(undo, self.node);
+        }
+    }
+}
+
+/// A node that takes no new pods until this is dropped.
+pub struct Cordon<'a>(&'a Cluster, &'static str);
+
+impl<'a> Cordon<'a> {
+    /// Marks the node as unschedulable.
+    ///
+    /// # Errors
+    /// The output of kubectl.
+    pub fn put(cluster: &'a Cluster, node: &'static str) -> Result<Self, Failure> {
+        cluster.kubectl(&format!("cordon {node}"))?;
+        Ok(Self(cluster, node))
+    }
+}
+
+impl Drop for Cordon<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.kubectl(&format!("uncordon {}", self.1));
     }
 }
 

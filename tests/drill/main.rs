@@ -45,7 +45,7 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "runtime-hung",
-        fault: "containerd of a node hangs",
+        fault: "containerd of a node hangs for 2 min (20 s with --short)",
         short: false,
         run: scenarios::runtime_hung::run,
     },
@@ -76,7 +76,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "cable-30s",
         fault: "a node's cable is out for 30 s",
-        short: false,
+        short: true,
         run: scenarios::cable::blip,
     },
     Scenario {
@@ -137,6 +137,7 @@ fn perform(words: &[String]) -> Result<ExitCode, Failure> {
         match word.as_str() {
             "--short" => short = true,
             "--state" => state = Some(PathBuf::from(words.next().ok_or("--state wants a folder")?)),
+            word if word.starts_with('-') => return Err(format!("no option `{word}`").into()),
             word => name = Some(word.to_owned()),
         }
     }
@@ -156,8 +157,28 @@ fn perform(words: &[String]) -> Result<ExitCode, Failure> {
     if chosen.is_empty() {
         return Err("no scenario has such a name; `drill list` prints all".into());
     }
+    let mut report = Report::default();
+    let names = chosen.iter().map(|scenario| scenario.name);
+    if !nix::unistd::geteuid().is_root() {
+        report.skip_all(
+            names,
+            "clusters need root for namespaces, control groups and eBPF",
+        );
+        return Ok(report.end());
+    }
+    if tests::kubectl_program().is_none() {
+        report.skip_all(names, &tests::no_stock_program("KUBECTL", "kubectl"));
+        return Ok(report.end());
+    }
     let cluster = match &state {
-        Some(dir) => Cluster::running(dir)?,
+        Some(dir) => {
+            let cluster = Cluster::running(dir)?;
+            // Before anything is done to it.
+            let record = host::record(&cluster)?;
+            record.keeper(SERVER)?;
+            record.keeper(VICTIM)?;
+            cluster
+        }
         None => {
             let dir = tests::workspace().join("target/drill");
             std::fs::create_dir_all(&dir)?;
@@ -165,7 +186,6 @@ fn perform(words: &[String]) -> Result<ExitCode, Failure> {
         }
     };
     let drill = Drill { cluster, short };
-    let mut report = Report::default();
     for scenario in chosen {
         println!("\n{}: {}", scenario.name, scenario.fault);
         let started = Instant::now();

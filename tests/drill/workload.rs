@@ -1,19 +1,23 @@
 //! What runs while faults happen: a Deployment on two nodes behind a Service.
 
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, thread, time::Duration};
 
 use tests::{Cluster, Failure, ensure, eventually};
 
 use crate::{
     Drill, SERVER, VICTIM,
+    bounds::Bounds,
+    host::Cordon,
     probe::Probe,
     timeline::{Timeline, now},
 };
 
 /// The workload's namespace.
 pub const NAMESPACE: &str = "drill";
-/// How long pods stay on a node that is gone, in seconds; users say 300 unless they say another.
-pub const TOLERATED: f64 = 5.0;
+/// How long pods stay on a node that is gone, in seconds, so that drills are short.
+pub const TOLERATED: u32 = 5;
+/// How long pods stay there whose users do not say how long, in seconds.
+pub const USUALLY_TOLERATED: u32 = 300;
 
 const MANIFEST: &str = "
 apiVersion: v1
@@ -31,8 +35,8 @@ spec:
     spec:
       terminationGracePeriodSeconds: 2
       tolerations:
-      - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 5}
-      - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 5}
+      - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: TOLERATED}
+      - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: TOLERATED}
       containers:
       - name: web
         image: registry.orlop.dev/demo:1
@@ -63,10 +67,19 @@ impl Workload {
     /// # Errors
     /// What kubectl printed, or when pods or watches do not come.
     pub fn start(drill: &Drill) -> Result<Self, Failure> {
+        Self::start_tolerating(drill, TOLERATED)
+    }
+
+    /// The same, with pods that stay so many seconds on a node that is gone.
+    ///
+    /// # Errors
+    /// As [`Workload::start`].
+    pub fn start_tolerating(drill: &Drill, seconds: u32) -> Result<Self, Failure> {
         let cluster = &drill.cluster;
+        let manifest = MANIFEST.replace("TOLERATED", &seconds.to_string());
         remove(cluster)?;
-        place(cluster, 2, VICTIM)?;
-        place(cluster, 4, SERVER)?;
+        place(cluster, &manifest, 2, VICTIM)?;
+        place(cluster, &manifest, 4, SERVER)?;
         let service = cluster.get("service web --namespace drill")?;
         let address = service["spec"]["clusterIP"].as_str().unwrap_or_default();
         let node_port = &service["spec"]["ports"][0]["nodePort"];
@@ -105,6 +118,29 @@ impl Workload {
         self.inside.failures(from, to).1 + self.outside.failures(from, to).1
     }
 
+    /// Holds that no request has failed since `from`; else says when they failed and how.
+    pub fn judge(&self, bounds: &mut Bounds, what: &str, from: f64) {
+        let to = now();
+        bounds.at_most(what, self.failed(from, to), 0);
+        let both = [&self.inside, &self.outside].map(|probe| probe.between(from, to));
+        let mut kinds: BTreeMap<String, (usize, f64, f64)> = BTreeMap::new();
+        for answer in both.into_iter().flatten() {
+            let Some(error) = answer.error else { continue };
+            let kind = kinds
+                .entry(error)
+                .or_insert((0, answer.began, answer.began));
+            *kind = (
+                kind.0 + 1,
+                kind.1.min(answer.began),
+                kind.2.max(answer.began),
+            );
+        }
+        for (error, (times, first, last)) in kinds {
+            let when = format!("{times} from {:.1} s to {:.1} s", first - from, last - from);
+            bounds.note(&format!("  {error}"), when);
+        }
+    }
+
     /// The share of failed requests of both clients, for people.
     pub fn share(&self, from: f64, to: f64) -> String {
         let (asked, failed) = self.inside.failures(from, to);
@@ -125,16 +161,18 @@ impl Workload {
 }
 
 /// Scales the Deployment while one node takes no pods.
-fn place(cluster: &Cluster, replicas: u8, closed: &str) -> Result<(), Failure> {
-    cluster.kubectl(&format!("cordon {closed}"))?;
-    let placed = (|| {
-        cluster.kubectl_with("apply -f -", MANIFEST)?;
-        let scale = format!("scale deployment/web --namespace drill --replicas={replicas}");
-        cluster.kubectl(&scale)?;
-        cluster.kubectl("rollout status deployment/web --namespace drill --timeout=90s")
-    })();
-    cluster.kubectl(&format!("uncordon {closed}"))?;
-    placed.map(drop)
+fn place(
+    cluster: &Cluster,
+    manifest: &str,
+    replicas: u8,
+    closed: &'static str,
+) -> Result<(), Failure> {
+    let _cordon = Cordon::put(cluster, closed)?;
+    cluster.kubectl_with("apply -f -", manifest)?;
+    let scale = format!("scale deployment/web --namespace drill --replicas={replicas}");
+    cluster.kubectl(&scale)?;
+    let rollout = "rollout status deployment/web --namespace drill --timeout=90s";
+    cluster.kubectl(rollout).map(drop)
 }
 
 /// Removes the workload.

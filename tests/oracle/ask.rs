@@ -209,7 +209,10 @@ impl Runner {
         let raw = client
             .call(&step.method, &path, body.as_deref(), &headers)
             .await;
-        let answer = understood(&raw);
+        let mut answer = understood(&raw);
+        if step.only_code {
+            answer.body = Value::Null;
+        }
         for (name, place) in &step.save {
             let found = place
                 .split('.')
@@ -238,9 +241,12 @@ impl Runner {
     fn filled(&self, text: &str) -> String {
         let text = text.replace("$ns", &self.namespace);
         let filled = VARIABLE.replace_all(&text, |found: &Captures<'_>| {
-            self.saved
-                .get(&found[1])
-                .map_or_else(|| found[0].to_owned(), Clone::clone)
+            let fill = found[1].strip_prefix("fill.").map(str::parse);
+            match (fill, self.saved.get(&found[1])) {
+                (Some(Ok(length)), _) => "a".repeat(length),
+                (_, Some(saved)) => saved.clone(),
+                _ => found[0].to_owned(),
+            }
         });
         filled.into_owned()
     }

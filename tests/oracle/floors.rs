@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn committed_floors_can_be_read() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle");
-        for corpus in ["", "policies", "edges"] {
+        for corpus in ["", "kinds", "policies", "edges"] {
             let path = folder.join(corpus).join("floors");
             let text = std::fs::read_to_string(&path).unwrap();
             assert!(

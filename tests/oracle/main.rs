@@ -4,6 +4,7 @@
 //! ```text
 //! oracle check  --kubeconfig FILE --answers FILE.jsonl.gz [--only RE] [--show N] [--floors FILE]
 //! oracle record --kubeconfig FILE --corpus FOLDER --out FILE.jsonl.gz [--mutants N] [--seed N]
+//! oracle record --kubeconfig FILE --questions FILE.jsonl.gz --out FILE.jsonl.gz
 //! ```
 //!
 //! Two levels are told: an answer *agrees* when status code, media type, number of

@@ -32,7 +32,7 @@ const VOLATILE: [&str; 21] = [
     "uid",
 ];
 
-/// Annotations of ours: the address from which a node registered (docs/joining.md).
+/// Annotations of ours: the address from which a node registered (docs/get-started/join-a-machine.md).
 const OWN: [&str; 1] = ["orlop.dev/joined-from"];
 
 /// A text that one run makes up, and what stands for it.

@@ -1,6 +1,6 @@
 //! Recordings: questions with the answers that a stock server gave, one group a
 //! line of JSON, in gzip. `$ns` in a question is the group's namespace, `${name}`
-//! what an earlier answer of the group had.
+//! what an earlier answer of the group had, `${fill.N}` a text of N letters.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,8 +26,11 @@ pub struct Options {
     #[arg(long)]
     kubeconfig: PathBuf,
     /// Folder with `objects/*.yaml` and `scenarios/*.yaml`.
-    #[arg(long)]
-    corpus: PathBuf,
+    #[arg(long, required_unless_present = "questions")]
+    corpus: Option<PathBuf>,
+    /// A recording whose questions are asked again.
+    #[arg(long, conflicts_with = "corpus")]
+    questions: Option<PathBuf>,
     /// Where the recording goes.
     #[arg(long)]
     out: PathBuf,
@@ -72,6 +75,9 @@ pub struct Step {
     /// For how many milliseconds nothing is asked; then it is no question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<u64>,
+    /// Whether only status code and media type are compared: the body is a run's own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_code: bool,
     /// What of the answer later questions use: name, and where it is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub save: BTreeMap<String, String>,
@@ -116,8 +122,14 @@ pub fn read(path: &Path) -> Result<Vec<Group>, Error> {
 /// Asks a stock server the questions of a corpus and keeps its answers.
 pub async fn record(options: &Options) -> Result<(), Error> {
     let mut runner = Runner::new(Client::new(&options.kubeconfig)?).await?;
-    let places = corpus::Places::read(&mut runner).await?;
-    let groups = corpus::read(&options.corpus, &places, options.mutants, options.seed)?;
+    let mut groups = match &options.questions {
+        Some(recording) => read(recording)?,
+        None => Vec::new(),
+    };
+    if let Some(folder) = &options.corpus {
+        let places = corpus::Places::read(&mut runner).await?;
+        groups = corpus::read(folder, &places, options.mutants, options.seed)?;
+    }
     let failed = |error: std::io::Error| Error::file(&options.out, error);
     let file = File::create(&options.out).map_err(failed)?;
     let mut out = GzEncoder::new(file, Compression::best());

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, PackageId};
 
+mod documents;
+
 struct Graph {
     members: BTreeSet<String>,
     /// Normal and build dependencies, not those of tests.
@@ -114,6 +116,7 @@ fn pure_crates_know_no_runtime_no_network_and_no_aya() {
             "control-types",
             "control-kinds",
             "control-cel",
+            "control-devices",
             "control-fields",
             "control-fairness",
             "control-load-balancer",
@@ -219,7 +222,7 @@ fn only_the_datapath_knows_aya() {
 #[test]
 fn plugins_see_neither_the_store_nor_the_apiserver() {
     graph().forbid(
-        &["cni"],
+        &["cni", "csi"],
         &["control-store", "control-apiserver", "control-client"],
     );
 }
@@ -355,7 +358,12 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         3,
         "the whole process, and its signals",
     ),
-    ("control/scheduler/src/run.rs", 2, "one write"),
+    ("control/scheduler/src/run/bind.rs", 1, "one binding"),
+    (
+        "control/scheduler/src/run/failure.rs",
+        3,
+        "one write, and the evictions or the deallocation of one pod",
+    ),
     (
         "control/store/src/embedded/mod.rs",
         1,
@@ -411,6 +419,13 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         "node-agent/announce/src/lib.rs",
         3,
         "supervised before they are spawned",
+    ),
+    ("csi/src/metrics.rs", 1, "a connection"),
+    ("csi/src/server.rs", 1, "a connection"),
+    (
+        "csi/src/tool.rs",
+        3,
+        "a program, and threads that end with its streams",
     ),
     ("node-agent/datapath/src/loader.rs", 2, "scoped threads"),
     (
@@ -484,7 +499,9 @@ fn spawns(text: &str) -> usize {
 #[test]
 fn long_lived_tasks_belong_to_the_supervisor() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut folders = vec![root.join("control"), root.join("node-agent")];
+    let mut folders = ["control", "node-agent", "csi"]
+        .map(|it| root.join(it))
+        .to_vec();
     let mut wrong = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).expect("folder").flatten() {
@@ -526,4 +543,60 @@ fn long_lived_tasks_belong_to_the_supervisor() {
         "start what lives long by `control_supervise::task`, and name here what does not:\n{}",
         wrong.join("\n")
     );
+}
+
+/// The names of all functions in the sources below a folder.
+fn functions(root: &std::path::Path) -> BTreeSet<String> {
+    let mut folders = vec![root.to_owned()];
+    let mut names = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("folder").flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() && !["target", ".git"].contains(&name.as_str()) {
+                folders.push(path);
+            } else if name.ends_with(".rs") {
+                let text = std::fs::read_to_string(&path).expect("source");
+                let after = text.split("fn ").skip(1);
+                names.extend(after.map(|rest| {
+                    let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+                    rest[..end.unwrap_or(rest.len())].to_owned()
+                }));
+            }
+        }
+    }
+    names
+}
+
+/// Each row of the threat model's tables ends with the test that shows it, or with the
+/// reason why there is none.
+#[test]
+fn every_line_of_the_threat_model_has_a_test_that_exists() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page =
+        std::fs::read_to_string(root.join("docs/explanation/threat-model.md")).expect("the page");
+    let functions = functions(&root);
+    let mut wrong = Vec::new();
+    let mut rows = 0;
+    for row in page.lines().filter(|line| line.starts_with("| ")) {
+        let last = row.trim_end_matches('|').rsplit('|').next();
+        let shown = last.unwrap_or_default().trim();
+        if shown == "test" || shown.starts_with("---") {
+            continue;
+        }
+        rows += 1;
+        if shown.is_empty() {
+            wrong.push(format!("no test and no reason: {row}"));
+        }
+    }
+    // Tests are named in code spans, with the module, the file or neither before them.
+    for span in page.split('`').skip(1).step_by(2) {
+        let name = span.rsplit([':', ' ', '…']).next().unwrap_or_default();
+        let is_test = name.matches('_').count() > 2 || span.contains(".rs: ");
+        if is_test && !functions.contains(name) {
+            wrong.push(format!("no such test: {span}"));
+        }
+    }
+    assert!(rows > 20, "the page has {rows} rows");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask build`: the eBPF object, then the two binaries that embed it.
+//! `cargo xtask build`: the eBPF object, then the binaries: `orlop`, which embeds it,
+//! `orlop-cni` and `orlop-csi`.
 
 use crate::{
     ebpf,
@@ -10,7 +11,8 @@ use crate::{
 /// What the static programs are compiled for.
 pub const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds `target/release/orlop` and `target/release/orlop-cni`.
+/// Builds `target/release/orlop`, `target/release/orlop-cni` and
+/// `target/release/orlop-csi`.
 ///
 /// # Errors
 /// When something does not compile, or the eBPF toolchain is not there.
@@ -35,7 +37,8 @@ pub fn build() -> Result<(), Error> {
             "orlop-cni",
             "--",
         ])
-        .args(PLUGIN))
+        .args(PLUGIN))?;
+    run(cargo().args(["build", "--release", "--package", "csi"]))
 }
 
 /// How the CNI plugin is linked, a process a pod that lives for a moment: by itself, at an

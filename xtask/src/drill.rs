@@ -10,6 +10,7 @@ use clap::Args;
 
 use crate::{
     build,
+    cluster::{Cluster, node::no_cluster},
     error::Error,
     run::{cargo, run, target},
     setup,
@@ -32,21 +33,43 @@ pub struct Options {
     programs: Option<PathBuf>,
 }
 
+/// Builds the drill; returns the command of its short form.
+///
+/// # Errors
+/// When it cannot be built.
+pub fn short() -> Result<Command, Error> {
+    let mut command = program()?;
+    command.arg("--short");
+    Ok(command)
+}
+
+/// Builds the program that runs scenarios.
+fn program() -> Result<Command, Error> {
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--release", "--package", "tests"]);
+    run(build.args(["--bin", "drill"]))?;
+    let mut command = Command::new(target().join("release/drill"));
+    command.stdin(Stdio::null());
+    Ok(command)
+}
+
 /// Runs the scenarios; prints a table for each, and last how many passed.
 ///
 /// # Errors
 /// When the programs cannot be built, or a scenario fails.
 pub fn drill(options: &Options) -> Result<(), Error> {
+    if let Some(state) = &options.state
+        && Cluster::load(state)?.is_none()
+    {
+        return Err(no_cluster(state));
+    }
     setup::setup_for_tests()?;
     if options.programs.is_none() && options.state.is_none() {
         build::build()?;
     }
     crate::images::build()?;
-    let mut build = cargo();
-    build.args(["build", "--quiet", "--release", "--package", "tests"]);
-    run(build.args(["--bin", "drill"]))?;
-    let mut command = Command::new(target().join("release/drill"));
-    command.args(&options.name).stdin(Stdio::null());
+    let mut command = program()?;
+    command.args(&options.name);
     if let Some(state) = &options.state {
         command.arg("--state").arg(state);
     }

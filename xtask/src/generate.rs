@@ -30,12 +30,13 @@ const KUBERNETES: &str = "v1.36.3";
 const STAGED: &str = "v0.36.3";
 
 /// Modules that are read, with their versions.
-const MODULES: [(&str, &str); 5] = [
+const MODULES: [(&str, &str); 6] = [
     ("k8s.io/kubernetes", KUBERNETES),
     ("k8s.io/api", STAGED),
     ("k8s.io/apimachinery", STAGED),
     ("k8s.io/apiextensions-apiserver", STAGED),
     ("k8s.io/kube-aggregator", STAGED),
+    ("k8s.io/metrics", STAGED),
 ];
 
 /// Writes the tables; with `check` only compares them with what is committed.

@@ -25,7 +25,7 @@ struct Program {
 /// The release that programs report.
 const KUBERNETES: &str = "v1.36.3";
 
-const PROGRAMS: [Program; 6] = [
+const PROGRAMS: [Program; 9] = [
     Program {
         name: "kubectl",
         module: "kubernetes",
@@ -41,6 +41,13 @@ const PROGRAMS: [Program; 6] = [
         on_path: || which("dra-example-kubeletplugin").is_some(),
     },
     Program {
+        name: "csi-sanity",
+        module: "csi",
+        package: "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity",
+        variable: "ORLOP_CSI_SANITY",
+        on_path: || which("csi-sanity").is_some(),
+    },
+    Program {
         name: "kubelet",
         module: "kubernetes",
         package: "k8s.io/kubernetes/cmd/kubelet",
@@ -53,6 +60,20 @@ const PROGRAMS: [Program; 6] = [
         package: "k8s.io/kubernetes/cmd/kube-apiserver",
         variable: "KUBE_APISERVER",
         on_path: || which("kube-apiserver").is_some(),
+    },
+    Program {
+        name: "kube-scheduler",
+        module: "kubernetes",
+        package: "k8s.io/kubernetes/cmd/kube-scheduler",
+        variable: "KUBE_SCHEDULER",
+        on_path: || which("kube-scheduler").is_some(),
+    },
+    Program {
+        name: "kube-controller-manager",
+        module: "kubernetes",
+        package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+        variable: "KUBE_CONTROLLER_MANAGER",
+        on_path: || which("kube-controller-manager").is_some(),
     },
     Program {
         name: "containerd",
@@ -107,6 +128,17 @@ pub fn build() {
             }
         }
     }
+}
+
+/// Where a program is: the file that its variable names, the first on the PATH, or the built
+/// one.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let program = PROGRAMS.iter().find(|program| program.name == name)?;
+    std::env::var_os(program.variable)
+        .map(PathBuf::from)
+        .or_else(|| which(name))
+        .or_else(|| Some(program.path()))
+        .filter(|path| path.is_file())
 }
 
 /// Names the built programs in the environment of tests, unless it names others.

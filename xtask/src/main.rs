@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod build;
 mod cluster;
+mod differential;
 mod drill;
 mod ebpf;
 mod error;
@@ -101,6 +102,8 @@ enum Verb {
     },
     /// Ask the API server recorded questions; compare with a stock server's answers.
     Oracle(oracle::Options),
+    /// Hold our parts against the stock ones that they replace, on random objects.
+    Differential(differential::Options),
     /// Measure the figures of docs/performance.md.
     Bench(bench::Options),
     /// Put a cluster through faults, and hold what users see and how it heals against bounds.
@@ -244,6 +247,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
         Verb::SupplyChain => supply_chain::check(),
         Verb::Generate { check } => generate::run(check),
         Verb::Oracle(options) => oracle::oracle(&options),
+        Verb::Differential(options) => differential::differential(&options),
         Verb::Bench(options) => bench::bench(&options),
         Verb::Drill(options) => drill::drill(&options),
         Verb::Vm(options) => vm::vm(&options),

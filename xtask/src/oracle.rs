@@ -14,7 +14,7 @@ use crate::run::{cargo, run, say, target, wait_until, workspace};
 
 /// The recordings with thresholds: folders of `tests/oracle`, each with
 /// `answers.jsonl.gz` and `floors`.
-const CORPORA: [&str; 3] = ["", "policies", "edges"];
+const CORPORA: [&str; 4] = ["", "kinds", "policies", "edges"];
 
 /// What is asked.
 #[derive(Args, Default)]

@@ -42,6 +42,17 @@ impl Results {
         });
     }
 
+    /// Counts what a test program printed elsewhere, with `--show-output`.
+    pub fn count(&mut self, program: &str, printed: &str) {
+        let mut parser = Parser {
+            program: program.to_owned(),
+            ..Parser::default()
+        };
+        for line in printed.lines() {
+            parser.line(line, self);
+        }
+    }
+
     /// Runs `cargo test` with its output shown, and counts it. The command must not have
     /// arguments for the test programs; they get `--show-output`.
     ///
@@ -49,6 +60,24 @@ impl Results {
     /// When cargo cannot be started, or a test or a build fails.
     pub fn run(&mut self, command: &mut Command) -> Result<(), Error> {
         command.args(["--", "--show-output"]);
+        self.count_run(command, Parser::default())
+    }
+
+    /// Runs a test program of its own, which prints its results as those with their own
+    /// `main` do, and counts it under this name.
+    ///
+    /// # Errors
+    /// When it cannot be started, or a test fails.
+    pub fn run_program(&mut self, name: &str, command: &mut Command) -> Result<(), Error> {
+        let parser = Parser {
+            program: name.to_owned(),
+            ..Parser::default()
+        };
+        self.count_run(command, parser)
+    }
+
+    /// Runs a command, shows its output and counts the results in it.
+    fn count_run(&mut self, command: &mut Command, mut parser: Parser) -> Result<(), Error> {
         let cannot = |command: &Command, error| Err(cannot_start(command, &error));
         let (reader, writer) = match std::io::pipe() {
             Ok(pipe) => pipe,
@@ -69,7 +98,6 @@ impl Results {
         command
             .stdout(std::process::Stdio::inherit())
             .stderr(std::process::Stdio::inherit());
-        let mut parser = Parser::default();
         let mut lines = BufReader::new(reader);
         let mut line = Vec::new();
         while matches!(lines.read_until(b'\n', &mut line), Ok(1..)) {
@@ -305,6 +333,19 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
             "skipped control_types (documentation) b: needs root\n0 passed, 1 failed, 1 skipped"
         );
         assert!(shown.contains("thread panicked"), "{shown}");
+    }
+
+    #[test]
+    fn a_program_of_its_own_is_counted_under_its_name() {
+        let script = "echo 'test one ... ok (1.0 s)'; echo 'test two ... skipped: no kubectl'; \
+                      echo '1 passed, 1 failed, 1 skipped'; exit 1";
+        let mut results = Results::default();
+        let failed = results.run_program("drill", Command::new("sh").args(["-c", script]));
+        assert!(failed.is_err());
+        assert_eq!(
+            results.to_string(),
+            "skipped drill two: no kubectl\n1 passed, 1 failed, 1 skipped"
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::{
     error::Error,
     go, machete,
     run::{run, say, which},
+    vm,
 };
 
 /// A Debian package, and a file that is there once it is installed.
@@ -115,6 +116,54 @@ const TEST_PACKAGES: &[Package] = &[
         sign: "/usr/sbin/nft",
         reason: "the same",
     },
+    Package {
+        name: "xfsprogs",
+        sign: "/usr/sbin/mkfs.xfs",
+        reason: "file systems of the CSI driver's volumes",
+    },
+    Package {
+        name: "btrfs-progs",
+        sign: "/usr/bin/btrfs",
+        reason: "the same",
+    },
+];
+
+/// What the CSI driver's tests in emulated machines start.
+const VOLUME_PACKAGES: &[Package] = &[
+    Package {
+        name: "lvm2",
+        sign: "/usr/sbin/lvcreate",
+        reason: "logical volumes",
+    },
+    Package {
+        name: "cryptsetup-bin",
+        sign: "/usr/sbin/cryptsetup",
+        reason: "encrypted volumes",
+    },
+    Package {
+        name: "xfsprogs",
+        sign: "/usr/sbin/mkfs.xfs",
+        reason: "file systems of volumes",
+    },
+];
+
+/// Packages with an emulator for other kernels.
+const MACHINE_PACKAGES: &[Package] = &[
+    Package {
+        name: "qemu-system-x86",
+        sign: "/usr/bin/qemu-system-x86_64",
+        reason: "runs the datapath on other kernels",
+    },
+    Package {
+        name: "kmod",
+        sign: "/usr/sbin/insmod",
+        reason: "loads those kernels' modules",
+    },
+    Package {
+        name: "xz-utils",
+        sign: "/usr/bin/xz",
+        reason: "unpacks them",
+    },
 ];
 
 const LLVM: Package = Package {
@@ -167,8 +216,35 @@ pub fn setup_for_tests() -> Result<(), Error> {
         let _held = NoServices::hold();
         install(&wanted)?;
     }
+    setup_for_machines()?;
+    vm::short::fetch_kernels();
     go::build();
     machete::install()
+}
+
+/// Installs the packages that emulated machines need.
+///
+/// # Errors
+/// As [`setup`].
+pub fn setup_for_machines() -> Result<(), Error> {
+    let mut wanted: Vec<&Package> = MACHINE_PACKAGES.iter().collect();
+    wanted.retain(|package| !Path::new(package.sign).exists());
+    install(&wanted)
+}
+
+/// What the tests of volumes start in emulated machines. None of it is started as a
+/// service here.
+///
+/// # Errors
+/// As [`setup`].
+pub fn setup_for_volumes() -> Result<(), Error> {
+    let mut wanted: Vec<&Package> = VOLUME_PACKAGES.iter().collect();
+    wanted.retain(|package| !Path::new(package.sign).exists());
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let _held = NoServices::hold();
+    install(&wanted)
 }
 
 fn install(missing: &[&Package]) -> Result<(), Error> {

@@ -5,13 +5,22 @@ use std::process::Command;
 use clap::Args;
 
 use crate::{
-    build,
+    build, differential, drill,
     error::Error,
     generate, go, machete, oracle,
     results::Results,
     run::{Step, cargo, run, say},
-    setup, supply_chain,
+    setup, supply_chain, vm,
 };
+
+/// Packages with unit, property, differential and namespace tests.
+const PACKAGES: [&str; 5] = [
+    "--workspace",
+    "--exclude",
+    "ebpf-programs",
+    "--exclude",
+    "tests",
+];
 
 /// Which tests.
 #[derive(Args)]
@@ -70,20 +79,30 @@ fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
     results.run(
         tests(options)
             // One run tells all that is broken.
-            .args(["--workspace", "--no-fail-fast"])
-            .args(["--exclude", "ebpf-programs", "--exclude", "tests"])
+            .args(PACKAGES)
+            .arg("--no-fail-fast")
             .args(&options.filter),
     )?;
     if options.filter.is_none() {
+        say("the datapath on other kernels");
+        vm::short::run_among_tests(&PACKAGES, results)?;
         say("answers of the API server, beside a stock one's");
         oracle::oracle(&oracle::Options::default())?;
+        differential::run_among_tests(results)?;
     }
     say("tests with clusters of test hosts");
     results.run(
         tests(options)
             .args(["--package", "tests"])
             .args(&options.filter),
-    )
+    )?;
+    if options.filter.is_some() {
+        return Ok(());
+    }
+    say("faults, on a cluster of test hosts");
+    let mut drill = drill::short()?;
+    go::name_programs(&mut drill);
+    results.run_program("drill", &mut drill)
 }
 
 /// `cargo test` with the environment that tests read.

@@ -1,9 +1,13 @@
 //! `cargo xtask vm`: kernel-dependent tests on other kernels, by emulation.
 //!
 //! A Debian kernel boots in qemu without hardware virtualisation; its first
-//! process runs a suite of static programs and switches the machine off. The
+//! process runs a suite of programs and switches the machine off. The
 //! datapath's suite is its tests, which print what the verifier walked through;
-//! the pods' suite is a node whose control groups are of version 2 alone.
+//! the pods' suite is a node whose control groups are of version 2 alone; the
+//! volumes' suite is the CSI driver's tests that need device-mapper and XFS
+//! quotas. The datapath's [short form](short) is part of `cargo xtask test`.
+
+pub mod short;
 
 use std::{
     collections::BTreeSet,
@@ -17,10 +21,9 @@ use std::{
 use clap::{Args, ValueEnum};
 
 use crate::{
-    build::{self, TRIPLE},
-    ebpf,
+    build, ebpf,
     error::{Error, at},
-    images,
+    go, images,
     run::{Step, cargo, output, run, say, target, which, workspace},
     setup,
 };
@@ -40,6 +43,60 @@ const MODULES: [&str; 10] = [
     "overlay",
 ];
 
+/// The same for volumes: check sums, file systems, loop devices, device-mapper, ciphers.
+const STORAGE_MODULES: [&str; 19] = [
+    "crc16",
+    "crc32c_generic",
+    "libcrc32c",
+    "mbcache",
+    "jbd2",
+    "ext4",
+    "xfs",
+    "loop",
+    "dm-mod",
+    "dm-bufio",
+    "dm-snapshot",
+    "dm-bio-prison",
+    "dm-persistent-data",
+    "dm-thin-pool",
+    "dm-crypt",
+    "ecb",
+    "xts",
+    "af_alg",
+    "algif_skcipher",
+];
+
+/// What the volumes' tests start.
+const VOLUME_PROGRAMS: [&str; 19] = [
+    "ip",
+    "insmod",
+    "dd",
+    "lvcreate",
+    "lvremove",
+    "lvextend",
+    "lvchange",
+    "lvs",
+    "vgs",
+    "pvcreate",
+    "vgcreate",
+    "vgremove",
+    "cryptsetup",
+    "mkfs.ext4",
+    "mkfs.xfs",
+    "e2fsck",
+    "resize2fs",
+    "xfs_growfs",
+    "xfs_quota",
+];
+
+/// The tests of volumes that machines commonly lack the kernel for.
+const VOLUME_TESTS: [&str; 4] = [
+    "mapper::logical_volumes_are_copied_grown_and_zeroed",
+    "mapper::thin_volumes_are_copied_grown_and_zeroed",
+    "mapper::an_encrypted_volume_shows_its_data_to_the_holder_of_the_passphrase_alone",
+    "mapper::a_project_quota_enforces_and_reports_the_size_of_a_folder",
+];
+
 /// What a node of pods consists of, besides its own programs.
 const NODE_PROGRAMS: [&str; 5] = [
     "containerd",
@@ -49,6 +106,12 @@ const NODE_PROGRAMS: [&str; 5] = [
     "kubectl",
 ];
 
+/// The kernel series of Debian's packages that tests run on.
+const SERIES: [&str; 2] = ["6.1", "6.12"];
+
+/// Programs that the datapath's tests start.
+const DATAPATH_PROGRAMS: [&str; 3] = ["ip", "tc", "insmod"];
+
 /// What runs in the machines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Suite {
@@ -56,14 +119,19 @@ enum Suite {
     Datapath,
     /// Pods on control groups of version 2.
     Pods,
+    /// The CSI driver on LVM, encrypted devices and XFS quotas.
+    Volumes,
 }
 
 /// Which kernels.
 #[derive(Args)]
 pub struct Options {
     /// Kernel series of Debian's packages.
-    #[arg(long, value_delimiter = ',', default_value = "6.1,6.12")]
+    #[arg(long, value_delimiter = ',', default_values_t = SERIES.map(str::to_owned))]
     kernels: Vec<String>,
+    /// Load the programs and make one connection of each kind, on all kernels at once.
+    #[arg(long, conflicts_with_all = ["suites", "only", "programs"])]
+    short: bool,
     /// What runs in them; pods take a quarter of an hour.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Suite::Datapath])]
     suites: Vec<Suite>,
@@ -84,21 +152,15 @@ pub struct Options {
 /// When a package cannot be had, the tests do not build, or one fails.
 pub fn vm(options: &Options) -> Result<(), Error> {
     setup::setup()?;
-    for (program, package) in [
-        ("qemu-system-x86_64", "qemu-system-x86"),
-        ("insmod", "kmod"),
-    ] {
-        if which(program).is_none() {
-            say(format!("installing {package}"));
-            run(Command::new("apt-get")
-                .args(["install", "-y", "-qq", "--no-install-recommends", package])
-                .env("DEBIAN_FRONTEND", "noninteractive"))?;
-        }
+    setup::setup_for_machines()?;
+    if options.short {
+        return short::run_alone(&options.kernels);
     }
     for suite in &options.suites {
         let files = match suite {
             Suite::Datapath => datapath_files(&options.only)?,
             Suite::Pods => pods_files(options.programs.as_deref())?,
+            Suite::Volumes => volumes_files()?,
         };
         for series in &options.kernels {
             run_suite(*suite, series, &files, options)?;
@@ -118,33 +180,50 @@ fn run_suite(
     let kernel = kernel(series)?;
     let image = target().join("vm").join(format!("{series}.cpio"));
     let mut files = files.to_vec();
-    files.extend(modules(&kernel));
+    files.extend(modules(&kernel, &MODULES));
+    if suite == Suite::Volumes {
+        files.extend(modules(&kernel, &STORAGE_MODULES));
+    }
     write_initramfs(&image, &files)?;
     // Of pods, images and layers are in memory, too.
     let (name, mebibytes) = match suite {
         Suite::Datapath => (series.to_owned(), 1024),
         Suite::Pods => (format!("{series}-pods"), 2560),
+        // So are the disks of volumes.
+        Suite::Volumes => (format!("{series}-volumes"), 3072),
     };
     let limit = Duration::from_secs(options.timeout);
-    boot(&name, &find(&kernel, "vmlinuz")?, &image, mebibytes, limit)?;
+    let machine = Machine {
+        name,
+        kernel: find(&kernel, "vmlinuz")?,
+        image,
+        mebibytes,
+        parameters: "",
+    };
+    let ran = machine.boot(limit, |line| {
+        // The firmware's last words may stand before our first.
+        if line.contains("vm: ") || line.starts_with("test ") || line.starts_with("cost ") {
+            println!("    {line}");
+        }
+    })?;
     step.done();
-    Ok(())
+    ran.into_result()
 }
 
 fn datapath_files(only: &str) -> Result<Vec<(String, PathBuf)>, Error> {
     ebpf::build(&workspace(), &workspace().join(ebpf::OBJECT))?;
-    let step = Step::begin("tests as static programs");
-    let tests = static_tests()?;
+    let step = Step::begin("the datapath's tests");
+    let tests = datapath_tests(&["--release", "--package", "node-agent-datapath", "--tests"])?;
     step.done();
     let init = build::images_programs()?.join("vm-init");
     let mut files = vec![("init".to_owned(), init)];
-    for test in tests {
-        let name = test.file_name().unwrap_or_default().to_string_lossy();
+    for (name, test) in tests {
         if name.starts_with(only) {
-            files.push((format!("tests/{name}"), test.clone()));
+            files.extend(libraries(&test)?);
+            files.push((format!("tests/{name}"), test));
         }
     }
-    with_programs(files, &["ip", "tc", "insmod"])
+    with_programs(files, &DATAPATH_PROGRAMS)
 }
 
 fn pods_files(built: Option<&Path>) -> Result<Vec<(String, PathBuf)>, Error> {
@@ -178,6 +257,38 @@ fn pods_files(built: Option<&Path>) -> Result<Vec<(String, PathBuf)>, Error> {
     with_programs(files, &programs)
 }
 
+fn volumes_files() -> Result<Vec<(String, PathBuf)>, Error> {
+    setup::setup_for_volumes()?;
+    go::build();
+    let step = Step::begin("the volumes' tests");
+    let selection = ["--package", "csi", "--test", "volumes"];
+    let built = test_programs(&selection, |package| package.contains("/csi#"))?;
+    step.done();
+    let folder = target().join("vm");
+    fs::create_dir_all(&folder).map_err(at(&folder))?;
+    let only = folder.join("volumes.only");
+    fs::write(&only, VOLUME_TESTS.join("\n")).map_err(at(&only))?;
+    let mut files = vec![
+        ("init".to_owned(), build::images_programs()?.join("vm-init")),
+        ("only/volumes".to_owned(), only),
+    ];
+    for (name, program) in built {
+        files.extend(libraries(&program)?);
+        let place = if name == "volumes" {
+            "tests/volumes".to_owned()
+        } else {
+            // Where the tests were told that it is.
+            program.to_string_lossy().trim_start_matches('/').to_owned()
+        };
+        files.push((place, program));
+    }
+    let sanity = go::folder().join("csi-sanity");
+    if sanity.is_file() {
+        files.push(("bin/csi-sanity".to_owned(), sanity));
+    }
+    with_programs(files, &VOLUME_PROGRAMS)
+}
+
 /// These files with programs of this machine.
 fn with_programs(
     mut files: Vec<(String, PathBuf)>,
@@ -197,48 +308,61 @@ fn with_programs(
     Ok(files)
 }
 
-/// The datapath's integration tests, linked statically.
-fn static_tests() -> Result<Vec<PathBuf>, Error> {
+/// The datapath's test programs, by name, built as `cargo test` with this selection
+/// builds them.
+fn datapath_tests(selection: &[&str]) -> Result<Vec<(String, PathBuf)>, Error> {
+    test_programs(selection, |package| {
+        package.contains("node-agent/datapath#") || package.contains("node-agent-datapath")
+    })
+}
+
+/// Programs that `cargo test` with this selection builds of a package, by name.
+fn test_programs(
+    selection: &[&str],
+    is_of_package: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, PathBuf)>, Error> {
     let text = output(
         cargo()
-            .args([
-                "test",
-                "--release",
-                "--no-run",
-                "--package",
-                "node-agent-datapath",
-            ])
-            .args([
-                "--tests",
-                "--message-format",
-                "json",
-                "--target",
-                TRIPLE,
-                "--target-dir",
-            ])
-            .arg(target().join("vm/build"))
-            .env("RUSTFLAGS", "-C target-feature=+crt-static"),
+            .args(["test", "--no-run", "--message-format", "json"])
+            .args(selection),
     )?;
-    let programs: Vec<PathBuf> = text
+    let programs: Vec<(String, PathBuf)> = text
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .filter(|message| is_of_package(message["package_id"].as_str().unwrap_or_default()))
+        .filter_map(|message| {
+            let name = message["target"]["name"].as_str()?.to_owned();
+            Some((name, PathBuf::from(message["executable"].as_str()?)))
+        })
         .collect();
     if programs.is_empty() {
-        return Err(Error::Failed(
-            "the package node-agent-datapath has no tests to run in a machine".to_owned(),
-        ));
+        return Err(Error::Failed(format!(
+            "no tests to run in a machine: cargo test {}",
+            selection.join(" ")
+        )));
     }
     Ok(programs)
 }
 
 /// A folder with the image and the modules of the newest kernel of a series.
 fn kernel(series: &str) -> Result<PathBuf, Error> {
-    let names = output(Command::new("apt-cache").args([
-        "search",
-        "--names-only",
-        &format!("^linux-image-{}\\..*-amd64$", series.replace('.', "\\.")),
-    ]))?;
+    let search = || {
+        output(Command::new("apt-cache").args([
+            "search",
+            "--names-only",
+            &format!("^linux-image-{}\\..*-amd64$", series.replace('.', "\\.")),
+        ]))
+    };
+    let missing = |why: String| Error::Missing {
+        what: format!("a kernel package of the series {series}"),
+        how: format!("{why}; run apt-get update, or name another series with --kernels"),
+    };
+    let mut names = search().map_err(|error| missing(error.to_string()))?;
+    if names.trim().is_empty() {
+        // A fresh machine has no lists.
+        let _ = output(Command::new("apt-get").args(["update", "-qq"]));
+        names = search()?;
+    }
     let newest = names
         .lines()
         .filter_map(|line| line.split(' ').next())
@@ -252,12 +376,10 @@ fn kernel(series: &str) -> Result<PathBuf, Error> {
                 .filter_map(|digits| digits.parse::<u32>().ok())
                 .collect::<Vec<_>>()
         })
-        .ok_or_else(|| Error::Missing {
-            what: format!("a kernel package of the series {series}"),
-            how: "run apt-get update, or name another series with --kernels".to_owned(),
-        })?;
+        .ok_or_else(|| missing("apt has none".to_owned()))?;
     let folder = target().join("vm").join(newest);
-    let complete = folder.join("complete");
+    // Names what is taken out: a folder of an earlier version has less.
+    let complete = folder.join("complete-with-storage");
     if complete.exists() {
         return Ok(folder);
     }
@@ -266,7 +388,8 @@ fn kernel(series: &str) -> Result<PathBuf, Error> {
         Command::new("apt-get")
             .args(["download", "-qq", newest])
             .current_dir(&folder),
-    )?;
+    )
+    .map_err(|error| missing(error.to_string()))?;
     let package = find(&folder, "linux-image")?;
     extract_kernel(&package, &folder)?;
     for packed in fs::read_dir(&folder).map_err(at(&folder))?.flatten() {
@@ -281,9 +404,9 @@ fn kernel(series: &str) -> Result<PathBuf, Error> {
     Ok(folder)
 }
 
-/// Where the modules stand in the machine; those that a kernel has built in are no files.
-fn modules(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> {
-    let files = MODULES.iter().enumerate().map(|(order, name)| {
+/// Where modules stand in the machine; those that a kernel has built in are no files.
+fn modules(folder: &Path, names: &[&str]) -> impl Iterator<Item = (String, PathBuf)> {
+    let files = names.iter().enumerate().map(|(order, name)| {
         let file = folder.join(format!("{name}.ko"));
         (format!("modules/{order:02}-{name}.ko"), file)
     });
@@ -308,9 +431,9 @@ fn extract_kernel(package: &Path, folder: &Path) -> Result<(), Error> {
             };
             let image = path.parent().is_some_and(|folder| folder.ends_with("boot"))
                 && name.starts_with("vmlinuz");
-            let module = name
-                .split_once(".ko")
-                .is_some_and(|(module, _)| MODULES.contains(&module));
+            let module = name.split_once(".ko").is_some_and(|(module, _)| {
+                MODULES.contains(&module) || STORAGE_MODULES.contains(&module)
+            });
             if image || module {
                 entry.unpack(folder.join(name))?;
             }
@@ -399,74 +522,106 @@ fn entry(archive: &mut Vec<u8>, name: &str, mode: u32, bytes: &[u8]) {
     archive.resize(archive.len().next_multiple_of(4), 0);
 }
 
-fn boot(
-    name: &str,
-    kernel: &Path,
-    image: &Path,
+/// An emulated machine.
+struct Machine {
+    /// For its log.
+    name: String,
+    kernel: PathBuf,
+    /// The archive that becomes its file system.
+    image: PathBuf,
     mebibytes: u32,
-    limit: Duration,
-) -> Result<(), Error> {
-    let log = target().join("vm").join(format!("{name}.log"));
-    let mut machine = Command::new("qemu-system-x86_64")
-        .args([
-            "-accel",
-            "tcg",
-            "-cpu",
-            "max",
-            "-smp",
-            "2",
-            "-nographic",
-            "-no-reboot",
-        ])
-        .args(["-m", &mebibytes.to_string()])
-        .arg("-kernel")
-        .arg(kernel)
-        .arg("-initrd")
-        .arg(image)
-        .args(["-append", "console=ttyS0 quiet panic=-1 rdinit=/init"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .map_err(at(Path::new("qemu-system-x86_64")))?;
-    let lines = machine.stdout.take();
-    let (send, receive) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        for line in lines
-            .map(BufReader::new)
-            .into_iter()
-            .flat_map(BufRead::lines)
-        {
-            let Ok(line) = line else { return };
-            if send.send(line).is_err() {
-                return;
+    /// Kernel parameters; those that the kernel does not know become the environment of
+    /// the first process.
+    parameters: &'static str,
+}
+
+/// The result of a machine.
+struct Ran {
+    name: String,
+    passed: bool,
+    text: String,
+    log: PathBuf,
+}
+
+impl Machine {
+    /// Runs the machine until it ends, or for as long as `limit`.
+    fn boot(self, limit: Duration, mut on_line: impl FnMut(&str)) -> Result<Ran, Error> {
+        let log = target().join("vm").join(format!("{}.log", self.name));
+        let mut machine = Command::new("qemu-system-x86_64")
+            .args([
+                "-accel",
+                "tcg",
+                "-cpu",
+                "max",
+                "-smp",
+                "2",
+                "-nographic",
+                "-no-reboot",
+            ])
+            .args(["-m", &self.mebibytes.to_string()])
+            .arg("-kernel")
+            .arg(&self.kernel)
+            .arg("-initrd")
+            .arg(&self.image)
+            .arg("-append")
+            .arg(format!(
+                "console=ttyS0 quiet panic=-1 rdinit=/init {}",
+                self.parameters
+            ))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(at(Path::new("qemu-system-x86_64")))?;
+        let lines = machine.stdout.take();
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut lines = lines.map(BufReader::new);
+            let mut line = Vec::new();
+            // What tests print need not be text.
+            while let Some(reader) = &mut lines
+                && matches!(reader.read_until(b'\n', &mut line), Ok(1..))
+            {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                if send.send(text).is_err() {
+                    return;
+                }
+                line.clear();
             }
+        });
+        let started = Instant::now();
+        let mut text = String::new();
+        let mut passed = false;
+        while let Some(left) = limit.checked_sub(started.elapsed()) {
+            let Ok(line) = receive.recv_timeout(left) else {
+                break;
+            };
+            on_line(&line);
+            passed |= line.contains("vm: passed");
+            text.push_str(&line);
+            text.push('\n');
         }
-    });
-    let started = Instant::now();
-    let mut text = String::new();
-    let mut passed = false;
-    while let Some(left) = limit.checked_sub(started.elapsed()) {
-        let Ok(line) = receive.recv_timeout(left) else {
-            break;
-        };
-        // The firmware's last words may stand before our first.
-        if line.contains("vm: ") || line.starts_with("test ") || line.starts_with("cost ") {
-            println!("    {}", line.trim_end());
-        }
-        passed |= line.contains("vm: passed");
-        text.push_str(&line);
-        text.push('\n');
+        let _ = machine.kill();
+        let _ = machine.wait();
+        fs::write(&log, &text).map_err(at(&log))?;
+        Ok(Ran {
+            name: self.name,
+            passed,
+            text,
+            log,
+        })
     }
-    let _ = machine.kill();
-    let _ = machine.wait();
-    fs::write(&log, text).map_err(at(&log))?;
-    if passed {
-        Ok(())
-    } else {
+}
+
+impl Ran {
+    fn into_result(self) -> Result<(), Error> {
+        if self.passed {
+            return Ok(());
+        }
         Err(Error::Failed(format!(
-            "the tests did not pass in machine {name}: see `{}`",
-            log.display()
+            "the tests did not pass in machine {}: see `{}`",
+            self.name,
+            self.log.display()
         )))
     }
 }

@@ -26,7 +26,7 @@ pub use bootstrap_token::{
     user_of_bootstrap_token,
 };
 pub use front_proxy::FrontProxy;
-pub use node::{NETWORK_ACCOUNT, NodeGraph, OfNode, POD_PATHS};
+pub use node::{NodeGraph, OfNode, POD_PATHS};
 pub use rbac::{PolicyKind, Rbac, Rule};
 pub use token_file::{TokenFile, TokenFileError};
 pub use tokens::{

@@ -291,7 +291,7 @@ impl Tokens {
     /// Signs a token.
     ///
     /// # Errors
-    /// What the cryptographic library suffers.
+    /// Errors of the cryptographic library.
     pub fn issue(&self, spec: &TokenSpec) -> Result<String, control_pki::Error> {
         let audiences = if spec.audiences.is_empty() {
             &self.audiences
@@ -320,7 +320,7 @@ impl Tokens {
     /// Signs the token of the older kind that lies in a Secret: it has no end.
     ///
     /// # Errors
-    /// What the cryptographic library suffers.
+    /// Errors of the cryptographic library.
     pub fn issue_legacy(
         &self,
         namespace: &str,

@@ -16,7 +16,7 @@ use crate::admission::dynamic::Dynamic;
 use crate::admission::quota::{LiveLookups, Turns};
 use crate::aggregate::Aggregator;
 use crate::allocate::Allocators;
-use crate::cache::{Behind, Cached, Caches, ResourceCache};
+use crate::cache::{Behind, Cached, Caches, DecodeError, ResourceCache};
 use crate::components::Components;
 use crate::config::Config;
 use crate::custom::Definitions;
@@ -30,6 +30,7 @@ use crate::metrics::Metrics;
 use crate::nature::{Form, Nature};
 use crate::node_metrics::NodeMetrics;
 use crate::openapi::Merged;
+use crate::pod_endpoints;
 use crate::storage::{self, Transform};
 
 /// A resource in one version, as it is served.
@@ -44,7 +45,12 @@ pub struct Served {
     pub stored_as: (&'static str, &'static str),
     /// `v1` or `group/version`.
     pub api_version: String,
+    /// Rewrites a cached object for a read-only view of another resource.
+    pub projection: Option<Projection>,
 }
+
+/// Makes the object that is served of a cached one.
+pub type Projection = fn(&Cached) -> Result<Value, DecodeError>;
 
 /// What all handlers share.
 pub struct Api {
@@ -62,7 +68,9 @@ pub struct Api {
     pub aggregator: Aggregator,
     /// What nodes and pods use.
     pub node_metrics: NodeMetrics,
-    /// What discovery last said of built-in and custom resources together.
+    /// The resource from which nodes read pods for network policy.
+    pub(crate) pod_endpoints: Option<Arc<Served>>,
+    /// The last discovery document of built-in and custom resources together.
     pub(crate) discovery: ArcSwapOption<Made>,
     /// What documents of OpenAPI last said of them.
     pub(crate) openapi: Merged,
@@ -130,6 +138,7 @@ pub(crate) fn tables() -> Tables {
             cache,
             stored_as,
             api_version,
+            projection: None,
         };
         resources.insert(
             (resource.group, resource.version, resource.plural),
@@ -191,6 +200,9 @@ impl Api {
         let to_cluster = config.egress.to(Kind::Cluster);
         config.kubelets = config.kubelets.map(|kubelets| kubelets.by(to_cluster));
         let seats = config.chain.max_requests + config.chain.max_mutating_requests;
+        let pod_endpoints = resources
+            .get(&("", "v1", "pods"))
+            .map(|pods| Arc::new(pod_endpoints::served(pods)));
         Self {
             fairness: Arc::new(Fairness::new(seats)),
             started: jiff::Timestamp::now(),
@@ -202,6 +214,7 @@ impl Api {
             definitions,
             aggregator: Aggregator::default(),
             node_metrics: NodeMetrics::default(),
+            pod_endpoints,
             components: Components::default(),
             discovery: ArcSwapOption::empty(),
             openapi: Merged::default(),
@@ -513,6 +526,9 @@ impl Served {
     /// # Errors
     /// 500 when the bytes cannot be read.
     pub fn tree(&self, object: &Cached) -> Result<Value, Status> {
+        if let Some(project) = self.projection {
+            return project(object).map_err(Status::internal);
+        }
         let mut value = object.value().map_err(Status::internal)?;
         if !self.is_form_of(object) {
             crate::convert::by_tables(&mut value, self)?;

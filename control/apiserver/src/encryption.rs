@@ -27,7 +27,7 @@ const PAGE: usize = 500;
 /// there are, and how many of them are stored otherwise.
 ///
 /// # Errors
-/// 405; what the store suffers.
+/// 405, or an error of the store.
 pub(crate) async fn answer(context: &Context) -> Answer {
     if context.parts.method != Method::GET {
         return Err(Status::method_not_allowed());

@@ -66,7 +66,11 @@ impl Page {
     /// Takes over families that are written in OpenMetrics already.
     pub(crate) fn open_metrics(&mut self, text: &str) {
         if self.form == Exposition::OpenMetrics {
-            self.out.push_str(text.trim_end().trim_end_matches("# EOF"));
+            let families = text.trim_end().trim_end_matches("# EOF").trim_end();
+            self.out.push_str(families);
+            if !families.is_empty() {
+                self.out.push('\n');
+            }
             return;
         }
         // The head says `x`, the samples `x_total`: in the text format both do.
@@ -214,6 +218,20 @@ mod tests {
             "{open}"
         );
         assert_eq!(open.matches("# EOF").count(), 1);
+    }
+
+    #[test]
+    fn a_line_ends_where_the_next_part_of_a_page_begins() {
+        for end in ["", "# EOF", "# EOF\n"] {
+            let mut page = Page::new(Exposition::OpenMetrics);
+            page.open_metrics(&format!("# TYPE x gauge\nx 3\n{end}"));
+            page.open_metrics("");
+            page.family("y", Kind::Gauge, "Y");
+            assert_eq!(
+                page.finish(),
+                "# TYPE x gauge\nx 3\n# HELP y Y\n# TYPE y gauge\n# EOF\n"
+            );
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The way to nodes' agents: where a node's kubelet listens, and the
-//! credentials that this server shows there.
+//! Connections to kubelets: where a node's kubelet listens, and the client credentials
+//! that this server presents.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ pub struct Kubelets {
 
 struct Configs {
     verifier: Arc<dyn ServerCertVerifier>,
-    /// Without resumption: a resumed session is not verified again, and the node is part
-    /// of what is verified.
+    /// Session resumption is disabled: a resumed session skips the verification of the
+    /// certificate, and each node's certificate must be verified for that node.
     verified: ClientConfig,
     unverified: Arc<ClientConfig>,
 }

@@ -16,7 +16,7 @@ use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
 use crate::{
     aggregate, discovery, encryption, fairness, health, node_metrics, oidc, openapi, paths,
-    reviews, subresources, verbs, zpages,
+    pod_endpoints, pprof, reviews, subresources, verbs, zpages,
 };
 
 /// Finds the handler of a request and lets it answer.
@@ -28,6 +28,9 @@ pub async fn route(mut context: Context, body: Body) -> Answer {
     if info.path.starts_with("//") {
         // It is read as if the slashes were one, but nothing is served there.
         return unknown(&context);
+    }
+    if pod_endpoints::is_for(info) {
+        return pod_endpoints::answer(context).await;
     }
     if let Some(remote) = context.api.aggregator.of(info) {
         if remote.is_own() {
@@ -226,6 +229,11 @@ async fn paths(context: &Context) -> Answer {
     }
     if let Some(page) = zpages::answer(&context.api, path, &context.parts.headers) {
         return page;
+    }
+    if context.api.config.chain.profiling
+        && let Some(page) = pprof::answer(&context.info.path)
+    {
+        return Ok(page);
     }
     if let Some(page) = fairness::dump(&context.api, path, context.query()) {
         return Ok(page);

@@ -71,11 +71,11 @@ impl Modification<'_> {
         self.current.take()
     }
 
-    /// Whether the object that was, or is to be, decided about is the newest there is. If not, the
-    /// newest is to be decided about next.
+    /// Returns whether the current object is the newest one. If not, the newest becomes
+    /// current and needs a new decision.
     ///
     /// # Errors
-    /// What the store suffers.
+    /// Errors of the store.
     pub async fn confirm(&mut self) -> Result<bool, Status> {
         if self.fresh {
             return Ok(true);
@@ -91,10 +91,10 @@ impl Modification<'_> {
         Ok(false)
     }
 
-    /// Reads the object anew: what was decided about it does not hold.
+    /// Reads the object again, because the decision about it is obsolete.
     ///
     /// # Errors
-    /// What the store suffers.
+    /// Errors of the store.
     pub async fn again(&mut self) -> Result<(), Status> {
         let stored = self.api.read_store(self.served, &self.store_key).await?;
         self.fresh = true;
@@ -107,8 +107,7 @@ impl Modification<'_> {
     /// what is [`Modification::current`] now.
     ///
     /// # Errors
-    /// The decision's own, if it was about the newest state, or what the store
-    /// suffers.
+    /// The decision's own, if it was about the newest state, or an error of the store.
     pub async fn settle(
         &mut self,
         decision: Result<Decision, Status>,
@@ -252,7 +251,7 @@ impl Api {
     /// again about the stored one.
     ///
     /// # Errors
-    /// What `decide` answers for the newest state, or what the store suffers.
+    /// The error that `decide` returns for the newest state, or an error of the store.
     pub async fn modify<F>(
         &self,
         served: &Served,
@@ -278,7 +277,7 @@ impl Api {
     /// until it is.
     ///
     /// # Errors
-    /// What the store suffers.
+    /// Errors of the store.
     pub async fn begin<'a>(
         &'a self,
         served: &'a Served,
@@ -318,7 +317,7 @@ impl Api {
     /// deletion, or nothing if it changed since.
     ///
     /// # Errors
-    /// What the store suffers.
+    /// Errors of the store.
     pub(crate) async fn delete_at(
         &self,
         served: &Served,
@@ -343,7 +342,7 @@ impl Api {
     /// Whether there is an object of a key, as the store has it.
     ///
     /// # Errors
-    /// What the store suffers.
+    /// Errors of the store.
     pub(crate) async fn is_stored(&self, served: &Served, key: &str) -> Result<bool, Status> {
         if served.cache()?.get(key).is_some() {
             return Ok(true);
@@ -463,12 +462,15 @@ fn with_revision(mut object: Value, revision: Revision) -> Value {
 /// What a client is told of a failure of the store.
 pub(crate) fn store_error(error: &control_store::Error) -> Status {
     match error {
-        control_store::Error::TooLarge { size, limit } => {
-            let mut status = Status::request_entity_too_large(*limit);
-            status.message =
-                format!("etcdserver: request is too large: {size} bytes, the store takes {limit}");
-            status
-        }
+        // As stock passes on what etcd answers: no reason, and the code of a failure.
+        control_store::Error::TooLarge { size, limit } => Status {
+            reason: "".into(),
+            message: format!(
+                "etcdserver: request is too large: {size} bytes, the store takes {limit}"
+            ),
+            details: None,
+            ..Status::internal("")
+        },
         control_store::Error::Compacted { .. } => {
             Status::expired("The resourceVersion for the provided list is too old.")
         }

@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use common::{root, server};
 use control_access::User;
@@ -99,7 +101,7 @@ async fn cluster(server: &ApiServer) {
         make(server, "/api/v1/namespaces/default/pods", pod).await;
     }
     // Authorization learns of pods and nodes a moment later.
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -166,7 +168,7 @@ async fn a_nodes_own_objects_do_not_reach_beyond_the_node() {
     ];
     assert_eq!(after, before);
 
-    // What is its own it still reports, and so does the victim.
+    // Both nodes can still report their own status and that of their pods.
     for (name, from, ip) in [("thief", THIEF, "10.0.1.7"), ("victim", VICTIM, "10.0.2.7")] {
         let path = format!("/api/v1/namespaces/default/pods/{name}/status");
         let own = (&node(name), from);
@@ -287,4 +289,430 @@ async fn a_node_writes_no_other_nodes_lease_csi_node_status_or_pod() {
     }
     let pod = get(&server, "/api/v1/namespaces/default/pods/victim").await;
     assert_eq!(pod.str_at(&["status", "phase"]), Some("Pending"));
+}
+
+const ENDPOINTS: &str = "/apis/network.orlop.dev/v1alpha1/podendpoints";
+/// The text in each place where a pod may hold a credential.
+const CREDENTIAL: &str = "swordfish";
+
+/// A pod of the victim with credentials in its environment, arguments and annotations.
+async fn pod_with_credentials(server: &ApiServer) {
+    let env = value!([{"name": "PASSWORD", "value": CREDENTIAL}]);
+    let pod = value!({
+        "metadata": {
+            "name": "guarded", "labels": {"app": "guarded"},
+            "annotations": {"note": CREDENTIAL}
+        },
+        "spec": {
+            "nodeName": "victim",
+            "containers": [{
+                "name": "c", "image": "i", "env": (env.clone()), "args": [CREDENTIAL],
+                "ports": [{"name": "http", "containerPort": 8080}]
+            }],
+            "initContainers": [{
+                "name": "s", "image": "i", "restartPolicy": "Always", "env": env,
+                "ports": [{"name": "side", "containerPort": 9090}]
+            }]
+        }
+    });
+    make(server, "/api/v1/namespaces/default/pods", pod).await;
+    let status = value!({"status": {
+        "phase": "Running", "message": CREDENTIAL,
+        "podIP": "10.0.2.9", "podIPs": [{"ip": "10.0.2.9"}]
+    }});
+    let path = "/api/v1/namespaces/default/pods/guarded/status";
+    let (code, told) = common::ask(server, &root(), Method::PATCH, path, Some(status)).await;
+    assert_eq!(code, 200, "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_reads_no_other_nodes_pods_whatever_it_asks_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = server(dir.path()).await;
+    cluster(&server).await;
+    pod_with_credentials(&server).await;
+    let accounts = "/api/v1/namespaces/kube-system/serviceaccounts";
+    let account = value!({"metadata": {"name": "orlop-network"}});
+    make(&server, accounts, account).await;
+    let thief = node("thief");
+    for path in [
+        "/api/v1/pods",
+        "/api/v1/pods?watch=true",
+        "/api/v1/pods?fieldSelector=spec.nodeName%3Dvictim",
+        "/api/v1/namespaces/default/pods",
+        "/api/v1/namespaces/default/pods/guarded",
+        "/api/v1/namespaces/default/pods/guarded/log",
+        "/apis/network.orlop.dev/v1alpha1/namespaces/default/podendpoints/guarded",
+    ] {
+        let (code, told) = ask(&server, (&thief, THIEF), Method::GET, path, value!({})).await;
+        assert_eq!(code, 403, "{path}: {told:?}");
+    }
+    for bound in [
+        value!({"kind": "Node", "apiVersion": "v1", "name": "thief"}),
+        value!({"kind": "Pod", "apiVersion": "v1", "name": "thief"}),
+        Value::Null,
+    ] {
+        let request = value!({"spec": {"boundObjectRef": (bound.clone())}});
+        let path = format!("{accounts}/orlop-network/token");
+        let (code, told) = ask(&server, (&thief, THIEF), Method::POST, &path, request).await;
+        assert_eq!(code, 403, "bound to {bound:?}: {told:?}");
+    }
+}
+
+/// The whole body of an answer to a node.
+async fn body_of(server: &ApiServer, path: &str, accept: &str) -> (u16, String) {
+    let headers = [("accept", accept)];
+    let answer = common::send(server, &node("thief"), Method::GET, path, &headers, None).await;
+    let code = answer.status().as_u16();
+    let bytes = answer.into_body().collect().await.expect("a body");
+    let bytes = bytes.to_bytes();
+    (code, String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pod_endpoints_show_labels_addresses_and_ports_in_every_form_and_no_credential() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = server(dir.path()).await;
+    cluster(&server).await;
+    pod_with_credentials(&server).await;
+    let (code, list) = body_of(&server, ENDPOINTS, "application/json").await;
+    assert_eq!(code, 200, "{list}");
+    let list = Value::from_slice(list.as_bytes()).expect("JSON");
+    assert_eq!(list.str_at(&["kind"]), Some("PodEndpointList"));
+    let items = list.items_at(&["items"]);
+    assert_eq!(items.len(), 3, "{list:?}");
+    let guarded = items
+        .iter()
+        .find(|item| item.str_at(&["metadata", "name"]) == Some("guarded"));
+    let mut guarded = guarded.expect("the pod").clone();
+    for unlike in ["uid", "resourceVersion", "creationTimestamp"] {
+        let removed = guarded.remove_path(&["metadata", unlike]);
+        assert!(removed.is_some(), "{unlike}");
+    }
+    let expected = value!({
+        "metadata": {"name": "guarded", "namespace": "default", "labels": {"app": "guarded"}},
+        "spec": {
+            "nodeName": "victim",
+            "containers": [
+                {"ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]}
+            ],
+            "initContainers": [{
+                "restartPolicy": "Always",
+                "ports": [{"name": "side", "containerPort": 9090, "protocol": "TCP"}]
+            }]
+        },
+        "status": {
+            "phase": "Running", "podIP": "10.0.2.9", "podIPs": [{"ip": "10.0.2.9"}]
+        }
+    });
+    assert_eq!(guarded, expected);
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let partial = "as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+    for (path, accept) in [
+        (ENDPOINTS.to_owned(), "application/yaml".to_owned()),
+        (ENDPOINTS.to_owned(), "*/*".to_owned()),
+        (
+            format!("{ENDPOINTS}?includeObject=Object"),
+            table.to_owned(),
+        ),
+        (ENDPOINTS.to_owned(), format!("application/json;{partial}")),
+        (
+            ENDPOINTS.to_owned(),
+            format!("application/vnd.kubernetes.protobuf;{partial}"),
+        ),
+        (
+            format!("{ENDPOINTS}?watch=true&timeoutSeconds=1&resourceVersion=0"),
+            "application/json".to_owned(),
+        ),
+        (
+            format!("{ENDPOINTS}?watch=true&timeoutSeconds=1&resourceVersion=1"),
+            "application/json".to_owned(),
+        ),
+        (
+            format!("{ENDPOINTS}?watch=true&timeoutSeconds=1&includeObject=Object"),
+            table.to_owned(),
+        ),
+    ] {
+        let (code, body) = body_of(&server, &path, &accept).await;
+        assert_eq!(code, 200, "{path} as {accept}: {body}");
+        assert!(body.contains("guarded"), "{path} as {accept}: {body}");
+        assert!(!body.contains(CREDENTIAL), "{path} as {accept}: {body}");
+    }
+    let protobuf = "application/vnd.kubernetes.protobuf";
+    assert_eq!(body_of(&server, ENDPOINTS, protobuf).await.0, 406);
+    // Nobody writes them, and who is no node needs a right to read them.
+    for method in [Method::POST, Method::DELETE] {
+        let (code, _) = common::ask(&server, &root(), method, ENDPOINTS, None).await;
+        assert_eq!(code, 405);
+    }
+    let stranger = User::named("eve", []);
+    let (code, _) = common::ask(&server, &stranger, Method::GET, ENDPOINTS, None).await;
+    assert_eq!(code, 403);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_of_pod_endpoints_follows_the_pods_by_their_revisions() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = server(dir.path()).await;
+    cluster(&server).await;
+    let list = get(&server, ENDPOINTS).await;
+    let revision = list.str_at(&["metadata", "resourceVersion"]).expect("one");
+    let path = format!("{ENDPOINTS}?watch=true&timeoutSeconds=2&resourceVersion={revision}");
+    let watch = |server: &ApiServer| {
+        let service = server.service();
+        let request = Request::builder().uri(&path).body(body::full(Bytes::new()));
+        let mut request = request.expect("a request");
+        request.extensions_mut().insert(node("thief"));
+        async move { service.oneshot(request).await.expect("infallible") }
+    };
+    // Two watchers share frames.
+    let (one, two) = (watch(&server).await, watch(&server).await);
+    pod_with_credentials(&server).await;
+    let guarded = "/api/v1/namespaces/default/pods/guarded?gracePeriodSeconds=0";
+    let (code, _) = common::ask(&server, &root(), Method::DELETE, guarded, None).await;
+    assert_eq!(code, 200);
+    let (one, two) = (common::events(one).await, common::events(two).await);
+    assert_eq!(one, two);
+    let told: Vec<_> = one
+        .iter()
+        .map(|event| {
+            let object = |path: &[&str]| {
+                let object = event.get("object").expect("an object");
+                object.str_at(path).unwrap_or_default().to_owned()
+            };
+            assert_eq!(object(&["kind"]), "PodEndpoint");
+            assert_eq!(object(&["metadata", "name"]), "guarded");
+            let kind = event.str_at(&["type"]).unwrap_or_default().to_owned();
+            (kind, object(&["status", "podIP"]))
+        })
+        .collect();
+    let first = ("ADDED".to_owned(), String::new());
+    let address = "10.0.2.9".to_owned();
+    assert_eq!(told.first(), Some(&first), "{told:?}");
+    assert!(
+        told.contains(&("MODIFIED".to_owned(), address.clone())),
+        "{told:?}"
+    );
+    assert_eq!(told.last(), Some(&("DELETED".to_owned(), address)));
+    assert!(!format!("{one:?}").contains(CREDENTIAL));
+}
+
+const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
+const PEERS: &str = "/apis/orlop.dev/v1alpha1/bgppeers";
+/// A label that NodeRestriction keeps nodes from setting.
+const RACK: &str = "node-restriction.kubernetes.io/rack";
+
+/// Creates the object of the load balancer's manifests that contains `mark`.
+async fn install(server: &ApiServer, mark: &str, path: &str) {
+    let mut documents = control_load_balancer::DEFINITIONS.split("\n---\n");
+    let document = documents.find(|text| text.contains(mark));
+    let mut request = Request::builder()
+        .method(Method::POST)
+        .uri(path)
+        .header("content-type", "application/yaml")
+        .body(body::full(Bytes::from(document.expect("an object"))))
+        .expect("a request");
+    request.extensions_mut().insert(root());
+    let answer = server.service().oneshot(request).await.expect("infallible");
+    assert_eq!(answer.status(), 201, "{mark}");
+}
+
+/// Installs the definition of a kind and waits until it is served at `path`.
+async fn define(server: &ApiServer, mark: &str, path: &str) {
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    install(server, mark, definitions).await;
+    for _ in 0..200 {
+        let (code, _) = common::ask(server, &root(), Method::GET, path, None).await;
+        if code == 200 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{path} is not served");
+}
+
+/// A peer of the nodes of a rack, whose password is in a Secret.
+fn peer(name: &str, secret: &str, rack: &str) -> Value {
+    value!({
+        "apiVersion": "orlop.dev/v1alpha1", "kind": "BGPPeer", "metadata": {"name": name},
+        "spec": {
+            "myASN": 65001, "peerASN": 65100, "peerAddress": "192.0.2.254",
+            "passwordSecret": {"name": secret, "key": "password"},
+            "nodeSelector": {"matchLabels": {RACK: rack}}
+        }
+    })
+}
+
+/// Waits until a node's request is answered with a code.
+async fn until_answered(server: &ApiServer, path: &str, expected: u16) {
+    let mut last = 0;
+    for _ in 0..200 {
+        let thief = node("thief");
+        (last, _) = ask(server, (&thief, THIEF), Method::GET, path, value!({})).await;
+        if last == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{path} is answered with {last}, not {expected}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_reads_the_passwords_of_its_own_bgp_peers_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = server(dir.path()).await;
+    cluster(&server).await;
+    for (name, rack) in [("thief", "1"), ("victim", "2")] {
+        let labels = value!({"metadata": {"labels": {RACK: rack}}});
+        let path = format!("{NODES}/{name}");
+        let (code, told) = common::ask(&server, &root(), Method::PATCH, &path, Some(labels)).await;
+        assert_eq!(code, 200, "{told:?}");
+    }
+    for name in ["rack-1", "rack-2", "orlop-bgp"] {
+        let secret = value!({"metadata": {"name": name}, "stringData": {"password": CREDENTIAL}});
+        make(&server, SECRETS, secret).await;
+    }
+    let own = format!("{SECRETS}/rack-1");
+    until_answered(&server, &own, 403).await;
+    define(&server, "  name: bgppeers.orlop.dev", PEERS).await;
+    make(&server, PEERS, peer("one", "rack-1", "1")).await;
+    make(&server, PEERS, peer("two", "rack-2", "2")).await;
+    until_answered(&server, &own, 200).await;
+    let thief = node("thief");
+    for path in [
+        format!("{SECRETS}/rack-2"),
+        format!("{SECRETS}/orlop-bgp"),
+        SECRETS.to_owned(),
+        "/api/v1/secrets".to_owned(),
+        format!("{SECRETS}?watch=true"),
+        format!("{SECRETS}?fieldSelector=metadata.name%3Drack-2"),
+        format!("{SECRETS}?watch=true&fieldSelector=metadata.name%3Drack-2"),
+        "/api/v1/secrets?fieldSelector=metadata.name%3Drack-1".to_owned(),
+    ] {
+        let (code, told) = ask(&server, (&thief, THIEF), Method::GET, &path, value!({})).await;
+        assert_eq!(code, 403, "{path}: {told:?}");
+    }
+    for (method, path, object) in [
+        (
+            Method::PATCH,
+            own.clone(),
+            value!({"stringData": {"password": "x"}}),
+        ),
+        (Method::DELETE, own.clone(), value!({})),
+        (
+            Method::PATCH,
+            format!("{PEERS}/two"),
+            value!({"spec": {"nodeSelector": null}}),
+        ),
+        (
+            Method::PATCH,
+            format!("{NODES}/thief"),
+            value!({"metadata": {"labels": {RACK: "2"}}}),
+        ),
+    ] {
+        let shown = format!("{method} {path}");
+        let (code, told) = ask(&server, (&thief, THIEF), method, &path, object).await;
+        assert_eq!(code, 403, "{shown}: {told:?}");
+    }
+    // It ends with the peer, and with the definition of peers.
+    make(&server, PEERS, peer("again", "orlop-bgp", "1")).await;
+    until_answered(&server, &format!("{SECRETS}/orlop-bgp"), 200).await;
+    let path = format!("{PEERS}/one");
+    common::ask(&server, &root(), Method::DELETE, &path, None).await;
+    until_answered(&server, &own, 403).await;
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/bgppeers.orlop.dev";
+    common::ask(&server, &root(), Method::DELETE, path, None).await;
+    until_answered(&server, &format!("{SECRETS}/orlop-bgp"), 403).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_writes_its_own_announcer_alone() {
+    const ANNOUNCERS: &str = "/apis/orlop.dev/v1alpha1/announcers";
+    const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = server(dir.path()).await;
+    cluster(&server).await;
+    define(&server, "  kind: Announcer", ANNOUNCERS).await;
+    for (mark, resource) in [
+        (
+            "kind: ValidatingAdmissionPolicy\n",
+            "validatingadmissionpolicies",
+        ),
+        (
+            "kind: ValidatingAdmissionPolicyBinding\n",
+            "validatingadmissionpolicybindings",
+        ),
+    ] {
+        install(&server, mark, &format!("{ADMISSION}/{resource}")).await;
+    }
+    let announcer = |name: &str| {
+        value!({
+            "apiVersion": "orlop.dev/v1alpha1", "kind": "Announcer",
+            "metadata": {"name": name}, "status": {"addresses": ["192.0.2.80"]}
+        })
+    };
+    let (thief, victim) = (node("thief"), node("victim"));
+    let before = announcer("victim");
+    let (code, made) = ask(&server, (&victim, VICTIM), Method::POST, ANNOUNCERS, before).await;
+    assert_eq!(code, 201, "{made:?}");
+    // The policy holds a moment after it was created.
+    let mut last = (0, Value::default());
+    for _ in 0..200 {
+        let other = announcer("nobody");
+        last = ask(&server, (&thief, THIEF), Method::POST, ANNOUNCERS, other).await;
+        if last.0 == 422 {
+            break;
+        }
+        let made = format!("{ANNOUNCERS}/nobody");
+        common::ask(&server, &root(), Method::DELETE, &made, None).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(last.0, 422, "{:?}", last.1);
+    let path = format!("{ANNOUNCERS}/victim");
+    let taken = value!({"status": {"addresses": []}});
+    let (code, told) = ask(&server, (&thief, THIEF), Method::PATCH, &path, taken).await;
+    assert_eq!(code, 422, "{told:?}");
+    let (code, told) = ask(&server, (&thief, THIEF), Method::DELETE, &path, value!({})).await;
+    assert_eq!(code, 403, "{told:?}");
+    let kept = get(&server, &path).await;
+    assert_eq!(
+        kept.str_at(&["metadata", "resourceVersion"]),
+        made.str_at(&["metadata", "resourceVersion"])
+    );
+    let own = announcer("thief");
+    let (code, told) = ask(&server, (&thief, THIEF), Method::POST, ANNOUNCERS, own).await;
+    assert_eq!(code, 201, "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_right_that_an_earlier_version_gave_nodes_is_taken_away_at_start() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let first = server(dir.path()).await;
+    cluster(&first).await;
+    let secret = value!({"metadata": {"name": "orlop-bgp"}, "stringData": {"k": CREDENTIAL}});
+    make(&first, SECRETS, secret).await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system";
+    let role = value!({
+        "metadata": {"name": "orlop:bgp-passwords"},
+        "rules": [{
+            "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["orlop-bgp"],
+            "verbs": ["get"]
+        }]
+    });
+    make(&first, &format!("{rbac}/roles"), role).await;
+    let binding = value!({
+        "metadata": {"name": "orlop:bgp-passwords"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "Role",
+            "name": "orlop:bgp-passwords"
+        },
+        "subjects": [{
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"
+        }]
+    });
+    make(&first, &format!("{rbac}/rolebindings"), binding).await;
+    let path = format!("{SECRETS}/orlop-bgp");
+    until_answered(&first, &path, 200).await;
+    let second = common::beside(&first).await;
+    until_answered(&second, &path, 403).await;
 }

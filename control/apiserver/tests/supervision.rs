@@ -62,18 +62,18 @@ async fn every_task_recovers_from_a_panic_and_health_says_so() {
     let mut number = 0;
     for name in tasks {
         if supervisor.panic(name) == 0 {
-            // It had nothing more to do, and ended.
+            // The task finished its work and ended.
             assert!(!supervisor.names().contains(&name), "{name}");
             continue;
         }
         until(name, || async { supervisor.restarts(name) > 0 }).await;
         let (code, page) = text(&server, "/livez").await;
-        // Unless it runs again already.
+        // The task may already run again.
         if code != 200 {
             assert!(page.contains(&format!("[-]task/{name} failed")), "{page}");
         }
         until(name, || async { supervisor.unhealthy().is_empty() }).await;
-        // What is written comes through all of it.
+        // Writes succeed after each restart.
         let made = ask(
             &server,
             &root(),

@@ -55,6 +55,11 @@ impl fmt::Display for Issues {
                 write!(f, "ERROR: <input>:-1:0: {}", issue.message)?;
                 continue;
             };
+            if self.source.is_empty() {
+                // A source without lines has no place to point at.
+                write!(f, "ERROR: <input>:1:0: {}", issue.message)?;
+                continue;
+            }
             let before: String = self.source.chars().take(offset).collect();
             let line = before.matches('\n').count();
             let column = before

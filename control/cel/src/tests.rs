@@ -195,6 +195,8 @@ fn missing_operands_are_told_with_what_may_begin_one() {
         ),
         "{end}"
     );
+    assert!(said("").starts_with("ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>'"));
+    assert!(!said("").contains('^'));
     assert!(said("f(").contains("expecting {'[', '{', '(', ')', '.'"));
     assert!(said("&& true").contains("extraneous input '&&' expecting"));
 }

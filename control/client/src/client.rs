@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::{BoxError, Service};
 
+use crate::bearer::BearerToken;
 use crate::error::{Error, Status};
 use crate::reflector::Selection;
 use crate::resource::Resource;
@@ -50,7 +51,7 @@ impl std::fmt::Debug for Client {
 /// As what the server stands in metrics: a client has one.
 const HOST: &str = "apiserver";
 
-/// The media type of what is sent and asked for, where nothing else is said.
+/// The default media type of request and response bodies.
 const JSON: &str = "application/json";
 
 /// How an object is to be deleted.
@@ -158,8 +159,8 @@ impl Client {
         Ok(Self::over(transport::from_kubeconfig(path.as_ref()).await?))
     }
 
-    /// A client over the network, as several kubeconfigs say together: they are merged as
-    /// kubectl merges the files of `KUBECONFIG`, where the first to set a value wins.
+    /// A client for the server that several kubeconfigs describe. They are merged as kubectl
+    /// merges the files of `KUBECONFIG`: the first file to set a value wins.
     ///
     /// # Errors
     /// As [`Client::from_kubeconfig`]; also when there is no file.
@@ -180,16 +181,15 @@ impl Client {
         Ok(Self::over(transport::from_text(text, path.as_ref()).await?))
     }
 
-    /// As [`Client::from_kubeconfig`], with the token that a file holds in place of the
-    /// kubeconfig's user. The file is read again every minute.
+    /// As [`Client::from_kubeconfig`], with this token in place of the kubeconfig's user.
     ///
     /// # Errors
-    /// As [`Client::from_kubeconfig`]; also when there is no such file.
+    /// As [`Client::from_kubeconfig`].
     pub async fn from_kubeconfig_with_token(
         path: impl AsRef<std::path::Path>,
-        token: impl AsRef<std::path::Path>,
+        token: BearerToken,
     ) -> Result<Self, Error> {
-        let transport = transport::with_token(path.as_ref(), token.as_ref()).await?;
+        let transport = transport::with_token(path.as_ref(), token).await?;
         Ok(Self::over(transport))
     }
 
@@ -260,8 +260,8 @@ impl Client {
         self.request(Method::GET, &path, None::<&()>).await
     }
 
-    /// All objects that `selection` selects, read in pages; their metadata alone when
-    /// the selection says so.
+    /// Lists all objects that `selection` selects, in pages. With
+    /// [`Selection::metadata_only`] the server returns metadata alone.
     ///
     /// # Errors
     /// [`Error::Expired`] when the revision was compacted between two pages

@@ -57,10 +57,10 @@ pub enum Error {
     /// Any other answer that is not a success.
     #[error("{}", .0.message)]
     Api(Box<Status>),
-    /// No answer arrived: connection refused, broken, TLS failed.
+    /// The connection was refused, broke, or failed in TLS.
     #[error("cannot reach the API server at {}: {}", .0.server, .0.reason)]
     Connection(ConnectionError),
-    /// The request did not get as far as a connection, such as without credentials.
+    /// The request failed before a connection was made, such as for lack of credentials.
     #[error("cannot reach the API server")]
     Transport(#[source] kube::Error),
     /// The answer broke off.
@@ -161,6 +161,17 @@ impl Error {
         }
     }
 
+    /// Whether the server is not there or the connection to it broke, so that attempts to
+    /// connect cost it nothing.
+    #[must_use]
+    pub const fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Connection(error) => !error.is_tls,
+            Self::Body(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether the object was not there.
     #[must_use]
     pub const fn is_not_found(&self) -> bool {
@@ -224,7 +235,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Whether a read failed because it named a revision that the server does not have.
+    /// Whether the request named a resource version that the server does not have yet.
     #[must_use]
     pub fn is_too_large_resource_version(&self) -> bool {
         let mut causes = self.details.causes.iter();

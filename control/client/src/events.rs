@@ -72,6 +72,26 @@ impl ObjectReference {
         }
     }
 
+    fn to_json(&self) -> Value {
+        let mut object = json!({
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": self.name,
+            "uid": self.uid,
+        });
+        if let Some(object) = object.as_object_mut() {
+            for (key, value) in [
+                ("namespace", &self.namespace),
+                ("fieldPath", &self.field_path),
+            ] {
+                if !value.is_empty() {
+                    object.insert(key.to_owned(), json!(value));
+                }
+            }
+        }
+        object
+    }
+
     /// The same, about a part of the object.
     #[must_use]
     pub fn field(mut self, path: impl Into<String>) -> Self {
@@ -84,6 +104,7 @@ impl ObjectReference {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Note {
     regarding: ObjectReference,
+    related: Option<ObjectReference>,
     severity: Severity,
     reason: String,
     action: String,
@@ -110,7 +131,7 @@ impl Recorder {
             host: host.to_owned(),
             format,
         });
-        // Kept between runs, with what waits in it.
+        // The receiver outlives a run of the task, and with it the queued events.
         let receiver = Arc::new(tokio::sync::Mutex::new(receiver));
         control_supervise::task("event-recorder")
             .detail(component)
@@ -131,15 +152,41 @@ impl Recorder {
         action: &str,
         message: impl Into<String>,
     ) {
-        let note = Note {
+        self.send(Note {
             regarding: regarding.clone(),
+            related: None,
             severity,
             reason: reason.to_owned(),
             action: action.to_owned(),
             message: shorten(message.into()),
-        };
-        if self.sender.try_send(note).is_err() {
-            tracing::debug!(reason, name = %regarding.name, "too many events, dropping this one");
+        });
+    }
+
+    /// Records what an object did to another: `regarding` it happened, on behalf of `related`.
+    pub fn event_related(
+        &self,
+        regarding: &ObjectReference,
+        related: &ObjectReference,
+        severity: Severity,
+        reason: &str,
+        action: &str,
+        message: impl Into<String>,
+    ) {
+        self.send(Note {
+            regarding: regarding.clone(),
+            related: Some(related.clone()),
+            severity,
+            reason: reason.to_owned(),
+            action: action.to_owned(),
+            message: shorten(message.into()),
+        });
+    }
+
+    fn send(&self, note: Note) {
+        if let Err(error) = self.sender.try_send(note) {
+            let note = error.into_inner();
+            let (reason, name) = (note.reason, note.regarding.name);
+            tracing::debug!(reason, name, "too many events, dropping this one");
         }
     }
 
@@ -273,24 +320,8 @@ impl Sink {
 
     fn body(&self, note: &Note, name: &str, now: jiff::Timestamp) -> Value {
         let metadata = json!({"name": name, "namespace": event_namespace(&note.regarding)});
-        let regarding = &note.regarding;
-        let mut object = json!({
-            "apiVersion": regarding.api_version,
-            "kind": regarding.kind,
-            "name": regarding.name,
-            "uid": regarding.uid,
-        });
-        if let Some(object) = object.as_object_mut() {
-            for (key, value) in [
-                ("namespace", &regarding.namespace),
-                ("fieldPath", &regarding.field_path),
-            ] {
-                if !value.is_empty() {
-                    object.insert(key.to_owned(), json!(value));
-                }
-            }
-        }
-        match self.format {
+        let object = note.regarding.to_json();
+        let mut event = match self.format {
             Format::Core => json!({
                 "apiVersion": "v1",
                 "kind": "Event",
@@ -319,7 +350,11 @@ impl Sink {
                 "note": note.message,
                 "type": note.severity.as_str(),
             }),
+        };
+        if let (Some(related), Some(event)) = (&note.related, event.as_object_mut()) {
+            event.insert("related".to_owned(), related.to_json());
         }
+        event
     }
 }
 

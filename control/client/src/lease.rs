@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::backoff::Backoff;
 use crate::client::{Client, Discard};
 use crate::error::Error;
 use crate::meta::{Meta, Metadata};
@@ -77,7 +78,7 @@ pub enum Led {
     Finished,
     /// The lease was lost; the work was cancelled.
     Lost,
-    /// Shutdown; if the lease was held, it was released.
+    /// Shutdown. The lease, if it was held, was released unless the work had to be dropped.
     Shutdown,
 }
 
@@ -95,8 +96,9 @@ impl Election {
         }
     }
 
-    /// How long after a renewal was begun the work has ended for certain: before the
-    /// lease runs out, by a fifth of what lies between the deadline and that.
+    /// Returns how long after the start of a renewal the work is dropped at the latest. It
+    /// is before the lease expires, by a fifth of the time between the renew deadline and
+    /// the expiry.
     fn work_end(&self) -> Duration {
         let margin = self.lease_duration.saturating_sub(self.renew_deadline);
         self.lease_duration.saturating_sub(margin / 5)
@@ -104,7 +106,8 @@ impl Election {
 
     /// Waits until this candidate leads, then runs `work` until it ends, the
     /// lease is lost, or `shutdown`. `work` gets a token that is cancelled in
-    /// the latter two cases; it is waited for while the lease is valid, and dropped then.
+    /// the latter two cases. It may finish while the lease is valid, and is dropped after
+    /// that.
     pub async fn lead<F, Fut>(&self, client: &Client, shutdown: &CancellationToken, work: F) -> Led
     where
         F: FnOnce(CancellationToken) -> Fut,
@@ -149,14 +152,14 @@ impl Election {
         };
         stop.cancel();
         if led != Led::Finished {
-            // Nobody renews any more: others may lead when the lease runs out.
+            // The lease is no longer renewed: others may lead once it expires.
             let end = candidate.renewed + self.work_end();
             if tokio::time::timeout_at(end, work).await.is_err() {
                 tracing::error!(
                     lease = self.name,
                     "work did not end while the lease was valid, dropping it"
                 );
-                // It is dropped with this future, and the lease runs out by itself.
+                // The lease is not released: it expires by itself.
                 return led;
             }
         }
@@ -169,14 +172,47 @@ impl Election {
     }
 }
 
+impl Election {
+    /// Runs `work` whenever this candidate leads, until `shutdown` or until a run ends by
+    /// itself; returns what the last run that ended returned.
+    ///
+    /// Losing the lease ends a run as [`Election::lead`] describes, and nothing else: the
+    /// candidate campaigns again. So an API server that is away or slow for a time costs a
+    /// pause of the work.
+    pub async fn lead_repeatedly<F, Fut, T>(
+        &self,
+        client: &Client,
+        shutdown: &CancellationToken,
+        mut work: F,
+    ) -> Option<T>
+    where
+        F: FnMut(CancellationToken) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        loop {
+            let mut result = None;
+            let led = self
+                .lead(client, shutdown, |stop| {
+                    let run = work(stop);
+                    let result = &mut result;
+                    async move { *result = Some(run.await) }
+                })
+                .await;
+            if led != Led::Lost {
+                return result;
+            }
+        }
+    }
+}
+
 /// One that stands for election.
 struct Candidate<'a> {
     election: &'a Election,
     client: &'a Client,
     /// The lease as seen last, and when it was first seen like that.
     seen: Option<(Lease, Instant)>,
-    /// When the request was begun by which the lease was taken or renewed last. Others
-    /// count from when they see the lease change, which is later.
+    /// The start of the last request that acquired or renewed the lease. Other candidates
+    /// count from when they see the change, which is later.
     renewed: Instant,
 }
 
@@ -256,7 +292,7 @@ impl Candidate<'_> {
         let deadline = self.election.renew_deadline;
         let mut pause = self.election.retry_period;
         loop {
-            // Not a moment longer than the lease counts as held.
+            // The sleep must not outlast the renew deadline.
             tokio::time::sleep_until((Instant::now() + pause).min(self.renewed + deadline)).await;
             pause = self.election.retry_period;
             let began = Instant::now();
@@ -415,6 +451,7 @@ impl NodeLease {
         let period = self.duration / 4;
         let mut known: Option<Lease> = None;
         let mut failures = 0u32;
+        let mut backoff = Backoff::new(Duration::from_millis(400), period * 7 / 10);
         loop {
             let renewed = tokio::time::timeout(period, self.renew(client, known.take()));
             let renewed = renewed.await.unwrap_or_else(|_| {
@@ -427,6 +464,7 @@ impl NodeLease {
                 Ok(lease) => {
                     known = Some(lease);
                     failures = 0;
+                    backoff.reset();
                     // so that the nodes of a cluster do not beat together
                     period.mul_f64(rand::random_range(0.96..1.04))
                 }
@@ -438,9 +476,7 @@ impl NodeLease {
                         error = error.chain(),
                         "cannot renew the node's lease"
                     );
-                    Duration::from_millis(200)
-                        .saturating_mul(1 << failures.min(6))
-                        .min(period * 7 / 10)
+                    backoff.after(&error)
                 }
             };
             tokio::select! {

@@ -19,6 +19,8 @@
 //! certificates of a kubeconfig ([`Client::from_kubeconfig`]), or a tower
 //! service in the same process ([`Client::in_process`]).
 
+mod backoff;
+mod bearer;
 pub mod cache;
 mod client;
 mod error;
@@ -35,6 +37,8 @@ pub mod time;
 mod transport;
 mod wire;
 
+pub use backoff::Backoff;
+pub use bearer::BearerToken;
 pub use cache::{Cache, Snapshot};
 pub use client::{Client, DeleteOptions, Discard, List, Patch, Preconditions, Propagation};
 pub use error::{Cause, Details, Error, Status};

@@ -16,6 +16,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::backoff::Backoff;
+use crate::error::Error;
 use crate::metrics::{self, Seen, Visible};
 
 /// A work queue. Cloning is cheap; all clones are the same queue.
@@ -139,6 +141,16 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
     /// Has `key` worked on again after its next delay: for a failure. The
     /// delay, for logs.
     pub fn add_rate_limited(&self, key: K) -> Duration {
+        self.add_again(key, false)
+    }
+
+    /// Has `key` worked on again after its next delay. While the server is `unreachable` that
+    /// is soon, since the failure says nothing about the key, nor does it make later delays longer.
+    fn add_again(&self, key: K, unreachable: bool) -> Duration {
+        let longest = match unreachable {
+            true => self.inner.longest_delay.min(Backoff::UNREACHABLE),
+            false => self.inner.longest_delay,
+        };
         let delay = {
             let mut state = self.lock();
             state.seen.retries += 1;
@@ -146,10 +158,11 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
             let delay = self
                 .inner
                 .first_delay
-                .saturating_mul(1u32 << (*failures).min(30))
-                .min(self.inner.longest_delay);
-            *failures = failures.saturating_add(1);
-            delay
+                .saturating_mul(1u32 << (*failures).min(30));
+            if !unreachable || delay < longest {
+                *failures = failures.saturating_add(1);
+            }
+            delay.min(longest)
         };
         self.add_after(key, delay);
         delay
@@ -276,6 +289,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
                         let taken = Taken {
                             queue: queue.clone(),
                             key: key.clone(),
+                            is_finished: false,
                         };
                         // what began is finished: nothing half done at shutdown
                         match work(key.clone()).await {
@@ -286,7 +300,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
                                 }
                             }
                             Err(error) => {
-                                let delay = queue.add_rate_limited(key.clone());
+                                let delay = queue.add_again(key.clone(), is_unreachable(&error));
                                 tracing::debug!(
                                     worker = name,
                                     ?key,
@@ -296,7 +310,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
                                 );
                             }
                         }
-                        drop(taken);
+                        taken.finish();
                     }
                 }
             };
@@ -314,15 +328,35 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
     }
 }
 
-/// A key that is worked on. After a panic it is tried again like after an error.
+/// Whether an error is, or comes from, a server that cannot be reached.
+fn is_unreachable(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<Error>() {
+            return error.is_unreachable();
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// A key that a worker holds. Dropped unfinished, as by a panic, it is tried again as
+/// after an error.
 struct Taken<K: Clone + Eq + Hash + Debug + Send + 'static> {
     queue: Queue<K>,
     key: K,
+    is_finished: bool,
+}
+
+impl<K: Clone + Eq + Hash + Debug + Send + 'static> Taken<K> {
+    fn finish(mut self) {
+        self.is_finished = true;
+    }
 }
 
 impl<K: Clone + Eq + Hash + Debug + Send + 'static> Drop for Taken<K> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if !self.is_finished {
             self.queue.add_rate_limited(self.key.clone());
         }
         self.queue.done(&self.key);
@@ -377,7 +411,11 @@ impl<K: Clone + Eq + Hash> State<K> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use control_supervise::Supervisor;
     use tokio::time::{Duration, timeout};
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
 
@@ -413,6 +451,56 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_key_whose_worker_panics_is_tried_again_and_no_other_waits_for_it() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("never")]
+        struct Never;
+
+        let supervisor = Supervisor::new();
+        let (queue, stop) = (Queue::new(), CancellationToken::new());
+        let (sender, mut done) = tokio::sync::mpsc::unbounded_channel();
+        let first = Arc::new(AtomicBool::new(true));
+        let work = move |key: u32| {
+            let (sender, first) = (sender.clone(), Arc::clone(&first));
+            async move {
+                assert!(
+                    key != 7 || !first.swap(false, Ordering::Relaxed),
+                    "the first"
+                );
+                // Meanwhile a fault may be injected.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let _ = sender.send(key);
+                Ok::<_, Never>(None)
+            }
+        };
+        let running = queue.clone();
+        let until = stop.clone();
+        let own = supervisor.clone();
+        let workers = tokio::spawn(async move {
+            own.scope(running.run("test", 2, &until, work)).await;
+        });
+        for key in [7, 8] {
+            queue.add(key);
+        }
+        assert_eq!(done.recv().await, Some(8));
+        assert_eq!(done.recv().await, Some(7));
+        assert_eq!(supervisor.restarts("queue-worker"), 1);
+        // Both workers are lost in the middle of their work.
+        for key in [1, 2] {
+            queue.add(key);
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(supervisor.panic("queue-worker"), 2);
+        let mut found = [done.recv().await, done.recv().await];
+        found.sort();
+        assert_eq!(found, [Some(1), Some(2)]);
+        assert_eq!(supervisor.restarts("queue-worker"), 3);
+        assert_eq!(supervisor.failure(), None);
+        stop.cancel();
+        workers.await.expect("no panic");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_failing_key_comes_back_ever_later_until_forgotten() {
         let queue = Queue::with_delays(Duration::from_millis(10), Duration::from_millis(35));
         let mut delays = Vec::new();
@@ -427,6 +515,35 @@ mod tests {
         assert_eq!(queue.failures(&1), 4);
         queue.forget(&1);
         assert_eq!(queue.add_rate_limited(1), Duration::from_millis(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_that_failed_while_the_server_was_gone_are_done_within_a_second() {
+        let queue = Queue::with_delays(Duration::from_millis(5), Duration::from_secs(30));
+        let shutdown = CancellationToken::new();
+        let began = Instant::now();
+        let back = began + Duration::from_secs(300);
+        queue.add(7);
+        let work = {
+            let shutdown = shutdown.clone();
+            move |_key: u32| {
+                let shutdown = shutdown.clone();
+                async move {
+                    if Instant::now() < back {
+                        return Err(Error::Connection(crate::transport::ConnectionError {
+                            server: "https://10.0.0.1:6443".to_owned(),
+                            reason: "tcp connect error: Connection refused".to_owned(),
+                            is_tls: false,
+                        }));
+                    }
+                    shutdown.cancel();
+                    Ok(None)
+                }
+            }
+        };
+        queue.run("test", 1, &shutdown, work).await;
+        let late = Instant::now() - back;
+        assert!(late <= Duration::from_secs(1), "{late:?} after the return");
     }
 
     #[tokio::test(start_paused = true)]
@@ -485,7 +602,7 @@ mod tests {
         struct NotYet;
 
         let queue = Queue::with_delays(Duration::from_micros(100), Duration::from_millis(2));
-        let shutdown = tokio_util::sync::CancellationToken::new();
+        let shutdown = CancellationToken::new();
         let runs: Arc<Vec<AtomicU32>> = Arc::new((0..100).map(|_| AtomicU32::new(0)).collect());
         let busy: Arc<Vec<AtomicU32>> = Arc::new((0..100).map(|_| AtomicU32::new(0)).collect());
         let finished = Arc::new(AtomicU32::new(0));

@@ -230,6 +230,18 @@ pub mod resources {
         RUNTIME_CLASSES = cluster("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass");
         /// `storage.k8s.io/v1` StorageClass.
         STORAGE_CLASSES = cluster("storage.k8s.io", "v1", "storageclasses", "StorageClass");
+        /// `storage.k8s.io/v1` CSIDriver.
+        CSI_DRIVERS = cluster("storage.k8s.io", "v1", "csidrivers", "CSIDriver");
+        /// `storage.k8s.io/v1` VolumeAttachment.
+        VOLUME_ATTACHMENTS = cluster("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment");
+        /// `storage.k8s.io/v1` VolumeAttributesClass.
+        VOLUME_ATTRIBUTES_CLASSES = cluster("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass");
+        /// `resource.k8s.io/v1` ResourceClaim.
+        RESOURCE_CLAIMS = namespaced("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim");
+        /// `resource.k8s.io/v1` ResourceSlice.
+        RESOURCE_SLICES = cluster("resource.k8s.io", "v1", "resourceslices", "ResourceSlice");
+        /// `resource.k8s.io/v1` ResourceClaimTemplate.
+        RESOURCE_CLAIM_TEMPLATES = namespaced("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate");
     }
 }
 

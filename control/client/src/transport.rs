@@ -33,6 +33,7 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use rustls::pki_types::ServerName;
 use tower::{BoxError, Service, ServiceBuilder};
 
+use crate::bearer::BearerToken;
 use crate::error::Error;
 use crate::expiry;
 
@@ -63,7 +64,7 @@ pub async fn from_kubeconfig(path: &Path) -> Result<kube::Client, Error> {
     from_parsed(read(path)?, path, None).await
 }
 
-/// The transport that these kubeconfigs describe together.
+/// The transport to the server of the merged kubeconfigs.
 pub async fn from_kubeconfigs(paths: &[PathBuf]) -> Result<kube::Client, Error> {
     let mut merged: Parsed = Ok(Kubeconfig::default());
     for path in paths {
@@ -78,9 +79,8 @@ pub async fn from_kubeconfigs(paths: &[PathBuf]) -> Result<kube::Client, Error> 
     from_parsed(merged, first, None).await
 }
 
-/// The transport to the server of the kubeconfig at `path`, for the bearer of the token
-/// in a file.
-pub async fn with_token(path: &Path, token: &Path) -> Result<kube::Client, Error> {
+/// The transport to the server of the kubeconfig at `path`, for the bearer of a token.
+pub async fn with_token(path: &Path, token: BearerToken) -> Result<kube::Client, Error> {
     from_parsed(read(path)?, path, Some(token)).await
 }
 
@@ -107,7 +107,7 @@ fn read(path: &Path) -> Result<Parsed, Error> {
 async fn from_parsed(
     kubeconfig: Parsed,
     path: &Path,
-    token: Option<&Path>,
+    token: Option<BearerToken>,
 ) -> Result<kube::Client, Error> {
     let failed = |problem: String, way_out| Error::Kubeconfig {
         path: path.to_owned(),
@@ -135,11 +135,8 @@ async fn from_parsed(
                     "check current-context, server and the certificate files that it names",
                 )
             })?;
-    if let Some(token) = token {
-        config.auth_info = AuthInfo {
-            token_file: Some(token.display().to_string()),
-            ..AuthInfo::default()
-        };
+    if token.is_some() {
+        config.auth_info = AuthInfo::default();
     }
     if let Some(problem) = expiry::problem(&config.auth_info, jiff::Timestamp::now()) {
         return Err(failed(
@@ -147,7 +144,7 @@ async fn from_parsed(
             "write a new one with `orlop credentials`, or check this machine's clock",
         ));
     }
-    network(&config).map_err(|error| {
+    network(&config, token).map_err(|error| {
         failed(
             one_line(&error),
             "check the certificates and keys that it holds or names",
@@ -155,8 +152,11 @@ async fn from_parsed(
     })
 }
 
-/// A client over the network.
-pub fn network(config: &kube::Config) -> Result<kube::Client, kube::Error> {
+/// A client over the network, for the bearer of a token if there is one.
+pub fn network(
+    config: &kube::Config,
+    token: Option<BearerToken>,
+) -> Result<kube::Client, kube::Error> {
     // the default provider of the process; another one being there is as good
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let tls = config.rustls_client_config()?;
@@ -170,8 +170,21 @@ pub fn network(config: &kube::Config) -> Result<kube::Client, kube::Error> {
     };
     let lanes = Lanes::new(move || lane_client(tls.clone(), server_name.clone(), secure));
     let server = config.cluster_url.to_string();
+    let sent = token.clone();
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
+        .map_request(move |mut request: Request<RequestBody>| {
+            if let Some(token) = &sent {
+                token.authorize(request.headers_mut());
+            }
+            request
+        })
+        .map_response(move |response: Response<StreamBody>| {
+            if let Some(token) = &token {
+                token.answered(response.status());
+            }
+            response
+        })
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(move |error: legacy::Error| BoxError::from(ConnectionError::new(&server, &error)))
@@ -217,25 +230,48 @@ fn lane_client(
     client.build(builder.enable_http2().wrap_connector(tcp))
 }
 
-/// A request that was not answered: which server it was for, and what stopped it.
+/// A failed connection to an API server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{server}: {reason}")]
 pub struct ConnectionError {
     /// The URL of the API server.
     pub server: String,
-    /// Why there is no answer, such as `tcp connect error: Connection refused`.
+    /// The cause, such as `tcp connect error: Connection refused`.
     pub reason: String,
+    /// Whether the server is there, and TLS failed.
+    pub is_tls: bool,
 }
 
 impl ConnectionError {
     fn new(server: &str, error: &legacy::Error) -> Self {
-        // hyper's own words only say in which phase it failed.
+        // hyper's own message names only the phase that failed.
         let cause = std::error::Error::source(error).unwrap_or(error);
         Self {
             server: server.trim_end_matches('/').to_owned(),
             reason: one_line(cause),
+            is_tls: is_tls(error),
         }
     }
+}
+
+/// Whether TLS is what failed. An [`std::io::Error`] hides the error that it wraps.
+fn is_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let wrapped = error
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref);
+        if let Some(wrapped) = wrapped
+            && wrapped.is::<rustls::Error>()
+        {
+            return true;
+        }
+        if error.is::<rustls::Error>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// Everything of an error and its sources, in one line.
@@ -406,7 +442,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_connection_names_the_server_and_the_cause() {
-        // Nobody listens at a port that was free a moment ago.
+        // The listener is closed, so connections to its port are refused.
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .and_then(|listener| listener.local_addr())
             .unwrap()

@@ -186,8 +186,8 @@ impl Tokens {
         if decide(&secret, cached.as_deref(), &self.authority) == Action::Nothing {
             return Ok(None);
         }
-        // The cache may show the account as it was, or none, while one was just made:
-        // nothing is deleted or signed on its word.
+        // The cache may lag behind a deletion or creation of the account, so nothing is
+        // deleted or signed without reading it from the server.
         let uid = self.live_uid(&key.namespace, account).await?;
         match decide(&secret, uid.as_deref(), &self.authority) {
             Action::Nothing => Ok(None),
@@ -225,7 +225,7 @@ impl Tokens {
         }
     }
 
-    /// The uid of an account by the API server itself.
+    /// Reads the uid of an account from the API server.
     async fn live_uid(
         &self,
         namespace: &str,

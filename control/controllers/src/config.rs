@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use control_client::lease::Election;
 use control_pki::Authority;
 use ipnet::IpNet;
 
-use crate::{CONTROLLERS, Controller, Error, TokenSigner};
+use crate::{CONTROLLERS, Controller, Error, TokenSigner, names};
 
 /// The settings of the controllers. The defaults are those of
 /// kube-controller-manager.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Which controllers run: names; `*` for all; `-name` for all but that.
+    /// Which controllers run: names; `*` for all that are on by default; `-name` for not
+    /// that one.
     pub controllers: Vec<String>,
     /// The pods' ranges, at most one of each family. Without any, nodes get
     /// no range from us.
@@ -31,10 +33,11 @@ pub struct Config {
     pub authority: Option<Arc<Authority>>,
     /// Signs the serving certificates of kubelets. Without it they stay unsigned.
     pub kubelet_authority: Option<Arc<Authority>>,
-    /// The names and addresses by which clients reach the API server: no kubelet gets a
+    /// The names and addresses by which clients reach the API server. No kubelet gets a
     /// serving certificate for one of them.
     pub api_server_names: Vec<String>,
-    /// The ranges of Service addresses, for the same reason.
+    /// The ranges of Service addresses. No kubelet gets a serving certificate for an
+    /// address in one of them.
     pub service_cidrs: Vec<IpNet>,
     /// The longest life of such certificates.
     pub certificate_life: Duration,
@@ -48,8 +51,14 @@ pub struct Config {
     pub terminated_pod_threshold: usize,
     /// Whether Services of type LoadBalancer that name no class are ours.
     pub default_load_balancer: bool,
+    /// Whether an external cloud controller manager gives addresses to Services of type
+    /// LoadBalancer. Those that name a class of ours are ours all the same.
+    pub external_cloud: bool,
     /// How many keys each of the workload controllers works on at once.
     pub workers: usize,
+    /// With an election, the controllers run while this candidate leads; without, they are
+    /// the only ones.
+    pub election: Option<Election>,
 }
 
 impl Default for Config {
@@ -71,7 +80,9 @@ impl Default for Config {
             node_monitor_period: Duration::from_secs(5),
             terminated_pod_threshold: 12_500,
             default_load_balancer: true,
+            external_cloud: false,
             workers: 5,
+            election: None,
         }
     }
 }
@@ -82,28 +93,35 @@ impl Config {
     /// # Errors
     /// [`Error::UnknownController`].
     pub fn selected(&self) -> Result<Vec<&'static Controller>, Error> {
+        let known = || CONTROLLERS.iter().map(|controller| controller.name);
         for name in &self.controllers {
-            let bare = name.strip_prefix('-').unwrap_or(name);
-            if bare != "*" && !CONTROLLERS.iter().any(|c| c.name == bare) {
-                let known: Vec<_> = CONTROLLERS.iter().map(|c| c.name).collect();
+            if !names::is_known(name, known()) {
                 return Err(Error::UnknownController {
-                    name: bare.to_owned(),
-                    known: known.join(", "),
+                    name: name.strip_prefix('-').unwrap_or(name).to_owned(),
+                    known: known().collect::<Vec<_>>().join(", "),
                 });
             }
         }
-        let named = |name: &str| self.controllers.iter().any(|n| n == name);
         Ok(CONTROLLERS
             .iter()
-            .filter(|c| (named("*") || named(c.name)) && !named(&format!("-{}", c.name)))
+            .filter(|controller| names::selects(&self.controllers, controller.name))
             .collect())
     }
 
     /// Checks what can be checked without a cluster.
     ///
     /// # Errors
-    /// [`Error::NodeMask`].
+    /// [`Error::PodRanges`], [`Error::NodeMask`].
     pub fn check(&self) -> Result<(), Error> {
+        let v4 = self
+            .cluster_cidrs
+            .iter()
+            .filter(|range| range.addr().is_ipv4());
+        let v4 = v4.count();
+        if v4 > 1 || self.cluster_cidrs.len() - v4 > 1 {
+            let ranges: Vec<_> = self.cluster_cidrs.iter().map(ToString::to_string).collect();
+            return Err(Error::PodRanges(ranges.join(", ")));
+        }
         for range in &self.cluster_cidrs {
             let (size, most) = match range {
                 IpNet::V4(_) => (self.node_mask_ipv4, 32),
@@ -129,6 +147,21 @@ impl Config {
 mod tests {
     use super::*;
 
+    #[test]
+    fn pod_ranges_are_one_of_each_ip_version() {
+        let check = |ranges: &[&str]| {
+            let config = Config {
+                cluster_cidrs: ranges.iter().map(|range| range.parse().unwrap()).collect(),
+                ..Config::default()
+            };
+            config.check()
+        };
+        assert!(check(&["10.244.0.0/16", "fd00::/56"]).is_ok());
+        let error = check(&["10.244.0.0/16", "10.245.0.0/16"]).unwrap_err();
+        assert!(error.to_string().contains("10.245.0.0/16"), "{error}");
+        assert!(check(&["10.244.0.0/30"]).is_err());
+    }
+
     fn names(list: &[&str]) -> Result<Vec<&'static str>, Error> {
         let config = Config {
             controllers: list.iter().map(ToString::to_string).collect(),
@@ -139,7 +172,8 @@ mod tests {
 
     #[test]
     fn star_means_all_and_minus_means_not() {
-        assert_eq!(names(&["*"]).unwrap().len(), CONTROLLERS.len());
+        // one is off by default
+        assert_eq!(names(&["*"]).unwrap().len(), CONTROLLERS.len() - 1);
         assert!(
             !names(&["*", "-deployment-controller"])
                 .unwrap()
@@ -169,7 +203,7 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut all = names(&["*"]).unwrap();
+        let mut all: Vec<_> = CONTROLLERS.iter().map(|it| it.name).collect();
         all.sort_unstable();
         let count = all.len();
         all.dedup();

@@ -10,13 +10,17 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::Config;
+use crate::admission_policies::AdmissionPolicy;
+use crate::bootstrap_signer::{BootstrapToken, ClusterInfo};
 use crate::cluster_role::ClusterRole;
-use crate::protection::{AttributesClass, Claim, Volume};
+use crate::pod_autoscaler::HorizontalPodAutoscaler;
+use crate::selinux_warnings::LabelledPod;
 use crate::service_cidr::{IpAddress, ServiceCidr};
 use crate::views::{
-    ConfigMap, CronJob, DaemonSet, Deployment, EndpointSlice, Endpoints, Job, Lease, Namespace,
-    Node, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController, Revision, Service,
-    ServiceAccount, StatefulSet, Text,
+    AttributesClass, Claim, ConfigMap, CronJob, CsiDriver, DaemonSet, Deployment, EndpointSlice,
+    Endpoints, Job, Lease, Namespace, Node, Pod, PodDisruptionBudget, ReplicaSet,
+    ReplicationController, ResourceClaim, ResourceSlice, Revision, Service, ServiceAccount,
+    StatefulSet, StorageClass, Text, Volume, VolumeAttachment,
 };
 
 /// The name of an object, by which work is queued.
@@ -276,7 +280,7 @@ macro_rules! caches {
             pub(crate) fn launch(&self, tasks: &mut JoinSet<()>) {
                 $(if let Some(kind) = self.caches.$name.get() {
                     let pump = Arc::clone(kind).pump(self.shutdown.clone());
-                    // Handlers that missed a change could not be told later.
+                    // A change that handlers missed cannot be delivered again.
                     let task = control_supervise::task("controller-cache");
                     let task = task.detail(stringify!($name)).until(&self.shutdown);
                     tasks.spawn(task.essential(pump));
@@ -331,12 +335,34 @@ caches! {
     volumes: Volume, false, Selection::all();
     /// Classes of volumes' attributes.
     attributes_classes: AttributesClass, false, Selection::all();
+    /// Storage classes.
+    storage_classes: StorageClass, false, Selection::all();
+    /// CSI drivers.
+    csi_drivers: CsiDriver, false, Selection::all();
+    /// Claims to devices, by owner.
+    resource_claims: ResourceClaim, true, Selection::all();
+    /// Devices that nodes offer.
+    resource_slices: ResourceSlice, false, Selection::all();
+    /// Attachments of volumes to nodes.
+    attachments: VolumeAttachment, false, Selection::all();
     /// Ranges of services' addresses.
     service_cidrs: ServiceCidr, false, Selection::all();
     /// Services' addresses.
     ip_addresses: IpAddress, false, Selection::all();
+    /// Bootstrap tokens.
+    bootstrap_tokens: BootstrapToken, false, Selection::all().namespace("kube-system")
+        .fields("type=bootstrap.kubernetes.io/token");
+    /// The `cluster-info` that a joining machine reads first.
+    cluster_info: ClusterInfo, false, Selection::all().namespace("kube-public")
+        .fields("metadata.name=cluster-info");
+    /// HorizontalPodAutoscalers.
+    autoscalers: HorizontalPodAutoscaler, false, Selection::all();
     /// PodDisruptionBudgets.
     budgets: PodDisruptionBudget, false, Selection::all();
+    /// ValidatingAdmissionPolicies.
+    admission_policies: AdmissionPolicy, false, Selection::all();
+    /// Pods with the SELinux labels of their containers.
+    labelled_pods: LabelledPod, false, Selection::all();
 }
 
 /// What a controller is started with.
@@ -389,7 +415,8 @@ impl Context {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
 
     use http::{Request, Response};
     use serde_json::{Value, json};
@@ -421,29 +448,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pod_that_is_adopted_meanwhile_is_claimable_exactly_once() {
-        let kind = pods();
-        let (free, owned) = (pod(None), pod(Some("o")));
-        kind.index(&change(None, &free));
-        let owner = Meta {
-            namespace: "d".into(),
-            uid: "o".into(),
-            ..Meta::default()
-        };
-        let done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    kind.index(&change(Some(&free), &owned));
-                    kind.index(&change(Some(&owned), &free));
-                }
+    async fn pod_that_is_adopted_between_two_lookups_is_found_exactly_once() {
+        // In one order it would be missed, in the other found twice.
+        for order in [["o", ""], ["", "o"]] {
+            let kind = pods();
+            let (free, owned) = (pod(None), pod(Some("o")));
+            kind.index(&change(None, &free));
+            let adopt = || kind.index(&change(Some(&free), &owned));
+            let found = std::thread::scope(|scope| {
+                let uids = order.into_iter().enumerate().map(|(at, uid)| {
+                    if at == 1 {
+                        let (done, adopted) = mpsc::channel();
+                        scope.spawn(move || {
+                            adopt();
+                            let _ = done.send(());
+                        });
+                        // The adoption has to wait for the lookup to end.
+                        let _ = adopted.recv_timeout(Duration::from_millis(100));
+                    }
+                    uid
+                });
+                kind.owned_by_any("d", uids).len()
             });
-            let wrong = (0..20_000).find_map(|_| {
-                let found = kind.claimable(&owner).len();
-                (found != 1).then_some(found)
-            });
-            done.store(true, Ordering::Relaxed);
-            assert_eq!(wrong, None);
-        });
+            assert_eq!(found, 1, "{order:?}");
+        }
     }
 }

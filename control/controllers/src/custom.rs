@@ -1,23 +1,37 @@
 //! The resources that custom resource definitions add.
 
-use control_client::{Client, Error, Resource};
-use http::Method;
+use control_client::{Client, Error, List, Resource, Selection};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// All custom resources, each in one served version; none where definitions
-/// are not served at all.
+/// CustomResourceDefinition.
+pub(crate) const DEFINITIONS: Resource = Resource::cluster(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+);
+
+/// All custom resource definitions; none where they are not served at all.
+///
+/// # Errors
+/// Whatever prevents an answer.
+pub(crate) async fn definitions<T: DeserializeOwned>(client: &Client) -> Result<Vec<T>, Error> {
+    let list: Result<List<T>, Error> = client.list(&DEFINITIONS, &Selection::all()).await;
+    match list {
+        Ok(list) => Ok(list.items),
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// All custom resources, each in one served version.
 ///
 /// # Errors
 /// Whatever prevents an answer.
 pub(crate) async fn resources(client: &Client) -> Result<Vec<Resource>, Error> {
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let list: Value = match client.request(Method::GET, path, None::<&Value>).await {
-        Ok(list) => list,
-        Err(error) if error.is_not_found() => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let items = list.get("items").and_then(Value::as_array);
-    Ok(items.into_iter().flatten().filter_map(resource).collect())
+    let definitions = definitions::<Value>(client).await?;
+    Ok(definitions.iter().filter_map(resource).collect())
 }
 
 fn resource(definition: &Value) -> Option<Resource> {

@@ -25,11 +25,11 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct Extensions {
     /// Each resource in one version.
     pub resources: Vec<Extension>,
-    /// The groups whose server did not say which resources it has.
+    /// The groups whose server did not answer discovery.
     pub unavailable: Vec<UnavailableGroup>,
 }
 
-/// A resource and what its server lets clients do.
+/// A resource and the verbs that its server supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Extension {
     /// Where its objects are.
@@ -38,14 +38,14 @@ pub(crate) struct Extension {
     verbs: Vec<String>,
 }
 
-/// A group of the API whose resources are not known at the moment.
+/// An API group whose resources could not be discovered.
 #[derive(Debug)]
 pub(crate) struct UnavailableGroup {
     /// Its name.
     pub group: String,
     /// The version that was asked for.
     pub version: String,
-    /// Why there was no answer.
+    /// Why discovery failed.
     pub reason: String,
 }
 
@@ -60,7 +60,7 @@ impl Extension {
 }
 
 impl Extensions {
-    /// Why the resources are not all known, in upstream's words; `None` when they are.
+    /// Why some resources are unknown, in upstream's words; `None` when all are known.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         if self.unavailable.is_empty() {
@@ -81,8 +81,8 @@ impl Extensions {
 /// Finds the extensions of the API.
 ///
 /// # Errors
-/// Whatever prevents an answer of the API server itself. A server behind it that
-/// does not answer is among [`Extensions::unavailable`].
+/// When the API server itself does not answer. An extension server that does not answer
+/// is listed in [`Extensions::unavailable`].
 pub(crate) async fn extensions(client: &Client) -> Result<Extensions, Error> {
     let (custom, services) = futures::join!(custom::resources(client), api_services(client));
     let mut found = Extensions {
@@ -121,9 +121,8 @@ pub(crate) async fn extensions(client: &Client) -> Result<Extensions, Error> {
     Ok(found)
 }
 
-/// The extensions whose objects can be followed and deleted, as garbage collection
-/// needs it. Of `followed` those stay that belong to a group whose server does not
-/// answer at the moment: what is forgotten would have to be judged without.
+/// The extensions whose objects can be followed and deleted, as garbage collection needs
+/// it. Resources in `followed` are kept while the server of their group does not answer.
 ///
 /// # Errors
 /// As [`extensions`].

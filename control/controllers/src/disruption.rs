@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use control_client::events::{ObjectReference, Recorder};
 use control_client::{Client, Error, Meta, OwnerReference, Queue, resources};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -28,6 +29,7 @@ pub const CONTROLLER: Controller = Controller {
     start: |ctx| {
         let this = Arc::new(Disruption {
             client: ctx.client.clone(),
+            recorder: ctx.recorder("controllermanager"),
             budgets: ctx.budgets(),
             pods: ctx.pods(),
             owners: Owners {
@@ -97,6 +99,7 @@ struct Owners {
 
 struct Disruption {
     client: Client,
+    recorder: Recorder,
     budgets: Arc<Kind<PodDisruptionBudget>>,
     pods: Arc<Kind<Pod>>,
     owners: Owners,
@@ -104,9 +107,8 @@ struct Disruption {
 }
 
 impl Owners {
-    /// The uid of what says how many pods there should be, and the number, for
-    /// pods with this controller. An object of the same name that is another one,
-    /// or of another kind, does not count.
+    /// The uid and replica count of the workload that scales the pods with this controller.
+    /// An object with the same name but another uid or kind does not count.
     fn scale(&self, namespace: &str, owner: &OwnerReference) -> Option<(Text, i32)> {
         let of_meta = |meta: &Meta, replicas: Option<i32>| {
             (meta.uid == owner.uid).then(|| (meta.uid.clone(), replicas.unwrap_or(1)))
@@ -131,7 +133,7 @@ impl Owners {
         }
     }
 
-    /// The Deployment that a ReplicaSet names as its controller, if it names one.
+    /// The uid and replica count of the Deployment that controls a ReplicaSet.
     fn deployment(&self, namespace: &str, above: &OwnerReference) -> Option<(Text, i32)> {
         let is_one = matches!(group(above), "apps" | "extensions") && above.kind == "Deployment";
         let found = self.deployments.get(namespace, &above.name);
@@ -283,6 +285,11 @@ impl Disruption {
                 .collect(),
             None => Vec::new(),
         };
+        if pods.is_empty() {
+            let about = ObjectReference::of(&resources::POD_DISRUPTION_BUDGETS, &budget.metadata);
+            self.recorder
+                .normal(&about, "NoPods", "No matching pods found");
+        }
         let needs_scale = budget.spec.max_unavailable.is_some()
             || matches!(budget.spec.min_available, Some(IntOrString::Text(_)));
         let scales = if needs_scale {

@@ -1,10 +1,12 @@
 //! A small API server in memory for tests of whole controllers in paused time.
 //!
-//! It stores JSON by path and serves get, list, watch, create, update, merge
-//! and JSON patches, and deletes with finalizers and preconditions. It does not
+//! It stores JSON by path and serves get, list, watch, create, update, patch (merge,
+//! strategic merge and JSON), and deletes with finalizers and preconditions. It does not
 //! validate, default, authorize or collect garbage, and its selectors know
 //! `metadata.name` alone: what depends on those is for tests against the real
 //! server.
+
+mod patch;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -27,7 +29,7 @@ use crate::{Config, Context, Controller};
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// Answers a request in the place of the fake.
+/// Answers a request instead of the fake.
 type Override = dyn Fn(&Recorded) -> Option<(u16, Value)> + Send;
 
 /// The fake server. Clones are the same server.
@@ -142,7 +144,27 @@ impl FakeApi {
         Client::in_process(service, ())
     }
 
-    /// Has `answer` called for every request first; `None` leaves it to the fake.
+    /// A client whose requests `fault` may answer instead, or leave without an answer.
+    pub fn client_with_faults<F, Fut>(&self, fault: F) -> Client
+    where
+        F: Fn(&Method, &str) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Option<u16>> + Send,
+    {
+        let api = self.clone();
+        let service = tower::service_fn(move |request: Request<RequestBody>| {
+            let (api, fault) = (api.clone(), fault.clone());
+            async move {
+                let faulty = fault(request.method(), request.uri().path()).await;
+                Ok::<_, Infallible>(match faulty {
+                    Some(code) => failure(code, "Fault"),
+                    None => api.serve(request).await,
+                })
+            }
+        });
+        Client::in_process(service, ())
+    }
+
+    /// Calls `answer` for every request first. On `None` the fake answers itself.
     pub fn answer_with(&self, answer: impl Fn(&Recorded) -> Option<(u16, Value)> + Send + 'static) {
         self.state().answers = Some(Box::new(answer));
     }
@@ -153,7 +175,7 @@ impl FakeApi {
         self.store(path, object, if known { "MODIFIED" } else { "ADDED" });
     }
 
-    /// Removes an object, whatever its finalizers say.
+    /// Removes an object in spite of its finalizers.
     pub fn remove(&self, path: &str) {
         let mut state = self.state();
         if let Some(object) = state.objects.remove(path) {
@@ -219,7 +241,7 @@ impl FakeApi {
         let recorded = Recorded {
             at: Instant::now(),
             method: head.method,
-            path: head.uri.path().to_owned(),
+            path: head.uri.path().replace("%3A", ":"),
             query: head.uri.query().unwrap_or_default().to_owned(),
             body: serde_json::from_slice(&body).unwrap_or_default(),
         };
@@ -235,7 +257,8 @@ impl FakeApi {
             return failure(404, "NotFound");
         };
         let media = head.headers.get("content-type");
-        let json_patch = media.is_some_and(|media| media == "application/json-patch+json");
+        let media = media.and_then(|media| media.to_str().ok());
+        let media = media.unwrap_or_default();
         match (recorded.method.as_str(), &target.name) {
             ("GET", None) if recorded.query.contains("watch=") => self.watch(target, &recorded),
             ("GET", None) => self.list(&target, &recorded),
@@ -245,7 +268,7 @@ impl FakeApi {
             },
             ("POST", None) => self.create(&target, recorded.body),
             ("PUT", Some(_)) => self.update(&target, recorded.body),
-            ("PATCH", Some(_)) => self.patch(&target, &recorded.body, json_patch),
+            ("PATCH", Some(_)) => self.patch(&target, &recorded.body, media),
             ("DELETE", Some(_)) => self.delete(&target.object(), &recorded.body),
             ("DELETE", None) => {
                 for path in self.matching(&target) {
@@ -357,25 +380,29 @@ impl FakeApi {
         self.finish(&path, body)
     }
 
-    fn patch(&self, target: &Target, patch: &Value, json_patch: bool) -> Response<Body> {
+    fn patch(&self, target: &Target, body: &Value, media: &str) -> Response<Body> {
         let path = target.object();
         let Some(mut object) = self.object(&path) else {
             return failure(404, "NotFound");
         };
-        if json_patch {
-            for operation in patch.as_array().into_iter().flatten() {
-                if !apply(&mut object, operation) {
-                    return failure(422, "Invalid");
-                }
+        if media == "application/json-patch+json" {
+            if patch::json(&mut object, body).is_err() {
+                return failure(422, "Invalid");
             }
         } else {
             for field in ["uid", "resourceVersion"] {
-                let wanted = &patch["metadata"][field];
+                let wanted = &body["metadata"][field];
                 if !wanted.is_null() && *wanted != object["metadata"][field] {
                     return failure(409, "Conflict");
                 }
             }
-            merge(&mut object, patch);
+            if media == "application/apply-patch+yaml" {
+                patch::apply(&mut object, body);
+            } else if media == "application/strategic-merge-patch+json" {
+                patch::strategic(&mut object, body);
+            } else {
+                patch::merge(&mut object, body);
+            }
         }
         self.finish(&path, object)
     }
@@ -444,7 +471,7 @@ fn lines_after_changes(
 fn is_selected(query: &str, object: &Value) -> bool {
     let wanted = query.split('&').find_map(|pair| {
         let selector = pair.strip_prefix("fieldSelector=")?;
-        let selector = selector.replace("%3D", "=");
+        let selector = selector.replace("%3D", "=").replace("%3A", ":");
         Some(selector.strip_prefix("metadata.name=")?.to_owned())
     });
     wanted.is_none_or(|name| object["metadata"]["name"] == name.as_str())
@@ -467,50 +494,4 @@ fn failure(code: u16, reason: &str) -> Response<Body> {
     let status = json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason,
         "message": reason});
     whole(code, &status)
-}
-
-/// Applies a patch by RFC 7386.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(fields) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (field, value) in fields {
-        if value.is_null() {
-            target.as_object_mut().expect("an object").remove(field);
-        } else {
-            merge(&mut target[field], value);
-        }
-    }
-}
-
-/// Applies one operation of a patch by RFC 6902; `false` if it does not hold.
-fn apply(object: &mut Value, operation: &Value) -> bool {
-    let text = |field: &str| operation[field].as_str().unwrap_or_default();
-    let (path, value) = (text("path"), operation["value"].clone());
-    let Some((parent, last)) = path.rsplit_once('/') else {
-        return false;
-    };
-    match text("op") {
-        "test" => object.pointer(path) == Some(&value),
-        "replace" => object.pointer_mut(path).is_some_and(|place| {
-            *place = value;
-            true
-        }),
-        "add" => match object.pointer_mut(parent) {
-            Some(Value::Array(items)) if last == "-" => {
-                items.push(value);
-                true
-            }
-            Some(Value::Object(fields)) => {
-                fields.insert(last.to_owned(), value);
-                true
-            }
-            _ => false,
-        },
-        _ => false,
-    }
 }

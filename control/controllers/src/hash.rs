@@ -7,6 +7,8 @@
 
 use serde_json::Value;
 
+use crate::template_dump;
+
 const OFFSET_64: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME_64: u64 = 0x0000_0100_0000_01b3;
 const OFFSET_32: u32 = 0x811c_9dc5;
@@ -39,10 +41,12 @@ pub(crate) fn digest64(value: &Value, skip_label: &str) -> u64 {
     state
 }
 
-/// The value of the `pod-template-hash` label (and of the revision hash
-/// labels): FNV-1a, 32 bits, over the template and the collision count, in the
-/// alphabet of generated names. The value itself is no contract: upstream
-/// hashes a dump of its own memory.
+/// The value of the `pod-template-hash` label, as kube-controller-manager computes it: FNV-1a,
+/// 32 bits, over a dump of the template and the collision count, in the alphabet of generated
+/// names.
+///
+/// What cannot be dumped as Go does it gets a hash of its own: controllers find their objects
+/// by comparing templates, and the hash only has to be the same each time.
 pub(crate) fn template_hash(template: &Value, collisions: Option<i32>) -> String {
     let mut state = OFFSET_32;
     let mut eat = |bytes: &[u8]| {
@@ -50,11 +54,36 @@ pub(crate) fn template_hash(template: &Value, collisions: Option<i32>) -> String
             state = (state ^ u32::from(*byte)).wrapping_mul(PRIME_32);
         }
     };
-    walk(template, "", &mut eat);
+    let mut text = Vec::new();
+    match template_dump::dump(template, &mut |bytes| text.extend_from_slice(bytes)) {
+        Ok(()) => eat(&text),
+        Err(template_dump::Unsupported) => walk(template, "", &mut eat),
+    }
     if let Some(count) = collisions {
         eat(&i64::from(count).to_le_bytes());
     }
     safe_encode(&state.to_string())
+}
+
+/// The hash of a ControllerRevision, byte for byte as kube-controller-manager computes
+/// it: FNV-1, 32 bits, over the serialised data and the collision count in decimal, in
+/// the alphabet of generated names.
+pub(crate) fn revision_hash(data: &str, collisions: i32) -> String {
+    let probe = collisions.to_string();
+    let state = data
+        .bytes()
+        .chain(probe.bytes())
+        .fold(OFFSET_32, |state, byte| {
+            state.wrapping_mul(PRIME_32) ^ u32::from(byte)
+        });
+    safe_encode(&state.to_string())
+}
+
+/// A 64-bit FNV-1a digest of a text.
+pub(crate) fn text_digest(text: &str) -> u64 {
+    text.bytes().fold(OFFSET_64, |state, byte| {
+        (state ^ u64::from(byte)).wrapping_mul(PRIME_64)
+    })
 }
 
 /// Maps each character into the alphabet of generated names.

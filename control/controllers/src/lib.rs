@@ -24,38 +24,57 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 mod account_tokens;
+mod admission_policies;
+mod bootstrap_signer;
 mod cluster_role;
 mod config;
 mod context;
 mod cronjob;
 mod custom;
+mod daemonset;
 mod deployment;
+mod device_taints;
 mod discovery;
 mod disruption;
+#[cfg(test)]
+mod election_tests;
 mod endpoints;
 mod expectations;
 #[cfg(test)]
 mod fake_api;
 mod garbage;
 mod hash;
+mod history;
 mod job;
 mod legacy_tokens;
 mod load_balancer;
+mod names;
 mod namespace;
 mod node;
+mod optional;
 mod ownership;
+mod pod_autoscaler;
+mod pod_events;
 mod pod_gc;
 mod protection;
 mod quota;
 mod replicaset;
+mod resource_claim;
 mod root_ca;
+mod selinux_warnings;
 mod service_account;
 mod service_cidr;
+mod statefulset;
+mod storage_migration;
+mod storage_versions;
+mod trust_bundle;
 pub mod views;
+mod volumes;
 mod work;
 mod written;
 
 mod certificates;
+mod template_dump;
 mod token_cleaner;
 
 pub use account_tokens::{Sign, TokenSigner};
@@ -80,6 +99,9 @@ pub static CONTROLLERS: &[Controller] = &[
     deployment::CONTROLLER,
     replicaset::REPLICA_SET,
     replicaset::REPLICATION_CONTROLLER,
+    statefulset::CONTROLLER,
+    daemonset::CONTROLLER,
+    pod_autoscaler::CONTROLLER,
     job::CONTROLLER,
     cronjob::CONTROLLER,
     job::TTL,
@@ -99,15 +121,29 @@ pub static CONTROLLERS: &[Controller] = &[
     node::LIFECYCLE,
     node::TAINT_EVICTION,
     node::IPAM,
+    node::TTL,
     pod_gc::CONTROLLER,
     quota::CONTROLLER,
     certificates::APPROVING,
     certificates::SIGNING,
     certificates::CLEANING,
     token_cleaner::CONTROLLER,
+    bootstrap_signer::CONTROLLER,
     legacy_tokens::CONTROLLER,
     load_balancer::CONTROLLER,
     account_tokens::CONTROLLER,
+    volumes::binder::CONTROLLER,
+    volumes::ephemeral::CONTROLLER,
+    volumes::expand::CONTROLLER,
+    volumes::attach::CONTROLLER,
+    resource_claim::CONTROLLER,
+    device_taints::CONTROLLER,
+    admission_policies::CONTROLLER,
+    storage_migration::CONTROLLER,
+    storage_versions::CONTROLLER,
+    certificates::POD_REQUESTS,
+    trust_bundle::CONTROLLER,
+    selinux_warnings::CONTROLLER,
 ];
 
 /// As whom the controllers speak to the API server.
@@ -140,6 +176,9 @@ pub enum Error {
         /// All names.
         known: String,
     },
+    /// More than one pod range of an IP version.
+    #[error("pod ranges must be one, or one of each IP version: {0}")]
+    PodRanges(String),
     /// The pod ranges cannot be divided among nodes.
     #[error(
         "pod range `{range}` cannot be divided into ranges of /{size} for nodes; give a node mask between {from} and {to}"
@@ -165,6 +204,9 @@ pub enum Error {
 /// Runs the selected controllers until `shutdown`. What was begun is finished
 /// before this returns.
 ///
+/// With [`Config::election`], they run while this process leads. Losing the lease stops
+/// them, and they start with fresh caches when it leads again.
+///
 /// # Errors
 /// A configuration that cannot work, at once; or a controller that fails in a
 /// way that it cannot recover from.
@@ -174,10 +216,29 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let identities = identities.into();
-    let selected = config.selected()?;
+    config.selected()?;
     config.check()?;
+    let Some(election) = config.election.clone() else {
+        return run_until(&identities, config, shutdown).await;
+    };
+    let client = identities.reader.clone().named("leader-election");
+    let led = election
+        .lead_repeatedly(&client, &shutdown, |stop| {
+            run_until(&identities, config.clone(), stop)
+        })
+        .await;
+    led.unwrap_or(Ok(()))
+}
+
+/// Runs the selected controllers once, until `shutdown`.
+async fn run_until(
+    identities: &Identities,
+    config: Config,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let selected = config.selected()?;
     let shutdown = shutdown.child_token();
-    let context = Context::new(identities.reader, config, shutdown.clone());
+    let context = Context::new(identities.reader.clone(), config, shutdown.clone());
     let mut controllers: JoinSet<&'static str> = JoinSet::new();
     for controller in selected {
         let own = match controller.service_account {

@@ -6,22 +6,17 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use control_client::{Client, Error, Meta, Queue, Resource, Selection, View, resources};
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::Controller;
 use crate::context::{Key, Kind};
-use crate::views::{Pod, Text};
+use crate::views::{AttributesClass, Claim, Pod, Volume};
+use crate::volumes::claim_name;
 use crate::work::{self, Outcome};
 
 const CLAIMS: Resource = resources::PERSISTENT_VOLUME_CLAIMS;
 const VOLUMES: Resource = resources::PERSISTENT_VOLUMES;
-const CLASSES: Resource = Resource::cluster(
-    "storage.k8s.io",
-    "v1",
-    "volumeattributesclasses",
-    "VolumeAttributesClass",
-);
+const CLASSES: Resource = resources::VOLUME_ATTRIBUTES_CLASSES;
 const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
 const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
 const CLASS_FINALIZER: &str = "kubernetes.io/vac-protection";
@@ -87,8 +82,8 @@ pub const CLASS_PROTECTION: Controller = Controller {
             finalizer: CLASS_FINALIZER,
             is_used: Box::new(move |class: &AttributesClass| {
                 let name = &class.metadata.name;
-                users.all().iter().any(|claim| claim.names(name))
-                    || named.all().iter().any(|volume| volume.names(name))
+                users.all().iter().any(|claim| claim_names(claim, name))
+                    || named.all().iter().any(|volume| volume_names(volume, name))
             }),
             confirm_with_pods: false,
             queue: work::queue(),
@@ -107,126 +102,43 @@ pub const CLASS_PROTECTION: Controller = Controller {
     },
 };
 
-/// A PersistentVolumeClaim.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Claim {
-    /// Name and finalizers.
-    pub metadata: Meta,
-    /// What it asks for.
-    pub spec: Classed,
-    /// What it has.
-    pub status: ClaimStatus,
+/// Whether a claim names a class of attributes: the wanted, the current or the next one.
+fn claim_names(claim: &Claim, class: &str) -> bool {
+    let target = claim.status.modify_volume_status.as_ref();
+    [
+        claim.spec.volume_attributes_class_name.as_ref(),
+        claim.status.current_volume_attributes_class_name.as_ref(),
+        target.and_then(|target| target.target_volume_attributes_class_name.as_ref()),
+    ]
+    .into_iter()
+    .flatten()
+    .any(|name| name == class)
 }
 
-/// What a claim or a volume says of attributes.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Classed {
-    /// The class of its attributes.
-    pub volume_attributes_class_name: Option<Text>,
+fn volume_names(volume: &Volume, class: &str) -> bool {
+    volume.spec.volume_attributes_class_name.as_deref() == Some(class)
 }
 
-/// What a claim has.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClaimStatus {
-    /// The class that its volume has now.
-    pub current_volume_attributes_class_name: Option<Text>,
-    /// The class that its volume is being given.
-    pub modify_volume_status: Option<Target>,
-}
-
-/// The class that a volume is being given.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Target {
-    /// Its name.
-    pub target_volume_attributes_class_name: Option<Text>,
-}
-
-/// A PersistentVolume.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Volume {
-    /// Name and finalizers.
-    pub metadata: Meta,
-    /// Its class.
-    pub spec: Classed,
-    /// Whether it is bound.
-    pub status: VolumeStatus,
-}
-
-/// The state of a volume.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct VolumeStatus {
-    /// `Bound` while a claim has it.
-    pub phase: Text,
-}
-
-/// A VolumeAttributesClass.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct AttributesClass {
-    /// Name and finalizers.
-    pub metadata: Meta,
-}
-
-impl View for Claim {
-    const RESOURCE: Resource = CLAIMS;
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
-
-impl View for Volume {
-    const RESOURCE: Resource = VOLUMES;
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
-
-impl View for AttributesClass {
-    const RESOURCE: Resource = CLASSES;
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
-
-impl Claim {
-    fn names(&self, class: &str) -> bool {
-        let target = self.status.modify_volume_status.as_ref();
-        [
-            self.spec.volume_attributes_class_name.as_ref(),
-            self.status.current_volume_attributes_class_name.as_ref(),
-            target.and_then(|target| target.target_volume_attributes_class_name.as_ref()),
-        ]
-        .into_iter()
-        .flatten()
-        .any(|name| name == class)
-    }
-}
-
-impl Volume {
-    fn names(&self, class: &str) -> bool {
-        self.spec.volume_attributes_class_name.as_deref() == Some(class)
-    }
-}
-
-/// Whether a pod that is on a node and has not ended names a claim.
+/// Whether a pod that is on a node and has not ended uses a claim.
 fn is_claimed(claim: &Meta, pods: &[Arc<Pod>]) -> bool {
     pods.iter().any(|pod| {
         pod.metadata.namespace == claim.namespace
             && !pod.spec.node_name.is_empty()
             && !pod.is_terminal()
             && pod.spec.volumes.iter().any(|volume| {
-                volume
-                    .persistent_volume_claim
-                    .as_ref()
-                    .is_some_and(|named| named.claim_name == claim.name)
+                claim_name(pod, volume).is_some_and(|name| name == claim.name)
+                    && (!volume.ephemeral || keeps_own_claim(pod, claim))
             })
     })
+}
+
+/// Whether a pod still needs the claim that was made for it. One that its node has shut
+/// down does not: its deletion may wait for the claim's.
+fn keeps_own_claim(pod: &Pod, claim: &Meta) -> bool {
+    let meta = &pod.metadata;
+    let is_shut_down = meta.is_terminating() && meta.deletion_grace_period_seconds == Some(0);
+    let owner = claim.controller();
+    !is_shut_down && owner.is_some_and(|owner| owner.uid == meta.uid)
 }
 
 struct Protection<K: View> {
@@ -235,8 +147,8 @@ struct Protection<K: View> {
     resource: Resource,
     finalizer: &'static str,
     is_used: Box<dyn Fn(&K) -> bool + Send + Sync>,
-    /// Whether pods are listed once more before the finalizer goes: one that was
-    /// bound a moment ago may not be in the cache yet.
+    /// Whether pods are listed from the server before the finalizer is removed: a pod that
+    /// was bound a moment ago may not be in the cache yet.
     confirm_with_pods: bool,
     queue: Queue<Key>,
 }
@@ -363,6 +275,28 @@ mod tests {
         assert!(!is_claimed(&claim, &[pod("d", "node", "Running")]));
         assert!(!is_claimed(&claim, &[pod("c", "", "Pending")]));
         assert!(!is_claimed(&claim, &[pod("c", "node", "Succeeded")]));
+    }
+
+    #[test]
+    fn claim_of_an_ephemeral_volume_is_used_by_its_pod_until_that_is_shut_down() {
+        let owned = |uid: &str| -> Meta {
+            let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid,
+                "controller": true});
+            let claim = json!({"name": "p-v", "namespace": "n", "ownerReferences": [owner]});
+            serde_json::from_value(claim).unwrap()
+        };
+        let pod = |grace: Option<i64>| -> Arc<Pod> {
+            let deleted = grace.map(|_| "2026-01-01T00:00:00Z");
+            let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "1",
+                "deletionTimestamp": deleted, "deletionGracePeriodSeconds": grace},
+                "spec": {"nodeName": "a", "volumes": [{"name": "v", "ephemeral": {}}]},
+                "status": {"phase": "Running"}});
+            Arc::new(serde_json::from_value(pod).unwrap())
+        };
+        assert!(is_claimed(&owned("1"), &[pod(None)]));
+        assert!(is_claimed(&owned("1"), &[pod(Some(30))]));
+        assert!(!is_claimed(&owned("1"), &[pod(Some(0))]));
+        assert!(!is_claimed(&owned("2"), &[pod(None)]));
     }
 
     #[test]

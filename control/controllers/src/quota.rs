@@ -29,6 +29,9 @@ use crate::{Controller, custom};
 /// How long an object may take from its charge until it is stored. Only then is it
 /// counted; an object that takes longer is free until the next count.
 const SETTLE: Duration = Duration::from_millis(250);
+/// How long after the end of a pod's grace period its quota is counted: the pod still counts
+/// at the end itself.
+const PAST_END: Duration = Duration::from_millis(10);
 /// How often all quotas are counted anew.
 const AGAIN: Duration = Duration::from_secs(300);
 /// How many quotas are counted at once.
@@ -292,9 +295,14 @@ impl Quotas {
                 });
             }
         }
-        let status = rules::recount(&quota, &all, &classes, jiff::Timestamp::now());
+        let now = jiff::Timestamp::now();
+        let status = rules::recount(&quota, &all, &classes, now);
+        // The end of a grace period gives back usage without an event.
+        let wake = rules::next_change(&all, now)
+            .and_then(|at| Duration::try_from(at.duration_since(now)).ok())
+            .map(|left| left + PAST_END);
         if quota.get("status") == Some(&status) {
-            return Ok(None);
+            return Ok(wake);
         }
         // With the revision that was read: a charge since then is a conflict.
         let mut wanted = quota;
@@ -303,7 +311,7 @@ impl Quotas {
             .client
             .update_status::<Discard>(&QUOTAS, &key.namespace, &key.name, &wanted)
             .await;
-        work::unless_gone(written).map(|()| None)
+        work::unless_gone(written).map(|()| wake)
     }
 
     /// All device classes, and the extended resource that each stands for.

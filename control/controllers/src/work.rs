@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use control_client::events::{ObjectReference, Recorder};
 use control_client::{
-    Client, Discard, Error, Meta, Metadata, OwnerReference, Patch, Queue, Resource, resources,
+    Client, DeleteOptions, Discard, Error, Meta, Metadata, OwnerReference, Patch, Queue, Resource,
+    resources,
 };
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use crate::context::Key;
 use crate::expectations::Expectations;
+use crate::views::Pod;
 use crate::{LONGEST_DELAY, ownership};
 
 /// What a reconciliation ends with: done, or again after a time.
@@ -53,13 +55,14 @@ pub(crate) fn unless_gone<T>(written: Result<T, Error>) -> Result<(), Error> {
 }
 
 /// Calls `work` for each, the calls of a batch at the same time; batches
-/// begin with one call and double. After a batch with a failure no further
+/// begin with one call and double up to `most`. After a batch with a failure no further
 /// one is begun: what fails for one pod will mostly fail for all, and a full
 /// quota should not be met with a thousand requests.
 ///
 /// Returns how many calls succeeded, and the first failure.
 pub(crate) async fn slow_start<T, F, Fut, E>(
     over: impl IntoIterator<Item = T>,
+    most: usize,
     work: F,
 ) -> (usize, Option<E>)
 where
@@ -75,7 +78,7 @@ where
         if failure.is_some() {
             return (succeeded, failure);
         }
-        batch *= 2;
+        batch = (batch * 2).min(most);
     }
     (succeeded, None)
 }
@@ -119,20 +122,20 @@ pub(crate) async fn merge(
     unless_gone(result)
 }
 
-/// The metadata of a merge patch that holds only for the object that was read: this
-/// uid at this revision. The server answers any other with a conflict.
+/// The metadata of a merge patch that applies only to the object that was read: this uid
+/// at this revision. The server answers with a conflict otherwise.
 ///
-/// Every write of a status carries it. A status says what was decided on an object; on
-/// a newer revision the decision may be another.
+/// A status that is computed from an object carries it: from a newer revision another
+/// status may follow.
 pub(crate) fn precondition(meta: &Meta) -> Value {
     serde_json::json!({"uid": meta.uid, "resourceVersion": meta.resource_version})
 }
 
 /// Whether the server still has the revision of the object that was read.
 ///
-/// Asked before work that must not be done twice. The cache of the object may be
-/// behind the caches of its dependents for as long as its watch is broken, and then a
-/// dependent that has done its work and is gone looks like one that is still missing.
+/// To be called before work that must not be done twice. While the object's watch is
+/// broken, its cache is behind the caches of its dependents, and a dependent that has
+/// finished and is gone looks like one that was never created.
 ///
 /// # Errors
 /// Whatever prevents an answer.
@@ -203,7 +206,7 @@ pub(crate) async fn create_pods(
 ) -> (usize, Option<Error>) {
     let count = bodies.len();
     expectations.expect_creations(key, count);
-    let (made, failure) = slow_start(bodies, |body| async move {
+    let (made, failure) = slow_start(bodies, usize::MAX, |body| async move {
         let made = client
             .create::<Metadata>(&resources::PODS, &key.namespace, body)
             .await;
@@ -228,6 +231,44 @@ pub(crate) async fn create_pods(
     }
     let failure = failure.filter(|error| !error.is_namespace_terminating());
     (made, failure)
+}
+
+/// Deletes pods of an owner at the same time, and tells people of each. Returns the first
+/// failure; a pod that is gone is none.
+pub(crate) async fn delete_pods(
+    client: &Client,
+    recorder: &Recorder,
+    expectations: &Expectations<Key>,
+    (key, about): (&Key, &ObjectReference),
+    pods: &[Arc<Pod>],
+) -> Option<Error> {
+    let uids = pods.iter().map(|pod| pod.metadata.uid.clone());
+    expectations.expect_deletions(key, uids);
+    let (_, failure) = together(pods.iter().map(|pod| async {
+        let meta = &pod.metadata;
+        let options = DeleteOptions::of_uid(meta.uid.as_str());
+        let result = client
+            .delete(&resources::PODS, &meta.namespace, &meta.name, &options)
+            .await;
+        match result {
+            Ok(()) => {
+                let message = format!("Deleted pod: {}", meta.name);
+                recorder.normal(about, "SuccessfulDelete", message);
+                Ok(())
+            }
+            Err(error) => {
+                expectations.deleted(key, &meta.uid);
+                if error.is_not_found() {
+                    return Ok(());
+                }
+                let message = format!("Error deleting: {}", error.chain());
+                recorder.warning(about, "FailedDelete", message);
+                Err(error)
+            }
+        }
+    }))
+    .await;
+    failure
 }
 
 /// The body of a pod made from a template, as upstream's controllers make it.
@@ -282,7 +323,7 @@ mod tests {
     #[tokio::test]
     async fn slow_start_stops_after_the_first_bad_batch() {
         let calls = AtomicUsize::new(0);
-        let (succeeded, failure) = slow_start(0..100, |_| {
+        let (succeeded, failure) = slow_start(0..100, 100, |_| {
             let call = calls.fetch_add(1, Ordering::Relaxed);
             async move { if call == 4 { Err("quota") } else { Ok(()) } }
         })

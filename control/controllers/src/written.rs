@@ -57,7 +57,7 @@ impl Written {
         let shown = cached
             .and_then(Meta::revision)
             .is_some_and(|r| r >= revision);
-        // Not zero: that would be a wait without an end.
+        // A zero wait would be repeated without end.
         let left = BELIEVED_AFTER.checked_sub(since.elapsed());
         let left = left.filter(|left| !left.is_zero());
         if shown || left.is_none() {

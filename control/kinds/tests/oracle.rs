@@ -184,6 +184,10 @@ fn creations_are_accepted_and_refused_as_a_stock_server_does() {
         if text(step, &["method"]) != "POST" || !matches!(code, Some(201 | 422)) {
             continue;
         }
+        // Allocation needs the other objects.
+        if text(step, &["want", "body", "message"]).contains("provided port is already allocated") {
+            continue;
+        }
         let Some(body) = step.get("body") else {
             continue;
         };

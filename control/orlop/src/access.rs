@@ -16,6 +16,7 @@ use control_pki::{ClientTrust, Cluster, ServiceAccountKeys};
 
 use crate::error::Error;
 use crate::token_keys;
+use crate::values::duration;
 
 /// Authentication and authorization.
 #[derive(Args, Default)]
@@ -171,11 +172,6 @@ pub struct Options {
 /// How long a webhook of the flags may take to answer.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
-fn duration(text: &str) -> Result<Duration, String> {
-    control_types::time::parse_duration(text)
-        .ok_or_else(|| format!("`{text}` is no time: write it like 5m or 1h30m"))
-}
-
 impl Options {
     /// Service accounts' tokens.
     pub fn tokens(&self, keys: ServiceAccountKeys) -> Tokens {
@@ -240,6 +236,18 @@ impl Options {
             abac,
             egress: egress.clone(),
         })
+    }
+
+    /// Checks the options, and the files that they name. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`Options::settings`], and files that cannot be used.
+    pub fn check(&self, egress: &Egress) -> Result<(), Error> {
+        self.token_keys.check()?;
+        let settings = self.settings(egress)?;
+        settings
+            .check(&self.service_account_issuer)
+            .map_err(Error::Settings)
     }
 
     /// The front proxy's authority, and the headers by which it names users.
@@ -309,7 +317,7 @@ impl Options {
         Ok(Some(Issuer {
             url: url.clone(),
             audiences: vec![client.clone()],
-            authority: self.oidc_ca_file.as_deref().map(text).transpose()?,
+            authority: self.oidc_ca_file.as_deref().map(authority).transpose()?,
             algorithms: self.oidc_signing_algs.clone(),
             required,
             username: Mapping::Claim(self.oidc_username_claim.clone(), prefix),
@@ -324,6 +332,13 @@ fn text(path: &Path) -> Result<String, Error> {
         path: path.to_owned(),
         source,
     })
+}
+
+/// Reads the certificates of an authority.
+fn authority(path: &Path) -> Result<String, Error> {
+    let pem = text(path)?;
+    ClientTrust::new(&pem).map_err(|why| Error::Option(format!("`{}`: {why}", path.display())))?;
+    Ok(pem)
 }
 
 fn parsed<T, E: std::fmt::Display>(

@@ -11,7 +11,8 @@ use arc_swap::ArcSwap;
 use clap::Args;
 use control_access::{Reference, Tokens, User};
 use control_apiserver::{
-    ApiServer, Authorities, Config, Kubelets, ProxyIdentity, access::ClusterAccess,
+    ApiServer, Authorities, Config, Egress, Kubelets, ProxyIdentity, access::ClusterAccess,
+    allocate::Allocators,
 };
 use control_client::{Client, RequestBody};
 use control_controllers::TokenSigner;
@@ -99,7 +100,39 @@ pub struct Api {
 /// How often it is looked whether values are to be encrypted otherwise.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// The ports that Services get on nodes.
+const NODE_PORTS: (u16, u16) = (30_000, 32_767);
+
+/// The fewest bits that number the addresses of a range of Services, as with a stock server.
+const LEAST_HOST_BITS: u8 = 3;
+
 impl Options {
+    /// Checks what would be found only after the folder is made and written otherwise.
+    fn check(&self, egress: &Egress) -> Result<(), Error> {
+        let ranges = &self.service_cluster_ip_range;
+        Allocators::new(ranges, NODE_PORTS).map_err(|given| {
+            Error::Option(format!(
+                "--service-cluster-ip-range must be one range, or one of each IP version: {given}"
+            ))
+        })?;
+        let is_small =
+            |range: &&IpNet| range.max_prefix_len() - range.prefix_len() < LEAST_HOST_BITS;
+        if let Some(range) = ranges.iter().find(is_small) {
+            return Err(Error::Option(format!(
+                "--service-cluster-ip-range: {range} has less than 8 addresses"
+            )));
+        }
+        self.requests.tls().check().map_err(Error::Pki)?;
+        self.access.check(egress)?;
+        match &self.write_kubeconfig {
+            Some(path) if path.is_dir() => Err(Error::Option(format!(
+                "--write-kubeconfig: `{}` is a folder; name a file",
+                path.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Opens the store and the socket, makes what every cluster has. Where the
     /// server is not `alone`, no other components are expected beside this process.
     ///
@@ -131,8 +164,12 @@ impl Options {
             Source::Configuration(_) => Some(encrypted.load().map_err(failed)?),
             Source::Keys(_) => None,
         };
-        self.store.check()?;
         let egress = self.requests.egress()?;
+        self.check(&egress)?;
+        let etcd = self
+            .store
+            .connect(&egress, self.requests.is_traced())
+            .await?;
         let mut settings = self.access.settings(&egress)?;
         let mut chain = self.requests.settings(&egress)?;
         std::fs::create_dir_all(dir).map_err(|source| Error::File {
@@ -155,10 +192,10 @@ impl Options {
             None => encrypted.load().map_err(failed)?,
         };
         let encryption = Encryption::new(table);
-        let store = self
-            .store
-            .open(dir, &egress, self.requests.is_traced())
-            .await?;
+        let store = match etcd {
+            Some(etcd) => etcd,
+            None => store::Options::open(dir)?,
+        };
         let administrator = pki.administrator().map_err(Error::Pki)?;
         let authority = pki.ca.certificate_pem().to_owned();
         let kubelet_trust = rotation::kubelet_trust(&pki).map_err(Error::Pki)?;
@@ -180,7 +217,7 @@ impl Options {
             front_proxy: Some(pki.front_proxy_ca.certificate_pem().to_owned()),
         };
         chain.flags = self.flags.clone().into();
-        chain.more_metrics = Some(control_client::metrics::write);
+        chain.more_metrics = Some(components_metrics);
         settings.front_proxy = Some(self.access.front_proxy(&pki, chain.gates)?);
         let token_files = self.access.token_keys.files(&dir.join("pki"));
         let (keys, seen) = token_files.load()?;
@@ -196,7 +233,7 @@ impl Options {
             advertise_address: advertise,
             advertise_port: self.secure_port,
             service_cidrs: self.service_cluster_ip_range.clone(),
-            node_ports: (30_000, 32_767),
+            node_ports: NODE_PORTS,
             kubelets: Some(kubelets.clone()),
             proxy_identity: Some(proxy.clone()),
             egress,
@@ -369,5 +406,63 @@ impl Api {
             .server
             .serve_with(self.listeners, tls, shutdown.clone(), callers);
         tokio::join!(serving, upkeep);
+    }
+}
+
+/// The figures of what runs beside the API server in this process.
+fn components_metrics(out: &mut String) {
+    control_client::metrics::write(out);
+    control_scheduler::metrics::write(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[tokio::test]
+    async fn options_that_cannot_be_used_leave_no_folder() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let bad = dir.path().join("bad.yaml").display().to_string();
+        std::fs::write(&bad, "bad\n").expect("written");
+        let (bad, folder) = (bad.as_str(), dir.path().display().to_string());
+        for (option, value) in [
+            ("--service-cluster-ip-range", "10.96.0.0/16,10.97.0.0/16"),
+            ("--service-cluster-ip-range", "10.96.0.0/31"),
+            ("--tls-cipher-suites", "NONE"),
+            ("--feature-gates", "None=true"),
+            ("--authorization-mode", "None"),
+            ("--authorization-config", bad),
+            ("--authentication-config", bad),
+            ("--authentication-token-webhook-config-file", bad),
+            ("--service-account-key-file", bad),
+            ("--service-account-signing-key-file", bad),
+            ("--encryption-provider-config", bad),
+            ("--audit-policy-file", bad),
+            ("--egress-selector-config-file", bad),
+            ("--enable-admission-plugins", "None"),
+            ("--etcd-servers", "http://127.0.0.1:1"),
+            ("--write-kubeconfig", &folder),
+        ] {
+            let data = dir.path().join("server");
+            let line = [
+                "test",
+                "--bind-address=127.0.0.1",
+                "--secure-port=0",
+                &format!("--data-dir={}", data.display()),
+                &format!("{option}={value}"),
+            ];
+            let opened = Line::parse_from(line).options.open(true).await;
+            assert!(opened.is_err(), "{option}={value}");
+            assert!(!data.exists(), "{option}={value}");
+        }
     }
 }

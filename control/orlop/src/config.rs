@@ -84,6 +84,10 @@ pub fn expand(program: &Command, mut arguments: Vec<OsString>) -> Result<Vec<OsS
     let Some(path) = file(&arguments) else {
         return Ok(arguments);
     };
+    if name == "scheduler" && crate::commands::scheduler::is_configuration(&path) {
+        // The stock kube-scheduler's own file: no options of this program.
+        return Ok(arguments);
+    }
     let text = std::fs::read_to_string(&path).map_err(|source| Error::Read {
         path: path.clone(),
         source,

@@ -47,6 +47,18 @@ pub enum Error {
     /// A socket that was inherited and is none.
     #[error("LISTEN_FDS announces a socket, but descriptor 3 is none")]
     Inherited(#[source] std::io::Error),
+    /// Times of the leader election that do not fit together.
+    #[error(
+        "leader election needs a retry period of at least a moment, a renew deadline of more than 1.2 times that, and a lease duration longer than the deadline and of at least 1s; given are {retry:?}, {deadline:?} and {duration:?}"
+    )]
+    ElectionTimes {
+        /// The lease duration.
+        duration: std::time::Duration,
+        /// The renew deadline.
+        deadline: std::time::Duration,
+        /// The retry period.
+        retry: std::time::Duration,
+    },
     /// A task without which the process cannot go on.
     #[error(transparent)]
     Task(control_supervise::Failure),
@@ -56,9 +68,21 @@ pub enum Error {
     /// The API server.
     #[error(transparent)]
     ApiServer(control_apiserver::Error),
-    /// The scheduler.
+    /// A scheduler's configuration that is none.
+    #[error("cannot use `{}`", path.display())]
+    SchedulerConfiguration {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: crate::commands::scheduler::ConfigurationError,
+    },
+    /// Objects that make no cluster.
     #[error(transparent)]
-    Scheduler(control_scheduler::Error),
+    Objects(control_scheduler::objects::Error),
+    /// Pods that fit nowhere in a simulation.
+    #[error("{0}")]
+    Simulation(String),
     /// The node agent.
     #[error(transparent)]
     NodeAgent(node_agent::Error),

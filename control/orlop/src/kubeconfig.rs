@@ -63,6 +63,29 @@ impl Kubeconfig {
     }
 }
 
+/// The one file for a program that keeps reading it, as a node's agent does: the one that the
+/// command line or the configuration names, else the one in KUBECONFIG.
+///
+/// # Errors
+/// None, or a KUBECONFIG of several files.
+pub fn single(named: Option<PathBuf>) -> Result<PathBuf, Error> {
+    single_of(named, std::env::var_os("KUBECONFIG"), Path::exists)
+}
+
+fn single_of(
+    named: Option<PathBuf>,
+    variable: Option<OsString>,
+    exists: impl Fn(&Path) -> bool,
+) -> Result<PathBuf, Error> {
+    match &files(named.as_deref(), variable, &[], exists)?[..] {
+        [one] => Ok(one.clone()),
+        _ => Err(Error::Option(
+            "KUBECONFIG names several files: name the one of this node with --kubeconfig"
+                .to_owned(),
+        )),
+    }
+}
+
 /// The files to read, to be merged in this order.
 fn files(
     option: Option<&Path>,
@@ -117,6 +140,19 @@ mod tests {
         assert_eq!(chosen(None, Some("/gone::/b:/a")), of(&["/b", "/a"]));
         assert_eq!(chosen(None, Some("")), of(&["/default"]));
         assert_eq!(chosen(None, None), of(&["/default"]));
+    }
+
+    #[test]
+    fn an_agent_takes_the_one_file_of_the_variable() {
+        let of = |named: Option<&str>, variable: &str| {
+            let variable = Some(OsString::from(variable));
+            single_of(named.map(PathBuf::from), variable, |_| true)
+        };
+        assert_eq!(of(None, "/a").unwrap(), Path::new("/a"));
+        assert_eq!(of(Some("/x"), "/a:/b").unwrap(), Path::new("/x"));
+        let several = of(None, "/a:/b").unwrap_err().to_string();
+        assert!(several.contains("--kubeconfig"), "{several}");
+        assert!(single_of(None, None, |_| true).is_err());
     }
 
     #[test]

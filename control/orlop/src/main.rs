@@ -13,8 +13,10 @@ mod access;
 mod address;
 mod admission;
 mod api;
+mod cluster_objects;
 mod commands;
 mod config;
+mod election;
 mod error;
 mod join;
 mod kubeconfig;
@@ -28,6 +30,7 @@ mod run;
 mod store;
 mod table;
 mod token_keys;
+mod values;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -95,6 +98,12 @@ enum Command {
     /// Why a connection between two pods is allowed or dropped, at both ends and on both nodes.
     #[command(after_help = commands::why::EXAMPLES)]
     Why(commands::why::Options),
+    /// Why the scheduler puts a pod where it does: what each plugin says of each node.
+    Explain(commands::explain::Options),
+    /// Where pods of a file would go, and what draining or adding nodes would change, without
+    /// changing anything.
+    #[command(after_help = commands::simulate::EXAMPLES)]
+    Simulate(commands::simulate::Options),
     /// Connections to services that this node's packet programs translate: list, or forget some.
     Conntrack(commands::conntrack::Options),
     /// Look into a running node.
@@ -159,6 +168,8 @@ fn main() -> ExitCode {
         Command::Trace(options) => commands::trace::run(&options),
         Command::Flows(options) => run::command(commands::flows::run(options)),
         Command::Why(options) => run::command(commands::why::run(options)),
+        Command::Explain(options) => run::command(commands::explain::run(options)),
+        Command::Simulate(options) => run::command(commands::simulate::run(options)),
         Command::Conntrack(options) => commands::conntrack::run(&options),
         Command::Controllers(options) => run::service(log, commands::controllers::run(options)),
         Command::Credentials { command } => commands::credentials::run(command),

@@ -215,8 +215,8 @@ impl Nodes {
             .await
             .map_err(|error| {
                 format!(
-                    "its agent is asked as the service account {namespace}/{name}, of which there \
-                     is no token ({}): docs/flows.md has its objects and rights",
+                    "cannot create a token of service account {namespace}/{name} ({}): create the \
+                     objects in docs/how-to/keep-a-stock-kubelet.md",
                     error.chain()
                 )
             })?;

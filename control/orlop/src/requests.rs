@@ -15,7 +15,7 @@ use control_apiserver::{
 
 use control_pki::TlsLimits;
 
-use crate::error::Error;
+use crate::{error::Error, values::duration};
 
 /// How requests are limited, queued, answered and written down.
 #[derive(Args)]
@@ -26,7 +26,10 @@ pub struct Options {
     /// Queue requests by priority and fairness; else the two limits refuse what is too much.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     enable_priority_and_fairness: bool,
-    /// What is to be on or off of Kubernetes' features; docs/operations.md has the list.
+    /// Serve the paths of the profiler at /debug/pprof.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    profiling: bool,
+    /// Feature gates to turn on or off; docs/how-to/run-the-server.md lists them.
     #[arg(long, value_delimiter = ',', value_name = "NAME=BOOL")]
     feature_gates: Vec<String>,
     /// Reading requests at the same time; the sum of both limits is what priority and fairness divides.
@@ -161,13 +164,6 @@ enum Mode {
     BlockingStrict,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    control_types::duration::parse(text)
-        .and_then(|nanos| u64::try_from(nanos).ok())
-        .map(Duration::from_nanos)
-        .ok_or_else(|| "a duration is a number with a unit, as in 30s or 1m30s".into())
-}
-
 fn chance(text: &str) -> Result<f64, String> {
     let chance: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
     if (0.0..=0.02).contains(&chance) {
@@ -229,6 +225,7 @@ impl Options {
             request_timeout: self.request_timeout,
             min_request_timeout: Duration::from_secs(self.min_request_timeout),
             goaway_chance: self.goaway_chance,
+            profiling: self.profiling,
             origins,
             transport_security: self.strict_transport_security_directives.join("; "),
             shutdown_delay: self.shutdown_delay_duration,
@@ -353,8 +350,10 @@ mod tests {
         );
         assert_eq!(usual.request_timeout, Duration::from_secs(60));
         assert!(usual.priority_and_fairness && usual.audit.is_none());
+        assert!(usual.profiling);
         let other = settings(&[
             "--enable-priority-and-fairness=false",
+            "--profiling=false",
             "--request-timeout=90s",
             "--goaway-chance=0.01",
             "--strict-transport-security-directives=max-age=31536000,includeSubDomains",
@@ -363,6 +362,7 @@ mod tests {
         ])
         .expect("settings");
         assert!(!other.priority_and_fairness && other.shutdown_retry_after);
+        assert!(!other.profiling);
         assert_eq!(other.shutdown_delay, Duration::from_secs(70));
         assert_eq!(
             other.transport_security,

@@ -37,21 +37,33 @@ pub struct Options {
 }
 
 impl Options {
-    /// Opens the store; the embedded one is a file in `dir`, etcd is reached by the way
-    /// of `egress` for it. Where requests are traced, so are its calls.
+    /// Whether other servers may use the same store.
+    pub const fn is_shared(&self) -> bool {
+        !self.etcd_servers.is_empty()
+    }
+
+    /// Opens the embedded store: a file in `dir`.
     ///
     /// # Errors
-    /// A corrupt or locked file, an etcd that does not answer, certificates.
-    pub async fn open(
+    /// A corrupt or locked file.
+    pub fn open(dir: &Path) -> Result<Arc<dyn Store>, Error> {
+        Embedded::open(dir.join("store.redb"), EmbeddedOptions::default())
+            .map(|store| Arc::new(store) as Arc<dyn Store>)
+            .map_err(Error::Store)
+    }
+
+    /// Connects to etcd, if the options name one, by the way of `egress` for it. Where
+    /// requests are traced, so are its calls.
+    ///
+    /// # Errors
+    /// An etcd that does not answer, certificates.
+    pub async fn connect(
         &self,
-        dir: &Path,
         egress: &Egress,
         is_traced: bool,
-    ) -> Result<Arc<dyn Store>, Error> {
+    ) -> Result<Option<Arc<dyn Store>>, Error> {
         if self.etcd_servers.is_empty() {
-            return Embedded::open(dir.join("store.redb"), EmbeddedOptions::default())
-                .map(|store| Arc::new(store) as Arc<dyn Store>)
-                .map_err(Error::Store);
+            return Ok(None);
         }
         let etcd = Etcd::connect(EtcdOptions {
             endpoints: self.etcd_servers.clone(),
@@ -62,15 +74,7 @@ impl Options {
         })
         .await
         .map_err(Error::Store)?;
-        Ok(Arc::new(etcd))
-    }
-
-    /// Reads the files that the options name.
-    ///
-    /// # Errors
-    /// One that cannot be read.
-    pub fn check(&self) -> Result<(), Error> {
-        self.tls().map(drop)
+        Ok(Some(Arc::new(etcd)))
     }
 
     fn tls(&self) -> Result<Option<Tls>, Error> {

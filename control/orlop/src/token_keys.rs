@@ -46,6 +46,20 @@ pub type Seen = Vec<(PathBuf, Vec<u8>)>;
 // === impl Options ===
 
 impl Options {
+    /// Reads the files that the options name.
+    ///
+    /// # Errors
+    /// Files that cannot be read or hold no key.
+    pub fn check(&self) -> Result<(), Error> {
+        if let Some(path) = &self.service_account_signing_key_file {
+            ServiceAccountKey::load(path).map_err(Error::Pki)?;
+        }
+        for path in &self.service_account_key_file {
+            PublicKey::load(path).map_err(Error::Pki)?;
+        }
+        Ok(())
+    }
+
     /// The files, some of them in the folder of the cluster's keys.
     pub fn files(&self, pki: &Path) -> Files {
         Files {

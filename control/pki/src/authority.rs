@@ -14,8 +14,19 @@ use x509_parser::pem::parse_x509_pem;
 
 use crate::{Error, files};
 
-/// Clocks differ: what is issued now was valid a while ago.
-const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
+/// How long before it is issued a certificate is valid, at least and at most.
+const CLOCK_SKEW: [Duration; 2] = [Duration::from_secs(5 * 60), Duration::from_secs(24 * 3600)];
+
+/// How long before it is issued a certificate is valid: a tenth of its life within
+/// [`CLOCK_SKEW`].
+///
+/// Clocks differ, and are set back: a machine whose hardware clock is in local time is hours
+/// ahead until it is synchronized, and what it issued meanwhile must be valid afterwards. A
+/// short-lived certificate is renewed at a share of its life and must not be due at once.
+fn clock_skew(validity: Duration) -> Duration {
+    let [least, most] = CLOCK_SKEW;
+    (validity / 10).clamp(least, most)
+}
 
 /// Ten years; an authority is meant to outlive the machines.
 const AUTHORITY_VALIDITY: Duration = Duration::from_secs(3650 * 24 * 3600);
@@ -132,7 +143,7 @@ impl Authority {
         params.subject_alt_names = CertificateParams::new(vec![name.to_owned()])
             .map_err(|_| no_name(name))?
             .subject_alt_names;
-        params.not_before = (now - CLOCK_SKEW).into();
+        params.not_before = (now - clock_skew(AUTHORITY_VALIDITY)).into();
         params.not_after = (now + AUTHORITY_VALIDITY).into();
         params.serial_number = Some(serial()?);
         let certificate = params
@@ -308,7 +319,7 @@ impl Authority {
         };
         params.use_authority_key_identifier_extension = true;
         let now = SystemTime::now();
-        params.not_before = (now - CLOCK_SKEW).into();
+        params.not_before = (now - clock_skew(spec.validity)).into();
         params.not_after = (now + spec.validity).min(self.expires).into();
         params.serial_number = Some(serial()?);
         Ok(params)
@@ -537,6 +548,28 @@ mod tests {
 
     fn facts(pem: &str) -> Facts {
         Facts::read(pem, Path::new("test.crt")).expect("a certificate")
+    }
+
+    #[test]
+    fn what_was_issued_is_valid_on_a_clock_that_is_set_back_by_an_hour() {
+        let authority = Authority::create("kubernetes").expect("an authority");
+        let path = Path::new("test.crt");
+        let begun = |pem: &str| {
+            let (begins, _) = crate::validity(pem, path).expect("a certificate");
+            Timestamp::now().duration_since(begins).unsigned_abs()
+        };
+        let spec = Spec::client("ann", &[]);
+        let issued = authority.issue(&spec).expect("issued");
+        let hour = DAY / 24;
+        assert!(begun(&issued.cert_pem) > hour);
+        assert!(begun(authority.certificate_pem()) > hour);
+        // renewed at a share of its life, it must not be due from the start
+        let spec = Spec {
+            validity: hour,
+            ..spec
+        };
+        let short = authority.issue(&spec).expect("issued");
+        assert!(begun(&short.cert_pem) < hour / 8);
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod public_key;
 mod random;
 mod request;
 mod service_account;
+mod signatures;
 mod subject;
 mod tls;
 mod vouched;

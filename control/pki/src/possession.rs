@@ -6,17 +6,17 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::client::danger::{ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::aws_lc_rs;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, SignatureScheme};
+use rustls::{ClientConfig, DistinguishedName};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+use crate::signatures::signature_methods;
 
 /// Takes any certificate whose key the peer holds.
 #[derive(Debug)]
 pub(crate) struct Possession {
-    /// What signatures are checked with.
-    pub provider: Arc<CryptoProvider>,
     /// Authorities that are named to clients, to help them choose.
     pub hints: Vec<DistinguishedName>,
 }
@@ -24,10 +24,7 @@ pub(crate) struct Possession {
 /// Takes any server that holds the key of its certificate.
 #[must_use]
 pub fn any_server() -> Arc<dyn ServerCertVerifier> {
-    Arc::new(Possession {
-        provider: provider(),
-        hints: Vec::new(),
-    })
+    Arc::new(Possession { hints: Vec::new() })
 }
 
 /// A client that takes [any server](any_server) and shows no certificate. No
@@ -35,7 +32,8 @@ pub fn any_server() -> Arc<dyn ServerCertVerifier> {
 #[must_use]
 pub fn unverified_client_config() -> Arc<ClientConfig> {
     static CONFIG: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
-        let config = ClientConfig::builder_with_provider(provider())
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map(|builder| {
                 builder
@@ -47,43 +45,6 @@ pub fn unverified_client_config() -> Arc<ClientConfig> {
         Arc::new(config.unwrap_or_else(|_| unreachable!("aws-lc-rs has TLS 1.2 and 1.3")))
     });
     CONFIG.clone()
-}
-
-fn provider() -> Arc<CryptoProvider> {
-    static PROVIDER: LazyLock<Arc<CryptoProvider>> =
-        LazyLock::new(|| Arc::new(aws_lc_rs::default_provider()));
-    PROVIDER.clone()
-}
-
-/// That the peer holds the key: what remains to be checked, at either end.
-macro_rules! signatures {
-    () => {
-        fn verify_tls12_signature(
-            &self,
-            message: &[u8],
-            cert: &CertificateDer<'_>,
-            dss: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            let algorithms = &self.provider.signature_verification_algorithms;
-            rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            message: &[u8],
-            cert: &CertificateDer<'_>,
-            dss: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            let algorithms = &self.provider.signature_verification_algorithms;
-            rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            self.provider
-                .signature_verification_algorithms
-                .supported_schemes()
-        }
-    };
 }
 
 impl ClientCertVerifier for Possession {
@@ -104,7 +65,7 @@ impl ClientCertVerifier for Possession {
         Ok(ClientCertVerified::assertion())
     }
 
-    signatures!();
+    signature_methods!();
 }
 
 impl ServerCertVerifier for Possession {
@@ -119,5 +80,5 @@ impl ServerCertVerifier for Possession {
         Ok(ServerCertVerified::assertion())
     }
 
-    signatures!();
+    signature_methods!();
 }

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
@@ -40,6 +40,40 @@ pub struct TlsLimits {
     pub suites: Vec<String>,
 }
 
+impl TlsLimits {
+    /// Checks that every suite is known.
+    ///
+    /// # Errors
+    /// [`Error::Crypto`].
+    pub fn check(&self) -> Result<(), Error> {
+        self.provider().map(drop)
+    }
+
+    /// The cryptography that is within the limits.
+    fn provider(&self) -> Result<CryptoProvider, Error> {
+        let mut provider = aws_lc_rs::default_provider();
+        if self.suites.is_empty() {
+            return Ok(provider);
+        }
+        // Those of TLS 1.3 have another name there than here.
+        let name = |suite: &rustls::SupportedCipherSuite| {
+            format!("{:?}", suite.suite()).replacen("TLS13_", "TLS_", 1)
+        };
+        let known: Vec<String> = provider.cipher_suites.iter().map(name).collect();
+        if let Some(unknown) = self.suites.iter().find(|suite| !known.contains(suite)) {
+            let known = known.join(", ");
+            return Err(refused(
+                "choose cipher suites",
+                format!("`{unknown}` is not among {known}"),
+            ));
+        }
+        provider
+            .cipher_suites
+            .retain(|suite| self.suites.contains(&name(suite)));
+        Ok(provider)
+    }
+}
+
 /// A server that speaks TLS 1.3 only, HTTP/2 before HTTP/1.1, and asks clients
 /// for a certificate. `trusted` are only named to the client, to help it
 /// choose; judge with [`ClientTrust::verify`].
@@ -62,25 +96,7 @@ pub fn server_config_within(
     trusted: &[&ClientTrust],
     limits: &TlsLimits,
 ) -> Result<ServerConfig, Error> {
-    let mut provider = aws_lc_rs::default_provider();
-    if !limits.suites.is_empty() {
-        // Those of TLS 1.3 have another name there than here.
-        let name = |suite: &rustls::SupportedCipherSuite| {
-            format!("{:?}", suite.suite()).replacen("TLS13_", "TLS_", 1)
-        };
-        let known: Vec<String> = provider.cipher_suites.iter().map(name).collect();
-        if let Some(unknown) = limits.suites.iter().find(|suite| !known.contains(suite)) {
-            let known = known.join(", ");
-            return Err(refused(
-                "choose cipher suites",
-                format!("`{unknown}` is not among {known}"),
-            ));
-        }
-        provider
-            .cipher_suites
-            .retain(|suite| limits.suites.contains(&name(suite)));
-    }
-    let provider = Arc::new(provider);
+    let provider = Arc::new(limits.provider()?);
     let versions: &[&rustls::SupportedProtocolVersion] = if limits.tls12 {
         &[&version::TLS13, &version::TLS12]
     } else {
@@ -91,10 +107,7 @@ pub fn server_config_within(
         .flat_map(|trust| trust.0.root_hint_subjects())
         .cloned()
         .collect();
-    let possession = Arc::new(Possession {
-        provider: provider.clone(),
-        hints,
-    });
+    let possession = Arc::new(Possession { hints });
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .map_err(tls("configure a server"))?

@@ -7,15 +7,16 @@
 
 use std::sync::Arc;
 
+use rustls::CertificateError;
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::{ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs;
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::Error;
+use crate::signatures::signature_methods;
 use crate::tls::{parse_certificates, roots, tls};
 
 /// The certificates of a bundle.
@@ -68,27 +69,7 @@ impl ServerCertVerifier for Vouched {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.authorities.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.authorities.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.authorities.supported_verify_schemes()
-    }
+    signature_methods!();
 }
 
 fn is_valid_at(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), rustls::Error> {

@@ -4,14 +4,14 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use control_scheduler::view::{Node, Pod};
-use control_scheduler::{Decision, Placer, Snapshot, place};
+use control_scheduler::{Cluster, Decision, Placer, place};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::json;
 
 const NODES: usize = 1000;
 
-fn cluster() -> Snapshot {
-    let mut snapshot = Snapshot::new();
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::default();
     for number in 0..NODES {
         let node: Node = serde_json::from_value(json!({
             "metadata": {"name": format!("node-{number}"), "labels": {
@@ -20,9 +20,9 @@ fn cluster() -> Snapshot {
             "status": {"allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"}},
         }))
         .expect("a node");
-        snapshot.set_node(&Arc::new(node));
+        cluster.snapshot.set_node(&Arc::new(node));
     }
-    snapshot
+    cluster
 }
 
 fn pod(number: usize, cpu: &str) -> Arc<Pod> {
@@ -41,23 +41,23 @@ fn placements(c: &mut Criterion) {
     group.bench_function("place 1000 equal pods, each seen by the next", |b| {
         b.iter_batched(
             || (cluster(), Placer::default()),
-            |(mut snapshot, mut placer)| {
+            |(mut cluster, mut placer)| {
                 for (tie, pod) in (0u64..).zip(&pods) {
-                    if let Decision::Place { node, .. } = placer.place(&snapshot, pod, tie) {
-                        let node = snapshot.name(node).to_owned();
-                        snapshot.put_pod(pod, &node);
+                    if let Decision::Place { node, .. } = placer.place(&mut cluster, pod, tie) {
+                        let node = cluster.snapshot.name(node).to_owned();
+                        cluster.snapshot.put_pod(pod, &node);
                     }
                 }
-                snapshot
+                cluster
             },
             BatchSize::LargeInput,
         );
     });
     group.throughput(Throughput::Elements(1));
-    let snapshot = cluster();
+    let mut cluster = cluster();
     let one = pod(0, "250m");
     group.bench_function("place a pod like no other", |b| {
-        b.iter(|| black_box(place(&snapshot, &one, 0)));
+        b.iter(|| black_box(place(&mut cluster, &one, 0)));
     });
     group.finish();
 }

@@ -1,8 +1,11 @@
 //! Sets of nodes, one bit each.
 
-/// A set of small numbers (places of nodes in the snapshot).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A set of small numbers (places of nodes in the snapshot). It takes memory for the range
+/// between its least and its greatest member only: a label that one node has costs one word.
+#[derive(Clone, Debug, Default)]
 pub struct Bits {
+    /// The number of the first word.
+    start: usize,
     words: Vec<u64>,
 }
 
@@ -10,23 +13,56 @@ impl Bits {
     /// The empty set.
     #[must_use]
     pub const fn new() -> Self {
-        Self { words: Vec::new() }
+        Self {
+            start: 0,
+            words: Vec::new(),
+        }
+    }
+
+    /// Makes room for the words `from..to`.
+    fn cover(&mut self, from: usize, to: usize) {
+        if self.words.is_empty() {
+            self.start = from;
+        }
+        if from < self.start {
+            let missing = self.start - from;
+            self.words.splice(0..0, std::iter::repeat_n(0, missing));
+            self.start = from;
+        }
+        let end = to.saturating_sub(self.start);
+        if end > self.words.len() {
+            self.words.resize(end, 0);
+        }
+    }
+
+    const fn end(&self) -> usize {
+        self.start + self.words.len()
+    }
+
+    fn word(&self, number: usize) -> u64 {
+        let at = number.checked_sub(self.start);
+        at.and_then(|at| self.words.get(at)).copied().unwrap_or(0)
+    }
+
+    fn words_mut(&mut self) -> impl Iterator<Item = (usize, &mut u64)> {
+        let start = self.start;
+        let words = self.words.iter_mut().enumerate();
+        words.map(move |(at, word)| (start + at, word))
     }
 
     /// Puts `at` in.
     pub fn insert(&mut self, at: usize) {
-        let word = at / 64;
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
-        }
-        if let Some(word) = self.words.get_mut(word) {
+        let number = at / 64;
+        self.cover(number, number + 1);
+        if let Some(word) = self.words.get_mut(number - self.start) {
             *word |= 1 << (at % 64);
         }
     }
 
     /// Takes `at` out.
     pub fn remove(&mut self, at: usize) {
-        if let Some(word) = self.words.get_mut(at / 64) {
+        let number = (at / 64).checked_sub(self.start);
+        if let Some(word) = number.and_then(|number| self.words.get_mut(number)) {
             *word &= !(1 << (at % 64));
         }
     }
@@ -34,9 +70,7 @@ impl Bits {
     /// Whether `at` is in.
     #[must_use]
     pub fn contains(&self, at: usize) -> bool {
-        self.words
-            .get(at / 64)
-            .is_some_and(|word| word >> (at % 64) & 1 == 1)
+        self.word(at / 64) >> (at % 64) & 1 == 1
     }
 
     /// How many are in.
@@ -56,25 +90,27 @@ impl Bits {
 
     /// Keeps those that are also in `other`.
     pub fn intersect(&mut self, other: &Self) {
-        for (at, word) in self.words.iter_mut().enumerate() {
-            *word &= other.words.get(at).copied().unwrap_or(0);
+        for (number, word) in self.words_mut() {
+            *word &= other.word(number);
         }
     }
 
     /// Adds those of `other`.
     pub fn union(&mut self, other: &Self) {
-        if self.words.len() < other.words.len() {
-            self.words.resize(other.words.len(), 0);
+        if other.words.is_empty() {
+            return;
         }
-        for (word, more) in self.words.iter_mut().zip(&other.words) {
+        self.cover(other.start, other.end());
+        let offset = other.start - self.start;
+        for (word, more) in self.words.iter_mut().skip(offset).zip(&other.words) {
             *word |= more;
         }
     }
 
     /// Takes those of `other` out.
     pub fn subtract(&mut self, other: &Self) {
-        for (word, less) in self.words.iter_mut().zip(&other.words) {
-            *word &= !less;
+        for (number, word) in self.words_mut() {
+            *word &= !other.word(number);
         }
     }
 
@@ -98,7 +134,7 @@ impl Bits {
 
     /// All that are in, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, word)| {
+        self.words.iter().enumerate().flat_map(move |(at, word)| {
             let mut rest = *word;
             std::iter::from_fn(move || {
                 if rest == 0 {
@@ -106,11 +142,22 @@ impl Bits {
                 }
                 let bit = rest.trailing_zeros() as usize;
                 rest &= rest - 1;
-                Some(at * 64 + bit)
+                Some((self.start + at) * 64 + bit)
             })
         })
     }
 }
+
+impl PartialEq for Bits {
+    fn eq(&self, other: &Self) -> bool {
+        let words = self.start.min(other.start)..self.end().max(other.end());
+        words
+            .into_iter()
+            .all(|number| self.word(number) == other.word(number))
+    }
+}
+
+impl Eq for Bits {}
 
 impl FromIterator<usize> for Bits {
     fn from_iter<I: IntoIterator<Item = usize>>(members: I) -> Self {
@@ -153,6 +200,9 @@ mod tests {
             let mut either = of(&a);
             either.union(&of(&b));
             prop_assert_eq!(list(&either), a.union(&b).copied().collect::<Vec<_>>());
+            let reversed: Bits = a.iter().rev().copied().collect();
+            prop_assert_eq!(&reversed, &of(&a));
+            prop_assert_eq!(of(&a) == of(&b), a == b);
             either.remove(gone);
             prop_assert!(!either.contains(gone));
         }

@@ -1,30 +1,58 @@
 //! The scheduler: which node a pod runs on.
 //!
 //! ```text
-//! pods, nodes ──watch──▶ Snapshot ──▶ place(snapshot, pod) ──▶ binding (async)
-//!                  └──▶ Queue ─────────────▲      └─ fits nowhere: event,
-//!                                                    condition, wait
+//! pods, nodes ──watch──▶ Snapshot ┐
+//! claims, budgets … ───▶ Catalog  ├▶ Cluster ─▶ place(cluster, pod) ─▶ reserve, prebind,
+//! reservations ────────▶ Assumed  ┘      ▲        │                    bind (async)
+//!          └─ events ──▶ Queue ──────────┘        └ fits nowhere: preempt, event,
+//!                                                   condition, wait
 //! ```
 //!
-//! One task owns queue and snapshot. [`place()`] is pure. What was decided is
-//! *assumed* at once, so that the next pod sees it, and bound in the
-//! background with many bindings under way; a binding that fails takes the
-//! assumption back. Pods that fit nowhere wait for a change that may help
-//! them, and are tried again after a back-off.
+//! One task owns queue and cluster. [`place()`] decides alone from what is in the cluster, and
+//! so do [`Placer::preempt`] and [`explain()`]. What was decided is *assumed* at once, so that
+//! the next pod sees it, and bound in the background with many bindings under way; a binding
+//! that fails takes the assumption back. Pods that fit nowhere wait for an event that a plugin
+//! which rejected them says may help ([`event`]), and are tried again after a back-off.
 //!
-//! Plugins keep the names, order, weights and semantics of kube-scheduler's
-//! default profile; each is one small file in `plugins/`.
+//! Plugins keep the names, order, weights and semantics of kube-scheduler's default profile;
+//! each is one small file in `plugins/`, `volumes/` or `devices/`. A profile of a
+//! [configuration](config) chooses and arranges them.
 
 pub mod bits;
+pub mod catalog;
+pub mod config;
+pub mod devices;
+pub mod event;
+mod evict;
+pub mod explain;
+pub mod extender;
+pub mod groups;
+mod hypothesis;
+pub mod metrics;
+pub mod nominations;
+pub mod objects;
+pub mod outcome;
 pub mod place;
 pub mod plugins;
-pub mod prefilter;
+pub mod prebind;
+pub mod preempt;
 pub mod queue;
+pub mod relations;
+pub mod reserve;
 mod run;
 pub mod selector;
+mod shortcut;
 pub mod snapshot;
+pub mod unmet;
 pub mod view;
+pub mod volumes;
+mod wake;
 
+pub use catalog::{Catalog, Cluster};
+pub use explain::{Explanation, explain};
+pub use outcome::Outcome;
 pub use place::{Decision, Diagnosis, Placer, place};
-pub use run::{Config, Error, run};
+pub use plugins::Profile;
+pub use preempt::{NoPreemption, Preemption};
+pub use run::{Config, run};
 pub use snapshot::Snapshot;

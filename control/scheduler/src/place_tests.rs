@@ -44,13 +44,22 @@ fn cluster(nodes: &[Arc<Node>]) -> Snapshot {
 }
 
 fn goes_to(snapshot: &Snapshot, pod: &Pod) -> String {
-    match place(snapshot, pod, 0) {
+    let mut cluster = Cluster {
+        snapshot: snapshot.clone(),
+        ..Cluster::default()
+    };
+    match place(&mut cluster, pod, 0) {
         Decision::Place { equals, .. } => equals
             .iter()
             .map(|at| snapshot.name(at))
             .collect::<Vec<_>>()
             .join(" "),
-        Decision::Unschedulable(diagnosis) => diagnosis.message(pod),
+        Decision::Unschedulable(diagnosis) => {
+            let pod = Arc::new(pod.clone());
+            let found = Placer::default().preempt(&mut cluster, &pod, &diagnosis, 0);
+            diagnosis.full_message(&found.err().map_or_else(String::new, |it| it.message))
+        }
+        Decision::Failed(message) => message,
     }
 }
 
@@ -67,14 +76,14 @@ fn what_does_not_fit_is_said_as_upstream_says_it() {
     let snapshot = cluster(&[plain("a", 1), plain("b", 1)]);
     assert_eq!(
         goes_to(&snapshot, &asking("x", "2")),
-        "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: \
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: \
          2 Preemption is not helpful for scheduling."
     );
     let mut full = snapshot;
     full.put_pod(&asking("other", "500m"), "a");
     assert_eq!(
         goes_to(&full, &asking("x", "1500m")),
-        "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: \
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: \
          2 Preemption is not helpful for scheduling."
     );
     full.set_node(&node(
@@ -85,7 +94,7 @@ fn what_does_not_fit_is_said_as_upstream_says_it() {
     assert_eq!(
         goes_to(&full, &asking("x", "800m")),
         "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). \
-         preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, \
+         no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, \
          1 Preemption is not helpful for scheduling."
     );
     assert_eq!(
@@ -167,7 +176,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
     fn remembering_changes_no_decision(steps in steps()) {
-        let mut snapshot = Snapshot::new();
+        let mut cluster = Cluster::default();
         let mut placer = Placer::default();
         for (tie, step) in (0u64..).zip(&steps) {
             match step {
@@ -180,22 +189,41 @@ proptest! {
                         spec["tolerations"] = json!([{"operator": "Exists"}]);
                     }
                     let pod = pod(&number.to_string(), &spec);
-                    let decision = placer.place(&snapshot, &pod, tie);
-                    let fresh = place(&snapshot, &pod, tie);
+                    // explaining is deciding
+                    let explained = Placer::default().explain(&mut cluster, &pod);
+                    let decision = placer.place(&mut cluster, &pod, tie);
+                    let fresh = place(&mut cluster, &pod, tie);
                     match (&decision, &fresh) {
                         (Decision::Unschedulable(one), Decision::Unschedulable(other)) => {
-                            prop_assert_eq!(one.message(&pod), other.message(&pod));
-                            prop_assert_eq!(one.wake, other.wake);
+                            prop_assert_eq!(one.message(), other.message());
+                            prop_assert_eq!(one.rejecters, other.rejecters);
                         }
                         (one, other) => prop_assert_eq!(one, other),
                     }
+                    match &decision {
+                        Decision::Failed(message) => prop_assert!(false, "{}", message),
+                        Decision::Unschedulable(_) => {
+                            prop_assert!(explained.message.is_some());
+                            prop_assert!(explained.nodes.iter().all(|node| node.rejected.is_some()));
+                        }
+                        Decision::Place { score, equals, .. } => {
+                            let mut names: Vec<&str> = equals.iter().map(|at| cluster.snapshot.name(at)).collect();
+                            names.sort_unstable();
+                            prop_assert_eq!(&explained.best, &names);
+                            for node in explained.nodes.iter().filter(|node| explained.best.contains(&node.name)) {
+                                prop_assert_eq!(node.score, *score);
+                                let sum: i64 = node.scores.iter().map(|score| score.weighted).sum();
+                                prop_assert_eq!(sum, *score);
+                            }
+                        }
+                    }
                     if let Decision::Place { node, .. } = decision {
-                        let node = snapshot.name(node).to_owned();
-                        snapshot.put_pod(&pod, &node);
+                        let node = cluster.snapshot.name(node).to_owned();
+                        cluster.snapshot.put_pod(&pod, &node);
                     }
                 }
                 Step::Remove(number) => {
-                    snapshot.remove_pod(&("default".into(), number.to_string().into()));
+                    cluster.snapshot.remove_pod(&("default".into(), number.to_string().into()));
                 }
                 Step::Node(name, kind) => {
                     let taints = if kind % 3 == 0 {
@@ -215,16 +243,59 @@ proptest! {
                         "status": {"images": images, "allocatable":
                             {"cpu": 1 + kind % 4, "memory": "4Gi", "pods": 4}},
                     });
-                    snapshot.set_node(&Arc::new(serde_json::from_value(node).unwrap()));
+                    cluster.snapshot.set_node(&Arc::new(serde_json::from_value(node).unwrap()));
                 }
-                Step::NoNode(name) => snapshot.remove_node(&format!("n{name}")),
+                Step::NoNode(name) => cluster.snapshot.remove_node(&format!("n{name}")),
             }
             // what is counted is what the pods on the node ask for
-            for at in snapshot.live().iter() {
-                let cpu: i64 = snapshot.pods_on(at).map(|pod| pod.shape.requests.cpu).sum();
-                prop_assert_eq!(snapshot.requested.cpu[at], cpu);
-                prop_assert_eq!(snapshot.requested.pods[at] as usize, snapshot.pods_on(at).count());
+            for at in cluster.snapshot.live().iter() {
+                let cpu: i64 = cluster.snapshot.pods_on(at).map(|pod| pod.shape.requests.cpu).sum();
+                prop_assert_eq!(cluster.snapshot.requested.cpu[at], cpu);
+                prop_assert_eq!(cluster.snapshot.requested.pods[at] as usize, cluster.snapshot.pods_on(at).count());
             }
         }
+    }
+}
+
+#[test]
+fn extenders_take_nodes_away_and_add_to_scores() {
+    let mut cluster = Cluster {
+        snapshot: cluster(&[plain("a", 4), plain("b", 4), plain("c", 1)]),
+        ..Cluster::default()
+    };
+    let mut placer = Placer::default();
+    let new = asking("x", "2");
+    let place = |cluster: &Cluster, name: &str| cluster.snapshot.place_of(name).unwrap();
+    let (a, b) = (place(&cluster, "a"), place(&cluster, "b"));
+    let feasible = placer.feasible(&mut cluster, &new, true);
+    assert_eq!(feasible, Ok([a, b].into_iter().collect()));
+    cluster.nominations.set(&new, "b");
+    let feasible = placer.feasible(&mut cluster, &new, true);
+    assert_eq!(feasible, Ok([b].into_iter().collect()));
+    let mut extension = Extension {
+        allowed: [a, b].into_iter().collect(),
+        scores: vec![(a, 1)],
+        ..Extension::default()
+    };
+    match placer.place_extended(&mut cluster, &new, 0, &extension) {
+        Decision::Place { equals, .. } => assert_eq!(equals, [a].into_iter().collect()),
+        Decision::Unschedulable(diagnosis) => panic!("{}", diagnosis.message()),
+        Decision::Failed(message) => panic!("{message}"),
+    }
+    extension.allowed = Bits::new();
+    let (full, never) = ([a].into_iter().collect(), [b].into_iter().collect());
+    extension.rejected.add(&full, "licences used up", true);
+    extension.rejected.add(&never, "no licence", false);
+    match placer.place_extended(&mut cluster, &new, 0, &extension) {
+        Decision::Unschedulable(diagnosis) => {
+            assert_eq!(
+                diagnosis.message(),
+                "0/3 nodes are available: 1 Insufficient cpu, 1 licences used up, 1 no licence."
+            );
+            assert_eq!(diagnosis.resolvable(&cluster.snapshot), full);
+            assert_eq!(diagnosis.rejecters.wake, Wake::ALL);
+        }
+        Decision::Place { .. } => panic!("extenders leave no node"),
+        Decision::Failed(message) => panic!("{message}"),
     }
 }

@@ -1,8 +1,10 @@
 //! Pods that are to be placed, in order.
 //!
-//! A pod is *active* (to be placed now, by priority, then by age), *backing
-//! off* (it failed a moment ago), *waiting* (it fits nowhere until something
-//! changes), or *in flight* (handed out). Pure: time comes from the caller.
+//! A pod is *gated* (not to be placed yet), *active* (to be placed now, by priority, then by
+//! the time of its last attempt), *backing off* (it failed a moment ago), *waiting* (it fits
+//! nowhere until something changes), or *in flight* (handed out). As upstream has it since
+//! 1.33, a pod that backs off though it may fit by now is handed out when no pod is active;
+//! one that backs off after an error is not. Pure: time comes from the caller.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,54 +13,213 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
+use crate::event::Event;
 use crate::snapshot::{PodKey, Wake};
 use crate::view::Pod;
 
-/// After the first failure; doubles with each.
-const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-/// The longest.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 /// A pod that waits this long is tried again even if nothing happened: a
 /// missed change must not make it wait for ever.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
+/// How long pods back off after failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// After the first failure; doubles with each.
+    pub initial: Duration,
+    /// The longest.
+    pub longest: Duration,
+}
+
+/// Why a pod fits nowhere, as far as the queue has to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rejecters {
+    /// The plugins that rejected it, by their places in the profile.
+    pub plugins: u64,
+    /// Kinds of events that one of them waits for.
+    pub wake: Wake,
+}
+
+/// How many pods are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// To be placed now.
+    pub active: usize,
+    /// Backing off.
+    pub backoff: usize,
+    /// Waiting.
+    pub unschedulable: usize,
+    /// Not to be placed yet.
+    pub gated: usize,
+}
+
+/// The attempts at placing a pod so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempts {
+    /// How many.
+    pub count: u32,
+    /// When the pod became active for the first time.
+    pub since: Instant,
+}
+
 /// The pods that are to be placed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Queue {
+    backoff: Backoff,
     pods: FxHashMap<PodKey, Entry>,
     active: BinaryHeap<(i32, Reverse<u64>, u64, PodKey)>,
+    /// Pods that back off though they may fit.
+    resting: BinaryHeap<Reverse<(Instant, Reverse<i32>, u64, u64, PodKey)>>,
     timers: BinaryHeap<Reverse<(Instant, u64, PodKey)>>,
     arrivals: u64,
-    /// Makes entries of `active` and `timers` that were overtaken invalid.
+    /// Makes entries of the heaps that were overtaken invalid.
     tickets: u64,
+    incoming: FxHashMap<(&'static str, &'static str), u64>,
+    counts: Counts,
+}
+
+/// What is counted of pods, so that nobody walks over them.
+#[derive(Debug, Default)]
+struct Counts {
+    pending: Pending,
+    /// Waiting pods by each kind of event that they wait for.
+    waiting_for: [u32; 32],
 }
 
 #[derive(Debug)]
 struct Entry {
     pod: Arc<Pod>,
+    /// The order among pods of one priority: of arrival, or of the last failure.
     arrival: u64,
     attempts: u32,
+    since: Option<Instant>,
+    /// How often it fitted nowhere.
+    unschedulable: u32,
+    /// How often placing it failed in a row, for other reasons.
+    errors: u32,
     failed_at: Option<Instant>,
     ticket: u64,
     state: State,
+    /// Whether it is not to be tried, and whether it would have been.
+    held: bool,
+    missed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    Gated,
     Active,
     BackingOff,
-    Waiting(Wake),
+    Waiting(Rejecters),
     InFlight,
 }
 
-fn key(pod: &Pod) -> PodKey {
-    (pod.metadata.namespace.clone(), pod.metadata.name.clone())
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_secs(1),
+            longest: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Pending {
+    /// Where a pod is counted.
+    const fn of(&mut self, state: State, held: bool) -> Option<&mut usize> {
+        Some(match state {
+            State::Gated => &mut self.gated,
+            State::Waiting(_) if held => &mut self.gated,
+            State::Active => &mut self.active,
+            State::BackingOff => &mut self.backoff,
+            State::Waiting(_) => &mut self.unschedulable,
+            State::InFlight => return None,
+        })
+    }
+}
+
+impl Counts {
+    /// A pod begins or ends to wait.
+    fn wait(&mut self, state: State, begins: bool) {
+        if let State::Waiting(rejecters) = state {
+            for kind in rejecters.wake.kinds() {
+                if let Some(count) = self.waiting_for.get_mut(kind) {
+                    *count = if begins {
+                        *count + 1
+                    } else {
+                        count.saturating_sub(1)
+                    };
+                }
+            }
+        }
+    }
+
+    /// Whether a pod waits for one of these events.
+    fn is_awaited(&self, wake: Wake) -> bool {
+        let mut kinds = wake.kinds();
+        kinds.any(|kind| self.waiting_for.get(kind).is_some_and(|count| *count > 0))
+    }
+}
+
+impl Entry {
+    /// Moves the pod on.
+    fn set(&mut self, state: State, held: bool, counts: &mut Counts) {
+        if let Some(count) = counts.pending.of(self.state, self.held) {
+            *count = count.saturating_sub(1);
+        }
+        counts.wait(self.state, false);
+        (self.state, self.held) = (state, held);
+        if let Some(count) = counts.pending.of(self.state, self.held) {
+            *count += 1;
+        }
+        counts.wait(self.state, true);
+    }
+}
+
+impl Backoff {
+    /// After so many failures.
+    fn after(self, failures: u32) -> Duration {
+        match failures.checked_sub(1) {
+            None => Duration::ZERO,
+            Some(shift) => {
+                let doubled = 1u32.checked_shl(shift).filter(|it| *it > 0);
+                let backoff = doubled.and_then(|factor| self.initial.checked_mul(factor));
+                backoff.map_or(self.longest, |backoff| backoff.min(self.longest))
+            }
+        }
+    }
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self::new(Backoff::default())
+    }
 }
 
 impl Queue {
-    /// A pod is to be placed, or changed while it waits.
-    pub fn put(&mut self, pod: &Arc<Pod>, now: Instant) {
-        let key = key(pod);
+    /// An empty queue.
+    #[must_use]
+    pub fn new(backoff: Backoff) -> Self {
+        Self {
+            backoff,
+            pods: FxHashMap::default(),
+            active: BinaryHeap::new(),
+            resting: BinaryHeap::new(),
+            timers: BinaryHeap::new(),
+            arrivals: 0,
+            tickets: 0,
+            incoming: FxHashMap::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// A pod is to be placed, or changed while it waits; `worth` says whether the change may
+    /// make it fit.
+    pub fn put(
+        &mut self,
+        pod: &Arc<Pod>,
+        now: Instant,
+        worth: impl FnOnce(&Event<'_>, Rejecters) -> bool,
+    ) {
+        let key = pod.key();
         let same_object = self
             .pods
             .get(&key)
@@ -72,80 +233,144 @@ impl Queue {
                 pod: Arc::clone(pod),
                 arrival: self.arrivals,
                 attempts: 0,
+                since: None,
+                unschedulable: 0,
+                errors: 0,
                 failed_at: None,
                 ticket: 0,
-                state: State::Waiting(Wake::NONE),
+                state: State::Gated,
+                held: false,
+                missed: false,
             };
             self.pods.insert(key.clone(), entry);
-            self.activate(&key);
+            self.counts.pending.gated += 1;
+            if pod.gated {
+                self.count("gated", "UnscheduledPodAdd");
+            } else {
+                self.activate(&key, "UnscheduledPodAdd", now);
+            }
             return;
         };
         let before = std::mem::replace(&mut entry.pod, Arc::clone(pod));
-        // its own condition being written is no reason to try again
-        let changed = !Arc::ptr_eq(&before.shape, &pod.shape)
-            || before.metadata.labels != pod.metadata.labels
-            || before.priority != pod.priority
-            || before.claims != pod.claims;
-        if changed && matches!(entry.state, State::Waiting(_)) {
-            self.ready(&key, now);
+        match entry.state {
+            State::Gated if !pod.gated => self.activate(&key, "UnscheduledPodUpdate", now),
+            State::Waiting(rejecters) => {
+                let event = Event::itself(&before, pod);
+                if worth(&event, rejecters) {
+                    self.ready(&key, "UnscheduledPodUpdate", now);
+                }
+            }
+            State::Gated | State::Active | State::BackingOff | State::InFlight => {}
         }
     }
 
     /// A pod is not to be placed (any more).
     pub fn remove(&mut self, key: &PodKey) {
-        self.pods.remove(key);
+        if let Some(mut entry) = self.pods.remove(key) {
+            entry.set(State::InFlight, false, &mut self.counts);
+        }
     }
 
     /// The next pod to place. It is in flight until it is removed, or comes
-    /// back by [`Queue::wait`].
+    /// back by [`Queue::wait`] or [`Queue::fail`].
     pub fn pop(&mut self, now: Instant) -> Option<Arc<Pod>> {
         self.ripen(now);
         while let Some((_, _, ticket, key)) = self.active.pop() {
-            if let Some(entry) = self.pods.get_mut(&key)
-                && entry.ticket == ticket
-                && entry.state == State::Active
-            {
-                entry.state = State::InFlight;
-                entry.attempts = entry.attempts.saturating_add(1);
-                return Some(Arc::clone(&entry.pod));
+            if let Some(pod) = self.take(&key, ticket, State::Active, now) {
+                return Some(pod);
+            }
+        }
+        while let Some(Reverse((.., ticket, key))) = self.resting.pop() {
+            if let Some(pod) = self.take(&key, ticket, State::BackingOff, now) {
+                self.count("active", "PopFromBackoffQ");
+                return Some(pod);
             }
         }
         None
     }
 
-    /// The pod fits nowhere until one of `wake` happens.
-    pub fn wait(&mut self, key: &PodKey, wake: Wake, now: Instant) {
+    fn take(&mut self, key: &PodKey, ticket: u64, from: State, now: Instant) -> Option<Arc<Pod>> {
+        let entry = self.pods.get_mut(key)?;
+        if entry.ticket != ticket || entry.state != from || entry.held {
+            return None;
+        }
+        entry.set(State::InFlight, false, &mut self.counts);
+        entry.attempts = entry.attempts.saturating_add(1);
+        entry.since.get_or_insert(now);
+        Some(Arc::clone(&entry.pod))
+    }
+
+    /// The attempts at placing a pod so far.
+    #[must_use]
+    pub fn attempts(&self, key: &PodKey) -> Option<Attempts> {
+        let entry = self.pods.get(key)?;
+        Some(Attempts {
+            count: entry.attempts,
+            since: entry.since?,
+        })
+    }
+
+    /// The pod fits nowhere until something happens.
+    pub fn wait(&mut self, key: &PodKey, rejecters: Rejecters, now: Instant) {
+        self.tickets += 1;
+        self.arrivals += 1;
+        let (ticket, arrival) = (self.tickets, self.arrivals);
+        if let Some(entry) = self.pods.get_mut(key) {
+            entry.set(State::Waiting(rejecters), false, &mut self.counts);
+            entry.missed = false;
+            entry.unschedulable = entry.unschedulable.saturating_add(1);
+            entry.errors = 0;
+            entry.failed_at = Some(now);
+            entry.ticket = ticket;
+            entry.arrival = arrival;
+            self.timers
+                .push(Reverse((now + LONGEST_WAIT, ticket, key.clone())));
+            self.count("unschedulable", "ScheduleAttemptFailure");
+        }
+    }
+
+    /// The pod was not tried, and is not before something happens (PreEnqueue).
+    pub fn gate(&mut self, key: &PodKey, rejecters: Rejecters, now: Instant) {
         self.tickets += 1;
         let ticket = self.tickets;
         if let Some(entry) = self.pods.get_mut(key) {
-            entry.state = State::Waiting(wake);
-            entry.failed_at = Some(now);
+            entry.set(State::Waiting(rejecters), false, &mut self.counts);
+            entry.missed = false;
+            entry.attempts = entry.attempts.saturating_sub(1);
             entry.ticket = ticket;
             self.timers
                 .push(Reverse((now + LONGEST_WAIT, ticket, key.clone())));
         }
     }
 
-    /// A pod whose placement failed after it was decided: again, after a
-    /// back-off.
-    pub fn put_failed(&mut self, pod: &Arc<Pod>, now: Instant) {
-        let key = key(pod);
-        self.put(pod, now);
-        if let Some(entry) = self.pods.get_mut(&key) {
-            entry.attempts = entry.attempts.saturating_add(1);
+    /// Placing the pod failed for a reason that has nothing to do with where it fits: again,
+    /// after a back-off.
+    pub fn fail(&mut self, key: &PodKey, now: Instant) {
+        self.arrivals += 1;
+        let arrival = self.arrivals;
+        if let Some(entry) = self.pods.get_mut(key) {
+            entry.errors = entry.errors.saturating_add(1);
             entry.failed_at = Some(now);
-            self.ready(&key, now);
+            entry.arrival = arrival;
+            self.ready(key, "ScheduleAttemptFailure", now);
         }
     }
 
-    /// Something happened that may help waiting pods.
-    pub fn wake(&mut self, happened: Wake, now: Instant) {
-        if happened.is_none() {
+    /// Something happened; `worth` says whether it may help a pod with these rejecters.
+    pub fn wake(
+        &mut self,
+        event: &Event<'_>,
+        now: Instant,
+        worth: impl Fn(&Pod, Rejecters) -> bool,
+    ) {
+        if !self.counts.is_awaited(event.wake) {
             return;
         }
         let helped = |entry: &Entry| match entry.state {
-            State::Waiting(wake) => wake.meets(happened),
-            State::Active | State::BackingOff | State::InFlight => false,
+            State::Waiting(rejecters) => {
+                rejecters.wake.meets(event.wake) && worth(&entry.pod, rejecters)
+            }
+            State::Gated | State::Active | State::BackingOff | State::InFlight => false,
         };
         let keys: Vec<PodKey> = self
             .pods
@@ -154,7 +379,29 @@ impl Queue {
             .map(|(key, _)| key.clone())
             .collect();
         for key in keys {
-            self.ready(&key, now);
+            self.ready(&key, event.label(), now);
+        }
+    }
+
+    /// The pod is not to be tried before [`Queue::release`], whatever happens.
+    pub fn hold(&mut self, key: &PodKey) {
+        if let Some(entry) = self.pods.get_mut(key) {
+            entry.set(entry.state, true, &mut self.counts);
+        }
+    }
+
+    /// The pod may be tried again: when something happens that may help it, or already did;
+    /// with `at_once`, now.
+    pub fn release(&mut self, key: &PodKey, at_once: bool, now: Instant) {
+        let Some(entry) = self.pods.get_mut(key) else {
+            return;
+        };
+        entry.set(entry.state, false, &mut self.counts);
+        let missed = std::mem::take(&mut entry.missed);
+        if at_once {
+            self.activate(key, "ForceActivate", now);
+        } else if missed {
+            self.ready(key, "AssignedPodDelete", now);
         }
     }
 
@@ -162,6 +409,19 @@ impl Queue {
     #[must_use]
     pub fn next_time(&self) -> Option<Instant> {
         self.timers.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// How many pods are where.
+    #[must_use]
+    pub const fn pending(&self) -> Pending {
+        self.counts.pending
+    }
+
+    /// How many pods came into each queue since this was called last, by queue and event.
+    pub fn take_incoming(
+        &mut self,
+    ) -> impl Iterator<Item = ((&'static str, &'static str), u64)> + '_ {
+        self.incoming.drain()
     }
 
     /// How many pods are not placed, in flight included.
@@ -176,29 +436,54 @@ impl Queue {
         self.pods.is_empty()
     }
 
+    fn count(&mut self, queue: &'static str, event: &'static str) {
+        *self.incoming.entry((queue, event)).or_default() += 1;
+    }
+
     /// Active, or active after its back-off.
-    fn ready(&mut self, key: &PodKey, now: Instant) {
+    fn ready(&mut self, key: &PodKey, event: &'static str, now: Instant) {
+        self.tickets += 1;
+        let ticket = self.tickets;
         let Some(entry) = self.pods.get_mut(key) else {
             return;
         };
-        let until = entry.failed_at.map(|at| at + backoff(entry.attempts));
-        match until.filter(|until| *until > now) {
-            Some(until) => {
-                self.tickets += 1;
-                entry.ticket = self.tickets;
-                entry.state = State::BackingOff;
-                self.timers
-                    .push(Reverse((until, entry.ticket, key.clone())));
-            }
-            None => self.activate(key),
+        if entry.held {
+            entry.missed = true;
+            return;
         }
+        let is_error = entry.errors > 0;
+        let failures = if is_error {
+            entry.errors
+        } else {
+            entry.unschedulable
+        };
+        let until = entry.failed_at.map(|at| at + self.backoff.after(failures));
+        let Some(until) = until.filter(|until| *until > now) else {
+            self.activate(key, event, now);
+            return;
+        };
+        entry.ticket = ticket;
+        entry.set(State::BackingOff, false, &mut self.counts);
+        let (priority, arrival) = (entry.pod.priority, entry.arrival);
+        self.timers.push(Reverse((until, ticket, key.clone())));
+        if !is_error {
+            self.resting.push(Reverse((
+                until,
+                Reverse(priority),
+                arrival,
+                ticket,
+                key.clone(),
+            )));
+        }
+        self.count("backoff", event);
     }
 
-    fn activate(&mut self, key: &PodKey) {
+    fn activate(&mut self, key: &PodKey, event: &'static str, now: Instant) {
         self.tickets += 1;
         if let Some(entry) = self.pods.get_mut(key) {
-            entry.state = State::Active;
+            entry.set(State::Active, false, &mut self.counts);
             entry.ticket = self.tickets;
+            entry.since.get_or_insert(now);
             let place = (
                 entry.pod.priority,
                 Reverse(entry.arrival),
@@ -206,6 +491,7 @@ impl Queue {
                 key.clone(),
             );
             self.active.push(place);
+            self.count("active", event);
         }
     }
 
@@ -219,108 +505,25 @@ impl Queue {
             let Some(Reverse((.., key))) = self.timers.pop() else {
                 return;
             };
-            if self
-                .pods
-                .get(&key)
-                .is_some_and(|entry| entry.ticket == ticket)
-            {
-                self.activate(&key);
+            let Some(entry) = self.pods.get_mut(&key) else {
+                continue;
+            };
+            if entry.ticket != ticket {
+                continue;
             }
+            if entry.held {
+                entry.missed = true;
+                continue;
+            }
+            let event = match entry.state {
+                State::BackingOff => "BackoffComplete",
+                _ => "UnschedulableTimeout",
+            };
+            self.activate(&key, event, now);
         }
     }
-}
-
-fn backoff(attempts: u32) -> Duration {
-    FIRST_BACKOFF
-        .saturating_mul(1 << attempts.saturating_sub(1).min(10))
-        .min(LONGEST_BACKOFF)
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn pod(name: &str, priority: i32) -> Arc<Pod> {
-        let pod = json!({"metadata": {"name": name, "uid": name}, "spec": {"priority": priority}});
-        Arc::new(serde_json::from_value(pod).unwrap())
-    }
-
-    fn popped(queue: &mut Queue, now: Instant) -> String {
-        let names = std::iter::from_fn(|| queue.pop(now)).map(|pod| pod.metadata.name.to_string());
-        names.collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn higher_priority_goes_first_then_the_older() {
-        let now = Instant::now();
-        let mut queue = Queue::default();
-        for (name, priority) in [("a", 0), ("b", 5), ("c", 0), ("d", 5)] {
-            queue.put(&pod(name, priority), now);
-        }
-        assert_eq!(popped(&mut queue, now), "b d a c");
-    }
-
-    #[test]
-    fn a_waiting_pod_is_woken_only_by_what_may_help_and_after_its_back_off() {
-        let now = Instant::now();
-        let mut queue = Queue::default();
-        queue.put(&pod("a", 0), now);
-        queue.pop(now).unwrap();
-        queue.wait(&key(&pod("a", 0)), Wake::NODE_TAINTS, now);
-        queue.wake(Wake::POD_REMOVED, now);
-        let later = now + Duration::from_secs(60);
-        assert_eq!(popped(&mut queue, later), "");
-        queue.wake(Wake::NODE_TAINTS, now);
-        assert_eq!(popped(&mut queue, now), "");
-        assert_eq!(queue.next_time(), Some(now + Duration::from_secs(1)));
-        assert_eq!(popped(&mut queue, now + Duration::from_secs(1)), "a");
-    }
-
-    #[test]
-    fn the_back_off_doubles_up_to_ten_seconds() {
-        let seconds: Vec<u64> = (1..7).map(|attempts| backoff(attempts).as_secs()).collect();
-        assert_eq!(seconds, [1, 2, 4, 8, 10, 10]);
-    }
-
-    #[test]
-    fn a_pod_that_waits_long_is_tried_again() {
-        let now = Instant::now();
-        let mut queue = Queue::default();
-        queue.put(&pod("a", 0), now);
-        queue.pop(now).unwrap();
-        queue.wait(&key(&pod("a", 0)), Wake::NONE, now);
-        assert_eq!(popped(&mut queue, now + Duration::from_secs(299)), "");
-        assert_eq!(popped(&mut queue, now + Duration::from_secs(300)), "a");
-    }
-
-    #[test]
-    fn a_changed_condition_does_not_wake_but_a_changed_spec_does() {
-        let now = Instant::now();
-        let later = now + Duration::from_secs(2);
-        let mut queue = Queue::default();
-        queue.put(&pod("a", 0), now);
-        queue.pop(now).unwrap();
-        queue.wait(&key(&pod("a", 0)), Wake::NONE, now);
-        queue.put(&pod("a", 0), later);
-        assert_eq!(popped(&mut queue, later), "");
-        queue.put(&pod("a", 7), later);
-        assert_eq!(popped(&mut queue, later), "a");
-    }
-
-    #[test]
-    fn a_removed_pod_is_not_handed_out_and_one_made_anew_is() {
-        let now = Instant::now();
-        let mut queue = Queue::default();
-        queue.put(&pod("a", 0), now);
-        queue.put(&pod("b", 0), now);
-        queue.remove(&key(&pod("a", 0)));
-        assert_eq!(popped(&mut queue, now), "b");
-        let mut again = (*pod("b", 0)).clone();
-        again.metadata.uid = "another".into();
-        queue.put(&Arc::new(again), now);
-        assert_eq!(popped(&mut queue, now), "b");
-        assert_eq!(queue.len(), 1);
-    }
-}
+#[path = "queue_tests.rs"]
+mod tests;

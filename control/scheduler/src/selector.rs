@@ -2,6 +2,7 @@
 
 use compact_str::CompactString;
 use control_client::StringMap;
+use control_devices::api::{NodeSelectorRequirement, NodeSelectorTerm};
 use serde::{Deserialize, Deserializer};
 
 /// `metav1.LabelSelector`, as a list of requirements that must all hold.
@@ -108,14 +109,25 @@ impl LabelSelector {
         !self.nothing && self.requirements.is_empty()
     }
 
+    /// The requirements, all of which must hold; `None`: it selects nothing.
+    #[must_use]
+    pub fn requirements(&self) -> Option<&[Requirement]> {
+        (!self.nothing).then_some(&*self.requirements)
+    }
+
     /// Whether `labels` are selected.
     #[must_use]
     pub fn matches(&self, labels: &StringMap) -> bool {
+        self.matches_with(|key| labels.get(key))
+    }
+
+    /// Whether labels, read through `get`, are selected.
+    pub fn matches_with<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.nothing
             && self
                 .requirements
                 .iter()
-                .all(|requirement| requirement.operator.matches(labels.get(&requirement.key)))
+                .all(|requirement| requirement.operator.matches(get(&requirement.key)))
     }
 }
 
@@ -136,6 +148,21 @@ impl Operator {
             Self::Gt(bound) => number().is_some_and(|number| number > *bound),
             Self::Lt(bound) => number().is_some_and(|number| number < *bound),
         }
+    }
+}
+
+// === impl NodeTerm ===
+
+impl NodeTerm {
+    /// Whether a node of that name with these labels matches.
+    #[must_use]
+    pub fn matches(&self, name: &str, labels: &StringMap) -> bool {
+        self.valid
+            && self
+                .labels
+                .iter()
+                .all(|it| it.operator.matches(labels.get(&it.key)))
+            && self.names.iter().all(|(only, it)| *only == (it == name))
     }
 }
 
@@ -205,7 +232,30 @@ impl<'de> Deserialize<'de> for LabelSelector {
 
 impl<'de> Deserialize<'de> for NodeTerm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = RawNodeTerm::deserialize(deserializer)?;
+        RawNodeTerm::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl From<&NodeSelectorTerm> for NodeTerm {
+    fn from(term: &NodeSelectorTerm) -> Self {
+        let raw = |requirements: &[NodeSelectorRequirement]| {
+            let requirements = requirements.iter();
+            let requirements = requirements.map(|requirement| RawRequirement {
+                key: requirement.key.clone(),
+                operator: requirement.operator.clone(),
+                values: Some(requirement.values.clone()),
+            });
+            Some(requirements.collect())
+        };
+        Self::from(RawNodeTerm {
+            match_expressions: raw(&term.match_expressions),
+            match_fields: raw(&term.match_fields),
+        })
+    }
+}
+
+impl From<RawNodeTerm> for NodeTerm {
+    fn from(raw: RawNodeTerm) -> Self {
         let labels = raw.match_expressions.unwrap_or_default();
         let fields = raw.match_fields.unwrap_or_default();
         let mut valid = !labels.is_empty() || !fields.is_empty();
@@ -229,11 +279,11 @@ impl<'de> Deserialize<'de> for NodeTerm {
                 _ => valid = false,
             }
         }
-        Ok(Self {
+        Self {
             labels: read.into(),
             names: names.into(),
             valid,
-        })
+        }
     }
 }
 

@@ -10,52 +10,15 @@
 use std::sync::Arc;
 
 use compact_str::CompactString;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bits::Bits;
+use crate::groups::{Namespaces, PodGroups};
 use crate::selector::{NodeTerm, Operator, Requirement};
 use crate::view::{HostPort, Node, Pod, Requests, Taint};
+use crate::volumes::VolumeUsage;
 
-/// Why a pod that did not fit may fit now, or what a plugin waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wake(u16);
-
-impl Wake {
-    /// Nothing.
-    pub const NONE: Self = Self(0);
-    /// A node was added.
-    pub const NODE_ADDED: Self = Self(1);
-    /// A node has more to allocate.
-    pub const NODE_ALLOCATABLE: Self = Self(2);
-    /// Labels of a node changed.
-    pub const NODE_LABELS: Self = Self(4);
-    /// Taints of a node changed.
-    pub const NODE_TAINTS: Self = Self(8);
-    /// A node was uncordoned.
-    pub const NODE_SCHEDULABLE: Self = Self(16);
-    /// A pod left a node.
-    pub const POD_REMOVED: Self = Self(32);
-    /// A claim, or what claims are bound to, changed.
-    pub const CLAIMS: Self = Self(64);
-
-    /// Both.
-    #[must_use]
-    pub const fn and(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Whether they have something in common.
-    #[must_use]
-    pub const fn meets(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// Whether it is nothing.
-    #[must_use]
-    pub const fn is_none(self) -> bool {
-        self.0 == 0
-    }
-}
+pub use crate::wake::Wake;
 
 /// Namespace and name of a pod.
 pub type PodKey = (CompactString, CompactString);
@@ -71,6 +34,8 @@ pub struct Snapshot {
     live: Bits,
     names: Vec<CompactString>,
     clock: u64,
+    /// The clock when a node object last changed.
+    nodes_clock: u64,
     changed: Vec<u64>,
 
     /// What nodes have.
@@ -84,14 +49,22 @@ pub struct Snapshot {
     unschedulable: Bits,
     /// By key, by value: the nodes that have the label.
     labels: FxHashMap<CompactString, FxHashMap<CompactString, Bits>>,
+    /// By key: the nodes that have a label with that key.
+    label_keys: FxHashMap<CompactString, Bits>,
     taints: FxHashMap<Taint, Bits>,
+    /// By feature: the nodes that declare it.
+    features: FxHashMap<CompactString, Bits>,
     ports: Vec<Vec<HostPort>>,
     /// By name: the size, and the nodes that have the image.
     images: FxHashMap<CompactString, (i64, Bits)>,
     nodes: Vec<Option<Arc<Node>>>,
+    device_resources: FxHashSet<CompactString>,
 
     pods: FxHashMap<PodKey, Placed>,
     on: Vec<Vec<PodKey>>,
+    groups: PodGroups,
+    namespaces: Namespaces,
+    volume_usage: VolumeUsage,
 }
 
 /// Resources, a column each.
@@ -209,6 +182,56 @@ impl Snapshot {
             .collect()
     }
 
+    /// The clock when a node object last changed.
+    #[must_use]
+    pub const fn nodes_clock(&self) -> u64 {
+        self.nodes_clock
+    }
+
+    /// Pods on all nodes, by labels and by affinity terms.
+    #[must_use]
+    pub const fn groups(&self) -> &PodGroups {
+        &self.groups
+    }
+
+    /// Claims and disks that the pods on all nodes use.
+    #[must_use]
+    pub const fn volume_usage(&self) -> &VolumeUsage {
+        &self.volume_usage
+    }
+
+    /// Labels of namespaces.
+    #[must_use]
+    pub const fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    /// Sets the labels of a namespace, or removes it; what that may mean to waiting pods.
+    pub fn set_namespace(
+        &mut self,
+        name: &CompactString,
+        labels: Option<&control_client::StringMap>,
+    ) -> Wake {
+        if self.namespaces.set(name, labels) {
+            Wake::NAMESPACE_LABELS
+        } else {
+            Wake::NONE
+        }
+    }
+
+    /// The value of a label of the node at `place`.
+    #[must_use]
+    pub fn label(&self, place: usize, key: &str) -> Option<&str> {
+        let node = self.nodes.get(place)?.as_ref()?;
+        node.metadata.labels.get(key)
+    }
+
+    /// Nodes that have a label with this key.
+    #[must_use]
+    pub fn with_label_key(&self, key: &str) -> Option<&Bits> {
+        self.label_keys.get(key)
+    }
+
     /// Cordoned nodes.
     #[must_use]
     pub const fn unschedulable(&self) -> &Bits {
@@ -218,6 +241,47 @@ impl Snapshot {
     /// Every taint, with the nodes that have it.
     pub fn taints(&self) -> impl Iterator<Item = (&Taint, &Bits)> {
         self.taints.iter()
+    }
+
+    /// What all nodes have of a resource, and what the pods on them ask for; with `nonzero`,
+    /// with a minimum for pods that ask for no CPU or memory.
+    #[must_use]
+    pub(crate) fn resource(&self, name: &str, nonzero: bool) -> Option<(&[i64], &[i64])> {
+        let (has, used) = (&self.allocatable, &self.requested);
+        Some(match name {
+            "cpu" if nonzero => (&has.cpu, &self.cpu_nonzero),
+            "memory" if nonzero => (&has.memory, &self.memory_nonzero),
+            "cpu" => (&has.cpu, &used.cpu),
+            "memory" => (&has.memory, &used.memory),
+            "ephemeral-storage" => (&has.storage, &used.storage),
+            _ => {
+                let used = used.extended.get(name).map_or(&[][..], Vec::as_slice);
+                (has.extended.get(name)?, used)
+            }
+        })
+    }
+
+    /// Whether a class of devices stands for this extended resource.
+    #[must_use]
+    pub fn is_device_resource(&self, name: &str) -> bool {
+        self.device_resources.contains(name)
+    }
+
+    /// Sets the extended resources that classes of devices stand for. When they change, all
+    /// nodes are judged again.
+    pub fn set_device_resources(&mut self, names: FxHashSet<CompactString>) {
+        if self.device_resources != names {
+            self.device_resources = names;
+            for place in 0..self.names.len() {
+                self.touch(place);
+            }
+        }
+    }
+
+    /// Nodes that declare a feature.
+    #[must_use]
+    pub fn declaring(&self, feature: &str) -> Option<&Bits> {
+        self.features.get(feature)
     }
 
     /// Host ports in use on a node.
@@ -232,12 +296,32 @@ impl Snapshot {
         self.images.get(name).map(|(size, nodes)| (*size, nodes))
     }
 
+    /// The node at `place`.
+    #[must_use]
+    pub fn node(&self, place: usize) -> Option<&Arc<Node>> {
+        self.nodes.get(place)?.as_ref()
+    }
+
     /// The pods on a node.
     pub fn pods_on(&self, place: usize) -> impl Iterator<Item = &Arc<Pod>> {
         let keys = self.on.get(place).map_or(&[][..], Vec::as_slice);
         keys.iter()
             .filter_map(|key| self.pods.get(key))
             .map(|placed| &placed.pod)
+    }
+
+    /// The keys of the pods on a node, in the order that stock keeps them in: a pod that
+    /// changes comes last, and the last takes the place of one that goes.
+    #[must_use]
+    pub fn order_on(&self, place: usize) -> &[PodKey] {
+        self.on.get(place).map_or(&[], Vec::as_slice)
+    }
+
+    /// Sets the order of the pods on a node again.
+    pub(crate) fn restore_order(&mut self, place: usize, order: Vec<PodKey>) {
+        if let Some(on) = self.on.get_mut(place) {
+            *on = order;
+        }
     }
 
     /// Nodes whose label `key` is as `operator` says.
@@ -253,7 +337,18 @@ impl Snapshot {
                     }
                 }
             }
-            Operator::NotIn(_) | Operator::DoesNotExist => {
+            Operator::Exists => {
+                if let Some(with) = self.with_label_key(&requirement.key) {
+                    nodes.union(with);
+                }
+            }
+            Operator::DoesNotExist => {
+                nodes = self.live.clone();
+                if let Some(with) = self.with_label_key(&requirement.key) {
+                    nodes.subtract(with);
+                }
+            }
+            Operator::NotIn(_) => {
                 nodes = self.live.clone();
                 for (value, with) in values.into_iter().flatten() {
                     if !requirement.operator.matches(Some(value)) {
@@ -261,7 +356,7 @@ impl Snapshot {
                     }
                 }
             }
-            Operator::Exists | Operator::Gt(_) | Operator::Lt(_) => {
+            Operator::Gt(_) | Operator::Lt(_) => {
                 for (value, with) in values.into_iter().flatten() {
                     if requirement.operator.matches(Some(value)) {
                         nodes.union(with);
@@ -316,6 +411,9 @@ impl Snapshot {
             if old.taints != node.taints {
                 wake = wake.and(Wake::NODE_TAINTS);
             }
+            if old.features != node.features {
+                wake = wake.and(Wake::NODE_FEATURES);
+            }
             if old.unschedulable && !node.unschedulable {
                 wake = wake.and(Wake::NODE_SCHEDULABLE);
             }
@@ -339,9 +437,15 @@ impl Snapshot {
         for (key, value) in node.metadata.labels.iter() {
             let values = self.labels.entry(key.into()).or_default();
             values.entry(value.into()).or_default().insert(place);
+            let with_key = self.label_keys.entry(key.into()).or_default();
+            with_key.insert(place);
         }
         for taint in &node.taints {
             self.taints.entry(taint.clone()).or_default().insert(place);
+        }
+        for feature in &node.features {
+            let with = self.features.entry(feature.clone()).or_default();
+            with.insert(place);
         }
         for (name, size) in &node.images {
             let image = self.images.entry(name.clone()).or_default();
@@ -358,6 +462,7 @@ impl Snapshot {
         }
         self.put_node(place, node);
         self.touch(place);
+        self.nodes_clock = self.clock;
         wake
     }
 
@@ -371,6 +476,7 @@ impl Snapshot {
         }
         self.live.remove(place);
         self.touch(place);
+        self.nodes_clock = self.clock;
         self.release(place);
     }
 
@@ -381,14 +487,26 @@ impl Snapshot {
         if let Some(known) = self.pods.get_mut(&key)
             && self.names.get(known.place).is_some_and(|name| name == node)
             && Arc::ptr_eq(&known.pod.shape, &pod.shape)
+            && known.pod.metadata.labels == pod.metadata.labels
+            && known.pod.metadata.is_terminating() == pod.metadata.is_terminating()
         {
-            // nothing that counts has changed
+            // Nothing that counts has changed but the order.
             known.pod = Arc::clone(pod);
+            let place = known.place;
+            if let Some(on) = self.on.get_mut(place)
+                && on.last() != Some(&key)
+                && let Some(at) = on.iter().position(|other| *other == key)
+            {
+                on.swap_remove(at);
+                on.push(key);
+            }
             return;
         }
         self.remove_pod(&key);
         let place = self.place_for(node);
         self.count(place, &pod.shape.requests, 1);
+        self.groups.add(place, pod);
+        self.volume_usage.add(place, pod);
         if let Some(ports) = self.ports.get_mut(place) {
             ports.extend(pod.shape.ports.iter().cloned());
         }
@@ -411,6 +529,8 @@ impl Snapshot {
             return false;
         };
         self.count(place, &pod.shape.requests, -1);
+        self.groups.remove(place, &pod);
+        self.volume_usage.remove(place, &pod);
         if let Some(ports) = self.ports.get_mut(place) {
             for port in &pod.shape.ports {
                 if let Some(at) = ports.iter().position(|used| used == port) {
@@ -438,6 +558,12 @@ impl Snapshot {
     #[must_use]
     pub fn pod(&self, key: &PodKey) -> Option<&Arc<Pod>> {
         self.pods.get(key).map(|placed| &placed.pod)
+    }
+
+    /// How many pods are on nodes.
+    #[must_use]
+    pub fn pod_count(&self) -> usize {
+        self.pods.len()
     }
 
     fn count(&mut self, place: usize, requests: &Requests, sign: i64) {
@@ -473,6 +599,7 @@ impl Snapshot {
             self.memory_nonzero.push(0);
             self.allocatable.grow(place + 1);
             self.requested.grow(place + 1);
+            self.groups.grow(place + 1);
         }
         if let Some(slot) = self.names.get_mut(place) {
             *slot = name.into();
@@ -509,12 +636,26 @@ impl Snapshot {
                     self.labels.remove(key);
                 }
             }
+            if let Some(with_key) = self.label_keys.get_mut(key) {
+                with_key.remove(place);
+                if with_key.is_empty() {
+                    self.label_keys.remove(key);
+                }
+            }
         }
         for taint in &node.taints {
             if let Some(nodes) = self.taints.get_mut(taint) {
                 nodes.remove(place);
                 if nodes.is_empty() {
                     self.taints.remove(taint);
+                }
+            }
+        }
+        for feature in &node.features {
+            if let Some(nodes) = self.features.get_mut(feature) {
+                nodes.remove(place);
+                if nodes.is_empty() {
+                    self.features.remove(feature);
                 }
             }
         }

@@ -47,7 +47,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Error::Compacted`] when `at` was forgotten, [`Error::FutureRevision`]
-    /// when it has not happened yet, otherwise what the backend suffers.
+    /// when it is in the future, or an error of the backend.
     fn get(
         &self,
         key: Bytes,
@@ -65,7 +65,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`Outcome::Failed`], which carries what the key holds instead.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], or what the backend suffers. After any error other
+    /// [`Error::TooLarge`], or an error of the backend. After any error other
     /// than `TooLarge` it is unknown whether the change happened: read again.
     fn write(
         &self,
@@ -89,14 +89,14 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Error::Compacted`] when that much is forgotten already,
-    /// [`Error::FutureRevision`], or what the backend suffers.
+    /// [`Error::FutureRevision`], or an error of the backend.
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), Error>>;
 
     /// The revision of the store's newest change, whoever made it. Where only
     /// this process writes, that is [`Store::revision`].
     ///
     /// # Errors
-    /// What the backend suffers.
+    /// Errors of the backend.
     fn latest(&self) -> BoxFuture<'_, Result<Revision, Error>> {
         Box::pin(futures::future::ready(Ok(self.revision())))
     }

@@ -55,7 +55,7 @@ struct Scope {
     entry: Option<Arc<Entry>>,
 }
 
-/// Starts tasks, and knows them.
+/// Starts tasks and keeps track of them.
 #[derive(Clone, Debug, Default)]
 pub struct Supervisor {
     inner: Arc<Inner>,
@@ -81,7 +81,7 @@ struct Counts {
     last_error: Option<String>,
 }
 
-/// What a task does at the moment.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It runs.
@@ -92,14 +92,14 @@ pub enum State {
     Failed,
 }
 
-/// How a task is.
+/// The health of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskHealth {
     /// The task's name.
     pub name: &'static str,
     /// Which of the tasks with this name.
     pub detail: Option<String>,
-    /// What it does.
+    /// Its state.
     pub state: State,
     /// How often it was restarted.
     pub restarts: u64,
@@ -200,8 +200,7 @@ impl Supervisor {
         self.inner.failure.borrow().clone()
     }
 
-    /// Makes every task of that name panic, for tests of what follows; their number.
-    /// Threads cannot be made to.
+    /// Makes every task of a name panic and returns how many do, for tests. Threads go on.
     /// No input of the process leads here.
     pub fn panic(&self, name: &str) -> usize {
         let entries: Vec<_> = self.tasks().running.values().cloned().collect();

@@ -33,7 +33,7 @@ pub struct Running {
     handle: JoinHandle<()>,
 }
 
-/// What a supervisor knows of a task.
+/// The record of a task in its supervisor.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
@@ -255,7 +255,7 @@ impl Task {
     }
 }
 
-/// Why an end is a failure, if it is.
+/// Returns why the end of a task is a failure, if it is one.
 fn failure<P: Payload>(
     ended: Result<(), P>,
     shutdown: Option<&CancellationToken>,
@@ -268,7 +268,7 @@ fn failure<P: Payload>(
     }
 }
 
-/// What a panic carries.
+/// The payload of a panic.
 trait Payload {
     fn message(&self) -> String;
 }

@@ -22,6 +22,7 @@ pub mod strategic;
 pub mod structural;
 pub mod time;
 pub mod value;
+pub mod volumes;
 pub mod yaml;
 
 pub use status::Status;

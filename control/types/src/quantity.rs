@@ -432,6 +432,12 @@ fn divide_up(mantissa: i128, places: i32) -> i128 {
 
 // === impl Quantity ===
 
+impl Default for Quantity {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
 impl FromStr for Quantity {
     type Err = Error;
 

@@ -127,6 +127,7 @@ pub fn schema_of(group: &str, version: &str, kind: &str) -> Option<TypeId> {
         "meta.k8s.io" => return meta(kind),
         "apiextensions.k8s.io" => "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
         "apiregistration.k8s.io" => "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+        "metrics.k8s.io" => "io.k8s.metrics.pkg.apis.metrics",
         "" => "io.k8s.api.core",
         _ => {
             let short = group.split('.').next().unwrap_or(group);

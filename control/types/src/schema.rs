@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use crate::generated::names::NAMES;
-use crate::generated::schema::{DEFAULTS, FIELDS, GO_TYPES, MERGES, REFS, TYPES};
+use crate::generated::schema::{DEFAULTS, FIELDS, GO_NAMES, GO_TYPES, MERGES, REFS, TYPES};
 use crate::value::Key;
 
 /// Number of a type within the generated tables.
@@ -240,6 +240,30 @@ impl Type {
     pub fn declared(&self) -> &'static [Field] {
         let (start, length) = (usize::from(self.range.0), usize::from(self.range.1));
         FIELDS.get(start..start + length).unwrap_or_default()
+    }
+
+    /// The name in Go of the declared field at this place.
+    #[must_use]
+    pub fn go_field_name(&self, at: usize) -> String {
+        let place = usize::from(self.range.0) + at;
+        let found = GO_NAMES.binary_search_by(|(known, _)| usize::from(*known).cmp(&place));
+        if let Some((_, name)) = found.ok().and_then(|found| GO_NAMES.get(found)) {
+            return (*name).to_owned();
+        }
+        let Some(field) = self.declared().get(at) else {
+            return String::new();
+        };
+        let mut letters = field.name().chars();
+        match letters.next() {
+            Some(first) => std::iter::once(first.to_ascii_uppercase())
+                .chain(letters)
+                .collect(),
+            // An embedded struct is called after its type.
+            None => {
+                let of = field.go_type();
+                of.rsplit('.').next().unwrap_or(of).to_owned()
+            }
+        }
     }
 
     /// All types.

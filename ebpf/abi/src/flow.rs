@@ -292,6 +292,8 @@ impl FragmentPorts {
 unsafe impl Plain for Tuple {}
 // SAFETY: a Tuple.
 unsafe impl Plain for Logged {}
+// SAFETY: no bytes; the key of queues.
+unsafe impl Plain for () {}
 // SAFETY: 56 bytes: Tuple (40), four u32.
 unsafe impl Plain for Flow {}
 // SAFETY: 72 bytes: Sealed<Flow> (64), u64.

@@ -61,9 +61,17 @@ pub enum Error {
     /// The pods' part.
     #[error(transparent)]
     Pods(node_agent_pods::Error),
+    /// The inputs of network policy are to be read elsewhere.
+    #[error(
+        "the API server serves PodEndpoints now: the agent must start again to read them          instead of pods"
+    )]
+    PolicySource,
     /// The API server cannot be reached as another than the node.
     #[error(transparent)]
     Client(control_client::Error),
+    /// The token of the network's account.
+    #[error("the token of the network's account cannot be used")]
+    NetworkToken(#[source] http::header::InvalidHeaderValue),
     /// The container runtime's socket.
     #[error(
         "no container runtime answers at `{}` after {} s: start containerd, or name its socket \

@@ -30,6 +30,8 @@ use control_client::{Client, Selection, reflect};
 use control_supervise::task;
 use ipnet::IpNet;
 use node_agent_announce as announce;
+pub use policy_source::POD_ENDPOINTS;
+use policy_source::PolicySource;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -44,9 +46,9 @@ mod further;
 mod lines;
 mod masquerade;
 mod network;
-mod network_account;
 mod overlay;
 mod policy;
+mod policy_source;
 mod preflight;
 mod reset;
 #[cfg(test)]
@@ -60,7 +62,6 @@ mod views;
 
 pub use error::Error;
 pub use further::port as flows_port;
-pub use network_account::NetworkClient;
 use node_agent_datapath::Recording;
 pub use node_agent_datapath::{
     Connection, DEVICES, Flows, GUARDED_DEVICES, Globs, NotAPattern, POD_DEVICES, Patterns,
@@ -108,6 +109,9 @@ pub struct Options {
     /// The node's addresses, the primary first; if there are none, the source
     /// of the default route.
     pub node_ips: Vec<IpAddr>,
+    /// With an external cloud provider, the addresses that were configured, if any: it
+    /// initializes the node and keeps its addresses.
+    pub external_cloud: Option<Vec<IpAddr>>,
     /// Labels for the node beyond the usual.
     pub labels: Vec<(String, String)>,
     /// The container runtime's socket: a path, or `unix://` and a path.
@@ -144,8 +148,9 @@ pub struct Options {
     pub network_policy: NetworkPolicy,
     /// How flows are recorded.
     pub flows: flows::Options,
-    /// As whom what network policy needs is read; as the node unless given.
-    pub network_client: Option<NetworkClient>,
+    /// Where the API server has no PodEndpoints: the kubeconfig by which it is reached as
+    /// the service account that reads pods. Without, the node reads them.
+    pub policy_kubeconfig: Option<PathBuf>,
 }
 
 /// Whether network policy is enforced.
@@ -277,7 +282,7 @@ pub async fn run(
     let port = options.flows.port.filter(|_| !options.runs_pods);
     let (asks, asked) = policy::asks();
     if enforced {
-        let (own, network) = (client.clone(), options.network_client);
+        let (own, kubeconfig) = (client.clone(), options.policy_kubeconfig);
         let until = stop.clone();
         let options = policy::Options {
             node: options.datapath.node_name.clone(),
@@ -293,21 +298,20 @@ pub async fn run(
             metrics: others.policy.clone(),
         };
         let policy = async move {
-            let reader = match network {
-                Some(network) => {
-                    network_account::client(own.clone(), &options.node, network, &until).await?
-                }
-                None => Some(own.clone()),
+            let own = own.named("orlop-policy");
+            let kubeconfig = kubeconfig.as_deref();
+            let source = PolicySource::choose(own.clone(), &options.node, kubeconfig, &until);
+            let Some(source) = source.await? else {
+                return Ok(());
             };
-            match reader {
-                Some(reader) => {
-                    let clients = policy::Clients {
-                        objects: reader.named("orlop-policy"),
-                        node: own.named("orlop-policy"),
-                    };
-                    policy::run(clients, options, joined, until).await
-                }
-                None => Ok(()),
+            let clients = policy::Clients {
+                objects: source.client.clone().named("orlop-policy"),
+                pods: source.pods.clone(),
+                node: own,
+            };
+            tokio::select! {
+                ended = policy::run(clients, options, joined, until) => ended,
+                () = source.superseded() => Err(Error::PolicySource),
             }
         };
         // To compile much may take a while: on a thread of its own, so that
@@ -406,6 +410,7 @@ pub async fn run(
         client: client.named("kubelet"),
         node_name: options.datapath.node_name,
         node_ips,
+        external_cloud: options.external_cloud,
         labels: options.labels,
         runtime_endpoint: options.runtime_endpoint,
         root: options.root,
@@ -430,6 +435,15 @@ pub async fn run(
             }));
     }
 
+    join_parts(parts, &stop, &shutdown).await
+}
+
+/// Waits for the end of all parts, which the end of any of them brings about.
+async fn join_parts(
+    mut parts: JoinSet<Result<(), Error>>,
+    stop: &CancellationToken,
+    shutdown: &CancellationToken,
+) -> Result<(), Error> {
     let mut result = Ok(());
     while let Some(ended) = parts.join_next().await {
         let ended = ended.unwrap_or_else(|panic| Err(Error::Panic(panic)));
@@ -522,4 +536,69 @@ pub fn inspect(pin_dir: &Path) -> Result<String, Error> {
     node_agent_datapath::inspect(pin_dir)
         .map(|snapshot| snapshot.to_string())
         .map_err(Error::Datapath)
+}
+
+#[cfg(test)]
+mod tests {
+    use control_supervise::{State, Supervisor};
+
+    use super::*;
+
+    /// A part that ends only when it is to.
+    async fn part(stop: CancellationToken) -> Result<(), Error> {
+        stop.cancelled().await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_part_that_panics_ends_all_parts_and_the_agent_with_its_panic() {
+        let supervisor = Supervisor::new();
+        let test = async {
+            let shutdown = CancellationToken::new();
+            let stop = shutdown.child_token();
+            let mut parts = JoinSet::new();
+            for name in ["services", "dns", "pods"] {
+                parts.spawn(task(name).owned(part(stop.clone())));
+            }
+            // Of a thread, too.
+            let runtime = tokio::runtime::Handle::current();
+            let policy = task("network-policy").owned(part(stop.clone()));
+            parts.spawn_blocking(move || runtime.block_on(policy));
+            let ended = tokio::spawn({
+                let (stop, shutdown) = (stop.clone(), shutdown.clone());
+                async move { join_parts(parts, &stop, &shutdown).await }
+            });
+            tokio::task::yield_now().await;
+            assert_eq!(supervisor.panic("dns"), 1);
+            let ended = ended.await.expect("no panic");
+            assert!(matches!(ended, Err(Error::Panic(_))), "{ended:?}");
+            assert!(stop.is_cancelled() && !shutdown.is_cancelled());
+            let left = supervisor.health();
+            let left: Vec<_> = left.iter().map(|task| (task.name, task.state)).collect();
+            assert_eq!(left, [("dns", State::Failed)]);
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(30), supervisor.scope(test))
+            .await
+            .expect("in time");
+    }
+
+    #[tokio::test]
+    async fn a_part_that_returns_ends_the_agent_with_an_error_unless_it_is_to_end() {
+        for is_shutdown in [false, true] {
+            let shutdown = CancellationToken::new();
+            let stop = shutdown.child_token();
+            let mut parts = JoinSet::new();
+            parts.spawn(part(stop.clone()));
+            if is_shutdown {
+                shutdown.cancel();
+            } else {
+                parts.spawn(async { Ok(()) });
+            }
+            let ended = join_parts(parts, &stop, &shutdown).await;
+            match ended {
+                Ok(()) => assert!(is_shutdown),
+                Err(error) => assert!(matches!(error, Error::Ended) && !is_shutdown, "{error}"),
+            }
+        }
+    }
 }

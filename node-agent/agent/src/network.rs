@@ -40,7 +40,11 @@ const COMPARE: Duration = Duration::from_secs(30);
 
 /// How often the ranges of Services are read.
 const SERVICE_RANGES: Duration = Duration::from_secs(600);
-static SERVICE_CIDRS: Resource =
+/// How soon after a failure they are read again.
+const SERVICE_RANGES_RETRY: Duration = Duration::from_secs(10);
+/// How long routes wait for them.
+const SERVICE_RANGES_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) static SERVICE_CIDRS: Resource =
     Resource::cluster("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR");
 
 /// How often to say that the pod ranges are still awaited.
@@ -145,12 +149,17 @@ impl Network {
         }
         let Some(kernel) = kernel else { return Ok(()) };
         let snapshot = self.nodes.snapshot();
+        let claimed: Vec<_> = snapshot.iter().map(|node| node.claim()).collect();
+        let mut others = claimed.iter().filter(|claim| claim.name != self.node);
         let limits = ClaimLimits {
             pools: self.pool_ranges.clone(),
-            services: services.get(&self.client).await,
+            services: if others.any(|claim| !claim.pools.is_empty()) {
+                services.get(&self.client).await
+            } else {
+                None
+            },
             links: netlink::links(kernel).await?,
         };
-        let claimed = snapshot.iter().map(|node| node.claim()).collect();
         let (networks, mut refused) = claims::admit(claimed, &self.node, &limits);
         let others = networks.iter().filter(|node| node.name != self.node);
         let others: Vec<IpAddr> = others
@@ -232,33 +241,43 @@ pub(crate) async fn bring_about(kernel: &Handle, desired: &Desired) -> Result<Ve
 /// The ranges of Service addresses, read once in a while.
 #[derive(Default)]
 struct ServiceRanges {
-    known: Vec<IpNet>,
-    read: Option<Instant>,
+    known: Option<Vec<IpNet>>,
+    /// When they are read again.
+    due: Option<Instant>,
 }
 
 impl ServiceRanges {
-    /// Returns the ranges; those read last while they cannot be read.
-    async fn get(&mut self, client: &Client) -> Vec<IpNet> {
-        if self
-            .read
-            .is_none_or(|read| read.elapsed() >= SERVICE_RANGES)
-        {
+    /// Returns the ranges; those read last while they cannot be read, and `None` if they
+    /// never could.
+    async fn get(&mut self, client: &Client) -> Option<Vec<IpNet>> {
+        if self.due.is_none_or(|due| due <= Instant::now()) {
             let everything = Selection::all();
             let all = client.list::<serde_json::Value>(&SERVICE_CIDRS, &everything);
-            match all.await {
-                Ok(all) => {
+            let pause = match tokio::time::timeout(SERVICE_RANGES_TIMEOUT, all).await {
+                Ok(Ok(all)) => {
                     let ranges = all
                         .items
                         .iter()
                         .filter_map(|it| it["spec"]["cidrs"].as_array());
                     let ranges = ranges.flatten().filter_map(serde_json::Value::as_str);
-                    self.known = ranges.filter_map(|range| range.parse().ok()).collect();
-                    self.read = Some(Instant::now());
+                    self.known = Some(ranges.filter_map(|range| range.parse().ok()).collect());
+                    SERVICE_RANGES
                 }
-                Err(error) => {
+                // An API server without the kind has no ranges to protect here.
+                Ok(Err(error)) if error.is_not_found() => {
+                    self.known.get_or_insert_default();
+                    SERVICE_RANGES
+                }
+                Ok(Err(error)) => {
                     tracing::debug!(error = %error.chain(), "failed to list ServiceCIDRs");
+                    SERVICE_RANGES_RETRY
                 }
-            }
+                Err(_) => {
+                    tracing::debug!("no answer in time to a list of ServiceCIDRs");
+                    SERVICE_RANGES_RETRY
+                }
+            };
+            self.due = Some(Instant::now() + pause);
         }
         self.known.clone()
     }

@@ -42,11 +42,13 @@ pub enum ForeignPods {
 /// is fine; what cannot be removed is named at the end, after all else is done.
 ///
 /// # Errors
-/// [`Error::NotRoot`], [`Error::NoCgroup`]; [`Error::ForeignPods`] before anything is
-/// done; [`Error::Left`] with the things that are left.
+/// [`Error::NotRoot`], [`Error::NoCgroup`], [`Error::Datapath`] while an agent runs and
+/// [`Error::ForeignPods`] before anything is done; [`Error::Left`] with the things that are left.
 pub async fn reset(options: &Options, foreign: ForeignPods) -> Result<(), Error> {
     preflight::kernel()?;
     let group = preflight::Group::of(options.datapath.cgroup.as_deref())?;
+    // An agent that runs would start the pods again, and keeps the datapath.
+    node_agent_datapath::ensure_unused(&options.datapath.pin_dir).map_err(Error::Datapath)?;
     let client = Client::new(&options.runtime_endpoint);
     let runtime = client.socket().exists().then_some(&client as &dyn Runtime);
     if runtime.is_none() {

@@ -8,9 +8,9 @@ use control_client::{Object, Resource};
 use node_agent_announce::view as announced;
 use serde::Deserialize;
 
-use crate::{policy, views};
+use crate::{network, policy, views};
 
-const MANUAL: &str = include_str!("../../../docs/networking.md");
+const MANUAL: &str = include_str!("../../../docs/how-to/keep-a-stock-kubelet.md");
 
 #[derive(Deserialize)]
 struct Role {
@@ -85,6 +85,8 @@ fn asked() -> BTreeSet<Right> {
             written("authentication.k8s.io", "tokenreviews", "create"),
             written("authorization.k8s.io", "subjectaccessreviews", "create"),
         ],
+        // routes
+        rights(&network::SERVICE_CIDRS, &["list"]),
         // addresses
         rights(&control_client::resources::PODS, &["get"]),
         // announcements
@@ -130,7 +132,7 @@ fn no_resource_is_named_that_the_role_does_not_know() {
         ("NETWORK_POLICIES", "networkpolicies"),
         // The passwords of BGP peers: a Role of its own.
         ("SECRETS", ""),
-        // Where the agent is its node, it reads policy as an account.
+        // Tokens of the account that reads pods where there are no PodEndpoints.
         ("SERVICE_ACCOUNTS", ""),
     ];
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));

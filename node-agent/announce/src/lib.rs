@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use control_client::{Change, Client, Reflector, Selection, View, reflect};
@@ -104,15 +104,25 @@ fn wake<V: View>(
     tasks: &mut JoinSet<()>,
     reflector: &Reflector<V>,
     bell: &watch::Sender<u64>,
-    matters: impl Fn(&Change<V>) -> bool + Send + 'static,
+    matters: impl Fn(&Change<V>) -> bool + Send + Sync + 'static,
 ) {
-    let mut changes = reflector.changes();
-    let bell = bell.clone();
+    let (reflector, bell, matters) = (reflector.clone(), bell.clone(), Arc::new(matters));
     let task = control_supervise::task("announcer-follower").detail(V::RESOURCE.to_string());
-    tasks.spawn(task.essential(async move {
-        while let Some(change) = changes.recv().await {
-            if matters(&change) {
-                bell.send_modify(|count| *count = count.wrapping_add(1));
+    let mut changes = Some(reflector.changes());
+    tasks.spawn(task.restarting(move || {
+        let (bell, matters) = (bell.clone(), Arc::clone(&matters));
+        // A run that follows a panic wakes at once, for what the former one missed.
+        let missed = changes.is_none();
+        let mut changes = changes.take().unwrap_or_else(|| reflector.changes());
+        async move {
+            let ring = || bell.send_modify(|count| *count = count.wrapping_add(1));
+            if missed {
+                ring();
+            }
+            while let Some(change) = changes.recv().await {
+                if matters(&change) {
+                    ring();
+                }
             }
         }
     }));
@@ -275,14 +285,21 @@ impl Announcing<'_> {
         let (conflict_sender, mut conflicts) = mpsc::unbounded_channel();
         // Ends all parts of this round, and the sessions as a restart does.
         let stop = shutdown.child_token();
-        let answers = l2::run(
-            answering.subscribe(),
-            own_addresses.subscribe(),
-            conflict_sender,
-            self.metrics.clone(),
-            stop.clone(),
-        );
-        tasks.spawn(control_supervise::task("l2-announcer").essential(answers));
+        let answers = {
+            let (answering, own) = (answering.subscribe(), own_addresses.subscribe());
+            let (metrics, stop) = (self.metrics.clone(), stop.clone());
+            move || {
+                l2::run(
+                    answering.clone(),
+                    own.clone(),
+                    conflict_sender.clone(),
+                    metrics.clone(),
+                    stop.clone(),
+                )
+            }
+        };
+        let task = control_supervise::task("l2-announcer").until(&stop);
+        tasks.spawn(task.restarting(answers));
         let mut speaker = Speaker::new(self.client.clone(), self.metrics.clone(), stop.clone());
         let former = followed.announcers.cache().get("", &self.node);
         let former = former.map(|it| said(&it)).unwrap_or_default();
@@ -293,10 +310,17 @@ impl Announcing<'_> {
             node: self.node.clone(),
             metrics: self.metrics.clone(),
             words: word_sender,
-            last: former.renewed.clone(),
+            last: Arc::new(Mutex::new(former.renewed.clone())),
         };
-        let renewal = renewal.run(report.subscribe(), speaker.statuses(), stop.clone());
-        tasks.spawn(control_supervise::task("announcer-status").essential(renewal));
+        let renewal = {
+            let (report, statuses, stop) = (report.subscribe(), speaker.statuses(), stop.clone());
+            move || {
+                let renewal = renewal.clone();
+                renewal.run(report.clone(), statuses.clone(), stop.clone())
+            }
+        };
+        let task = control_supervise::task("announcer-status").until(&stop);
+        tasks.spawn(task.restarting(renewal));
 
         let mut lives = Lives::of(&self.node);
         let mut held: Option<Held> = None;

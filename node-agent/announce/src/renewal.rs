@@ -1,6 +1,7 @@
 //! Writes the own Announcer: at once when what it says changed, and as often as is
 //! needed to be held for alive.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use control_client::{Client, Discard, Patch};
@@ -23,20 +24,22 @@ const TIMEOUT: Duration = Duration::from_millis(1500);
 const REPORT: Duration = Duration::from_secs(60);
 
 /// The one that writes.
+#[derive(Clone)]
 pub struct Renewal {
     pub client: Client,
     pub node: String,
     pub metrics: Metrics,
     /// Is told each word before it is sent.
     pub words: mpsc::UnboundedSender<Word>,
-    /// The time in the last word of this node; each is later than the one before.
-    pub last: Option<Text>,
+    /// The time in the last word of this node; each is later than the one before, also
+    /// after a restart of the task.
+    pub last: Arc<Mutex<Option<Text>>>,
 }
 
 impl Renewal {
     /// Writes until `stop`.
     pub async fn run(
-        mut self,
+        self,
         mut report: watch::Receiver<Report>,
         mut sessions: watch::Receiver<Statuses>,
         stop: CancellationToken,
@@ -97,9 +100,13 @@ impl Renewal {
     }
 
     /// The next word, of which it was told.
-    fn word(&mut self, said: &Report, peers: &Statuses) -> AnnouncerStatus {
-        let renewed = after(self.last.as_deref(), Timestamp::now());
-        self.last = Some(renewed.clone());
+    fn word(&self, said: &Report, peers: &Statuses) -> AnnouncerStatus {
+        let renewed = {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let renewed = after(last.as_deref(), Timestamp::now());
+            *last = Some(renewed.clone());
+            renewed
+        };
         // Nobody listens any more: this ends soon, too.
         let _ = self.words.send(Word {
             renewed: renewed.clone(),

@@ -336,3 +336,28 @@ fn a_wrong_autonomous_system_is_told_in_words() {
             .then_some(())
     });
 }
+
+#[test]
+fn a_session_whose_task_panics_comes_up_again_and_tells_routes() {
+    let Some((world, names)) = cluster() else {
+        return;
+    };
+    let router = Router::start(&names[1], EXTERNAL);
+    world.ours(&PEERS, "spine", peer(&json!({})));
+    world.ours(&ADVERTISEMENTS, "all", json!({}));
+    let first = world.service("first", json!({}))[0];
+    let agent = world.agent("a", &names[0]);
+    router.await_route(first, true);
+    agent.restart_tasks("bgp-session");
+    // What changed meanwhile is told in the new session.
+    let second = world.service("second", json!({}))[0];
+    router.await_route(second, true);
+    assert!(router.has(first));
+    world.delete(&resources::SERVICES, "default", "first");
+    router.await_route(first, false);
+    // The one whose status the agent writes is as before.
+    eventually("the session is reported", Duration::from_secs(10), || {
+        let it = world.get(&ANNOUNCERS, "", "a")?["status"]["peers"]["spine"].clone();
+        (it["state"] == "Established" && it["error"].is_null()).then_some(())
+    });
+}

@@ -303,3 +303,34 @@ fn addresses_are_given_kept_and_taken_back() {
         },
     );
 }
+
+#[test]
+fn an_address_is_answered_for_again_after_each_task_of_its_agent_panicked() {
+    let Some(two) = two() else { return };
+    let address = two.world.service("web", json!({}))[0];
+    let holder = two.holder(address);
+    let agent = two.agents[holder].as_ref().expect("it runs");
+    let node = ["a", "b"][holder];
+    let own = mac(&two.names[holder]);
+    let renewed = || {
+        let announcer = two.world.get(&ANNOUNCERS, "", node).unwrap_or_default();
+        announcer["status"]["renewTime"].clone()
+    };
+    for task in ["l2-announcer", "announcer-status", "announcer-follower"] {
+        agent.restart_tasks(task);
+        let before = renewed();
+        eventually(
+            "the node says that it lives",
+            Duration::from_secs(10),
+            || (renewed() != before).then_some(()),
+        );
+        sh(&format!("ip -n {} neigh flush dev eth0", two.client()));
+        eventually("the node answers", Duration::from_secs(10), || {
+            (resolve(two.client(), address)? == own).then_some(())
+        });
+        assert!(two.claims(node, address), "after {task}");
+    }
+    // Who was restarted still learns of what is new.
+    let another = two.world.service("another", json!({}))[0];
+    two.holder(another);
+}

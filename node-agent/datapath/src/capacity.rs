@@ -136,6 +136,11 @@ impl Capacity {
         self.services
     }
 
+    /// The entries of `FLOWS`: a connection has two.
+    pub(crate) const fn flow_entries(&self) -> u32 {
+        self.flows.saturating_mul(2)
+    }
+
     /// Twice the room for what the plan writes, up to `most`; none if there is
     /// no more.
     #[must_use]

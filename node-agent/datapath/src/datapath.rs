@@ -25,7 +25,9 @@ use crate::devices::attach::{DeviceLinks, Followed, TcWay};
 use crate::devices::{self, Attachment, Device, DeviceHook, Patterns};
 use crate::environment;
 use crate::error::Error;
+use crate::flow_log::LargerFlowLog;
 use crate::flow_ports;
+use crate::grace::wait_for_programs;
 use crate::growth;
 use crate::links::{self, Cost};
 use crate::loader::{self, Source};
@@ -147,7 +149,10 @@ impl Datapath {
             layout.check(&directory)?;
         }
 
-        let outgrown = growth::outgrown(&directory, &options.capacity)?;
+        let mut capacity = options.capacity;
+        let members = tables::needed_members(&directory)?;
+        capacity.members = capacity.members.max(members);
+        let outgrown = growth::outgrown(&directory, &capacity)?;
         let elsewhere: Vec<_> = outgrown
             .iter()
             .map(|name| (*name, growth::next(&directory, name)))
@@ -155,7 +160,7 @@ impl Datapath {
         let level = log::level();
         let source = Source {
             object: options.object,
-            capacity: options.capacity,
+            capacity,
             level,
             recording: options.recording,
             directory: directory.clone(),
@@ -163,11 +168,20 @@ impl Datapath {
         let new = flow_ports::is_new(&directory);
         let mut ebpf = source.load(&elsewhere)?;
         growth::fill(&directory, &outgrown)?;
+        let flow_log = outgrown
+            .contains(&maps::FLOW_LOG)
+            .then(|| LargerFlowLog::fill(&directory))
+            .transpose()?;
         let former = versions(&options.pin_dir)?;
         for version in former.iter().filter(|version| **version != directory) {
             growth::carry_over(version, &directory)?;
         }
         tables::serve_what_stands(&directory)?;
+        let members = elsewhere
+            .iter()
+            .find(|(name, _)| *name == maps::MEMBERS)
+            .map_or_else(|| directory.join(maps::MEMBERS), |(_, path)| path.clone());
+        tables::add_missing_members(&directory, &members)?;
         flow_ports::prepare(&directory, new)?;
         // What is at devices already is replaced with the rest; what is not
         // there yet is loaded when a device needs it.
@@ -185,6 +199,10 @@ impl Datapath {
         costs.extend(more);
         links::attach(&mut ebpf, &options.cgroup, &links)?;
         devices.adopt()?;
+        if let Some(flow_log) = flow_log {
+            wait_for_programs()?;
+            flow_log.carry_over(&directory)?;
+        }
         growth::take_place(&directory, &outgrown)?;
 
         let mut datapath = Self::of_pinned(&directory, Some(lock))?;
@@ -421,6 +439,18 @@ pub fn inspect(pin_dir: &Path) -> Result<Snapshot, Error> {
         layout.check(&directory)?;
     }
     Datapath::of_pinned(&directory, None)?.snapshot()
+}
+
+/// Checks that no process works with what is pinned there.
+///
+/// # Errors
+///
+/// [`Error::Busy`] while one does; [`Error::File`].
+pub fn ensure_unused(pin_dir: &Path) -> Result<(), Error> {
+    if !pin_dir.exists() {
+        return Ok(());
+    }
+    lock(pin_dir).map(drop)
 }
 
 /// Takes everything out of force that is pinned there, of whatever version;
@@ -675,6 +705,18 @@ pub(crate) fn unreadable(map: &'static str) -> impl Fn(MapError) -> Error + Copy
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pins_that_a_process_works_with_are_in_use() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let pins = folder.path().join("pins");
+        assert!(ensure_unused(&pins).is_ok(), "none");
+        fs::create_dir(&pins).expect("made");
+        let held = lock(&pins).expect("locked");
+        assert!(matches!(ensure_unused(&pins), Err(Error::Busy { .. })));
+        drop(held);
+        assert!(ensure_unused(&pins).is_ok());
+    }
 
     #[test]
     fn seeds_differ_and_are_never_zero() {

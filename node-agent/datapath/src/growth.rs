@@ -7,7 +7,7 @@
 //! link; then they take the small ones' names. Programs only read these maps and
 //! one process alone writes them, so that both are equal while some hooks use
 //! the one and some the other. What programs write (sockets, affinity,
-//! connections) keeps its map. If the process ends in between, the next one
+//! connections) keeps its map, but for the queue of connections ([`flow_log`]). If the process ends in between, the next one
 //! finds the small maps under their names, as they were, and starts again.
 //!
 //! Maps of policy have a writer of their own, who waits meanwhile
@@ -26,6 +26,7 @@ use ebpf_abi::{
 
 use crate::capacity::Capacity;
 use crate::error::Error;
+use crate::flow_log;
 use crate::table::Table;
 
 /// Behind the name of a map that is being filled. No dot: the BPF filesystem
@@ -79,8 +80,11 @@ fn is_switched(is: u32, to_be: u32) -> bool {
 /// earlier process did not finish is removed.
 pub(crate) fn outgrown(directory: &Path, capacity: &Capacity) -> Result<Vec<&'static str>, Error> {
     let mut names = Vec::new();
-    let flows = [(maps::POLICY_FLOWS, capacity.policy_flows)];
-    for (name, size) in wanted(capacity).into_iter().chain(flows) {
+    let of_programs = [
+        (maps::POLICY_FLOWS, capacity.policy_flows),
+        (maps::FLOW_LOG, flow_log::size(directory, capacity)?),
+    ];
+    for (name, size) in wanted(capacity).into_iter().chain(of_programs) {
         let unfinished = next(directory, name);
         if unfinished.exists() {
             fs::remove_file(&unfinished).map_err(|source| Error::File {
@@ -105,9 +109,10 @@ pub(crate) fn outgrown(directory: &Path, capacity: &Capacity) -> Result<Vec<&'st
     Ok(names)
 }
 
-/// Fills the larger maps.
+/// Fills the larger maps; [`LargerFlowLog`](flow_log::LargerFlowLog) fills the queue.
 pub(crate) fn fill(directory: &Path, names: &[&'static str]) -> Result<(), Error> {
-    names.iter().try_for_each(|name| {
+    let mut copied = names.iter().filter(|name| **name != maps::FLOW_LOG);
+    copied.try_for_each(|name| {
         let entries = copy(name, &directory.join(name), &next(directory, name))?;
         tracing::info!(map = name, entries, "a map of another size takes its place");
         Ok(())

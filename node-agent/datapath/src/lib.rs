@@ -41,6 +41,7 @@ mod egress;
 mod engine;
 mod environment;
 mod error;
+mod flow_log;
 mod flow_ports;
 mod flows;
 mod grace;
@@ -64,7 +65,7 @@ mod udp;
 
 pub use bandwidth::{Bandwidths, Rate};
 pub use capacity::Capacity;
-pub use datapath::{Datapath, Options, inspect, remove};
+pub use datapath::{Datapath, Options, ensure_unused, inspect, remove};
 pub use devices::attach::{Followed, TcWay};
 pub use devices::{
     Attachment, DEVICES, Device, DeviceHook, GUARDED_DEVICES, Globs, NotAPattern, POD_DEVICES,

@@ -10,6 +10,7 @@ use nix::sched::{CloneFlags, unshare};
 
 use crate::capacity::Capacity;
 use crate::error::Error;
+use crate::flow_log;
 use crate::records::Recording;
 
 /// Threads that have programs verified. More than a few gain little: half of
@@ -52,6 +53,7 @@ impl Source {
         loader.override_global(recording::SWITCH, &verdicts, true);
         loader.override_global(recording::SAMPLE, &self.recording.sample, true);
         let capacity = &self.capacity;
+        let flow_log = flow_log::size(&self.directory, capacity)?;
         loader
             .map_max_entries(maps::SERVICES, capacity.services)
             .map_max_entries(maps::NAMES, capacity.names())
@@ -61,8 +63,8 @@ impl Source {
             .map_max_entries(maps::SOURCES, capacity.sources)
             .map_max_entries(maps::ORIGINALS, capacity.originals)
             .map_max_entries(maps::AFFINITY, capacity.affinity)
-            .map_max_entries(maps::FLOWS, capacity.flows.saturating_mul(2))
-            .map_max_entries(maps::FLOW_LOG, capacity.flows.saturating_mul(2))
+            .map_max_entries(maps::FLOWS, capacity.flow_entries())
+            .map_max_entries(maps::FLOW_LOG, flow_log)
             .map_max_entries(maps::PEERS, capacity.peers)
             .map_max_entries(maps::ENDPOINTS, capacity.endpoints)
             .map_max_entries(maps::VERDICTS, capacity.verdicts)

@@ -17,6 +17,7 @@ const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
 const BPF_OBJ_PIN: libc::c_long = 6;
 const BPF_OBJ_GET: libc::c_long = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
+const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
 const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
 const BPF_MAP_UPDATE_BATCH: libc::c_long = 26;
 const BPF_MAP_DELETE_BATCH: libc::c_long = 27;
@@ -388,6 +389,39 @@ pub(crate) fn write_one<K: Plain, V: Plain>(map: &impl AsFd, key: &K, value: &V)
     };
     // SAFETY: the attribute is that of BPF_MAP_UPDATE_ELEM; key and value live.
     unsafe { bpf(BPF_MAP_UPDATE_ELEM, &attr) }.map(drop)
+}
+
+/// Appends a value to a queue. Values must be of the map's size.
+pub(crate) fn push<V: Plain>(queue: &impl AsFd, value: &V) -> io::Result<()> {
+    let attr = Element {
+        map_fd: number(queue.as_fd()),
+        padding: 0,
+        key: 0,
+        value: std::ptr::from_ref(value) as u64,
+        flags: 0,
+    };
+    // SAFETY: the attribute is that of BPF_MAP_UPDATE_ELEM; queues have no key, and the
+    // value lives.
+    unsafe { bpf(BPF_MAP_UPDATE_ELEM, &attr) }.map(drop)
+}
+
+/// Takes the first value off a queue; `ENOENT` if there is none. Values must be of the
+/// map's size.
+pub(crate) fn pop<V: Plain>(queue: &impl AsFd) -> io::Result<V> {
+    let mut value = std::mem::MaybeUninit::<V>::uninit();
+    let attr = Element {
+        map_fd: number(queue.as_fd()),
+        padding: 0,
+        key: 0,
+        value: value.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    // SAFETY: the attribute is that of BPF_MAP_LOOKUP_AND_DELETE_ELEM; queues have no
+    // key, and the value has room.
+    unsafe { bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &attr) }?;
+    // SAFETY: the kernel wrote all of it, and every bit pattern is a value of
+    // plain data.
+    Ok(unsafe { value.assume_init() })
 }
 
 /// Removes one entry.

@@ -202,6 +202,28 @@ impl<K: Plain, V: Plain> Table<K, V> {
         Ok(())
     }
 
+    /// Appends values to a queue, as many as it has places for; how many were appended.
+    pub(crate) fn push_all(&self, values: impl IntoIterator<Item = V>) -> Result<usize, Error> {
+        let mut pushed = 0;
+        for value in values {
+            match sys::push(self.data.fd(), &value) {
+                Ok(()) => pushed += 1,
+                Err(error) if error.raw_os_error() == Some(E2BIG) => break,
+                Err(error) => return Err(self.failed("write", error)),
+            }
+        }
+        Ok(pushed)
+    }
+
+    /// Takes the first value off a queue.
+    pub(crate) fn pop(&self) -> Result<Option<V>, Error> {
+        match sys::pop(self.data.fd()) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.raw_os_error() == Some(ENOENT) => Ok(None),
+            Err(error) => Err(self.failed("read", error)),
+        }
+    }
+
     fn write_one(&self, key: &K, value: &V) -> Result<(), Error> {
         let mut attempt = 0;
         loop {

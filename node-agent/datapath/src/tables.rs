@@ -202,6 +202,56 @@ pub(crate) fn serve_what_stands(directory: &Path) -> Result<(), Error> {
     put_served(&Table::open(directory, maps::SERVED)?, &found)
 }
 
+/// Returns how many entries `MEMBERS` has once those that are missing are added.
+pub(crate) fn needed_members(directory: &Path) -> Result<u32, Error> {
+    let is_pinned = |name: &str| directory.join(name).exists();
+    if ![maps::SERVICES, maps::SLOTS, maps::MEMBERS]
+        .into_iter()
+        .all(is_pinned)
+    {
+        return Ok(0);
+    }
+    let members: Table<MemberKey, u32> = Table::open(directory, maps::MEMBERS)?;
+    let (there, missing) = missing_members(directory, &members)?;
+    Ok(u32::try_from(there + missing.len()).unwrap_or(u32::MAX))
+}
+
+/// Adds the members of the services that are there to the map at a path: a former build
+/// wrote none for large sets, and the programs that are about to run take a backend
+/// without a member for one that left.
+pub(crate) fn add_missing_members(directory: &Path, path: &Path) -> Result<(), Error> {
+    let members = Table::open_at(path, maps::MEMBERS)?;
+    let (_, missing) = missing_members(directory, &members)?;
+    if !missing.is_empty() {
+        tracing::info!(entries = missing.len(), "added members of services");
+    }
+    members.write(&missing)
+}
+
+/// Returns how many members there are, and those that services lack.
+fn missing_members(
+    directory: &Path,
+    members: &Table<MemberKey, u32>,
+) -> Result<(usize, Vec<(MemberKey, u32)>), Error> {
+    let mut current = Current::default();
+    opened(
+        &Table::open(directory, maps::SERVICES)?,
+        &mut current.services,
+        false,
+    )?;
+    current.services.retain(|_, service| service.has_members());
+    if current.services.is_empty() {
+        return Ok((0, Vec::new()));
+    }
+    opened(
+        &Table::open(directory, maps::SLOTS)?,
+        &mut current.slots,
+        false,
+    )?;
+    current.members.extend(members.entries()?);
+    Ok((current.members.len(), current.missing_members()))
+}
+
 /// Takes the entries that are whole, and may remove the others: how many those
 /// are.
 fn opened<K: Plain + Eq + Hash, V: Plain>(

@@ -3,12 +3,23 @@
 
 mod host;
 
+#[path = "packets/raw.rs"]
+mod raw;
+
+use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use aya::maps::{HashMap, Map, MapData, Queue};
+use ebpf_abi::{
+    Address, Backend, BackendFlags, Flow, FlowEntry, FlowFlags, Life, Logged, Port, Protocol,
+    Sealed, ServiceFlags, ServiceKey, SlotKey, Tuple,
+};
 use host::{Host, Server, ask_tcp, ask_udp, put_service, put_slice, service, slice};
-use node_agent_datapath::{Capacity, Engine};
+use node_agent_datapath::{Capacity, Datapath, Engine, Options};
+use node_agent_plan::Action;
+use raw::Raw;
 
 const VIP: &str = "10.96.0.7:80";
 
@@ -157,11 +168,138 @@ fn former_version_hands_over_services_and_sockets() {
     assert_eq!(engine.resync().unwrap(), 0, "all is there already");
 }
 
+/// The entry of a Service, without a name, and its backends, as a build wrote them that had
+/// members for affinity alone.
+fn without_members(count: u8, flags: ServiceFlags) -> Vec<Action> {
+    let set = 1 + u32::from(count);
+    let key = ServiceKey::internal(
+        Address::v4([10, 96, 0, count]),
+        Port::new(80),
+        Protocol::TCP,
+    );
+    let slots = (0..u32::from(count)).map(|slot| {
+        let address = Address::v4([10, 244, count, slot as u8]);
+        let flags = if slot == 0 {
+            BackendFlags::LOCAL
+        } else {
+            BackendFlags::NONE
+        };
+        let backend = Backend::new(address, Port::new(8080), flags);
+        Action::PutSlot(SlotKey::new(set, 1, slot), backend)
+    });
+    let entry = ebpf_abi::Service {
+        set,
+        generation: 1,
+        count: count.into(),
+        flags,
+        affinity_seconds: 0,
+        table: 0,
+    };
+    slots.chain([Action::PutService(key, entry)]).collect()
+}
+
+#[test]
+fn large_sets_of_a_former_build_have_members_as_soon_as_programs_run() {
+    let Some(host) = Host::new() else { return };
+    let mut options = host.options();
+    options.capacity.members = 16;
+    let mut former = Datapath::open(&options).unwrap();
+    for count in [32, 33, 40] {
+        former
+            .apply(&without_members(count, ServiceFlags::NONE))
+            .unwrap();
+    }
+    assert_eq!(former.dump().unwrap().members.len(), 0);
+    drop(former);
+    let next = Datapath::open(&options).unwrap();
+    let maps = next.dump().unwrap();
+    let of_set = |set| maps.members.keys().filter(|key| key.set == set).count();
+    // A backend on the node has a second one, by its address alone.
+    assert_eq!((of_set(33), of_set(34), of_set(41)), (0, 33 + 1, 40 + 1));
+    for entry in maps.services.values() {
+        assert!(maps.backends(entry).is_some(), "{entry:?}");
+    }
+    assert!(next.room().members >= 75, "{:?}", next.room());
+}
+
+#[test]
+fn a_queue_of_flows_that_is_too_small_is_replaced_with_all_its_keys() {
+    const NUMBER: u8 = 100;
+    let Some(host) = Host::new() else { return };
+    let mut options = host.options();
+    options.capacity.flows = 128;
+    let directory = |options: &Options| options.pin_dir.join(format!("v{}", ebpf_abi::VERSION));
+    // A queue of half the size, as a former build made it.
+    let smaller = Options {
+        pin_dir: options.pin_dir.with_file_name("smaller"),
+        capacity: Capacity {
+            flows: 64,
+            ..options.capacity
+        },
+        ..options.clone()
+    };
+    drop(Datapath::open(&smaller).unwrap());
+    drop(Datapath::open(&options).unwrap());
+    let path = directory(&options).join("FLOW_LOG");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::rename(directory(&smaller).join("FLOW_LOG"), &path).unwrap();
+    node_agent_datapath::remove(&smaller.pin_dir).unwrap();
+
+    let client = |number: u8| {
+        Tuple::new(
+            Address::v4([198, 51, 100, number]),
+            Port::new(4000),
+            Address::v4([192, 0, 2, 1]),
+            Port::new(30_080),
+            Protocol::TCP,
+        )
+    };
+    let pinned = |name: &str| MapData::from_pin(directory(&options).join(name)).unwrap();
+    let mut flows: HashMap<_, Raw<Tuple>, Raw<FlowEntry>> =
+        Map::HashMap(pinned("FLOWS")).try_into().unwrap();
+    for number in 0..NUMBER {
+        let key = client(number);
+        for (key, flags) in [(key, FlowFlags::NONE), (key.reversed(), FlowFlags::REPLY)] {
+            let flow = Flow {
+                to: key,
+                set: 1,
+                generation: 1,
+                flags,
+                reserved: 0,
+            };
+            let entry = FlowEntry {
+                flow: Sealed::new(&key, flow),
+                life: Life::new(0, 0),
+            };
+            flows.insert(Raw(key), Raw(entry), 0).unwrap();
+        }
+    }
+    // The former build had queued some flows, and one that is gone.
+    let queue = |name: &str| -> Queue<MapData, Raw<Logged>> {
+        Map::Queue(pinned(name)).try_into().unwrap()
+    };
+    let mut former = queue("FLOW_LOG");
+    for number in [7, 8, NUMBER] {
+        let logged = Logged::new(&client(number), 3);
+        former.push(Raw(logged), 0).unwrap();
+    }
+    assert_eq!(former.capacity(), 128);
+
+    drop(Datapath::open(&options).unwrap());
+    let mut larger = queue("FLOW_LOG");
+    assert_eq!(larger.capacity(), 256, "as many as FLOWS has entries");
+    let keys: Vec<Tuple> = std::iter::from_fn(|| larger.pop(0).ok())
+        .map(|Raw(logged)| logged.key())
+        .collect();
+    let once: BTreeSet<Tuple> = keys.iter().copied().collect();
+    assert_eq!(keys.len(), once.len(), "no key is queued twice");
+    assert_eq!(once, (0..=NUMBER).map(client).collect());
+}
+
 /// Ranges, tables of consistent hashing and the node's own facts are read back
 /// as they were written.
 #[test]
 fn every_kind_of_entry_is_read_back() {
-    use ebpf_abi::ServiceFlags;
     use node_agent_plan::{
         Config, LoadBalancerIngress, LoadBalancerStatus, NodeAddress, NodeFacts, ServiceStatus,
     };

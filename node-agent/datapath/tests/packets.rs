@@ -275,6 +275,39 @@ fn packets_that_begin_flows_take() {
     println!("a flow begins: least {least} ns, middle {middle} ns, nine tenths within {most} ns");
 }
 
+/// Nanoseconds a packet takes that opens a connection to a destination for which so many
+/// thousandths of the ports are taken. Flows whose packets passed a moment ago are known
+/// by that; of others, both entries are read.
+#[test]
+fn packets_that_search_for_a_port_take() {
+    let Some(mut kernel) = Kernel::new() else {
+        return;
+    };
+    for (state, idle) in [("in use", 0), ("idle", 60)] {
+        for taken in [0, 500, 900, 990, 1_000] {
+            let mut model = cases::node(&mut Random(1), kernel::ticks());
+            cases::crowded(&mut model, taken, kernel::ticks().wrapping_sub(idle));
+            kernel.write(&model);
+            let (mut all, mut dropped) = (Vec::new(), 0);
+            for packet in cases::openings(if taken == 990 { 20 } else { 100 }) {
+                let ran = kernel.run("orlop_tc_ingress", &packet, 1);
+                dropped += usize::from(ran.code != native::REDIRECT);
+                all.push(ran.nanoseconds);
+            }
+            assert_eq!(dropped == all.len(), taken == 1_000, "{state} {taken}");
+            all.sort_unstable();
+            let (middle, most) = (all[all.len() / 2], all[all.len() * 9 / 10]);
+            println!(
+                "{}.{} % of the ports {state}: middle {middle} ns, nine tenths within {most} ns, \
+                 {dropped} of {} dropped",
+                taken / 10,
+                taken % 10,
+                all.len()
+            );
+        }
+    }
+}
+
 /// Nanoseconds each packet of a short connection through a node port takes, one
 /// connection after the other, each of another client.
 #[test]

@@ -5,10 +5,10 @@
 //! slices known at that moment ([`zone::Zone::answer`]); there is no second
 //! table to keep up to date.
 
+mod encode;
 mod frame;
 mod limits;
 mod server;
-mod truncate;
 mod upstream;
 mod view;
 pub mod zone;

@@ -15,7 +15,7 @@ use crate::limits::ClientLimit;
 use crate::upstream::{Protocol, forward, forward_whole};
 use crate::view::{EndpointSlice, Service};
 use crate::zone::{Answer, Zone};
-use crate::{frame, truncate};
+use crate::{encode, frame};
 
 /// How long a TCP connection may be idle.
 const IDLE: Duration = Duration::from_secs(10);
@@ -267,7 +267,7 @@ impl Resolver {
             return Some(forwarded);
         }
         let limit = if tcp { u16::MAX } else { limit };
-        truncate::encode_within(response, limit.into()).ok()
+        encode::encode_within(response, limit.into()).ok()
     }
 
     /// Fills in the answer, or returns the one of another resolver.
@@ -532,6 +532,16 @@ mod tests {
         for task in super::serve(&many, udp, tcp, &limits, &end) {
             tokio::spawn(task);
         }
+        // The attacker's eight connections are answered in turn with others. How long an
+        // answer takes depends on the machine and on what else it does.
+        let mut alone = Vec::new();
+        for _ in 0..20 {
+            let begun = std::time::Instant::now();
+            ask(address, "db.default.svc.cluster.local.", true).await;
+            alone.push(begun.elapsed());
+        }
+        alone.sort();
+        let bound = Duration::from_millis(500).max(alone[10] * 8 * 4);
         let held = attack(address, 150).await;
         let mut slowest = Duration::ZERO;
         for round in 0..40 {
@@ -540,7 +550,7 @@ mod tests {
             assert_eq!(answer.answers.len(), 1);
             slowest = slowest.max(begun.elapsed());
         }
-        assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+        assert!(slowest < bound, "{slowest:?} of {bound:?}");
         let connected = limits.connections.acquire("127.0.0.66".parse().unwrap());
         assert!(connected.is_none(), "the attacker holds its share, no more");
         drop(held);
@@ -549,10 +559,18 @@ mod tests {
     #[tokio::test]
     async fn a_connection_whose_client_does_not_read_is_closed() {
         let resolver = resolver(Vec::new());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap())
-            .await
-            .unwrap();
+        // Small buffers, so that few answers fill them. The accepted socket inherits them.
+        let socket = || {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.set_send_buffer_size(4096).unwrap();
+            socket.set_recv_buffer_size(4096).unwrap();
+            socket
+        };
+        let listening = socket();
+        listening.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = listening.listen(1).unwrap();
+        let client = socket().connect(listener.local_addr().unwrap());
+        let client = client.await.unwrap();
         let (server, _) = listener.accept().await.unwrap();
         let question = question("web.default.svc.cluster.local.");
         let mut framed = u16::try_from(question.len())
@@ -594,6 +612,32 @@ mod tests {
             assert!(answer.metadata.authoritative);
             assert_eq!(answer.answers.len(), 1);
         }
+    }
+
+    #[tokio::test]
+    async fn questions_are_answered_again_after_the_tasks_panicked() {
+        let supervisor = control_supervise::Supervisor::new();
+        let test = async {
+            let address = serve(resolver(Vec::new())).await;
+            for (task, tcp) in [("dns-udp", false), ("dns-tcp", true)] {
+                assert_eq!(supervisor.panic(task), 1);
+                while supervisor.restarts(task) == 0 || !supervisor.unhealthy().is_empty() {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                // The sockets stay: what comes meanwhile is answered, too.
+                let answer = ask(address, "web.default.svc.cluster.local.", tcp).await;
+                assert_eq!(
+                    answer.metadata.response_code,
+                    ResponseCode::NoError,
+                    "{task}"
+                );
+                assert!(!answer.answers.is_empty(), "{task}");
+            }
+            assert_eq!(supervisor.failure(), None);
+        };
+        let test = supervisor.scope(test);
+        let within = Duration::from_secs(30);
+        tokio::time::timeout(within, test).await.expect("in time");
     }
 
     #[tokio::test]

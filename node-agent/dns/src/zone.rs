@@ -1,5 +1,6 @@
 //! What the zone says: pure.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -90,14 +91,15 @@ impl Zone {
         if !self.origin.zone_of(name) {
             return Answer::Elsewhere;
         }
-        match self.find(name) {
+        match self.find(name, kind) {
             Some(found) => self.say(name, kind, found),
             None => self.nothing(ResponseCode::NXDomain),
         }
     }
 
-    /// What there is at a name within the zone; `None`: no such name.
-    fn find(&self, name: &Name) -> Option<Found> {
+    /// Looks up a name within the zone; `None` when there is no such name. The result has
+    /// what a question of this kind needs.
+    fn find(&self, name: &Name, kind: RecordType) -> Option<Found> {
         let depth = usize::from(name.num_labels()) - usize::from(self.origin.num_labels());
         let labels: Vec<String> = name
             .iter()
@@ -130,7 +132,7 @@ impl Zone {
             [service, namespace, "svc"] => self
                 .services
                 .get(namespace, service)
-                .map(|service| self.service(service)),
+                .map(|service| self.service(service, kind)),
             [port, protocol, service, namespace, "svc"] => {
                 let (port, protocol) = (port.strip_prefix('_')?, protocol.strip_prefix('_')?);
                 let service = self.services.get(namespace, service)?;
@@ -166,7 +168,7 @@ impl Zone {
         }
     }
 
-    fn service(&self, service: &Service) -> Found {
+    fn service(&self, service: &Service, kind: RecordType) -> Found {
         if let Some(name) = service.external_name() {
             let mut alias = Name::from_str(name).ok();
             if let Some(alias) = &mut alias {
@@ -187,9 +189,14 @@ impl Zone {
         } else {
             service.addresses().collect()
         };
+        // A name for each endpoint is much work, and most questions are for addresses.
+        let srv = match kind {
+            RecordType::SRV | RecordType::ANY => self.ports(service, |_| true),
+            _ => Vec::new(),
+        };
         Found {
             addresses,
-            srv: self.ports(service, |_| true),
+            srv,
             ..Found::default()
         }
     }
@@ -304,7 +311,9 @@ impl Zone {
             }
             // one more step at most: aliases of aliases end nowhere
             if self.origin.zone_of(&target) {
-                let rest = self.find(&target).filter(|found| found.alias.is_none());
+                let rest = self
+                    .find(&target, kind)
+                    .filter(|found| found.alias.is_none());
                 let mut answers = vec![record];
                 if let Some(rest) = rest
                     && let Answer::Zone { answers: more, .. } = self.say(&target, kind, rest)
@@ -317,6 +326,7 @@ impl Zone {
         }
         let mut answers = Vec::new();
         let mut additionals = Vec::new();
+        let mut named = HashSet::new();
         let any = kind == RecordType::ANY;
         for address in &found.addresses {
             let data = address_data(*address);
@@ -331,9 +341,9 @@ impl Zone {
                 let data = RData::SRV(SRV::new(0, weight, *port, target.clone()));
                 answers.push(record(data));
                 for address in addresses {
-                    let more = Record::from_rdata(target.clone(), TTL, address_data(*address));
-                    if !additionals.contains(&more) {
-                        additionals.push(more);
+                    if named.insert((target, *address)) {
+                        let data = address_data(*address);
+                        additionals.push(Record::from_rdata(target.clone(), TTL, data));
                     }
                 }
             }

@@ -162,28 +162,40 @@ impl Current {
     }
 
     fn slots_of(&self, service: &Service) -> Option<Vec<Backend>> {
-        let slots = (0..service.count).map(|slot| {
-            let backend = self
-                .slots
-                .get(&SlotKey::new(service.set, service.generation, slot))
-                .copied()?;
-            if service.has_members() {
-                let key = MemberKey::new(
-                    service.set,
-                    service.generation,
-                    backend.address,
-                    backend.port,
-                );
-                (self.members.get(&key) == Some(&slot)).then_some(backend)
-            } else {
-                Some(backend)
-            }
-        });
-        let backends: Vec<Backend> = slots.collect::<Option<_>>()?;
-        let by_address = members_by_address(service.set, service.generation, &backends);
-        let right = |(key, slot): (&MemberKey, &u32)| self.members.get(key) == Some(slot);
-        by_address.iter().all(right).then_some(backends)
+        let backends = self.slots_of_entry(service)?;
+        let is_there = |(key, slot): &(MemberKey, u32)| self.members.get(key) == Some(slot);
+        members(service, &backends)
+            .iter()
+            .all(is_there)
+            .then_some(backends)
     }
+
+    /// Returns the members that services lack whose slots are all there.
+    #[must_use]
+    pub fn missing_members(&self) -> Vec<(MemberKey, u32)> {
+        let mut missing = BTreeMap::new();
+        for service in self.services.values() {
+            let backends = self.slots_of_entry(service).unwrap_or_default();
+            let wanted = members(service, &backends).into_iter();
+            missing.extend(wanted.filter(|(key, slot)| self.members.get(key) != Some(slot)));
+        }
+        missing.into_iter().collect()
+    }
+}
+
+/// Returns the members of a service, whose backends are in the order of slots.
+fn members(service: &Service, backends: &[Backend]) -> Vec<(MemberKey, u32)> {
+    if !service.has_members() {
+        return Vec::new();
+    }
+    let (id, generation) = (service.set, service.generation);
+    let by_socket = (0..).zip(backends).map(|(slot, backend)| {
+        let key = MemberKey::new(id, generation, backend.address, backend.port);
+        (key, slot)
+    });
+    by_socket
+        .chain(members_by_address(id, generation, backends))
+        .collect()
 }
 
 /// As [`Service::is_large`].

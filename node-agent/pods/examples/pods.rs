@@ -42,6 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         client: Client::from_kubeconfig(kubeconfig).await?,
         node_name: name.clone(),
         node_ips: vec![ip.parse()?],
+        external_cloud: None,
         labels: Vec::new(),
         runtime_endpoint: socket.clone(),
         root: PathBuf::from(root),

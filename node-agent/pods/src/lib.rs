@@ -45,7 +45,9 @@ use std::time::Duration;
 
 use control_client::events::{Format, Recorder};
 use control_client::lease::NodeLease;
-use control_client::{Client, Metadata, Selection, reflect, reflect_resource, resources};
+use control_client::{
+    Client, Metadata, Reflector, Selection, reflect, reflect_resource, resources,
+};
 use control_supervise::task;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -88,6 +90,9 @@ pub struct Options {
     pub node_name: String,
     /// The node's addresses, the primary first.
     pub node_ips: Vec<IpAddr>,
+    /// With an external cloud provider, the addresses that were configured, if any: it
+    /// initializes the node and keeps its addresses.
+    pub external_cloud: Option<Vec<IpAddr>>,
     /// Labels for the node beyond the usual.
     pub labels: Vec<(String, String)>,
     /// The runtime's socket: a path, or `unix://` and a path.
@@ -243,6 +248,10 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         most_pods,
         allocatable: allocatable.clone(),
         taints: settings.taints.clone(),
+        external_cloud: options
+            .external_cloud
+            .as_ref()
+            .map(|ips| ips.iter().map(ToString::to_string).collect()),
         runtime: format!(
             "{}://{}",
             version.runtime_name,
@@ -365,7 +374,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
                 server::serve(with.clone(), listener.clone(), tls.clone(), further, end)
             });
     }
-    let upkeep = upkeep(shared.clone(), identity, shutdown.clone());
+    let upkeep = upkeep(shared.clone(), identity, own.clone(), shutdown.clone());
     let mine = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
     let pods = reflect::<Pod>(&client, mine);
     let each = || {
@@ -459,6 +468,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
 async fn upkeep(
     shared: Arc<Shared>,
     identity: Identity,
+    own: Reflector<Metadata>,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     node::register(&shared.client, &identity, &shutdown)
@@ -476,7 +486,7 @@ async fn upkeep(
     let end = shutdown.clone();
     let status = task("node-status")
         .until(&shutdown)
-        .restarting(move || node::keep(shared.clone(), identity.clone(), end.clone()));
+        .restarting(move || node::keep(shared.clone(), identity.clone(), own.clone(), end.clone()));
     tasks.spawn(status);
     tasks.join_all().await;
     Ok(())

@@ -492,6 +492,78 @@ mod tests {
     use crate::testing;
 
     #[tokio::test]
+    async fn static_pods_run_and_are_restarted_after_the_tasks_of_the_manager_panicked() {
+        let supervisor = control_supervise::Supervisor::new();
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("manifests");
+        fs::create_dir(&folder).unwrap();
+        let write = |name: &str| {
+            let pod = serde_json::json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+                "spec": {"containers": [{"name": name, "image": "i"}]}
+            });
+            fs::write(folder.join(format!("{name}.yaml")), pod.to_string()).unwrap();
+        };
+        write("a");
+        let test = async {
+            let runtime = Fake::default();
+            let (orders, ordered) = mpsc::unbounded_channel();
+            let written = testing::Written::default();
+            let mut shared = testing::shared(&runtime, root.path(), orders, written);
+            shared.settings.static_pods = Some(folder.clone());
+            shared.settings.static_every = Duration::from_millis(100);
+            let shared = Arc::new(shared);
+            let all = control_client::Selection::all();
+            let pods = control_client::reflect::<Pod>(&shared.client, all);
+            let shutdown = CancellationToken::new();
+            let manager = run(
+                shared.clone(),
+                pods,
+                std::future::pending(),
+                ordered,
+                mpsc::unbounded_channel(),
+                shutdown.clone(),
+            );
+            let own = supervisor.clone();
+            let manager = tokio::spawn(async move { own.scope(manager).await });
+            let until = async |what: &str, holds: &dyn Fn() -> bool| {
+                for _ in 0..3000 {
+                    if holds() {
+                        return;
+                    }
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                panic!("never came: {what}; {:?}", runtime.running());
+            };
+            until("a", &|| runtime.running() == ["a"]).await;
+            let panics = async |name: &'static str| {
+                let before = supervisor.restarts(name);
+                assert!(supervisor.panic(name) > 0, "{name}");
+                until(name, &|| supervisor.restarts(name) > before).await;
+            };
+            panics("static-pods").await;
+            write("b");
+            until("b", &|| runtime.running() == ["a", "b"]).await;
+            panics("runtime-watcher").await;
+            until("health", &|| supervisor.unhealthy().is_empty()).await;
+            let starts = || {
+                let calls = runtime.calls();
+                calls.iter().filter(|it| it.starts_with("start a")).count()
+            };
+            let before = starts();
+            assert!(runtime.exit("a", 1));
+            until("a again", &|| {
+                starts() > before && runtime.running() == ["a", "b"]
+            })
+            .await;
+            assert_eq!(supervisor.failure(), None);
+            shutdown.cancel();
+            manager.await.unwrap();
+        };
+        supervisor.scope(test).await;
+    }
+
+    #[tokio::test]
     async fn who_asks_for_its_pulse_is_answered_before_the_api_and_never_after_the_end() {
         let root = tempfile::tempdir().unwrap();
         let (orders, ordered) = mpsc::unbounded_channel();

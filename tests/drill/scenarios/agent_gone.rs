@@ -42,10 +42,6 @@ pub fn run(drill: &Drill, bounds: &mut Bounds) -> Result<(), Failure> {
     );
     let from = serving.unwrap_or(returned) + 1.0;
     workload.pass((from + 3.0 - now()).max(0.0));
-    bounds.at_most(
-        "requests failed from 1 s after",
-        workload.failed(from, now()),
-        0,
-    );
+    workload.judge(bounds, "requests failed from 1 s after", from);
     Ok(())
 }

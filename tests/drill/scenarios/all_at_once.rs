@@ -4,19 +4,25 @@ use std::time::Duration;
 
 use tests::Failure;
 
-use crate::{Drill, SERVER, VICTIM, bounds::Bounds, host, timeline::now, workload::Workload};
+use crate::{
+    Drill, SERVER, VICTIM,
+    bounds::Bounds,
+    host::{self, Outage},
+    timeline::now,
+    workload::Workload,
+};
 
 pub fn run(drill: &Drill, bounds: &mut Bounds) -> Result<(), Failure> {
     let cluster = &drill.cluster;
     let workload = Workload::start(drill)?;
     let fault = now();
     let held = host::hold(cluster, SERVER, "server")?;
-    cluster.host("kill", VICTIM)?;
+    let outage = Outage::power(cluster, VICTIM)?;
     host::restart(cluster, SERVER, "node-agent")?;
     workload.pass(if drill.short { 15.0 } else { 120.0 });
     let returned = now();
     drop(held);
-    cluster.host("start", VICTIM)?;
+    outage.end()?;
     let timeline = &workload.timeline;
     let patience = Duration::from_secs(180);
     // The watches bring what they knew before until the server answers again.
@@ -37,10 +43,6 @@ pub fn run(drill: &Drill, bounds: &mut Bounds) -> Result<(), Failure> {
     bounds.note("requests failed meanwhile", workload.share(fault, returned));
     let from = whole.unwrap_or(returned) + 1.0;
     workload.pass((from + 5.0 - now()).max(0.0));
-    bounds.at_most(
-        "requests failed from 1 s after",
-        workload.failed(from, now()),
-        0,
-    );
+    workload.judge(bounds, "requests failed from 1 s after", from);
     Ok(())
 }

@@ -3,16 +3,16 @@
 use tests::{Failure, eventually};
 
 use super::unreachable;
-use crate::{Drill, VICTIM, bounds::Bounds, timeline::now, workload::Workload};
+use crate::{Drill, VICTIM, bounds::Bounds, host::Outage, timeline::now, workload::Workload};
 
 /// For 30 s: less than the control plane waits, so nothing is moved.
 pub fn blip(drill: &Drill, bounds: &mut Bounds) -> Result<(), Failure> {
     let workload = Workload::start(drill)?;
     let fault = now();
-    drill.cluster.host("cut", VICTIM)?;
+    let outage = Outage::cable(&drill.cluster, VICTIM)?;
     workload.pass(30.0);
     let returned = now();
-    drill.cluster.host("join", VICTIM)?;
+    outage.end()?;
     workload.pass(15.0);
     let timeline = &workload.timeline;
     let noticed = timeline.first(fault, |view| view.node_ready(VICTIM) != "True");
@@ -41,13 +41,12 @@ pub fn outage(drill: &Drill, bounds: &mut Bounds) -> Result<(), Failure> {
     let workload = Workload::start(drill)?;
     let fault = now();
     let length = if drill.short { 80.0 } else { 600.0 };
-    drill.cluster.host("cut", VICTIM)?;
+    let outage = Outage::cable(&drill.cluster, VICTIM)?;
     unreachable::is_noticed(&workload, bounds, fault);
     workload.pass((fault + length - now()).max(0.0));
     let returned = now();
-    drill.cluster.host("join", VICTIM)?;
+    outage.end()?;
     unreachable::returns(&workload, bounds, returned, 20.0);
-    let failed = workload.failed(returned, now());
-    bounds.at_most("requests failed while it came back", failed, 0);
+    workload.judge(bounds, "requests failed while it came back", returned);
     Ok(())
 }

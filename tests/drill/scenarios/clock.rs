@@ -48,8 +48,7 @@ fn jumps(drill: &Drill, bounds: &mut Bounds, by: &str) -> Result<(), Failure> {
             let what = format!("{program}: {node} stays Ready");
             bounds.holds_that(&what, lost.is_none(), format!("{lost:?}"));
         }
-        let failed = workload.failed(fault, now());
-        bounds.at_most(&format!("{program}: requests failed"), failed, 0);
+        workload.judge(bounds, &format!("{program}: requests failed"), fault);
     }
     Ok(())
 }

@@ -50,11 +50,7 @@ pub fn run(drill: &Drill, bounds: &mut Bounds) -> Result<(), Failure> {
         whole.map(|at| at - returned),
         30.0,
     );
-    bounds.at_most(
-        "requests failed from first to last",
-        workload.failed(fault, now()),
-        0,
-    );
+    workload.judge(bounds, "requests failed from first to last", fault);
     drop(workload);
     drop(small);
     Ok(())

@@ -3,17 +3,16 @@
 use tests::Failure;
 
 use super::unreachable;
-use crate::{Drill, VICTIM, bounds::Bounds, timeline::now, workload::Workload};
+use crate::{Drill, VICTIM, bounds::Bounds, host::Outage, timeline::now, workload::Workload};
 
 pub fn run(drill: &Drill, bounds: &mut Bounds) -> Result<(), Failure> {
     let workload = Workload::start(drill)?;
     let fault = now();
-    drill.cluster.host("kill", VICTIM)?;
+    let outage = Outage::power(&drill.cluster, VICTIM)?;
     unreachable::is_noticed(&workload, bounds, fault);
     let returned = now();
-    drill.cluster.host("start", VICTIM)?;
+    outage.end()?;
     unreachable::returns(&workload, bounds, returned, 20.0);
-    let failed = workload.failed(returned, now());
-    bounds.at_most("requests failed while it came back", failed, 0);
+    workload.judge(bounds, "requests failed while it came back", returned);
     Ok(())
 }

@@ -28,7 +28,7 @@ pub fn run(drill: &Drill, bounds: &mut Bounds) -> Result<(), Failure> {
     bounds.within(
         "return to another pod ready",
         scaled.map(|at| at - returned),
-        15.0,
+        5.0,
     );
     // Longer than a lease that was not renewed meanwhile is waited for would be too long for
     // CI: the long form waits, since nodes may not be blamed for the server's absence.
@@ -42,10 +42,6 @@ pub fn run(drill: &Drill, bounds: &mut Bounds) -> Result<(), Failure> {
     let state = cluster.get("pods --namespace drill")?;
     let pods = state["items"].as_array().map_or(0, Vec::len);
     ensure(pods == 5, format!("{pods} pods"))?;
-    bounds.at_most(
-        "requests failed from first to last",
-        workload.failed(fault, now()),
-        0,
-    );
+    workload.judge(bounds, "requests failed from first to last", fault);
     Ok(())
 }

@@ -44,7 +44,7 @@ pub fn is_noticed(workload: &Workload, bounds: &mut Bounds, fault: f64) {
         let mut pods = view.pods(VICTIM).into_iter();
         pods.all(|pod| !pod["metadata"]["deletionTimestamp"].is_null())
     });
-    let bound = TOLERATED + 2.0;
+    let bound = f64::from(TOLERATED) + 2.0;
     bounds.within(
         "taint NoExecute to pods evicted",
         since(evicted, tainted),

@@ -17,38 +17,93 @@ use crate::{
     run::say,
 };
 
+/// The folder of the server's store and keys.
+const SERVER: &str = "server";
+/// The files that `up` creates in a state folder.
+const FILES: [&str; 6] = [
+    "cluster.json",
+    "cluster.json.new",
+    "admin.kubeconfig",
+    "lan",
+    "nodes",
+    SERVER,
+];
+/// Files that make a folder a state folder: one of them is there from the first moment of `up`
+/// to the end of `down`, also of one that keeps the state.
+const MARKS: [&str; 5] = [
+    "cluster.json",
+    "host.pid",
+    "lan/host.log",
+    "nodes/node-1",
+    "server/pki",
+];
+
 /// Ends the cluster in `dir` and removes what it left: processes, and with them
 /// namespaces, mounts and pins; control groups; files, but the store when
 /// `keep_state` is set. A cluster that is half up or long dead goes the same way.
 ///
 /// # Errors
-/// When a control group or a file cannot be removed.
+/// When `dir` is no state folder, or a control group or a file cannot be removed.
 pub fn down(dir: &Path, keep_state: bool) -> Result<(), Error> {
     let started = Instant::now();
-    let existed = dir.exists();
+    ensure_own(dir)?;
     stop(dir)?;
-    if existed {
-        let kept = ["server"];
-        for entry in fs::read_dir(dir).map_err(at(dir))?.flatten() {
-            let path = entry.path();
-            if keep_state && kept.iter().any(|name| entry.file_name() == *name) {
-                continue;
-            }
-            if path.is_dir() {
-                fs::remove_dir_all(&path).map_err(at(&path))?;
-            } else {
-                fs::remove_file(&path).map_err(at(&path))?;
-            }
-        }
-        if !keep_state {
-            fs::remove_dir(dir).map_err(at(dir))?;
-        }
-    }
+    remove(dir, &FILES, keep_state)?;
     say(format!(
         "{} is down after {:.1} s",
         dir.display(),
         started.elapsed().as_secs_f64()
     ));
+    Ok(())
+}
+
+/// Refuses a folder with files in it that `up` did not make a state folder.
+///
+/// # Errors
+/// [`Error::State`], naming the folder.
+pub fn ensure_own(dir: &Path) -> Result<(), Error> {
+    let is_empty = match fs::read_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+        Err(error) => return Err(at(dir)(error)),
+        Ok(mut entries) => entries.next().is_none(),
+    };
+    if is_empty || MARKS.iter().any(|mark| dir.join(mark).exists()) {
+        return Ok(());
+    }
+    Err(Error::State(format!(
+        "{} is no state folder of a cluster, but has files in it: nothing is done there",
+        dir.display()
+    )))
+}
+
+/// Removes these files of a state folder, and the folder itself unless something else is in it;
+/// with `keep_state` the server's store and keys stay.
+///
+/// # Errors
+/// When a file cannot be removed.
+pub fn remove(dir: &Path, names: &[&str], keep_state: bool) -> Result<(), Error> {
+    for name in names
+        .iter()
+        .filter(|name| !(keep_state && **name == SERVER))
+    {
+        let path = dir.join(name);
+        let removed = match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+            Ok(_) => fs::remove_file(&path),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
+        removed.map_err(at(&path))?;
+    }
+    let left = fs::read_dir(dir).map_or(0, Iterator::count);
+    if left == 0 && dir.exists() {
+        fs::remove_dir(dir).map_err(at(dir))?;
+    } else if left > usize::from(keep_state) {
+        say(format!(
+            "{} keeps files that are none of the cluster's",
+            dir.display()
+        ));
+    }
     Ok(())
 }
 
@@ -87,5 +142,38 @@ pub fn end(pid: i32, folder: &Path) {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_somebody_else_is_left_alone() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let dir = folder.path();
+        assert!(ensure_own(dir).is_ok(), "empty");
+        fs::create_dir(dir.join("server")).expect("made");
+        fs::write(dir.join("server/thesis.txt"), "").expect("written");
+        let refused = down(dir, false).expect_err("refused").to_string();
+        assert!(refused.contains(&dir.display().to_string()), "{refused}");
+        assert!(dir.join("server/thesis.txt").exists());
+    }
+
+    #[test]
+    fn a_cluster_takes_only_its_own_files_with_it() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let dir = folder.path().join("state");
+        fs::create_dir_all(dir.join("server/pki")).expect("made");
+        fs::create_dir_all(dir.join("nodes/node-1")).expect("made");
+        fs::write(dir.join("thesis.txt"), "").expect("written");
+        remove(&dir, &FILES, true).expect("removed");
+        assert!(dir.join("server/pki").exists() && !dir.join("nodes").exists());
+        remove(&dir, &FILES, false).expect("removed");
+        assert!(!dir.join("server").exists() && dir.join("thesis.txt").exists());
+        fs::remove_file(dir.join("thesis.txt")).expect("removed");
+        remove(&dir, &FILES, false).expect("removed");
+        assert!(!dir.exists());
     }
 }

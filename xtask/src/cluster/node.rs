@@ -124,17 +124,7 @@ impl<'a> Host<'a> {
         if self.is_up() {
             return Err(Error::State(format!("{name} is up")));
         }
-        let lan = self
-            .cluster
-            .lan
-            .filter(|lan| is_keeper(*lan, &self.dir.join("lan")));
-        let Some(lan) = lan else {
-            let dir = self.dir.display();
-            return Err(Error::State(format!(
-                "the bridge of {dir} is gone with the whole cluster: `cargo xtask down --state \
-                 {dir}`, then up"
-            )));
-        };
+        let lan = self.bridge()?;
         let left = groups::remove(&self.group());
         if let Some(left) = left.first() {
             return Err(Error::State(format!("`{}` is in use", left.display())));
@@ -162,6 +152,22 @@ impl<'a> Host<'a> {
             &folder.join("logs/containerd.log"),
             || folder.join("containerd.sock").exists(),
         )
+    }
+
+    /// The process that holds the bridge between the hosts.
+    ///
+    /// # Errors
+    /// When it has ended.
+    fn bridge(&self) -> Result<i32, Error> {
+        let lan = self.cluster.lan;
+        let lan = lan.filter(|lan| is_keeper(*lan, &self.dir.join("lan")));
+        lan.ok_or_else(|| {
+            let dir = self.dir.display();
+            Error::State(format!(
+                "the bridge of {dir} is gone with the whole cluster: `cargo xtask down --state \
+                 {dir}`, then up"
+            ))
+        })
     }
 
     /// Cuts the host off the others, as a pulled cable does.
@@ -228,6 +234,8 @@ impl<'a> Host<'a> {
 pub fn restart(dir: &Path, name: &str) -> Result<(), Error> {
     let started = Instant::now();
     let mut host = Host::find(dir, name)?;
+    // A host that is stopped could not come back without it.
+    host.bridge()?;
     if host.is_up() {
         host.stop()?;
     }

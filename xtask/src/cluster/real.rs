@@ -14,7 +14,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::node_dir;
+use super::{down, node_dir};
 use crate::{
     build,
     error::{Error, at},
@@ -29,6 +29,16 @@ const NAME: &str = "node-1";
 const CONTAINERD: &str = "/run/containerd/containerd.sock";
 /// Names the process of `orlop up` and its program, in the state folder.
 const RECORD: &str = "host.pid";
+
+/// The files that `up` creates in a state folder.
+const FILES: [&str; 6] = [
+    RECORD,
+    "admin.kubeconfig",
+    "agent",
+    "nodes",
+    "orlop.log",
+    "server",
+];
 
 /// What is brought up, and with what.
 struct Options {
@@ -60,6 +70,7 @@ pub fn up(dir: &Path, no_demo: bool, programs: Option<&Path>) -> Result<(), Erro
     let built = target().join("release");
     let programs = programs.unwrap_or(&built);
     let programs = fs::canonicalize(programs).map_err(at(programs))?;
+    down::ensure_own(dir)?;
     fs::create_dir_all(dir).map_err(at(dir))?;
     let dir = &fs::canonicalize(dir).map_err(at(dir))?;
     if let Some(pid) = running(dir) {
@@ -170,20 +181,7 @@ pub fn down(dir: &Path, keep_state: bool) -> Result<(), Error> {
     let started = Instant::now();
     let record = fs::read_to_string(dir.join(RECORD)).map_err(at(dir))?;
     leave(dir, Path::new(record.lines().nth(1).unwrap_or("orlop")))?;
-    for entry in fs::read_dir(dir).map_err(at(dir))?.flatten() {
-        let path = entry.path();
-        if keep_state && entry.file_name() == "server" {
-            continue;
-        }
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            fs::remove_dir_all(&path).map_err(at(&path))?;
-        } else {
-            fs::remove_file(&path).map_err(at(&path))?;
-        }
-    }
-    if !keep_state {
-        fs::remove_dir(dir).map_err(at(dir))?;
-    }
+    down::remove(dir, &FILES, keep_state)?;
     say(format!(
         "this machine is no cluster any more after {:.1} s",
         started.elapsed().as_secs_f64()

@@ -35,7 +35,41 @@ pub struct Options {
     pub net: network::Net,
 }
 
+/// Values of the agents' option `--overlay`.
+const OVERLAYS: [&str; 3] = ["auto", "vxlan", "none"];
+
 impl Options {
+    /// Checks everything before anything is made.
+    fn check(&self) -> Result<(), Error> {
+        if let Some(mode) = &self.net.overlay
+            && !OVERLAYS.contains(&mode.as_str())
+        {
+            return Err(Error::State(format!(
+                "--overlay: `{mode}` is none of {}",
+                OVERLAYS.join(", ")
+            )));
+        }
+        let programs = self.programs()?;
+        for name in ["orlop", "orlop-cni"] {
+            let path = programs.join(name);
+            if !path.is_file() {
+                return Err(Error::Missing {
+                    what: format!("`{}`", path.display()),
+                    how: "`cargo xtask build` makes it".to_owned(),
+                });
+            }
+        }
+        down::ensure_own(&self.dir)?;
+        if is_on_overlay(&self.dir) {
+            return Err(Error::State(format!(
+                "{} is on an overlay file system, on which hosts cannot mount theirs: name a \
+                 folder of a disk with --state",
+                self.dir.display()
+            )));
+        }
+        Ok(())
+    }
+
     fn programs(&self) -> Result<PathBuf, Error> {
         let folder = match &self.programs {
             Some(folder) => folder.clone(),
@@ -94,6 +128,7 @@ pub fn up(options: &Options) -> Result<(), Error> {
         build::build()?;
     }
     setup::check_kernel()?;
+    options.check()?;
     let dir = &options.dir;
     fs::create_dir_all(dir).map_err(at(dir))?;
     let dir = &fs::canonicalize(dir).map_err(at(dir))?;
@@ -112,6 +147,15 @@ pub fn up(options: &Options) -> Result<(), Error> {
         down::stop(dir)?;
     }
     result
+}
+
+/// Whether a folder, or the one that it will be made in, is on an overlay file system.
+fn is_on_overlay(dir: &Path) -> bool {
+    let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let existing = absolute.ancestors().find(|path| path.exists());
+    existing
+        .and_then(|path| nix::sys::statfs::statfs(path).ok())
+        .is_some_and(|found| found.filesystem_type() == nix::sys::statfs::OVERLAYFS_SUPER_MAGIC)
 }
 
 /// What to do about the cluster that is in `dir` already, some of whose hosts are up.
@@ -456,6 +500,33 @@ pub fn exec(group: &str, keeper: i32, command: &[String]) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_used_is_refused_before_a_folder_is_made() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let programs = folder.path().join("programs");
+        fs::create_dir(&programs).expect("made");
+        let mut options = Options {
+            nodes: 1,
+            dir: folder.path().join("state"),
+            no_demo: true,
+            programs: Some(programs.clone()),
+            net: network::Net {
+                overlay: Some("vlan".to_owned()),
+                ..network::Net::default()
+            },
+        };
+        let refused = |options: &Options| options.check().map_err(|error| error.to_string());
+        assert!(refused(&options).is_err_and(|error| error.contains("`vlan`")));
+        options.net.overlay = Some("vxlan".to_owned());
+        assert!(refused(&options).is_err_and(|error| error.contains("programs/orlop`")));
+        for name in ["orlop", "orlop-cni"] {
+            fs::write(programs.join(name), "").expect("written");
+        }
+        options.dir = programs;
+        assert!(refused(&options).is_err_and(|error| error.contains("no state folder")));
+        assert!(!folder.path().join("state").exists());
+    }
 
     #[test]
     fn another_containerd_is_for_all_hosts_or_for_one() {

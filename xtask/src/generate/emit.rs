@@ -115,6 +115,7 @@ fn schema_file(types: &BTreeMap<String, Type>, names: &[&str]) -> String {
     let mut refs: Vec<Ref> = Vec::new();
     let (mut type_rows, mut field_rows) = (String::new(), String::new());
     let (mut fields, count) = (0, types.len());
+    let mut go_names = Vec::new();
     for (name, one) in types {
         let _ = writeln!(
             type_rows,
@@ -153,6 +154,9 @@ fn schema_file(types: &BTreeMap<String, Type>, names: &[&str]) -> String {
                     &field.name
                 },
             );
+            if !field.has_regular_name() {
+                go_names.push((fields, &field.go_name));
+            }
             fields += 1;
         }
     }
@@ -191,6 +195,15 @@ fn schema_file(types: &BTreeMap<String, Type>, names: &[&str]) -> String {
         "GO_TYPES",
         &go_types.items,
     );
+    let _ = writeln!(
+        out,
+        "/// Names in Go that do not follow from those in JSON, by the field's place below.\npub(crate) static GO_NAMES: &[(u16, &str); {}] = &[",
+        go_names.len()
+    );
+    for (at, name) in &go_names {
+        let _ = writeln!(out, "    ({at}, {name:?}),");
+    }
+    out.push_str("];\n\n");
     let _ = writeln!(
         out,
         "/// Fields, type by type: name, protobuf number, flags, type, merge, default, Go type.\npub(crate) static FIELDS: &[Field; {fields}] = &[\n{field_rows}];"

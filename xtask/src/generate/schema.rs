@@ -11,8 +11,9 @@ use crate::error::Error;
 
 const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
 
-/// Kinds that belong to no resource: what every group knows, and what webhooks are sent.
-const MORE: [(&str, &[&str]); 5] = [
+/// Kinds that belong to no stored resource: what every group knows, what webhooks are
+/// sent, and metrics.
+const MORE: [(&str, &[&str]); 6] = [
     (
         META,
         &[
@@ -39,6 +40,15 @@ const MORE: [(&str, &[&str]); 5] = [
     ("k8s.io/api/apidiscovery/v2", &["APIGroupDiscoveryList"]),
     ("k8s.io/api/core/v1", &["SerializedReference"]),
     ("k8s.io/api/admission/v1", &["AdmissionReview"]),
+    (
+        "k8s.io/metrics/pkg/apis/metrics/v1beta1",
+        &[
+            "NodeMetrics",
+            "NodeMetricsList",
+            "PodMetrics",
+            "PodMetricsList",
+        ],
+    ),
 ];
 
 /// A type, before it gets its number.
@@ -75,6 +85,27 @@ pub struct FieldRow {
     pub merge: Merge,
     pub default: String,
     pub go: String,
+    /// Its name in Go.
+    pub go_name: String,
+}
+
+impl FieldRow {
+    /// Whether the name in Go follows from the name in JSON, or of an inlined struct from
+    /// its type.
+    pub fn has_regular_name(&self) -> bool {
+        let regular = if self.name.is_empty() {
+            self.go.rsplit('.').next().unwrap_or_default().to_owned()
+        } else {
+            capitalized(&self.name)
+        };
+        self.go_name == regular
+    }
+}
+
+fn capitalized(name: &str) -> String {
+    let mut letters = name.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 // The bits of `control_types::schema`.
@@ -317,6 +348,7 @@ fn collect_field(
         merge,
         default,
         go: go_type.text(),
+        go_name: field.name.clone(),
     }))
 }
 

@@ -2,6 +2,8 @@
 //! node refer to a thing. Names stand once, however many pods refer to them.
 
 use compact_str::CompactString;
+use control_load_balancer::{PASSWORD_NAMESPACE, PASSWORD_SECRET};
+use control_types::labels::Selector;
 use control_types::meta;
 use control_types::value::Value;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -40,6 +42,8 @@ pub(super) struct Graph {
     unlocked: FxHashMap<Place, SmallVec<[CompactString; 1]>>,
     /// Objects of kinds that name their node → it.
     owned: FxHashMap<(Own, Place), u32>,
+    /// BGPPeer → the Secret of its password, and the nodes that speak with it.
+    peers: FxHashMap<CompactString, Peer>,
 }
 
 /// Namespace and name.
@@ -62,6 +66,12 @@ struct Slot {
 struct Pod {
     node: u32,
     targets: Box<[u32]>,
+}
+
+#[derive(Debug)]
+struct Peer {
+    secret: CompactString,
+    nodes: Selector,
 }
 
 #[derive(Debug)]
@@ -191,6 +201,46 @@ impl Graph {
                 }
             }
         }
+    }
+
+    /// Takes a BGPPeer as it is now. One without a password refers to no Secret, and one
+    /// whose selector cannot be read is no node's.
+    pub fn set_peer(&mut self, peer: &Value) {
+        let name = meta::name(peer);
+        self.peers.remove(name);
+        let password = peer.path(&["spec", "passwordSecret"]);
+        let Some(password) = password.filter(|password| !password.is_null()) else {
+            return;
+        };
+        let selector = peer.path(&["spec", "nodeSelector"]);
+        let nodes = match selector.filter(|selector| !selector.is_null()) {
+            None => Selector::everything(),
+            selector => match Selector::from_object(selector) {
+                Ok(nodes) => nodes,
+                Err(_) => return,
+            },
+        };
+        let secret = password.str_at(&["name"]).unwrap_or(PASSWORD_SECRET).into();
+        self.peers.insert(name.into(), Peer { secret, nodes });
+    }
+
+    /// Forgets a deleted BGPPeer.
+    pub fn remove_peer(&mut self, name: &str) {
+        self.peers.remove(name);
+    }
+
+    /// Whether the object is the Secret of a BGP peer of which the nodes pass `selected`.
+    pub fn is_password(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        selected: impl Fn(&Selector) -> bool,
+    ) -> bool {
+        let mut peers = self.peers.values();
+        kind == Kind::Secret
+            && namespace == PASSWORD_NAMESPACE
+            && peers.any(|peer| peer.secret == name && selected(&peer.nodes))
     }
 
     /// Takes an object that names its node; an empty node is none.

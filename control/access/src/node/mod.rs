@@ -3,15 +3,18 @@
 //! An agent may do what the role `system:node` says, but read only what has to
 //! do with its node: itself, its pods, what they refer to, the volumes they
 //! mount; and write only its own lease, CSI node and resource slices. The
-//! answers and their words are those of kube-apiserver's node authorizer.
+//! answers and their words are those of kube-apiserver's node authorizer. Beyond it, an
+//! agent reads the Secrets that BGPPeers name which select its node.
 
 mod graph;
 mod references;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::fmt;
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use control_types::labels::Selector;
 use control_types::meta;
 use control_types::value::Value;
 
@@ -20,19 +23,15 @@ pub use self::references::POD_PATHS;
 use self::graph::{Graph, Kind, Own};
 use crate::{Attributes, Rule, bootstrap};
 
-/// Namespace and name of the service account as which agents read what network policy
-/// needs: all pods, which nodes may not. Not of kube-apiserver: as the agents of
-/// network plugins have a service account, whose token the kubelet asks for as it runs
-/// their pods, agents that run no pod for it may ask for a token of this one account,
-/// bound to their node.
-pub const NETWORK_ACCOUNT: (&str, &str) = ("kube-system", "orlop-network");
-
 /// What pods on which node refer to; decides for node agents.
-#[derive(Debug)]
 pub struct NodeGraph {
     rules: Vec<Rule>,
     graph: RwLock<Graph>,
+    selects: OnceLock<Box<SelectsNode>>,
 }
+
+/// Whether a selector selects the labels of the Node of this name.
+type SelectsNode = dyn Fn(&Selector, &str) -> bool + Send + Sync;
 
 /// The kinds of objects, besides pods and volumes, by which nodes are known to
 /// have to do with something: each names its node in its specification.
@@ -65,7 +64,17 @@ impl Default for NodeGraph {
         Self {
             rules: bootstrap::node_rules(),
             graph: RwLock::default(),
+            selects: OnceLock::new(),
         }
+    }
+}
+
+impl fmt::Debug for NodeGraph {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("NodeGraph")
+            .field("graph", &self.graph)
+            .finish_non_exhaustive()
     }
 }
 
@@ -88,6 +97,25 @@ impl NodeGraph {
     /// Forgets a deleted persistent volume.
     pub fn remove_volume(&self, name: &str) {
         self.write().remove_volume(name);
+    }
+
+    /// Looks labels of Nodes up by `selects` from now on; only the first call counts.
+    /// Until then no selector selects any node.
+    pub fn look_labels_up_by(
+        &self,
+        selects: impl Fn(&Selector, &str) -> bool + Send + Sync + 'static,
+    ) {
+        let _ = self.selects.set(Box::new(selects));
+    }
+
+    /// Takes a BGPPeer as it is now.
+    pub fn set_peer(&self, peer: &Value) {
+        self.write().set_peer(peer);
+    }
+
+    /// Forgets a deleted BGPPeer.
+    pub fn remove_peer(&self, name: &str) {
+        self.write().remove_peer(name);
     }
 
     /// Takes an object that names its node, as it is now.
@@ -172,9 +200,6 @@ impl NodeGraph {
         if asked.subresource != "token" {
             return refuse("can only create token subresource of serviceaccount");
         }
-        if (&*asked.namespace, &*asked.name) == NETWORK_ACCOUNT {
-            return Ok(());
-        }
         self.refers(node, Kind::ServiceAccount, asked)
     }
 
@@ -217,8 +242,10 @@ impl NodeGraph {
     }
 
     fn refers(&self, node: &str, kind: Kind, asked: &Attributes) -> Refused {
+        let (namespace, name) = (&*asked.namespace, &*asked.name);
         self.related(node, asked, |graph| {
-            graph.refers(node, kind, &asked.namespace, &asked.name)
+            graph.refers(node, kind, namespace, name)
+                || graph.is_password(kind, namespace, name, |peers| self.selects(peers, node))
         })
     }
 
@@ -238,6 +265,12 @@ impl NodeGraph {
         Err(format!(
             "no relationship found between node '{node}' and this object"
         ))
+    }
+
+    fn selects(&self, selector: &Selector, node: &str) -> bool {
+        self.selects
+            .get()
+            .is_some_and(|selects| selects(selector, node))
     }
 
     fn by_rules(&self, asked: &Attributes) -> Refused {

@@ -89,12 +89,6 @@ fn an_agent_reads_what_its_pods_refer_to_and_nothing_else() {
             "{question:?}"
         );
     }
-    // Agents' account for network policy is every node's, though no pod refers to it.
-    let (namespace, account) = NETWORK_ACCOUNT;
-    let token = ask("create", "serviceaccounts/token", namespace, account);
-    for node in ["n1", "n2"] {
-        assert_eq!(graph.allows(node, &token), Ok(()));
-    }
     graph.set(OfNode::Attachment, &attachment(""));
     assert!(graph.allows("n1", &yes[11]).is_err());
     for (no, why) in [
@@ -178,6 +172,87 @@ fn two_pods_may_refer_to_one_thing_and_the_last_takes_it_along() {
     graph.set_pod(&pod("three", "n2"));
     assert!(graph.allows("n1", &secret).is_err());
     assert_eq!(graph.allows("n2", &secret), Ok(()));
+}
+
+/// A peer of the nodes with the label `rack: RACK`, or of all.
+fn peer(name: &str, secret: Value, rack: Option<&str>) -> Value {
+    let mut peer = value!({ "metadata": { "name": name }, "spec": { "passwordSecret": secret } });
+    if let Some(rack) = rack {
+        let selector = value!({ "matchLabels": { "rack": rack } });
+        peer.set_path(&["spec", "nodeSelector"], selector);
+    }
+    peer
+}
+
+#[test]
+fn an_agent_reads_the_passwords_of_the_peers_that_select_its_node() {
+    let graph = NodeGraph::default();
+    let one = peer("one", value!({ "name": "rack-1", "key": "k" }), Some("1"));
+    let two = peer("two", value!({ "name": "rack-2" }), Some("2"));
+    let all = peer("all", value!({ "key": "k" }), None);
+    let mut broken = peer("broken", value!({ "name": "broken" }), None);
+    let operator = value!({ "matchExpressions": [{ "key": "rack", "operator": "Near" }] });
+    broken.set_path(&["spec", "nodeSelector"], operator);
+    let without = peer("without", Value::Null, None);
+    for peer in [&one, &two, &all, &broken, &without] {
+        graph.set_peer(peer);
+    }
+    let allowed = |node: &str, verb: &str, namespace: &str, name: &str| {
+        graph
+            .allows(node, &ask(verb, "secrets", namespace, name))
+            .is_ok()
+    };
+    assert!(
+        !allowed("n1", "get", "kube-system", "orlop-bgp"),
+        "no labels are known"
+    );
+    graph.look_labels_up_by(|selector, node| {
+        let rack = node.strip_prefix('n').filter(|rack| !rack.is_empty());
+        rack.is_some() && selector.matches_with(|key| rack.filter(|_| key == "rack"))
+    });
+    for verb in ["get", "list", "watch"] {
+        for (node, name, expected) in [
+            ("n1", "rack-1", true),
+            ("n1", "rack-2", false),
+            ("n2", "rack-1", false),
+            ("n2", "rack-2", true),
+            ("n1", "orlop-bgp", true),
+            ("n3", "orlop-bgp", true),
+            ("stranger", "orlop-bgp", false),
+            ("n1", "broken", false),
+            ("n1", "another", false),
+            ("n1", "", false),
+        ] {
+            let found = allowed(node, verb, "kube-system", name);
+            assert_eq!(found, expected, "{verb} {name} by {node}");
+        }
+    }
+    assert!(!allowed("n1", "get", "default", "rack-1"), "elsewhere");
+    assert!(!allowed("n1", "update", "kube-system", "rack-1"));
+    let map = ask("get", "configmaps", "kube-system", "rack-1");
+    assert!(graph.allows("n1", &map).is_err(), "another kind");
+    graph.set_peer(&peer("one", value!({ "name": "rack-1" }), Some("2")));
+    assert!(
+        !allowed("n1", "get", "kube-system", "rack-1"),
+        "the peer moved"
+    );
+    graph.remove_peer("all");
+    assert!(
+        !allowed("n1", "get", "kube-system", "orlop-bgp"),
+        "the peer is gone"
+    );
+}
+
+#[test]
+fn an_agent_gets_no_token_of_an_account_that_no_pod_of_its_node_has() {
+    let graph = NodeGraph::default();
+    let token = ask(
+        "create",
+        "serviceaccounts/token",
+        "kube-system",
+        "orlop-network",
+    );
+    assert!(graph.allows("n1", &token).is_err());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use control_access::{Abac, FrontProxy, NodeGraph, Rbac, TokenFile};
 use control_pki::ClientTrust;
 use tokio_util::sync::CancellationToken;
 
-use super::ask::WebhookAuthorizer;
+use super::ask::{WebhookAuthorizer, WebhookTokens};
 use super::authorize::{Authorizer, Authorizers};
 use super::issuers::Issuers;
 use crate::egress::{Egress, Kind, kubeconfig};
@@ -50,6 +50,20 @@ pub struct Settings {
     pub abac: Option<Abac>,
     /// By which ways other servers are reached.
     pub egress: Egress,
+}
+
+impl Settings {
+    /// Reads the files that the settings name, and checks all of them together. Nothing is
+    /// written or started. `own` are the issuers of service accounts' tokens.
+    ///
+    /// # Errors
+    /// As [`ClusterAccess::configured`](super::ClusterAccess::configured).
+    pub fn check(mut self, own: &[String]) -> Result<(), SettingsError> {
+        if let Some(of) = self.webhook_tokens.take() {
+            WebhookTokens::new(of, &self.egress)?;
+        }
+        Live::new(self, own).map(drop)
+    }
 }
 
 /// A server that knows tokens.

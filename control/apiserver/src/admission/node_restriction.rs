@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use control_access::{Attributes, NETWORK_ACCOUNT, User};
+use control_access::{Attributes, User};
 use control_kinds::admission as rules;
 use control_pki::Requested;
 use control_types::meta;
@@ -190,8 +190,7 @@ pub(crate) fn check_eviction(
 }
 
 /// Looks at a request for the token of a service account: it must be bound to a pod
-/// of the node, and for an audience that the pod asks for. Not of kube-apiserver: for
-/// [`NETWORK_ACCOUNT`] it may be bound to the node itself.
+/// of the node, and for an audience that the pod asks for.
 ///
 /// # Errors
 /// 403, and 404 for a pod that does not exist.
@@ -217,17 +216,6 @@ pub(crate) fn check_token(
         let text = request.str_at(&["spec", "boundObjectRef", field]);
         text.unwrap_or_default()
     };
-    if (namespace, account) == NETWORK_ACCOUNT && bound("kind") == "Node" {
-        // Who asks for another audience wants it for another server.
-        return match (
-            bound("name") == node,
-            request.items_at(&["spec", "audiences"]),
-        ) {
-            (false, _) => refused("node requested token bound to another node"),
-            (true, [_, ..]) => refused("node may not name audiences of this account's token"),
-            (true, []) => Ok(()),
-        };
-    }
     if (bound("apiVersion"), bound("kind")) != ("v1", "Pod") || bound("name").is_empty() {
         return refused("node requested token not bound to a pod");
     }

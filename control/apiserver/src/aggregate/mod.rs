@@ -36,6 +36,7 @@ use crate::api::Api;
 use crate::duties::condition_is_true;
 use crate::exposition::{Kind, Page};
 use crate::node_metrics;
+use crate::pod_endpoints;
 use crate::request::RequestInfo;
 
 pub(crate) use available::keep;
@@ -84,8 +85,8 @@ impl std::fmt::Debug for ProxyIdentity {
 #[derive(Debug, Default)]
 pub struct Aggregator {
     snapshot: ArcSwap<Snapshot>,
-    /// This server as the one that tells what nodes use.
-    own_metrics: OnceLock<Arc<Remote>>,
+    /// This server as the one that serves groups beside the tables.
+    own: OnceLock<Vec<Arc<Remote>>>,
     /// Counts changes of what discovery says of them.
     generation: AtomicU64,
     /// How often which could no longer be reached, and why.
@@ -248,15 +249,7 @@ impl Aggregator {
                 .or_default()
                 .push(remote);
         }
-        if api.config.whole && api.config.kubelets.is_some() {
-            let own = self.own_metrics.get_or_init(|| {
-                let entry = node_metrics::entry();
-                Arc::new(Remote::own(
-                    node_metrics::GROUP,
-                    node_metrics::VERSION,
-                    entry,
-                ))
-            });
+        for own in self.own.get_or_init(|| own(api)) {
             let of_group = remotes.entry(own.group.clone()).or_default();
             // Another server is asked instead, if one is registered.
             if of_group.iter().all(|other| other.version != own.version) {
@@ -281,6 +274,33 @@ impl Aggregator {
         }
         Ok(())
     }
+}
+
+/// The groups that this server serves beside the tables.
+fn own(api: &Api) -> Vec<Arc<Remote>> {
+    let served = own_versions(api).into_iter();
+    served
+        .map(|(group, version)| {
+            let entry = match group {
+                pod_endpoints::GROUP => pod_endpoints::entry(),
+                _ => node_metrics::entry(),
+            };
+            Arc::new(Remote::own(group, version, entry))
+        })
+        .collect()
+}
+
+/// Group and version of what this server serves beside the tables and lists among the
+/// groups of the cluster.
+pub(crate) fn own_versions(api: &Api) -> Vec<(&'static str, &'static str)> {
+    let mut all = Vec::new();
+    if api.config.whole {
+        all.push((pod_endpoints::GROUP, pod_endpoints::VERSION));
+        if api.config.kubelets.is_some() {
+            all.push((node_metrics::GROUP, node_metrics::VERSION));
+        }
+    }
+    all
 }
 
 /// Writes which API services cannot be reached.

@@ -33,11 +33,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use counts::{Compared, Counts};
-pub use object::{Cached, Change, Prepared, Reading, encode, frame};
+pub use object::{Cached, Change, DecodeError, Prepared, Reading, encode, frame};
 pub use past::{Next, Past};
 pub use resource::{Event, ResourceCache, State};
 pub use ring::Read;
-pub use runs::{Run, Runs, Wanted};
+pub use runs::{FrameForm, Run, Runs, Wanted};
 pub use tree::{Keyed, Position, Tree};
 pub use waiting::Waiter;
 

@@ -1,4 +1,9 @@
 //! One cached object: its bytes, encoded once, and what selectors look at.
+//!
+//! Objects are cached as JSON only. Most answers are JSON and are sent as they are in
+//! memory; protobuf is written from the same bytes when a client asks for it
+//! ([`crate::protobuf`]). Caching both forms would nearly double the memory of a large
+//! cluster.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::counts::Counts;
 use super::object::{Cached, Change, DecodeError, Prepared, Reading};
 use super::ring::{Read, Ring};
-use super::runs::Runs;
+use super::runs::{FrameForm, Runs};
 use super::tree::{Keyed, Tree};
 use super::waiting::{Waiter, Waiting};
 use crate::nature::Nature;
@@ -35,7 +35,7 @@ const TURN: Duration = Duration::from_micros(8);
 /// No event waits longer for that.
 const LATEST: Duration = Duration::from_millis(20);
 
-/// How many frames in protobuf are kept for other watchers.
+/// How many frames in other forms than the cache's are kept for other watchers.
 const FRAMES: usize = 32;
 
 /// One change of one object.
@@ -90,14 +90,15 @@ pub struct ResourceCache {
     /// Events up to this revision are no longer (or were never) in the ring.
     forgotten: AtomicU64,
     counts: Counts,
-    /// The frames of the latest events in protobuf, made for the first watcher that
-    /// wants one and sent to all.
+    /// The frames of the latest events in other forms than the cache's, made for the
+    /// first watcher that wants one and sent to all.
     frames: [ArcSwapOption<SharedFrame>; FRAMES],
 }
 
-/// A frame in protobuf.
+/// A frame in another form than the cache's.
 #[derive(Debug)]
 struct SharedFrame {
+    form: FrameForm,
     key: CompactString,
     revision: Revision,
     change: Change,
@@ -248,21 +249,25 @@ impl ResourceCache {
         }
     }
 
-    /// The frame of an event in protobuf: the one that another watcher had made, or
+    /// The frame of an event in a form: the one that another watcher had made, or
     /// what `make` makes. Only the latest are kept, since watchers follow closely;
     /// who lags pays for itself.
     pub fn shared_frame(
         &self,
         object: &Cached,
         change: Change,
+        form: FrameForm,
         make: impl FnOnce() -> Bytes,
     ) -> Bytes {
         let revision = object.revision();
-        let slot = usize::try_from(revision).unwrap_or_default() % FRAMES;
+        // Watchers of two forms do not take each other's places.
+        let turn = revision.wrapping_mul(2) + u64::from(form == FrameForm::Projection);
+        let slot = usize::try_from(turn).unwrap_or_default() % FRAMES;
         let known = self.frames[slot].load();
         if let Some(known) = known.as_ref()
             && known.revision == revision
             && known.change == change
+            && known.form == form
             && known.key == object.key()
         {
             return known.bytes.clone();
@@ -270,6 +275,7 @@ impl ResourceCache {
         drop(known);
         let bytes = make();
         self.frames[slot].store(Some(Arc::new(SharedFrame {
+            form,
             key: object.key().into(),
             revision,
             change,

@@ -15,6 +15,17 @@ use control_store::Revision;
 /// So many are kept; more than that, only watchers that are far apart would want.
 const KEPT: usize = 4;
 
+/// A form of watch frames that watchers of one resource share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameForm {
+    /// The stored object in JSON.
+    Json,
+    /// The stored object in protobuf.
+    Protobuf,
+    /// Its projection in JSON (see [`crate::api::Served::projection`]).
+    Projection,
+}
+
 /// Which events, and how they are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
@@ -22,8 +33,8 @@ pub struct Wanted {
     pub from: u64,
     /// What the keys of the objects begin with.
     pub prefix: CompactString,
-    /// The media type: protobuf, or JSON.
-    pub protobuf: bool,
+    /// The form of the frames.
+    pub form: FrameForm,
 }
 
 /// Some events, put together.
@@ -75,13 +86,14 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
+    use super::FrameForm::{Json, Projection, Protobuf};
     use super::*;
 
-    fn wanted(from: u64, prefix: &str, protobuf: bool) -> Wanted {
+    fn wanted(from: u64, prefix: &str, form: FrameForm) -> Wanted {
         Wanted {
             from,
             prefix: prefix.into(),
-            protobuf,
+            form,
         }
     }
 
@@ -89,19 +101,20 @@ mod tests {
     fn only_who_wants_the_very_same_is_given_a_run() {
         let runs = Runs::default();
         runs.keep(Run {
-            wanted: wanted(7, "a/", false),
+            wanted: wanted(7, "a/", Json),
             to: 9,
             first: 70,
             last: 71,
             bytes: Bytes::from_static(b"xy"),
             sizes: vec![1, 1],
         });
-        assert!(runs.find(&wanted(7, "a/", false)).is_some());
+        assert!(runs.find(&wanted(7, "a/", Json)).is_some());
         for other in [
-            wanted(7, "", false),
-            wanted(7, "a/", true),
-            wanted(8, "a/", false),
-            wanted(7 + KEPT as u64, "a/", false),
+            wanted(7, "", Json),
+            wanted(7, "a/", Protobuf),
+            wanted(7, "a/", Projection),
+            wanted(8, "a/", Json),
+            wanted(7 + KEPT as u64, "a/", Json),
         ] {
             assert!(runs.find(&other).is_none(), "{other:?}");
         }

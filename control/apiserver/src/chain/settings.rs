@@ -52,6 +52,8 @@ pub struct Settings {
     /// How long nothing may be heard of an HTTP/2 client before it is asked whether it
     /// is there; it may take half as long to answer.
     pub ping_interval: Duration,
+    /// Whether `/debug/pprof` is served (`--profiling`).
+    pub profiling: bool,
     /// What is on and off (`--feature-gates`).
     pub gates: Gates,
     /// All options and their values, by name, for `/flagz`.
@@ -83,6 +85,7 @@ impl Default for Settings {
             header_timeout: Duration::from_secs(32),
             idle_timeout: Duration::from_secs(90),
             ping_interval: Duration::from_secs(30),
+            profiling: true,
             gates: Gates::default(),
             flags: Arc::default(),
             more_metrics: None,

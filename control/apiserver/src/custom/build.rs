@@ -98,6 +98,7 @@ pub(super) fn build(definition: &Value, egress: &Egress) -> Option<Built> {
                 cache: Some(Arc::clone(&cache)),
                 stored_as: (resource.storage.group, resource.storage.version),
                 api_version: format!("{}/{}", resource.group, resource.version),
+                projection: None,
             }))
         })
         .collect();

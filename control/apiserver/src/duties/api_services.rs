@@ -14,7 +14,6 @@ use super::conditions::{self, Condition};
 use super::{Duty, SETTLE, own};
 use crate::aggregate::{self, GROUP, PLURAL};
 use crate::api::Api;
-use crate::node_metrics;
 
 pub(super) static REGISTRATION: Duty = Duty {
     name: "own API services",
@@ -112,16 +111,15 @@ async fn register(api: &Api) -> Result<(), Status> {
         .await
         .into_iter()
         .collect::<Result<(), _>>()?;
-    if api.config.whole && api.config.kubelets.is_some() {
-        own_metrics(api).await?;
+    for own in aggregate::own_versions(api) {
+        beside_tables(api, own).await?;
     }
     Ok(())
 }
 
-/// That of `metrics.k8s.io`: once it is there it is not touched again, for who
-/// installs a metrics server makes it theirs.
-async fn own_metrics(api: &Api) -> Result<(), Status> {
-    let (group, version) = (node_metrics::GROUP, node_metrics::VERSION);
+/// Registers a group that is served beside the tables. An APIService that exists is not
+/// changed: who installs a metrics server makes that of `metrics.k8s.io` theirs.
+async fn beside_tables(api: &Api, (group, version): (&str, &str)) -> Result<(), Status> {
     let object = value!({
         "kind": "APIService",
         "apiVersion": "apiregistration.k8s.io/v1",

@@ -22,11 +22,9 @@ mod identity;
 mod kubernetes;
 mod masters;
 mod namespaces;
-mod network_account;
 mod node_ports;
 pub(crate) mod own;
 mod policy;
-mod policy_types;
 mod priority_classes;
 mod service_cidr;
 mod token_tracking;
@@ -78,7 +76,6 @@ static ALL: &[&Duty] = &[
     &authentication::DUTY,
     &cluster_info::DUTY,
     &policy::DUTY,
-    &policy_types::DUTY,
     &priority_classes::DUTY,
     &flow_control::DUTY,
     &api_services::REGISTRATION,
@@ -95,12 +92,7 @@ static ALL: &[&Duty] = &[
 ];
 
 /// Those that look at what the others made.
-static LATER: &[&Duty] = &[
-    &flow_schemas::DUTY,
-    &addresses::DUTY,
-    &network_account::DUTY,
-    &node_ports::DUTY,
-];
+static LATER: &[&Duty] = &[&flow_schemas::DUTY, &addresses::DUTY, &node_ports::DUTY];
 
 /// Does every duty once.
 ///

@@ -26,10 +26,19 @@ pub(super) static DUTY: Duty = Duty {
 const RBAC: &str = "rbac.authorization.k8s.io";
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-/// Makes what is missing, and gives roles and bindings back what was taken from
-/// them (unless an administrator turned that off for the object by setting the
-/// annotation `rbac.authorization.kubernetes.io/autoupdate` to `false`).
+/// Roles and bindings that earlier versions made and that grant too much, by plural and
+/// key.
+const OBSOLETE: &[(&str, &str)] = &[
+    // Let every node read the passwords of all BGP peers.
+    ("rolebindings", "kube-system/orlop:bgp-passwords"),
+    ("roles", "kube-system/orlop:bgp-passwords"),
+];
+
+/// Makes what is missing, removes what is obsolete, and gives roles and bindings back
+/// what was taken from them (unless an administrator turned that off for the object by
+/// setting the annotation `rbac.authorization.kubernetes.io/autoupdate` to `false`).
 async fn run(api: &Api) -> Result<(), Status> {
+    remove_obsolete(api).await?;
     // All at once: they share the store's commits.
     let written = bootstrap::objects()
         .into_iter()
@@ -47,6 +56,20 @@ async fn run(api: &Api) -> Result<(), Status> {
             own::ensure(api, (RBAC, plural), own::OWN, object, mend).await
         });
     join_all(written).await.into_iter().collect()
+}
+
+async fn remove_obsolete(api: &Api) -> Result<(), Status> {
+    for (plural, key) in OBSOLETE {
+        let served = api.resource(RBAC, plural)?;
+        let Some(present) = served.cache()?.get(key) else {
+            continue;
+        };
+        let present = present.value().map_err(Status::internal)?;
+        if meta::annotation(&present, AUTO_UPDATE) != Some("false") {
+            own::delete(api, served, key).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Adds the rules, subjects, labels that are missing; never takes any away.

@@ -123,8 +123,8 @@ impl Level {
         retry_after.refused(u64::try_from(second).unwrap_or_default())
     }
 
-    /// Somebody waits for seats that come free at this time without anybody's
-    /// doing: sees to it that this is noticed.
+    /// Starts the timer that frees seats at their release time, unless it runs already or
+    /// nothing is due.
     pub(super) fn keep_time(self: &Arc<Self>, release: Option<Duration>) {
         let Some(release) = release else {
             return;
@@ -148,7 +148,7 @@ impl Level {
                     match set.next_release() {
                         Some(next) => release = next,
                         None => {
-                            // Still under the lock: whoever comes next starts anew.
+                            // Cleared under the lock, so that the next caller starts a new timer.
                             level.keeps_time.store(false, Ordering::Release);
                             break;
                         }

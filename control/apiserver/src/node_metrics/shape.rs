@@ -9,24 +9,19 @@ use control_types::value::Value;
 use http::HeaderMap;
 
 use super::{API_VERSION, Kind};
-use crate::negotiate::{Format, Include, MEDIA_TYPES, Media, Shape};
+use crate::negotiate::{Format, Include, Shape};
 use crate::reply::{self, Answer};
 
-/// The format of an answer, as the client prefers. These have no encoding in protobuf and
-/// no form of metadata alone, so that a client which takes anything else gets that.
+/// Returns the response format that the client prefers. Metrics have no metadata-only form,
+/// so it is passed over for the next accepted one.
 ///
 /// # Errors
-/// 406 when the client takes nothing else.
+/// 406 when the client accepts no other format.
 pub(super) fn format(headers: &HeaderMap, query: Option<&str>) -> Result<Format, Status> {
-    let possible =
-        |format: &Format| format.media != Media::Protobuf && format.shape != Shape::Metadata;
-    Format::among(headers, query, possible).map_err(|status| match status.code {
-        406 => Status::not_acceptable(&MEDIA_TYPES[..2]),
-        _ => status,
-    })
+    Format::among(headers, query, |format| format.shape != Shape::Metadata)
 }
 
-/// Answers one row, or a list of them.
+/// Returns the response for one row, or for a list of them.
 pub(super) fn answer(kind: Kind, rows: Vec<Value>, list: bool, format: Format) -> Answer {
     let made = match (format.shape, list) {
         (Shape::Table, _) => table(kind, rows, format),
@@ -38,7 +33,7 @@ pub(super) fn answer(kind: Kind, rows: Vec<Value>, list: bool, format: Format) -
     Ok(reply::value(200, &made, format))
 }
 
-/// Without rows there are no columns: which there are is told by the first row.
+/// Builds a table. The first row determines the columns, so a table without rows has none.
 fn table(kind: Kind, rows: Vec<Value>, format: Format) -> Value {
     let mut names: Vec<String> = Vec::new();
     let mut out = Vec::with_capacity(rows.len());
@@ -136,10 +131,13 @@ pub(super) fn span(milliseconds: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use control_types::protobuf;
     use http::HeaderValue;
     use http::header::ACCEPT;
+    use http_body_util::BodyExt as _;
 
     use super::*;
+    use crate::negotiate::Media;
 
     #[test]
     fn numbers_are_written_as_metrics_server_writes_them() {
@@ -193,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_prefers_protobuf_gets_what_else_it_takes() {
+    fn a_client_gets_the_first_form_that_it_takes() {
         let of = |accept: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, HeaderValue::from_static(accept));
@@ -202,21 +200,85 @@ mod tests {
                 .map(|format| format.media)
                 .map_err(|status| status.code)
         };
-        let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
         for accept in [
             "application/vnd.kubernetes.protobuf, */*",
-            "*/*",
-            "",
-            partial,
+            "application/vnd.kubernetes.protobuf",
+            "application/vnd.kubernetes.protobuf,application/json",
         ] {
+            assert_eq!(of(accept), Ok(Media::Protobuf), "{accept}");
+        }
+        let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+        for accept in ["application/json", "*/*", "", partial] {
             assert_eq!(of(accept), Ok(Media::Json), "{accept}");
         }
+        assert_eq!(of("application/yaml"), Ok(Media::Yaml));
+        assert_eq!(of("text/html"), Err(406));
+    }
+
+    /// The bytes that the Go types of `k8s.io/metrics` v0.36.3 give for a NodeMetrics and
+    /// for a PodMetricsList of one pod, as their serializer writes them.
+    const NODE: &str = "6b3873000a250a166d6574726963732e6b38732e696f2f76316265746131120b4e6f64654d657472\
+        696373125c0a210a016e12001a0022002a00320038004208088fe2cfaa0610005a060a0161120162\
+        1208088fe2cfaa0610001a060880acc7f03722130a03637075120c0a0a3134303639303132346e22\
+        100a066d656d6f727912060a0431304b691a002200";
+    const PODS: &str = "6b3873000a280a166d6574726963732e6b38732e696f2f76316265746131120e506f644d65747269\
+        63734c6973741281010a060a0012001a0012770a1a0a017012001a016422002a0032003800420808\
+        8fe2cfaa0610001208088fe2cfaa0610001a070880c1ffa9980222230a0161120d0a036370751206\
+        0a043130306d120f0a066d656d6f727912050a03324b6922210a0162120a0a0363707512030a0132\
+        12100a066d656d6f727912060a04313032351a002200";
+
+    async fn in_protobuf(kind: Kind, rows: Vec<Value>, list: bool) -> Vec<u8> {
+        let format = Format {
+            media: Media::Protobuf,
+            ..Format::default()
+        };
+        let answer = answer(kind, rows, list, format).expect("an answer");
         assert_eq!(
-            of("application/vnd.kubernetes.protobuf, application/yaml"),
-            Ok(Media::Yaml)
+            answer.headers()[http::header::CONTENT_TYPE],
+            "application/vnd.kubernetes.protobuf"
         );
-        for accept in ["application/vnd.kubernetes.protobuf", "text/html"] {
-            assert_eq!(of(accept), Err(406), "{accept}");
+        let body = answer.into_body().collect().await.expect("a body");
+        body.to_bytes().to_vec()
+    }
+
+    #[tokio::test]
+    async fn the_protobuf_form_is_that_of_the_go_types() {
+        let bytes = |hex: &str| -> Vec<u8> {
+            let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal");
+            (0..hex.len()).step_by(2).map(byte).collect()
+        };
+        let at = "2023-11-14T22:13:35Z";
+        let node = value!({
+            "kind": "NodeMetrics", "apiVersion": API_VERSION,
+            "metadata": {"name": "n", "creationTimestamp": at, "labels": {"a": "b"}},
+            "timestamp": at, "window": "15s",
+            "usage": {"cpu": "140690124n", "memory": "10Ki"}
+        });
+        let made = in_protobuf(Kind::Nodes, vec![node.clone()], false).await;
+        assert_eq!(made, bytes(NODE));
+        let read = protobuf::decode(&made).expect("an object");
+        for key in ["kind", "apiVersion", "timestamp", "window", "usage"] {
+            assert_eq!(read.get(key), node.get(key), "{key}");
         }
+
+        let pod = value!({
+            "kind": "PodMetrics", "apiVersion": API_VERSION,
+            "metadata": {"name": "p", "namespace": "d", "creationTimestamp": at},
+            "timestamp": at, "window": "1m15.25s",
+            "containers": [
+                {"name": "a", "usage": {"cpu": "100m", "memory": "2Ki"}},
+                {"name": "b", "usage": {"cpu": "2", "memory": "1025"}}
+            ]
+        });
+        let made = in_protobuf(Kind::Pods, vec![pod], true).await;
+        assert_eq!(made, bytes(PODS));
+        let read = protobuf::decode(&made).expect("a list");
+        assert_eq!(read.str_at(&["kind"]), Some("PodMetricsList"));
+        let items = read.items_at(&["items"]);
+        assert_eq!(items[0].str_at(&["window"]), Some("1m15.25s"));
+        assert_eq!(
+            items[0].items_at(&["containers"])[1].str_at(&["usage", "memory"]),
+            Some("1025")
+        );
     }
 }

@@ -20,7 +20,6 @@ use crate::negotiate::Format;
 use crate::options::{WriteOptions, plain};
 use crate::owners::{self, When};
 use crate::reply::{self, Answer};
-use crate::unmanaged;
 
 /// How often a generated name is tried anew.
 const NAMES: usize = 8;
@@ -227,10 +226,6 @@ async fn store_one(
         context.must_be_allowed("create").await?;
     }
     let mut warnings = served.kind.warnings(&object, None);
-    if context.api.config.whole {
-        let resource = served.resource;
-        warnings.extend(unmanaged::warning(resource.group, resource.plural));
-    }
     let began = Instant::now();
     let mut admitted = admission::check_create(context, served, &object, &mut warnings).await;
     context.warnings.extend(warnings);

@@ -304,6 +304,25 @@ pub(crate) fn check_preconditions(
     Ok(())
 }
 
+/// The time and the period of a deletion that began `left` seconds before `until` and gets
+/// a period of `grace` seconds. A period that is over already is the shortest in which an
+/// agent may still end the object gracefully, unless it is none at all.
+fn shortened(
+    until: jiff::Timestamp,
+    left: i64,
+    grace: i64,
+    now: jiff::Timestamp,
+) -> (jiff::Timestamp, i64) {
+    let seconds = jiff::SignedDuration::from_secs;
+    let began = until.checked_sub(seconds(left)).unwrap_or(now);
+    let at = began.checked_add(seconds(grace)).unwrap_or(now);
+    if at < now {
+        (now, grace.min(1))
+    } else {
+        (at, grace)
+    }
+}
+
 /// Marks an object for deletion: finalizers by policy, the time, the grace period.
 fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) {
     let now = jiff::Timestamp::now();
@@ -324,13 +343,8 @@ fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) {
     set_policy(served, object, options);
     if deleting {
         if left > 0 {
-            let began = meta::deletion_timestamp(object)
-                .and_then(|at| at.checked_sub(jiff::SignedDuration::from_secs(left)).ok())
-                .unwrap_or(now);
-            let at = began
-                .checked_add(jiff::SignedDuration::from_secs(grace))
-                .unwrap_or(now)
-                .max(now);
+            let until = meta::deletion_timestamp(object).unwrap_or(now);
+            let (at, grace) = shortened(until, left, grace, now);
             meta::set_deletion_timestamp(object, at);
             meta::set_deletion_grace_period_seconds(object, grace);
         }
@@ -397,4 +411,19 @@ fn warnings(served: &Served, options: &DeleteOptions) -> Vec<String> {
 fn returns_object(served: &Served) -> bool {
     // Namespaces are never gone at once.
     served.resource.returns_deleted || served.resource.plural == "namespaces"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deletion_is_brought_forward_but_never_into_the_past() {
+        let at = |second: i64| jiff::Timestamp::from_second(second).expect("a time");
+        // Begun at 100 with 30 seconds.
+        let until = at(130);
+        assert_eq!(shortened(until, 30, 10, at(105)), (at(110), 10));
+        assert_eq!(shortened(until, 30, 0, at(105)), (at(105), 0));
+        assert_eq!(shortened(until, 30, 3, at(105)), (at(105), 1));
+    }
 }

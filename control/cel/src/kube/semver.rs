@@ -37,7 +37,7 @@ impl Semver {
         self.order(other).is_eq()
     }
 
-    fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("Version string empty".to_owned());
         }
@@ -107,7 +107,7 @@ impl Semver {
 }
 
 impl Part {
-    fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("Prerelease is empty".to_owned());
         }

@@ -372,8 +372,8 @@ pub(crate) fn within<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
             Ok(Val::Bool(false))
         }
         [key, Val::Map(map)] => {
-            let found = super::value::Key::of(key).and_then(|key| map.get(&key));
-            Ok(Val::Bool(found.is_some()))
+            let key = super::value::Key::of(key);
+            Ok(Val::Bool(key.is_some_and(|key| map.contains(&key))))
         }
         _ => Err(Error::NoSuchOverload),
     }

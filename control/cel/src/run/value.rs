@@ -62,8 +62,9 @@ pub enum Entries<'a> {
     Tree(&'a Map, Option<&'a Schema>),
     /// Made by the expression.
     Own(Rc<BTreeMap<Key<'a>, Val<'a>>>),
-    /// An object of the tree to which absent keys are empty maps.
-    Defaulting(&'a Map),
+    /// Entries that were made, where the value of an absent text key is an empty map.
+    /// Such a key is still not `in` the map.
+    Defaulting(Rc<BTreeMap<Key<'a>, Val<'a>>>),
     /// Variables that are evaluated when they are first read.
     Lazy(&'a dyn Lazy<'a>),
 }
@@ -163,6 +164,32 @@ impl<'a> Val<'a> {
         Self::Text(Text::Own(text.into()))
     }
 
+    /// A quantity.
+    #[must_use]
+    pub fn quantity(quantity: Quantity) -> Self {
+        Self::Quantity(Rc::new(quantity))
+    }
+
+    /// A version as <https://semver.org> writes it.
+    ///
+    /// # Errors
+    /// The text is no version.
+    pub fn semver(text: &str) -> Result<Self, Error> {
+        Semver::read(text)
+            .map(|version| Self::Semver(Rc::new(version)))
+            .map_err(Error::of)
+    }
+
+    /// A map that was made, from text to values.
+    pub fn map(entries: impl IntoIterator<Item = (Text<'a>, Val<'a>)>) -> Self {
+        Self::Map(Entries::Own(Rc::new(keyed(entries))))
+    }
+
+    /// As [`Val::map`], where the value of an absent key is an empty map.
+    pub fn defaulting_map(entries: impl IntoIterator<Item = (Text<'a>, Val<'a>)>) -> Self {
+        Self::Map(Entries::Defaulting(Rc::new(keyed(entries))))
+    }
+
     /// A list that was made.
     #[must_use]
     pub fn list(items: Vec<Val<'a>>) -> Self {
@@ -237,10 +264,8 @@ impl<'a> Val<'a> {
             Self::List(List::Own(items)) => {
                 Value::Array(items.iter().map(Val::to_value).collect::<Option<_>>()?)
             }
-            Self::Map(Entries::Tree(map, _) | Entries::Defaulting(map)) => {
-                Value::Object((*map).clone())
-            }
-            Self::Map(Entries::Own(map)) => {
+            Self::Map(Entries::Tree(map, _)) => Value::Object((*map).clone()),
+            Self::Map(Entries::Own(map) | Entries::Defaulting(map)) => {
                 let mut out = Map::new();
                 for (key, value) in map.iter() {
                     let Key::Text(key) = key else { return None };
@@ -350,13 +375,13 @@ impl<'a> Entries<'a> {
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
-            Self::Tree(map, None) | Self::Defaulting(map) => map.len(),
+            Self::Tree(map, None) => map.len(),
             // what is not declared is not there
             Self::Tree(map, Some(schema)) if schema.is_object() => {
                 map.keys().filter(|key| schema.field(key).is_some()).count()
             }
             Self::Tree(map, _) => map.len(),
-            Self::Own(map) => map.len(),
+            Self::Own(map) | Self::Defaulting(map) => map.len(),
             Self::Lazy(_) => 1,
         }
     }
@@ -376,8 +401,8 @@ impl<'a> Entries<'a> {
                 map.get(name).map(|value| declared(value, Some(of)))
             }
             Self::Own(map) => map.get(&Key::Text(Text::Ref(key))).cloned().map(Ok),
-            Self::Defaulting(map) => Some(Ok(match map.get(key) {
-                Some(value) => Val::tree(value),
+            Self::Defaulting(map) => Some(Ok(match map.get(&Key::Text(Text::Ref(key))) {
+                Some(value) => value.clone(),
                 None => Val::Map(Entries::Own(Rc::default())),
             })),
             Self::Lazy(lazy) => lazy.get(key),
@@ -392,10 +417,18 @@ impl<'a> Entries<'a> {
         }
     }
 
+    /// Whether the key is `in` the map.
+    pub(crate) fn contains(&self, key: &Key<'a>) -> bool {
+        match self {
+            Self::Defaulting(map) => map.contains_key(key),
+            _ => self.get(key).is_some(),
+        }
+    }
+
     /// All entries, ordered by key where the expression made them.
     pub(crate) fn pairs(&self) -> Result<Vec<(Val<'a>, Val<'a>)>, Error> {
         match self {
-            Self::Tree(map, None) | Self::Defaulting(map) => Ok(map
+            Self::Tree(map, None) => Ok(map
                 .iter()
                 .map(|(key, value)| (Val::Text(Text::Ref(key.as_str())), Val::tree(value)))
                 .collect()),
@@ -407,13 +440,20 @@ impl<'a> Entries<'a> {
                 })
                 .map(|(key, value, of)| Ok((Val::Text(Text::Ref(key)), declared(value, Some(of))?)))
                 .collect(),
-            Self::Own(map) => Ok(map
+            Self::Own(map) | Self::Defaulting(map) => Ok(map
                 .iter()
                 .map(|(key, value)| (key.clone().into(), value.clone()))
                 .collect()),
             Self::Lazy(_) => Ok(Vec::new()),
         }
     }
+}
+
+fn keyed<'a>(entries: impl IntoIterator<Item = (Text<'a>, Val<'a>)>) -> BTreeMap<Key<'a>, Val<'a>> {
+    let entries = entries.into_iter();
+    entries
+        .map(|(key, value)| (Key::Text(key), value))
+        .collect()
 }
 
 /// A part of the tree as it is declared.

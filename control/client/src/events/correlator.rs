@@ -169,6 +169,7 @@ mod tests {
 
     fn note(message: &str) -> Note {
         Note {
+            related: None,
             regarding: ObjectReference {
                 name: "web".to_owned(),
                 ..ObjectReference::default()

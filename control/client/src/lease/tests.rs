@@ -10,19 +10,19 @@ use serde_json::Value;
 use tower::service_fn;
 
 use super::*;
-use crate::transport::RequestBody;
+use crate::transport::{ConnectionError, RequestBody};
 
-/// A server with one lease, which answers writes as long as it is told to.
+/// An API server with one Lease and configurable faults.
 #[derive(Clone, Default)]
 struct Server {
     lease: Arc<Mutex<Option<Value>>>,
-    /// When each write came.
+    /// The arrival time of each write.
     writes: Arc<Mutex<Vec<Instant>>>,
-    /// Of the writes, counted from 0, those that get no answer, and are not made.
+    /// Writes, counted from 0, that are neither answered nor stored.
     silent: std::ops::Range<usize>,
-    /// Of the writes, those that are refused at once.
+    /// Writes, counted from 0, that are answered with 500 at once and not stored.
     refused: std::ops::Range<usize>,
-    /// How long the answer to a write takes.
+    /// Time between storing a write and answering it.
     slow: Duration,
 }
 
@@ -107,6 +107,36 @@ async fn a_node_lives_though_renewals_remain_without_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_renews_its_lease_within_a_second_after_the_server_is_back() {
+    let (server, back) = (Server::default(), Instant::now() + Duration::from_secs(300));
+    let service = {
+        let server = server.clone();
+        service_fn(move |request: Request<RequestBody>| {
+            let server = server.clone();
+            async move {
+                if Instant::now() < back {
+                    return Err(ConnectionError {
+                        server: "https://10.0.0.1:6443".to_owned(),
+                        reason: "tcp connect error: Connection refused".to_owned(),
+                        is_tls: false,
+                    });
+                }
+                Ok(server.answer(request).await)
+            }
+        })
+    };
+    let (client, shutdown) = (Client::in_process(service, ()), CancellationToken::new());
+    let kept = async {
+        tokio::time::sleep_until(back + Duration::from_secs(30)).await;
+        shutdown.cancel();
+    };
+    let lease = NodeLease::new("n");
+    tokio::join!(lease.keep(&client, &shutdown), kept);
+    let late = server.writes.lock().unwrap()[0] - back;
+    assert!(late <= Duration::from_secs(1), "{late:?} after the return");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_leader_whose_renewal_remains_without_an_answer_tries_again_in_time() {
     let server = Server {
         silent: 3..4,
@@ -143,7 +173,7 @@ async fn a_leader_that_gets_no_answer_steps_down_in_time() {
     assert!(since <= election.renew_deadline, "{since:?}");
 }
 
-/// The third renewal is the last that is made; how long after it the leader stepped down.
+/// Returns how long after the third write, the last that is stored, the leader steps down.
 async fn steps_down_after(server: Server) -> Duration {
     let (client, shutdown) = (server.client(), CancellationToken::new());
     let election = Election::new("kube-system", "one", "me");

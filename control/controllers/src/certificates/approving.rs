@@ -1,9 +1,8 @@
 //! Approves what nodes' agents ask for: client certificates where access
 //! control lets them have one (`certificatesigningrequests/nodeclient` and
 //! `selfnodeclient`, as kube-controller-manager does), and serving certificates
-//! for names and addresses that somebody other than the node vouches for ([`super::serving`]),
-//! which upstream leaves to people.
-//! Everything else is left to people here as well.
+//! for names and addresses that a source other than the node confirms ([`super::serving`]),
+//! which upstream leaves to people. Everything else is left to people here as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,9 +64,10 @@ struct Approver {
     nodes: Arc<Kind<Node>>,
     recorder: Recorder,
     limits: Limits,
-    /// False beside an API server of others, which lets nodes write what vouches for them.
+    /// Whether serving certificates are approved. Not beside another API server, which lets
+    /// nodes write the annotations that confirm their names.
     approves_serving: bool,
-    /// Waiting requests of which an event tells.
+    /// Requests that an event was emitted for.
     reported: Mutex<BTreeSet<Key>>,
     queue: Queue<Key>,
 }
@@ -79,7 +79,7 @@ enum Decision {
     Leave,
     /// Its Node does not exist yet.
     Wait,
-    /// Nobody vouches yet for one of its names or addresses, as the text says.
+    /// One of its names or addresses is not confirmed; the text says which.
     Unvouched(String),
     /// It is denied, for this reason.
     Deny(String),
@@ -101,7 +101,7 @@ const OTHER: (&str, &str) = (
 const SERVING: &str =
     "Auto approving kubelet serving certificate for names and addresses vouched for.";
 
-/// Decides by the request, the Node of who sent it, and all Nodes.
+/// Decides by the request, the requester's Node, and all Nodes.
 fn decide(
     request: &CertificateSigningRequest,
     asked: &Requested,

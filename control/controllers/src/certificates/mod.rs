@@ -4,11 +4,13 @@
 mod approving;
 mod cleaning;
 mod kubelet;
+mod pod_requests;
 mod serving;
 mod signing;
 
 pub(crate) use approving::CONTROLLER as APPROVING;
 pub(crate) use cleaning::CONTROLLER as CLEANING;
+pub(crate) use pod_requests::CONTROLLER as POD_REQUESTS;
 pub(crate) use signing::CONTROLLER as SIGNING;
 
 use base64::Engine as _;

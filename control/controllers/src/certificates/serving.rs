@@ -1,8 +1,8 @@
 //! Decides for which names and addresses a kubelet gets a serving certificate.
 //!
-//! A node's agent writes `status.addresses` itself, so these prove nothing. What counts is
-//! what others wrote: the node's name, the address from which the agent registered (recorded
-//! by the API server, [`JOINED_FROM`]) and what an administrator added ([`SERVING_NAMES`]).
+//! A node's agent writes `status.addresses` itself, so these prove nothing. Three sources
+//! are trusted: the node's name, the address from which the agent registered (recorded by
+//! the API server in [`JOINED_FROM`]) and what an administrator added ([`SERVING_NAMES`]).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use ipnet::IpNet;
 use crate::Config;
 use crate::views::Node;
 
-/// The names and addresses that belong to nobody's kubelet.
+/// The names and addresses that no kubelet may have in its serving certificate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Limits {
     server_names: Vec<String>,
@@ -23,14 +23,14 @@ pub(super) struct Limits {
     ranges: Vec<IpNet>,
 }
 
-/// Whether somebody vouches for a request.
+/// The result of [`judge`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// For all of it.
+    /// A trusted source confirms every name and address.
     Vouched,
-    /// Not for all, but an administrator may.
+    /// No trusted source confirms this name or address; an administrator may add it.
     Unvouched(String),
-    /// It asks for what belongs to others.
+    /// The request contains a name or address that belongs to somebody else.
     Forbidden(String),
 }
 
@@ -50,7 +50,7 @@ impl Limits {
         }
     }
 
-    /// Whether a name is the API server's or a Service's.
+    /// Whether a name belongs to the API server or to a Service.
     fn is_of_cluster(&self, name: &str) -> bool {
         let mut labels = name.trim_end_matches('.').split('.');
         let mut own = self.server_names.iter();
@@ -61,7 +61,7 @@ impl Limits {
     }
 }
 
-/// What was recorded of a node.
+/// The addresses and names that a Node's annotations record.
 struct Record {
     joined_from: Vec<IpAddr>,
     added: Vec<String>,
@@ -91,8 +91,8 @@ fn address(text: &str) -> Option<IpAddr> {
         .map(|address| address.to_canonical())
 }
 
-/// Judges the names and addresses that a request asks for on behalf of `node`; `nodes` are
-/// all Nodes. What is forbidden outweighs what is only not vouched for.
+/// Judges the names and addresses in a request from `node`; `nodes` are all Nodes. One
+/// forbidden entry makes the verdict [`Verdict::Forbidden`], whatever the others are.
 pub(super) fn judge(
     asked: &Requested,
     node: &Node,
@@ -160,8 +160,8 @@ pub(super) fn judge(
     }
 }
 
-/// Whether another node holds an address: its pods have it, an administrator gave it to the
-/// node, or the node registered from there before `node` was made.
+/// Whether another node holds an address: it is in a range of the node's pods, an
+/// administrator added it to the node, or the node registered from it before `node` existed.
 fn holds(other: &Node, wanted: IpAddr, node: &Node) -> bool {
     let record = Record::of(other);
     let age = |node: &Node| (node.metadata.creation_timestamp, node.metadata.name.clone());

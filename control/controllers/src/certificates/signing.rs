@@ -1,5 +1,5 @@
-//! Signs what was approved: clients with the cluster's authority, kubelets' serving
-//! certificates with an authority of their own.
+//! Signs approved requests: client certificates with the cluster's authority, kubelets'
+//! serving certificates with an authority of their own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,12 +97,13 @@ fn decide(request: &CertificateSigningRequest, asked: &Requested, longest: Durat
 }
 
 impl Signer {
-    /// Returns the authority for a usage. Server certificates are of kubelets alone: the
-    /// cluster's own authority signs none on request.
-    fn authority(&self, usage: Usage) -> &Authority {
-        match (usage, &self.kubelet_authority) {
-            (Usage::Server, Some(authority)) => authority,
-            _ => &self.authority,
+    /// Returns the authority that signs certificates for `usage`, if there is one. The
+    /// cluster's own authority never signs a serving certificate on request: clients accept
+    /// it for the API server.
+    fn authority(&self, usage: Usage) -> Option<&Authority> {
+        match usage {
+            Usage::Client => Some(&self.authority),
+            Usage::Server | Usage::Both => self.kubelet_authority.as_deref(),
         }
     }
 
@@ -124,18 +125,23 @@ impl Signer {
         match decide(&request, &asked, self.longest) {
             Decision::Leave => Ok(None),
             Decision::Fail(why) => fail(why).await,
-            Decision::Sign(usage, life) => match self.authority(usage).sign(&asked, usage, life) {
-                // Trying again would not help.
-                Err(error) => fail(&error.to_string()).await,
-                Ok(pem) => {
-                    change(&self.client, &request, "status", |object| {
-                        object["status"]["certificate"] = STANDARD.encode(&pem).into();
-                    })
-                    .await?;
-                    tracing::info!(request = %key, subject = %asked.cn, "certificate signed");
-                    Ok(None)
+            Decision::Sign(usage, life) => {
+                let Some(authority) = self.authority(usage) else {
+                    return Ok(None);
+                };
+                match authority.sign(&asked, usage, life) {
+                    // Trying again would not help.
+                    Err(error) => fail(&error.to_string()).await,
+                    Ok(pem) => {
+                        change(&self.client, &request, "status", |object| {
+                            object["status"]["certificate"] = STANDARD.encode(&pem).into();
+                        })
+                        .await?;
+                        tracing::info!(request = %key, subject = %asked.cn, "certificate signed");
+                        Ok(None)
+                    }
                 }
-            },
+            }
         }
     }
 }
@@ -146,6 +152,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::Config;
+    use crate::fake_api::FakeApi;
 
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -193,5 +201,48 @@ mod tests {
         assert_eq!(life(3600), 3600);
         assert_eq!(life(1), 600);
         assert_eq!(life(i64::from(i32::MAX)), YEAR.as_secs());
+    }
+
+    /// Runs the controller with an approved request for a kubelet's serving certificate.
+    /// Returns the certificate.
+    async fn serving_certificate(
+        authority: &Arc<Authority>,
+        kubelet_authority: Option<&Arc<Authority>>,
+    ) -> Option<String> {
+        const REQUEST: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests/r";
+        let sans = ["n1".to_owned()];
+        let request = Request::new("system:node:n1", &["system:nodes"], &sans).expect("made");
+        let api = FakeApi::new();
+        api.put(
+            REQUEST,
+            json!({"spec": {"signerName": KUBELET_SERVING, "username": "system:node:n1",
+                "request": STANDARD.encode(&request.request_pem),
+                "usages": ["digital signature", "server auth"]},
+                "status": {"conditions": [{"type": "Approved", "status": "True"}]}}),
+        );
+        let config = Config {
+            authority: Some(Arc::clone(authority)),
+            kubelet_authority: kubelet_authority.cloned(),
+            ..Config::default()
+        };
+        let _running = api.run(&CONTROLLER, config);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let request = api.object(REQUEST).expect("stored");
+        let certificate = request["status"]["certificate"].as_str()?;
+        let pem = STANDARD.decode(certificate).expect("base64");
+        Some(String::from_utf8(pem).expect("PEM"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cluster_authority_never_signs_a_serving_certificate() {
+        let authority = |name: &str| Arc::new(Authority::create(name).expect("an authority"));
+        let (cluster, kubelets) = (authority("cluster"), authority("kubelets"));
+        let certificate = serving_certificate(&cluster, Some(&kubelets)).await;
+        let certificate = certificate.expect("signed");
+        let by = |authority: &Authority| {
+            control_pki::is_signed_by(&certificate, authority.certificate_pem()).expect("read")
+        };
+        assert!(by(&kubelets) && !by(&cluster));
+        assert_eq!(serving_certificate(&cluster, None).await, None);
     }
 }

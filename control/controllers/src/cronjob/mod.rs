@@ -119,7 +119,7 @@ impl CronJobs {
             wake,
         } = decide(&snapshot);
         let about = ObjectReference::of(&CronJob::RESOURCE, &cron.metadata);
-        // A Job that was started for this time may have finished and be gone already.
+        // A Job for this schedule time may have finished and be gone already.
         if start.is_some() && !self.is_current(&cron).await? {
             return Ok(Some(work::CACHE_BEHIND));
         }
@@ -155,7 +155,7 @@ impl CronJobs {
             }
             match self.job(&cron.metadata.namespace, name_of(active)).await {
                 Ok(job) if job.metadata.uid == uid => {}
-                // Another one of the same name was made since.
+                // The name was reused by another Job.
                 Ok(_) => {
                     gone.insert(uid.into());
                 }
@@ -180,8 +180,8 @@ impl CronJobs {
         }
     }
 
-    /// Deletes a job and records an event. One that is gone is no failure, nor is
-    /// another one of the same name.
+    /// Deletes a job and records an event. Succeeds if the job is gone, or its name was
+    /// reused by another one.
     async fn delete(&self, about: &ObjectReference, name: &str, uid: &str) -> Result<(), Error> {
         let options = DeleteOptions::of_uid(uid).propagation(Propagation::Background);
         let deleted = self
@@ -222,7 +222,7 @@ impl CronJobs {
                 }
                 replaced = replaced.and(deleted);
             }
-            // The next job starts when none is left; the queue backs off meanwhile.
+            // Until all active jobs are deleted, the queue retries with back-off.
             replaced?;
         }
         let created = self

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::pods;
 use super::slices::decide::HEADLESS;
 use super::slices::services_of;
+use super::trigger_time::{ANNOTATION, TriggerTimes};
 use crate::Controller;
 use crate::context::{Context, Key, Kind};
 use crate::views::{
@@ -50,6 +51,7 @@ struct Legacy {
     pods: Arc<Kind<Pod>>,
     endpoints: Arc<Kind<Endpoints>>,
     written: Written,
+    triggers: TriggerTimes,
     queue: Queue<Key>,
 }
 
@@ -175,6 +177,7 @@ impl Legacy {
             pods: ctx.pods(),
             endpoints: ctx.endpoints(),
             written: Written::default(),
+            triggers: TriggerTimes::default(),
             queue: work::queue(),
         }
     }
@@ -196,6 +199,7 @@ impl Legacy {
         let resource = &Endpoints::RESOURCE;
         let Some(service) = self.services.by_key(&key) else {
             self.written.forget(&key);
+            self.triggers.forget(&key);
             // only what we made: others keep theirs without a Service, too
             let ours = current.filter(|e| e.metadata.labels.get(MANAGED_BY) == Some(MANAGER));
             let Some(endpoints) = ours else {
@@ -221,11 +225,13 @@ impl Legacy {
             .into_iter()
             .filter(|pod| service.selects(&pod.metadata))
             .collect();
+        let trigger = self.triggers.next(&key, &service, &selected);
         let Some(action) = decide(&service, &selected, current.as_deref()) else {
             return Ok(None);
         };
         let creating = matches!(action, Action::Create(_));
-        match self.apply(&service, action, current.as_deref()).await {
+        let applied = self.apply(&service, action, current.as_deref(), &trigger);
+        match applied.await {
             Ok(written) => {
                 self.written.note(&written.metadata);
                 Ok(None)
@@ -252,6 +258,7 @@ impl Legacy {
         service: &Service,
         action: Action,
         current: Option<&Endpoints>,
+        trigger: &Value,
     ) -> Result<Metadata, Error> {
         let meta = &service.metadata;
         let resource = &Endpoints::RESOURCE;
@@ -270,6 +277,9 @@ impl Legacy {
                 });
                 if let Some(word) = over(content.truncated) {
                     body["metadata"]["annotations"] = Value::from_iter([(OVER_CAPACITY, word)]);
+                }
+                if !trigger.is_null() {
+                    body["metadata"]["annotations"][ANNOTATION] = trigger.clone();
                 }
                 self.client.create(resource, &meta.namespace, &body).await
             }
@@ -290,7 +300,10 @@ impl Legacy {
                         "uid": have.uid,
                         "resourceVersion": have.resource_version,
                         "labels": labels,
-                        "annotations": {OVER_CAPACITY: over(content.truncated)},
+                        "annotations": {
+                            OVER_CAPACITY: over(content.truncated),
+                            ANNOTATION: trigger,
+                        },
                     },
                     "subsets": content.subsets,
                 });

@@ -5,6 +5,7 @@ mod legacy;
 mod mirror;
 mod pods;
 mod slices;
+mod trigger_time;
 
 pub use legacy::CONTROLLER as LEGACY;
 pub use mirror::CONTROLLER as MIRROR;

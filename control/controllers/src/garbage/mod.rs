@@ -5,17 +5,18 @@
 //! does not know are asked for, and a deletion holds only for the revision of
 //! the object that was judged.
 //!
-//! The graph is never a proof that an object has no dependents. Work starts when
-//! it holds the first lists of all kinds, and while the list of a kind that is
+//! The graph never proves that an object has no dependents. Work starts when the
+//! graph holds the first lists of all kinds, and while the list of a kind that is
 //! followed later is outstanding, foreground deletion waits. The `orphan` finalizer
-//! is removed only after the server was asked for dependents of every kind: without
-//! the finalizer, dependents that still name the owner are deleted, although somebody
-//! asked to keep them.
+//! is removed only after the dependents of every kind were listed from the server:
+//! without the finalizer, dependents that still name the owner would be deleted
+//! although a user asked to keep them.
 
 mod graph;
+mod kinds;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use control_client::{
@@ -24,36 +25,37 @@ use control_client::{
 };
 use control_types::registry;
 use futures::TryStreamExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::graph::{FOREGROUND, Fate, Graph, Node, ORPHAN, Verdict};
+use self::kinds::FollowedKinds;
 use crate::views::Text;
 use crate::work::{self, Outcome};
-use crate::{Controller, LONGEST_DELAY, discovery, ownership};
+use crate::{Controller, LONGEST_DELAY, discovery};
 
-/// How long the first list of a kind is waited for. A kind that cannot be read
-/// must not stop the collection of all others.
+/// How long to wait for the first list of a kind. A kind that cannot be read must not
+/// stop the collection of all others.
 const FIRST_LISTS: Duration = Duration::from_secs(30);
 
-/// How often custom and aggregated resources are looked for though no definition changed.
+/// Interval of discovery while no definition changes.
 const DISCOVERY: Duration = Duration::from_secs(30);
-/// How soon they are looked for again after the API server could not be asked.
+/// How long until discovery is tried again after it failed.
 const DISCOVERY_RETRY: Duration = Duration::from_secs(1);
 /// How long changes of definitions are gathered: one comes to be in several writes.
 const SETTLING: Duration = Duration::from_millis(100);
 /// The resource that defines others.
 const DEFINITIONS: &str = "customresourcedefinitions";
 
-/// How long until foreground deletion that waits for a first list is tried again.
+/// Interval at which foreground deletion that waits for a first list is retried.
 const LIST_POLL: Duration = Duration::from_millis(100);
-/// How long until an object is judged again whose owner exists, but is not in the graph.
-/// The owner may be deleted without the graph ever having known it.
+/// Interval at which an object is judged again whose owner exists on the server, but not
+/// in the graph: the graph may never learn of such an owner's deletion.
 const UNKNOWN_OWNER: Duration = Duration::from_secs(30);
-/// How many kinds are asked for dependents at once.
+/// How many kinds are listed at once in search of dependents.
 const LISTS_AT_ONCE: usize = 8;
 
 /// How many objects are worked on at once.
@@ -67,9 +69,8 @@ pub const CONTROLLER: Controller = Controller {
         let this = Arc::new(Collector {
             client: ctx.client.clone(),
             graph: Mutex::default(),
-            resources: RwLock::default(),
+            kinds: Mutex::default(),
             defined: Notify::new(),
-            unknown_kind: Mutex::default(),
             queue: Queue::with_delays(Duration::from_millis(5), LONGEST_DELAY),
         });
         let shutdown = ctx.shutdown.clone();
@@ -80,31 +81,18 @@ pub const CONTROLLER: Controller = Controller {
 struct Collector {
     client: Client,
     graph: Mutex<Graph>,
-    /// By the number that nodes carry; none where one was followed that is gone.
-    resources: RwLock<Vec<Option<Followed>>>,
+    kinds: Mutex<FollowedKinds>,
     /// A definition of a custom resource changed.
     defined: Notify,
-    /// Objects with an owner of a kind that is not known, to be judged when one more
-    /// kind is. Added to only while `resources` is locked, so that none is added for a
-    /// kind that has just become known.
-    unknown_kind: Mutex<HashSet<Text>>,
     queue: Queue<Text>,
 }
 
-/// A resource whose objects are in the graph.
-struct Followed {
-    resource: Resource,
-    since: Instant,
-    /// Whether the graph holds everything of the first list.
-    listed: bool,
-}
-
-/// A custom resource that is followed.
-struct Custom {
+/// A custom or aggregated resource that is followed.
+struct Extension {
     resource: Resource,
     /// The number that its objects carry.
     number: usize,
-    /// Ends it.
+    /// Stops following it.
     stop: CancellationToken,
 }
 
@@ -116,18 +104,21 @@ impl Collector {
         }
         let mut followed = Vec::new();
         let first_lists = async {
-            // A definition that is not read has objects that are not followed.
-            while !self.find_custom(&mut followed, &mut tasks, &shutdown).await {
+            // Objects of a definition that was not read are not followed.
+            while !self
+                .follow_extensions(&mut followed, &mut tasks, &shutdown)
+                .await
+            {
                 tokio::time::sleep(LIST_POLL).await;
             }
-            while self.first_lists_outstanding() {
+            while self.is_list_outstanding() {
                 tokio::time::sleep(LIST_POLL).await;
             }
         };
         tokio::select! {
             () = shutdown.cancelled() => return,
             done = tokio::time::timeout(FIRST_LISTS, first_lists) => {
-                let missing = self.unlisted();
+                let missing = self.kinds().unlisted();
                 if done.is_err() || missing > 0 {
                     tracing::warn!(missing, "some kinds cannot be read; collecting without them");
                 }
@@ -140,7 +131,9 @@ impl Collector {
         };
         let discovery = async {
             loop {
-                let found = self.find_custom(&mut followed, &mut tasks, &shutdown).await;
+                let found = self
+                    .follow_extensions(&mut followed, &mut tasks, &shutdown)
+                    .await;
                 let again = if found { DISCOVERY } else { DISCOVERY_RETRY };
                 tokio::select! {
                     () = shutdown.cancelled() => return,
@@ -156,11 +149,11 @@ impl Collector {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Follows the custom and aggregated resources that there are, and only those: one that is not
-    /// served any more would be asked for in vain for ever.
-    async fn find_custom(
+    /// Follows the custom and aggregated resources that are served now, and stops following
+    /// the others. Returns false when discovery failed.
+    async fn follow_extensions(
         self: &Arc<Self>,
-        followed: &mut Vec<Custom>,
+        followed: &mut Vec<Extension>,
         tasks: &mut JoinSet<()>,
         shutdown: &CancellationToken,
     ) -> bool {
@@ -182,96 +175,51 @@ impl Collector {
             }
             let stop = shutdown.child_token();
             let number = self.follow(resource.clone(), tasks, &stop);
-            followed.push(Custom {
+            followed.push(Extension {
                 resource,
                 number,
                 stop,
             });
-            for uid in std::mem::take(&mut *self.unknown_kind()) {
-                self.queue.add(uid);
-            }
         }
         true
     }
 
-    /// Leaves a resource that is served no more, with the objects that it had.
-    fn forget(&self, gone: &Custom) {
-        tracing::debug!(resource = %gone.resource, "following it no more");
+    /// Stops following a resource that is no longer served and forgets its objects.
+    fn forget(&self, gone: &Extension) {
+        tracing::debug!(resource = %gone.resource, "stopped following a resource");
         gone.stop.cancel();
         let concerned = self.graph().remove_all(gone.number);
-        let mut all = self
-            .resources
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        all[gone.number] = None;
-        drop(all);
+        self.kinds().remove(gone.number);
         for uid in concerned {
             self.queue.add(uid);
         }
     }
 
-    fn followed(&self) -> RwLockReadGuard<'_, Vec<Option<Followed>>> {
-        self.resources
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How many kinds are followed whose first list the graph does not hold.
-    fn unlisted(&self) -> usize {
-        let followed = self.followed();
-        let unlisted = followed.iter().flatten().filter(|one| !one.listed);
-        unlisted.count()
+    fn kinds(&self) -> MutexGuard<'_, FollowedKinds> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the graph may soon hold the first list of one more kind.
-    fn first_lists_outstanding(&self) -> bool {
-        let outstanding = |one: &Followed| !one.listed && one.since.elapsed() < FIRST_LISTS;
-        self.followed().iter().flatten().any(outstanding)
-    }
-
-    fn mark_listed(&self, number: usize) {
-        let mut all = self
-            .resources
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(Some(one)) = all.get_mut(number) {
-            one.listed = true;
-        }
-    }
-
-    fn unknown_kind(&self) -> MutexGuard<'_, HashSet<Text>> {
-        self.unknown_kind
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn is_list_outstanding(&self) -> bool {
+        self.kinds()
+            .is_list_outstanding(FIRST_LISTS, Instant::now())
     }
 
     fn graph(&self) -> MutexGuard<'_, Graph> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the objects of a resource into the graph, from now on. Returns the number
-    /// that they carry.
+    /// Starts to follow a resource. Returns the number that its nodes carry in the graph.
     fn follow(
         self: &Arc<Self>,
         resource: Resource,
         tasks: &mut JoinSet<()>,
         shutdown: &CancellationToken,
     ) -> usize {
-        let number = {
-            let mut all = self
-                .resources
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            let free = all.iter().position(Option::is_none).unwrap_or(all.len());
-            let length = all.len().max(free + 1);
-            all.resize_with(length, || None);
-            all[free] = Some(Followed {
-                resource: resource.clone(),
-                since: Instant::now(),
-                listed: false,
-            });
-            free
-        };
+        let (number, waiting) = self.kinds().add(resource.clone(), Instant::now());
+        for uid in waiting {
+            self.queue.add(uid);
+        }
         let defines = resource.plural == DEFINITIONS;
         let detail = resource.to_string();
         let selection = Selection::all().metadata_only();
@@ -288,14 +236,14 @@ impl Collector {
             };
             let mut listed = false;
             loop {
-                // What was listed is in the channel before the reflector is synced.
+                // Listed objects are in the channel before the reflector is synced.
                 let newly_listed = !listed && reflector.is_synced();
                 while let Some(change) = changes.try_recv() {
                     take(change);
                 }
                 if newly_listed {
                     listed = true;
-                    this.mark_listed(number);
+                    this.kinds().mark_listed(number);
                 }
                 tokio::select! {
                     () = shutdown.cancelled() => break,
@@ -310,13 +258,13 @@ impl Collector {
         number
     }
 
-    /// Takes one change into the graph, unless the resource was left.
-    fn take(&self, number: usize, change: &Change<Metadata>, left: &CancellationToken) {
+    /// Applies one change to the graph, unless the kind is no longer followed.
+    fn take(&self, number: usize, change: &Change<Metadata>, stop: &CancellationToken) {
         let mut concerned = Vec::new();
         {
             let mut graph = self.graph();
-            if left.is_cancelled() {
-                // What was left must not come back.
+            if stop.is_cancelled() {
+                // Objects of a removed kind must not return to the graph.
                 return;
             }
             let uid = |object: &Option<Arc<Metadata>>| {
@@ -325,7 +273,7 @@ impl Collector {
             let (before, after) = (uid(&change.previous), uid(&change.current));
             if let Some(gone) = before.filter(|before| after.as_ref() != Some(before)) {
                 concerned.append(&mut graph.remove(&gone));
-                self.unknown_kind().remove(&gone);
+                self.kinds().stop_waiting(&gone);
             }
             if let Some(object) = &change.current {
                 concerned.append(&mut graph.put(number, &object.metadata));
@@ -352,8 +300,8 @@ impl Collector {
                 }
                 Ok(None)
             }
-            // It may have dependents of a kind that is not in the graph yet.
-            Fate::Unblock if self.first_lists_outstanding() => Ok(Some(LIST_POLL)),
+            // Dependents of a kind that is not listed yet may exist.
+            Fate::Unblock if self.is_list_outstanding() => Ok(Some(LIST_POLL)),
             Fate::Unblock => self.remove_finalizer(&node, uid, FOREGROUND).await,
             Fate::Orphan(dependents) => {
                 let (_, failure) = work::together(dependents.iter().map(|dependent| async {
@@ -378,26 +326,17 @@ impl Collector {
     }
 
     fn resource(&self, node: &Node) -> Option<Resource> {
-        let followed = self.followed();
-        let one = followed.get(node.resource)?.as_ref()?;
-        Some(one.resource.clone())
+        self.kinds().get(node.resource).cloned()
     }
 
-    /// Takes an owner from all dependents that the server has, of every kind that is
-    /// served now.
+    /// Removes an owner from all its dependents on the server, of every served kind.
     async fn release_dependents(&self, owner: &Node, uid: &Text) -> Result<(), Error> {
         let namespaced = !owner.namespace.is_empty();
         let mut kinds = built_in();
-        let followed: Vec<Resource> = {
-            let all = self.followed();
-            let extensions = all.iter().flatten().map(|one| &one.resource);
-            extensions
-                .filter(|resource| !kinds.contains(resource))
-                .cloned()
-                .collect()
-        };
+        let mut followed: Vec<Resource> = self.kinds().resources().cloned().collect();
+        followed.retain(|resource| !kinds.contains(resource));
         kinds.extend(discovery::collectable(&self.client, &followed).await?);
-        // Nothing outside its namespace can be a dependent of a namespaced object.
+        // Dependents of a namespaced object are in its namespace.
         kinds.retain(|kind| kind.namespaced || !namespaced);
         let mut selection = Selection::all().metadata_only();
         if namespaced {
@@ -409,7 +348,7 @@ impl Collector {
                 let listed = self.client.list::<Metadata>(kind, selection).await;
                 let objects = match listed {
                     Ok(list) => list.items,
-                    // not served (any more)
+                    // no longer served
                     Err(error) if error.is_not_found() => return Ok(()),
                     Err(error) => return Err(error),
                 };
@@ -450,8 +389,8 @@ impl Collector {
             if self.graph().get(&owner.uid).is_some() {
                 continue;
             }
-            // An owner of a kind that nobody knows counts as there: better to keep too
-            // much.
+            // An owner of an unknown kind counts as existing: a dependent is kept rather
+            // than deleted by mistake.
             let Some(resource) = self.resource_of(uid, owner) else {
                 continue;
             };
@@ -519,7 +458,8 @@ impl Collector {
         }
     }
 
-    /// The resource of an owner of `uid`, which is judged again when it is known.
+    /// The resource of an owner of the object `uid`. An object whose owner is of an unknown
+    /// kind is judged again when one more kind is followed.
     fn resource_of(&self, uid: &Text, owner: &OwnerReference) -> Option<Resource> {
         let (group, version) = owner
             .api_version
@@ -528,17 +468,7 @@ impl Collector {
         if let Some(row) = registry::lookup_kind(group, version, &owner.kind) {
             return Some(of_row(row));
         }
-        let followed = self.followed();
-        let is_of_it = |one: &&Followed| {
-            one.resource.group == group && one.resource.kind == owner.kind.as_str()
-        };
-        match followed.iter().flatten().find(is_of_it) {
-            Some(one) => Some(one.resource.clone()),
-            None => {
-                self.unknown_kind().insert(uid.clone());
-                None
-            }
-        }
+        self.kinds().resource_of(uid, owner)
     }
 
     /// Takes owners from an object.
@@ -552,21 +482,37 @@ impl Collector {
         }
     }
 
-    /// Takes owners from an object as it was just read.
+    /// Removes owners from an object that was just read.
     async fn drop_owners_from(
         &self,
         resource: &Resource,
-        mut meta: Meta,
+        meta: Meta,
         owners: &[Text],
     ) -> Result<(), Error> {
-        let before = meta.owner_references.len();
-        meta.owner_references
-            .retain(|owner| !owners.contains(&owner.uid));
-        if meta.owner_references.len() == before {
+        let is_dropped = |uid: &str| owners.iter().any(|owner| owner == uid);
+        if !meta.owner_references.iter().any(|it| is_dropped(&it.uid)) {
             return Ok(());
         }
-        // nothing is left to release: the patch writes the list as it is now
-        let patch = ownership::release_patch(&meta, "", None);
+        // The whole object: references that stay are written as they are, with what the view
+        // leaves out.
+        let fresh = self
+            .client
+            .get::<Value>(resource, &meta.namespace, &meta.name)
+            .await;
+        let object = match fresh {
+            Err(error) if error.is_not_found() => return Ok(()),
+            other => other?,
+        };
+        let references = object.pointer("/metadata/ownerReferences");
+        let references = references.and_then(Value::as_array).into_iter().flatten();
+        let left: Vec<&Value> = references
+            .filter(|owner| !owner["uid"].as_str().is_some_and(is_dropped))
+            .collect();
+        let patch = json!({"metadata": {
+            "uid": meta.uid,
+            "resourceVersion": object["metadata"]["resourceVersion"],
+            "ownerReferences": left,
+        }});
         work::merge(&self.client, resource, &meta, "", &patch).await
     }
 
@@ -626,23 +572,4 @@ fn built_in() -> Vec<Resource> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_resource_is_followed_once() {
-        let all = built_in();
-        let names: BTreeSet<String> = all.iter().map(ToString::to_string).collect();
-        assert_eq!(names.len(), all.len());
-        for name in [
-            "pods",
-            "replicasets.apps",
-            "nodes",
-            "endpointslices.discovery.k8s.io",
-        ] {
-            assert!(names.contains(name), "{name} is missing");
-        }
-        assert!(!names.contains("events"));
-        assert!(!names.contains("events.events.k8s.io"));
-    }
-}
+mod tests;

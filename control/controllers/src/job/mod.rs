@@ -223,7 +223,7 @@ impl Jobs {
             now: seconds_now(),
         };
         let mut decision = decide(&snapshot);
-        // Pods that have done their work may be counted already, and gone.
+        // Finished pods may have been counted and deleted already.
         if !matches!(decision.work, Work::Nothing)
             && !work::is_current(&self.client, &Job::RESOURCE, &job.metadata).await?
         {
@@ -341,8 +341,8 @@ impl Jobs {
         self.recorder.normal(about, "Completed", "Job completed");
     }
 
-    /// Writes the status onto the revision of the Job in `meta`. Returns the metadata
-    /// that the server answers with, or none when the Job is gone.
+    /// Patches the status of the Job at the revision in `meta`. Returns the new metadata, or
+    /// `None` when the Job is gone.
     async fn write_status(&self, meta: &Meta, status: &JobStatus) -> Result<Option<Meta>, Error> {
         let patch = track::patch(meta, status);
         let written = self

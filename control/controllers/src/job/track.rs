@@ -149,8 +149,7 @@ impl Count {
     }
 }
 
-/// The status as a merge patch onto the Job that was counted for: what is absent is
-/// removed.
+/// The status as a merge patch for the revision in `meta`. Absent fields are removed.
 #[must_use]
 pub fn patch(meta: &Meta, status: &JobStatus) -> Value {
     let conditions: Vec<Value> = status

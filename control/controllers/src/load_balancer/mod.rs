@@ -50,7 +50,7 @@ pub const CONTROLLER: Controller = Controller {
         let this = Arc::new(LoadBalancer {
             client: ctx.client.clone(),
             recorder: ctx.recorder("load-balancer-controller"),
-            default_class: ctx.config.default_load_balancer,
+            default_class: ctx.config.default_load_balancer && !ctx.config.external_cloud,
             services: ctx.services(),
             namespaces: ctx.namespaces(),
             nodes: ctx.nodes(),

@@ -45,8 +45,8 @@ impl Sweep {
         }
     }
 
-    /// Whether all that is left is known: then only those resources need to be
-    /// looked at until they are empty.
+    /// Whether the sweep found everything that remains. Then only those resources need
+    /// further sweeps until they are empty.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.failures.is_empty() && self.discovery.is_none()
@@ -62,7 +62,7 @@ impl Sweep {
 /// The sweeps of one namespace so far.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
-    /// Its uid: another namespace of the same name begins anew.
+    /// Its uid: another namespace of the same name starts from the beginning.
     pub uid: Text,
     /// How many sweeps in a row found the same.
     pub repetitions: u32,
@@ -71,14 +71,20 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The resources to look at now; `None`: all.
+    /// The resources of the next sweep; `None` for all.
+    ///
+    /// A request that was admitted before the deletion may store its object after the first
+    /// sweep. Ever fewer of the sweeps cover all resources, to find such objects while
+    /// others keep the namespace.
     #[must_use]
     pub fn scope(&self) -> Option<&[Resource]> {
-        let narrow = self.last.is_complete() && !self.last.resources.is_empty();
+        let narrow = self.last.is_complete()
+            && !self.last.resources.is_empty()
+            && !self.repetitions.is_power_of_two();
         narrow.then_some(self.last.resources.as_slice())
     }
 
-    /// Takes account of a sweep that was not clean; how long to wait for the next.
+    /// Records a sweep that was not clean. Returns how long to wait for the next one.
     pub fn note(&mut self, sweep: Sweep) -> Duration {
         let moved = sweep.remaining != self.last.remaining && sweep.is_complete();
         self.repetitions = if moved { 0 } else { self.repetitions + 1 };

@@ -5,11 +5,11 @@
 //! Which resources there are is the registry's table, and what discovery names
 //! beyond it (custom and aggregated resources).
 //!
-//! The first sweep is of all resources. While objects remain, only their
-//! resources are looked at: when the last object of one goes, which the pods'
-//! cache and, for a wait that lasts, a watch per resource report; and, in case
-//! an event was missed, after ever longer times. A last sweep of all resources
-//! precedes the end.
+//! The first sweep covers all resources. While objects remain, most further sweeps
+//! cover only their resources. A sweep starts when the last object of a resource is gone,
+//! which the pods' cache and, in a long wait, a watch per resource report, and, in
+//! case an event was missed, after a delay that doubles each time. A last sweep of
+//! all resources precedes the removal of the finalizer.
 
 mod decide;
 
@@ -33,7 +33,7 @@ use crate::{Controller, discovery};
 /// The finalizer that is ours to take away.
 const FINALIZER: &str = "kubernetes";
 
-/// After so many sweeps that found the same, the remaining resources are watched.
+/// The number of sweeps without progress after which the remaining resources are watched.
 const WATCH_AFTER: u32 = 2;
 /// How many resources of one namespace are watched at once.
 const WATCHED: usize = 16;
@@ -95,8 +95,8 @@ struct Terminating {
     watch: Option<(Vec<Resource>, AbortOnDropHandle<()>)>,
 }
 
-/// Whether a change of a namespace asks for a sweep. The conditions that are
-/// written after each sweep do not.
+/// Whether a change of a namespace requires a sweep. A change of the conditions, which
+/// each sweep writes, does not.
 fn concerns_deletion(change: &Change<Namespace>) -> bool {
     let Some(now) = &change.current else {
         return false;
@@ -115,7 +115,7 @@ impl Namespaces {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A pod is gone: when it was the last, its namespace goes on.
+    /// Queues a terminating namespace when its last pod is gone.
     fn pod_gone(&self, namespace: &Text) {
         let waits = self.terminating().contains_key(namespace);
         if waits && self.pods.namespace(namespace).is_empty() {
@@ -153,7 +153,7 @@ impl Namespaces {
         Ok(Some(delay))
     }
 
-    /// The resources to look at; `None`: all.
+    /// The resources of the next sweep; `None` for all.
     fn scope(&self, namespace: &Namespace) -> Option<Vec<Resource>> {
         let uid = &namespace.metadata.uid;
         let mut all = self.terminating();
@@ -165,8 +165,8 @@ impl Namespaces {
         known.progress.scope().map(<[Resource]>::to_vec)
     }
 
-    /// Watches the resources that have objects left, if the wait lasts. The pods'
-    /// cache is there anyway.
+    /// Watches the resources that have objects left, once the namespace makes no progress.
+    /// Pods need no watch: their cache reports deletions.
     fn watch_remaining(&self, key: &Key, terminating: &mut Terminating) {
         let Terminating { progress, watch } = terminating;
         let mut remaining = progress.scope().unwrap_or_default().to_vec();
@@ -176,7 +176,7 @@ impl Namespaces {
             *watch = None;
             return;
         }
-        // one that ended has said what it had to say
+        // a finished watch has queued the namespace already
         if let Some((watched, task)) = watch
             && *watched == remaining
             && !task.is_finished()
@@ -336,7 +336,7 @@ impl Namespaces {
     }
 }
 
-/// Ends when a resource that is followed has no objects, or cannot be followed.
+/// Waits until a followed resource has no objects.
 async fn emptied(followed: Reflector<Metadata>) {
     let mut changes = followed.changes();
     followed.synced().await;

@@ -60,7 +60,23 @@ async fn namespace_that_waits_asks_ever_more_seldom() {
     sleep(Duration::from_secs(60)).await;
     assert!(api.object(NAMESPACE).is_some());
     let sent = requests_in(&api, Duration::from_secs(600)).await;
-    assert!(sent <= 2 * 21, "{sent} requests in 10 minutes");
+    // two sweeps of all resources, and a list and a status twice a minute
+    assert!(sent <= 200, "{sent} requests in 10 minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_that_is_stored_after_the_first_sweep_is_deleted_though_others_remain() {
+    const LATE: &str = "/apis/apps/v1/namespaces/x/deployments/late";
+    let api = server();
+    put_held(&api);
+    let _running = api.run(&CONTROLLER, Config::default());
+    sleep(Duration::from_millis(100)).await;
+    let waiting = api.object(NAMESPACE).expect("kept");
+    assert!(waiting["status"]["conditions"].is_array(), "not swept yet");
+    api.put(LATE, json!({}));
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(api.object(LATE), None);
+    assert!(api.object(HELD).is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,7 +168,7 @@ async fn objects_of_aggregated_apis_go_with_their_namespace() {
     let discovery = conditions
         .iter()
         .find(|one| one["type"] == "NamespaceDeletionDiscoveryFailure")
-        .expect("told");
+        .expect("reported");
     assert_eq!(discovery["status"], "True");
     sleep(Duration::from_secs(32)).await;
     assert_eq!(api.object(FLUNDER), None);

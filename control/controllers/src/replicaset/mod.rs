@@ -6,9 +6,7 @@ pub(crate) use decide::{Action, Snapshot, decide, status};
 use std::sync::Arc;
 
 use control_client::events::{ObjectReference, Recorder};
-use control_client::{
-    Client, DeleteOptions, Error, Meta, Metadata, Patch, Queue, Resource, View, resources,
-};
+use control_client::{Client, Error, Meta, Metadata, Patch, Queue, Resource, View, resources};
 use futures::future::BoxFuture;
 use serde_json::json;
 
@@ -17,7 +15,7 @@ use crate::expectations::{Expectations, FORGOTTEN_AFTER};
 use crate::views::{Pod, ReplicaSet, ReplicaSetStatus, ReplicationController, seconds_now};
 use crate::work::{self, Outcome};
 use crate::written::Written;
-use crate::{Controller, ownership};
+use crate::{Controller, ownership, pod_events};
 
 /// Keeps the number of pods of ReplicaSets.
 pub const REPLICA_SET: Controller = Controller {
@@ -76,7 +74,10 @@ fn start<S: Set>(ctx: &Context, sets: Arc<Kind<S>>, component: &str) -> BoxFutur
     this.sets.queue_changes(&this.queue);
     let weak = Arc::clone(&this);
     this.pods.on_change(move |change| {
-        weak.pod_changed(change.previous.as_deref(), change.current.as_deref());
+        let known = (&weak.expectations, &weak.queue);
+        if let Some(orphan) = pod_events::observe(&S::RESOURCE, known, change) {
+            weak.orphan_changed(orphan);
+        }
     });
     let (workers, shutdown) = (ctx.config.workers, ctx.shutdown.clone());
     Box::pin(async move {
@@ -105,56 +106,8 @@ impl KindName for Resource {
 }
 
 impl<S: Set> Sets<S> {
-    /// The set that a pod names as its controller.
-    fn owner_of(pod: &Pod) -> Option<Key> {
-        let owner = pod.metadata.controller()?;
-        let resource = S::RESOURCE;
-        (owner.kind == *resource.kind && owner.api_version == resource.api_version())
-            .then(|| Key::new(pod.metadata.namespace.clone(), owner.name.clone()))
-    }
-
-    fn pod_changed(&self, previous: Option<&Pod>, current: Option<&Pod>) {
-        let before = previous.and_then(Self::owner_of);
-        let after = current.and_then(Self::owner_of);
-        if let Some(key) = &before
-            && let Some(previous) = previous
-            && current.is_none_or(|pod| {
-                pod.metadata.uid != previous.metadata.uid || pod.metadata.is_terminating()
-            })
-        {
-            self.expectations.deleted(key, &previous.metadata.uid);
-        }
-        if let Some(key) = &after
-            && let Some(current) = current
-            && previous.is_none_or(|pod| pod.metadata.uid != current.metadata.uid)
-        {
-            // one that is already going was seen to come and to go
-            self.expectations.created(key);
-            self.expectations.deleted(key, &current.metadata.uid);
-        }
-        match (&before, &after) {
-            (None, None) => self.orphan_changed(previous, current),
-            (before, after) => {
-                for key in before
-                    .iter()
-                    .chain(after.iter().filter(|k| before.as_ref() != Some(k)))
-                {
-                    self.queue.add(key.clone());
-                }
-            }
-        }
-    }
-
     /// An orphan that appears or changes its labels may match some set now.
-    fn orphan_changed(&self, previous: Option<&Pod>, current: Option<&Pod>) {
-        let Some(pod) = current else { return };
-        let same = previous.is_some_and(|p| {
-            p.metadata.labels == pod.metadata.labels
-                && p.metadata.owner_references == pod.metadata.owner_references
-        });
-        if same || pod.metadata.labels.is_empty() || pod.metadata.controller().is_some() {
-            return;
-        }
+    fn orphan_changed(&self, pod: &Pod) {
         for set in self.sets.namespace(&pod.metadata.namespace) {
             let selector = &set.set().spec.selector;
             if !selector.is_empty() && selector.matches_meta(&pod.metadata) {
@@ -255,34 +208,8 @@ impl<S: Set> Sets<S> {
 
     async fn delete(&self, key: &Key, set: &ReplicaSet, pods: Vec<Arc<Pod>>) -> Option<Error> {
         let about = ObjectReference::of(&S::RESOURCE, &set.metadata);
-        let uids = pods.iter().map(|pod| pod.metadata.uid.clone());
-        self.expectations.expect_deletions(key, uids);
-        let (_, failure) = work::together(pods.iter().map(|pod| async {
-            let meta = &pod.metadata;
-            let options = DeleteOptions::of_uid(meta.uid.as_str());
-            let result = self
-                .client
-                .delete(&resources::PODS, &meta.namespace, &meta.name, &options)
-                .await;
-            match result {
-                Ok(()) => {
-                    let message = format!("Deleted pod: {}", meta.name);
-                    self.recorder.normal(&about, "SuccessfulDelete", message);
-                    Ok(())
-                }
-                Err(error) => {
-                    self.expectations.deleted(key, &meta.uid);
-                    if error.is_not_found() {
-                        return Ok(());
-                    }
-                    let message = format!("Error deleting: {}", error.chain());
-                    self.recorder.warning(&about, "FailedDelete", message);
-                    Err(error)
-                }
-            }
-        }))
-        .await;
-        failure
+        let (client, recorder, expected) = (&self.client, &self.recorder, &self.expectations);
+        work::delete_pods(client, recorder, expected, (key, &about), &pods).await
     }
 
     async fn write_status(&self, meta: &Meta, status: &ReplicaSetStatus) -> Result<(), Error> {

@@ -8,27 +8,36 @@ mod batch;
 mod certificate;
 mod cluster;
 mod common;
+mod device;
 mod network;
 mod node;
 mod pod;
+mod storage;
 mod view_impls;
 mod workload;
 
 pub use batch::{CronJob, CronJobStatus, Job, JobCondition, JobSpec, JobStatus, UncountedPods};
 pub use certificate::{CertificateSigningRequest, RequestSpec, RequestStatus};
 pub use cluster::{ConfigMap, Namespace, ServiceAccount};
-pub(crate) use common::null_as_default;
 pub use common::{Condition, IntOrString, LabelSelector, Requirement, Text, seconds_now, upsert};
+pub(crate) use common::{is_present, null_as_default};
+pub use device::{AllocatedDevice, Consumer, ResourceClaim, ResourceSlice};
 pub use network::{
     ConditionsOfEndpoint, Endpoint, EndpointAddress, EndpointPort, EndpointSlice, EndpointSubset,
     Endpoints, HintName, Hints, Service, ServicePort, ServiceSpec, TargetRef,
 };
 pub use node::{Lease, Node, NodeAddress, Taint};
 pub(crate) use pod::deletion_order as pod_deletion_order;
-pub use pod::{ContainerStatus, Phase, Pod, PodPort, Toleration};
+pub use pod::{
+    ContainerStatus, Phase, Pod, PodPort, PodResourceClaim, Toleration, Volume as PodVolume,
+};
+pub use storage::{
+    AttributesClass, Capacity, Claim, ClaimRef, ClaimStatus, CsiDriver, CsiSource, IscsiSource,
+    StorageClass, Volume, VolumeAttachment,
+};
 pub(crate) use workload::POD_TEMPLATE_HASH;
 pub use workload::{
-    DaemonSet, Deployment, DeploymentSpec, DeploymentStatus, PodDisruptionBudget, ReplicaSet,
-    ReplicaSetSpec, ReplicaSetStatus, ReplicationController, Revision, RollingUpdate, StatefulSet,
-    Strategy, Template,
+    ClaimRetention, DaemonSet, DaemonSetStatus, Deployment, DeploymentSpec, DeploymentStatus,
+    PodDisruptionBudget, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, ReplicationController,
+    Revision, RollingUpdate, StatefulSet, StatefulSetStatus, Strategy, Template,
 };

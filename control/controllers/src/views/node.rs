@@ -37,7 +37,7 @@ pub struct NodeSpec {
 
 /// The part of a node's status that controllers read.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodeStatus {
     /// Ready, pressure and so on.
     #[serde(deserialize_with = "null_as_default")]
@@ -45,6 +45,20 @@ pub struct NodeStatus {
     /// Where it is reached.
     #[serde(deserialize_with = "null_as_default")]
     pub addresses: Vec<NodeAddress>,
+    /// Volumes that its kubelet mounts, or is about to.
+    #[serde(deserialize_with = "null_as_default")]
+    pub volumes_in_use: Vec<Text>,
+    /// Volumes that it may mount.
+    #[serde(deserialize_with = "null_as_default")]
+    pub volumes_attached: Vec<AttachedVolume>,
+}
+
+/// A volume that is attached to a node (`v1.AttachedVolume`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AttachedVolume {
+    /// Its driver's name and the driver's name of it.
+    pub name: Text,
 }
 
 /// An address or a name of a node (`v1.NodeAddress`).

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use control_client::Meta;
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
-use super::common::{Text, null_as_default};
+use super::common::{Requirement, Text, is_present, null_as_default};
 
 /// A pod as the controllers see it.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -32,6 +32,9 @@ pub struct PodSpec {
     pub subdomain: Text,
     /// `Always`, `OnFailure` or `Never`.
     pub restart_policy: Text,
+    /// The node that a daemon's pod was made for, until it is bound.
+    #[serde(rename = "affinity", deserialize_with = "target_node")]
+    pub target_node: Option<Box<Text>>,
     /// For eviction from tainted nodes.
     #[serde(deserialize_with = "null_as_default")]
     pub tolerations: Vec<Toleration>,
@@ -44,6 +47,81 @@ pub struct PodSpec {
     /// Claims of a StatefulSet's pod.
     #[serde(deserialize_with = "null_as_default")]
     pub volumes: Vec<Volume>,
+    /// Claims to devices.
+    #[serde(deserialize_with = "null_as_default")]
+    pub resource_claims: Vec<PodResourceClaim>,
+}
+
+/// A claim to devices (`v1.PodResourceClaim`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodResourceClaim {
+    /// Its name within the pod.
+    pub name: Text,
+    /// The claim, if it is not made for the pod.
+    pub resource_claim_name: Option<Text>,
+    /// The template that it is made from.
+    pub resource_claim_template_name: Option<Text>,
+}
+
+/// The claim that was made for an entry (`v1.PodResourceClaimStatus`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodResourceClaimStatus {
+    /// The entry's name within the pod.
+    pub name: Text,
+    /// The claim; none when none is needed.
+    pub resource_claim_name: Option<Text>,
+}
+
+/// The claim that the scheduler made for extended resources.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExtendedResourceClaimStatus {
+    /// The claim.
+    pub resource_claim_name: Text,
+}
+
+/// Reads the one node name that a pod's node affinity asks for.
+fn target_node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Text>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Affinity {
+        node_affinity: Option<NodeAffinity>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct NodeAffinity {
+        required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct NodeSelector {
+        node_selector_terms: Option<Vec<Term>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Term {
+        match_fields: Option<Vec<Requirement>>,
+    }
+    let affinity = Option::<Affinity>::deserialize(deserializer)?;
+    let required = affinity
+        .and_then(|affinity| affinity.node_affinity)
+        .and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution);
+    let terms = required.and_then(|selector| selector.node_selector_terms);
+    let fields = terms
+        .into_iter()
+        .flatten()
+        .filter_map(|term| term.match_fields);
+    let on_name = fields
+        .flatten()
+        .find(|field| field.key == "metadata.name" && field.operator == "In");
+    // several names are no target
+    let names = on_name.map(|field| field.values).unwrap_or_default();
+    Ok(match <[Text; 1]>::try_from(names) {
+        Ok([name]) => Some(Box::new(name)),
+        Err(_) => None,
+    })
 }
 
 /// A volume, of which only a claim is of interest.
@@ -54,6 +132,9 @@ pub struct Volume {
     pub name: Text,
     /// The claim behind it.
     pub persistent_volume_claim: Option<ClaimName>,
+    /// Whether its claim is made for the pod.
+    #[serde(deserialize_with = "is_present")]
+    pub ephemeral: bool,
 }
 
 /// A reference to a claim by name.
@@ -130,6 +211,11 @@ pub struct PodStatus {
     /// The same for init containers and sidecars.
     #[serde(deserialize_with = "null_as_default")]
     pub init_container_statuses: Vec<ContainerStatus>,
+    /// The claims that were made from templates.
+    #[serde(deserialize_with = "null_as_default")]
+    pub resource_claim_statuses: Vec<PodResourceClaimStatus>,
+    /// The claim that the scheduler made for extended resources.
+    pub extended_resource_claim_status: Option<ExtendedResourceClaimStatus>,
 }
 
 /// An address of a pod.
@@ -166,10 +252,13 @@ pub struct ContainerStatus {
     pub state: ContainerState,
 }
 
-/// Only the terminated state is of interest.
+/// Only whether it runs, and how it ended.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerState {
+    /// Whether it waits to be started.
+    #[serde(deserialize_with = "is_present")]
+    pub waiting: bool,
     /// Set once the container has ended.
     pub terminated: Option<Terminated>,
 }
@@ -226,6 +315,13 @@ impl Pod {
     #[must_use]
     pub fn condition(&self, r#type: &str) -> Option<&PodCondition> {
         self.status.conditions.iter().find(|c| c.r#type == r#type)
+    }
+
+    /// The node that it runs on or was made for, if there is one.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        let bound = Some(&self.spec.node_name).filter(|name| !name.is_empty());
+        bound.or(self.spec.target_node.as_deref()).map(Text::as_str)
     }
 
     /// Whether the `Ready` condition is `True`.
@@ -357,6 +453,24 @@ mod tests {
                 .phase,
             Phase::Other
         );
+    }
+
+    #[test]
+    fn node_of_an_unbound_pod_is_that_of_its_affinity() {
+        let affinity = |values: serde_json::Value| {
+            pod(serde_json::json!({"spec": {"affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": values}]}
+            ]}}}}}))
+        };
+        assert_eq!(affinity(serde_json::json!(["n0"])).node(), Some("n0"));
+        assert_eq!(affinity(serde_json::json!(["n0", "n1"])).node(), None);
+        assert_eq!(
+            pod(serde_json::json!({"spec": {"affinity": null}})).node(),
+            None
+        );
+        let bound = serde_json::json!({"spec": {"nodeName": "n2", "affinity": {}}});
+        assert_eq!(pod(bound).node(), Some("n2"));
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use control_client::{Meta, Resource, View, resources};
 
 use super::{
-    CertificateSigningRequest, ConfigMap, CronJob, DaemonSet, Deployment, EndpointSlice, Endpoints,
-    Job, Lease, Namespace, Node, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController,
-    Revision, Service, ServiceAccount, StatefulSet,
+    AttributesClass, CertificateSigningRequest, Claim, ConfigMap, CronJob, CsiDriver, DaemonSet,
+    Deployment, EndpointSlice, Endpoints, Job, Lease, Namespace, Node, Pod, PodDisruptionBudget,
+    ReplicaSet, ReplicationController, ResourceClaim, ResourceSlice, Revision, Service,
+    ServiceAccount, StatefulSet, StorageClass, Volume, VolumeAttachment,
 };
 
 macro_rules! views {
@@ -20,9 +21,12 @@ macro_rules! views {
 }
 
 views! {
+    AttributesClass = VOLUME_ATTRIBUTES_CLASSES;
     CertificateSigningRequest = CERTIFICATE_SIGNING_REQUESTS;
+    Claim = PERSISTENT_VOLUME_CLAIMS;
     ConfigMap = CONFIG_MAPS;
     CronJob = CRON_JOBS;
+    CsiDriver = CSI_DRIVERS;
     DaemonSet = DAEMON_SETS;
     Deployment = DEPLOYMENTS;
     EndpointSlice = ENDPOINT_SLICES;
@@ -34,10 +38,15 @@ views! {
     Pod = PODS;
     PodDisruptionBudget = POD_DISRUPTION_BUDGETS;
     ReplicaSet = REPLICA_SETS;
+    ResourceClaim = RESOURCE_CLAIMS;
+    ResourceSlice = RESOURCE_SLICES;
     Revision = CONTROLLER_REVISIONS;
     Service = SERVICES;
     ServiceAccount = SERVICE_ACCOUNTS;
     StatefulSet = STATEFUL_SETS;
+    StorageClass = STORAGE_CLASSES;
+    Volume = PERSISTENT_VOLUMES;
+    VolumeAttachment = VOLUME_ATTACHMENTS;
 }
 
 impl View for ReplicationController {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::common::{Condition, IntOrString, LabelSelector, Text, null_as_default};
-use crate::hash;
+use crate::{hash, history};
 
 /// The label that a Deployment adds to the pods of each of its ReplicaSets.
 pub(crate) const POD_TEMPLATE_HASH: &str = "pod-template-hash";
@@ -379,16 +379,15 @@ pub struct Revision {
     pub metadata: Meta,
     /// Counts up.
     pub revision: i64,
-    /// A patch of the spec: what the template was.
+    /// Identifies the patch of the spec that the revision holds.
     pub data: RevisionData,
 }
 
-/// The content of a revision, as text and as a digest for comparing.
-#[derive(Debug, Clone, Default)]
+/// Identifies the content of a revision. The content itself, a whole template, is read
+/// from the server by whoever needs it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RevisionData {
-    /// The patch as JSON.
-    pub json: Arc<str>,
-    /// Identifies the content.
+    /// The digest of the data as upstream serialises it.
     pub digest: u64,
 }
 
@@ -396,8 +395,7 @@ impl<'de> Deserialize<'de> for RevisionData {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         Ok(Self {
-            json: value.to_string().into(),
-            digest: hash::digest64(&value, ""),
+            digest: hash::text_digest(&history::go_json(&value)),
         })
     }
 }

@@ -6,8 +6,7 @@
 //! namespaces that end. It knows all built-in kinds of the registry, and custom ones by
 //! their definitions. It does not validate, default or authorise.
 //!
-//! What it cannot prove, namely that a real server behaves so, is for the tests against
-//! real ones.
+//! That real servers behave the same is for the tests against real servers.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
@@ -15,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use control_client::{Client, RequestBody};
+use control_client::{Client, RequestBody, Resource};
 use control_types::registry;
 use futures::{StreamExt as _, stream};
 use http::{Method, Request, Response};
@@ -57,7 +56,7 @@ pub enum WriteFault {
     Refuse,
     /// It is done, and the answer is lost.
     LoseAnswer,
-    /// Somebody else changes the object just before.
+    /// Another client changes the object just before.
     Conflict,
     /// It is done, and then the controllers are dead.
     Crash,
@@ -69,7 +68,7 @@ pub struct Api(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// The newest revision, and a count of whatever else watches wait for.
+    /// Counts changes that may concern watches.
     changed: watch::Sender<u64>,
 }
 
@@ -94,6 +93,8 @@ struct State {
     unreadable: HashSet<ResourceName>,
     /// How often all watches of all resources were cut.
     cuts: u64,
+    /// Resources behind feature gates, which the registry does not have.
+    gated: Vec<Resource>,
 }
 
 #[derive(Debug, Clone)]
@@ -309,6 +310,11 @@ impl Api {
         state.compacted = state.revision;
     }
 
+    /// Serves a resource that is behind a feature gate.
+    pub fn serve_gated(&self, resource: Resource) {
+        self.state().gated.push(resource);
+    }
+
     /// Ends all faults but [`Api::deny_deletes`].
     pub fn heal(&self) {
         let mut state = self.state();
@@ -320,7 +326,7 @@ impl Api {
         self.wake();
     }
 
-    /// Whether a write was to be the controllers' last one.
+    /// Whether a write crashed the controllers.
     pub fn crashed(&self) -> bool {
         self.state().crashed
     }
@@ -469,7 +475,7 @@ impl Api {
     }
 }
 
-/// One watch that goes on.
+/// An open watch.
 struct Watcher {
     api: Api,
     incarnation: u64,
@@ -683,6 +689,16 @@ impl State {
                 kind: row.kind.into(),
             });
         }
+        let mut gated = self.gated.iter();
+        if let Some(found) =
+            gated.find(|it| it.group == group && it.version == version && it.plural == plural)
+        {
+            return Some(Kind {
+                resource,
+                api_version: api_version(group),
+                kind: found.kind.to_string(),
+            });
+        }
         let definition = self.objects.get(&ObjectKey {
             resource: "customresourcedefinitions.apiextensions.k8s.io".into(),
             namespace: String::new(),
@@ -725,7 +741,7 @@ impl State {
         })
     }
 
-    fn discovery(path: &str) -> Option<Answer> {
+    fn discovery(&self, path: &str) -> Option<Answer> {
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let (group, version) = match parts.as_slice() {
             ["api"] => return Some((200, json!({"kind": "APIVersions", "versions": ["v1"]}))),
@@ -734,12 +750,17 @@ impl State {
             ["apis", group, version] => (*group, *version),
             _ => return None,
         };
-        let resources: Vec<Value> = registry::resources_of(group, version)
-            .map(|row| {
-                json!({"name": row.plural, "kind": row.kind, "namespaced": row.namespaced,
+        let built_in = registry::resources_of(group, version).map(|row| {
+            json!({"name": row.plural, "kind": row.kind, "namespaced": row.namespaced,
                 "verbs": row.verbs})
-            })
-            .collect();
+        });
+        let gated = self.gated.iter();
+        let gated = gated.filter(|it| it.group == group && it.version == version);
+        let gated = gated.map(|it| {
+            json!({"name": it.plural, "kind": it.kind, "namespaced": it.namespaced,
+                "verbs": ["list", "patch", "update"]})
+        });
+        let resources: Vec<Value> = built_in.chain(gated).collect();
         if resources.is_empty() {
             return Some(status(404, "NotFound", path));
         }
@@ -760,7 +781,7 @@ impl State {
         body: Value,
     ) -> Answer {
         if *method == Method::GET
-            && let Some(answer) = Self::discovery(path)
+            && let Some(answer) = self.discovery(path)
         {
             return answer;
         }
@@ -775,6 +796,9 @@ impl State {
             return status(404, "NotFound", path);
         };
         let key = target.key();
+        if target.subresource == "scale" {
+            return self.scale(method, &target, &body);
+        }
         match (method.as_str(), target.name.is_empty()) {
             ("GET", true) => {
                 let selector = Selector::of(query);
@@ -811,6 +835,43 @@ impl State {
             ("DELETE", false) => self.delete(&key, &body, true),
             _ => status(405, "MethodNotAllowed", format!("{method} {path}")),
         }
+    }
+
+    /// Reads or writes the number of replicas of a workload.
+    fn scale(&mut self, method: &Method, target: &Target, body: &Value) -> Answer {
+        let key = target.key();
+        let Some(old) = self.objects.get(&key).cloned() else {
+            return not_found(&key);
+        };
+        let labels = old.pointer("/spec/selector/matchLabels");
+        let labels = labels.and_then(Value::as_object).into_iter().flatten();
+        let selector: Vec<String> = labels
+            .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+            .collect();
+        let answer = |object: &Value| {
+            json!({"kind": "Scale", "apiVersion": "autoscaling/v1",
+                "metadata": {"name": key.name, "namespace": key.namespace,
+                    "resourceVersion": object["metadata"]["resourceVersion"]},
+                "spec": {"replicas": object["spec"]["replicas"]},
+                "status": {"replicas": object["spec"]["replicas"],
+                    "selector": selector.join(",")}})
+        };
+        if *method == Method::GET {
+            return (200, answer(&old));
+        }
+        if let Some(conflict) = Self::conflict(&key, &old, body) {
+            return conflict;
+        }
+        let mut new = old.clone();
+        new["spec"]["replicas"] = body["spec"]["replicas"].clone();
+        let main = Target {
+            subresource: String::new(),
+            kind: target.kind.clone(),
+            namespace: target.namespace.clone(),
+            name: target.name.clone(),
+        };
+        let (code, written) = self.replace(&main, &old, new);
+        (code, answer(&written))
     }
 
     fn select<'a>(
@@ -897,7 +958,7 @@ impl State {
     fn patch(&mut self, target: Target, media: &str, body: &Value) -> Answer {
         let key = target.key();
         let Some(old) = self.objects.get(&key).cloned() else {
-            if media.contains("apply") {
+            if media.contains("apply") && target.subresource.is_empty() {
                 return self.create(target, body.clone());
             }
             return not_found(&key);
@@ -911,7 +972,9 @@ impl State {
             if let Some(answer) = Self::conflict(&key, &old, body) {
                 return answer;
             }
-            if media.contains("merge-patch+json") && !media.contains("strategic") {
+            if media.contains("apply") {
+                patch::apply(&mut new, body);
+            } else if media.contains("merge-patch+json") && !media.contains("strategic") {
                 patch::merge(&mut new, body);
             } else {
                 patch::strategic(&mut new, body);

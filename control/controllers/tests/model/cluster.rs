@@ -12,7 +12,7 @@ use crate::clock::Simulated;
 use crate::environment::{self, DeadNodes};
 use crate::history::{Fault, Step, key};
 
-/// Nothing was written for this long: nothing is going on.
+/// The cluster is at rest when controllers wrote nothing for this long.
 const CALM: Duration = Duration::from_secs(60);
 /// How long what is due may take after the last step.
 const BOUND: Duration = Duration::from_secs(900);
@@ -129,14 +129,14 @@ impl Cluster {
     }
 
     /// Ends all faults and waits until the controllers have nothing to do any more; then
-    /// starts new ones, which read everything anew, and looks whether they find work that
+    /// starts new ones, which read everything again, and checks whether they find work that
     /// the former ones left.
     ///
     /// # Panics
     /// When they do, or when the former ones do not come to an end.
     pub async fn settle(&mut self) {
         self.api.heal();
-        // A schedule never comes to rest.
+        // A CronJob that is not suspended starts Jobs without end.
         for cron in self.api.list("cronjobs.batch") {
             let name = cron["metadata"]["name"].as_str().unwrap_or_default();
             let key = key("cronjobs.batch", "a", name);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 /// Fills in what `object`, which has its uid, does not say.
 pub fn fill_in(resource: &str, object: &mut Value) {
     match resource {
-        "pods" => {
+        "pods" | "persistentvolumes" | "persistentvolumeclaims" => {
             absent(object, "status", json!({"phase": "Pending"}));
         }
         "jobs.batch" => job(object),

@@ -101,7 +101,7 @@ fn step(api: &Api, key: &ObjectKey, pod: &Value, dead: &BTreeSet<String>, period
         .unwrap_or_default();
     if node.is_empty() {
         if !deleting {
-            schedule(api, key);
+            schedule(api, key, pod);
         }
         return;
     }
@@ -176,9 +176,17 @@ fn is_of_job(pod: &Value) -> bool {
     pod.pointer("/metadata/ownerReferences/0/kind") == Some(&json!("Job"))
 }
 
-fn schedule(api: &Api, key: &ObjectKey) {
+fn schedule(api: &Api, key: &ObjectKey, pod: &Value) {
     let nodes = api.list("nodes");
-    let fit = |node: &&Value| ready(node) == "True" && !is_tainted(node);
+    let target = pod.pointer(
+        "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution\
+         /nodeSelectorTerms/0/matchFields/0/values/0",
+    );
+    // Daemons tolerate what the model's nodes have when they are made for one.
+    let fit = |node: &&Value| match target {
+        Some(target) => node["metadata"]["name"] == *target,
+        None => ready(node) == "True" && !is_tainted(node),
+    };
     let fitting: Vec<&Value> = nodes.iter().filter(fit).collect();
     if fitting.is_empty() {
         return;

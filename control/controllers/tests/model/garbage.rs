@@ -1,4 +1,4 @@
-//! The garbage collector: what is owned by nobody goes, what was to be kept stays.
+//! The garbage collector: objects without owners are deleted, orphans are kept.
 
 use std::time::Duration;
 
@@ -105,6 +105,30 @@ fn foreground_deletion_waits_for_dependents_whose_list_is_late() {
 }
 
 #[test]
+fn foreground_deletion_waits_for_dependents_of_a_kind_that_is_served_later() {
+    simulate(1, || async {
+        let mut cluster = Cluster::new(COLLECTOR);
+        objects::base(&cluster.api);
+        let owner = json!({"metadata": {"name": "owner", "namespace": "a"}});
+        let owner = cluster.api.put("configmaps", owner);
+        cluster.restart();
+        cluster.pass(Duration::from_secs(5)).await;
+        cluster.api.hold_watches(WIDGETS);
+        let api = &cluster.api;
+        api.put(DEFINITIONS, objects::definition("widgets", "Widget"));
+        let child = objects::owned("child", ("v1", "ConfigMap", &owner));
+        api.put(WIDGETS, child);
+        cluster.pass(Duration::from_secs(2)).await;
+        delete(&cluster.api, &key("configmaps", "a", "owner"), "Foreground");
+        cluster.pass(Duration::from_secs(10)).await;
+        assert!(is_there(&cluster.api, "configmaps", "owner"));
+        cluster.settle().await;
+        assert!(!is_there(&cluster.api, WIDGETS, "child"));
+        assert!(!is_there(&cluster.api, "configmaps", "owner"));
+    });
+}
+
+#[test]
 fn dependent_is_deleted_whose_owner_came_and_went_while_its_watch_was_down() {
     simulate(1, || async {
         let mut cluster = family();
@@ -146,7 +170,7 @@ fn dependents(api: &Api, owner: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// Whether the first who had an object deleted was a controller.
+/// Whether the first deletion of an object was a controller's.
 fn deleted_by_controller(api: &Api, uid: &Value) -> bool {
     let events = api.events_since(0);
     let first = events.iter().find(|event| {

@@ -31,10 +31,10 @@ pub enum Action {
     PowerOn(&'static str),
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// The server answers nobody for a time.
+    /// The server is unreachable for a time.
     Outage(Duration),
     /// The next writes of controllers fail.
     Writes(Vec<WriteFault>),
@@ -53,7 +53,7 @@ pub enum Fault {
 }
 
 impl Action {
-    /// Does it.
+    /// Applies the action.
     pub fn apply(&self, cluster: &Cluster) {
         match self {
             Self::Delete(key, policy) => {

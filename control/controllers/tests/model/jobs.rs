@@ -1,4 +1,4 @@
-//! Jobs and cron jobs: work is done, and none of it twice.
+//! Jobs and CronJobs: work is done, and never twice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -53,6 +53,34 @@ fn finished_job_does_not_run_again_while_its_cache_is_behind() {
         assert_eq!(created(&cluster, "pods").len(), 1);
         cluster.settle().await;
         assert_eq!(created(&cluster, "pods").len(), 1);
+    });
+}
+
+#[test]
+fn status_is_not_written_onto_a_job_that_changed_meanwhile() {
+    simulate(1, || async {
+        let mut cluster = Cluster::new(&["job-controller"]);
+        objects::base(&cluster.api);
+        cluster
+            .api
+            .put("jobs.batch", objects::job("once", json!({})));
+        cluster.restart();
+        // Its pod runs.
+        cluster.pass(Duration::from_secs(2)).await;
+        cluster.api.hold_watches("jobs.batch");
+        cluster.api.change(&key("jobs.batch", "a", "once"), |job| {
+            job["metadata"]["annotations"]["example.com/changed"] = "yes".into();
+        });
+        let changed = cluster.api.revision();
+        // Its pod succeeds.
+        cluster.pass(Duration::from_secs(8)).await;
+        let mut written = cluster.written(changed);
+        written.retain(|event| event.key.resource == "jobs.batch");
+        assert!(written.is_empty(), "{written:?}");
+        cluster.settle().await;
+        assert!(is_complete(
+            &cluster.api.get("jobs.batch", "a", "once").unwrap()
+        ));
     });
 }
 

@@ -9,8 +9,8 @@
 //! controller:
 //!
 //! - **No wake-up is the last one while something is due.** When a cluster is at rest,
-//!   controllers that are started anew, with caches that show the server as it is, find
-//!   nothing to write. Rest is reached within bounded virtual time, and without spinning.
+//!   controllers that start with fresh caches find nothing to write. Rest is reached
+//!   within bounded virtual time, and without spinning.
 //! - **Nothing is deleted that a user asked to keep**, which is checked in [`garbage`].
 //!
 //! What one controller promises beyond that is in the module of its name.
@@ -19,9 +19,13 @@
 //! gives the same run. `PROPTEST_RNG_SEED` selects other histories, and
 //! `PROPTEST_CASES` how many are tried for each property.
 
+mod admission_policies;
 mod api;
+mod attachments;
+mod autoscalers;
 mod clock;
 mod cluster;
+mod daemon_sets;
 mod defaults;
 mod environment;
 mod every_controller;
@@ -30,7 +34,13 @@ mod history;
 mod jobs;
 mod nodes;
 mod objects;
+#[path = "../../src/fake_api/patch.rs"]
 mod patch;
+mod quotas;
+mod resource_claims;
+mod stateful_sets;
+mod storage_migrations;
+mod volumes;
 mod workloads;
 
 use proptest::test_runner::Config;

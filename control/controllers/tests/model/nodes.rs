@@ -1,5 +1,7 @@
 //! Nodes that fail, pods that leave them, and namespaces that end.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -75,6 +77,33 @@ async fn namespace_ends(steps: &[Step]) {
         .collect();
     assert!(left.is_empty(), "left in a namespace that ended: {left:?}");
     assert_eq!(cluster.api.get("namespaces", "", "a"), None);
+}
+
+#[test]
+fn pod_leaves_a_taint_without_a_time_when_its_toleration_ends() {
+    simulate(1, || async {
+        let mut cluster = Cluster::new(&["taint-eviction-controller"]);
+        objects::base(&cluster.api);
+        cluster.api.put(
+            "pods",
+            json!({"metadata": {"name": "p", "namespace": "a"}, "spec": {"nodeName": "n0",
+                "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 30}]}}),
+        );
+        cluster.restart();
+        cluster.pass(Duration::from_secs(5)).await;
+        let is_there = |cluster: &Cluster| {
+            let pod = cluster.api.get("pods", "a", "p");
+            pod.is_some_and(|pod| pod["metadata"].get("deletionTimestamp").is_none())
+        };
+        // What an administrator writes by hand has no `timeAdded`.
+        cluster.api.change(&key("nodes", "", "n0"), |node| {
+            node["spec"]["taints"] = json!([{"key": "k", "effect": "NoExecute"}]);
+        });
+        cluster.pass(Duration::from_secs(29)).await;
+        assert!(is_there(&cluster), "left before its toleration ended");
+        cluster.pass(Duration::from_secs(2)).await;
+        assert!(!is_there(&cluster), "stays though its toleration ended");
+    });
 }
 
 proptest! {

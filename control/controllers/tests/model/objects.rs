@@ -18,7 +18,8 @@ pub fn base(api: &Api) {
 }
 
 pub fn node(name: &str) -> Value {
-    json!({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "spec": {},
+    json!({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "pool": "main"}},
+        "spec": {"taints": []},
         "status": {}})
 }
 
@@ -47,6 +48,28 @@ pub fn replica_set(name: &str, replicas: i32) -> Value {
 pub fn replication_controller(name: &str, replicas: i32) -> Value {
     json!({"metadata": {"name": name, "namespace": "a"}, "spec": {"replicas": replicas,
         "selector": {"app": name}, "template": template(name, "one")}})
+}
+
+/// A StatefulSet with a claim for each pod.
+pub fn stateful_set(name: &str, replicas: i32, policy: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "a"}, "spec": {"replicas": replicas,
+        "selector": {"matchLabels": {"app": name}}, "template": template(name, "one"),
+        "serviceName": name, "podManagementPolicy": policy, "revisionHistoryLimit": 1,
+        "ordinals": {"start": 0},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"]}}]}})
+}
+
+/// A DaemonSet for the nodes of the main pool.
+pub fn daemon_set(name: &str, surge: i32, unavailable: i32) -> Value {
+    let mut template = template(name, "one");
+    template["spec"]["nodeSelector"] = json!({"pool": "main"});
+    json!({"metadata": {"name": name, "namespace": "a"}, "spec": {
+        "selector": {"matchLabels": {"app": name}}, "template": template,
+        "revisionHistoryLimit": 1, "updateStrategy": {"type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}}})
 }
 
 pub fn service(name: &str) -> Value {
@@ -94,6 +117,8 @@ pub fn everything(api: &Api) {
     base(api);
     api.put("deployments.apps", deployment("web", 2));
     api.put("services", service("web"));
+    api.put("statefulsets.apps", stateful_set("db", 2, "OrderedReady"));
+    api.put("daemonsets.apps", daemon_set("agent", 0, 1));
     api.put("replicasets.apps", replica_set("set", 2));
     api.put("replicationcontrollers", replication_controller("old", 1));
     api.put(

@@ -192,13 +192,7 @@ fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
         let status = new.at("status");
         let list = at.child("capacity");
         for (name, amount) in status.entries("capacity") {
-            if quantity::of(amount) < 0 {
-                errors.invalid(
-                    &list.key(name),
-                    resources::shown(amount),
-                    "must be a valid resource quantity",
-                );
-            }
+            resources::not_negative(amount, &list.key(name), errors);
         }
         let known = |name: &str, at: &Path<'_>, errors: &mut Errors| {
             let before = errors.len();
@@ -222,13 +216,7 @@ fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
             if !known(name, &list, errors) {
                 continue;
             }
-            if quantity::of(amount) < 0 {
-                errors.invalid(
-                    &list.key(name),
-                    resources::shown(amount),
-                    "must be a valid resource quantity",
-                );
-            }
+            resources::not_negative(amount, &list.key(name), errors);
         }
     })
 }

@@ -177,6 +177,16 @@ pub struct Counted {
     pub objects: Vec<Value>,
 }
 
+/// Returns when usage changes next although nothing is written: the earliest end of a
+/// grace period that is still to come among pods that are being deleted.
+#[must_use]
+pub fn next_change(all: &[Counted], now: jiff::Timestamp) -> Option<jiff::Timestamp> {
+    let of_pods = |counted: &&Counted| counted.group.is_empty() && counted.plural == "pods";
+    let pods = all.iter().filter(of_pods).flat_map(|pods| &pods.objects);
+    let ends = pods.filter_map(pods::end_of_grace);
+    ends.filter(|end| *end >= now).min()
+}
+
 /// The status of a quota by what there is. What is limited and not among `all` keeps
 /// the usage that is known.
 #[must_use]

@@ -153,14 +153,14 @@ fn is_over(pod: &Value, now: jiff::Timestamp) -> bool {
     if matches!(pod.at("status").text("phase"), "Failed" | "Succeeded") {
         return true;
     }
-    let (Some(at), Some(grace)) = (
-        meta::deletion_timestamp(pod),
-        meta::deletion_grace_period_seconds(pod),
-    ) else {
-        return false;
-    };
-    at.checked_add(jiff::SignedDuration::from_secs(grace))
-        .is_ok_and(|end| now > end)
+    end_of_grace(pod).is_some_and(|end| now > end)
+}
+
+/// The end of the grace period of a pod that is being deleted.
+pub(super) fn end_of_grace(pod: &Value) -> Option<jiff::Timestamp> {
+    let at = meta::deletion_timestamp(pod)?;
+    let grace = meta::deletion_grace_period_seconds(pod)?;
+    at.checked_add(jiff::SignedDuration::from_secs(grace)).ok()
 }
 
 /// What sums of requests and limits are under the names of quotas.

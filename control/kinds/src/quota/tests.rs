@@ -84,6 +84,24 @@ fn a_pod_that_is_over_is_only_counted() {
 }
 
 #[test]
+fn usage_changes_at_the_next_end_of_a_grace_period() {
+    let pod = |second: i64| {
+        let at = jiff::Timestamp::from_second(second).unwrap().to_string();
+        value!({"metadata": {"deletionTimestamp": (at), "deletionGracePeriodSeconds": 30}})
+    };
+    let pods = Counted {
+        group: String::new(),
+        plural: "pods".to_owned(),
+        objects: vec![pod(100), pod(60), pod(10), value!({"metadata": {}})],
+    };
+    let at = |second| jiff::Timestamp::from_second(second).unwrap();
+    let next = |now| next_change(std::slice::from_ref(&pods), at(now));
+    assert_eq!(next(50), Some(at(90)));
+    assert_eq!(next(91), Some(at(130)));
+    assert_eq!(next(131), None);
+}
+
+#[test]
 fn what_is_being_resized_takes_the_most_of_before_and_after() {
     let pod = |conditions: Value| {
         value!({

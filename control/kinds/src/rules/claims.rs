@@ -124,7 +124,8 @@ fn sources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if source.is_null() || reference.is_null() {
         return;
     }
-    let shown = at.child("dataSource").to_string();
+    // Upstream shows the path of the field here, which it cannot print.
+    let shown = Value::object();
     if !reference.text("namespace").is_empty() {
         let why = "may not be specified when dataSourceRef.namespace is specified";
         errors.invalid(at, shown, why);

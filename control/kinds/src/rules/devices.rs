@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use control_cel::{Env, Object, Schema, Type};
+use control_cel::{Schema, Type};
 use control_types::value::Value;
 
 use super::{labels, names, one_of, volumes};
@@ -12,18 +12,6 @@ use crate::tree::{Read, Write};
 const REQUESTS: usize = 32;
 const ALTERNATIVES: usize = 8;
 const EXPRESSION: usize = 10 * 1024;
-
-static DEVICE: Object = Object {
-    name: "kubernetes.DRADevice",
-    fields: &[
-        ("driver", || Type::String),
-        ("attributes", || Type::map(Type::map(Type::Dyn))),
-        ("capacity", || {
-            Type::map(Type::map(Type::Opaque("kubernetes.Quantity")))
-        }),
-        ("allowMultipleAllocations", || Type::Bool),
-    ],
-};
 
 /// What an expression about a device may cost.
 const COST: u64 = 1_000_000;
@@ -226,12 +214,10 @@ pub(crate) fn selectors(list: &[Value], all: &Path<'_>, errors: &mut Errors) {
             errors.too_long(&at, EXPRESSION);
             continue;
         }
-        let env = Env::new()
-            .with("device", Type::Object(&DEVICE))
-            .with_bindings();
-        match control_cel::check(expression, &env) {
+        let env = control_devices::environment();
+        match control_cel::check(expression, env) {
             Ok(Type::Bool | Type::Dyn) => {
-                let cost = control_cel::estimate(expression, &env, &LARGEST_DEVICE);
+                let cost = control_cel::estimate(expression, env, &LARGEST_DEVICE);
                 if cost.is_ok_and(|cost| cost.max > COST) {
                     errors.forbidden(&at, "too complex, exceeds cost limit");
                 }

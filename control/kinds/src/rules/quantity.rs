@@ -7,7 +7,7 @@ use crate::tree::Read;
 /// A quantity in billionths; saturates at ±2^96, which no resource reaches.
 pub(crate) type Nanos = i128;
 
-const ONE: Nanos = 1_000_000_000;
+pub(crate) const ONE: Nanos = 1_000_000_000;
 const LIMIT: Nanos = 1 << 96;
 
 /// Reads a canonical or user-written quantity (`100m`, `1.5Gi`, `2e3`); `None` when it is none.

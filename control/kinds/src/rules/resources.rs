@@ -253,6 +253,17 @@ fn claim_names(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut E
     }
 }
 
+/// Checks that an amount is not negative. Messages show it as a whole number, rounded away
+/// from zero.
+pub(crate) fn not_negative(amount: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let nanos = quantity::of(amount);
+    if nanos < 0 {
+        let whole = (nanos - (quantity::ONE - 1)) / quantity::ONE;
+        let whole = i64::try_from(whole).unwrap_or(i64::MIN);
+        errors.invalid(at, whole, "must be a valid resource quantity");
+    }
+}
+
 /// A quantity as messages show it.
 pub(crate) fn shown(value: &Value) -> String {
     match value {

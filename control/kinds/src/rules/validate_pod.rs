@@ -98,6 +98,7 @@ pub(crate) fn spec(spec: &Value, name: &str, pod: bool, at: &Path<'_>, errors: &
         &at.child("topologySpreadConstraints"),
         errors,
     );
+    windows::host_process(spec, at, errors);
     host_users(spec, at, errors);
     host_name(spec, at, errors);
     for (field, rule) in [
@@ -166,7 +167,6 @@ pub(crate) fn spec(spec: &Value, name: &str, pod: bool, at: &Path<'_>, errors: &
         }
         windows::system(spec, at, errors);
     }
-    windows::host_process(spec, at, errors);
     env_files::volumes(spec, at, errors);
 }
 

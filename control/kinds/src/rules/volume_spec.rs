@@ -3,7 +3,7 @@
 use control_types::value::Value;
 
 use super::vendor_volumes::{self, Within};
-use super::{claims, container, labels, names, one_of, placement, quantity, volumes};
+use super::{claims, container, labels, names, one_of, placement, quantity, resources, volumes};
 use crate::error::{Errors, Path};
 use crate::tree::Read;
 
@@ -115,15 +115,8 @@ fn capacity(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.not_supported(&at, spec.at("capacity").clone(), &["storage"]);
     }
     for (name, amount) in spec.entries("capacity") {
-        let nanos = quantity::of(amount);
-        if nanos < 0 {
-            errors.invalid(
-                &at.key(name),
-                amount.clone(),
-                "must be a valid resource quantity",
-            );
-        }
-        if nanos <= 0 {
+        resources::not_negative(amount, &at.key(name), errors);
+        if quantity::of(amount) <= 0 {
             errors.invalid(&at.key(name), amount.clone(), "must be greater than zero");
         }
     }

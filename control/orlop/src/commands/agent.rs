@@ -6,7 +6,7 @@ use clap::Args;
 use control_client::Client;
 use tokio_util::sync::CancellationToken;
 
-use super::node_agent::{Node, with_network_tokens};
+use super::node_agent::{Node, with_policy_account};
 use crate::{
     error::Error,
     join::{self, Folder, Join},
@@ -107,7 +107,7 @@ async fn serve(
         .await
         .map_err(Error::Client)?;
     let options = node.complete(Some(folder.serving()))?;
-    let mut options = with_network_tokens(options, folder.file("kubeconfig"));
+    let mut options = with_policy_account(options, folder.file("kubeconfig"));
     options.node_ips = node.addresses()?;
     let mut names: Vec<String> = options.node_ips.iter().map(ToString::to_string).collect();
     names.push(name.to_owned());

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use control_pki::Authority;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{error::Error, token_keys};
@@ -72,6 +73,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
             };
             let (keys, names): (Vec<_>, Vec<_>) =
                 names.into_iter().partition(|name| name == SERVICE_ACCOUNT);
+            check_signers(&dir, &names)?;
             if !keys.is_empty() {
                 let kept = token_keys::rotate(&dir, Timestamp::now())?;
                 println!(
@@ -134,12 +136,27 @@ fn row(name: &str, begins: Timestamp, expires: Timestamp, now: Timestamp) -> [St
     [name.to_owned(), expires, left, renewed]
 }
 
+/// Checks that the authorities are there which sign these certificates: without them a server
+/// could not make others, nor start.
+fn check_signers(dir: &Path, names: &[String]) -> Result<(), Error> {
+    for name in names {
+        let authority = match name.as_str() {
+            "front-proxy-client" => "front-proxy-ca",
+            _ => "ca",
+        };
+        if Authority::load(dir, authority)
+            .map_err(Error::Pki)?
+            .is_none()
+        {
+            let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(unusable(&dir.join(format!("{authority}.crt")))(missing));
+        }
+    }
+    Ok(())
+}
+
 /// Deletes certificates and waits until a server has made others.
 async fn rotate(dir: &Path, names: &[String]) -> Result<(), Error> {
-    if !dir.is_dir() {
-        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
-        return Err(unusable(dir)(missing));
-    }
     for name in names {
         // The certificate first: a key without one is of no use to anybody.
         for end in ["crt", "key"] {
@@ -187,6 +204,28 @@ mod tests {
         );
         let gone = row("ca", day(0), day(10), day(11));
         assert_eq!((gone[2].as_str(), gone[3].as_str()), ("expired", "by hand"));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_deleted_where_no_authority_could_sign_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let pki = control_pki::Cluster::load_or_create(dir.path().join("pki")).expect("keys");
+        pki.administrator().expect("issued");
+        let before = pki.service_account_key.public_pem();
+        std::fs::remove_file(pki.dir.join("ca.key")).expect("removed");
+        let rotate = |names: &[&str]| {
+            run(Options {
+                data_dir: dir.path().to_owned(),
+                command: Command::Rotate {
+                    names: names.iter().map(|name| (*name).to_owned()).collect(),
+                },
+            })
+        };
+        assert!(rotate(&["admin"]).await.is_err());
+        assert!(pki.dir.join("admin.crt").exists());
+        assert!(rotate(&["service-account", "admin"]).await.is_err());
+        let key = control_pki::ServiceAccountKey::load(&pki.dir.join("sa.key")).expect("a key");
+        assert_eq!(key.public_pem(), before, "the key is the old one");
     }
 
     #[tokio::test]

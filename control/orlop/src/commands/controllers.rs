@@ -6,7 +6,7 @@ use clap::Args;
 use control_controllers::Config;
 use ipnet::IpNet;
 
-use crate::{error::Error, kubeconfig::Kubeconfig, run};
+use crate::{election, error::Error, kubeconfig::Kubeconfig, run};
 
 /// Which controllers, with what.
 #[derive(Args)]
@@ -29,9 +29,15 @@ pub struct Options {
     /// Leave Services of type LoadBalancer that name no loadBalancerClass to others.
     #[arg(long)]
     load_balancer_class_only: bool,
+    /// `external`: a cloud controller manager gives out load balancer addresses and makes
+    /// routes.
+    #[arg(long, value_name = "PROVIDER", value_parser = ["", "external"])]
+    cloud_provider: Option<String>,
     /// PEM file of the authority that pods trust, published in every namespace.
     #[arg(long)]
     root_ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    election: election::Options,
 }
 
 /// Runs until a signal.
@@ -49,11 +55,17 @@ pub async fn run(options: Options) -> Result<(), Error> {
         .kubeconfig
         .client_or(&[], "kube-controller-manager")
         .await?;
+    let identity = super::scheduler::own_identity();
+    let election = options
+        .election
+        .election(election::CONTROLLERS, &identity)?;
     let config = Config {
         controllers: options.controllers,
         cluster_cidrs: options.cluster_cidr,
         root_ca_pem,
         default_load_balancer: !options.load_balancer_class_only,
+        external_cloud: options.cloud_provider.as_deref() == Some("external"),
+        election,
         ..Config::default()
     };
     control_controllers::run(client, config, run::shutdown_on_signals()?)

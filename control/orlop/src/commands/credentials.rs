@@ -10,7 +10,7 @@ use std::{
 use clap::{Args, Subcommand};
 use control_pki::{Cluster, Issued, Spec, kubeconfig, write_private, write_public};
 
-use crate::error::Error;
+use crate::{error::Error, values};
 
 const CLUSTER: &str = "orlop";
 
@@ -29,8 +29,8 @@ pub struct Common {
     /// The server's data folder; the authority is made there if it is not yet.
     #[arg(long)]
     data_dir: PathBuf,
-    /// The API server's URL, for the kubeconfig.
-    #[arg(long)]
+    /// The API server's URL, for the kubeconfig, such as https://10.0.0.1:6443.
+    #[arg(long, value_parser = values::server_url, value_name = "URL")]
     server: String,
     /// The file (`admin`) or folder (`node`) to write.
     #[arg(long)]
@@ -50,7 +50,7 @@ pub struct Node {
     #[command(flatten)]
     common: Common,
     /// The Node object's name.
-    #[arg(long)]
+    #[arg(long, value_parser = values::node_name)]
     name: String,
     /// Addresses at which the node's agent serves.
     #[arg(long, required = true)]

@@ -41,6 +41,27 @@ pub struct Options {
     timeout: u64,
 }
 
+impl Options {
+    /// Checks what the calls from the node need, before anything is created.
+    fn check(&self) -> Result<(), Error> {
+        if self.only_wait {
+            return Ok(());
+        }
+        let words = self.from_node.split_whitespace();
+        // With a command in front, the program is a file of the node.
+        let program = match words.map(PathBuf::from).next() {
+            Some(first) => Some(first),
+            None => self.client.clone(),
+        };
+        match program {
+            Some(program) if program.is_absolute() && !program.is_file() => Err(Error::Option(
+                format!("`{}` is no program", program.display()),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 const NAMESPACE: &str = "default";
 const REPLICAS: u64 = 3;
 const CALLS: u32 = 30;
@@ -56,6 +77,7 @@ struct Demo {
 /// # Errors
 /// [`Error::Demo`] naming what did not happen in time, or what the API said.
 pub async fn run(options: Options) -> Result<(), Error> {
+    options.check()?;
     let mut demo = Demo {
         client: options.kubeconfig.client("orlop-demo").await?,
         limit: Duration::from_secs(options.timeout),
@@ -374,4 +396,29 @@ fn count(text: &str) -> BTreeMap<String, u32> {
         *answers.entry(line.trim().to_owned()).or_default() += 1;
     }
     answers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_missing_is_found_before_anything_is_created() {
+        let options = |from_node: &str, client: Option<&str>| Options {
+            kubeconfig: Kubeconfig::default(),
+            nodes: 1,
+            image: "registry.orlop.dev/demo:1".to_owned(),
+            from_node: from_node.to_owned(),
+            client: client.map(PathBuf::from),
+            only_wait: false,
+            timeout: 1,
+        };
+        let this = std::env::current_exe().unwrap();
+        assert!(options("", None).check().is_ok());
+        assert!(options("", this.to_str()).check().is_ok());
+        for (from_node, client) in [("", "/none/demo"), ("/none/exec node-1", "/demo")] {
+            let error = options(from_node, Some(client)).check().unwrap_err();
+            assert!(error.to_string().contains("/none/"), "{error}");
+        }
+    }
 }

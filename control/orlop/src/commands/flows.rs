@@ -176,7 +176,7 @@ fn is_probe(flow: &Flow) -> bool {
         && flow.destination.pod.is_some()
 }
 
-/// The rule that decided; without one, what docs/counters.md says of the reason.
+/// The rule that decided; without one, what docs/reference/counters.md says of the reason.
 fn why(flow: &Flow) -> &str {
     flow.rule
         .as_deref()
@@ -185,7 +185,7 @@ fn why(flow: &Flow) -> &str {
 
 /// A counter's meaning in words; of one that is not listed, its name.
 fn meaning(reason: &str) -> &str {
-    const COUNTERS: &str = include_str!("../../../../docs/counters.md");
+    const COUNTERS: &str = include_str!("../../../../docs/reference/counters.md");
     let meaning = COUNTERS.lines().find_map(|line| {
         let row = line.strip_prefix("| `")?.strip_prefix(reason)?;
         let (meaning, _) = row.strip_prefix("` | ")?.split_once(" | ")?;
@@ -480,7 +480,7 @@ mod tests {
     #[test]
     fn reasons_are_told_in_words() {
         let dropped = flow(1, "n1", |it| it.rule = None);
-        assert_eq!(why(&dropped), "no rule lets it in to the pod");
+        assert_eq!(why(&dropped), "no policy rule allows it into the pod");
         assert_eq!(meaning("of_another_version"), "of_another_version");
         // A name is not taken for another that begins alike.
         assert_ne!(meaning("dropped_policy"), meaning("dropped_policy_ingress"));

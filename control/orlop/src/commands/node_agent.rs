@@ -8,12 +8,10 @@ use std::{
 use clap::{Args, Subcommand, ValueEnum};
 use control_client::Client;
 use ipnet::{IpNet, Ipv4Net};
-use node_agent::{
-    NetworkClient, NetworkPolicy, Overlay, Serving, ServingPlaces, cni::Places, flows, flows_port,
-};
+use node_agent::{NetworkPolicy, Overlay, Serving, ServingPlaces, cni::Places, flows, flows_port};
 
 use super::service_options::ServiceArgs;
-use crate::{address, error::Error, memory, run};
+use crate::{address, error::Error, kubeconfig, memory, run, values};
 
 /// Where pods' addresses come from unless it is said otherwise.
 const CLUSTER_CIDR: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16);
@@ -33,7 +31,8 @@ pub struct Options {
     #[command(flatten)]
     _file: crate::config::File,
     /// Kubeconfig of the node's user (`system:node:NAME`); with --datapath-only, of a user with the
-    /// rights of kube-proxy (`system:node-proxier`), and kube-proxy's own unless given.
+    /// rights of kube-proxy (`system:node-proxier`), and kube-proxy's own unless given. Without
+    /// any, the file that KUBECONFIG names.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
     /// Only the datapath: beside another kubelet, in kube-proxy's place.
@@ -67,7 +66,7 @@ pub enum Verb {
 #[group(id = "node")]
 pub struct Node {
     /// The Node object's name; the host's name unless given.
-    #[arg(long)]
+    #[arg(long, value_parser = values::node_name)]
     node_name: Option<String>,
     /// The cgroup v2 folder whose processes see services; the node's pods run below it. The root
     /// of the hierarchy unless given.
@@ -107,6 +106,11 @@ struct NodeOptions {
     /// route leaves unless given.
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
     node_ip: Vec<IpAddr>,
+    /// Who initializes the node and keeps its addresses: `external` for a cloud controller
+    /// manager, until which the node has the taint
+    /// node.cloudprovider.kubernetes.io/uninitialized.
+    #[arg(long, value_name = "PROVIDER", value_parser = ["", "external"])]
+    cloud_provider: Option<String>,
     /// A label for the node. May be repeated.
     #[arg(long, value_parser = label, value_delimiter = ',', value_name = "KEY=VALUE")]
     node_labels: Vec<(String, String)>,
@@ -206,11 +210,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     }
     let settings = options.node.services.settings()?;
     let given = settings.as_ref().and_then(|it| it.kubeconfig.clone());
-    let Some(kubeconfig) = options.kubeconfig.or(given) else {
-        return Err(Error::Option(
-            "name the API server and its user by --kubeconfig FILE".to_owned(),
-        ));
-    };
+    let kubeconfig = kubeconfig::single(options.kubeconfig.or(given))?;
     memory::thrifty();
     let client = Client::from_kubeconfig(&kubeconfig)
         .await
@@ -231,20 +231,20 @@ pub async fn run(options: Options) -> Result<(), Error> {
         let options = options
             .node
             .complete_with(|files| serving.complete(files))?;
-        let options = with_network_tokens(options, kubeconfig);
+        let options = with_policy_account(options, kubeconfig);
         node_agent::run(client, options, shutdown).await
     };
     done.map_err(Error::NodeAgent)
 }
 
-/// The agent reads what network policy needs as the account for that, at the server of
-/// a kubeconfig.
-pub(super) fn with_network_tokens(
+/// Lets the agent read pods as the service account for that where the API server of the
+/// kubeconfig has no PodEndpoints.
+pub(super) fn with_policy_account(
     options: node_agent::Options,
     kubeconfig: PathBuf,
 ) -> node_agent::Options {
     node_agent::Options {
-        network_client: Some(NetworkClient::Tokens { kubeconfig }),
+        policy_kubeconfig: Some(kubeconfig),
         ..options
     }
 }
@@ -410,6 +410,8 @@ impl NodeOptions {
             datapath,
             runs_pods: true,
             node_ips: self.node_ip.clone(),
+            external_cloud: (self.cloud_provider.as_deref() == Some("external"))
+                .then(|| self.node_ip.clone()),
             labels: self.node_labels.clone(),
             runtime_endpoint: first(
                 [&self.container_runtime_endpoint, &places.runtime_endpoint],
@@ -441,7 +443,7 @@ impl NodeOptions {
                 MasqueradeMode::Auto => Some(self.masquerade_config.clone()),
                 MasqueradeMode::None => None,
             },
-            network_client: None,
+            policy_kubeconfig: None,
             network_policy: match self.network_policy {
                 PolicyMode::Enforce => NetworkPolicy::Enforce,
                 PolicyMode::KeepEstablished => NetworkPolicy::KeepEstablished,

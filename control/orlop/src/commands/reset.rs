@@ -1,5 +1,6 @@
 //! `orlop reset`: a machine is no node any more.
 
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -54,6 +55,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     is_own(&options.data_dir, &AGENT_FILES)?;
     if let Some(folder) = &options.server_dir {
         is_own(folder, &SERVER_FILES)?;
+        ensure_stopped(folder)?;
     }
     let foreign = match options.foreign_pods {
         None => node_agent::ForeignPods::Refuse,
@@ -93,6 +95,27 @@ fn is_own(folder: &Path, files: &[&str]) -> Result<(), Error> {
     Err(failed(std::io::Error::other(why)))
 }
 
+/// Refuses the folder of a server that runs: it holds its store's lock.
+fn ensure_stopped(folder: &Path) -> Result<(), Error> {
+    let store = folder.join("store.redb");
+    let failed = |source| Error::File {
+        path: store.clone(),
+        source,
+    };
+    match File::open(&store) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed(error)),
+        Ok(file) => match file.try_lock() {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => Err(Error::Option(format!(
+                "a server uses `{}`: end it first",
+                store.display()
+            ))),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        },
+    }
+}
+
 fn remove(folder: &Path) -> Result<(), Error> {
     match std::fs::remove_dir_all(folder) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(Error::File {
@@ -106,6 +129,21 @@ fn remove(folder: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_folder_of_a_server_that_runs_is_refused() {
+        use control_store::embedded::{Embedded, Options};
+        let folder = tempfile::tempdir().expect("temporary folder");
+        assert!(ensure_stopped(folder.path()).is_ok(), "no store");
+        let store = folder.path().join("store.redb");
+        let store = Embedded::open(store, Options::default()).expect("a store");
+        let refused = ensure_stopped(folder.path())
+            .expect_err("in use")
+            .to_string();
+        assert!(refused.contains("end it first"), "{refused}");
+        drop(store);
+        assert!(ensure_stopped(folder.path()).is_ok());
+    }
 
     #[test]
     fn a_folder_of_somebody_else_is_refused() {

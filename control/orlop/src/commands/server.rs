@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::{api, error::Error, run};
+use crate::{api, election, error::Error, run};
 
 /// Which addresses the cluster uses.
 #[derive(Args)]
@@ -27,6 +27,13 @@ pub struct Options {
     pub cluster_dns: Option<IpAddr>,
     #[command(flatten)]
     pub load_balancer: LoadBalancer,
+    /// KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) of the scheduler.
+    #[arg(long, value_name = "FILE")]
+    pub scheduler_config: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    pub cloud: Cloud,
+    #[command(flatten)]
+    pub election: election::Options,
 }
 
 /// Load balancer addresses on bare metal.
@@ -39,6 +46,21 @@ pub struct LoadBalancer {
     /// Leave Services of type LoadBalancer that name no loadBalancerClass to others.
     #[arg(long)]
     load_balancer_class_only: bool,
+}
+
+/// The border of an external cloud controller manager.
+#[derive(Args, Clone, Default)]
+pub struct Cloud {
+    /// `external`: a cloud controller manager gives out load balancer addresses and makes
+    /// routes.
+    #[arg(long, value_name = "PROVIDER", value_parser = ["", "external"])]
+    cloud_provider: Option<String>,
+}
+
+impl Cloud {
+    fn is_external(&self) -> bool {
+        self.cloud_provider.as_deref() == Some("external")
+    }
 }
 
 /// Serves until a signal, then lets open requests finish.
@@ -77,6 +99,28 @@ pub async fn serve_with<F>(
 where
     F: Future<Output = Result<(), Error>>,
 {
+    control_controllers::Config {
+        cluster_cidrs: options.cluster_cidr.clone(),
+        ..control_controllers::Config::default()
+    }
+    .check()
+    .map_err(Error::Controllers)?;
+    let mut scheduler = match &options.scheduler_config {
+        Some(path) => super::scheduler::configured(path, false, None)?,
+        None => control_scheduler::Config::default(),
+    };
+    if options.api.store.is_shared() {
+        // Other servers have schedulers, too.
+        scheduler = scheduler.elected_as(&super::scheduler::own_identity());
+    }
+    let identity = if options.api.store.is_shared() {
+        super::scheduler::own_identity()
+    } else {
+        election::identity_of_store()
+    };
+    let election = options
+        .election
+        .election(election::CONTROLLERS, &identity)?;
     let api = options.api.open(false).await?;
     // Told to the parts when the network's clients are gone.
     let parting = CancellationToken::new();
@@ -113,13 +157,15 @@ where
             service_cidrs: options.api.service_cluster_ip_range.clone(),
             token_signer: Some(api.token_signer()),
             default_load_balancer: !options.load_balancer.load_balancer_class_only,
+            external_cloud: options.cloud.is_external(),
+            election,
             ..control_controllers::Config::default()
         },
         parting.clone(),
     );
     let scheduler = control_scheduler::run(
         api.client(component("kube-scheduler")),
-        control_scheduler::Config::default(),
+        scheduler,
         parting.clone(),
     );
     let addons = dns_service(
@@ -144,7 +190,10 @@ where
             let _scheduler = here.components.here("scheduler");
             tokio::try_join!(
                 async { controllers.await.map_err(Error::Controllers) },
-                async { scheduler.await.map_err(Error::Scheduler) },
+                async {
+                    scheduler.await;
+                    Ok(())
+                },
                 async { addons.await.map_err(Error::Client) },
                 definitions,
                 more,
@@ -232,3 +281,6 @@ async fn dns_service(client: Client, address: Option<IpAddr>) -> Result<(), cont
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

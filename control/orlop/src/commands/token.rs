@@ -87,19 +87,16 @@ struct Row {
 /// # Errors
 /// An unusable kubeconfig, or what the API answers.
 pub async fn run(options: Options) -> Result<(), Error> {
-    if let Command::Create(create) = &options.command {
-        create.check()?;
+    match &options.command {
+        Command::Create(create) => create.check()?,
+        Command::Delete { ids } => drop(ids_of(ids)?),
+        Command::List => {}
     }
     let own = [PathBuf::from("/var/lib/orlop/server/admin.kubeconfig")];
     let client = options.kubeconfig.client_or(&own, "orlop-token").await?;
     match options.command {
         Command::Create(create) => {
-            let token = create.create(&client).await?;
-            if create.only_token {
-                println!("{token}");
-            } else {
-                println!("{}", line(&client, &token).await?);
-            }
+            println!("{}", create.run(&client).await?);
             Ok(())
         }
         Command::List => {
@@ -107,12 +104,9 @@ pub async fn run(options: Options) -> Result<(), Error> {
             Ok(())
         }
         Command::Delete { ids } => {
-            for id in ids {
-                delete(&client, &id).await?;
-                println!(
-                    "token {} is deleted",
-                    id.split('.').next().unwrap_or_default()
-                );
+            for id in ids_of(&ids)? {
+                delete(&client, id).await?;
+                println!("token {id} is deleted");
             }
             Ok(())
         }
@@ -128,6 +122,20 @@ impl Create {
             )));
         }
         Ok(())
+    }
+
+    /// Makes the token, and returns what to print.
+    async fn run(&self, client: &Client) -> Result<String, Error> {
+        if self.only_token {
+            return self.create(client).await;
+        }
+        // First: there is no token that nobody can join with.
+        let cluster = cluster_info(client).await?;
+        let token = self.create(client).await?;
+        Ok(format!(
+            "orlop agent --join {} --token {token} --ca-cert-hash {}",
+            cluster.server, cluster.hash
+        ))
     }
 
     async fn create(&self, client: &Client) -> Result<String, Error> {
@@ -168,21 +176,22 @@ impl Create {
     }
 }
 
-/// The line with which a machine joins.
-async fn line(client: &Client, token: &str) -> Result<String, Error> {
+/// Reads what machines that join need to know of the cluster.
+async fn cluster_info(client: &Client) -> Result<join::Cluster, Error> {
+    let failed = |problem: &str| {
+        Error::Token(format!(
+            "no token is made, since machines could not join with it: ConfigMap \
+             kube-public/cluster-info: {problem}"
+        ))
+    };
     let map: Value = client
         .get(&resources::CONFIG_MAPS, "kube-public", "cluster-info")
         .await
-        .map_err(Error::Client)?;
-    let cluster = join::read(&map).map_err(|problem| {
-        Error::Token(format!(
-            "the token is made, but the line to join cannot be: {problem} in the ConfigMap kube-public/cluster-info"
-        ))
-    })?;
-    Ok(format!(
-        "orlop agent --join {} --token {token} --ca-cert-hash {}",
-        cluster.server, cluster.hash
-    ))
+        .map_err(|error| match error {
+            control_client::Error::NotFound(_) => failed("it does not exist"),
+            other => Error::Client(other),
+        })?;
+    join::read(&map).map_err(failed)
 }
 
 async fn list(client: &Client) -> Result<Vec<Row>, Error> {
@@ -240,17 +249,29 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-async fn delete(client: &Client, id: &str) -> Result<(), Error> {
-    let id = parse_bootstrap_token(id).map_or(id, |(id, _)| id);
-    let right = id.len() == 6
+/// The ids of tokens that are given by their ids or whole.
+///
+/// # Errors
+/// The first that is neither: then none is deleted.
+fn ids_of(tokens: &[String]) -> Result<Vec<&str>, Error> {
+    tokens.iter().map(|token| id_of(token)).collect()
+}
+
+fn id_of(token: &str) -> Result<&str, Error> {
+    let id = parse_bootstrap_token(token).map_or(token, |(id, _)| id);
+    let is_right = id.len() == 6
         && id
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    if !right {
-        return Err(Error::Token(format!(
-            "`{id}` is no token's id: `orlop token list` shows them"
-        )));
+    if is_right {
+        return Ok(id);
     }
+    Err(Error::Token(format!(
+        "`{id}` is no token's id: `orlop token list` shows them"
+    )))
+}
+
+async fn delete(client: &Client, id: &str) -> Result<(), Error> {
     let name = format!("{BOOTSTRAP_TOKEN_PREFIX}{id}");
     client
         .delete(
@@ -308,6 +329,10 @@ fn life(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use control_client::RequestBody;
+
     use super::*;
 
     #[test]
@@ -330,6 +355,40 @@ mod tests {
         ] {
             assert!(life(no).is_err(), "{no}");
         }
+    }
+
+    #[test]
+    fn nothing_is_deleted_when_one_of_the_ids_is_none() {
+        let all = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
+        let right = all(&["abcdef", "ghijkl.0123456789abcdef"]);
+        assert_eq!(ids_of(&right).unwrap(), ["abcdef", "ghijkl"]);
+        let error = ids_of(&all(&["abcdef", "ABCDEF"])).unwrap_err().to_string();
+        assert!(error.contains("`ABCDEF`"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn no_token_is_made_where_machines_cannot_join() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let service = {
+            let asked = Arc::clone(&asked);
+            tower::service_fn(move |request: http::Request<RequestBody>| {
+                asked.lock().unwrap().push(request.method().clone());
+                let status = json!({"kind": "Status", "code": 404, "reason": "NotFound"});
+                let body = RequestBody::from(status.to_string().into_bytes());
+                let answer = http::Response::builder().status(404).body(body).unwrap();
+                std::future::ready(Ok::<_, std::convert::Infallible>(answer))
+            })
+        };
+        let client = Client::in_process(service, ());
+        let create = Create {
+            ttl: Duration::from_secs(3600),
+            description: String::new(),
+            groups: Vec::new(),
+            only_token: false,
+        };
+        let error = create.run(&client).await.unwrap_err().to_string();
+        assert!(error.contains("kube-public/cluster-info"), "{error}");
+        assert_eq!(*asked.lock().unwrap(), [http::Method::GET]);
     }
 
     #[test]

@@ -30,6 +30,9 @@ pub struct Options {
     agent_dir: PathBuf,
     #[command(flatten)]
     load_balancer: server::LoadBalancer,
+    /// KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) of the scheduler.
+    #[arg(long, value_name = "FILE")]
+    scheduler_config: Option<PathBuf>,
     #[command(flatten)]
     node: Node,
 }
@@ -59,13 +62,13 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
         cluster_cidr: options.node.cluster_cidr(),
         api: options.api,
         load_balancer: options.load_balancer,
+        scheduler_config: options.scheduler_config,
+        cloud: server::Cloud::default(),
+        election: crate::election::Options::default(),
     };
     let more = |api: &api::Api, until| {
         let prepared = serving(&folder, api, &name, &agent.node_ips);
         let client = api.client(User::named(join::user(&name), [NODES]));
-        let (_, network) = control_access::NETWORK_ACCOUNT;
-        let network = api.client(server::account(network));
-        agent.network_client = Some(node_agent::NetworkClient::Given(network));
         let server = api.url.clone();
         async move {
             prepared?;

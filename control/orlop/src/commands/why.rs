@@ -104,12 +104,8 @@ pub async fn run(options: Options) -> Result<(), Error> {
             }
         }
     }
-    let dropped = reports.iter().filter(|report| !report.allows()).count();
-    if options.exit_code && dropped > 0 {
-        return Err(Error::Policy(format!(
-            "{dropped} of {} connections are dropped",
-            reports.len()
-        )));
+    if options.exit_code {
+        report::ensure_allowed(&reports)?;
     }
     Ok(())
 }

@@ -18,21 +18,27 @@ pub struct Cluster {
     pub hash: String,
 }
 
-/// Asks the server who it is, and believes it if the authority has one of the
-/// hashes.
+/// Checks the form of a server's URL and of hashes of its authority.
 ///
 /// # Errors
-/// [`Error`].
-pub async fn cluster(server: &str, hashes: &[String]) -> Result<Cluster, Error> {
+/// [`Error::Url`], [`Error::HashForm`].
+pub fn check(server: &str, hashes: &[String]) -> Result<(), Error> {
     let is_url = server
         .strip_prefix("https://")
         .is_some_and(|rest| !rest.is_empty() && rest.parse::<http::uri::Authority>().is_ok());
     if !is_url {
         return Err(Error::Url(server.to_owned()));
     }
-    for hash in hashes {
-        check_form(hash)?;
-    }
+    hashes.iter().try_for_each(|hash| check_form(hash))
+}
+
+/// Asks the server who it is, and believes it if the authority has one of the
+/// hashes.
+///
+/// # Errors
+/// [`Error`].
+pub async fn cluster(server: &str, hashes: &[String]) -> Result<Cluster, Error> {
+    check(server, hashes)?;
     // Nothing secret is sent, and what is answered is believed by its hash.
     let anybody = json!({"server": server, "insecure-skip-tls-verify": true});
     let text = kubeconfig(&anybody, &json!({}));

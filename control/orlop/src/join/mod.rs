@@ -9,13 +9,13 @@ mod folder;
 mod keep;
 mod request;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use control_client::Client;
 use control_pki::Issued;
 use serde_json::json;
 
-pub use discover::{cluster, read};
+pub use discover::{Cluster, cluster, read};
 pub use error::Error;
 pub use folder::{Folder, Own};
 pub use keep::keep;
@@ -68,6 +68,8 @@ async fn new(folder: &Folder, node: &str, join: &Join) -> Result<Own, Error> {
     if control_access::parse_bootstrap_token(&join.token).is_none() {
         return Err(Error::TokenForm);
     }
+    // Nothing is written for options that cannot be used.
+    discover::check(&join.server, &join.hashes)?;
     folder.prepare()?;
     let cluster = cluster(&join.server, &join.hashes).await?;
     let client = with_token(&join.server, &cluster.authority, &join.token).await?;

@@ -4,6 +4,7 @@ use std::{net::TcpListener, path::Path, time::Duration};
 
 use clap::Parser;
 use control_client::{Client, Patch, Selection, resources};
+use control_supervise::Supervisor;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -19,16 +20,39 @@ struct Line {
     options: server::Options,
 }
 
-struct Server {
+#[tokio::test]
+async fn options_that_cannot_be_used_leave_no_folder() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = Folder::new(dir.path().join("agent"));
+    let hash = format!("sha256:{}", "0".repeat(64));
+    for (server, token, hash) in [
+        ("10.0.0.1:6443", TOKEN, hash.as_str()),
+        ("https://10.0.0.1:6443", "abcdef", &hash),
+        ("https://10.0.0.1:6443", TOKEN, "sha256:0"),
+    ] {
+        let join = Join {
+            server: server.to_owned(),
+            token: token.to_owned(),
+            hashes: vec![hash.to_owned()],
+        };
+        let error = ensure(&folder, "n1", Some(&join)).await;
+        assert!(error.is_err(), "{server} {token} {hash}");
+        assert!(!folder.path().exists(), "{server} {token} {hash}");
+    }
+}
+
+/// A control plane in this process.
+pub(crate) struct Server {
     url: String,
-    admin: Client,
+    pub(crate) admin: Client,
     hash: String,
     stop: CancellationToken,
-    running: JoinHandle<()>,
+    pub(crate) running: JoinHandle<()>,
 }
 
 impl Server {
-    async fn start(dir: &Path) -> Self {
+    /// Starts it with tasks of the current supervisor.
+    pub(crate) async fn start(dir: &Path) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = free.local_addr().expect("an address").port();
@@ -46,8 +70,10 @@ impl Server {
         let options = Line::parse_from(line).options;
         let stop = CancellationToken::new();
         let until = stop.clone();
+        let supervisor = Supervisor::current();
         let running = tokio::spawn(async move {
-            Box::pin(server::serve(options, until))
+            supervisor
+                .scope(Box::pin(server::serve(options, until)))
                 .await
                 .expect("served");
         });
@@ -108,7 +134,7 @@ impl Server {
         }
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         self.stop.cancel();
         self.running.await.expect("no panic");
     }
@@ -139,8 +165,8 @@ async fn register(client: &Client, name: &str, address: &str) {
         .expect("patched");
 }
 
-/// The control plane has the account, and a node gets its token.
-async fn reads_all_pods_as_the_network_account_alone(folder: &Folder, node: &Client) {
+/// A node may read PodEndpoints of all pods, and no pods.
+async fn reads_pod_endpoints_of_all_pods_alone(node: &Client) {
     let pods = node
         .list::<Value>(&resources::PODS, &Selection::all())
         .await;
@@ -148,27 +174,9 @@ async fn reads_all_pods_as_the_network_account_alone(folder: &Folder, node: &Cli
         pods.is_err_and(|error| matches!(error, control_client::Error::Forbidden(_))),
         "a node lists all pods"
     );
-    let (namespace, account) = control_access::NETWORK_ACCOUNT;
-    let request =
-        json!({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Node", "name": "n1"}}});
-    let resource = &resources::SERVICE_ACCOUNTS;
-    let answer: Value = node
-        .create_subresource(resource, namespace, account, "token", &request)
+    node.list::<Value>(&node_agent::POD_ENDPOINTS, &Selection::all())
         .await
-        .expect("a token");
-    let token = answer["status"]["token"].as_str().expect("a text");
-    let file = folder.file("network.token");
-    std::fs::write(&file, token).expect("written");
-    let network = Client::from_kubeconfig_with_token(folder.file("kubeconfig"), &file)
-        .await
-        .expect("a client");
-    let user = who_am_i(&network).await;
-    let name = format!("system:serviceaccount:{namespace}:{account}");
-    assert_eq!(user["username"], name);
-    network
-        .list::<Value>(&resources::PODS, &Selection::all())
-        .await
-        .expect("all pods");
+        .expect("PodEndpoints");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -228,7 +236,7 @@ async fn a_machine_joins_serves_and_renews() {
         .patch::<Value>(&resources::NODES, "", "n1", "", Patch::Merge(&vouch))
         .await
         .expect("patched");
-    reads_all_pods_as_the_network_account_alone(&folder, &client).await;
+    reads_pod_endpoints_of_all_pods_alone(&client).await;
     for _ in 0..200 {
         if folder.file("serving.crt").exists() {
             break;

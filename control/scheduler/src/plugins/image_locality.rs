@@ -1,7 +1,7 @@
 //! ImageLocality: a node that has the images need not pull them. An image on
 //! few nodes counts less, or these would get all the pods.
 
-use super::{MAX_SCORE, Plugin};
+use super::{Cycle, Influence, MAX_SCORE, Plugin};
 use crate::bits::Bits;
 use crate::snapshot::Snapshot;
 use crate::view::Pod;
@@ -17,6 +17,10 @@ const LARGE: i64 = 1000 * MIB;
 impl Plugin for ImageLocality {
     fn name(&self) -> &'static str {
         "ImageLocality"
+    }
+
+    fn influence(&self, _: &Cycle<'_>) -> Influence {
+        Influence::None
     }
 
     fn scores(&self, pod: &Pod) -> bool {

@@ -8,21 +8,121 @@
 use std::borrow::Cow;
 
 use crate::bits::Bits;
+use crate::catalog::Cluster;
+use crate::event::Event;
+use crate::relations::Relations;
+use crate::reserve::Reservation;
 use crate::snapshot::{Snapshot, Wake};
+use crate::unmet::Unmet;
 use crate::view::Pod;
+use crate::{devices, volumes};
 
-mod balanced_allocation;
+pub(crate) mod balanced_allocation;
 mod image_locality;
-mod node_affinity;
+mod inter_pod_affinity;
+pub(crate) mod node_affinity;
+mod node_declared_features;
 mod node_name;
 mod node_ports;
-mod node_resources_fit;
+pub(crate) mod node_resources_fit;
 mod node_unschedulable;
+pub(crate) mod pod_topology_spread;
+pub(crate) mod profile;
 mod taint_toleration;
-mod volume_binding;
+
+pub(crate) use self::inter_pod_affinity::AffinityState;
+pub(crate) use self::node_affinity::matching_nodes;
+pub(crate) use self::pod_topology_spread::SpreadState;
+pub use self::profile::Profile;
+pub(crate) use self::taint_toleration::untolerated_nodes;
 
 /// The best score that a plugin gives a node.
 pub const MAX_SCORE: i64 = 100;
+
+/// What plugins that depend on more than the pod and one node need for one decision.
+pub struct Cycle<'a> {
+    /// The cluster.
+    pub snapshot: &'a Snapshot,
+    /// The pod that is to be placed.
+    pub pod: &'a Pod,
+    /// Counts of pods, up to date for the pod.
+    pub relations: &'a Relations,
+    /// The pod's topology spread constraints.
+    pub spread: SpreadState,
+    /// The pod's affinity terms, and those of placed pods about it.
+    pub affinity: AffinityState,
+    /// The volumes of its claims.
+    pub volumes: volumes::State,
+    /// The devices of its claims.
+    pub devices: devices::State<'a>,
+}
+
+/// Arguments of plugins that [`Cycle::prepare`] needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CycleArgs {
+    /// The weight of a required affinity term of a placed pod.
+    pub hard_pod_affinity_weight: i32,
+    /// Whether preferences of placed pods do not count for a pod without affinity terms.
+    pub ignore_preferred_terms_of_existing_pods: bool,
+    /// Topology spread constraints for pods without any; `None`: the built-in ones.
+    pub default_constraints: Option<Vec<crate::view::Spread>>,
+}
+
+impl Default for CycleArgs {
+    fn default() -> Self {
+        Self {
+            hard_pod_affinity_weight: 1,
+            ignore_preferred_terms_of_existing_pods: false,
+            default_constraints: None,
+        }
+    }
+}
+
+impl<'a> Cycle<'a> {
+    /// Prepares all that the plugins need for a pod: for filters, and with `scores` for
+    /// scores, too.
+    ///
+    /// # Errors
+    /// What the pod lacks on all nodes.
+    pub fn prepare(
+        cluster: &'a Cluster,
+        pod: &'a Pod,
+        relations: &'a mut Relations,
+        args: &CycleArgs,
+        scores: bool,
+    ) -> Result<Self, Unmet> {
+        let Cluster {
+            snapshot,
+            catalog,
+            assumed,
+            ..
+        } = cluster;
+        node_affinity::check_terms(pod)?;
+        let volumes = volumes::State::prepare(snapshot, pod, catalog, &assumed.volumes)?;
+        let devices = devices::State::prepare(snapshot, pod, catalog, &assumed.devices)?;
+        relations.trim(snapshot);
+        let spread = SpreadState::prepare(snapshot, pod, catalog, relations, args, scores);
+        let affinity = AffinityState::prepare(snapshot, pod, relations, args, scores);
+        Ok(Self {
+            snapshot,
+            pod,
+            relations,
+            spread,
+            affinity,
+            volumes,
+            devices,
+        })
+    }
+
+    /// What is to be reserved when the pod goes to the node at `place`.
+    #[must_use]
+    pub fn reserve(&self, place: usize) -> Reservation {
+        Reservation {
+            volumes: self.volumes.reserve(self.snapshot, place),
+            devices: self.devices.reserve(self.snapshot, place),
+        }
+    }
+}
 
 /// Filters and scores nodes for a pod.
 pub trait Plugin: Send + Sync {
@@ -36,6 +136,19 @@ pub trait Plugin: Send + Sync {
     /// Takes the nodes out of `nodes` that the pod cannot run on, and tells
     /// `rejected` why.
     fn filter(&self, _: &Snapshot, _: &Pod, _nodes: &mut Bits, _rejected: &mut Rejected) {}
+
+    /// As [`Plugin::filter`], by more than the pod and single nodes: pods of other nodes,
+    /// volumes, devices. Runs after all filters that look at single nodes.
+    fn filter_cycle(&self, _: &Cycle<'_>, _nodes: &mut Bits, _rejected: &mut Rejected) {}
+
+    /// Writes the raw score of each of `nodes` by more than the pod and single nodes; whether
+    /// it has an opinion.
+    fn score_cycle(&self, _: &Cycle<'_>, _nodes: &Bits, _scores: &mut [i64]) -> bool {
+        false
+    }
+
+    /// Brings raw scores of [`Plugin::score_cycle`] to 0 ..= [`MAX_SCORE`].
+    fn normalize_cycle(&self, _nodes: &Bits, _scores: &mut [i64]) {}
 
     /// Whether it has an opinion on where this pod is better off.
     fn scores(&self, _: &Pod) -> bool {
@@ -54,26 +167,37 @@ pub trait Plugin: Send + Sync {
     /// Brings raw scores of `nodes` to 0 ..= [`MAX_SCORE`].
     fn normalize(&self, _nodes: &Bits, _scores: &mut [i64]) {}
 
+    /// How the pods on a node influence whether it rejects the node for the cycle's pod. Must
+    /// be overridden by a plugin that looks at pods for anything but volumes and devices.
+    fn influence(&self, cycle: &Cycle<'_>) -> Influence {
+        if cycle.pod.needs_volumes_or_devices() {
+            Influence::Any
+        } else {
+            Influence::None
+        }
+    }
+
     /// What may make a node that it rejected fit.
     fn wakes(&self) -> Wake {
         Wake::NONE
     }
+
+    /// Whether an event of one of these kinds may make the very pod fit (a queueing hint).
+    fn hint(&self, _: &Cluster, _: &Pod, _event: &Event<'_>) -> bool {
+        true
+    }
 }
 
-/// The default profile, in order, with weights.
-#[must_use]
-pub fn default_profile() -> Vec<(Box<dyn Plugin>, i64)> {
-    vec![
-        (Box::new(node_unschedulable::NodeUnschedulable), 0),
-        (Box::new(node_name::NodeName), 0),
-        (Box::new(taint_toleration::TaintToleration), 3),
-        (Box::new(node_affinity::NodeAffinity), 2),
-        (Box::new(node_ports::NodePorts), 0),
-        (Box::new(node_resources_fit::NodeResourcesFit), 1),
-        (Box::new(volume_binding::VolumeBinding), 0),
-        (Box::new(balanced_allocation::BalancedAllocation), 1),
-        (Box::new(image_locality::ImageLocality), 1),
-    ]
+/// How the pods on a node influence what a filter says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Influence {
+    /// Not at all.
+    None,
+    /// By what they request: the pod needs so much of these resources (`pods` for the number
+    /// of pods), and the node has what they leave over.
+    Resources(Vec<(String, i64)>),
+    /// In other ways.
+    Any,
 }
 
 /// Nodes that were rejected, by reason.
@@ -140,6 +264,19 @@ impl Rejected {
         }
     }
 
+    /// Takes over what all plugins told.
+    pub(crate) fn absorb_all(&mut self, told: Self) {
+        for rejection in told.rejections {
+            let Rejection {
+                plugin,
+                reason,
+                nodes,
+                resolvable,
+            } = rejection;
+            self.add_for(plugin, &nodes, reason, resolvable);
+        }
+    }
+
     /// Forgets what was said of `nodes`.
     pub(crate) fn forget(&mut self, nodes: &Bits) {
         for rejection in &mut self.rejections {
@@ -152,7 +289,7 @@ impl Rejected {
 
 /// Scales scores so that the highest is [`MAX_SCORE`]; with `reverse`, so that
 /// the highest is 0 and 0 is [`MAX_SCORE`].
-fn proportional(nodes: &Bits, scores: &mut [i64], reverse: bool) {
+pub(crate) fn proportional(nodes: &Bits, scores: &mut [i64], reverse: bool) {
     let highest = nodes
         .iter()
         .filter_map(|at| scores.get(at))
@@ -171,3 +308,10 @@ fn proportional(nodes: &Bits, scores: &mut [i64], reverse: bool) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "hints_tests.rs"]
+mod hints_tests;
+#[cfg(test)]
+#[path = "pods_tests.rs"]
+mod pods_tests;

@@ -1,32 +1,108 @@
 //! NodeAffinity: node selectors, required and preferred node affinity.
 
-use super::{Plugin, Rejected, proportional};
+use compact_str::CompactString;
+
+use super::{Cycle, Influence, Plugin, Rejected, proportional};
 use crate::bits::Bits;
+use crate::catalog::Cluster;
+use crate::event::{Event, Subject};
 use crate::selector::NodeTerm;
 use crate::snapshot::{Snapshot, Wake};
-use crate::view::Pod;
+use crate::unmet::Unmet;
+use crate::view::{Node, Pod, Shape};
 
-pub(super) struct NodeAffinity;
+/// With the node affinity that the profile adds to that of all pods.
+#[derive(Debug, Default)]
+pub(crate) struct NodeAffinity {
+    /// One of the terms must match.
+    pub(crate) added_required: Option<Box<[NodeTerm]>>,
+    pub(crate) added_preferred: Box<[(i32, NodeTerm)]>,
+}
+
+const NAME: &str = "NodeAffinity";
+
+/// The nodes to which required node affinity confines a pod by their names; `None`: a term
+/// names none, so that all are eligible.
+fn named_nodes(shape: &Shape) -> Option<Vec<&CompactString>> {
+    let terms = shape.required_nodes.as_ref()?;
+    let mut all = Vec::new();
+    for term in terms {
+        let mut names = term.names.iter().filter(|(only, _)| *only);
+        let (_, first) = names.next()?;
+        // All fields of a term must match.
+        if names.all(|(_, other)| other == first) {
+            all.push(first);
+        }
+    }
+    (!terms.is_empty()).then_some(all)
+}
+
+/// Checks that the pod does not demand several names of one node.
+///
+/// # Errors
+/// Terms that no node can match.
+pub(super) fn check_terms(pod: &Pod) -> Result<(), Unmet> {
+    match named_nodes(&pod.shape) {
+        Some(names) if names.is_empty() => Err(Unmet {
+            plugin: NAME,
+            reason: "pod affinity terms conflict".to_owned(),
+            on_each_node: false,
+            resolvable: false,
+            wake: Wake::POD_ITSELF,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The nodes that node selector and required node affinity match; `None`: all.
+pub(crate) fn matching_nodes(snapshot: &Snapshot, shape: &Shape) -> Option<Bits> {
+    if shape.node_selector.is_empty() && shape.required_nodes.is_none() {
+        return None;
+    }
+    let mut fitting = snapshot.live().clone();
+    for (key, value) in &shape.node_selector {
+        match snapshot.labelled(key, value) {
+            Some(with) => fitting.intersect(with),
+            None => fitting = Bits::new(),
+        }
+    }
+    if let Some(terms) = &shape.required_nodes {
+        let mut any = Bits::new();
+        for term in terms {
+            any.union(&snapshot.matching_term(term));
+        }
+        fitting.intersect(&any);
+    }
+    Some(fitting)
+}
+
+/// Whether a node matches the node selector and the required node affinity of a pod.
+fn matches(shape: &Shape, node: &Node) -> bool {
+    let labels = &node.metadata.labels;
+    let mut selector = shape.node_selector.iter();
+    selector.all(|(key, value)| labels.get(key) == Some(value))
+        && matches_one(shape.required_nodes.as_deref(), node)
+}
+
+fn matches_one(terms: Option<&[NodeTerm]>, node: &Node) -> bool {
+    let meta = &node.metadata;
+    terms.is_none_or(|terms| terms.iter().any(|it| it.matches(&meta.name, &meta.labels)))
+}
 
 impl Plugin for NodeAffinity {
     fn name(&self) -> &'static str {
-        "NodeAffinity"
+        NAME
     }
 
     /// A set of names (a daemon's pod) narrows the search: the other nodes are
     /// not said to fail the affinity.
     fn narrow(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
-        let Some(terms) = &pod.shape.required_nodes else {
+        let Some(names) = named_nodes(&pod.shape) else {
             return;
         };
-        let names_one = |term: &NodeTerm| term.names.iter().any(|(only, _)| *only);
-        if terms.is_empty() || !terms.iter().all(names_one) {
-            return;
-        }
-        let named: Bits = terms
-            .iter()
-            .flat_map(|term| &term.names)
-            .filter_map(|(_, name)| snapshot.place_of(name))
+        let named: Bits = names
+            .into_iter()
+            .filter_map(|name| snapshot.place_of(name))
             .collect();
         let others = nodes.retain(&named);
         rejected.add(
@@ -37,24 +113,18 @@ impl Plugin for NodeAffinity {
     }
 
     fn filter(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
-        let shape = &pod.shape;
-        if shape.node_selector.is_empty() && shape.required_nodes.is_none() {
-            return;
-        }
-        let mut fitting = snapshot.live().clone();
-        for (key, value) in &shape.node_selector {
-            match snapshot.labelled(key, value) {
-                Some(with) => fitting.intersect(with),
-                None => fitting = Bits::new(),
-            }
-        }
-        if let Some(terms) = &shape.required_nodes {
+        if let Some(terms) = &self.added_required {
             let mut any = Bits::new();
             for term in terms {
                 any.union(&snapshot.matching_term(term));
             }
-            fitting.intersect(&any);
+            let failing = nodes.retain(&any);
+            let reason = "node(s) didn't match scheduler-enforced node affinity";
+            rejected.add(&failing, reason, false);
         }
+        let Some(fitting) = matching_nodes(snapshot, &pod.shape) else {
+            return;
+        };
         let failing = nodes.retain(&fitting);
         rejected.add(
             &failing,
@@ -64,7 +134,7 @@ impl Plugin for NodeAffinity {
     }
 
     fn scores(&self, pod: &Pod) -> bool {
-        !pod.shape.preferred_nodes.is_empty()
+        !pod.shape.preferred_nodes.is_empty() || !self.added_preferred.is_empty()
     }
 
     fn score(&self, snapshot: &Snapshot, pod: &Pod, nodes: &Bits, scores: &mut [i64]) {
@@ -73,7 +143,8 @@ impl Plugin for NodeAffinity {
                 *score = 0;
             }
         }
-        for (weight, term) in &pod.shape.preferred_nodes {
+        let preferred = pod.shape.preferred_nodes.iter();
+        for (weight, term) in preferred.chain(&self.added_preferred) {
             let mut matching = snapshot.matching_term(term);
             matching.intersect(nodes);
             for at in matching.iter() {
@@ -88,7 +159,25 @@ impl Plugin for NodeAffinity {
         proportional(nodes, scores, false);
     }
 
+    fn influence(&self, _: &Cycle<'_>) -> Influence {
+        Influence::None
+    }
+
     fn wakes(&self) -> Wake {
         Wake::NODE_ADDED.and(Wake::NODE_LABELS)
+    }
+
+    fn hint(&self, _: &Cluster, pod: &Pod, event: &Event<'_>) -> bool {
+        match event.subject {
+            Subject::Node {
+                old,
+                new: Some(new),
+            } => {
+                matches_one(self.added_required.as_deref(), new)
+                    && matches(&pod.shape, new)
+                    && !old.is_some_and(|old| matches(&pod.shape, old))
+            }
+            _ => true,
+        }
     }
 }

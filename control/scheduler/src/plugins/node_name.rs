@@ -1,6 +1,6 @@
 //! NodeName: a pod that names its node runs nowhere else.
 
-use super::{Plugin, Rejected};
+use super::{Cycle, Influence, Plugin, Rejected};
 use crate::bits::Bits;
 use crate::snapshot::{Snapshot, Wake};
 use crate::view::Pod;
@@ -22,6 +22,10 @@ impl Plugin for NodeName {
                 false,
             );
         }
+    }
+
+    fn influence(&self, _: &Cycle<'_>) -> Influence {
+        Influence::None
     }
 
     fn wakes(&self) -> Wake {

@@ -1,7 +1,9 @@
 //! NodePorts: a port of the host is used once per node.
 
-use super::{Plugin, Rejected};
+use super::{Cycle, Influence, Plugin, Rejected};
 use crate::bits::Bits;
+use crate::catalog::Cluster;
+use crate::event::{Event, Subject};
 use crate::snapshot::{Snapshot, Wake};
 use crate::view::Pod;
 
@@ -29,7 +31,28 @@ impl Plugin for NodePorts {
         rejected.add(&conflicting, reason, true);
     }
 
+    fn influence(&self, cycle: &Cycle<'_>) -> Influence {
+        if cycle.pod.shape.ports.is_empty() {
+            Influence::None
+        } else {
+            Influence::Any
+        }
+    }
+
     fn wakes(&self) -> Wake {
         Wake::NODE_ADDED.and(Wake::POD_REMOVED)
+    }
+
+    fn hint(&self, _: &Cluster, pod: &Pod, event: &Event<'_>) -> bool {
+        match event.subject {
+            Subject::Pod {
+                old: Some(gone),
+                new: None,
+            } => {
+                let mut wanted = pod.shape.ports.iter();
+                wanted.any(|port| gone.shape.ports.iter().any(|it| port.conflicts(it)))
+            }
+            _ => true,
+        }
     }
 }

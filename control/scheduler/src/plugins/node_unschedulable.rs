@@ -1,11 +1,23 @@
 //! NodeUnschedulable: cordoned nodes take no pods but those that tolerate it.
 
-use super::{Plugin, Rejected};
+use super::{Cycle, Influence, Plugin, Rejected};
 use crate::bits::Bits;
+use crate::catalog::Cluster;
+use crate::event::{Event, Subject};
 use crate::snapshot::{Snapshot, Wake};
 use crate::view::{Pod, Taint};
 
 pub(super) struct NodeUnschedulable;
+
+fn tolerates(pod: &Pod) -> bool {
+    let taint = Taint {
+        key: "node.kubernetes.io/unschedulable".into(),
+        value: "".into(),
+        effect: "NoSchedule".into(),
+    };
+    let mut tolerations = pod.shape.tolerations.iter();
+    tolerations.any(|toleration| toleration.tolerates(&taint))
+}
 
 impl Plugin for NodeUnschedulable {
     fn name(&self) -> &'static str {
@@ -13,23 +25,30 @@ impl Plugin for NodeUnschedulable {
     }
 
     fn filter(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
-        let taint = Taint {
-            key: "node.kubernetes.io/unschedulable".into(),
-            value: "".into(),
-            effect: "NoSchedule".into(),
-        };
-        if !pod
-            .shape
-            .tolerations
-            .iter()
-            .any(|toleration| toleration.tolerates(&taint))
-        {
+        if !tolerates(pod) {
             let cordoned = nodes.extract(snapshot.unschedulable());
             rejected.add(&cordoned, "node(s) were unschedulable", false);
         }
     }
 
+    fn influence(&self, _: &Cycle<'_>) -> Influence {
+        Influence::None
+    }
+
     fn wakes(&self) -> Wake {
-        Wake::NODE_ADDED.and(Wake::NODE_SCHEDULABLE)
+        Wake::NODE_ADDED
+            .and(Wake::NODE_SCHEDULABLE)
+            .and(Wake::POD_ITSELF)
+    }
+
+    fn hint(&self, _: &Cluster, _: &Pod, event: &Event<'_>) -> bool {
+        match event.subject {
+            Subject::Node {
+                old,
+                new: Some(new),
+            } => !new.unschedulable && old.is_none_or(|old| old.unschedulable),
+            Subject::Itself { old, new } => new.has_other_tolerations(old) && tolerates(new),
+            _ => true,
+        }
     }
 }

@@ -1,18 +1,31 @@
 //! TaintToleration: taints keep pods off that do not tolerate them
 //! (`NoSchedule`, `NoExecute`), or make the node worse (`PreferNoSchedule`).
 
-use super::{Plugin, Rejected, proportional};
+use super::{Cycle, Influence, Plugin, Rejected, proportional};
 use crate::bits::Bits;
+use crate::catalog::Cluster;
+use crate::event::{Event, Subject};
 use crate::snapshot::{Snapshot, Wake};
-use crate::view::{Pod, Taint};
+use crate::view::{Node, Pod, Shape, Taint};
 
 pub(super) struct TaintToleration;
 
-fn tolerated(pod: &Pod, taint: &Taint) -> bool {
-    pod.shape
+fn tolerated(shape: &Shape, taint: &Taint) -> bool {
+    shape
         .tolerations
         .iter()
         .any(|toleration| toleration.tolerates(taint))
+}
+
+/// Nodes with taints (`NoSchedule`, `NoExecute`) that are not tolerated.
+pub(crate) fn untolerated_nodes(snapshot: &Snapshot, shape: &Shape) -> Bits {
+    let mut untolerated = Bits::new();
+    for (taint, with) in snapshot.taints() {
+        if taint.effect != "PreferNoSchedule" && !tolerated(shape, taint) {
+            untolerated.union(with);
+        }
+    }
+    untolerated
 }
 
 impl Plugin for TaintToleration {
@@ -21,13 +34,7 @@ impl Plugin for TaintToleration {
     }
 
     fn filter(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
-        let mut untolerated = Bits::new();
-        for (taint, with) in snapshot.taints() {
-            if taint.effect != "PreferNoSchedule" && !tolerated(pod, taint) {
-                untolerated.union(with);
-            }
-        }
-        let untolerated = nodes.extract(&untolerated);
+        let untolerated = nodes.extract(&untolerated_nodes(snapshot, &pod.shape));
         rejected.add(&untolerated, "node(s) had untolerated taint(s)", false);
     }
 
@@ -42,7 +49,7 @@ impl Plugin for TaintToleration {
             }
         }
         for (taint, with) in snapshot.taints() {
-            if taint.effect == "PreferNoSchedule" && !tolerated(pod, taint) {
+            if taint.effect == "PreferNoSchedule" && !tolerated(&pod.shape, taint) {
                 for at in nodes.iter().filter(|at| with.contains(*at)) {
                     if let Some(score) = scores.get_mut(at) {
                         *score += 1;
@@ -56,7 +63,28 @@ impl Plugin for TaintToleration {
         proportional(nodes, scores, true);
     }
 
+    fn influence(&self, _: &Cycle<'_>) -> Influence {
+        Influence::None
+    }
+
     fn wakes(&self) -> Wake {
-        Wake::NODE_ADDED.and(Wake::NODE_TAINTS)
+        Wake::NODE_ADDED
+            .and(Wake::NODE_TAINTS)
+            .and(Wake::POD_ITSELF)
+    }
+
+    fn hint(&self, _: &Cluster, pod: &Pod, event: &Event<'_>) -> bool {
+        let fits = |node: &Node| {
+            let mut taints = node.taints.iter();
+            taints.all(|it| it.effect == "PreferNoSchedule" || tolerated(&pod.shape, it))
+        };
+        match event.subject {
+            Subject::Node {
+                old,
+                new: Some(new),
+            } => fits(new) && !old.is_some_and(fits),
+            Subject::Itself { old, new } => new.has_other_tolerations(old),
+            _ => true,
+        }
     }
 }

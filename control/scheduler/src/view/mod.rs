@@ -9,21 +9,28 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use compact_str::CompactString;
 use control_client::{Meta, Resource, StringMap, View, resources};
+use control_devices::ContainerRequests;
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
 use crate::selector::{LabelSelector, NodeTerm};
+use crate::snapshot::PodKey;
 
-mod claims;
+mod devices;
+mod disks;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod wire;
 
-pub use claims::{
-    Allocation, Consumer, NodeSelector, PersistentVolume, PersistentVolumeClaim,
-    PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, PersistentVolumeSpec, ResourceClaim,
-    ResourceClaimStatus, StorageClass, VolumeNodeAffinity,
+pub use disks::PodDisk;
+pub use storage::{
+    ClaimKey, ClaimRef, CsiDriver, CsiDriverSpec, CsiNode, CsiStorageCapacity, PersistentVolume,
+    PersistentVolumeClaim, StorageClass, TopologyLabel, TopologyTerm, VolumeAttachment,
+    VolumeSource,
 };
+
+pub use devices::{Consumer, DeviceClass, ResourceClaim, ResourceClaimStatus, ResourceSlice};
 
 /// The view of a pod.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,12 +52,20 @@ pub struct Pod {
     pub finished: bool,
     /// The node that is being emptied for it; empty for none.
     pub nominated_node: CompactString,
+    /// When the node took it on, if it did.
+    pub started: Option<jiff::Timestamp>,
+    /// Whether a scheduler had it evicted for a more important pod.
+    pub preempted: bool,
     /// The condition `PodScheduled`, if it has one.
     pub scheduled: Option<Box<ScheduledCondition>>,
     /// What decides its placement.
     pub shape: Arc<Shape>,
     /// The claims that it needs.
     pub claims: Box<[PodClaim]>,
+    /// Volumes that name their storage directly.
+    pub disks: Box<[PodDisk]>,
+    /// What its containers request, if devices may satisfy some of it.
+    pub containers: Box<[ContainerRequests]>,
 }
 
 /// A claim that a pod needs.
@@ -67,12 +82,11 @@ pub enum PodClaim {
     Device {
         /// Its name.
         name: CompactString,
+        /// Whether a controller made it for the pod.
+        from_template: bool,
     },
     /// A claim to devices that a controller has not made yet.
-    DeviceToBeMade {
-        /// The template that it is made from.
-        template: CompactString,
-    },
+    DeviceToBeMade,
 }
 
 /// The condition `PodScheduled` of a pod.
@@ -111,13 +125,12 @@ pub struct Shape {
     pub anti_affinity: Box<[PodTerm]>,
     /// Pods near which it should run (negative weight: should not).
     pub preferred_pods: Box<[(i32, PodTerm)]>,
-    /// Nodes by where volumes and devices are: of each list one term must match. Only
-    /// known when the pod's claims are.
-    pub volume_nodes: Box<[Box<[NodeTerm]>]>,
-    /// Images of its containers, normalised.
+    /// Images of its containers, and those that it mounts, normalised.
     pub images: Box<[CompactString]>,
     /// How many containers there are, init containers included.
     pub containers: u32,
+    /// Features that the node must declare.
+    pub required_features: Box<[CompactString]>,
 }
 
 /// What a pod needs of a node.
@@ -133,6 +146,11 @@ pub struct Requests {
     pub cpu_nonzero: i64,
     /// As `memory`, with 200 MiB for each container that asks for none.
     pub memory_nonzero: i64,
+    /// As `cpu_nonzero`, without what the pod requests as a whole: upstream's
+    /// NodeResourcesFit scores nodes for a new pod by its containers alone.
+    pub cpu_scored: i64,
+    /// As `memory_nonzero`, likewise.
+    pub memory_scored: i64,
     /// All other resources, sorted by name.
     pub extended: Box<[(CompactString, i64)]>,
 }
@@ -224,6 +242,8 @@ pub struct Node {
     pub taints: Box<[Taint]>,
     /// What it has for pods.
     pub allocatable: Allocatable,
+    /// Features that it declares.
+    pub features: Box<[CompactString]>,
     /// Images on it, by each of their names, with their sizes in bytes.
     pub images: Box<[(CompactString, i64)]>,
 }
@@ -258,8 +278,7 @@ pub struct Service {
 #[serde(default)]
 pub struct ServiceSpec {
     /// Labels of the pods; absent: none.
-    #[serde(deserialize_with = "wire::or_default")]
-    pub selector: StringMap,
+    pub selector: Option<StringMap>,
 }
 
 /// The view of a replication controller: which pods are its.
@@ -300,6 +319,38 @@ pub struct SetSpec {
     pub selector: LabelSelector,
 }
 
+/// The view of a budget of disruptions.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodDisruptionBudget {
+    /// The object's metadata.
+    pub metadata: Meta,
+    /// Its spec.
+    pub spec: PodDisruptionBudgetSpec,
+    /// Its status.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub status: PodDisruptionBudgetStatus,
+}
+
+/// Spec of a [`PodDisruptionBudget`].
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodDisruptionBudgetSpec {
+    /// Pods that it protects.
+    pub selector: Option<LabelSelector>,
+}
+
+/// Status of a [`PodDisruptionBudget`].
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodDisruptionBudgetStatus {
+    /// How many more pods may be evicted.
+    pub disruptions_allowed: i64,
+    /// Names of pods whose eviction is accounted for already.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub disrupted_pods: StringMap,
+}
+
 /// The view of a namespace: its labels.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Namespace {
@@ -326,7 +377,56 @@ view! {
     ReplicationController = REPLICATION_CONTROLLERS,
     ReplicaSet = REPLICA_SETS,
     StatefulSet = STATEFUL_SETS,
+    PodDisruptionBudget = POD_DISRUPTION_BUDGETS,
     Namespace = NAMESPACES,
+}
+
+// === impl Pod ===
+
+impl Pod {
+    /// Its namespace and name.
+    #[must_use]
+    pub fn key(&self) -> PodKey {
+        (self.metadata.namespace.clone(), self.metadata.name.clone())
+    }
+
+    /// Whether it has claims, or names storage or devices in another way.
+    #[must_use]
+    pub const fn needs_volumes_or_devices(&self) -> bool {
+        // All fields are named, so that a new kind of need is not forgotten here.
+        let Self {
+            metadata: _,
+            node_name: _,
+            scheduler_name: _,
+            priority: _,
+            preempts: _,
+            gated: _,
+            finished: _,
+            nominated_node: _,
+            started: _,
+            preempted: _,
+            scheduled: _,
+            shape: _,
+            claims,
+            disks,
+            // which devices satisfy them does not depend on other pods
+            containers: _,
+        } = self;
+        !claims.is_empty() || !disks.is_empty()
+    }
+
+    /// Whether it has other tolerations than before. The API lets tolerations be added only.
+    #[must_use]
+    pub fn has_other_tolerations(&self, before: &Self) -> bool {
+        self.shape.tolerations.len() != before.shape.tolerations.len()
+    }
+
+    /// Whether it requests less of something than before.
+    #[must_use]
+    pub fn requests_less_than(&self, before: &Self) -> bool {
+        let (is, was) = (&self.shape.requests, &before.shape.requests);
+        was.iter().any(|(name, value)| is.get(name) < value)
+    }
 }
 
 // === impl Shape ===
@@ -357,14 +457,67 @@ impl Shape {
         shapes.known.insert(Arc::clone(&shape));
         shape
     }
+}
 
-    /// Whether its placement depends on where other pods are, beyond what
-    /// they use.
+// === impl Spread ===
+
+impl Spread {
+    /// Reads a constraint of `core/v1`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn read(constraint: serde_json::Value) -> Result<Self, serde_json::Error> {
+        wire::read_spread(constraint)
+    }
+}
+
+// === impl Requests ===
+
+impl Requests {
+    /// How much of a resource is requested: thousandths of CPUs, bytes, or pieces.
     #[must_use]
-    pub fn minds_pods(&self) -> bool {
-        !self.affinity.is_empty()
-            || !self.anti_affinity.is_empty()
-            || !self.preferred_pods.is_empty()
+    pub fn get(&self, name: &str) -> i64 {
+        match name {
+            "cpu" => self.cpu,
+            "memory" => self.memory,
+            "ephemeral-storage" => self.storage,
+            _ => {
+                let mut extended = self.extended.iter();
+                let found = extended.find(|(known, _)| known == name);
+                found.map_or(0, |(_, value)| *value)
+            }
+        }
+    }
+
+    /// All resources, with how much of each is requested.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
+        let usual = [
+            ("cpu", self.cpu),
+            ("memory", self.memory),
+            ("ephemeral-storage", self.storage),
+        ];
+        let extended = self.extended.iter();
+        let extended = extended.map(|(name, value)| (name.as_str(), *value));
+        usual.into_iter().chain(extended)
+    }
+}
+
+// === impl Allocatable ===
+
+impl Allocatable {
+    /// How much of a resource there is, in the units of [`Requests::get`].
+    #[must_use]
+    pub fn get(&self, name: &str) -> i64 {
+        match name {
+            "cpu" => self.cpu,
+            "memory" => self.memory,
+            "ephemeral-storage" => self.storage,
+            _ => {
+                let mut extended = self.extended.iter();
+                let found = extended.find(|(known, _)| known == name);
+                found.map_or(0, |(_, value)| *value)
+            }
+        }
     }
 }
 
@@ -383,10 +536,18 @@ impl Toleration {
         match self.operator.as_str() {
             "" | "Equal" => self.value == taint.value,
             "Exists" => true,
-            // `Lt` and `Gt` are behind a gate that is off by default
+            // The API admits these with the gate `TaintTolerationComparisonOperators`.
+            "Lt" => decimal(&taint.value) < decimal(&self.value) && decimal(&taint.value).is_some(),
+            "Gt" => decimal(&taint.value) > decimal(&self.value) && decimal(&self.value).is_some(),
             _ => false,
         }
     }
+}
+
+/// An integer as people write it: no sign but a minus, no leading zeros.
+fn decimal(text: &str) -> Option<i64> {
+    let number: i64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
 }
 
 // === impl HostPort ===

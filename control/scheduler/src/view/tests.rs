@@ -96,6 +96,15 @@ fn a_resize_that_waits_counts_and_one_that_can_never_be_does_not() {
 }
 
 #[test]
+fn images_of_containers_and_of_volumes_count() {
+    let pod = pod(json!({
+        "containers": [{"image": "a"}],
+        "volumes": [{"name": "v", "image": {"reference": "b:1"}}],
+    }));
+    assert_eq!(pod.shape.images.len(), 2);
+}
+
+#[test]
 fn equal_shapes_are_one_allocation() {
     let spec = json!({"containers": [{"image": "web"}], "tolerations": [{"operator": "Exists"}]});
     let (a, b) = (pod(spec.clone()), pod(spec));
@@ -150,4 +159,33 @@ fn tolerations_and_host_ports_match_as_the_api_says() {
     assert!(port("0.0.0.0", "TCP", 80).conflicts(&port("127.0.0.1", "TCP", 80)));
     assert!(!port("10.0.0.1", "TCP", 80).conflicts(&port("127.0.0.1", "TCP", 80)));
     assert!(!port("0.0.0.0", "TCP", 80).conflicts(&port("0.0.0.0", "UDP", 80)));
+}
+
+#[test]
+fn tolerations_compare_canonical_integers() {
+    let tolerates = |operator: &str, value: &str, taint: &str| {
+        let toleration = Toleration {
+            key: "k".into(),
+            operator: operator.into(),
+            value: value.into(),
+            effect: "".into(),
+        };
+        toleration.tolerates(&Taint {
+            key: "k".into(),
+            value: taint.into(),
+            effect: "NoSchedule".into(),
+        })
+    };
+    assert!(tolerates("Lt", "10", "9") && !tolerates("Lt", "10", "10"));
+    assert!(tolerates("Gt", "-1", "0") && !tolerates("Gt", "-1", "-1"));
+    for odd in ["", "x", "010", "+1", "-0", "9223372036854775808"] {
+        assert!(
+            !tolerates("Lt", "10", odd) && !tolerates("Gt", "-10", odd),
+            "{odd}"
+        );
+        assert!(
+            !tolerates("Lt", odd, "0") && !tolerates("Gt", odd, "0"),
+            "{odd}"
+        );
+    }
 }

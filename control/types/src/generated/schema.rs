@@ -4,7 +4,7 @@ use crate::schema::{Field, Merge, Type, TypeId, TypeRef, f};
 use crate::schema::Shape::{Any, SchemaOrArray, SchemaOrBool, SchemaOrTexts, Struct, Texts};
 
 /// Types, ordered by name.
-pub(crate) static TYPES: &[Type; 621] = &[
+pub(crate) static TYPES: &[Type; 626] = &[
     Type { name: "io.k8s.api.admission.v1.AdmissionRequest", go: "v1.AdmissionRequest", shape: Struct, atomic: false, published: false, range: (0, 15) },
     Type { name: "io.k8s.api.admission.v1.AdmissionResponse", go: "v1.AdmissionResponse", shape: Struct, atomic: false, published: false, range: (15, 7) },
     Type { name: "io.k8s.api.admission.v1.AdmissionReview", go: "v1.AdmissionReview", shape: Struct, atomic: false, published: false, range: (22, 3) },
@@ -626,10 +626,15 @@ pub(crate) static TYPES: &[Type; 621] = &[
     Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec", go: "v1.APIServiceSpec", shape: Struct, atomic: false, published: true, range: (2440, 7) },
     Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus", go: "v1.APIServiceStatus", shape: Struct, atomic: false, published: true, range: (2447, 1) },
     Type { name: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference", go: "v1.ServiceReference", shape: Struct, atomic: false, published: true, range: (2448, 3) },
+    Type { name: "io.k8s.metrics.pkg.apis.metrics.v1beta1.ContainerMetrics", go: "v1beta1.ContainerMetrics", shape: Struct, atomic: false, published: false, range: (2451, 2) },
+    Type { name: "io.k8s.metrics.pkg.apis.metrics.v1beta1.NodeMetrics", go: "v1beta1.NodeMetrics", shape: Struct, atomic: false, published: false, range: (2453, 5) },
+    Type { name: "io.k8s.metrics.pkg.apis.metrics.v1beta1.NodeMetricsList", go: "v1beta1.NodeMetricsList", shape: Struct, atomic: false, published: false, range: (2458, 3) },
+    Type { name: "io.k8s.metrics.pkg.apis.metrics.v1beta1.PodMetrics", go: "v1beta1.PodMetrics", shape: Struct, atomic: false, published: false, range: (2461, 5) },
+    Type { name: "io.k8s.metrics.pkg.apis.metrics.v1beta1.PodMetricsList", go: "v1beta1.PodMetricsList", shape: Struct, atomic: false, published: false, range: (2466, 3) },
 ];
 
 /// Types of fields.
-pub(crate) static REFS: &[TypeRef; 559] = &[
+pub(crate) static REFS: &[TypeRef; 563] = &[
     TypeRef::String,
     TypeRef::Object(TypeId(585)),
     TypeRef::Object(TypeId(586)),
@@ -1189,6 +1194,10 @@ pub(crate) static REFS: &[TypeRef; 559] = &[
     TypeRef::List(&TypeRef::Object(TypeId(615))),
     TypeRef::Object(TypeId(620)),
     TypeRef::List(&TypeRef::Object(TypeId(616))),
+    TypeRef::Duration,
+    TypeRef::List(&TypeRef::Object(TypeId(622))),
+    TypeRef::List(&TypeRef::Object(TypeId(621))),
+    TypeRef::List(&TypeRef::Object(TypeId(624))),
 ];
 
 /// How lists and maps merge.
@@ -1242,7 +1251,7 @@ pub(crate) static DEFAULTS: &[&str; 17] = &[
 ];
 
 /// Types as Go names them.
-pub(crate) static GO_TYPES: &[&str; 692] = &[
+pub(crate) static GO_TYPES: &[&str; 696] = &[
     "",
     "types.UID",
     "v1.GroupVersionKind",
@@ -1935,12 +1944,340 @@ pub(crate) static GO_TYPES: &[&str; 692] = &[
     "v1.APIServiceConditionType",
     "[]v1.APIService",
     "[]v1.APIServiceCondition",
+    "v1.Duration",
+    "[]v1beta1.NodeMetrics",
+    "[]v1beta1.ContainerMetrics",
+    "[]v1beta1.PodMetrics",
+];
+
+/// Names in Go that do not follow from those in JSON, by the field's place below.
+pub(crate) static GO_NAMES: &[(u16, &str); 320] = &[
+    (0, "UID"),
+    (15, "UID"),
+    (17, "Result"),
+    (39, "ObjectMeta"),
+    (42, "ObjectMeta"),
+    (45, "ListMeta"),
+    (51, "ListMeta"),
+    (73, "ObjectMeta"),
+    (76, "ListMeta"),
+    (80, "JSONPatch"),
+    (83, "APIVersion"),
+    (89, "APIGroups"),
+    (90, "APIVersions"),
+    (101, "ObjectMeta"),
+    (105, "ObjectMeta"),
+    (108, "ListMeta"),
+    (115, "ListMeta"),
+    (139, "ObjectMeta"),
+    (142, "ListMeta"),
+    (150, "URL"),
+    (152, "CABundle"),
+    (154, "ObjectMeta"),
+    (157, "ListMeta"),
+    (175, "ObjectMeta"),
+    (179, "ListMeta"),
+    (182, "ObjectMeta"),
+    (191, "ListMeta"),
+    (211, "ObjectMeta"),
+    (221, "ListMeta"),
+    (243, "ObjectMeta"),
+    (252, "ListMeta"),
+    (272, "ObjectMeta"),
+    (281, "ListMeta"),
+    (310, "APIVersion"),
+    (312, "UID"),
+    (314, "ObjectMeta"),
+    (318, "ObjectMeta"),
+    (327, "ObjectMeta"),
+    (337, "UID"),
+    (345, "ObjectMeta"),
+    (362, "APIGroups"),
+    (366, "ObjectMeta"),
+    (372, "ObjectMeta"),
+    (377, "ObjectMeta"),
+    (385, "UID"),
+    (396, "APIVersion"),
+    (398, "ObjectMeta"),
+    (402, "ListMeta"),
+    (414, "ObjectMeta"),
+    (428, "APIVersion"),
+    (441, "ObjectMeta"),
+    (452, "ListMeta"),
+    (501, "ObjectMeta"),
+    (505, "ListMeta"),
+    (519, "ObjectMeta"),
+    (529, "ListMeta"),
+    (542, "TTLSecondsAfterFinished"),
+    (558, "ObjectMeta"),
+    (575, "ObjectMeta"),
+    (585, "ListMeta"),
+    (592, "UID"),
+    (598, "ObjectMeta"),
+    (601, "ListMeta"),
+    (611, "FSType"),
+    (622, "DataDiskURI"),
+    (624, "FSType"),
+    (635, "ObjectMeta"),
+    (640, "FSType"),
+    (649, "FSType"),
+    (667, "FSType"),
+    (671, "FSType"),
+    (685, "ObjectMeta"),
+    (688, "ListMeta"),
+    (691, "ObjectMeta"),
+    (701, "ListMeta"),
+    (705, "UID"),
+    (739, "TTY"),
+    (771, "LastTerminationState"),
+    (795, "IP"),
+    (807, "ObjectMeta"),
+    (810, "ListMeta"),
+    (849, "TTY"),
+    (852, "ObjectMeta"),
+    (865, "ReportingController"),
+    (868, "ListMeta"),
+    (877, "FSType"),
+    (879, "WWIDs"),
+    (885, "FSType"),
+    (890, "FSType"),
+    (896, "PDName"),
+    (897, "FSType"),
+    (905, "EndpointsName"),
+    (909, "EndpointsName"),
+    (916, "HTTPHeaders"),
+    (919, "IP"),
+    (921, "IP"),
+    (925, "IQN"),
+    (927, "ISCSIInterface"),
+    (928, "FSType"),
+    (931, "DiscoveryCHAPAuth"),
+    (932, "SessionCHAPAuth"),
+    (936, "IQN"),
+    (938, "ISCSIInterface"),
+    (939, "FSType"),
+    (942, "DiscoveryCHAPAuth"),
+    (943, "SessionCHAPAuth"),
+    (956, "HTTPGet"),
+    (957, "TCPSocket"),
+    (960, "ObjectMeta"),
+    (969, "ListMeta"),
+    (972, "UID"),
+    (973, "GID"),
+    (975, "IP"),
+    (977, "IPMode"),
+    (982, "FSType"),
+    (989, "ObjectMeta"),
+    (998, "ListMeta"),
+    (1004, "ObjectMeta"),
+    (1028, "ListMeta"),
+    (1048, "DoNotUseExternalID"),
+    (1068, "OSImage"),
+    (1075, "APIVersion"),
+    (1080, "UID"),
+    (1081, "APIVersion"),
+    (1085, "ObjectMeta"),
+    (1089, "ObjectMeta"),
+    (1099, "ListMeta"),
+    (1118, "ObjectMeta"),
+    (1123, "ListMeta"),
+    (1125, "GCEPersistentDisk"),
+    (1126, "AWSElasticBlockStore"),
+    (1129, "NFS"),
+    (1130, "RBD"),
+    (1131, "ISCSI"),
+    (1133, "CephFS"),
+    (1134, "FC"),
+    (1145, "StorageOS"),
+    (1146, "CSI"),
+    (1162, "FSType"),
+    (1164, "ObjectMeta"),
+    (1181, "TTY"),
+    (1206, "TTY"),
+    (1211, "IP"),
+    (1213, "ListMeta"),
+    (1228, "SELinuxOptions"),
+    (1235, "FSGroup"),
+    (1237, "FSGroupChangePolicy"),
+    (1240, "SELinuxChangePolicy"),
+    (1248, "DNSPolicy"),
+    (1251, "DeprecatedServiceAccount"),
+    (1268, "DNSConfig"),
+    (1276, "OS"),
+    (1296, "QOSClass"),
+    (1305, "ObjectMeta"),
+    (1308, "ListMeta"),
+    (1310, "ObjectMeta"),
+    (1316, "FSType"),
+    (1328, "HTTPGet"),
+    (1329, "TCPSocket"),
+    (1330, "GRPC"),
+    (1339, "CephMonitors"),
+    (1340, "RBDImage"),
+    (1341, "FSType"),
+    (1342, "RBDPool"),
+    (1343, "RadosUser"),
+    (1347, "CephMonitors"),
+    (1348, "RBDImage"),
+    (1349, "FSType"),
+    (1350, "RBDPool"),
+    (1351, "RadosUser"),
+    (1356, "ObjectMeta"),
+    (1365, "ListMeta"),
+    (1386, "ObjectMeta"),
+    (1390, "ListMeta"),
+    (1409, "SSLEnabled"),
+    (1414, "FSType"),
+    (1419, "SSLEnabled"),
+    (1424, "FSType"),
+    (1433, "ObjectMeta"),
+    (1444, "ListMeta"),
+    (1457, "SELinuxOptions"),
+    (1470, "ObjectMeta"),
+    (1474, "ObjectMeta"),
+    (1479, "ListMeta"),
+    (1485, "ListMeta"),
+    (1509, "IPFamilies"),
+    (1510, "IPFamilyPolicy"),
+    (1521, "FSType"),
+    (1526, "FSType"),
+    (1553, "APIGroup"),
+    (1556, "APIGroup"),
+    (1587, "GCEPersistentDisk"),
+    (1588, "AWSElasticBlockStore"),
+    (1591, "NFS"),
+    (1592, "ISCSI"),
+    (1595, "RBD"),
+    (1598, "CephFS"),
+    (1601, "FC"),
+    (1611, "StorageOS"),
+    (1612, "CSI"),
+    (1617, "FSType"),
+    (1622, "GMSACredentialSpecName"),
+    (1623, "GMSACredentialSpec"),
+    (1644, "ObjectMeta"),
+    (1649, "ListMeta"),
+    (1654, "ObjectMeta"),
+    (1670, "ListMeta"),
+    (1678, "ObjectMeta"),
+    (1687, "ListMeta"),
+    (1707, "ObjectMeta"),
+    (1716, "ListMeta"),
+    (1727, "APIGroups"),
+    (1743, "ObjectMeta"),
+    (1746, "ListMeta"),
+    (1749, "CIDR"),
+    (1752, "ObjectMeta"),
+    (1758, "ObjectMeta"),
+    (1761, "ListMeta"),
+    (1763, "APIGroup"),
+    (1771, "ListMeta"),
+    (1773, "IP"),
+    (1782, "HTTP"),
+    (1787, "TLS"),
+    (1793, "ObjectMeta"),
+    (1800, "ListMeta"),
+    (1804, "IPBlock"),
+    (1819, "ObjectMeta"),
+    (1823, "ListMeta"),
+    (1825, "CIDRs"),
+    (1829, "ObjectMeta"),
+    (1834, "ListMeta"),
+    (1839, "ObjectMeta"),
+    (1842, "ObjectMeta"),
+    (1846, "ListMeta"),
+    (1861, "ObjectMeta"),
+    (1865, "ObjectMeta"),
+    (1869, "ListMeta"),
+    (1872, "ListMeta"),
+    (1875, "APIGroups"),
+    (1880, "ObjectMeta"),
+    (1883, "ObjectMeta"),
+    (1887, "ListMeta"),
+    (1890, "ListMeta"),
+    (1892, "APIGroup"),
+    (1896, "APIGroup"),
+    (1938, "IntValue"),
+    (1939, "BoolValue"),
+    (1940, "StringValue"),
+    (1941, "VersionValue"),
+    (1942, "IntValues"),
+    (1943, "BoolValues"),
+    (1944, "StringValues"),
+    (1945, "VersionValues"),
+    (1954, "ObjectMeta"),
+    (1958, "ListMeta"),
+    (1982, "CEL"),
+    (2007, "IPs"),
+    (2014, "ObjectMeta"),
+    (2017, "APIGroup"),
+    (2020, "UID"),
+    (2022, "ListMeta"),
+    (2029, "ObjectMeta"),
+    (2032, "ListMeta"),
+    (2034, "ObjectMeta"),
+    (2040, "ObjectMeta"),
+    (2043, "ListMeta"),
+    (2054, "ObjectMeta"),
+    (2060, "ListMeta"),
+    (2063, "ObjectMeta"),
+    (2066, "ListMeta"),
+    (2072, "FSGroupPolicy"),
+    (2075, "SELinuxMount"),
+    (2080, "ObjectMeta"),
+    (2087, "ListMeta"),
+    (2091, "ObjectMeta"),
+    (2097, "ListMeta"),
+    (2100, "ObjectMeta"),
+    (2109, "ListMeta"),
+    (2114, "ObjectMeta"),
+    (2118, "ListMeta"),
+    (2130, "ObjectMeta"),
+    (2134, "ListMeta"),
+    (2145, "JSONPath"),
+    (2149, "ObjectMeta"),
+    (2159, "ListMeta"),
+    (2193, "URL"),
+    (2194, "ID"),
+    (2195, "Schema"),
+    (2196, "Ref"),
+    (2231, "XPreserveUnknownFields"),
+    (2232, "XEmbeddedResource"),
+    (2233, "XIntOrString"),
+    (2234, "XListMapKeys"),
+    (2235, "XListType"),
+    (2236, "XMapType"),
+    (2237, "XValidations"),
+    (2238, "JSONPath"),
+    (2249, "URL"),
+    (2251, "CABundle"),
+    (2273, "APIResources"),
+    (2313, "ListMeta"),
+    (2334, "APIVersion"),
+    (2343, "UID"),
+    (2354, "APIVersion"),
+    (2357, "UID"),
+    (2361, "ObjectMeta"),
+    (2363, "ListMeta"),
+    (2370, "UID"),
+    (2376, "ListMeta"),
+    (2382, "Type"),
+    (2388, "UID"),
+    (2392, "ListMeta"),
+    (2408, "APIVersion"),
+    (2429, "ObjectMeta"),
+    (2438, "ListMeta"),
+    (2444, "CABundle"),
+    (2454, "ObjectMeta"),
+    (2459, "ListMeta"),
+    (2462, "ObjectMeta"),
+    (2467, "ListMeta"),
 ];
 
 /// Fields, type by type: name, protobuf number, flags, type, merge, default, Go type.
-pub(crate) static FIELDS: &[Field; 2451] = &[
+pub(crate) static FIELDS: &[Field; 2469] = &[
     // io.k8s.api.admission.v1.AdmissionRequest
-    f(882, 1, 0, 0, 0, 0, 1), // uid
+    f(883, 1, 0, 0, 0, 0, 1), // uid
     f(393, 2, 0, 1, 0, 0, 2), // kind
     f(681, 3, 0, 2, 0, 0, 3), // resource
     f(822, 4, 1, 0, 0, 0, 4), // subResource
@@ -1950,19 +2287,19 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(496, 5, 1, 0, 0, 0, 4), // name
     f(499, 6, 1, 0, 0, 0, 4), // namespace
     f(546, 7, 0, 0, 0, 0, 5), // operation
-    f(897, 8, 0, 3, 0, 0, 6), // userInfo
+    f(899, 8, 0, 3, 0, 0, 6), // userInfo
     f(536, 9, 1, 4, 0, 0, 7), // object
     f(539, 10, 1, 4, 0, 0, 7), // oldObject
     f(224, 11, 3, 5, 0, 0, 8), // dryRun
     f(551, 12, 1, 4, 0, 0, 7), // options
     // io.k8s.api.admission.v1.AdmissionResponse
-    f(882, 1, 0, 0, 0, 0, 1), // uid
+    f(883, 1, 0, 0, 0, 0, 1), // uid
     f(36, 2, 0, 5, 0, 0, 8), // allowed
     f(798, 3, 3, 6, 0, 0, 9), // status
     f(565, 4, 1, 7, 0, 0, 10), // patch
     f(566, 5, 3, 0, 0, 0, 11), // patchType
     f(65, 6, 1, 8, 0, 0, 12), // auditAnnotations
-    f(936, 7, 1, 9, 0, 0, 13), // warnings
+    f(938, 7, 1, 9, 0, 0, 13), // warnings
     // io.k8s.api.admission.v1.AdmissionReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(666, 1, 3, 11, 0, 0, 15), // request
@@ -1971,10 +2308,10 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(259, 1, 1, 0, 0, 0, 4), // expression
     // io.k8s.api.admissionregistration.v1.AuditAnnotation
     f(389, 1, 8, 0, 0, 1, 4), // key
-    f(905, 2, 8, 0, 0, 1, 4), // valueExpression
+    f(907, 2, 8, 0, 0, 1, 4), // valueExpression
     // io.k8s.api.admissionregistration.v1.ExpressionWarning
     f(280, 2, 8, 0, 0, 1, 4), // fieldRef
-    f(935, 3, 8, 0, 0, 1, 4), // warning
+    f(937, 3, 8, 0, 0, 1, 4), // warning
     // io.k8s.api.admissionregistration.v1.JSONPatch
     f(259, 1, 1, 0, 0, 0, 4), // expression
     // io.k8s.api.admissionregistration.v1.MatchCondition
@@ -2009,7 +2346,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicySpec
     f(559, 1, 3, 23, 0, 0, 28), // paramKind
     f(446, 2, 3, 21, 0, 0, 26), // matchConstraints
-    f(908, 3, 1, 24, 1, 0, 29), // variables
+    f(910, 3, 1, 24, 1, 0, 29), // variables
     f(495, 4, 1, 25, 1, 0, 30), // mutations
     f(273, 5, 3, 0, 0, 0, 31), // failurePolicy
     f(445, 6, 1, 26, 2, 0, 32), // matchConditions
@@ -2030,7 +2367,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.admissionregistration.v1.MutatingWebhookConfiguration
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 15, 0, 2, 20), // metadata
-    f(939, 2, 1, 30, 2, 0, 38), // webhooks
+    f(941, 2, 1, 30, 2, 0, 38), // webhooks
     // io.k8s.api.admissionregistration.v1.MutatingWebhookConfigurationList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 18, 0, 2, 23), // metadata
@@ -2082,7 +2419,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(604, 1, 9, 0, 0, 0, 4), // policyName
     f(560, 2, 3, 20, 0, 0, 25), // paramRef
     f(453, 3, 3, 21, 0, 0, 26), // matchResources
-    f(902, 4, 9, 9, 3, 0, 52), // validationActions
+    f(904, 4, 9, 9, 3, 0, 52), // validationActions
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 18, 0, 2, 23), // metadata
@@ -2090,14 +2427,14 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec
     f(559, 1, 3, 23, 0, 0, 28), // paramKind
     f(446, 2, 3, 21, 0, 0, 26), // matchConstraints
-    f(903, 3, 1, 42, 1, 0, 54), // validations
+    f(905, 3, 1, 42, 1, 0, 54), // validations
     f(273, 4, 3, 0, 0, 0, 31), // failurePolicy
     f(65, 5, 1, 43, 1, 0, 55), // auditAnnotations
     f(445, 6, 1, 26, 2, 0, 32), // matchConditions
-    f(908, 7, 1, 24, 2, 0, 29), // variables
+    f(910, 7, 1, 24, 2, 0, 29), // variables
     // io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyStatus
     f(538, 1, 1, 44, 0, 0, 56), // observedGeneration
-    f(881, 2, 3, 45, 0, 0, 57), // typeChecking
+    f(882, 2, 3, 45, 0, 0, 57), // typeChecking
     f(132, 3, 1, 46, 4, 0, 58), // conditions
     // io.k8s.api.admissionregistration.v1.ValidatingWebhook
     f(496, 1, 8, 0, 0, 1, 4), // name
@@ -2114,7 +2451,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.admissionregistration.v1.ValidatingWebhookConfiguration
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 15, 0, 2, 20), // metadata
-    f(939, 2, 1, 47, 2, 0, 59), // webhooks
+    f(941, 2, 1, 47, 2, 0, 59), // webhooks
     // io.k8s.api.admissionregistration.v1.ValidatingWebhookConfigurationList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 18, 0, 2, 23), // metadata
@@ -2128,13 +2465,13 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(496, 1, 8, 0, 0, 1, 4), // name
     f(259, 2, 8, 0, 0, 1, 4), // expression
     // io.k8s.api.admissionregistration.v1.WebhookClientConfig
-    f(892, 3, 3, 0, 0, 0, 4), // url
+    f(893, 3, 3, 0, 0, 0, 4), // url
     f(759, 1, 3, 49, 0, 0, 62), // service
     f(92, 2, 1, 7, 0, 0, 10), // caBundle
     // io.k8s.api.apidiscovery.v2.APIGroupDiscovery
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 15, 0, 0, 20), // metadata
-    f(913, 2, 1, 50, 0, 0, 63), // versions
+    f(915, 2, 1, 50, 0, 0, 63), // versions
     // io.k8s.api.apidiscovery.v2.APIGroupDiscoveryList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 18, 0, 0, 23), // metadata
@@ -2144,7 +2481,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(697, 2, 3, 1, 0, 0, 2), // responseKind
     f(730, 3, 0, 0, 0, 0, 65), // scope
     f(781, 4, 0, 0, 0, 0, 4), // singularResource
-    f(910, 5, 0, 9, 0, 0, 13), // verbs
+    f(912, 5, 0, 9, 0, 0, 13), // verbs
     f(775, 6, 1, 9, 0, 0, 13), // shortNames
     f(97, 7, 1, 9, 0, 0, 13), // categories
     f(826, 8, 1, 52, 0, 0, 66), // subresources
@@ -2152,9 +2489,9 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(825, 1, 0, 0, 0, 0, 4), // subresource
     f(697, 2, 3, 1, 0, 0, 2), // responseKind
     f(4, 3, 1, 53, 0, 0, 67), // acceptedTypes
-    f(910, 4, 0, 9, 0, 0, 13), // verbs
+    f(912, 4, 0, 9, 0, 0, 13), // verbs
     // io.k8s.api.apidiscovery.v2.APIVersionDiscovery
-    f(911, 1, 0, 0, 0, 0, 4), // version
+    f(913, 1, 0, 0, 0, 0, 4), // version
     f(695, 2, 1, 54, 0, 0, 68), // resources
     f(296, 3, 1, 0, 0, 0, 69), // freshness
     // io.k8s.api.apps.v1.ControllerRevision
@@ -2172,7 +2509,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 1, 56, 0, 2, 71), // spec
     f(798, 3, 1, 57, 0, 2, 72), // status
     // io.k8s.api.apps.v1.DaemonSetCondition
-    f(880, 1, 8, 0, 0, 1, 73), // type
+    f(881, 1, 8, 0, 0, 1, 73), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
     f(650, 4, 1, 0, 0, 0, 4), // reason
@@ -2184,7 +2521,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.apps.v1.DaemonSetSpec
     f(750, 1, 10, 13, 0, 0, 17), // selector
     f(851, 2, 8, 60, 0, 2, 77), // template
-    f(889, 3, 1, 61, 0, 2, 78), // updateStrategy
+    f(890, 3, 1, 61, 0, 2, 78), // updateStrategy
     f(483, 4, 1, 29, 0, 0, 37), // minReadySeconds
     f(704, 6, 3, 29, 0, 0, 37), // revisionHistoryLimit
     // io.k8s.api.apps.v1.DaemonSetStatus
@@ -2193,13 +2530,13 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(201, 3, 8, 29, 0, 3, 37), // desiredNumberScheduled
     f(534, 4, 8, 29, 0, 3, 37), // numberReady
     f(538, 5, 1, 44, 0, 0, 56), // observedGeneration
-    f(890, 6, 1, 29, 0, 0, 37), // updatedNumberScheduled
+    f(891, 6, 1, 29, 0, 0, 37), // updatedNumberScheduled
     f(532, 7, 1, 29, 0, 0, 37), // numberAvailable
     f(535, 8, 1, 29, 0, 0, 37), // numberUnavailable
     f(121, 9, 3, 29, 0, 0, 37), // collisionCount
     f(132, 10, 1, 62, 5, 0, 79), // conditions
     // io.k8s.api.apps.v1.DaemonSetUpdateStrategy
-    f(880, 1, 1, 0, 0, 0, 80), // type
+    f(881, 1, 1, 0, 0, 0, 80), // type
     f(707, 2, 3, 63, 0, 0, 81), // rollingUpdate
     // io.k8s.api.apps.v1.Deployment
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
@@ -2207,7 +2544,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 1, 64, 0, 2, 82), // spec
     f(798, 3, 1, 65, 0, 2, 83), // status
     // io.k8s.api.apps.v1.DeploymentCondition
-    f(880, 1, 8, 0, 0, 1, 84), // type
+    f(881, 1, 8, 0, 0, 1, 84), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(418, 6, 1, 58, 0, 0, 75), // lastUpdateTime
     f(417, 7, 1, 58, 0, 0, 75), // lastTransitionTime
@@ -2229,15 +2566,15 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.apps.v1.DeploymentStatus
     f(538, 1, 1, 44, 0, 0, 56), // observedGeneration
     f(661, 2, 1, 29, 0, 0, 37), // replicas
-    f(891, 3, 1, 29, 0, 0, 37), // updatedReplicas
+    f(892, 3, 1, 29, 0, 0, 37), // updatedReplicas
     f(649, 7, 1, 29, 0, 0, 37), // readyReplicas
     f(68, 4, 1, 29, 0, 0, 37), // availableReplicas
-    f(883, 5, 1, 29, 0, 0, 37), // unavailableReplicas
+    f(884, 5, 1, 29, 0, 0, 37), // unavailableReplicas
     f(855, 9, 3, 29, 0, 0, 37), // terminatingReplicas
     f(132, 6, 1, 68, 5, 0, 87), // conditions
     f(121, 8, 3, 29, 0, 0, 37), // collisionCount
     // io.k8s.api.apps.v1.DeploymentStrategy
-    f(880, 1, 1, 0, 0, 0, 88), // type
+    f(881, 1, 1, 0, 0, 0, 88), // type
     f(707, 2, 3, 69, 0, 0, 89), // rollingUpdate
     // io.k8s.api.apps.v1.ReplicaSet
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
@@ -2245,7 +2582,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 1, 70, 0, 2, 90), // spec
     f(798, 3, 1, 71, 0, 2, 91), // status
     // io.k8s.api.apps.v1.ReplicaSetCondition
-    f(880, 1, 8, 0, 0, 1, 92), // type
+    f(881, 1, 8, 0, 0, 1, 92), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
     f(650, 4, 1, 0, 0, 0, 4), // reason
@@ -2282,7 +2619,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 1, 75, 0, 2, 96), // spec
     f(798, 3, 1, 76, 0, 2, 97), // status
     // io.k8s.api.apps.v1.StatefulSetCondition
-    f(880, 1, 8, 0, 0, 1, 98), // type
+    f(881, 1, 8, 0, 0, 1, 98), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
     f(650, 4, 1, 0, 0, 0, 4), // reason
@@ -2294,16 +2631,16 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.apps.v1.StatefulSetOrdinals
     f(791, 1, 0, 29, 0, 3, 37), // start
     // io.k8s.api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy
-    f(941, 1, 1, 0, 0, 0, 100), // whenDeleted
-    f(942, 2, 1, 0, 0, 0, 100), // whenScaled
+    f(943, 1, 1, 0, 0, 0, 100), // whenDeleted
+    f(944, 2, 1, 0, 0, 0, 100), // whenScaled
     // io.k8s.api.apps.v1.StatefulSetSpec
     f(661, 1, 3, 29, 0, 0, 37), // replicas
     f(750, 2, 10, 13, 0, 0, 17), // selector
     f(851, 3, 8, 60, 0, 2, 77), // template
-    f(919, 4, 1, 78, 1, 0, 101), // volumeClaimTemplates
+    f(921, 4, 1, 78, 1, 0, 101), // volumeClaimTemplates
     f(764, 5, 0, 0, 0, 1, 4), // serviceName
     f(599, 6, 1, 0, 0, 0, 102), // podManagementPolicy
-    f(889, 7, 1, 79, 0, 2, 103), // updateStrategy
+    f(890, 7, 1, 79, 0, 2, 103), // updateStrategy
     f(704, 8, 3, 29, 0, 0, 37), // revisionHistoryLimit
     f(483, 9, 1, 29, 0, 0, 37), // minReadySeconds
     f(578, 10, 3, 80, 0, 0, 104), // persistentVolumeClaimRetentionPolicy
@@ -2313,26 +2650,26 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(661, 2, 8, 29, 0, 3, 37), // replicas
     f(649, 3, 1, 29, 0, 0, 37), // readyReplicas
     f(168, 4, 1, 29, 0, 0, 37), // currentReplicas
-    f(891, 5, 1, 29, 0, 0, 37), // updatedReplicas
+    f(892, 5, 1, 29, 0, 0, 37), // updatedReplicas
     f(169, 6, 1, 0, 0, 0, 4), // currentRevision
-    f(888, 7, 1, 0, 0, 0, 4), // updateRevision
+    f(889, 7, 1, 0, 0, 0, 4), // updateRevision
     f(121, 9, 3, 29, 0, 0, 37), // collisionCount
     f(132, 10, 1, 82, 5, 0, 106), // conditions
     f(68, 11, 0, 29, 0, 3, 37), // availableReplicas
     // io.k8s.api.apps.v1.StatefulSetUpdateStrategy
-    f(880, 1, 1, 0, 0, 0, 107), // type
+    f(881, 1, 1, 0, 0, 0, 107), // type
     f(707, 2, 3, 83, 0, 0, 108), // rollingUpdate
     // io.k8s.api.authentication.v1.BoundObjectReference
     f(393, 1, 1, 0, 0, 0, 4), // kind
     f(42, 2, 1, 0, 0, 0, 4), // apiVersion
     f(496, 3, 1, 0, 0, 0, 4), // name
-    f(882, 4, 1, 0, 0, 0, 1), // uid
+    f(883, 4, 1, 0, 0, 0, 1), // uid
     // io.k8s.api.authentication.v1.SelfSubjectReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 15, 0, 2, 20), // metadata
     f(798, 2, 1, 84, 0, 2, 109), // status
     // io.k8s.api.authentication.v1.SelfSubjectReviewStatus
-    f(897, 1, 1, 3, 0, 2, 6), // userInfo
+    f(899, 1, 1, 3, 0, 2, 6), // userInfo
     // io.k8s.api.authentication.v1.TokenRequest
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 15, 0, 2, 20), // metadata
@@ -2343,7 +2680,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(257, 4, 2, 44, 0, 0, 56), // expirationSeconds
     f(89, 3, 2, 87, 0, 0, 112), // boundObjectRef
     // io.k8s.api.authentication.v1.TokenRequestStatus
-    f(867, 1, 0, 0, 0, 1, 4), // token
+    f(868, 1, 0, 0, 0, 1, 4), // token
     f(258, 2, 0, 58, 0, 0, 75), // expirationTimestamp
     // io.k8s.api.authentication.v1.TokenReview
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
@@ -2351,16 +2688,16 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 8, 88, 0, 2, 113), // spec
     f(798, 3, 1, 89, 0, 2, 114), // status
     // io.k8s.api.authentication.v1.TokenReviewSpec
-    f(867, 1, 9, 0, 0, 0, 4), // token
+    f(868, 1, 9, 0, 0, 0, 4), // token
     f(64, 2, 1, 9, 1, 0, 13), // audiences
     // io.k8s.api.authentication.v1.TokenReviewStatus
     f(66, 1, 1, 5, 0, 0, 8), // authenticated
-    f(895, 2, 1, 3, 0, 2, 6), // user
+    f(897, 2, 1, 3, 0, 2, 6), // user
     f(64, 4, 1, 9, 1, 0, 13), // audiences
     f(242, 3, 1, 0, 0, 0, 4), // error
     // io.k8s.api.authentication.v1.UserInfo
-    f(899, 1, 1, 0, 0, 0, 4), // username
-    f(882, 2, 1, 0, 0, 0, 4), // uid
+    f(901, 1, 1, 0, 0, 0, 4), // username
+    f(883, 2, 1, 0, 0, 0, 4), // uid
     f(321, 3, 1, 9, 1, 0, 13), // groups
     f(269, 4, 1, 90, 0, 0, 115), // extra
     // io.k8s.api.authorization.v1.FieldSelectorAttributes
@@ -2376,22 +2713,22 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(798, 3, 1, 94, 0, 2, 119), // status
     // io.k8s.api.authorization.v1.NonResourceAttributes
     f(567, 1, 1, 0, 0, 0, 4), // path
-    f(909, 2, 1, 0, 0, 0, 4), // verb
+    f(911, 2, 1, 0, 0, 0, 4), // verb
     // io.k8s.api.authorization.v1.NonResourceRule
-    f(910, 1, 8, 9, 1, 0, 13), // verbs
+    f(912, 1, 8, 9, 1, 0, 13), // verbs
     f(526, 2, 1, 9, 1, 0, 13), // nonResourceURLs
     // io.k8s.api.authorization.v1.ResourceAttributes
     f(499, 1, 1, 0, 0, 0, 4), // namespace
-    f(909, 2, 1, 0, 0, 0, 4), // verb
+    f(911, 2, 1, 0, 0, 0, 4), // verb
     f(318, 3, 1, 0, 0, 0, 4), // group
-    f(911, 4, 1, 0, 0, 0, 4), // version
+    f(913, 4, 1, 0, 0, 0, 4), // version
     f(681, 5, 1, 0, 0, 0, 4), // resource
     f(825, 6, 1, 0, 0, 0, 4), // subresource
     f(496, 7, 1, 0, 0, 0, 4), // name
     f(281, 8, 3, 95, 0, 0, 120), // fieldSelector
     f(404, 9, 3, 96, 0, 0, 121), // labelSelector
     // io.k8s.api.authorization.v1.ResourceRule
-    f(910, 1, 8, 9, 1, 0, 13), // verbs
+    f(912, 1, 8, 9, 1, 0, 13), // verbs
     f(41, 2, 1, 9, 1, 0, 13), // apiGroups
     f(695, 3, 1, 9, 1, 0, 13), // resources
     f(690, 4, 1, 9, 1, 0, 13), // resourceNames
@@ -2418,10 +2755,10 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.authorization.v1.SubjectAccessReviewSpec
     f(682, 1, 3, 98, 0, 0, 123), // resourceAttributes
     f(524, 2, 3, 99, 0, 0, 124), // nonResourceAttributes
-    f(895, 3, 1, 0, 0, 0, 4), // user
+    f(897, 3, 1, 0, 0, 0, 4), // user
     f(321, 4, 1, 9, 1, 0, 13), // groups
     f(269, 5, 1, 102, 0, 0, 115), // extra
-    f(882, 6, 1, 0, 0, 0, 4), // uid
+    f(883, 6, 1, 0, 0, 0, 4), // uid
     // io.k8s.api.authorization.v1.SubjectAccessReviewStatus
     f(36, 1, 8, 5, 0, 4, 8), // allowed
     f(186, 4, 1, 5, 0, 0, 8), // denied
@@ -2485,14 +2822,14 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(473, 1, 8, 113, 0, 2, 138), // metric
     f(163, 2, 8, 112, 0, 2, 137), // current
     // io.k8s.api.autoscaling.v2.HPAScalingPolicy
-    f(880, 1, 8, 0, 0, 1, 139), // type
-    f(904, 2, 8, 29, 0, 3, 37), // value
+    f(881, 1, 8, 0, 0, 1, 139), // type
+    f(906, 2, 8, 29, 0, 3, 37), // value
     f(576, 3, 8, 29, 0, 3, 37), // periodSeconds
     // io.k8s.api.autoscaling.v2.HPAScalingRules
     f(790, 3, 3, 29, 0, 0, 37), // stabilizationWindowSeconds
     f(748, 1, 3, 0, 0, 0, 140), // selectPolicy
     f(603, 2, 1, 114, 1, 0, 141), // policies
-    f(869, 4, 3, 115, 0, 0, 142), // tolerance
+    f(870, 4, 3, 115, 0, 0, 142), // tolerance
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 15, 0, 2, 20), // metadata
@@ -2502,7 +2839,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(722, 1, 3, 118, 0, 0, 145), // scaleUp
     f(719, 2, 3, 118, 0, 0, 145), // scaleDown
     // io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerCondition
-    f(880, 1, 8, 0, 0, 1, 146), // type
+    f(881, 1, 8, 0, 0, 1, 146), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
     f(650, 4, 1, 0, 0, 0, 4), // reason
@@ -2528,26 +2865,26 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(496, 1, 8, 0, 0, 1, 4), // name
     f(750, 2, 3, 13, 0, 0, 17), // selector
     // io.k8s.api.autoscaling.v2.MetricSpec
-    f(880, 1, 8, 0, 0, 1, 153), // type
+    f(881, 1, 8, 0, 0, 1, 153), // type
     f(536, 2, 3, 125, 0, 0, 154), // object
     f(602, 3, 3, 126, 0, 0, 155), // pods
     f(681, 4, 3, 127, 0, 0, 156), // resource
     f(145, 7, 3, 128, 0, 0, 157), // containerResource
     f(263, 5, 3, 129, 0, 0, 158), // external
     // io.k8s.api.autoscaling.v2.MetricStatus
-    f(880, 1, 8, 0, 0, 1, 153), // type
+    f(881, 1, 8, 0, 0, 1, 153), // type
     f(536, 2, 3, 130, 0, 0, 159), // object
     f(602, 3, 3, 131, 0, 0, 160), // pods
     f(681, 4, 3, 132, 0, 0, 161), // resource
     f(145, 7, 3, 133, 0, 0, 162), // containerResource
     f(263, 5, 3, 134, 0, 0, 163), // external
     // io.k8s.api.autoscaling.v2.MetricTarget
-    f(880, 1, 8, 0, 0, 1, 164), // type
-    f(904, 2, 3, 115, 0, 0, 142), // value
+    f(881, 1, 8, 0, 0, 1, 164), // type
+    f(906, 2, 3, 115, 0, 0, 142), // value
     f(70, 3, 3, 115, 0, 0, 142), // averageValue
     f(69, 4, 3, 29, 0, 0, 37), // averageUtilization
     // io.k8s.api.autoscaling.v2.MetricValueStatus
-    f(904, 1, 3, 115, 0, 0, 142), // value
+    f(906, 1, 3, 115, 0, 0, 142), // value
     f(70, 2, 3, 115, 0, 0, 142), // averageValue
     f(69, 3, 3, 29, 0, 0, 37), // averageUtilization
     // io.k8s.api.autoscaling.v2.ObjectMetricSource
@@ -2598,7 +2935,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 1, 140, 0, 2, 171), // spec
     f(798, 3, 1, 141, 0, 2, 172), // status
     // io.k8s.api.batch.v1.JobCondition
-    f(880, 1, 8, 0, 0, 1, 173), // type
+    f(881, 1, 8, 0, 0, 1, 173), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(411, 3, 1, 58, 0, 0, 75), // lastProbeTime
     f(417, 4, 1, 58, 0, 0, 75), // lastTransitionTime
@@ -2620,7 +2957,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(750, 4, 3, 13, 0, 0, 17), // selector
     f(443, 5, 3, 5, 0, 0, 8), // manualSelector
     f(851, 6, 8, 60, 0, 2, 77), // template
-    f(878, 8, 3, 29, 0, 0, 37), // ttlSecondsAfterFinished
+    f(879, 8, 3, 29, 0, 0, 37), // ttlSecondsAfterFinished
     f(126, 9, 3, 0, 0, 0, 177), // completionMode
     f(836, 10, 3, 5, 0, 0, 8), // suspend
     f(600, 14, 3, 0, 0, 0, 178), // podReplacementPolicy
@@ -2635,7 +2972,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(854, 11, 3, 29, 0, 0, 37), // terminating
     f(125, 7, 1, 0, 0, 0, 4), // completedIndexes
     f(271, 10, 3, 0, 0, 0, 4), // failedIndexes
-    f(884, 8, 3, 146, 0, 0, 180), // uncountedTerminatedPods
+    f(885, 8, 3, 146, 0, 0, 180), // uncountedTerminatedPods
     f(648, 9, 3, 29, 0, 0, 37), // ready
     // io.k8s.api.batch.v1.JobTemplateSpec
     f(472, 1, 1, 15, 0, 2, 20), // metadata
@@ -2645,9 +2982,9 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.batch.v1.PodFailurePolicyOnExitCodesRequirement
     f(143, 1, 3, 0, 0, 0, 4), // containerName
     f(548, 2, 8, 0, 0, 1, 182), // operator
-    f(907, 3, 8, 148, 3, 0, 183), // values
+    f(909, 3, 8, 148, 3, 0, 183), // values
     // io.k8s.api.batch.v1.PodFailurePolicyOnPodConditionsPattern
-    f(880, 1, 8, 0, 0, 1, 184), // type
+    f(881, 1, 8, 0, 0, 1, 184), // type
     f(798, 2, 0, 0, 0, 1, 74), // status
     // io.k8s.api.batch.v1.PodFailurePolicyRule
     f(7, 1, 8, 0, 0, 1, 185), // action
@@ -2667,7 +3004,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 8, 152, 0, 2, 190), // spec
     f(798, 3, 1, 153, 0, 2, 191), // status
     // io.k8s.api.certificates.v1.CertificateSigningRequestCondition
-    f(880, 1, 8, 0, 0, 1, 192), // type
+    f(881, 1, 8, 0, 0, 1, 192), // type
     f(798, 6, 8, 0, 0, 1, 74), // status
     f(650, 2, 1, 0, 0, 0, 4), // reason
     f(470, 3, 1, 0, 0, 0, 4), // message
@@ -2681,9 +3018,9 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(666, 1, 8, 7, 0, 0, 10), // request
     f(778, 7, 8, 0, 0, 1, 4), // signerName
     f(257, 8, 3, 29, 0, 0, 37), // expirationSeconds
-    f(893, 5, 1, 9, 1, 0, 194), // usages
-    f(899, 2, 1, 0, 0, 0, 4), // username
-    f(882, 3, 1, 0, 0, 0, 4), // uid
+    f(895, 5, 1, 9, 1, 0, 194), // usages
+    f(901, 2, 1, 0, 0, 0, 4), // username
+    f(883, 3, 1, 0, 0, 0, 4), // uid
     f(321, 4, 1, 9, 1, 0, 13), // groups
     f(269, 6, 1, 155, 0, 0, 115), // extra
     // io.k8s.api.certificates.v1.CertificateSigningRequestStatus
@@ -2706,7 +3043,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(816, 6, 3, 0, 0, 0, 199), // strategy
     f(617, 7, 3, 0, 0, 0, 4), // preferredHolder
     // io.k8s.api.core.v1.AWSElasticBlockStoreVolumeSource
-    f(922, 1, 8, 0, 0, 1, 4), // volumeID
+    f(924, 1, 8, 0, 0, 1, 4), // volumeID
     f(301, 2, 1, 0, 0, 0, 4), // fsType
     f(564, 3, 1, 29, 0, 0, 37), // partition
     f(644, 4, 1, 5, 0, 0, 8), // readOnly
@@ -2715,7 +3052,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(587, 2, 3, 161, 0, 0, 201), // podAffinity
     f(589, 3, 3, 162, 0, 0, 202), // podAntiAffinity
     // io.k8s.api.core.v1.AppArmorProfile
-    f(880, 1, 8, 0, 0, 1, 203), // type
+    f(881, 1, 8, 0, 0, 1, 203), // type
     f(436, 2, 3, 0, 0, 0, 4), // localhostProfile
     // io.k8s.api.core.v1.AttachedVolume
     f(496, 1, 8, 0, 0, 1, 204), // name
@@ -2742,10 +3079,10 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(842, 2, 8, 163, 0, 2, 207), // target
     // io.k8s.api.core.v1.CSIPersistentVolumeSource
     f(220, 1, 8, 0, 0, 1, 4), // driver
-    f(921, 2, 8, 0, 0, 1, 4), // volumeHandle
+    f(923, 2, 8, 0, 0, 1, 4), // volumeHandle
     f(644, 3, 1, 5, 0, 0, 8), // readOnly
     f(301, 4, 1, 0, 0, 0, 4), // fsType
-    f(915, 5, 1, 8, 0, 0, 12), // volumeAttributes
+    f(917, 5, 1, 8, 0, 0, 12), // volumeAttributes
     f(153, 6, 3, 164, 0, 0, 208), // controllerPublishSecretRef
     f(519, 7, 3, 164, 0, 0, 208), // nodeStageSecretRef
     f(516, 8, 3, 164, 0, 0, 208), // nodePublishSecretRef
@@ -2755,7 +3092,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(220, 1, 8, 0, 0, 1, 4), // driver
     f(644, 2, 3, 5, 0, 0, 8), // readOnly
     f(301, 3, 3, 0, 0, 0, 4), // fsType
-    f(915, 4, 1, 8, 0, 0, 12), // volumeAttributes
+    f(917, 4, 1, 8, 0, 0, 12), // volumeAttributes
     f(516, 5, 3, 165, 0, 0, 209), // nodePublishSecretRef
     // io.k8s.api.core.v1.Capabilities
     f(10, 1, 1, 9, 1, 0, 210), // add
@@ -2763,24 +3100,24 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.core.v1.CephFSPersistentVolumeSource
     f(490, 1, 8, 9, 1, 0, 13), // monitors
     f(567, 2, 1, 0, 0, 0, 4), // path
-    f(895, 3, 1, 0, 0, 0, 4), // user
+    f(897, 3, 1, 0, 0, 0, 4), // user
     f(741, 4, 1, 0, 0, 0, 4), // secretFile
     f(745, 5, 3, 164, 0, 0, 208), // secretRef
     f(644, 6, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.CephFSVolumeSource
     f(490, 1, 8, 9, 1, 0, 13), // monitors
     f(567, 2, 1, 0, 0, 0, 4), // path
-    f(895, 3, 1, 0, 0, 0, 4), // user
+    f(897, 3, 1, 0, 0, 0, 4), // user
     f(741, 4, 1, 0, 0, 0, 4), // secretFile
     f(745, 5, 3, 165, 0, 0, 209), // secretRef
     f(644, 6, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.CinderPersistentVolumeSource
-    f(922, 1, 8, 0, 0, 1, 4), // volumeID
+    f(924, 1, 8, 0, 0, 1, 4), // volumeID
     f(301, 2, 1, 0, 0, 0, 4), // fsType
     f(644, 3, 1, 5, 0, 0, 8), // readOnly
     f(745, 4, 3, 164, 0, 0, 208), // secretRef
     // io.k8s.api.core.v1.CinderVolumeSource
-    f(922, 1, 8, 0, 0, 1, 4), // volumeID
+    f(924, 1, 8, 0, 0, 1, 4), // volumeID
     f(301, 2, 1, 0, 0, 0, 4), // fsType
     f(644, 3, 1, 5, 0, 0, 8), // readOnly
     f(745, 4, 3, 165, 0, 0, 209), // secretRef
@@ -2793,7 +3130,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(549, 5, 3, 5, 0, 0, 8), // optional
     f(567, 4, 8, 0, 0, 1, 4), // path
     // io.k8s.api.core.v1.ComponentCondition
-    f(880, 1, 8, 0, 0, 1, 211), // type
+    f(881, 1, 8, 0, 0, 1, 211), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(470, 3, 1, 0, 0, 0, 4), // message
     f(242, 4, 1, 0, 0, 0, 4), // error
@@ -2825,7 +3162,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.core.v1.ConfigMapNodeConfigSource
     f(499, 1, 8, 0, 0, 1, 4), // namespace
     f(496, 2, 8, 0, 0, 1, 4), // name
-    f(882, 3, 1, 0, 0, 0, 1), // uid
+    f(883, 3, 1, 0, 0, 0, 1), // uid
     f(693, 4, 1, 0, 0, 0, 4), // resourceVersion
     f(396, 5, 8, 0, 0, 1, 4), // kubeletConfigKey
     // io.k8s.api.core.v1.ConfigMapProjection
@@ -2842,7 +3179,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(353, 2, 1, 0, 0, 0, 4), // image
     f(123, 3, 1, 9, 1, 0, 13), // command
     f(55, 4, 1, 9, 1, 0, 13), // args
-    f(945, 5, 1, 0, 0, 0, 4), // workingDir
+    f(948, 5, 1, 0, 0, 0, 4), // workingDir
     f(609, 6, 1, 171, 8, 0, 217), // ports
     f(237, 19, 1, 172, 1, 0, 218), // envFrom
     f(236, 7, 1, 173, 2, 0, 219), // env
@@ -2850,8 +3187,8 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(680, 23, 1, 175, 1, 0, 221), // resizePolicy
     f(699, 24, 3, 0, 0, 0, 222), // restartPolicy
     f(700, 25, 1, 176, 1, 0, 223), // restartPolicyRules
-    f(925, 9, 1, 177, 9, 0, 224), // volumeMounts
-    f(920, 21, 1, 178, 10, 0, 225), // volumeDevices
+    f(927, 9, 1, 177, 9, 0, 224), // volumeMounts
+    f(922, 21, 1, 178, 10, 0, 225), // volumeDevices
     f(430, 10, 3, 179, 0, 0, 226), // livenessProbe
     f(647, 11, 3, 179, 0, 0, 226), // readinessProbe
     f(796, 22, 3, 179, 0, 0, 226), // startupProbe
@@ -2862,7 +3199,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(747, 15, 3, 181, 0, 0, 230), // securityContext
     f(801, 16, 1, 5, 0, 0, 8), // stdin
     f(802, 17, 1, 5, 0, 0, 8), // stdinOnce
-    f(879, 18, 1, 5, 0, 0, 8), // tty
+    f(880, 18, 1, 5, 0, 0, 8), // tty
     // io.k8s.api.core.v1.ContainerExtendedResourceRequest
     f(143, 1, 8, 0, 0, 1, 4), // containerName
     f(689, 2, 8, 0, 0, 1, 4), // resourceName
@@ -2884,9 +3221,9 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(255, 2, 3, 182, 0, 0, 234), // exitCodes
     // io.k8s.api.core.v1.ContainerRestartRuleOnExitCodes
     f(548, 1, 9, 0, 0, 0, 235), // operator
-    f(907, 2, 1, 148, 3, 0, 183), // values
+    f(909, 2, 1, 148, 3, 0, 183), // values
     // io.k8s.api.core.v1.ContainerState
-    f(934, 1, 3, 183, 0, 0, 236), // waiting
+    f(936, 1, 3, 183, 0, 0, 236), // waiting
     f(715, 2, 3, 184, 0, 0, 237), // running
     f(853, 3, 3, 185, 0, 0, 238), // terminated
     // io.k8s.api.core.v1.ContainerStateRunning
@@ -2914,8 +3251,8 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(793, 9, 3, 5, 0, 0, 8), // started
     f(26, 10, 1, 187, 0, 0, 240), // allocatedResources
     f(695, 11, 3, 174, 0, 0, 220), // resources
-    f(925, 12, 1, 188, 9, 0, 241), // volumeMounts
-    f(895, 13, 3, 189, 0, 0, 242), // user
+    f(927, 12, 1, 188, 9, 0, 241), // volumeMounts
+    f(897, 13, 3, 189, 0, 0, 242), // user
     f(27, 14, 1, 190, 2, 0, 243), // allocatedResourcesStatus
     f(805, 15, 3, 0, 0, 0, 244), // stopSignal
     // io.k8s.api.core.v1.ContainerUser
@@ -2963,8 +3300,8 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(745, 3, 3, 200, 0, 0, 255), // secretRef
     // io.k8s.api.core.v1.EnvVar
     f(496, 1, 8, 0, 0, 1, 4), // name
-    f(904, 2, 1, 0, 0, 0, 4), // value
-    f(906, 3, 3, 201, 0, 0, 256), // valueFrom
+    f(906, 2, 1, 0, 0, 0, 4), // value
+    f(908, 3, 3, 201, 0, 0, 256), // valueFrom
     // io.k8s.api.core.v1.EnvVarSource
     f(280, 1, 3, 193, 0, 0, 247), // fieldRef
     f(687, 2, 3, 194, 0, 0, 248), // resourceFieldRef
@@ -2979,7 +3316,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(353, 2, 1, 0, 0, 0, 4), // image
     f(123, 3, 1, 9, 1, 0, 13), // command
     f(55, 4, 1, 9, 1, 0, 13), // args
-    f(945, 5, 1, 0, 0, 0, 4), // workingDir
+    f(948, 5, 1, 0, 0, 0, 4), // workingDir
     f(609, 6, 1, 171, 8, 0, 217), // ports
     f(237, 19, 1, 172, 1, 0, 218), // envFrom
     f(236, 7, 1, 173, 2, 0, 219), // env
@@ -2987,8 +3324,8 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(680, 23, 1, 175, 1, 0, 221), // resizePolicy
     f(699, 24, 3, 0, 0, 0, 222), // restartPolicy
     f(700, 25, 1, 176, 1, 0, 223), // restartPolicyRules
-    f(925, 9, 1, 177, 9, 0, 224), // volumeMounts
-    f(920, 21, 1, 178, 10, 0, 225), // volumeDevices
+    f(927, 9, 1, 177, 9, 0, 224), // volumeMounts
+    f(922, 21, 1, 178, 10, 0, 225), // volumeDevices
     f(430, 10, 3, 179, 0, 0, 226), // livenessProbe
     f(647, 11, 3, 179, 0, 0, 226), // readinessProbe
     f(796, 22, 3, 179, 0, 0, 226), // startupProbe
@@ -2999,9 +3336,9 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(747, 15, 3, 181, 0, 0, 230), // securityContext
     f(801, 16, 1, 5, 0, 0, 8), // stdin
     f(802, 17, 1, 5, 0, 0, 8), // stdinOnce
-    f(879, 18, 1, 5, 0, 0, 8), // tty
+    f(880, 18, 1, 5, 0, 0, 8), // tty
     // io.k8s.api.core.v1.EphemeralVolumeSource
-    f(918, 1, 3, 206, 0, 0, 261), // volumeClaimTemplate
+    f(920, 1, 3, 206, 0, 0, 261), // volumeClaimTemplate
     // io.k8s.api.core.v1.Event
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 8, 15, 0, 2, 20), // metadata
@@ -3012,7 +3349,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(289, 6, 1, 58, 0, 0, 75), // firstTimestamp
     f(416, 7, 1, 58, 0, 0, 75), // lastTimestamp
     f(156, 8, 1, 29, 0, 0, 37), // count
-    f(880, 9, 1, 0, 0, 0, 4), // type
+    f(881, 9, 1, 0, 0, 0, 4), // type
     f(245, 10, 1, 159, 0, 0, 198), // eventTime
     f(754, 11, 3, 208, 0, 0, 263), // series
     f(7, 12, 1, 0, 0, 0, 4), // action
@@ -3036,9 +3373,9 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(437, 2, 3, 29, 0, 0, 37), // lun
     f(301, 3, 1, 0, 0, 0, 4), // fsType
     f(644, 4, 1, 5, 0, 0, 8), // readOnly
-    f(946, 5, 1, 9, 1, 0, 13), // wwids
+    f(949, 5, 1, 9, 1, 0, 13), // wwids
     // io.k8s.api.core.v1.FileKeySelector
-    f(926, 1, 8, 0, 0, 1, 4), // volumeName
+    f(928, 1, 8, 0, 0, 1, 4), // volumeName
     f(567, 2, 8, 0, 0, 1, 4), // path
     f(389, 3, 8, 0, 0, 1, 4), // key
     f(549, 4, 3, 5, 0, 4, 8), // optional
@@ -3086,7 +3423,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(348, 5, 1, 210, 1, 0, 266), // httpHeaders
     // io.k8s.api.core.v1.HTTPHeader
     f(496, 1, 8, 0, 0, 1, 4), // name
-    f(904, 2, 8, 0, 0, 1, 4), // value
+    f(906, 2, 8, 0, 0, 1, 4), // value
     // io.k8s.api.core.v1.HostAlias
     f(374, 1, 8, 0, 0, 1, 4), // ip
     f(344, 2, 1, 9, 1, 0, 13), // hostnames
@@ -3094,7 +3431,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(374, 1, 8, 0, 0, 1, 4), // ip
     // io.k8s.api.core.v1.HostPathVolumeSource
     f(567, 1, 8, 0, 0, 1, 4), // path
-    f(880, 2, 3, 0, 0, 0, 267), // type
+    f(881, 2, 3, 0, 0, 0, 267), // type
     // io.k8s.api.core.v1.ISCSIPersistentVolumeSource
     f(846, 1, 8, 0, 0, 1, 4), // targetPortal
     f(380, 2, 8, 0, 0, 1, 4), // iqn
@@ -3142,7 +3479,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(472, 1, 1, 15, 0, 2, 20), // metadata
     f(787, 2, 1, 216, 0, 2, 273), // spec
     // io.k8s.api.core.v1.LimitRangeItem
-    f(880, 1, 8, 0, 0, 1, 274), // type
+    f(881, 1, 8, 0, 0, 1, 274), // type
     f(455, 2, 1, 187, 0, 0, 240), // max
     f(475, 3, 1, 187, 0, 0, 240), // min
     f(178, 4, 1, 187, 0, 0, 240), // default
@@ -3155,7 +3492,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.core.v1.LimitRangeSpec
     f(427, 1, 8, 218, 1, 0, 276), // limits
     // io.k8s.api.core.v1.LinuxContainerUser
-    f(882, 1, 8, 44, 0, 3, 56), // uid
+    f(883, 1, 8, 44, 0, 3, 56), // uid
     f(307, 2, 8, 44, 0, 3, 56), // gid
     f(834, 3, 1, 219, 1, 0, 277), // supplementalGroups
     // io.k8s.api.core.v1.LoadBalancerIngress
@@ -3183,7 +3520,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 1, 222, 0, 2, 282), // spec
     f(798, 3, 1, 223, 0, 2, 283), // status
     // io.k8s.api.core.v1.NamespaceCondition
-    f(880, 1, 8, 0, 0, 1, 284), // type
+    f(881, 1, 8, 0, 0, 1, 284), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(417, 4, 1, 58, 0, 0, 75), // lastTransitionTime
     f(650, 5, 1, 0, 0, 0, 4), // reason
@@ -3203,7 +3540,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 1, 226, 0, 2, 289), // spec
     f(798, 3, 1, 227, 0, 2, 290), // status
     // io.k8s.api.core.v1.NodeAddress
-    f(880, 1, 8, 0, 0, 1, 291), // type
+    f(881, 1, 8, 0, 0, 1, 291), // type
     f(14, 2, 8, 0, 0, 1, 4), // address
     // io.k8s.api.core.v1.NodeAffinity
     f(675, 1, 3, 228, 0, 0, 292), // requiredDuringSchedulingIgnoredDuringExecution
@@ -3213,7 +3550,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(148, 2, 1, 9, 3, 0, 13), // containers
     f(695, 3, 8, 187, 0, 0, 294), // resources
     // io.k8s.api.core.v1.NodeCondition
-    f(880, 1, 8, 0, 0, 1, 295), // type
+    f(881, 1, 8, 0, 0, 1, 295), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(407, 3, 1, 58, 0, 0, 75), // lastHeartbeatTime
     f(417, 4, 1, 58, 0, 0, 75), // lastTransitionTime
@@ -3242,13 +3579,13 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(276, 2, 3, 234, 0, 0, 300), // features
     // io.k8s.api.core.v1.NodeRuntimeHandlerFeatures
     f(653, 1, 3, 5, 0, 0, 8), // recursiveReadOnlyMounts
-    f(898, 2, 3, 5, 0, 0, 8), // userNamespaces
+    f(900, 2, 3, 5, 0, 0, 8), // userNamespaces
     // io.k8s.api.core.v1.NodeSelector
     f(518, 1, 8, 235, 1, 0, 301), // nodeSelectorTerms
     // io.k8s.api.core.v1.NodeSelectorRequirement
     f(389, 1, 8, 0, 0, 1, 4), // key
     f(548, 2, 8, 0, 0, 1, 302), // operator
-    f(907, 3, 1, 9, 1, 0, 13), // values
+    f(909, 3, 1, 9, 1, 0, 13), // values
     // io.k8s.api.core.v1.NodeSelectorTerm
     f(447, 1, 1, 236, 1, 0, 303), // matchExpressions
     f(448, 2, 1, 236, 1, 0, 303), // matchFields
@@ -3256,7 +3593,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(590, 1, 1, 0, 0, 0, 4), // podCIDR
     f(591, 7, 1, 9, 11, 0, 13), // podCIDRs
     f(633, 3, 1, 0, 0, 0, 4), // providerID
-    f(887, 4, 1, 5, 0, 0, 8), // unschedulable
+    f(888, 4, 1, 5, 0, 0, 8), // unschedulable
     f(841, 5, 1, 237, 1, 0, 304), // taints
     f(137, 6, 3, 231, 0, 0, 297), // configSource
     f(265, 2, 1, 0, 0, 0, 4), // externalID
@@ -3269,8 +3606,8 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(171, 6, 1, 240, 0, 2, 308), // daemonEndpoints
     f(513, 7, 1, 241, 0, 2, 309), // nodeInfo
     f(358, 8, 1, 242, 1, 0, 310), // images
-    f(932, 9, 1, 9, 1, 0, 311), // volumesInUse
-    f(931, 10, 1, 243, 1, 0, 312), // volumesAttached
+    f(934, 9, 1, 9, 1, 0, 311), // volumesInUse
+    f(933, 10, 1, 243, 1, 0, 312), // volumesAttached
     f(133, 11, 3, 244, 0, 0, 313), // config
     f(717, 12, 1, 245, 1, 0, 314), // runtimeHandlers
     f(276, 13, 3, 246, 0, 0, 315), // features
@@ -3296,7 +3633,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(393, 1, 1, 0, 0, 0, 4), // kind
     f(499, 2, 1, 0, 0, 0, 4), // namespace
     f(496, 3, 1, 0, 0, 0, 4), // name
-    f(882, 4, 1, 0, 0, 0, 1), // uid
+    f(883, 4, 1, 0, 0, 0, 1), // uid
     f(42, 5, 1, 0, 0, 0, 4), // apiVersion
     f(693, 6, 1, 0, 0, 0, 4), // resourceVersion
     f(279, 7, 1, 0, 0, 0, 4), // fieldPath
@@ -3311,7 +3648,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 1, 250, 0, 2, 319), // spec
     f(798, 3, 1, 251, 0, 2, 320), // status
     // io.k8s.api.core.v1.PersistentVolumeClaimCondition
-    f(880, 1, 8, 0, 0, 1, 321), // type
+    f(881, 1, 8, 0, 0, 1, 321), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(411, 3, 1, 58, 0, 0, 75), // lastProbeTime
     f(417, 4, 1, 58, 0, 0, 75), // lastTransitionTime
@@ -3325,12 +3662,12 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(5, 1, 1, 9, 1, 0, 322), // accessModes
     f(750, 4, 3, 13, 0, 0, 17), // selector
     f(695, 2, 1, 252, 0, 2, 323), // resources
-    f(926, 3, 1, 0, 0, 0, 4), // volumeName
+    f(928, 3, 1, 0, 0, 0, 4), // volumeName
     f(808, 5, 3, 0, 0, 0, 4), // storageClassName
-    f(924, 6, 3, 0, 0, 0, 324), // volumeMode
+    f(926, 6, 3, 0, 0, 0, 324), // volumeMode
     f(173, 7, 3, 253, 0, 0, 325), // dataSource
     f(174, 8, 3, 254, 0, 0, 326), // dataSourceRef
-    f(916, 9, 3, 0, 0, 0, 4), // volumeAttributesClassName
+    f(918, 9, 3, 0, 0, 0, 4), // volumeAttributesClassName
     // io.k8s.api.core.v1.PersistentVolumeClaimStatus
     f(581, 1, 1, 0, 0, 0, 327), // phase
     f(5, 2, 1, 9, 1, 0, 322), // accessModes
@@ -3364,7 +3701,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(291, 11, 3, 268, 0, 0, 342), // flocker
     f(290, 12, 3, 269, 0, 0, 343), // flexVolume
     f(73, 13, 3, 270, 0, 0, 344), // azureFile
-    f(933, 14, 3, 271, 0, 0, 345), // vsphereVolume
+    f(935, 14, 3, 271, 0, 0, 345), // vsphereVolume
     f(641, 15, 3, 272, 0, 0, 346), // quobyte
     f(72, 16, 3, 273, 0, 0, 347), // azureDisk
     f(582, 17, 3, 274, 0, 0, 348), // photonPersistentDisk
@@ -3381,9 +3718,9 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(580, 5, 1, 0, 0, 0, 355), // persistentVolumeReclaimPolicy
     f(808, 6, 1, 0, 0, 0, 4), // storageClassName
     f(491, 7, 1, 9, 1, 0, 13), // mountOptions
-    f(924, 8, 3, 0, 0, 0, 324), // volumeMode
+    f(926, 8, 3, 0, 0, 0, 324), // volumeMode
     f(506, 9, 3, 281, 0, 0, 356), // nodeAffinity
-    f(916, 10, 3, 0, 0, 0, 4), // volumeAttributesClassName
+    f(918, 10, 3, 0, 0, 0, 4), // volumeAttributesClassName
     // io.k8s.api.core.v1.PersistentVolumeStatus
     f(581, 1, 1, 0, 0, 0, 357), // phase
     f(470, 2, 1, 0, 0, 0, 4), // message
@@ -3403,7 +3740,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.core.v1.PodAffinityTerm
     f(404, 1, 3, 13, 0, 0, 17), // labelSelector
     f(502, 2, 1, 9, 1, 0, 13), // namespaces
-    f(874, 3, 8, 0, 0, 1, 4), // topologyKey
+    f(875, 3, 8, 0, 0, 1, 4), // topologyKey
     f(500, 4, 3, 13, 0, 0, 17), // namespaceSelector
     f(450, 5, 1, 9, 1, 0, 13), // matchLabelKeys
     f(487, 6, 1, 9, 1, 0, 13), // mismatchLabelKeys
@@ -3415,7 +3752,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(801, 1, 1, 5, 0, 0, 8), // stdin
     f(803, 2, 1, 5, 0, 0, 8), // stdout
     f(800, 3, 1, 5, 0, 0, 8), // stderr
-    f(879, 4, 1, 5, 0, 0, 8), // tty
+    f(880, 4, 1, 5, 0, 0, 8), // tty
     f(141, 5, 1, 0, 0, 0, 4), // container
     // io.k8s.api.core.v1.PodCertificateProjection
     f(778, 1, 9, 0, 0, 0, 4), // signerName
@@ -3424,9 +3761,9 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(161, 4, 1, 0, 0, 0, 4), // credentialBundlePath
     f(390, 5, 1, 0, 0, 0, 4), // keyPath
     f(103, 6, 1, 0, 0, 0, 4), // certificateChainPath
-    f(896, 7, 1, 8, 0, 0, 12), // userAnnotations
+    f(898, 7, 1, 8, 0, 0, 12), // userAnnotations
     // io.k8s.api.core.v1.PodCondition
-    f(880, 1, 8, 0, 0, 1, 184), // type
+    f(881, 1, 8, 0, 0, 1, 184), // type
     f(538, 7, 1, 44, 0, 0, 56), // observedGeneration
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(411, 3, 1, 58, 0, 0, 75), // lastProbeTime
@@ -3439,13 +3776,13 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(551, 3, 1, 286, 1, 0, 362), // options
     // io.k8s.api.core.v1.PodDNSConfigOption
     f(496, 1, 1, 0, 0, 0, 4), // name
-    f(904, 2, 3, 0, 0, 0, 4), // value
+    f(906, 2, 3, 0, 0, 0, 4), // value
     // io.k8s.api.core.v1.PodExecOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(801, 1, 1, 5, 0, 0, 8), // stdin
     f(803, 2, 1, 5, 0, 0, 8), // stdout
     f(800, 3, 1, 5, 0, 0, 8), // stderr
-    f(879, 4, 1, 5, 0, 0, 8), // tty
+    f(880, 4, 1, 5, 0, 0, 8), // tty
     f(141, 5, 1, 0, 0, 0, 4), // container
     f(123, 6, 0, 9, 0, 0, 13), // command
     // io.k8s.api.core.v1.PodExtendedResourceClaimStatus
@@ -3480,7 +3817,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(595, 1, 3, 0, 0, 0, 4), // podGroupName
     // io.k8s.api.core.v1.PodSecurityContext
     f(736, 1, 3, 289, 0, 0, 366), // seLinuxOptions
-    f(944, 8, 3, 290, 0, 0, 367), // windowsOptions
+    f(947, 8, 3, 290, 0, 0, 367), // windowsOptions
     f(713, 2, 3, 44, 0, 0, 56), // runAsUser
     f(711, 6, 3, 44, 0, 0, 56), // runAsGroup
     f(712, 3, 3, 5, 0, 0, 8), // runAsNonRoot
@@ -3493,7 +3830,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(51, 11, 3, 293, 0, 0, 372), // appArmorProfile
     f(734, 13, 3, 0, 0, 0, 373), // seLinuxChangePolicy
     // io.k8s.api.core.v1.PodSpec
-    f(930, 1, 1, 294, 13, 0, 374), // volumes
+    f(932, 1, 1, 294, 13, 0, 374), // volumes
     f(364, 20, 1, 295, 2, 0, 375), // initContainers
     f(148, 2, 8, 295, 2, 0, 375), // containers
     f(241, 34, 1, 296, 2, 0, 376), // ephemeralContainers
@@ -3516,7 +3853,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(823, 17, 1, 0, 0, 0, 4), // subdomain
     f(19, 18, 3, 299, 0, 0, 381), // affinity
     f(724, 19, 1, 0, 0, 0, 4), // schedulerName
-    f(871, 22, 1, 300, 1, 0, 382), // tolerations
+    f(872, 22, 1, 300, 1, 0, 382), // tolerations
     f(332, 23, 1, 301, 15, 0, 383), // hostAliases
     f(623, 24, 1, 0, 0, 0, 4), // priorityClassName
     f(622, 25, 3, 29, 0, 0, 37), // priority
@@ -3526,7 +3863,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(230, 30, 3, 5, 0, 0, 8), // enableServiceLinks
     f(614, 31, 3, 0, 0, 0, 386), // preemptionPolicy
     f(556, 32, 1, 187, 0, 0, 240), // overhead
-    f(876, 33, 1, 304, 16, 0, 387), // topologySpreadConstraints
+    f(877, 33, 1, 304, 16, 0, 387), // topologySpreadConstraints
     f(768, 35, 3, 5, 0, 0, 8), // setHostnameAsFQDN
     f(554, 36, 3, 305, 0, 0, 388), // os
     f(341, 37, 3, 5, 0, 0, 8), // hostUsers
@@ -3573,11 +3910,11 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(632, 2, 8, 0, 0, 1, 231), // protocol
     f(242, 3, 3, 0, 0, 0, 4), // error
     // io.k8s.api.core.v1.PortworxVolumeSource
-    f(922, 1, 8, 0, 0, 1, 4), // volumeID
+    f(924, 1, 8, 0, 0, 1, 4), // volumeID
     f(301, 2, 1, 0, 0, 0, 4), // fsType
     f(644, 3, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.PreferredSchedulingTerm
-    f(940, 1, 8, 29, 0, 3, 37), // weight
+    f(942, 1, 8, 29, 0, 3, 37), // weight
     f(615, 2, 8, 317, 0, 2, 403), // preference
     // io.k8s.api.core.v1.Probe
     f(65535, 1, 4, 318, 0, 0, 404), // (inline)
@@ -3597,9 +3934,9 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(180, 2, 3, 29, 0, 0, 37), // defaultMode
     // io.k8s.api.core.v1.QuobyteVolumeSource
     f(656, 1, 8, 0, 0, 1, 4), // registry
-    f(914, 2, 8, 0, 0, 1, 4), // volume
+    f(916, 2, 8, 0, 0, 1, 4), // volume
     f(644, 3, 1, 5, 0, 0, 8), // readOnly
-    f(895, 4, 1, 0, 0, 0, 4), // user
+    f(897, 4, 1, 0, 0, 0, 4), // user
     f(318, 5, 1, 0, 0, 0, 4), // group
     f(852, 6, 1, 0, 0, 0, 4), // tenant
     // io.k8s.api.core.v1.RBDPersistentVolumeSource
@@ -3607,7 +3944,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(353, 2, 8, 0, 0, 1, 4), // image
     f(301, 3, 1, 0, 0, 0, 4), // fsType
     f(606, 4, 1, 0, 0, 10, 4), // pool
-    f(895, 5, 1, 0, 0, 11, 4), // user
+    f(897, 5, 1, 0, 0, 11, 4), // user
     f(392, 6, 1, 0, 0, 12, 4), // keyring
     f(745, 7, 3, 164, 0, 0, 208), // secretRef
     f(644, 8, 1, 5, 0, 0, 8), // readOnly
@@ -3616,7 +3953,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(353, 2, 8, 0, 0, 1, 4), // image
     f(301, 3, 1, 0, 0, 0, 4), // fsType
     f(606, 4, 1, 0, 0, 10, 4), // pool
-    f(895, 5, 1, 0, 0, 11, 4), // user
+    f(897, 5, 1, 0, 0, 11, 4), // user
     f(392, 6, 1, 0, 0, 12, 4), // keyring
     f(745, 7, 3, 165, 0, 0, 209), // secretRef
     f(644, 8, 1, 5, 0, 0, 8), // readOnly
@@ -3626,7 +3963,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 1, 321, 0, 2, 407), // spec
     f(798, 3, 1, 322, 0, 2, 408), // status
     // io.k8s.api.core.v1.ReplicationControllerCondition
-    f(880, 1, 8, 0, 0, 1, 409), // type
+    f(881, 1, 8, 0, 0, 1, 409), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
     f(650, 4, 1, 0, 0, 0, 4), // reason
@@ -3673,7 +4010,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(732, 3, 3, 328, 0, 0, 418), // scopeSelector
     // io.k8s.api.core.v1.ResourceQuotaStatus
     f(325, 1, 1, 187, 0, 0, 240), // hard
-    f(894, 2, 1, 187, 0, 0, 240), // used
+    f(896, 2, 1, 187, 0, 0, 240), // used
     // io.k8s.api.core.v1.ResourceRequirements
     f(427, 1, 1, 187, 0, 0, 240), // limits
     f(673, 2, 1, 187, 0, 0, 240), // requests
@@ -3682,9 +4019,9 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(496, 1, 8, 0, 0, 1, 135), // name
     f(695, 2, 1, 330, 19, 0, 420), // resources
     // io.k8s.api.core.v1.SELinuxOptions
-    f(895, 1, 1, 0, 0, 0, 4), // user
+    f(897, 1, 1, 0, 0, 0, 4), // user
     f(705, 2, 1, 0, 0, 0, 4), // role
-    f(880, 3, 1, 0, 0, 0, 4), // type
+    f(881, 3, 1, 0, 0, 0, 4), // type
     f(422, 4, 1, 0, 0, 0, 4), // level
     // io.k8s.api.core.v1.ScaleIOPersistentVolumeSource
     f(303, 1, 8, 0, 0, 1, 4), // gateway
@@ -3694,7 +4031,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(631, 5, 1, 0, 0, 0, 4), // protectionDomain
     f(812, 6, 1, 0, 0, 0, 4), // storagePool
     f(809, 7, 1, 0, 0, 14, 4), // storageMode
-    f(926, 8, 1, 0, 0, 0, 4), // volumeName
+    f(928, 8, 1, 0, 0, 0, 4), // volumeName
     f(301, 9, 1, 0, 0, 15, 4), // fsType
     f(644, 10, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.ScaleIOVolumeSource
@@ -3705,7 +4042,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(631, 5, 1, 0, 0, 0, 4), // protectionDomain
     f(812, 6, 1, 0, 0, 0, 4), // storagePool
     f(809, 7, 1, 0, 0, 14, 4), // storageMode
-    f(926, 8, 1, 0, 0, 0, 4), // volumeName
+    f(928, 8, 1, 0, 0, 0, 4), // volumeName
     f(301, 9, 1, 0, 0, 15, 4), // fsType
     f(644, 10, 1, 5, 0, 0, 8), // readOnly
     // io.k8s.api.core.v1.ScopeSelector
@@ -3713,9 +4050,9 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.core.v1.ScopedResourceSelectorRequirement
     f(731, 1, 8, 0, 0, 1, 422), // scopeName
     f(548, 2, 8, 0, 0, 1, 423), // operator
-    f(907, 3, 1, 9, 1, 0, 13), // values
+    f(909, 3, 1, 9, 1, 0, 13), // values
     // io.k8s.api.core.v1.SeccompProfile
-    f(880, 1, 8, 0, 0, 1, 424), // type
+    f(881, 1, 8, 0, 0, 1, 424), // type
     f(436, 2, 3, 0, 0, 0, 4), // localhostProfile
     // io.k8s.api.core.v1.Secret
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
@@ -3723,7 +4060,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(359, 5, 3, 5, 0, 0, 8), // immutable
     f(172, 2, 1, 168, 0, 0, 214), // data
     f(818, 4, 1, 8, 0, 0, 12), // stringData
-    f(880, 3, 1, 0, 0, 0, 425), // type
+    f(881, 3, 1, 0, 0, 0, 425), // type
     // io.k8s.api.core.v1.SecretEnvSource
     f(65535, 1, 4, 165, 0, 0, 209), // (inline)
     f(549, 2, 3, 5, 0, 0, 8), // optional
@@ -3751,7 +4088,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(94, 1, 3, 333, 0, 0, 427), // capabilities
     f(625, 2, 3, 5, 0, 0, 8), // privileged
     f(736, 3, 3, 289, 0, 0, 366), // seLinuxOptions
-    f(944, 10, 3, 290, 0, 0, 367), // windowsOptions
+    f(947, 10, 3, 290, 0, 0, 367), // windowsOptions
     f(713, 4, 3, 44, 0, 0, 56), // runAsUser
     f(711, 8, 3, 44, 0, 0, 56), // runAsGroup
     f(712, 5, 3, 5, 0, 0, 8), // runAsNonRoot
@@ -3801,7 +4138,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(750, 2, 1, 8, 14, 0, 12), // selector
     f(115, 3, 1, 0, 0, 0, 4), // clusterIP
     f(116, 18, 1, 9, 1, 0, 13), // clusterIPs
-    f(880, 4, 1, 0, 0, 0, 434), // type
+    f(881, 4, 1, 0, 0, 0, 434), // type
     f(266, 5, 1, 9, 1, 0, 13), // externalIPs
     f(766, 7, 1, 0, 0, 0, 435), // sessionAffinity
     f(433, 8, 1, 0, 0, 0, 4), // loadBalancerIP
@@ -3816,7 +4153,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(24, 20, 3, 5, 0, 0, 8), // allocateLoadBalancerNodePorts
     f(432, 21, 3, 0, 0, 0, 4), // loadBalancerClass
     f(371, 22, 3, 0, 0, 0, 440), // internalTrafficPolicy
-    f(877, 23, 3, 0, 0, 0, 4), // trafficDistribution
+    f(878, 23, 3, 0, 0, 0, 4), // trafficDistribution
     // io.k8s.api.core.v1.ServiceStatus
     f(431, 1, 1, 340, 0, 2, 441), // loadBalancer
     f(132, 2, 1, 46, 5, 0, 58), // conditions
@@ -3825,43 +4162,43 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.core.v1.SleepAction
     f(739, 1, 8, 44, 0, 3, 56), // seconds
     // io.k8s.api.core.v1.StorageOSPersistentVolumeSource
-    f(926, 1, 1, 0, 0, 0, 4), // volumeName
-    f(927, 2, 1, 0, 0, 0, 4), // volumeNamespace
+    f(928, 1, 1, 0, 0, 0, 4), // volumeName
+    f(929, 2, 1, 0, 0, 0, 4), // volumeNamespace
     f(301, 3, 1, 0, 0, 0, 4), // fsType
     f(644, 4, 1, 5, 0, 0, 8), // readOnly
     f(745, 5, 3, 163, 0, 0, 207), // secretRef
     // io.k8s.api.core.v1.StorageOSVolumeSource
-    f(926, 1, 1, 0, 0, 0, 4), // volumeName
-    f(927, 2, 1, 0, 0, 0, 4), // volumeNamespace
+    f(928, 1, 1, 0, 0, 0, 4), // volumeName
+    f(929, 2, 1, 0, 0, 0, 4), // volumeNamespace
     f(301, 3, 1, 0, 0, 0, 4), // fsType
     f(644, 4, 1, 5, 0, 0, 8), // readOnly
     f(745, 5, 3, 165, 0, 0, 209), // secretRef
     // io.k8s.api.core.v1.Sysctl
     f(496, 1, 8, 0, 0, 1, 4), // name
-    f(904, 2, 8, 0, 0, 1, 4), // value
+    f(906, 2, 8, 0, 0, 1, 4), // value
     // io.k8s.api.core.v1.TCPSocketAction
     f(607, 1, 8, 74, 0, 0, 95), // port
     f(331, 2, 1, 0, 0, 0, 4), // host
     // io.k8s.api.core.v1.Taint
     f(389, 1, 8, 0, 0, 1, 4), // key
-    f(904, 2, 1, 0, 0, 0, 4), // value
+    f(906, 2, 1, 0, 0, 0, 4), // value
     f(225, 3, 8, 0, 0, 1, 443), // effect
     f(861, 4, 3, 58, 0, 0, 75), // timeAdded
     // io.k8s.api.core.v1.Toleration
     f(389, 1, 1, 0, 0, 0, 4), // key
     f(548, 2, 1, 0, 0, 0, 444), // operator
-    f(904, 3, 1, 0, 0, 0, 4), // value
+    f(906, 3, 1, 0, 0, 0, 4), // value
     f(225, 4, 1, 0, 0, 0, 443), // effect
-    f(870, 5, 3, 44, 0, 0, 56), // tolerationSeconds
+    f(871, 5, 3, 44, 0, 0, 56), // tolerationSeconds
     // io.k8s.api.core.v1.TopologySelectorLabelRequirement
     f(389, 1, 8, 0, 0, 1, 4), // key
-    f(907, 2, 8, 9, 1, 0, 13), // values
+    f(909, 2, 8, 9, 1, 0, 13), // values
     // io.k8s.api.core.v1.TopologySelectorTerm
     f(449, 1, 1, 342, 1, 0, 445), // matchLabelExpressions
     // io.k8s.api.core.v1.TopologySpreadConstraint
     f(463, 1, 8, 29, 0, 3, 37), // maxSkew
-    f(874, 2, 8, 0, 0, 1, 4), // topologyKey
-    f(943, 3, 8, 0, 0, 1, 446), // whenUnsatisfiable
+    f(875, 2, 8, 0, 0, 1, 4), // topologyKey
+    f(945, 3, 8, 0, 0, 1, 446), // whenUnsatisfiable
     f(404, 4, 3, 13, 0, 0, 17), // labelSelector
     f(479, 5, 3, 29, 0, 0, 37), // minDomains
     f(507, 6, 3, 0, 0, 0, 447), // nodeAffinityPolicy
@@ -3895,7 +4232,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(492, 2, 8, 0, 0, 1, 4), // mountPath
     f(644, 3, 1, 5, 0, 0, 8), // readOnly
     f(652, 4, 3, 0, 0, 0, 449), // recursiveReadOnly
-    f(929, 5, 3, 344, 0, 0, 451), // volumeStatus
+    f(931, 5, 3, 344, 0, 0, 451), // volumeStatus
     // io.k8s.api.core.v1.VolumeNodeAffinity
     f(674, 1, 3, 228, 0, 0, 292), // required
     // io.k8s.api.core.v1.VolumeProjection
@@ -3928,7 +4265,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(275, 17, 3, 267, 0, 0, 341), // fc
     f(73, 18, 3, 362, 0, 0, 469), // azureFile
     f(134, 19, 3, 363, 0, 0, 470), // configMap
-    f(933, 20, 3, 271, 0, 0, 345), // vsphereVolume
+    f(935, 20, 3, 271, 0, 0, 345), // vsphereVolume
     f(641, 21, 3, 272, 0, 0, 346), // quobyte
     f(72, 22, 3, 273, 0, 0, 347), // azureDisk
     f(582, 23, 3, 274, 0, 0, 348), // photonPersistentDisk
@@ -3942,12 +4279,12 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.core.v1.VolumeStatus
     f(353, 1, 3, 370, 0, 0, 477), // image
     // io.k8s.api.core.v1.VsphereVirtualDiskVolumeSource
-    f(928, 1, 8, 0, 0, 1, 4), // volumePath
+    f(930, 1, 8, 0, 0, 1, 4), // volumePath
     f(301, 2, 1, 0, 0, 0, 4), // fsType
     f(811, 3, 1, 0, 0, 0, 4), // storagePolicyName
     f(810, 4, 1, 0, 0, 0, 4), // storagePolicyID
     // io.k8s.api.core.v1.WeightedPodAffinityTerm
-    f(940, 1, 8, 29, 0, 3, 37), // weight
+    f(942, 1, 8, 29, 0, 3, 37), // weight
     f(588, 2, 8, 371, 0, 2, 478), // podAffinityTerm
     // io.k8s.api.core.v1.WindowsSecurityContextOptions
     f(315, 1, 3, 0, 0, 0, 4), // gmsaCredentialSpecName
@@ -3961,7 +4298,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(847, 4, 3, 163, 0, 0, 207), // targetRef
     f(196, 5, 1, 8, 0, 0, 12), // deprecatedTopology
     f(514, 6, 3, 0, 0, 0, 4), // nodeName
-    f(954, 7, 3, 0, 0, 0, 4), // zone
+    f(957, 7, 3, 0, 0, 0, 4), // zone
     f(329, 8, 3, 373, 0, 0, 480), // hints
     // io.k8s.api.discovery.v1.EndpointConditions
     f(648, 1, 3, 5, 0, 0, 8), // ready
@@ -4001,7 +4338,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(655, 8, 1, 163, 0, 2, 207), // regarding
     f(658, 9, 3, 163, 0, 0, 207), // related
     f(529, 10, 1, 0, 0, 0, 4), // note
-    f(880, 11, 1, 0, 0, 0, 4), // type
+    f(881, 11, 1, 0, 0, 0, 4), // type
     f(195, 12, 1, 207, 0, 2, 262), // deprecatedSource
     f(193, 13, 1, 58, 0, 0, 75), // deprecatedFirstTimestamp
     f(194, 14, 1, 58, 0, 0, 75), // deprecatedLastTimestamp
@@ -4017,14 +4354,14 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(522, 1, 3, 29, 0, 0, 37), // nominalConcurrencyShares
     f(421, 2, 3, 29, 0, 0, 37), // lendablePercent
     // io.k8s.api.flowcontrol.v1.FlowDistinguisherMethod
-    f(880, 1, 8, 0, 0, 1, 486), // type
+    f(881, 1, 8, 0, 0, 1, 486), // type
     // io.k8s.api.flowcontrol.v1.FlowSchema
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 15, 0, 2, 20), // metadata
     f(787, 2, 1, 381, 0, 2, 487), // spec
     f(798, 3, 1, 382, 0, 2, 488), // status
     // io.k8s.api.flowcontrol.v1.FlowSchemaCondition
-    f(880, 1, 1, 0, 0, 0, 489), // type
+    f(881, 1, 1, 0, 0, 0, 489), // type
     f(798, 2, 1, 0, 0, 0, 74), // status
     f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
     f(650, 4, 1, 0, 0, 0, 4), // reason
@@ -4043,7 +4380,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.flowcontrol.v1.GroupSubject
     f(496, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.flowcontrol.v1.LimitResponse
-    f(880, 1, 8, 0, 0, 1, 495), // type
+    f(881, 1, 8, 0, 0, 1, 495), // type
     f(640, 2, 3, 388, 0, 0, 496), // queuing
     // io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration
     f(522, 1, 2, 29, 0, 0, 37), // nominalConcurrencyShares
@@ -4051,7 +4388,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(421, 3, 3, 29, 0, 0, 37), // lendablePercent
     f(88, 4, 3, 29, 0, 0, 37), // borrowingLimitPercent
     // io.k8s.api.flowcontrol.v1.NonResourcePolicyRule
-    f(910, 1, 8, 9, 3, 0, 13), // verbs
+    f(912, 1, 8, 9, 3, 0, 13), // verbs
     f(526, 6, 8, 9, 3, 0, 13), // nonResourceURLs
     // io.k8s.api.flowcontrol.v1.PolicyRulesWithSubjects
     f(824, 1, 8, 390, 1, 0, 498), // subjects
@@ -4063,7 +4400,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 1, 393, 0, 2, 501), // spec
     f(798, 3, 1, 394, 0, 2, 502), // status
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationCondition
-    f(880, 1, 1, 0, 0, 0, 503), // type
+    f(881, 1, 1, 0, 0, 0, 503), // type
     f(798, 2, 1, 0, 0, 0, 74), // status
     f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
     f(650, 4, 1, 0, 0, 0, 4), // reason
@@ -4075,7 +4412,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationReference
     f(496, 1, 8, 0, 0, 1, 4), // name
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec
-    f(880, 1, 8, 0, 0, 1, 505), // type
+    f(881, 1, 8, 0, 0, 1, 505), // type
     f(426, 2, 3, 396, 0, 0, 506), // limited
     f(253, 3, 3, 397, 0, 0, 507), // exempt
     // io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus
@@ -4085,7 +4422,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(323, 2, 0, 29, 0, 3, 37), // handSize
     f(638, 3, 0, 29, 0, 3, 37), // queueLengthLimit
     // io.k8s.api.flowcontrol.v1.ResourcePolicyRule
-    f(910, 1, 8, 9, 3, 0, 13), // verbs
+    f(912, 1, 8, 9, 3, 0, 13), // verbs
     f(41, 2, 8, 9, 3, 0, 13), // apiGroups
     f(695, 3, 8, 9, 3, 0, 13), // resources
     f(118, 4, 1, 5, 0, 0, 8), // clusterScope
@@ -4095,7 +4432,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(496, 2, 8, 0, 0, 1, 4), // name
     // io.k8s.api.flowcontrol.v1.Subject
     f(393, 1, 8, 0, 0, 1, 509), // kind
-    f(895, 2, 3, 399, 0, 0, 510), // user
+    f(897, 2, 3, 399, 0, 0, 510), // user
     f(318, 3, 3, 400, 0, 0, 511), // group
     f(760, 4, 3, 401, 0, 0, 512), // serviceAccount
     // io.k8s.api.flowcontrol.v1.UserSubject
@@ -4169,7 +4506,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.networking.v1.IngressSpec
     f(362, 4, 3, 0, 0, 0, 4), // ingressClassName
     f(179, 1, 3, 402, 0, 0, 514), // defaultBackend
-    f(865, 2, 1, 419, 1, 0, 531), // tls
+    f(866, 2, 1, 419, 1, 0, 531), // tls
     f(710, 3, 1, 420, 1, 0, 532), // rules
     // io.k8s.api.networking.v1.IngressStatus
     f(431, 1, 1, 421, 0, 2, 533), // loadBalancer
@@ -4182,7 +4519,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 1, 422, 0, 2, 534), // spec
     // io.k8s.api.networking.v1.NetworkPolicyEgressRule
     f(609, 1, 1, 423, 1, 0, 535), // ports
-    f(866, 2, 1, 424, 1, 0, 536), // to
+    f(867, 2, 1, 424, 1, 0, 536), // to
     // io.k8s.api.networking.v1.NetworkPolicyIngressRule
     f(609, 1, 1, 423, 1, 0, 535), // ports
     f(297, 2, 1, 424, 1, 0, 536), // from
@@ -4238,7 +4575,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(383, 2, 8, 434, 0, 0, 547), // items
     // io.k8s.api.node.v1.Scheduling
     f(517, 1, 1, 8, 14, 0, 12), // nodeSelector
-    f(871, 2, 1, 300, 1, 0, 382), // tolerations
+    f(872, 2, 1, 300, 1, 0, 382), // tolerations
     // io.k8s.api.policy.v1.Eviction
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 15, 0, 2, 20), // metadata
@@ -4256,7 +4593,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(476, 1, 3, 74, 0, 0, 95), // minAvailable
     f(750, 2, 3, 13, 21, 0, 17), // selector
     f(465, 3, 3, 74, 0, 0, 95), // maxUnavailable
-    f(885, 4, 3, 0, 0, 0, 552), // unhealthyPodEvictionPolicy
+    f(886, 4, 3, 0, 0, 0, 552), // unhealthyPodEvictionPolicy
     // io.k8s.api.policy.v1.PodDisruptionBudgetStatus
     f(538, 1, 1, 44, 0, 0, 56), // observedGeneration
     f(212, 2, 1, 439, 0, 0, 553), // disruptedPods
@@ -4286,7 +4623,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(472, 1, 1, 18, 0, 2, 23), // metadata
     f(383, 2, 8, 446, 0, 0, 559), // items
     // io.k8s.api.rbac.v1.PolicyRule
-    f(910, 1, 8, 9, 1, 0, 13), // verbs
+    f(912, 1, 8, 9, 1, 0, 13), // verbs
     f(41, 2, 1, 9, 1, 0, 13), // apiGroups
     f(695, 3, 1, 9, 1, 0, 13), // resources
     f(690, 4, 1, 9, 1, 0, 13), // resourceNames
@@ -4333,8 +4670,8 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(259, 1, 8, 0, 0, 1, 4), // expression
     // io.k8s.api.resource.v1.CapacityRequestPolicy
     f(178, 1, 2, 115, 0, 0, 142), // default
-    f(901, 3, 1, 451, 1, 0, 564), // validValues
-    f(900, 4, 3, 452, 0, 0, 565), // validRange
+    f(903, 3, 1, 451, 1, 0, 564), // validValues
+    f(902, 4, 3, 452, 0, 0, 565), // validRange
     // io.k8s.api.resource.v1.CapacityRequestPolicyRange
     f(475, 1, 11, 115, 0, 0, 142), // min
     f(455, 2, 3, 115, 0, 0, 142), // max
@@ -4342,7 +4679,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.resource.v1.CapacityRequirements
     f(673, 1, 1, 187, 0, 0, 566), // requests
     // io.k8s.api.resource.v1.Counter
-    f(904, 1, 8, 115, 0, 0, 142), // value
+    f(906, 1, 8, 115, 0, 0, 142), // value
     // io.k8s.api.resource.v1.CounterSet
     f(496, 1, 8, 0, 0, 1, 4), // name
     f(158, 2, 9, 453, 0, 0, 567), // counters
@@ -4371,13 +4708,13 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(369, 2, 3, 44, 0, 0, 56), // int
     f(85, 3, 3, 5, 0, 0, 8), // bool
     f(817, 4, 3, 0, 0, 0, 4), // string
-    f(911, 5, 3, 0, 0, 0, 4), // version
+    f(913, 5, 3, 0, 0, 0, 4), // version
     f(372, 6, 1, 219, 1, 0, 277), // ints
     f(86, 7, 1, 462, 1, 0, 577), // bools
     f(819, 8, 1, 9, 1, 0, 13), // strings
-    f(913, 9, 1, 9, 1, 0, 13), // versions
+    f(915, 9, 1, 9, 1, 0, 13), // versions
     // io.k8s.api.resource.v1.DeviceCapacity
-    f(904, 1, 8, 115, 0, 0, 142), // value
+    f(906, 1, 8, 115, 0, 0, 142), // value
     f(670, 2, 3, 463, 0, 0, 578), // requestPolicy
     // io.k8s.api.resource.v1.DeviceClaim
     f(673, 1, 0, 464, 1, 0, 579), // requests
@@ -4419,7 +4756,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(606, 3, 8, 0, 0, 1, 4), // pool
     f(205, 4, 8, 0, 0, 1, 4), // device
     f(17, 5, 3, 5, 0, 0, 8), // adminAccess
-    f(871, 6, 1, 474, 1, 0, 590), // tolerations
+    f(872, 6, 1, 474, 1, 0, 590), // tolerations
     f(81, 7, 1, 9, 1, 0, 13), // bindingConditions
     f(82, 8, 1, 9, 1, 0, 13), // bindingFailureConditions
     f(771, 9, 3, 0, 0, 0, 1), // shareID
@@ -4432,26 +4769,26 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(751, 3, 1, 469, 1, 0, 584), // selectors
     f(29, 4, 1, 0, 0, 0, 592), // allocationMode
     f(156, 5, 1, 44, 0, 0, 56), // count
-    f(871, 6, 1, 474, 1, 0, 590), // tolerations
+    f(872, 6, 1, 474, 1, 0, 590), // tolerations
     f(95, 7, 3, 476, 0, 0, 593), // capacity
     // io.k8s.api.resource.v1.DeviceTaint
     f(389, 1, 8, 0, 0, 1, 4), // key
-    f(904, 2, 1, 0, 0, 0, 4), // value
+    f(906, 2, 1, 0, 0, 0, 4), // value
     f(225, 3, 8, 0, 0, 1, 594), // effect
     f(861, 4, 3, 58, 0, 0, 75), // timeAdded
     // io.k8s.api.resource.v1.DeviceToleration
     f(389, 1, 1, 0, 0, 0, 4), // key
     f(548, 2, 1, 0, 0, 16, 595), // operator
-    f(904, 3, 1, 0, 0, 0, 4), // value
+    f(906, 3, 1, 0, 0, 0, 4), // value
     f(225, 4, 1, 0, 0, 0, 594), // effect
-    f(870, 5, 3, 44, 0, 0, 56), // tolerationSeconds
+    f(871, 5, 3, 44, 0, 0, 56), // tolerationSeconds
     // io.k8s.api.resource.v1.ExactDeviceRequest
     f(206, 1, 8, 0, 0, 1, 4), // deviceClassName
     f(751, 2, 1, 469, 1, 0, 584), // selectors
     f(29, 3, 1, 0, 0, 0, 592), // allocationMode
     f(156, 4, 1, 44, 0, 0, 56), // count
     f(17, 5, 3, 5, 0, 0, 8), // adminAccess
-    f(871, 6, 1, 474, 1, 0, 590), // tolerations
+    f(872, 6, 1, 474, 1, 0, 590), // tolerations
     f(95, 7, 3, 476, 0, 0, 593), // capacity
     // io.k8s.api.resource.v1.NetworkDeviceData
     f(370, 1, 1, 0, 0, 0, 4), // interfaceName
@@ -4472,7 +4809,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(40, 1, 1, 0, 0, 0, 4), // apiGroup
     f(681, 3, 8, 0, 0, 1, 4), // resource
     f(496, 4, 8, 0, 0, 1, 4), // name
-    f(882, 5, 8, 0, 0, 1, 1), // uid
+    f(883, 5, 8, 0, 0, 1, 1), // uid
     // io.k8s.api.resource.v1.ResourceClaimList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 18, 0, 2, 23), // metadata
@@ -4518,7 +4855,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.scheduling.v1.PriorityClass
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 15, 0, 2, 20), // metadata
-    f(904, 2, 0, 29, 0, 3, 37), // value
+    f(906, 2, 0, 29, 0, 3, 37), // value
     f(312, 3, 1, 5, 0, 0, 8), // globalDefault
     f(199, 4, 1, 0, 0, 0, 4), // description
     f(614, 5, 3, 0, 0, 0, 386), // preemptionPolicy
@@ -4537,10 +4874,10 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.storage.v1.CSIDriverSpec
     f(58, 1, 3, 5, 0, 0, 8), // attachRequired
     f(598, 2, 3, 5, 0, 0, 8), // podInfoOnMount
-    f(923, 3, 1, 9, 3, 0, 613), // volumeLifecycleModes
+    f(925, 3, 1, 9, 3, 0, 613), // volumeLifecycleModes
     f(807, 4, 3, 5, 0, 0, 8), // storageCapacity
     f(300, 5, 3, 0, 0, 0, 614), // fsGroupPolicy
-    f(868, 6, 1, 494, 1, 0, 615), // tokenRequests
+    f(869, 6, 1, 494, 1, 0, 615), // tokenRequests
     f(677, 7, 3, 5, 0, 0, 8), // requiresRepublish
     f(735, 8, 3, 5, 0, 0, 8), // seLinuxMount
     f(510, 9, 3, 44, 0, 0, 56), // nodeAllocatableUpdatePeriodSeconds
@@ -4553,7 +4890,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.api.storage.v1.CSINodeDriver
     f(496, 1, 8, 0, 0, 1, 4), // name
     f(512, 2, 8, 0, 0, 1, 4), // nodeID
-    f(875, 3, 0, 9, 1, 0, 13), // topologyKeys
+    f(876, 3, 0, 9, 1, 0, 13), // topologyKeys
     f(23, 4, 3, 496, 0, 0, 617), // allocatable
     // io.k8s.api.storage.v1.CSINodeList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
@@ -4580,7 +4917,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(651, 4, 3, 0, 0, 0, 355), // reclaimPolicy
     f(491, 5, 1, 9, 1, 0, 13), // mountOptions
     f(34, 6, 3, 5, 0, 0, 8), // allowVolumeExpansion
-    f(917, 7, 3, 0, 0, 0, 621), // volumeBindingMode
+    f(919, 7, 3, 0, 0, 0, 621), // volumeBindingMode
     f(37, 8, 1, 500, 1, 0, 622), // allowedTopologies
     // io.k8s.api.storage.v1.StorageClassList
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
@@ -4627,21 +4964,21 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(156, 1, 3, 29, 0, 0, 37), // count
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceColumnDefinition
     f(496, 1, 8, 0, 0, 1, 4), // name
-    f(880, 2, 8, 0, 0, 1, 4), // type
+    f(881, 2, 8, 0, 0, 1, 4), // type
     f(295, 3, 1, 0, 0, 0, 4), // format
     f(199, 4, 1, 0, 0, 0, 4), // description
     f(622, 5, 1, 29, 0, 0, 37), // priority
     f(386, 6, 8, 0, 0, 1, 4), // jsonPath
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceConversion
     f(816, 1, 8, 0, 0, 1, 630), // strategy
-    f(938, 2, 3, 508, 0, 0, 631), // webhook
+    f(940, 2, 3, 508, 0, 0, 631), // webhook
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 15, 0, 2, 20), // metadata
     f(787, 2, 8, 509, 0, 2, 632), // spec
     f(798, 3, 1, 510, 0, 2, 633), // status
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionCondition
-    f(880, 1, 8, 0, 0, 1, 634), // type
+    f(881, 1, 8, 0, 0, 1, 634), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
     f(650, 4, 1, 0, 0, 0, 4), // reason
@@ -4662,7 +4999,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(318, 1, 8, 0, 0, 1, 4), // group
     f(497, 3, 8, 512, 0, 2, 636), // names
     f(730, 4, 8, 0, 0, 1, 637), // scope
-    f(913, 7, 8, 513, 1, 0, 638), // versions
+    f(915, 7, 8, 513, 1, 0, 638), // versions
     f(154, 9, 3, 514, 0, 0, 639), // conversion
     f(620, 10, 1, 5, 0, 0, 8), // preserveUnknownFields
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionStatus
@@ -4691,15 +5028,15 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(544, 1, 3, 522, 0, 0, 647), // openAPIV3Schema
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ExternalDocumentation
     f(199, 1, 1, 0, 0, 0, 4), // description
-    f(892, 2, 1, 0, 0, 0, 4), // url
+    f(893, 2, 1, 0, 0, 0, 4), // url
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps
     f(351, 1, 1, 0, 0, 0, 4), // id
     f(1, 2, 1, 0, 0, 0, 648), // $schema
     f(0, 3, 3, 0, 0, 0, 4), // $ref
     f(199, 4, 1, 0, 0, 0, 4), // description
-    f(880, 5, 1, 0, 0, 0, 4), // type
+    f(881, 5, 1, 0, 0, 0, 4), // type
     f(295, 6, 1, 0, 0, 0, 4), // format
-    f(864, 7, 1, 0, 0, 0, 4), // title
+    f(865, 7, 1, 0, 0, 0, 4), // title
     f(178, 8, 3, 523, 0, 0, 649), // default
     f(466, 9, 3, 524, 0, 0, 650), // maximum
     f(250, 10, 1, 5, 0, 0, 8), // exclusiveMaximum
@@ -4710,7 +5047,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(570, 15, 1, 0, 0, 0, 4), // pattern
     f(458, 16, 3, 44, 0, 0, 56), // maxItems
     f(480, 17, 3, 44, 0, 0, 56), // minItems
-    f(886, 18, 1, 5, 0, 0, 8), // uniqueItems
+    f(887, 18, 1, 5, 0, 0, 8), // uniqueItems
     f(494, 19, 3, 524, 0, 0, 650), // multipleOf
     f(235, 20, 1, 525, 1, 0, 651), // enum
     f(461, 21, 3, 44, 0, 0, 56), // maxProperties
@@ -4730,13 +5067,13 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(264, 35, 3, 531, 0, 0, 658), // externalDocs
     f(247, 36, 3, 523, 0, 0, 649), // example
     f(530, 37, 1, 5, 0, 0, 8), // nullable
-    f(952, 38, 3, 5, 0, 0, 8), // x-kubernetes-preserve-unknown-fields
-    f(947, 39, 1, 5, 0, 0, 8), // x-kubernetes-embedded-resource
-    f(948, 40, 1, 5, 0, 0, 8), // x-kubernetes-int-or-string
-    f(949, 41, 1, 9, 1, 0, 13), // x-kubernetes-list-map-keys
-    f(950, 42, 3, 0, 0, 0, 4), // x-kubernetes-list-type
-    f(951, 43, 3, 0, 0, 0, 4), // x-kubernetes-map-type
-    f(953, 44, 1, 532, 24, 0, 659), // x-kubernetes-validations
+    f(955, 38, 3, 5, 0, 0, 8), // x-kubernetes-preserve-unknown-fields
+    f(950, 39, 1, 5, 0, 0, 8), // x-kubernetes-embedded-resource
+    f(951, 40, 1, 5, 0, 0, 8), // x-kubernetes-int-or-string
+    f(952, 41, 1, 9, 1, 0, 13), // x-kubernetes-list-map-keys
+    f(953, 42, 3, 0, 0, 0, 4), // x-kubernetes-list-type
+    f(954, 43, 3, 0, 0, 0, 4), // x-kubernetes-map-type
+    f(956, 44, 1, 532, 24, 0, 659), // x-kubernetes-validations
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.SelectableField
     f(386, 1, 8, 0, 0, 1, 4), // jsonPath
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ServiceReference
@@ -4752,7 +5089,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(279, 5, 1, 0, 0, 0, 4), // fieldPath
     f(550, 6, 3, 5, 0, 0, 8), // optionalOldSelf
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookClientConfig
-    f(892, 3, 3, 0, 0, 0, 4), // url
+    f(893, 3, 3, 0, 0, 0, 4), // url
     f(759, 1, 3, 533, 0, 0, 62), // service
     f(92, 2, 1, 7, 0, 0, 10), // caBundle
     // io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookConversion
@@ -4761,7 +5098,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(496, 1, 8, 0, 0, 1, 4), // name
-    f(913, 2, 8, 535, 1, 0, 661), // versions
+    f(915, 2, 8, 535, 1, 0, 661), // versions
     f(618, 3, 1, 536, 0, 2, 662), // preferredVersion
     f(758, 4, 1, 537, 1, 0, 663), // serverAddressByClientCIDRs
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList
@@ -4772,9 +5109,9 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(780, 6, 8, 0, 0, 1, 4), // singularName
     f(501, 2, 8, 5, 0, 4, 8), // namespaced
     f(318, 8, 1, 0, 0, 0, 4), // group
-    f(911, 9, 1, 0, 0, 0, 4), // version
+    f(913, 9, 1, 0, 0, 0, 4), // version
     f(393, 3, 8, 0, 0, 1, 4), // kind
-    f(910, 4, 8, 539, 0, 0, 665), // verbs
+    f(912, 4, 8, 539, 0, 0, 665), // verbs
     f(775, 5, 1, 9, 1, 0, 13), // shortNames
     f(97, 7, 1, 9, 1, 0, 13), // categories
     f(813, 10, 1, 0, 0, 0, 4), // storageVersionHash
@@ -4784,10 +5121,10 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(695, 2, 8, 540, 1, 0, 666), // resources
     // io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
-    f(913, 1, 8, 9, 1, 0, 13), // versions
+    f(915, 1, 8, 9, 1, 0, 13), // versions
     f(758, 2, 8, 537, 1, 0, 663), // serverAddressByClientCIDRs
     // io.k8s.apimachinery.pkg.apis.meta.v1.Condition
-    f(880, 1, 8, 0, 0, 1, 4), // type
+    f(881, 1, 8, 0, 0, 1, 4), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(538, 3, 1, 44, 0, 0, 56), // observedGeneration
     f(417, 4, 8, 58, 0, 0, 75), // lastTransitionTime
@@ -4809,20 +5146,20 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.apimachinery.pkg.apis.meta.v1.FieldSelectorRequirement
     f(389, 1, 8, 0, 0, 1, 4), // key
     f(548, 2, 8, 0, 0, 1, 669), // operator
-    f(907, 3, 1, 9, 1, 0, 13), // values
+    f(909, 3, 1, 9, 1, 0, 13), // values
     // io.k8s.apimachinery.pkg.apis.meta.v1.GetOptions
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(693, 1, 1, 0, 0, 0, 4), // resourceVersion
     // io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionForDiscovery
     f(320, 1, 8, 0, 0, 1, 4), // groupVersion
-    f(911, 2, 8, 0, 0, 1, 4), // version
+    f(913, 2, 8, 0, 0, 1, 4), // version
     // io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionKind
     f(318, 1, 0, 0, 0, 0, 4), // group
-    f(911, 2, 0, 0, 0, 0, 4), // version
+    f(913, 2, 0, 0, 0, 0, 4), // version
     f(393, 3, 0, 0, 0, 0, 4), // kind
     // io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionResource
     f(318, 1, 0, 0, 0, 0, 4), // group
-    f(911, 2, 0, 0, 0, 0, 4), // version
+    f(913, 2, 0, 0, 0, 0, 4), // version
     f(681, 3, 0, 0, 0, 0, 4), // resource
     // io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
     f(451, 1, 1, 8, 0, 0, 12), // matchLabels
@@ -4830,7 +5167,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement
     f(389, 1, 8, 0, 0, 1, 4), // key
     f(548, 2, 8, 0, 0, 1, 670), // operator
-    f(907, 3, 1, 9, 1, 0, 13), // values
+    f(909, 3, 1, 9, 1, 0, 13), // values
     // io.k8s.apimachinery.pkg.apis.meta.v1.List
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(472, 1, 1, 18, 0, 0, 23), // metadata
@@ -4845,7 +5182,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(65535, 0, 4, 10, 0, 0, 14), // (inline)
     f(404, 1, 1, 0, 0, 0, 4), // labelSelector
     f(281, 2, 1, 0, 0, 0, 4), // fieldSelector
-    f(937, 3, 1, 5, 0, 0, 8), // watch
+    f(939, 3, 1, 5, 0, 0, 8), // watch
     f(35, 9, 1, 5, 0, 0, 8), // allowWatchBookmarks
     f(693, 4, 1, 0, 0, 0, 4), // resourceVersion
     f(694, 10, 1, 0, 0, 0, 673), // resourceVersionMatch
@@ -4867,7 +5204,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(305, 2, 1, 0, 0, 0, 4), // generateName
     f(499, 3, 1, 0, 0, 0, 4), // namespace
     f(752, 4, 1, 0, 0, 0, 4), // selfLink
-    f(882, 5, 1, 0, 0, 0, 1), // uid
+    f(883, 5, 1, 0, 0, 0, 1), // uid
     f(693, 6, 1, 0, 0, 0, 4), // resourceVersion
     f(306, 7, 1, 44, 0, 0, 56), // generation
     f(160, 8, 17, 58, 0, 0, 75), // creationTimestamp
@@ -4882,7 +5219,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(42, 5, 8, 0, 0, 1, 4), // apiVersion
     f(393, 1, 8, 0, 0, 1, 4), // kind
     f(496, 3, 8, 0, 0, 1, 4), // name
-    f(882, 4, 8, 0, 0, 1, 1), // uid
+    f(883, 4, 8, 0, 0, 1, 1), // uid
     f(150, 6, 3, 5, 0, 0, 8), // controller
     f(84, 7, 3, 5, 0, 0, 8), // blockOwnerDeletion
     // io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata
@@ -4899,7 +5236,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(278, 3, 1, 0, 0, 0, 4), // fieldManager
     f(282, 4, 1, 0, 0, 0, 4), // fieldValidation
     // io.k8s.apimachinery.pkg.apis.meta.v1.Preconditions
-    f(882, 1, 3, 0, 0, 0, 1), // uid
+    f(883, 1, 3, 0, 0, 0, 1), // uid
     f(693, 2, 3, 0, 0, 0, 4), // resourceVersion
     // io.k8s.apimachinery.pkg.apis.meta.v1.ServerAddressByClientCIDR
     f(112, 1, 8, 0, 0, 1, 4), // clientCIDR
@@ -4922,7 +5259,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(496, 1, 1, 0, 0, 0, 4), // name
     f(318, 2, 1, 0, 0, 0, 4), // group
     f(393, 3, 1, 0, 0, 0, 4), // kind
-    f(882, 6, 1, 0, 0, 0, 1), // uid
+    f(883, 6, 1, 0, 0, 0, 1), // uid
     f(98, 4, 1, 549, 1, 0, 681), // causes
     f(702, 5, 1, 29, 0, 0, 37), // retryAfterSeconds
     // io.k8s.apimachinery.pkg.apis.meta.v1.Table
@@ -4932,7 +5269,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(708, 0, 0, 551, 0, 0, 683), // rows
     // io.k8s.apimachinery.pkg.apis.meta.v1.TableColumnDefinition
     f(496, 0, 0, 0, 0, 0, 4), // name
-    f(880, 0, 0, 0, 0, 0, 4), // type
+    f(881, 0, 0, 0, 0, 0, 4), // type
     f(295, 0, 0, 0, 0, 0, 4), // format
     f(199, 0, 0, 0, 0, 0, 4), // description
     f(622, 0, 0, 29, 0, 0, 37), // priority
@@ -4941,7 +5278,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(132, 0, 1, 553, 0, 0, 685), // conditions
     f(536, 0, 1, 4, 0, 0, 7), // object
     // io.k8s.apimachinery.pkg.apis.meta.v1.TableRowCondition
-    f(880, 0, 0, 0, 0, 0, 686), // type
+    f(881, 0, 0, 0, 0, 0, 686), // type
     f(798, 0, 0, 0, 0, 0, 74), // status
     f(650, 0, 1, 0, 0, 0, 4), // reason
     f(470, 0, 1, 0, 0, 0, 4), // message
@@ -4954,7 +5291,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(278, 2, 1, 0, 0, 0, 4), // fieldManager
     f(282, 3, 1, 0, 0, 0, 4), // fieldValidation
     // io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent
-    f(880, 1, 8, 0, 0, 1, 4), // type
+    f(881, 1, 8, 0, 0, 1, 4), // type
     f(536, 2, 8, 4, 0, 0, 7), // object
     // io.k8s.apimachinery.pkg.version.Info
     f(439, 0, 8, 0, 0, 1, 4), // major
@@ -4976,7 +5313,7 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     f(787, 2, 1, 554, 0, 2, 687), // spec
     f(798, 3, 1, 555, 0, 2, 688), // status
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceCondition
-    f(880, 1, 8, 0, 0, 1, 689), // type
+    f(881, 1, 8, 0, 0, 1, 689), // type
     f(798, 2, 8, 0, 0, 1, 74), // status
     f(417, 3, 1, 58, 0, 0, 75), // lastTransitionTime
     f(650, 4, 1, 0, 0, 0, 4), // reason
@@ -4988,15 +5325,38 @@ pub(crate) static FIELDS: &[Field; 2451] = &[
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec
     f(759, 1, 3, 557, 0, 0, 62), // service
     f(318, 2, 1, 0, 0, 0, 4), // group
-    f(911, 3, 1, 0, 0, 0, 4), // version
+    f(913, 3, 1, 0, 0, 0, 4), // version
     f(368, 4, 1, 5, 0, 0, 8), // insecureSkipTLSVerify
     f(92, 5, 1, 7, 1, 0, 10), // caBundle
     f(319, 7, 8, 29, 0, 3, 37), // groupPriorityMinimum
-    f(912, 8, 8, 29, 0, 3, 37), // versionPriority
+    f(914, 8, 8, 29, 0, 3, 37), // versionPriority
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus
     f(132, 1, 1, 558, 5, 0, 691), // conditions
     // io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference
     f(499, 1, 1, 0, 0, 0, 4), // namespace
     f(496, 2, 1, 0, 0, 0, 4), // name
     f(607, 3, 3, 29, 0, 0, 37), // port
+    // io.k8s.metrics.pkg.apis.metrics.v1beta1.ContainerMetrics
+    f(496, 1, 0, 0, 0, 0, 4), // name
+    f(894, 2, 0, 187, 0, 0, 240), // usage
+    // io.k8s.metrics.pkg.apis.metrics.v1beta1.NodeMetrics
+    f(65535, 0, 4, 10, 0, 0, 14), // (inline)
+    f(472, 1, 1, 15, 0, 0, 20), // metadata
+    f(864, 2, 0, 58, 0, 0, 75), // timestamp
+    f(946, 3, 0, 559, 0, 0, 692), // window
+    f(894, 4, 0, 187, 0, 0, 240), // usage
+    // io.k8s.metrics.pkg.apis.metrics.v1beta1.NodeMetricsList
+    f(65535, 0, 4, 10, 0, 0, 14), // (inline)
+    f(472, 1, 1, 18, 0, 0, 23), // metadata
+    f(383, 2, 0, 560, 0, 0, 693), // items
+    // io.k8s.metrics.pkg.apis.metrics.v1beta1.PodMetrics
+    f(65535, 0, 4, 10, 0, 0, 14), // (inline)
+    f(472, 1, 1, 15, 0, 0, 20), // metadata
+    f(864, 2, 0, 58, 0, 0, 75), // timestamp
+    f(946, 3, 0, 559, 0, 0, 692), // window
+    f(148, 4, 0, 561, 0, 0, 694), // containers
+    // io.k8s.metrics.pkg.apis.metrics.v1beta1.PodMetricsList
+    f(65535, 0, 4, 10, 0, 0, 14), // (inline)
+    f(472, 1, 1, 18, 0, 0, 23), // metadata
+    f(383, 2, 0, 562, 0, 0, 695), // items
 ];

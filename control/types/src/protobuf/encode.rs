@@ -16,8 +16,10 @@
 //! JSON whose members are in another order than ours takes the second way for all
 //! types, and costs twice as much.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
-use memchr::memchr2;
+use memchr::{memchr2, memchr3};
 use smallvec::SmallVec;
 
 use super::MAGIC;
@@ -26,6 +28,37 @@ use super::wire::{begin, end, push_varint, varint_length};
 use crate::duration;
 use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};
 use crate::time;
+
+/// The type of embedded objects. Its bytes are compared by their writers: the controller
+/// of DaemonSets looks for the revision of a template by them.
+const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
+
+/// JSON with the escapes that Go's `encoding/json` writes in strings. Outside of strings
+/// JSON has none of these characters.
+fn escape_as_go(json: &[u8]) -> Cow<'_, [u8]> {
+    /// First bytes of the encodings of U+2028 and U+2029; the last byte differs.
+    const SEPARATOR: [u8; 2] = [0xe2, 0x80];
+    let is_plain = memchr3(b'<', b'>', b'&', json).is_none()
+        && memchr::memmem::find(json, &SEPARATOR).is_none();
+    if is_plain {
+        return Cow::Borrowed(json);
+    }
+    let mut out = Vec::with_capacity(json.len() + 64);
+    let mut rest = json;
+    while let [first, tail @ ..] = rest {
+        let (escape, tail): (&[u8], _) = match (first, tail) {
+            (b'<', tail) => (b"\\u003c", tail),
+            (b'>', tail) => (b"\\u003e", tail),
+            (b'&', tail) => (b"\\u0026", tail),
+            (0xe2, [0x80, 0xa8, tail @ ..]) => (b"\\u2028", tail),
+            (0xe2, [0x80, 0xa9, tail @ ..]) => (b"\\u2029", tail),
+            (_, tail) => (std::slice::from_ref(first), tail),
+        };
+        out.extend_from_slice(escape);
+        rest = tail;
+    }
+    Cow::Owned(out)
+}
 
 /// Why JSON cannot be written as a message of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -263,7 +296,11 @@ impl<'a> Encoder<'a, '_> {
             Shape::Struct => self.object(id, depth),
             Shape::Any => {
                 let raw = self.skip()?;
-                push_bytes(0x0a, raw, self.out);
+                if id.get().name == RAW_EXTENSION {
+                    push_bytes(0x0a, &escape_as_go(raw), self.out);
+                } else {
+                    push_bytes(0x0a, raw, self.out);
+                }
                 Ok(())
             }
             Shape::Texts => self.texts(0x0a),

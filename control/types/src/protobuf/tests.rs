@@ -94,6 +94,35 @@ fn every_published_object_is_written_as_go_writes_it() {
     );
 }
 
+/// Stock controllers find the revision of a template by comparing these bytes.
+#[test]
+fn data_of_a_revision_comes_back_as_go_wrote_it() {
+    let schema = registry::schema_of("apps", "v1", "ControllerRevision").unwrap();
+    let data = r#"{"spec":{"template":{"$patch":"replace","spec":{"command":["a \u003c b \u0026\u0026 c \u003e d","é \u2028\u2029"]}}}}"#;
+    let json = format!(r#"{{"metadata":{{"name":"r"}},"data":{data},"revision":1}}"#);
+    let contains = |bytes: &[u8]| {
+        bytes
+            .windows(data.len())
+            .any(|part| part == data.as_bytes())
+    };
+    let mut written = Vec::new();
+    envelope(
+        json.as_bytes(),
+        "apps/v1",
+        "ControllerRevision",
+        schema,
+        &mut written,
+    )
+    .unwrap();
+    assert!(contains(&written));
+    // a tree in between loses the escapes
+    let tree = decode(&written).unwrap().to_vec();
+    assert!(!contains(&tree));
+    let mut again = Vec::new();
+    envelope(&tree, "apps/v1", "ControllerRevision", schema, &mut again).unwrap();
+    assert!(contains(&again));
+}
+
 #[test]
 fn malformed_bytes_are_refused_as_go_refuses_them() {
     let error = |bytes: &[u8]| decode(bytes).unwrap_err().to_string();

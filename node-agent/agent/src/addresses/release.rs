@@ -66,7 +66,7 @@ impl Release {
                     let done = done.map_err(Error::Panic).and_then(|done| done);
                     if let Err(error) = &done {
                         let error = error as &dyn std::error::Error;
-                        warn!(error, "interfaces of pods that end stay for now");
+                        warn!(error, "failed to remove pod interfaces");
                     }
                     for it in all.drain(..) {
                         // Who asked may have gone.

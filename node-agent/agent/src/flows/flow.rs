@@ -29,7 +29,7 @@ pub struct Flow {
     /// by its name or its address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Why: a word of docs/counters.md.
+    /// Why: a word of docs/reference/counters.md.
     pub reason: String,
     /// The object whose rule decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]

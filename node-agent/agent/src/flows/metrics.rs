@@ -1,4 +1,4 @@
-//! What is counted of flows. docs/flows.md explains each.
+//! What is counted of flows. docs/reference/metrics.md explains each.
 
 use std::{
     collections::HashSet,
@@ -180,7 +180,7 @@ mod tests {
     /// A metric that nobody can read about is none.
     #[test]
     fn every_metric_is_explained() {
-        let page = include_str!("../../../../docs/flows.md");
+        let page = include_str!("../../../../docs/reference/metrics.md");
         let metrics = Metrics::default();
         metrics.count(&flow(0, Verdict::Dropped));
         let text = text(&metrics);

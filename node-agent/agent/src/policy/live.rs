@@ -21,6 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use control_supervise::{State, Supervisor};
 use ebpf_abi::{
     Protocol, Range,
     policy::{Direction, PeerEntry},
@@ -44,8 +45,10 @@ use tokio::{
 };
 
 use super::*;
-use crate::preflight;
+use crate::{policy_source::POD_ENDPOINTS, preflight};
 
+/// Where PodEndpoints are.
+const LEAN_PODS: &str = "/apis/network.orlop.dev/v1alpha1/podendpoints";
 /// Pods a second.
 const RATE: u32 = 500;
 /// Pods that are there at once.
@@ -77,6 +80,7 @@ impl Api {
     fn clients(&self) -> Clients {
         Clients {
             objects: self.client(),
+            pods: control_client::resources::PODS,
             node: self.client(),
         }
     }
@@ -112,7 +116,7 @@ impl Api {
         }});
         first += &line("BOOKMARK", &ends);
         let (sender, told) = mpsc::unbounded_channel();
-        let watchers = if path == "/api/v1/pods" {
+        let watchers = if matches!(path, "/api/v1/pods" | LEAN_PODS) {
             &self.watchers
         } else {
             &self.others
@@ -143,7 +147,7 @@ fn listed(path: &str) -> Vec<Value> {
     match path {
         "/api/v1/namespaces" => vec![json!({"metadata": meta("x", "", json!({}))})],
         "/api/v1/nodes" => vec![json!({"metadata": meta("n", "", json!({}))})],
-        "/api/v1/pods" => ["web", "friend", "other"]
+        "/api/v1/pods" | LEAN_PODS => ["web", "friend", "other"]
             .iter()
             .zip(1..)
             .map(|(name, last)| {
@@ -506,10 +510,10 @@ fn an_interface_is_let_up_once_its_bandwidth_is_limited() {
 }
 
 #[test]
-fn the_account_of_network_policy_is_asked_for_what_it_may_read_alone() {
+fn network_policy_reads_pod_endpoints_and_what_nodes_may_read_alone() {
     const MAY_READ: [&str; 5] = [
         "GET /api/v1/namespaces",
-        "GET /api/v1/pods",
+        "GET /apis/network.orlop.dev/v1alpha1/podendpoints",
         "GET /api/v1/nodes",
         "GET /apis/networking.k8s.io/v1/networkpolicies",
         // Whether there is the kind anybody may ask.
@@ -520,6 +524,7 @@ fn the_account_of_network_policy_is_asked_for_what_it_may_read_alone() {
         let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
         let clients = Clients {
             objects: objects.client(),
+            pods: POD_ENDPOINTS,
             node: node.client(),
         };
         let joined = joined(asked, wishes);
@@ -541,6 +546,77 @@ fn the_account_of_network_policy_is_asked_for_what_it_may_read_alone() {
             .filter(|it| !MAY_READ.contains(&it.as_str()))
             .collect();
         assert_eq!(foreign, Vec::<String>::new());
+        end.cancel();
+        task.await.expect("no panic").expect("it ends");
+    });
+}
+
+#[test]
+fn every_task_of_network_policy_recovers_from_a_panic_or_ends_the_process() {
+    with_maps(async |pins, _| {
+        let supervisor = Supervisor::new();
+        let (api, end) = (Api::default(), CancellationToken::new());
+        let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
+        let run = run(
+            api.clients(),
+            options(&pins),
+            joined(asked, wishes),
+            end.clone(),
+        );
+        let own = supervisor.clone();
+        let task = tokio::spawn(async move { own.scope(run).await });
+        let maps = Policy::open(&pins).expect("maps");
+        let before = settled(&maps, |it| it.endpoints == 6).await;
+        let until = async |what: &str, holds: &dyn Fn() -> bool| {
+            let until = Instant::now() + LONG;
+            while !holds() {
+                assert!(Instant::now() < until, "never came: {what}");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let mut names = supervisor.names();
+        // The API that is not one serves no ClusterNetworkPolicies, and is asked again.
+        let essential = ["device-follower", "policy-admission"];
+        names.retain(|name| !essential.contains(name));
+        assert_eq!(
+            names,
+            [
+                "cluster-policy-discovery",
+                "policy-node-condition",
+                "reflector"
+            ]
+        );
+        for (number, name) in (1..).zip(names) {
+            let count = supervisor.panic(name);
+            assert!(count > 0, "{name}");
+            until(name, &|| supervisor.restarts(name) >= count as u64).await;
+            until(name, &|| supervisor.unhealthy().is_empty()).await;
+            assert_eq!(supervisor.failure(), None, "{name}");
+            // Pods that come and go are in the maps and out of them.
+            let watched = || {
+                let watchers = api.watchers.lock().expect("not poisoned");
+                watchers.iter().any(|it| !it.is_closed())
+            };
+            until("a watch of pods", &watched).await;
+            let pod = pod(4 * number);
+            api.tell("ADDED", &pod);
+            settled(&maps, |it| it.endpoints > before.endpoints).await;
+            api.tell("DELETED", &pod);
+            settled(&maps, |it| it == before).await;
+        }
+        assert!(!task.is_finished());
+        for (number, name) in (0..).zip(essential) {
+            assert_eq!(supervisor.failure().is_some(), number > 0);
+            assert_eq!(supervisor.panic(name), 1, "{name}");
+            until(name, &|| {
+                let health = supervisor.health();
+                let failed = health.iter().find(|task| task.name == name);
+                failed.is_some_and(|task| task.state == State::Failed)
+            })
+            .await;
+        }
+        let first = supervisor.failure().expect("the process ends");
+        assert_eq!(first.task, essential[0]);
         end.cancel();
         task.await.expect("no panic").expect("it ends");
     });

@@ -40,7 +40,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use control_client::{Change, Changes, Client, Selection, reflect};
+use control_client::{Change, Changes, Client, Resource, Selection, reflect, reflect_resource};
 use node_agent_datapath::Policy;
 use node_agent_policy::{Compiler, Config};
 use tokio::sync::{mpsc, watch};
@@ -83,7 +83,7 @@ const TOGETHER: usize = 4_096;
 
 /// What it follows, for whoever holds rights against it.
 #[cfg(test)]
-pub(crate) const FOLLOWED: [control_client::Resource; 6] = {
+pub(crate) const FOLLOWED: [Resource; 6] = {
     use control_client::Object;
     [
         Namespace::RESOURCE,
@@ -112,9 +112,10 @@ pub struct Options {
 
 /// As whom the API is asked.
 pub struct Clients {
-    /// Reads what policies are about, and nothing else: on a node whose user may
-    /// not, the account of network plugins.
+    /// Reads what policies are about, and nothing else.
     pub objects: Client,
+    /// Pods, or PodEndpoints, which have the fields that are read of pods.
+    pub pods: Resource,
     /// The node's own, which reads where the API server is and writes the Node's
     /// status.
     pub node: Client,
@@ -140,6 +141,7 @@ pub struct Joined {
 pub async fn run(
     Clients {
         objects: client,
+        pods,
         node,
     }: Clients,
     options: Options,
@@ -155,7 +157,7 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let namespaces = reflect::<Namespace>(&client, Selection::all());
-    let pods = reflect::<Pod>(&client, Selection::all());
+    let pods = reflect_resource::<Pod>(&client, pods, Selection::all());
     let nodes = reflect::<Node>(&client, Selection::all());
     let policies = reflect::<NetworkPolicy>(&client, Selection::all());
     let mut changes = (

@@ -7,7 +7,7 @@
 //! Nothing is removed then, and no number given anew: it cannot be said that nobody holds
 //! it. It is asked again, ever less often, and changes go on to be written beside what
 //! stays, until the maps are as large as this machine allows: then what has no room is
-//! closed, and the Node says so, as whenever they are full. `docs/counters.md` has the
+//! closed, and the Node says so, as whenever they are full. `docs/reference/counters.md` has the
 //! metrics that tell of it before.
 
 use std::time::Duration;
@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The same, at the most.
 const RARELY: Duration = Duration::from_secs(60);
 
-/// What is counted of that; docs/counters.md explains it. Cloning shares it.
+/// What is counted of that; docs/reference/counters.md explains it. Cloning shares it.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     waiting: Gauge,

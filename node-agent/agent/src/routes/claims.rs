@@ -6,7 +6,7 @@
 //! machine was given for pools, and takes nothing from anybody: no node's address, no range
 //! of Services or of another node, no network that this machine is connected to.
 
-use std::{fmt, net::IpAddr};
+use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -33,8 +33,8 @@ pub struct RangeClaim {
 pub struct ClaimLimits {
     /// Pools lie in one of these.
     pub pools: Vec<IpNet>,
-    /// Ranges of Service addresses.
-    pub services: Vec<IpNet>,
+    /// Ranges of Service addresses; `None` while they are not known.
+    pub services: Option<Vec<IpNet>>,
     /// Networks that this machine is connected to.
     pub links: Vec<IpNet>,
 }
@@ -50,6 +50,8 @@ pub enum RefusalReason {
     NodeAddress(IpAddr),
     /// It overlaps a range of Services.
     Services(IpNet),
+    /// It may overlap a range of Services: these cannot be read.
+    ServicesUnknown,
     /// It overlaps a range of an older node, or one that the control plane gave.
     Overlap(IpNet),
     /// It overlaps a network that this machine is connected to.
@@ -76,6 +78,9 @@ impl fmt::Display for RefusalReason {
             Self::OutOfBounds => f.write_str("it is not in the ranges of --ip-pool-ranges"),
             Self::NodeAddress(address) => write!(f, "{address} is a node's address"),
             Self::Services(range) => write!(f, "it overlaps the range of Services {range}"),
+            Self::ServicesUnknown => {
+                f.write_str("the ranges of Services are not known: let the agent list servicecidrs")
+            }
             Self::Overlap(range) => write!(f, "it overlaps {range} of another node"),
             Self::Link(range) => write!(f, "this machine is connected to {range}"),
             Self::ForeignRoute => f.write_str("another program's route leads there"),
@@ -92,14 +97,9 @@ pub fn admit(
 ) -> (Vec<NodeNetwork>, Vec<RefusedRange>) {
     claims.sort_by_cached_key(|claim| (claim.name != own, claim.created, claim.name.clone()));
     let addresses: Vec<IpAddr> = claims.iter().flat_map(|it| it.addresses.clone()).collect();
-    let mut taken: Vec<(usize, IpNet)> = Vec::new();
+    let mut taken = TakenRanges::default();
+    let mut admitted: Vec<Vec<IpNet>> = vec![Vec::new(); claims.len()];
     let mut refused = Vec::new();
-    let first_overlap = |taken: &[(usize, IpNet)], node: usize, range: &IpNet| {
-        let mut others = taken.iter().filter(|(owner, _)| *owner != node);
-        others
-            .find(|(_, other)| overlap(other, range))
-            .map(|(_, other)| *other)
-    };
     for pools in [false, true] {
         for (node, claim) in claims.iter().enumerate() {
             let ranges = if pools {
@@ -111,7 +111,7 @@ pub fn admit(
                 let is_own = claim.name == own;
                 let reason = if is_special(&range) {
                     Some(RefusalReason::Special)
-                } else if let Some(other) = first_overlap(&taken, node, &range) {
+                } else if let Some(other) = taken.of_others(node, &range) {
                     Some(RefusalReason::Overlap(other))
                 } else if pools && !is_own {
                     out_of_bounds(&range, &addresses, limits)
@@ -119,7 +119,11 @@ pub fn admit(
                     None
                 };
                 match reason {
-                    None => taken.push((node, range)),
+                    None => {
+                        if taken.insert(node, range) {
+                            admitted[node].push(range);
+                        }
+                    }
                     Some(reason) => refused.push(RefusedRange {
                         node: claim.name.clone(),
                         range,
@@ -129,23 +133,46 @@ pub fn admit(
             }
         }
     }
-    let networks = claims.into_iter().enumerate().map(|(node, claim)| {
-        let own = taken.iter().filter(|(owner, _)| *owner == node);
-        let mut pod_ranges = Vec::new();
-        for (_, range) in own {
-            if !pod_ranges.contains(range) {
-                pod_ranges.push(*range);
-            }
-        }
-        NodeNetwork {
-            name: claim.name,
-            addresses: claim.addresses,
-            pod_ranges,
-        }
+    let networks = claims.into_iter().zip(admitted);
+    let networks = networks.map(|(claim, pod_ranges)| NodeNetwork {
+        name: claim.name,
+        addresses: claim.addresses,
+        pod_ranges,
     });
     let networks = networks.collect();
     refused.sort();
     (networks, refused)
+}
+
+/// The ranges of all nodes that are admitted so far. An annotation may hold thousands, so
+/// that no range is compared with all others.
+#[derive(Default)]
+struct TakenRanges {
+    /// By first address and length: the number of the node. Ranges of two nodes never
+    /// overlap.
+    owners: BTreeMap<(IpAddr, u8), usize>,
+}
+
+impl TakenRanges {
+    /// Adds a range; `false` if the node has it already.
+    fn insert(&mut self, node: usize, range: IpNet) -> bool {
+        let key = (range.network(), range.prefix_len());
+        self.owners.insert(key, node).is_none()
+    }
+
+    /// A range of another node that overlaps `range`.
+    fn of_others(&self, node: usize, range: &IpNet) -> Option<IpNet> {
+        let around = std::iter::successors(range.supernet(), IpNet::supernet);
+        let around = around.filter_map(|it| {
+            let key = (it.network(), it.prefix_len());
+            self.owners.get(&key).map(|owner| (key, *owner))
+        });
+        let bounds = (range.network(), 0)..=(range.broadcast(), u8::MAX);
+        let within = self.owners.range(bounds);
+        let mut all = around.chain(within.map(|(key, owner)| (*key, *owner)));
+        let ((address, length), _) = all.find(|(_, owner)| *owner != node)?;
+        IpNet::new(address, length).ok()
+    }
 }
 
 fn out_of_bounds(
@@ -159,7 +186,10 @@ fn out_of_bounds(
     if let Some(address) = addresses.iter().find(|address| range.contains(*address)) {
         return Some(RefusalReason::NodeAddress(*address));
     }
-    if let Some(services) = limits.services.iter().find(|it| overlap(it, range)) {
+    let Some(services) = &limits.services else {
+        return Some(RefusalReason::ServicesUnknown);
+    };
+    if let Some(services) = services.iter().find(|it| overlap(it, range)) {
         return Some(RefusalReason::Services(*services));
     }
     let link = limits.links.iter().find(|it| overlap(it, range));
@@ -210,7 +240,7 @@ mod tests {
     fn limits() -> ClaimLimits {
         ClaimLimits {
             pools: PRIVATE.map(net).into(),
-            services: vec![net("10.96.0.0/16")],
+            services: Some(vec![net("10.96.0.0/16")]),
             links: vec![net("192.0.2.0/24"), net("10.50.0.0/16")],
         }
     }
@@ -294,5 +324,78 @@ mod tests {
             [net("10.0.2.0/24")],
             "the own pods stay reachable"
         );
+    }
+
+    #[test]
+    fn a_pool_gets_no_route_while_the_ranges_of_services_are_unknown() {
+        let unknown = ClaimLimits {
+            services: None,
+            ..limits()
+        };
+        let claims = || {
+            vec![
+                claim("a", 2, "10.0.1.0/24", &["10.8.1.0/24"]),
+                claim("bb", 1, "10.0.2.0/24", &["10.8.2.0/24"]),
+            ]
+        };
+        let (networks, refused) = admit(claims(), "a", &unknown);
+        let of = |name: &str| networks.iter().find(|it| it.name == name).expect("a node");
+        // Its own pool is routed nowhere.
+        assert_eq!(of("a").pod_ranges.len(), 2);
+        assert_eq!(of("bb").pod_ranges, [net("10.0.2.0/24")]);
+        let reasons: Vec<_> = refused.iter().map(|it| it.reason).collect();
+        assert_eq!(reasons, [RefusalReason::ServicesUnknown]);
+        let (_, refused) = admit(claims(), "a", &limits());
+        assert_eq!(refused, []);
+    }
+
+    #[test]
+    fn ranges_of_others_are_found_around_and_within_a_range() {
+        let mut taken = TakenRanges::default();
+        for (node, range) in [
+            (0, "10.1.0.0/16"),
+            (0, "10.1.2.0/24"),
+            (1, "10.2.3.0/24"),
+            (2, "fd00:1::/48"),
+        ] {
+            assert!(taken.insert(node, net(range)));
+            assert!(!taken.insert(node, net(range)), "{range} again");
+        }
+        for (node, range, found) in [
+            (1, "10.1.2.128/25", Some("10.1.2.0/24")),
+            (1, "10.1.9.0/24", Some("10.1.0.0/16")),
+            (0, "10.1.2.128/25", None),
+            (0, "10.2.0.0/16", Some("10.2.3.0/24")),
+            (1, "10.2.0.0/16", None),
+            (0, "10.2.3.0/24", Some("10.2.3.0/24")),
+            (0, "10.2.4.0/24", None),
+            (0, "fd00::/16", Some("fd00:1::/48")),
+            (0, "fd00:2::/48", None),
+        ] {
+            let expected = found.map(net);
+            assert_eq!(taken.of_others(node, &net(range)), expected, "{range}");
+        }
+    }
+
+    #[test]
+    fn thousands_of_ranges_of_one_node_delay_nothing() {
+        let pools: Vec<String> = (0..20_000_u32)
+            .map(|at| format!("10.{}.{}.0/24", 100 + at / 256, at % 256))
+            .collect();
+        let pools: Vec<&str> = pools.iter().map(String::as_str).collect();
+        let mut claims: Vec<_> = (0..2_000_u32)
+            .map(|at| RangeClaim {
+                name: format!("n{at}"),
+                addresses: Vec::new(),
+                ..claim("n", 2, &format!("10.{}.{}.0/24", at / 256, at % 256), &[])
+            })
+            .collect();
+        claims.push(claim("thief", 1, "10.90.0.0/24", &pools));
+        let begun = std::time::Instant::now();
+        let (networks, _) = admit(claims, "n0", &limits());
+        // Compared one with all, these are 400 million comparisons: minutes.
+        let took = begun.elapsed();
+        assert!(took < std::time::Duration::from_secs(10), "{took:?}");
+        assert_eq!(networks.len(), 2_001);
     }
 }

@@ -59,7 +59,7 @@ pub enum Action {
 pub struct Table {
     /// The agent's routes.
     pub own: Routes,
-    /// Where the routes of others lead.
+    /// Destinations of routes of other programs.
     pub foreign: BTreeSet<IpNet>,
 }
 

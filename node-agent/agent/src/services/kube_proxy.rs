@@ -89,7 +89,7 @@ const MEANINGLESS: &[(&str, &str)] = &[
     ("clientConnection.contentType", "JSON is read"),
     ("clientConnection.qps", "the client writes events only"),
     ("clientConnection.burst", "the client writes events only"),
-    ("logging", "logging follows RUST_LOG and --log options"),
+    ("logging", "logging follows ORLOP_LOG and -v"),
     ("oomScoreAdj", "set it by the service manager"),
     ("portRange", "no process listens for node ports"),
     ("showHiddenMetricsForVersion", "no metric is hidden"),

@@ -390,7 +390,7 @@ mod tests {
             ..Now::default()
         };
         let text = metrics.text(&now);
-        let page = include_str!("../../../../docs/counters.md");
+        let page = include_str!("../../../../docs/reference/counters.md");
         for (counter, value) in &now.counters {
             let label = counter.label();
             let (metric, word) = match (counter.is_drop(), counter.is_refusal()) {
@@ -407,7 +407,10 @@ mod tests {
             let row = format!("| `{label}` | ");
             let rows: Vec<_> = page.lines().filter(|it| it.starts_with(&row)).collect();
             let [row] = rows.as_slice() else {
-                panic!("{label} has {} rows in docs/counters.md", rows.len());
+                panic!(
+                    "{label} has {} rows in docs/reference/counters.md",
+                    rows.len()
+                );
             };
             let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
             assert!(

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,7 @@ use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{info, warn};
 
 use self::routes::Routes;
@@ -64,7 +64,7 @@ pub enum Error {
     NoRouterId,
     /// The password cannot be had.
     #[error(
-        "cannot read the password in Secret kube-system/{name}: create it, and let nodes read it"
+        "cannot read the password in Secret kube-system/{name}: create it, and let this node read it"
     )]
     Secret {
         /// The Secret.
@@ -165,9 +165,9 @@ pub struct Speaker {
 struct Running {
     peer: Peer,
     routes: watch::Sender<Arc<Routes>>,
-    /// Ends it for good.
-    remove: CancellationToken,
-    task: JoinHandle<()>,
+    /// Ends it for good, also when this is dropped.
+    end: DropGuard,
+    task: control_supervise::Running,
 }
 
 impl Speaker {
@@ -203,8 +203,8 @@ impl Speaker {
             .collect();
         for name in gone {
             if let Some(running) = self.running.remove(&name) {
-                running.remove.cancel();
-                let _ = running.task.await;
+                drop(running.end);
+                running.task.await;
                 if !wanted.contains_key(&name) {
                     self.metrics.forget(&name);
                 }
@@ -238,27 +238,36 @@ impl Speaker {
                 continue;
             }
             let (sender, receiver) = watch::channel(Arc::new(routes));
-            let remove = CancellationToken::new();
-            let keeper = Keeper {
-                name: name.clone(),
-                peer: peer.clone(),
-                routes: receiver,
-                client: self.client.clone(),
-                metrics: self.metrics.clone(),
-                statuses: self.statuses.clone(),
-                shutdown: self.shutdown.clone(),
-                remove: remove.clone(),
-                first: true,
-                said: Mutex::default(),
-            };
+            let end = self.shutdown.child_token();
             let task = control_supervise::task("bgp-session").detail(&*name);
-            let task = tokio::spawn(task.essential(keeper.run()));
+            let first = Arc::new(AtomicBool::new(true));
+            let keeper = {
+                let (name, peer, end) = (name.clone(), peer.clone(), end.clone());
+                let (client, metrics) = (self.client.clone(), self.metrics.clone());
+                let (statuses, shutdown) = (self.statuses.clone(), self.shutdown.clone());
+                move || Keeper {
+                    name: name.clone(),
+                    peer: peer.clone(),
+                    routes: receiver.clone(),
+                    client: client.clone(),
+                    metrics: metrics.clone(),
+                    statuses: statuses.clone(),
+                    shutdown: shutdown.clone(),
+                    end: end.clone(),
+                    first: Arc::clone(&first),
+                    said: Mutex::default(),
+                    has_ended: false,
+                }
+            };
+            // The connection is lost with the task; the peer keeps routes as after a
+            // restart of the agent.
+            let task = task.until(&end).spawn_restarting(move || keeper().run());
             self.running.insert(
                 name,
                 Running {
                     peer,
                     routes: sender,
-                    remove,
+                    end: end.drop_guard(),
                     task,
                 },
             );
@@ -268,7 +277,7 @@ impl Speaker {
     /// Waits until all sessions ended after shutdown.
     pub async fn ended(self) {
         for running in self.running.into_values() {
-            let _ = running.task.await;
+            running.task.await;
         }
     }
 }
@@ -294,11 +303,23 @@ struct Keeper {
     metrics: Metrics,
     statuses: watch::Sender<Statuses>,
     shutdown: CancellationToken,
-    remove: CancellationToken,
+    /// The shutdown, or the end of this peer.
+    end: CancellationToken,
     /// No session of this process was up yet.
-    first: bool,
+    first: Arc<AtomicBool>,
     /// What was last logged.
     said: Mutex<String>,
+    /// Whether the task returned, and did not panic.
+    has_ended: bool,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.metrics.session(&self.name, false);
+            self.tell("Idle", 0, Some("the session's task failed".to_owned()));
+        }
+    }
 }
 
 /// Who wants the session to end.
@@ -315,7 +336,7 @@ impl Keeper {
             self.tell("Connect", 0, None);
             let ended = self.session().await;
             self.metrics.session(&self.name, false);
-            let Err(error) = ended else { return };
+            let Err(error) = ended else { break };
             let text = all_causes(&error);
             self.tell("Idle", 0, Some(text.clone()));
             let news = {
@@ -326,10 +347,19 @@ impl Keeper {
                 warn!(peer = %self.name, address = %self.peer.address, error = text, "no BGP session; trying again");
             }
             tokio::select! {
-                () = self.shutdown.cancelled() => return,
-                () = self.remove.cancelled() => return,
+                () = self.end.cancelled() => break,
                 () = tokio::time::sleep(self.peer.retry) => {}
             }
+        }
+        self.has_ended = true;
+    }
+
+    /// Why [`Keeper::end`] is cancelled.
+    fn stop(&self) -> Stop {
+        if self.shutdown.is_cancelled() {
+            Stop::Shutdown
+        } else {
+            Stop::Removed
         }
     }
 
@@ -354,15 +384,15 @@ impl Keeper {
     /// One session, from the call to its end; `Ok` when it was to end.
     async fn session(&mut self) -> Result<(), Error> {
         let stream = tokio::select! {
-            () = self.shutdown.cancelled() => return Ok(()),
-            () = self.remove.cancelled() => return Ok(()),
+            () = self.end.cancelled() => return Ok(()),
             stream = self.connect() => stream?,
         };
         let local = stream.local_addr().map_err(Error::Lost)?.ip();
         let next_hops = NextHops::of(local, self.peer.node.iter().copied());
         let routes = self.routes.borrow_and_update().as_ref().clone();
         let setting = self.peer.setting.clone();
-        let session = Session::open(setting, next_hops, self.first, routes, Instant::now());
+        let first = self.first.load(Ordering::Relaxed);
+        let session = Session::open(setting, next_hops, first, routes, Instant::now());
         let mut session = session.map_err(Error::Ended)?;
         self.speak(&mut session, stream).await
     }
@@ -382,7 +412,7 @@ impl Keeper {
             if session.state() == State::Established {
                 if !up {
                     up = true;
-                    self.first = false;
+                    self.first.store(false, Ordering::Relaxed);
                     self.said
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -399,8 +429,7 @@ impl Keeper {
             }
             let tick = session.next_tick();
             let event = tokio::select! {
-                () = self.shutdown.cancelled() => Err(Stop::Shutdown),
-                () = self.remove.cancelled() => Err(Stop::Removed),
+                () = self.end.cancelled() => Err(self.stop()),
                 read = stream.read(&mut buffer) => match read {
                     Ok(0) => return Err(Error::Lost(io::ErrorKind::UnexpectedEof.into())),
                     Ok(size) => Ok(session.receive(&buffer[..size], Instant::now())),
@@ -513,5 +542,74 @@ async fn until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use control_client::RequestBody;
+    use control_supervise::Supervisor;
+    use http::{Request, Response};
+    use http_body_util::Empty;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    fn client() -> Client {
+        let service = tower::service_fn(|_: Request<RequestBody>| async {
+            Ok::<_, Infallible>(Response::new(Empty::new()))
+        });
+        Client::in_process(service, ())
+    }
+
+    #[tokio::test]
+    async fn a_session_whose_task_panics_is_reported_as_down_and_calls_again() {
+        let supervisor = Supervisor::new();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let spec = BgpPeerSpec {
+            my_asn: 65001,
+            peer_asn: 65001,
+            peer_address: "127.0.0.1".into(),
+            peer_port: Some(port),
+            router_id: Some("192.0.2.1".into()),
+            ..BgpPeerSpec::default()
+        };
+        let peer = Peer::of(&spec, &[]).expect("a peer");
+        let shutdown = CancellationToken::new();
+        let test = async {
+            let mut speaker = Speaker::new(client(), Metrics::default(), shutdown.clone());
+            let mut statuses = speaker.statuses();
+            let wanted =
+                |peer: &Peer| BTreeMap::from([("p".into(), (Ok(peer.clone()), Routes::default()))]);
+            speaker.bring(wanted(&peer)).await;
+            let (mut first, _) = listener.accept().await.expect("a call");
+            let mut open = [0; 19];
+            first.read_exact(&mut open).await.expect("a message");
+            assert_eq!(supervisor.panic("bgp-session"), 1);
+            let down = |all: &Statuses| {
+                let status = all.get("p").and_then(|status| status.error.as_deref());
+                status == Some("the session's task failed")
+            };
+            statuses.wait_for(down).await.expect("a status");
+            let (mut second, _) = listener.accept().await.expect("another call");
+            second.read_exact(&mut open).await.expect("a message");
+            assert_eq!(supervisor.failure(), None, "the process goes on");
+            // Neither a removal nor a shutdown waits for a restart.
+            assert_eq!(supervisor.panic("bgp-session"), 1);
+            statuses.wait_for(down).await.expect("a status");
+            speaker.bring(BTreeMap::new()).await;
+            speaker.bring(wanted(&peer)).await;
+            let _third = listener.accept().await.expect("a call");
+            shutdown.cancel();
+            speaker.ended().await;
+        };
+        let test = supervisor.scope(test);
+        tokio::time::timeout(Duration::from_secs(30), test)
+            .await
+            .expect("in time");
+        assert!(supervisor.names().is_empty(), "no task is left");
     }
 }

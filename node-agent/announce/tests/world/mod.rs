@@ -18,6 +18,7 @@ use control_apiserver::{ApiServer, ClusterAccess, Config};
 use control_client::{Client, Discard, Patch, RequestBody, Resource, resources};
 use control_pki::{ClientTrust, Cluster};
 use control_store::embedded::{Embedded, Options};
+use control_supervise::Supervisor;
 use http_body_util::BodyExt as _;
 use node_agent_announce::metrics::Metrics;
 use serde_json::{Value, json};
@@ -386,6 +387,8 @@ fn merge(into: &mut Value, changes: &Value) {
 
 /// A node's agent, and how it ends.
 pub struct Agent {
+    /// Knows the agent's tasks.
+    pub supervisor: Supervisor,
     kill: CancellationToken,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
@@ -396,6 +399,8 @@ impl Agent {
         let (kill, stop) = (CancellationToken::new(), CancellationToken::new());
         let (node, namespace) = (node.to_owned(), namespace.to_owned());
         let (killed, stopped) = (kill.clone(), stop.clone());
+        let supervisor = Supervisor::new();
+        let own = supervisor.clone();
         let thread = std::thread::spawn(move || {
             let file = File::open(format!("/run/netns/{namespace}")).expect("the namespace");
             nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET).expect("setns");
@@ -405,6 +410,7 @@ impl Agent {
             let runtime = runtime.expect("a runtime");
             runtime.block_on(async move {
                 let run = node_agent_announce::run(client, node, Metrics::default(), stopped);
+                let run = own.scope(run);
                 tokio::select! {
                     () = killed.cancelled() => {}
                     () = run => {}
@@ -414,10 +420,25 @@ impl Agent {
             runtime.shutdown_background();
         });
         Self {
+            supervisor,
             kill,
             stop,
             thread: Some(thread),
         }
+    }
+
+    /// Makes all tasks of a name panic, and waits until they run again.
+    pub fn restart_tasks(&self, name: &'static str) {
+        let before = self.supervisor.restarts(name);
+        let count = self.supervisor.panic(name);
+        assert!(count > 0, "no task `{name}` runs");
+        eventually("the panic", Duration::from_secs(5), || {
+            (self.supervisor.restarts(name) >= before + count as u64).then_some(())
+        });
+        eventually("the restart", Duration::from_secs(5), || {
+            self.supervisor.unhealthy().is_empty().then_some(())
+        });
+        assert_eq!(self.supervisor.failure(), None, "the process goes on");
     }
 
     /// Ends it as kill -9 does: sockets close, nothing else happens.

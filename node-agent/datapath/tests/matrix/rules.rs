@@ -4,6 +4,7 @@
 //!
 //! Where Kubernetes leaves it open as whom a backend sees the client, both stand.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// How a Service is addressed.
@@ -183,6 +184,27 @@ pub fn cells(path: Path) -> Vec<Cell> {
     }
     cells.retain(Cell::exists);
     cells
+}
+
+/// Of the cells of a path that get an answer, the first of each front, family and
+/// protocol: from outside and with endpoints on both nodes, where there are such.
+pub fn one_of_each_kind(cells: Vec<Cell>) -> Vec<Cell> {
+    let mut kinds = BTreeMap::new();
+    let mut answered: Vec<Cell> = cells
+        .into_iter()
+        .filter(|cell| matches!(cell.expected(), Expected::Answer(..)))
+        .collect();
+    answered.sort_by_key(|cell| {
+        (
+            cell.endpoints != Endpoints::Both,
+            cell.source != Source::Client,
+        )
+    });
+    for cell in answered {
+        let kind = (cell.front, cell.family, cell.protocol);
+        kinds.entry(kind).or_insert(cell);
+    }
+    kinds.into_values().collect()
 }
 
 // === impl Cell ===

@@ -4,9 +4,9 @@
 use std::net::IpAddr;
 
 use ebpf_abi::{
-    Address, Backend, BackendFlags, Config, DirectReturn, Life, MAGLEV_CHUNK, MaglevChunk,
-    MaglevKey, NodeFlags, Port, Protocol, Range, Scope, Sealed, Service, ServiceFlags, ServiceKey,
-    Tuple,
+    Address, Backend, BackendFlags, Config, DirectReturn, Flow, FlowEntry, FlowFlags, Life,
+    MAGLEV_CHUNK, MaglevChunk, MaglevKey, NodeFlags, Port, Protocol, Range, Scope, Sealed, Service,
+    ServiceFlags, ServiceKey, Tuple,
 };
 use ebpf_logic::model::Model;
 use ebpf_logic::packet::Origin;
@@ -583,6 +583,65 @@ pub fn busy(model: &mut Model) {
         table: 0,
     };
     model.put(key, service, &backends);
+}
+
+/// A node port of one backend on another machine, towards which flows have so many
+/// thousandths of the ports, last used at `used`.
+pub fn crowded(model: &mut Model, thousandths: u32, used: u32) {
+    busy(model);
+    let (key, entry) = model.services.pop_first().expect("the node port");
+    let service = Service {
+        count: 1,
+        ..entry.unchecked()
+    };
+    let (_, backend) = model.slots.pop_first().expect("a backend");
+    let backend = backend.unchecked();
+    model.slots.clear();
+    model.put(key, service, &[backend]);
+    let config = model.config.expect("a node");
+    let ports = config.first_port..=config.last_port;
+    let mut flows = model.flows.borrow_mut();
+    for (number, port) in (0_u32..).zip(ports) {
+        // Spread evenly.
+        if number.wrapping_mul(619) % 1_000 >= thousandths {
+            continue;
+        }
+        let [_, _, third, fourth] = number.to_be_bytes();
+        let client = Tuple::new(
+            IpAddr::from([198, 18, third, fourth]).into(),
+            Port::new(4000),
+            address(NODE[0]),
+            Port::new(30_080),
+            Protocol::TCP,
+        );
+        let to = Tuple::new(
+            address(NODE[0]),
+            Port::new(port),
+            backend.address,
+            backend.port,
+            Protocol::TCP,
+        );
+        let flow = |to, flags| Flow {
+            to,
+            set: service.set,
+            generation: service.generation,
+            flags,
+            reserved: 0,
+        };
+        let masqueraded = FlowFlags::MASQUERADED;
+        for (key, flow, seen) in [
+            (client, flow(to, masqueraded), Life::ESTABLISHED),
+            (
+                to.reversed(),
+                flow(client.reversed(), masqueraded.with(FlowFlags::REPLY)),
+                Life::REPLIED,
+            ),
+        ] {
+            let flow = Sealed::new(&key, flow);
+            let life = Life::new(used, seen);
+            flows.insert(key, FlowEntry { flow, life });
+        }
+    }
 }
 
 /// A packet of a tuple, with all hops.

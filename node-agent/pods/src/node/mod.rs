@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control_client::time::seconds;
-use control_client::{Client, Discard, Error, Meta, Patch, resources};
+use control_client::{
+    Backoff, Changes, Client, Discard, Error, Meta, Metadata, Patch, Reflector, resources,
+};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -53,6 +55,8 @@ pub struct Identity {
     pub allocatable: Map<String, Value>,
     /// Taints to register with.
     pub taints: Vec<Value>,
+    /// With an external cloud provider, the addresses that were configured, if any.
+    pub external_cloud: Option<Vec<String>>,
     /// `containerd://1.6.20`.
     pub runtime: String,
 }
@@ -89,6 +93,19 @@ pub struct Condition {
     status: bool,
     reason: &'static str,
     message: String,
+}
+
+impl Condition {
+    /// Its status as the API has it.
+    const fn value(&self) -> &'static str {
+        if self.status { "True" } else { "False" }
+    }
+
+    /// Whether a Node's status has it.
+    fn is_in(&self, status: &NodeStatus) -> bool {
+        let mut conditions = status.conditions.iter();
+        conditions.any(|it| it.r#type == self.kind && it.status == self.value())
+    }
 }
 
 /// The node's conditions, from the runtime's and the machine's state: pure.
@@ -189,18 +206,8 @@ pub async fn register(
     shutdown: &CancellationToken,
 ) -> Result<(), Error> {
     let labels = labels(identity);
-    let body = json!({
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": identity.name,
-            "labels": labels,
-            "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
-        },
-        "spec": if identity.taints.is_empty() { json!({}) } else { json!({"taints": identity.taints}) },
-        "status": facts(identity),
-    });
-    let mut pause = Duration::from_millis(200);
+    let body = node(identity);
+    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
     loop {
         let refused = match client.create::<Discard>(&resources::NODES, "", &body).await {
             Ok(_) => return Ok(()),
@@ -230,10 +237,53 @@ pub async fn register(
         );
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(backoff.after(&error)) => {}
         }
-        pause = (pause * 2).min(Duration::from_secs(5));
     }
+}
+
+/// The node's object as it registers with it.
+fn node(identity: &Identity) -> Value {
+    let mut taints = identity.taints.clone();
+    let mut annotations = json!({"volumes.kubernetes.io/controller-managed-attach-detach": "true"});
+    let mut status = facts(identity);
+    match &identity.external_cloud {
+        None => status["addresses"] = addresses(identity, &identity.ips),
+        Some(ips) => {
+            // No pod runs here before the cloud controller manager has initialized the node.
+            taints.push(json!({"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}));
+            if !ips.is_empty() {
+                annotations[PROVIDED_ADDRESS] = ips.join(",").into();
+            }
+            status["addresses"] = addresses(identity, ips);
+        }
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": identity.name,
+            "labels": labels(identity),
+            "annotations": annotations,
+        },
+        "spec": if taints.is_empty() { json!({}) } else { json!({"taints": taints}) },
+        "status": status,
+    })
+}
+
+/// The taint of a node that its cloud controller manager has not initialized.
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+/// The annotation by which a cloud controller manager learns the configured addresses.
+const PROVIDED_ADDRESS: &str = "alpha.kubernetes.io/provided-node-ip";
+
+/// `status.addresses` with these.
+fn addresses(identity: &Identity, ips: &[String]) -> Value {
+    let ips = ips.iter();
+    let mut all: Vec<Value> = ips
+        .map(|ip| json!({"type": "InternalIP", "address": ip}))
+        .collect();
+    all.push(json!({"type": "Hostname", "address": identity.hostname}));
+    all.into()
 }
 
 fn labels(identity: &Identity) -> Map<String, Value> {
@@ -252,17 +302,10 @@ fn labels(identity: &Identity) -> Map<String, Value> {
     labels
 }
 
-/// What does not change while the agent runs.
+/// What does not change while the agent runs, without the addresses.
 fn facts(identity: &Identity) -> Value {
     let machine = &identity.machine;
-    let mut addresses: Vec<Value> = identity
-        .ips
-        .iter()
-        .map(|ip| json!({"type": "InternalIP", "address": ip}))
-        .collect();
-    addresses.push(json!({"type": "Hostname", "address": identity.hostname}));
     let mut facts = json!({
-        "addresses": addresses,
         "capacity": machine.capacity(identity.most_pods),
         "allocatable": identity.allocatable,
         // what pods may need of a node (KEP-5328): sorted
@@ -292,10 +335,29 @@ fn facts(identity: &Identity) -> Value {
     facts
 }
 
+/// The status as it was last written.
+struct LastWrite {
+    at: Instant,
+    status: Value,
+    conditions: Vec<Condition>,
+    /// The revision of the Node that is known to have these conditions.
+    revision: Option<u64>,
+}
+
 /// Keeps the node's status true until `shutdown`.
-pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: CancellationToken) {
-    let mut written: Option<(Instant, Value, Vec<Condition>)> = None;
+///
+/// `own` follows the node's object, since others write its conditions, too: the node lifecycle
+/// controller sets them to `Unknown` while the node cannot reach the API server.
+pub async fn keep(
+    shared: Arc<Shared>,
+    identity: Identity,
+    own: Reflector<Metadata>,
+    shutdown: CancellationToken,
+) {
+    let mut changes = own.changes();
+    let mut last: Option<LastWrite> = None;
     let mut told_ready = None;
+    let mut backoff = Backoff::new(Duration::from_millis(300), LOOK_EVERY);
     loop {
         let most = shared.settings.status_images;
         let (answer, images) = asked(&*shared.runtime, most, RUNTIME_PATIENCE).await;
@@ -310,6 +372,10 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
         let found = conditions(&runtime, &shared.pressure(), shared.leaving.is_now());
         let ready = found.iter().any(|c| c.kind == "Ready" && c.status);
         let mut status = facts(&identity);
+        // An external cloud provider keeps the addresses.
+        if identity.external_cloud.is_none() {
+            status["addresses"] = addresses(&identity, &identity.ips);
+        }
         if let Some(map) = status.as_object_mut() {
             if let Some(images) = images {
                 map.insert("images".to_owned(), images);
@@ -319,12 +385,33 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
             map.extend(told);
             add_devices(map, &shared.devices.counts());
         }
-        let due = written.as_ref().is_none_or(|(at, body, conditions)| {
-            at.elapsed() >= WRITE_EVERY || *body != status || *conditions != found
+        let due = last.as_ref().is_none_or(|last| {
+            last.at.elapsed() >= WRITE_EVERY || last.status != status || last.conditions != found
         });
-        if due {
-            match write(&shared.client, &identity.name, &status, &found).await {
-                Ok(()) => written = Some((Instant::now(), status, found)),
+        // what is about to become ready is looked at more often
+        let mut pause = if ready {
+            LOOK_EVERY
+        } else {
+            Duration::from_millis(300)
+        };
+        let known = last.as_ref().and_then(|last| last.revision);
+        let node = own.cache().get("", &identity.name);
+        let changed = node.and_then(|node| node.metadata.revision()) > known;
+        if due || changed {
+            match write(&shared.client, &identity.name, &status, &found, due).await {
+                Ok((revision, is_written)) => {
+                    backoff.reset();
+                    let at = match &last {
+                        Some(last) if !is_written => last.at,
+                        _ => Instant::now(),
+                    };
+                    last = Some(LastWrite {
+                        at,
+                        status,
+                        conditions: found,
+                        revision,
+                    });
+                }
                 Err(error) if error.is_not_found() => {
                     // somebody deleted it; this machine is still here
                     let _ = register(&shared.client, &identity, &shutdown).await;
@@ -335,6 +422,7 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
                         error = error.chain(),
                         "cannot write the node's status"
                     );
+                    pause = pause.min(backoff.after(&error));
                 }
             }
             if told_ready != Some(ready) {
@@ -342,18 +430,28 @@ pub async fn keep(shared: Arc<Shared>, identity: Identity, shutdown: Cancellatio
                 tracing::info!(node = identity.name, ready, "node");
             }
         }
-        // what is about to become ready is looked at more often
-        let pause = if ready && written.is_some() {
-            LOOK_EVERY
-        } else {
-            Duration::from_millis(300)
-        };
+        if last.is_none() {
+            pause = pause.min(Duration::from_millis(300));
+        }
+        let known = last.as_ref().and_then(|last| last.revision);
         tokio::select! {
             () = shutdown.cancelled() => return,
             () = shared.leaving.changed() => {}
+            () = newer(&mut changes, known) => {}
             () = tokio::time::sleep(pause) => {}
         }
     }
+}
+
+/// Waits until the object has a later revision than this one.
+async fn newer(changes: &mut Changes<Metadata>, known: Option<u64>) {
+    while let Some(change) = changes.recv().await {
+        let current = change.current.as_ref();
+        if current.and_then(|node| node.metadata.revision()) > known {
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Adds the devices of plugins to what the node has.
@@ -444,18 +542,24 @@ async fn images(runtime: &dyn Runtime, most: usize, patience: Duration) -> Optio
     Some(Value::Array(list))
 }
 
+/// Writes the node's status: when it is `due`, or when the node has other conditions. Returns
+/// the revision that has these conditions, and whether anything was written.
 async fn write(
     client: &Client,
     name: &str,
     status: &Value,
     found: &[Condition],
-) -> Result<(), Error> {
+    due: bool,
+) -> Result<(Option<u64>, bool), Error> {
     let node: NodeView = client.get(&resources::NODES, "", name).await?;
+    if !due && found.iter().all(|condition| condition.is_in(&node.status)) {
+        return Ok((node.metadata.revision(), false));
+    }
     let now = seconds(Timestamp::now());
     let list: Vec<Value> = found
         .iter()
         .map(|condition| {
-            let value = if condition.status { "True" } else { "False" };
+            let value = condition.value();
             let since = node
                 .status
                 .conditions
@@ -482,15 +586,28 @@ async fn write(
         }
     }
     let patch = json!({"metadata": {"uid": node.metadata.uid}, "status": status});
-    client
-        .patch_status::<Discard>(&resources::NODES, "", name, Patch::Strategic(&patch))
+    let written: Metadata = client
+        .patch_status(&resources::NODES, "", name, Patch::Strategic(&patch))
         .await?;
-    Ok(())
+    Ok((written.metadata.revision(), true))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use bytes::Bytes;
+    use control_client::{RequestBody, Selection, reflect_resource};
+    use futures::{StreamExt, stream};
+    use http::{Request, Response};
+    use http_body_util::combinators::UnsyncBoxBody;
+    use http_body_util::{BodyExt, Full, StreamBody};
+    use hyper::body::Frame;
+    use tokio::sync::broadcast;
+
     use super::*;
+    use crate::cri::fake::Fake;
 
     fn status(runtime: bool, network: bool) -> Result<api::RuntimeStatus, String> {
         let condition = |kind: &str, status| api::RuntimeCondition {
@@ -505,6 +622,173 @@ mod tests {
                 condition("NetworkReady", network),
             ],
         })
+    }
+
+    /// An API server with one Node, whose conditions anybody may write.
+    #[derive(Clone)]
+    struct Server {
+        node: Arc<Mutex<Value>>,
+        watchers: broadcast::Sender<Bytes>,
+    }
+
+    impl Server {
+        fn new() -> Self {
+            let node = json!({"metadata": {"name": "n", "uid": "u", "resourceVersion": "1"}});
+            Self {
+                node: Arc::new(Mutex::new(node)),
+                watchers: broadcast::channel(100).0,
+            }
+        }
+
+        /// Sets the status of a condition as another client would.
+        fn set(&self, kind: &str, value: &str) {
+            let condition = json!([{"type": kind, "status": value}]);
+            self.merge(&json!({"status": {"conditions": condition}}));
+        }
+
+        fn ready(&self) -> String {
+            let node = self.node.lock().unwrap();
+            let conditions = node["status"]["conditions"].as_array();
+            let mut conditions = conditions.into_iter().flatten();
+            let ready = conditions.find(|it| it["type"] == "Ready");
+            ready.map_or_else(String::new, |it| it["status"].as_str().unwrap().to_owned())
+        }
+
+        fn merge(&self, patch: &Value) -> Value {
+            let mut node = self.node.lock().unwrap();
+            let revision: u64 = node["metadata"]["resourceVersion"]
+                .as_str()
+                .and_then(|text| text.parse().ok())
+                .unwrap();
+            node["metadata"]["resourceVersion"] = (revision + 1).to_string().into();
+            node["status"] = patch["status"].clone();
+            let event = json!({"type": "MODIFIED", "object": *node});
+            let _ = self.watchers.send(format!("{event}\n").into());
+            node.clone()
+        }
+
+        fn client(&self) -> Client {
+            let server = self.clone();
+            let service = tower::service_fn(move |request: Request<RequestBody>| {
+                let server = server.clone();
+                async move { Ok::<_, Infallible>(server.answer(request).await) }
+            });
+            Client::in_process(service, ())
+        }
+
+        async fn answer(
+            &self,
+            request: Request<RequestBody>,
+        ) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
+            let (head, body) = request.into_parts();
+            if head
+                .uri
+                .query()
+                .is_some_and(|query| query.contains("watch=true"))
+            {
+                let later = self.watchers.subscribe();
+                let node = self.node.lock().unwrap().clone();
+                let mut end = json!({"metadata": {"resourceVersion": "1"}});
+                end["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+                let first = [
+                    json!({"type": "ADDED", "object": node}),
+                    json!({"type": "BOOKMARK", "object": end}),
+                ];
+                let first = first.map(|event| Bytes::from(format!("{event}\n")));
+                let later = stream::unfold(later, async |mut later| {
+                    let event = later.recv().await.ok()?;
+                    Some((event, later))
+                });
+                let events = stream::iter(first).chain(later);
+                let frames = events.map(|event| Ok(Frame::data(event)));
+                return Response::new(StreamBody::new(frames).boxed_unsync());
+            }
+            let body = body.collect().await.unwrap().to_bytes();
+            let node = match serde_json::from_slice::<Value>(&body) {
+                Ok(patch) => self.merge(&patch),
+                Err(_) => self.node.lock().unwrap().clone(),
+            };
+            Response::new(Full::new(Bytes::from(node.to_string())).boxed_unsync())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_was_marked_unknown_says_at_once_that_it_is_ready() {
+        let (folder, server) = (tempfile::tempdir().unwrap(), Server::new());
+        let (runtime, shutdown) = (Fake::default(), CancellationToken::new());
+        let (orders, _orders) = tokio::sync::mpsc::unbounded_channel();
+        let shared = Shared {
+            client: server.client(),
+            ..crate::testing::shared(&runtime, folder.path(), orders, Arc::default())
+        };
+        let identity = Identity {
+            name: "n".to_owned(),
+            ips: vec!["10.1.0.1".to_owned()],
+            hostname: "n".to_owned(),
+            labels: Vec::new(),
+            port: 10250,
+            machine: Machine::default(),
+            most_pods: 110,
+            allocatable: Map::new(),
+            taints: Vec::new(),
+            external_cloud: None,
+            runtime: "fake".to_owned(),
+        };
+        let own = reflect_resource(&server.client(), resources::NODES, Selection::all());
+        let kept = tokio::spawn(keep(Arc::new(shared), identity, own, shutdown.clone()));
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(server.ready(), "True");
+        // as the node lifecycle controller does
+        server.set("Ready", "Unknown");
+        assert_eq!(server.ready(), "Unknown");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(server.ready(), "True");
+        // what others change beside does not make the node write
+        let before = server.node.lock().unwrap().clone();
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(*server.node.lock().unwrap(), before);
+        shutdown.cancel();
+        kept.await.unwrap();
+    }
+
+    #[test]
+    fn node_of_an_external_cloud_waits_for_it_with_the_addresses_that_were_configured() {
+        let identity = |external_cloud: Option<Vec<String>>| Identity {
+            name: "n".to_owned(),
+            ips: vec!["10.1.0.1".to_owned()],
+            hostname: "n".to_owned(),
+            labels: Vec::new(),
+            port: 10250,
+            machine: Machine::default(),
+            most_pods: 110,
+            allocatable: Map::new(),
+            taints: Vec::new(),
+            external_cloud,
+            runtime: "fake".to_owned(),
+        };
+        let types = |node: &Value| {
+            let all = node["status"]["addresses"].as_array().unwrap().iter();
+            all.map(|one| one["type"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let own = node(&identity(None));
+        assert_eq!(types(&own), ["InternalIP", "Hostname"]);
+        assert_eq!(own["spec"], json!({}));
+        assert!(
+            own["metadata"]["annotations"]
+                .get(PROVIDED_ADDRESS)
+                .is_none()
+        );
+        let cloud = node(&identity(Some(Vec::new())));
+        assert_eq!(types(&cloud), ["Hostname"]);
+        let taint = json!({"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"});
+        assert_eq!(cloud["spec"]["taints"], json!([taint]));
+        let given = node(&identity(Some(vec!["10.1.0.1".to_owned()])));
+        assert_eq!(types(&given), ["InternalIP", "Hostname"]);
+        assert_eq!(
+            given["metadata"]["annotations"][PROVIDED_ADDRESS],
+            "10.1.0.1"
+        );
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control_client::{Client, Error, Patch, View};
+use control_client::{Backoff, Client, Error, Patch, View};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
@@ -118,7 +118,7 @@ impl Task {
         mut bases: watch::Receiver<Option<Arc<Pod>>>,
         done: Arc<watch::Sender<u64>>,
     ) {
-        let mut pause = Duration::from_millis(100);
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
         loop {
             let next = tokio::select! {
                 changed = wishes.changed() => changed,
@@ -152,7 +152,7 @@ impl Task {
                         self.revision = written.metadata.revision().max(self.revision);
                         self.base = (*status).clone();
                         done.send_replace(wish.number);
-                        pause = Duration::from_millis(100);
+                        backoff.reset();
                         break;
                     }
                     Err(error @ (Error::NotFound(_) | Error::Conflict(_))) => {
@@ -173,8 +173,7 @@ impl Task {
                             done.send_replace(wish.number);
                             break;
                         }
-                        tokio::time::sleep(pause).await;
-                        pause = (pause * 2).min(Duration::from_secs(10));
+                        tokio::time::sleep(backoff.after(&error)).await;
                     }
                 }
             }

@@ -62,6 +62,42 @@ async fn every_fault_of_every_call_is_survived() {
     futures::future::join_all(runs).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_worker_panics_goes_on_with_its_containers_and_can_be_deleted() {
+    let supervisor = control_supervise::Supervisor::new();
+    let test = async {
+        let run = Run::begin(two(), Fake::default());
+        run.until("running", |r| {
+            r.runtime.running() == ["a", "b"] && r.phase() == "Running"
+        })
+        .await;
+        let starts = |run: &Run| {
+            let calls = run.runtime.calls();
+            let starts = calls.iter().filter(|call| call.starts_with("start "));
+            starts.cloned().collect::<Vec<_>>()
+        };
+        let before = starts(&run);
+        assert_eq!(supervisor.panic("pod-worker"), 1);
+        // A container that ends while nobody looks is restarted, the other goes on.
+        assert!(run.runtime.exit("a", 1));
+        run.until("the panic", |_| supervisor.restarts("pod-worker") == 1)
+            .await;
+        run.until("restarted", |r| r.runtime.running() == ["a", "b"])
+            .await;
+        assert!(run.told("The node agent failed while it worked on the pod"));
+        let after = starts(&run);
+        let again: Vec<_> = after.iter().skip(before.len()).collect();
+        assert_eq!(again.len(), 1, "{before:?} {after:?}");
+        assert!(again[0].contains('a'), "{again:?}");
+        // The next one panics while the pod is being deleted.
+        run.handle.set(crate::testing::pod("web", two(), true));
+        assert_eq!(supervisor.panic("pod-worker"), 1);
+        run.delete().await;
+        assert!(supervisor.names().iter().all(|name| *name != "pod-worker"));
+    };
+    supervisor.scope(test).await;
+}
+
 fn probed() -> serde_json::Value {
     let probe = |command: &str| {
         serde_json::json!({"exec": {"command": [command]}, "periodSeconds": 1,

@@ -97,6 +97,16 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("another node's secret", "get secret prize"),
     ("all secrets of kube-system", "get secrets -n kube-system"),
     ("all secrets of all namespaces", "get secrets -A"),
+    (
+        "passwords of BGP peers of other nodes",
+        "get secret -n kube-system orlop-bgp",
+    ),
+    ("all pods", "get pods -A"),
+    (
+        "another node's pods",
+        "get pods -A --field-selector spec.nodeName=node-1",
+    ),
+    ("another node's pod's environment", "get pod prized"),
     ("another node's object", "annotate node node-1 stolen=yes"),
     (
         "another node's taint",

@@ -1,5 +1,7 @@
 //! The first process of an emulated machine: makes the file systems that the
-//! tests want, loads the modules in `/modules`, runs every program in `/tests`, and switches the machine off.
+//! tests want, loads the modules in `/modules`, runs every program in `/tests`, and
+//! switches the machine off. Of a program for which there is a list in `/only`, it runs the
+//! tests of that list alone.
 //! The last line it prints is `vm: passed` or `vm: failed`.
 
 use std::{
@@ -82,6 +84,18 @@ fn load_modules() {
     }
 }
 
+/// The arguments that select the tests of a program.
+fn selected(program: &Path) -> Vec<String> {
+    let list = program
+        .file_name()
+        .map(|name| Path::new("/only").join(name));
+    let Some(Ok(names)) = list.map(fs::read_to_string) else {
+        return Vec::new();
+    };
+    let exact = std::iter::once("--exact".to_owned());
+    exact.chain(names.lines().map(str::to_owned)).collect()
+}
+
 fn run_all() -> bool {
     let mut programs: Vec<_> = fs::read_dir(Path::new("/tests"))
         .into_iter()
@@ -99,6 +113,7 @@ fn run_all() -> bool {
         println!("vm: {}", program.display());
         let status = Command::new(&program)
             .args(["--test-threads", "1", "--show-output"])
+            .args(selected(&program))
             .env("PATH", "/bin")
             .env("ORLOP_VM", "1")
             .status();

@@ -30,8 +30,8 @@ use watcher::{Begin, Watcher};
 /// Answers a watch.
 ///
 /// # Errors
-/// When options are malformed. A resource version that is too old, or newer than the
-/// store, is no error of the request: it is told in the stream.
+/// When options are malformed. A resource version that is compacted, or newer than the
+/// store's, does not fail the request: it is reported in the stream as an `ERROR` event.
 pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
     let mut options = ListOptions::parse(context.query())?;
     options.default_watch();

@@ -21,8 +21,8 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::api::{Api, Served};
 use crate::cache::{
-    Cached, Change, Counts, Event, Next, Past, Position, Read, ResourceCache, Run, State, Waiter,
-    Wanted, frame,
+    Cached, Change, Counts, Event, FrameForm, Next, Past, Position, Read, ResourceCache, Run,
+    State, Waiter, Wanted, frame,
 };
 use crate::fairness::Opening;
 use crate::negotiate::{Format, Media, Shape};
@@ -136,10 +136,14 @@ impl Watcher {
                 .metrics
                 .requests
                 .watch(resource.group, resource.version, resource.plural);
+        let in_protobuf = begin.format.media == Media::Protobuf;
         let shares = begin.format.shape == Shape::Plain
             && begin.selection.is_everything()
-            && begin.served.is_stored_form()
-            && begin.served.converter().is_none();
+            && if begin.served.projection.is_some() {
+                !in_protobuf
+            } else {
+                begin.served.is_stored_form() && begin.served.converter().is_none()
+            };
         let next_bookmark = next_bookmark(Instant::now(), begin.deadline);
         let until = if begin.bookmarks {
             next_bookmark.min(begin.deadline)
@@ -389,7 +393,11 @@ impl Watcher {
         let wanted = (self.shares && head > self.begin.next + 1).then(|| Wanted {
             from: self.begin.next,
             prefix: self.begin.selection.prefix().into(),
-            protobuf: self.begin.format.media == Media::Protobuf,
+            form: match (&self.begin.served.projection, self.begin.format.media) {
+                (Some(_), _) => FrameForm::Projection,
+                (None, Media::Protobuf) => FrameForm::Protobuf,
+                (None, _) => FrameForm::Json,
+            },
         });
         let Some(wanted) = wanted else {
             return self.gather(None);
@@ -605,7 +613,25 @@ impl Watcher {
             }
             let make = || protobuf_frame(change.name(), object.json());
             return match &self.begin.served.cache {
-                Some(cache) if shared => cache.shared_frame(object, change, make),
+                Some(cache) if shared => {
+                    cache.shared_frame(object, change, FrameForm::Protobuf, make)
+                }
+                _ => make(),
+            };
+        }
+        if let (Some(project), Shape::Plain, false) = (
+            self.begin.served.projection,
+            self.begin.format.shape,
+            in_protobuf,
+        ) {
+            // An object that cannot be read is left out.
+            let make = || {
+                project(object).map_or_else(|_| Bytes::new(), |tree| frame(change, &tree.to_vec()))
+            };
+            return match &self.begin.served.cache {
+                Some(cache) if shared => {
+                    cache.shared_frame(object, change, FrameForm::Projection, make)
+                }
                 _ => make(),
             };
         }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use self::decide::{Action, Content, Snapshot};
 use super::keeper::Keeper;
 use super::pods;
+use super::trigger_time::{ANNOTATION, TriggerTimes};
 use crate::Controller;
 use crate::context::{Context, Key, Kind};
 use crate::views::{Node, Pod, Service, Text};
@@ -47,6 +48,7 @@ struct Slices {
     pods: Arc<Kind<Pod>>,
     nodes: Arc<Kind<Node>>,
     keeper: Keeper,
+    triggers: TriggerTimes,
     queue: Queue<Key>,
 }
 
@@ -57,6 +59,7 @@ impl Slices {
             pods: ctx.pods(),
             nodes: ctx.nodes(),
             keeper: Keeper::new(ctx, MANAGER),
+            triggers: TriggerTimes::default(),
             queue: work::queue(),
         }
     }
@@ -102,6 +105,7 @@ impl Slices {
         let Some(service) = self.services.by_key(&key) else {
             // the garbage collector deletes the slices: the Service owns them
             self.keeper.expectations.forget(&key);
+            self.triggers.forget(&key);
             return Ok(None);
         };
         if service.spec.r#type == "ExternalName" || service.spec.selector.is_none() {
@@ -125,16 +129,29 @@ impl Slices {
             zone_of: &zone_of,
             manager: MANAGER,
         });
+        let trigger = self.triggers.next(&key, &service, &pods);
         for action in actions {
-            self.apply(&key, &service, action).await?;
+            self.apply(&key, &service, action, &trigger).await?;
         }
         // the node's arrival wakes every Service; this is for a lost event
         Ok(unknown_node.then_some(Duration::from_secs(10)))
     }
 
-    async fn apply(&self, key: &Key, service: &Service, action: Action) -> Result<(), Error> {
+    async fn apply(
+        &self,
+        key: &Key,
+        service: &Service,
+        action: Action,
+        trigger: &Value,
+    ) -> Result<(), Error> {
         match action {
-            Action::Create(content) => self.keeper.create(key, &body(service, &content)).await,
+            Action::Create(content) => {
+                let mut body = body(service, &content);
+                if !trigger.is_null() {
+                    body["metadata"]["annotations"] = json!({ANNOTATION: trigger});
+                }
+                self.keeper.create(key, &body).await
+            }
             Action::Update {
                 name,
                 uid,
@@ -155,6 +172,7 @@ impl Slices {
                         "uid": uid,
                         "resourceVersion": resource_version,
                         "labels": labels,
+                        "annotations": {ANNOTATION: trigger},
                     },
                     "endpoints": content.endpoints,
                     "ports": content.ports,

@@ -13,8 +13,8 @@ pub enum Fate {
     LeaveAt(Timestamp),
 }
 
-/// The node's `NoExecute` taints, each with a time since when it counts: its own,
-/// or else when it was first seen. `known` is the last result for this node.
+/// Returns the node's `NoExecute` taints with `timeAdded` filled in: a taint without a time
+/// counts from when it was first seen. `known` is the last result for this node.
 #[must_use]
 pub fn timed(taints: &[Taint], known: &[Taint], now: Timestamp) -> Vec<Taint> {
     let no_execute = taints.iter().filter(|taint| taint.effect == "NoExecute");
@@ -62,7 +62,7 @@ pub fn fate(taints: &[Taint], pod: &Pod, now: Timestamp) -> Fate {
     leave.map_or(Fate::Stay, Fate::LeaveAt)
 }
 
-/// When the pod came to its node.
+/// When the pod was bound to its node.
 fn bound_at(pod: &Pod) -> Timestamp {
     pod.condition("PodScheduled")
         .filter(|condition| condition.status == "True")
@@ -71,7 +71,9 @@ fn bound_at(pod: &Pod) -> Timestamp {
         .unwrap_or(Timestamp::MIN)
 }
 
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+/// Whether a toleration covers a taint, whatever the time.
+#[must_use]
+pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     if !toleration.effect.is_empty() && toleration.effect != taint.effect {
         return false;
     }
@@ -119,7 +121,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// However often somebody looks, the pod leaves once its time is over.
+        /// However often the pod is looked at, its eviction time stays the same.
         #[test]
         fn taint_without_a_time_counts_since_it_was_first_seen(
             seconds in 0i64..600, looks in proptest::collection::vec(1i64..100, 1..40)

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use self::decide::Fate;
+pub(crate) use self::decide::tolerates;
 use crate::Controller;
 use crate::context::{Key, Kind};
 use crate::views::{Node, Pod, Taint, Text, seconds_now};

@@ -64,7 +64,7 @@ pub struct Patience {
 pub enum Action {
     /// Write these conditions: its kubelet is silent.
     Conditions(Vec<Condition>),
-    /// Record the event that the node, which was ready, is so no more.
+    /// Record the event that the node is no longer ready.
     NotReadyEvent,
     /// Mark these pods as not ready: their kubelet is silent.
     PodsNotReady(Vec<Arc<Pod>>),
@@ -406,8 +406,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whoever comes back when told to finds the node silent: the wake-up and
-        /// the decision follow from one reading of one clock.
+        /// At the returned wake-up time the node counts as silent: wake-up and decision
+        /// follow from one reading of one clock.
         #[test]
         fn look_again_is_exactly_when_the_decision_falls(
             seen in 0u64..3_000_000_000, passed in 0u64..50_000_000_000

@@ -95,8 +95,8 @@ fn is_ready(node: &Node) -> bool {
 }
 
 impl Nodes {
-    /// Counts the ready nodes. When the first turns ready, or the last does no
-    /// more, every node's taints are decided again.
+    /// Counts the ready nodes. When the first one becomes ready, or the last one stops
+    /// being ready, every node's taints are decided again.
     fn count_ready(&self, before: bool, after: bool) {
         let concerns_all = match (before, after) {
             (false, true) => self.ready_nodes.fetch_add(1, Ordering::SeqCst) == 0,
@@ -110,8 +110,8 @@ impl Nodes {
         }
     }
 
-    /// A pod that turns ready on a node that is silent was reported before the
-    /// node fell silent: look at the node again.
+    /// Queues a silent node on which a pod becomes ready: the kubelet reported the pod
+    /// before it fell silent.
     fn pod_turned_ready(&self, pod: &Pod) {
         let node = self.nodes.get("", &pod.spec.node_name);
         if node.is_some_and(|node| decide::is_unknown(&node)) {

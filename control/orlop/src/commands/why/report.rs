@@ -7,6 +7,22 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::asked::Named;
+use crate::error::Error;
+
+/// Checks that every connection goes through: the verdict of `--exit-code`.
+///
+/// # Errors
+/// [`Error::Policy`], with which the command ends with code 1, when one is dropped.
+pub fn ensure_allowed(reports: &[Report]) -> Result<(), Error> {
+    let dropped = reports.iter().filter(|report| !report.allow).count();
+    if dropped == 0 {
+        return Ok(());
+    }
+    Err(Error::Policy(format!(
+        "{dropped} of {} connections are dropped",
+        reports.len()
+    )))
+}
 
 /// What one end's node said.
 #[derive(Clone, Debug)]
@@ -104,11 +120,6 @@ impl Report {
             ends,
             differences,
         }
-    }
-
-    /// Whether the connection goes through, as far as is known.
-    pub const fn allows(&self) -> bool {
-        self.allow
     }
 
     /// Adds the rules that decide, as their objects have them.
@@ -410,11 +421,26 @@ mod tests {
     }
 
     #[test]
+    fn the_exit_code_is_1_when_any_connection_is_dropped() {
+        let report = |allow| {
+            let sender = heard("n1", Ok(account("n1", end(true), Value::Null)));
+            let receiver = heard("n2", Ok(account("n2", Value::Null, end(allow))));
+            Report::new(&named(), &objects(allow), sender, receiver)
+        };
+        assert!(ensure_allowed(&[report(true), report(true)]).is_ok());
+        let error = ensure_allowed(&[report(true), report(false), report(true)]);
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "1 of 3 connections are dropped"
+        );
+    }
+
+    #[test]
     fn an_ordinary_ingress_policy_is_no_difference() {
         let sender = heard("n1", Ok(account("n1", end(true), Value::Null)));
         let receiver = heard("n2", Ok(account("n2", Value::Null, end(false))));
         let report = Report::new(&named(), &objects(false), sender, receiver);
-        assert!(!report.allows());
+        assert!(!report.allow);
         assert_eq!(report.differences, [""; 0]);
     }
 

@@ -2,12 +2,13 @@
 
 use compact_str::CompactString;
 use control_client::{Meta, StringMap};
+use control_devices::ContainerRequests;
 use serde::{Deserialize, Deserializer};
 
 use self::requests::{Quantities, requests};
 use super::{
-    Allocatable, HostPort, Node, Pod, PodClaim, PodTerm, Requests, ScheduledCondition, Shape,
-    Spread, Taint, Toleration,
+    Allocatable, HostPort, Node, Pod, PodClaim, PodDisk, PodTerm, Requests, ScheduledCondition,
+    Shape, Spread, Taint, Toleration, disks,
 };
 use crate::selector::{LabelSelector, NodeTerm};
 
@@ -48,6 +49,7 @@ struct RawPodSpec {
     #[serde(deserialize_with = "or_default")]
     topology_spread_constraints: Vec<RawSpread>,
     host_network: bool,
+    host_users: Option<bool>,
     #[serde(deserialize_with = "or_default")]
     volumes: Vec<RawVolume>,
     #[serde(deserialize_with = "or_default")]
@@ -57,9 +59,23 @@ struct RawPodSpec {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct RawVolume {
+    image: Option<RawImageSource>,
     name: CompactString,
     persistent_volume_claim: Option<RawClaimSource>,
     ephemeral: Option<serde::de::IgnoredAny>,
+    gce_persistent_disk: Option<disks::GcePersistentDisk>,
+    aws_elastic_block_store: Option<disks::VolumeId>,
+    azure_disk: Option<disks::AzureDisk>,
+    cinder: Option<disks::VolumeId>,
+    portworx_volume: Option<disks::VolumeId>,
+    iscsi: Option<disks::Iscsi>,
+    rbd: Option<disks::Rbd>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawImageSource {
+    reference: CompactString,
 }
 
 #[derive(Default, Deserialize)]
@@ -74,7 +90,6 @@ struct RawClaimSource {
 struct RawPodResourceClaim {
     name: CompactString,
     resource_claim_name: Option<CompactString>,
-    resource_claim_template_name: Option<CompactString>,
 }
 
 #[derive(Default, Deserialize)]
@@ -82,6 +97,7 @@ struct RawPodResourceClaim {
 struct RawPodStatus {
     phase: CompactString,
     nominated_node_name: CompactString,
+    start_time: Option<jiff::Timestamp>,
     #[serde(deserialize_with = "or_default")]
     conditions: Vec<RawCondition>,
     #[serde(deserialize_with = "or_default")]
@@ -119,9 +135,17 @@ struct RawContainer {
     image: CompactString,
     restart_policy: CompactString,
     #[serde(deserialize_with = "or_default")]
+    restart_policy_rules: Vec<RawRestartRule>,
+    #[serde(deserialize_with = "or_default")]
     ports: Vec<RawPort>,
     #[serde(deserialize_with = "or_default")]
     resources: RawResources,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawRestartRule {
+    action: CompactString,
 }
 
 #[derive(Default, Deserialize)]
@@ -246,8 +270,10 @@ struct RawNodeSpec {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct RawNodeStatus {
+    #[serde(deserialize_with = "or_default")]
+    declared_features: Vec<CompactString>,
     #[serde(deserialize_with = "or_default")]
     allocatable: Quantities,
     #[serde(deserialize_with = "or_default")]
@@ -274,11 +300,20 @@ impl From<RawPod> for Pod {
     fn from(raw: RawPod) -> Self {
         let RawPod {
             metadata,
-            spec,
+            mut spec,
             status,
         } = raw;
         let requests = requests(&spec, &status);
         let claims = claims(&metadata.name, &spec, &status);
+        let containers = container_requests(&spec);
+        let images = images(&spec);
+        let preempted = status.conditions.iter().any(|condition| {
+            condition.r#type == "DisruptionTarget"
+                && condition.rest.status == "True"
+                && condition.rest.reason == "PreemptionByScheduler"
+        });
+        let disks = std::mem::take(&mut spec.volumes).into_iter();
+        let disks = disks.filter_map(disk).collect();
         let scheduled = status
             .conditions
             .into_iter()
@@ -291,11 +326,15 @@ impl From<RawPod> for Pod {
             gated: !spec.scheduling_gates.is_empty(),
             finished: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
             nominated_node: status.nominated_node_name,
+            started: status.start_time,
+            preempted,
             scheduled,
             node_name: spec.node_name.clone(),
             scheduler_name: spec.scheduler_name.clone(),
-            shape: shape(spec, requests).shared(),
+            shape: shape(spec, requests, images).shared(),
             claims,
+            disks,
+            containers,
         }
     }
 }
@@ -324,6 +363,7 @@ impl From<RawNode> for Node {
             unschedulable: spec.unschedulable,
             taints: spec.taints.into(),
             allocatable,
+            features: status.declared_features.into(),
             images: status
                 .images
                 .into_iter()
@@ -344,7 +384,23 @@ fn lean(mut meta: Meta) -> Meta {
     meta
 }
 
-fn shape(spec: RawPodSpec, requests: Requests) -> Shape {
+/// The images of containers and of volumes, normalised.
+fn images(spec: &RawPodSpec) -> Box<[CompactString]> {
+    let mounted = spec.volumes.iter().filter_map(|volume| {
+        let image = volume.image.as_ref()?;
+        Some(&image.reference).filter(|reference| !reference.is_empty())
+    });
+    spec.init_containers
+        .iter()
+        .chain(&spec.containers)
+        .map(|container| &container.image)
+        .chain(mounted)
+        .map(normal_image)
+        .collect()
+}
+
+fn shape(spec: RawPodSpec, requests: Requests, images: Box<[CompactString]>) -> Shape {
+    let required_features = required_features(&spec);
     let affinity = spec.affinity;
     let mut preferred_pods = Vec::new();
     for (sign, preferred) in [
@@ -368,12 +424,6 @@ fn shape(spec: RawPodSpec, requests: Requests) -> Shape {
         .chain(sidecars)
         .flat_map(|container| &container.ports)
         .filter_map(|port| host_port(port, spec.host_network))
-        .collect();
-    let images = spec
-        .init_containers
-        .iter()
-        .chain(&spec.containers)
-        .map(|container| normal_image(&container.image))
         .collect();
     let containers = spec.init_containers.len() + spec.containers.len();
     Shape {
@@ -414,10 +464,29 @@ fn shape(spec: RawPodSpec, requests: Requests) -> Shape {
             .map(pod_term)
             .collect(),
         preferred_pods: preferred_pods.into(),
-        volume_nodes: Box::default(),
         images,
         containers: u32::try_from(containers).unwrap_or(u32::MAX),
+        required_features,
     }
+}
+
+/// Features that a node must declare to run the pod.
+fn required_features(spec: &RawPodSpec) -> Box<[CompactString]> {
+    let mut containers = spec.containers.iter().chain(&spec.init_containers);
+    let restarts_all = containers.any(|container| {
+        let mut rules = container.restart_policy_rules.iter();
+        rules.any(|rule| rule.action == "RestartAllContainers")
+    });
+    let mut features = Vec::new();
+    if restarts_all {
+        features.push(CompactString::const_new(
+            "RestartAllContainersOnContainerExits",
+        ));
+    }
+    if spec.host_network && spec.host_users == Some(false) {
+        features.push(CompactString::const_new("UserNamespacesHostNetworkSupport"));
+    }
+    features.into()
 }
 
 /// The claims that a pod needs. A claim to devices of a template for which none was
@@ -434,23 +503,77 @@ fn claims(pod: &str, spec: &RawPodSpec, status: &RawPodStatus) -> Box<[PodClaim]
     });
     let devices = spec.resource_claims.iter().filter_map(|claim| {
         if let Some(name) = &claim.resource_claim_name {
-            return Some(PodClaim::Device { name: name.clone() });
+            return Some(PodClaim::Device {
+                name: name.clone(),
+                from_template: false,
+            });
         }
         let mut made = status.resource_claim_statuses.iter();
         match made.find(|made| made.name == claim.name) {
             Some(made) => {
                 let name = made.resource_claim_name.clone()?;
-                Some(PodClaim::Device { name })
+                Some(PodClaim::Device {
+                    name,
+                    from_template: true,
+                })
             }
-            None => Some(PodClaim::DeviceToBeMade {
-                template: claim
-                    .resource_claim_template_name
-                    .clone()
-                    .unwrap_or_default(),
-            }),
+            None => Some(PodClaim::DeviceToBeMade),
         }
     });
     volumes.chain(devices).collect()
+}
+
+/// The disk that a volume names directly, if it is one that decisions ask about.
+fn disk(volume: RawVolume) -> Option<PodDisk> {
+    if volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some() {
+        return None;
+    }
+    if let Some(iscsi) = volume.iscsi {
+        return Some(iscsi.into());
+    }
+    if let Some(rbd) = volume.rbd {
+        return Some(rbd.into());
+    }
+    let gce = volume.gce_persistent_disk.as_ref();
+    let read_only = gce.is_some_and(disks::GcePersistentDisk::is_read_only);
+    let disk = disks::in_tree(
+        volume.aws_elastic_block_store,
+        volume.gce_persistent_disk,
+        volume.azure_disk,
+        volume.cinder,
+        volume.portworx_volume,
+    )?;
+    Some(PodDisk::InTree {
+        name: volume.name,
+        disk,
+        read_only,
+    })
+}
+
+/// What containers request, if devices may satisfy some of it; of most pods nothing.
+fn container_requests(spec: &RawPodSpec) -> Box<[ContainerRequests]> {
+    let all = || {
+        let init = spec.init_containers.iter();
+        let init = init.map(|container| (container, container.restart_policy != "Always"));
+        init.chain(spec.containers.iter().map(|container| (container, false)))
+    };
+    let mut resources = all().flat_map(|(container, _)| &container.resources.requests.0);
+    if !resources.any(|(name, _)| control_devices::is_extended_resource(name)) {
+        return Box::default();
+    }
+    all()
+        .map(|(container, is_short_lived)| ContainerRequests {
+            name: container.name.clone(),
+            is_short_lived,
+            resources: container
+                .resources
+                .requests
+                .0
+                .iter()
+                .map(|(name, amount)| (name.clone(), Some(*amount)))
+                .collect(),
+        })
+        .collect()
 }
 
 fn pod_term(raw: RawPodTerm) -> PodTerm {
@@ -462,6 +585,10 @@ fn pod_term(raw: RawPodTerm) -> PodTerm {
         match_label_keys: raw.match_label_keys.into(),
         mismatch_label_keys: raw.mismatch_label_keys.into(),
     }
+}
+
+pub(super) fn read_spread(constraint: serde_json::Value) -> Result<Spread, serde_json::Error> {
+    serde_json::from_value(constraint).map(spread)
 }
 
 fn spread(raw: RawSpread) -> Spread {

@@ -132,7 +132,7 @@ pub(super) fn requests(spec: &RawPodSpec, status: &RawPodStatus) -> Requests {
     const MEMORY: i64 = 200 << 20;
 
     let resizes = Resizes::of(status);
-    let total = |nonzero: bool| {
+    let total = |nonzero: bool, with_whole: bool| {
         let of = |container: &RawContainer, runs_on: bool| {
             let mut requests = if runs_on {
                 resizes.container(container)
@@ -176,7 +176,8 @@ pub(super) fn requests(spec: &RawPodSpec, status: &RawPodStatus) -> Requests {
             }
             None => asked.clone(),
         };
-        for (name, _) in &asked.0 {
+        let overridden = asked.0.iter().filter(|_| with_whole);
+        for (name, _) in overridden {
             let value = &whole.get(name).unwrap_or(0);
             if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
                 match sum.0.iter_mut().find(|(known, _)| known == name) {
@@ -188,8 +189,9 @@ pub(super) fn requests(spec: &RawPodSpec, status: &RawPodStatus) -> Requests {
         sum.add(&spec.overhead);
         sum
     };
-    let sum = total(false);
-    let nonzero = total(true);
+    let sum = total(false, true);
+    let nonzero = total(true, true);
+    let scored = total(true, false);
     let mut extended: Vec<(CompactString, i64)> = sum
         .0
         .iter()
@@ -205,6 +207,8 @@ pub(super) fn requests(spec: &RawPodSpec, status: &RawPodStatus) -> Requests {
         storage: sum.get("ephemeral-storage").unwrap_or(0),
         cpu_nonzero: nonzero.get("cpu").unwrap_or(0),
         memory_nonzero: nonzero.get("memory").unwrap_or(0),
+        cpu_scored: scored.get("cpu").unwrap_or(0),
+        memory_scored: scored.get("memory").unwrap_or(0),
         extended: extended.into(),
     }
 }

@@ -121,7 +121,7 @@ async fn changes_wait_only_for_a_kernel_that_answers() {
 /// A metric that nobody can read about is none.
 #[test]
 fn every_metric_is_explained() {
-    let page = include_str!("../../../../../docs/counters.md");
+    let page = include_str!("../../../../../docs/reference/counters.md");
     let text = shown(&Metrics::default());
     let mut shown = 0;
     for line in text.lines() {

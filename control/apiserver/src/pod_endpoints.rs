@@ -1,0 +1,291 @@
+//! `network.orlop.dev/v1alpha1` PodEndpoint: what network policy needs of pods.
+//!
+//! A rule may select any pod by its labels, so that every node needs all pods'
+//! labels, addresses and ports, but nothing else of them. A PodEndpoint is a
+//! read-only projection of a pod under the pod's name: it is made of the cache of
+//! pods when it is read, with the pod's resource version. The fields that it has are
+//! a pod's, so that clients read both by one type:
+//!
+//! | fields | |
+//! | --- | --- |
+//! | `metadata` | name, namespace, uid, resourceVersion, creationTimestamp, labels |
+//! | `metadata.annotations` | `kubernetes.io/config.mirror` of a mirror pod |
+//! | `spec` | `nodeName`, `hostNetwork` |
+//! | `spec.containers`, `spec.initContainers` | `ports` (name, containerPort, protocol), `restartPolicy` |
+//! | `status` | `phase`, `podIP`, `podIPs` |
+//!
+//! The group is listed in `/apis` and registered as an APIService where this server is
+//! a whole control plane. Beside other components it is served all the same, but what
+//! `/apis` answers is what kube-apiserver answers.
+
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use control_types::meta;
+use control_types::registry::{Resource, Storage};
+use control_types::status::Status;
+use control_types::value;
+use control_types::value::{Pick, Value};
+use http::Method;
+
+use crate::api::Served;
+use crate::cache::{Cached, DecodeError};
+use crate::chain::Context;
+use crate::negotiate;
+use crate::reply::{self, Answer};
+use crate::request::RequestInfo;
+use crate::verbs;
+
+/// The group.
+pub(crate) const GROUP: &str = "network.orlop.dev";
+/// Its version.
+pub(crate) const VERSION: &str = "v1alpha1";
+const API_VERSION: &str = "network.orlop.dev/v1alpha1";
+const PLURAL: &str = "podendpoints";
+const SINGULAR: &str = "podendpoint";
+const KIND: &str = "PodEndpoint";
+const VERBS: &[&str] = &["get", "list", "watch"];
+/// Marks pods that stand for a node's static pods.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+static FIELDS: LazyLock<Pick> = LazyLock::new(|| {
+    Pick::of([
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "metadata.resourceVersion",
+        "metadata.creationTimestamp",
+        "metadata.labels",
+        "metadata.annotations",
+        "spec.nodeName",
+        "spec.hostNetwork",
+        "spec.containers.ports.name",
+        "spec.containers.ports.containerPort",
+        "spec.containers.ports.protocol",
+        "spec.initContainers.restartPolicy",
+        "spec.initContainers.ports.name",
+        "spec.initContainers.ports.containerPort",
+        "spec.initContainers.ports.protocol",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+    ])
+});
+
+/// The resource, of which the objects are those of `pods`.
+pub(crate) fn served(pods: &Served) -> Served {
+    static RESOURCE: OnceLock<Resource> = OnceLock::new();
+    let of_pods = pods.resource;
+    let resource = RESOURCE.get_or_init(|| Resource {
+        group: GROUP,
+        version: VERSION,
+        kind: KIND,
+        plural: PLURAL,
+        singular: SINGULAR,
+        short_names: &[],
+        categories: &[],
+        namespaced: true,
+        verbs: VERBS,
+        subresources: &[],
+        storage_version_hash: "",
+        storage: Storage {
+            group: of_pods.storage.group,
+            version: of_pods.storage.version,
+        },
+        schema: of_pods.schema,
+        list_schema: of_pods.list_schema,
+        returns_deleted: false,
+    });
+    Served {
+        resource,
+        kind: (&control_kinds::GENERIC).into(),
+        cache: pods.cache.clone(),
+        stored_as: pods.stored_as,
+        api_version: API_VERSION.to_owned(),
+        projection: Some(project),
+    }
+}
+
+/// Returns the entry of the version in aggregated discovery.
+pub(crate) fn entry() -> Value {
+    value!({
+        "version": VERSION,
+        "resources": [{
+            "resource": PLURAL,
+            "responseKind": {"group": GROUP, "version": VERSION, "kind": KIND},
+            "scope": "Namespaced", "singularResource": SINGULAR, "verbs": VERBS
+        }],
+        "freshness": "Current"
+    })
+}
+
+fn resource_list() -> Value {
+    value!({
+        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION,
+        "resources": [{
+            "name": PLURAL, "singularName": SINGULAR, "namespaced": true, "kind": KIND,
+            "verbs": VERBS
+        }]
+    })
+}
+
+/// Whether a request is about the group's version.
+pub(crate) fn is_for(info: &RequestInfo) -> bool {
+    if info.is_resource {
+        return info.group == GROUP && info.version == VERSION;
+    }
+    let path = info.path.trim_end_matches('/');
+    path.strip_prefix("/apis/") == Some(API_VERSION)
+}
+
+/// Answers a request that [is about the group's version](is_for).
+///
+/// # Errors
+/// 405 for what is no reading, 404 for paths that are not served; else those of the
+/// verbs.
+pub(crate) async fn answer(mut context: Context) -> Answer {
+    if context.parts.method != Method::GET {
+        return Err(Status::method_not_allowed());
+    }
+    if !context.info.is_resource {
+        return Ok(reply::json(200, reply::line(&resource_list().to_vec())));
+    }
+    let served = context.api.pod_endpoints.as_ref().map(Arc::clone);
+    let info = &context.info;
+    let of_one_without_namespace = info.name_in_path && info.namespace.is_empty();
+    let is_served = info.resource == PLURAL
+        && info.subresource.is_empty()
+        && info.rest.is_empty()
+        && !of_one_without_namespace;
+    let Some(served) = served.filter(|_| is_served) else {
+        return Err(Status::unknown_path());
+    };
+    // There is no message for it in protobuf.
+    negotiate::without_protobuf(&mut context.parts.headers);
+    let verb = context.info.verb;
+    negotiate::acceptable(&context.parts.headers, verb != "get")?;
+    match verb {
+        "get" => verbs::get::get(&context, &served).await,
+        "list" => verbs::list::list(&context, &served).await,
+        "watch" => verbs::watch::watch(&context, &served).await,
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+/// The PodEndpoint of a pod.
+fn project(pod: &Cached) -> Result<Value, DecodeError> {
+    let mut endpoint = pod.pick(&FIELDS)?;
+    lean(&mut endpoint);
+    Ok(endpoint)
+}
+
+/// Leaves out what the picked fields hold beyond a PodEndpoint's, and names its kind.
+fn lean(endpoint: &mut Value) {
+    let mirror = meta::annotation(endpoint, MIRROR).map(str::to_owned);
+    endpoint.remove_path(&["metadata", "annotations"]);
+    if let Some(mirror) = mirror {
+        endpoint.set_path(&["metadata", "annotations"], value!({ MIRROR: mirror }));
+    }
+    for member in ["containers", "initContainers"] {
+        let list = endpoint.path_mut(&["spec", member]);
+        let Some(list) = list.and_then(Value::as_array_mut) else {
+            continue;
+        };
+        list.retain(|container| !container.items_at(&["ports"]).is_empty());
+        if list.is_empty() {
+            endpoint.remove_path(&["spec", member]);
+        }
+    }
+    meta::set_type(endpoint, API_VERSION, KIND);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::{Change, encode};
+
+    fn projected(pod: &Value) -> Value {
+        let cached = Cached::new(
+            "a/web",
+            &encode(pod),
+            7,
+            Change::Added,
+            &control_kinds::of("", "Pod").into(),
+        );
+        project(&cached.expect("a pod")).expect("readable")
+    }
+
+    #[test]
+    fn a_pod_endpoint_has_labels_addresses_and_ports_and_nothing_else() {
+        let pod = value!({
+            "kind": "Pod", "apiVersion": "v1",
+            "metadata": {
+                "name": "web", "namespace": "a", "uid": "u", "labels": {"app": "web"},
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "annotations": {"note": "hidden"}, "managedFields": [{"manager": "hidden"}],
+                "finalizers": ["hidden/one"], "ownerReferences": [{"name": "hidden"}]
+            },
+            "spec": {
+                "nodeName": "n1", "hostNetwork": false, "serviceAccountName": "hidden",
+                "volumes": [{"name": "hidden", "secret": {"secretName": "hidden"}}],
+                "imagePullSecrets": [{"name": "hidden"}],
+                "containers": [
+                    {
+                        "name": "hidden", "image": "hidden", "command": ["hidden"],
+                        "env": [{"name": "PASSWORD", "value": "hidden"}],
+                        "ports": [{
+                            "name": "http", "containerPort": 80, "protocol": "TCP",
+                            "hostPort": 8080, "hostIP": "192.0.2.7"
+                        }]
+                    },
+                    {"name": "hidden", "args": ["hidden"]}
+                ],
+                "initContainers": [
+                    {"name": "hidden", "env": [{"name": "A", "value": "hidden"}]},
+                    {"name": "hidden", "restartPolicy": "Always", "ports": [{"containerPort": 90}]}
+                ],
+                "ephemeralContainers": [{"name": "hidden", "env": [{"name": "B", "value": "hidden"}]}]
+            },
+            "status": {
+                "phase": "Running", "podIP": "10.0.0.1",
+                "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}], "hostIP": "192.0.2.7",
+                "message": "hidden", "containerStatuses": [{"name": "hidden", "image": "hidden"}]
+            }
+        });
+        let wanted = value!({
+            "apiVersion": API_VERSION, "kind": KIND,
+            "metadata": {
+                "resourceVersion": "7", "name": "web", "namespace": "a", "uid": "u",
+                "labels": {"app": "web"}, "creationTimestamp": "2026-01-01T00:00:00Z"
+            },
+            "spec": {
+                "nodeName": "n1", "hostNetwork": false,
+                "containers": [{"ports": [
+                    {"name": "http", "containerPort": 80, "protocol": "TCP"}
+                ]}],
+                "initContainers": [
+                    {"restartPolicy": "Always", "ports": [{"containerPort": 90}]}
+                ]
+            },
+            "status": {
+                "phase": "Running", "podIP": "10.0.0.1",
+                "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]
+            }
+        });
+        assert_eq!(projected(&pod), wanted);
+    }
+
+    #[test]
+    fn a_mirror_pod_is_known_as_one() {
+        let pod = value!({
+            "kind": "Pod", "apiVersion": "v1",
+            "metadata": {"name": "web", "namespace": "a", "annotations": {
+                MIRROR: "f00", "kubernetes.io/config.source": "file"
+            }},
+            "spec": {"containers": [{"name": "c"}]}
+        });
+        let endpoint = projected(&pod);
+        let annotations = endpoint.path(&["metadata", "annotations"]);
+        assert_eq!(annotations, Some(&value!({ MIRROR: "f00" })));
+        assert_eq!(endpoint.path(&["spec"]), Some(&value!({})));
+    }
+}

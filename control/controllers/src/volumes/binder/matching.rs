@@ -1,0 +1,86 @@
+//! Which volume fits a claim.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use control_types::volumes::{
+    self, Volume as _, VolumeClaim as _, attributes_classes_differ, supports_access_modes,
+    volume_modes_differ,
+};
+
+use crate::views::{Claim, StorageClass, Text, Volume};
+
+/// Whether the volume that a claim asks for by name can serve it.
+///
+/// # Errors
+/// Why not.
+pub(super) fn check(volume: &Volume, claim: &Claim) -> Result<(), String> {
+    if volume.metadata.is_terminating() {
+        let name = volume.metadata.name.as_str();
+        return Err(format!("the volume is marked for deletion {name:?}"));
+    }
+    let complaint = if volume.capacity().value() < claim.request().value() {
+        "requested PV is too small"
+    } else if volume.class() != claim.class() {
+        "storageClassName does not match"
+    } else if attributes_classes_differ(volume, claim) {
+        "volumeAttributesClassName does not match"
+    } else if volume_modes_differ(volume, claim) {
+        "incompatible volumeMode"
+    } else if !supports_access_modes(volume, claim) {
+        "incompatible accessMode"
+    } else {
+        return Ok(());
+    };
+    Err(complaint.to_owned())
+}
+
+/// The best volume for a claim: of those with the fewest access modes beyond the wanted
+/// ones, the one reserved for the claim, or else the smallest that is free. Of a claim
+/// that waits for its consumer only reserved volumes are found: the scheduler chooses
+/// among the others.
+pub(super) fn best(
+    claim: &Claim,
+    volumes: &[Arc<Volume>],
+    waits_for_consumer: bool,
+) -> Option<Arc<Volume>> {
+    let mut by_modes: BTreeMap<(usize, Vec<&str>), Vec<&Arc<Volume>>> = BTreeMap::new();
+    for volume in volumes {
+        if supports_access_modes(&**volume, claim) && volumes::could_serve(&**volume, claim) {
+            let mut modes: Vec<&str> = volume.spec.access_modes.iter().map(Text::as_str).collect();
+            modes.sort_unstable();
+            modes.dedup();
+            by_modes
+                .entry((modes.len(), modes))
+                .or_default()
+                .push(volume);
+        }
+    }
+    let found = by_modes.values().find_map(|candidates| {
+        let reserved = candidates.iter().find(|volume| volume.is_bound_to(claim));
+        if reserved.is_some() {
+            return reserved;
+        }
+        let free = candidates
+            .iter()
+            .filter(|volume| !waits_for_consumer && volumes::is_free_for(&****volume, claim));
+        free.min_by(|a, b| {
+            let by_size = a.capacity().cmp(&b.capacity());
+            by_size.then_with(|| a.metadata.name.cmp(&b.metadata.name))
+        })
+    });
+    found.map(|volume| Arc::clone(volume))
+}
+
+/// The class that claims without one get: of several defaults the youngest, of those of
+/// one second the first by name.
+pub(super) fn default_class(classes: &[Arc<StorageClass>]) -> Option<&StorageClass> {
+    let defaults = classes.iter().filter(|class| class.is_default());
+    let first = defaults.min_by(|a, b| {
+        let age = |class: &StorageClass| class.metadata.creation_timestamp;
+        age(b)
+            .cmp(&age(a))
+            .then_with(|| a.metadata.name.cmp(&b.metadata.name))
+    });
+    first.map(AsRef::as_ref)
+}

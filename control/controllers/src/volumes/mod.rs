@@ -1,0 +1,13 @@
+//! Storage: binding claims to volumes, making claims for pods, announcing
+//! expansions, and attaching volumes to nodes.
+
+pub(crate) mod attach;
+pub(crate) mod binder;
+pub(crate) mod ephemeral;
+pub(crate) mod expand;
+mod plugins;
+mod pods;
+mod written_views;
+
+pub(crate) use plugins::driver_of_migrated;
+pub(crate) use pods::claim_name;

@@ -1,0 +1,70 @@
+//! Objects as they were written last, until the caches show them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use control_client::View;
+
+use crate::context::{Key, Kind};
+
+/// The answers to the last writes, in front of a cache: a decision on an object as it was
+/// before one's own write would bind a second volume.
+pub(super) struct WrittenViews<V: View> {
+    kind: Arc<Kind<V>>,
+    written: Mutex<HashMap<Key, Arc<V>>>,
+}
+
+impl<V: View> WrittenViews<V> {
+    /// Stands in front of a cache.
+    pub(super) fn over(kind: Arc<Kind<V>>) -> Self {
+        Self {
+            kind,
+            written: Mutex::default(),
+        }
+    }
+
+    /// Keeps the answer to a write.
+    pub(super) fn note(&self, view: &Arc<V>) {
+        self.written
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(Key::of(view.meta()), Arc::clone(view));
+    }
+
+    /// The newest known version of an object. One that the cache does not show was
+    /// deleted: only what it shows is written.
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<V>> {
+        let cached = self.kind.by_key(key);
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(newer) = written.get(key) else {
+            return cached;
+        };
+        match cached {
+            Some(cached) if is_newer(newer.as_ref(), cached.as_ref()) => Some(Arc::clone(newer)),
+            other => {
+                written.remove(key);
+                other
+            }
+        }
+    }
+
+    /// All objects in their newest known versions.
+    pub(super) fn all(&self) -> Vec<Arc<V>> {
+        let mut all = self.kind.all();
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if !written.is_empty() {
+            for object in &mut all {
+                let newer = written.get(&Key::of(object.meta()));
+                if let Some(newer) = newer.filter(|newer| is_newer(newer.as_ref(), object)) {
+                    *object = Arc::clone(newer);
+                }
+            }
+        }
+        all
+    }
+}
+
+fn is_newer<V: View>(written: &V, cached: &V) -> bool {
+    let (written, cached) = (written.meta(), cached.meta());
+    written.uid == cached.uid && written.revision() > cached.revision()
+}

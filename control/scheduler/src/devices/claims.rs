@@ -1,0 +1,71 @@
+//! The claims that a pod names.
+
+use std::sync::Arc;
+
+use crate::catalog::Catalog;
+use crate::unmet::Unmet;
+use crate::view::{Pod, PodClaim, ResourceClaim};
+
+/// Whether the claims exist that the pod names (the plugin's PreEnqueue). A pod without them
+/// is not tried, and nothing is said of it.
+///
+/// # Errors
+/// The first that does not.
+pub(crate) fn pre_enqueue(pod: &Pod, catalog: &Catalog) -> Result<(), Unmet> {
+    each_claim(pod, catalog, |_| {})
+}
+
+/// The claims that the pod names, in that order.
+pub(super) fn claims(pod: &Pod, catalog: &Catalog) -> Result<Vec<Arc<ResourceClaim>>, Unmet> {
+    let mut claims = Vec::new();
+    each_claim(pod, catalog, |claim| claims.push(claim))?;
+    Ok(claims)
+}
+
+pub(super) fn unmet(reason: String) -> Unmet {
+    Unmet {
+        plugin: "DynamicResources",
+        reason,
+        on_each_node: false,
+        resolvable: false,
+        wake: super::WAKES,
+    }
+}
+
+fn each_claim(
+    pod: &Pod,
+    catalog: &Catalog,
+    mut found: impl FnMut(Arc<ResourceClaim>),
+) -> Result<(), Unmet> {
+    let (namespace, pod_name) = (&pod.metadata.namespace, &pod.metadata.name);
+    for claim in &pod.claims {
+        let (name, from_template) = match claim {
+            PodClaim::Volume { .. } => continue,
+            PodClaim::DeviceToBeMade => {
+                return Err(unmet(format!(
+                    "pod \"{namespace}/{pod_name}\": ResourceClaim not created yet"
+                )));
+            }
+            PodClaim::Device {
+                name,
+                from_template,
+            } => (name, *from_template),
+        };
+        let Some(claim) = catalog.resource_claims.get(namespace, name) else {
+            return Err(unmet(format!(
+                "could not find ResourceClaim \"{namespace}/{name}\""
+            )));
+        };
+        if claim.metadata.is_terminating() {
+            return Err(unmet(format!("resourceclaim \"{name}\" is being deleted")));
+        }
+        let owner = claim.metadata.controller();
+        if from_template && owner.is_none_or(|owner| owner.uid != pod.metadata.uid) {
+            return Err(unmet(format!(
+                "ResourceClaim {namespace}/{name} was not created for Pod {namespace}/{pod_name} (Pod is not owner)"
+            )));
+        }
+        found(claim);
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! What happened in the cluster, as pods that wait see it.
+
+use std::fmt;
+
+use crate::catalog::CatalogEvent;
+use crate::snapshot::Wake;
+use crate::view::{Node, Pod};
+
+/// A change that may make a pod fit that did not.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// Its kind; several when several things changed at once.
+    pub wake: Wake,
+    /// What changed, and how.
+    pub subject: Subject<'a>,
+}
+
+/// What changed.
+#[derive(Clone, Copy)]
+pub enum Subject<'a> {
+    /// A node came, changed or went.
+    Node {
+        /// Before; `None`: there was none.
+        old: Option<&'a Node>,
+        /// Now; `None`: it is gone.
+        new: Option<&'a Node>,
+    },
+    /// A pod came to a node (or is assumed there), changed or left it. A nominated pod counts
+    /// as one that is on its node.
+    Pod {
+        /// Before; `None`: it was on no node.
+        old: Option<&'a Pod>,
+        /// Now; `None`: it is on no node any more.
+        new: Option<&'a Pod>,
+    },
+    /// A waiting pod changed; of no interest to others.
+    Itself {
+        /// Before.
+        old: &'a Pod,
+        /// Now.
+        new: &'a Pod,
+    },
+    /// An object of the catalog changed.
+    Object(&'a CatalogEvent),
+    /// Something that is not looked at in detail.
+    Other,
+}
+
+impl fmt::Debug for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Node { .. } => "Node",
+            Self::Pod { .. } => "Pod",
+            Self::Itself { .. } => "Itself",
+            Self::Object(_) => "Object",
+            Self::Other => "Other",
+        })
+    }
+}
+
+impl<'a> Event<'a> {
+    /// A change of a node.
+    #[must_use]
+    pub const fn node(wake: Wake, old: Option<&'a Node>, new: Option<&'a Node>) -> Self {
+        Self {
+            wake,
+            subject: Subject::Node { old, new },
+        }
+    }
+
+    /// A pod came to a node.
+    #[must_use]
+    pub const fn pod_added(pod: &'a Pod) -> Self {
+        Self {
+            wake: Wake::POD_ADDED,
+            subject: Subject::Pod {
+                old: None,
+                new: Some(pod),
+            },
+        }
+    }
+
+    /// A pod left a node.
+    #[must_use]
+    pub const fn pod_removed(pod: &'a Pod) -> Self {
+        Self {
+            wake: Wake::POD_REMOVED,
+            subject: Subject::Pod {
+                old: Some(pod),
+                new: None,
+            },
+        }
+    }
+
+    /// A waiting pod changed.
+    #[must_use]
+    pub const fn itself(old: &'a Pod, new: &'a Pod) -> Self {
+        Self {
+            wake: Wake::POD_ITSELF,
+            subject: Subject::Itself { old, new },
+        }
+    }
+
+    /// A pod on a node changed.
+    #[must_use]
+    pub fn pod_changed(old: &'a Pod, new: &'a Pod) -> Self {
+        let mut wake = Wake::NONE;
+        if old.metadata.labels != new.metadata.labels
+            || old.metadata.is_terminating() != new.metadata.is_terminating()
+        {
+            wake = wake.and(Wake::POD_CHANGED);
+        }
+        if new.requests_less_than(old) {
+            wake = wake.and(Wake::POD_SCALED_DOWN);
+        }
+        Self {
+            wake,
+            subject: Subject::Pod {
+                old: Some(old),
+                new: Some(new),
+            },
+        }
+    }
+
+    /// The name of the event in metrics.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self.subject {
+            Subject::Node { old: None, .. } => "NodeAdd",
+            Subject::Node { new: None, .. } => "NodeDelete",
+            Subject::Node { .. } => "NodeUpdate",
+            Subject::Pod { old: None, .. } => "AssignedPodAdd",
+            Subject::Pod { new: None, .. } => "AssignedPodDelete",
+            Subject::Pod { .. } => "AssignedPodUpdate",
+            Subject::Itself { .. } => "UnscheduledPodUpdate",
+            Subject::Object(event) => event.label(),
+            Subject::Other => "Update",
+        }
+    }
+}

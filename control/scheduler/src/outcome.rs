@@ -1,0 +1,118 @@
+//! What becomes of a pod, the search for pods to evict included, as one value.
+
+use std::sync::Arc;
+
+use crate::catalog::Cluster;
+use crate::place::{Decision, Placer};
+use crate::preempt::Preemption;
+use crate::reserve::Reservation;
+use crate::view::Pod;
+
+/// What becomes of a pod.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It goes to a node.
+    Placed {
+        /// The node's name.
+        node: String,
+        /// What it needs besides the node.
+        reservation: Reservation,
+        /// Names of all nodes that are as good, in order.
+        equals: Vec<String>,
+    },
+    /// It fits nowhere, or it cannot be decided.
+    Nowhere {
+        /// The message of its condition `PodScheduled`.
+        message: String,
+        /// The pods that are evicted so that it fits somewhere.
+        preemption: Option<Preemption>,
+    },
+}
+
+impl Placer {
+    /// What becomes of `pod`: [`Placer::place`], and [`Placer::preempt`] for a pod that fits
+    /// nowhere. `random` chooses among equals.
+    pub fn outcome(&mut self, cluster: &mut Cluster, pod: &Arc<Pod>, random: u64) -> Outcome {
+        let diagnosis = match self.place(cluster, pod, random) {
+            Decision::Place {
+                node,
+                equals,
+                reservation,
+                ..
+            } => {
+                let name = |at| cluster.snapshot.name(at).to_owned();
+                let mut equals: Vec<String> = equals.iter().map(name).collect();
+                equals.sort();
+                return Outcome::Placed {
+                    node: name(node),
+                    reservation,
+                    equals,
+                };
+            }
+            Decision::Unschedulable(diagnosis) => diagnosis,
+            Decision::Failed(message) => {
+                return Outcome::Nowhere {
+                    message,
+                    preemption: None,
+                };
+            }
+        };
+        let mut said = String::new();
+        let mut preemption = None;
+        if diagnosis.nodes > 0 && diagnosis.may_preempt().is_ok() {
+            match self.preempt(cluster, pod, &diagnosis, random) {
+                Ok(found) => preemption = Some(found),
+                Err(none) => said = none.message,
+            }
+        }
+        Outcome::Nowhere {
+            message: diagnosis.full_message(&said),
+            preemption,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::objects::{ObjectSet, view};
+
+    fn pod(name: &str, priority: i32, node: &str) -> serde_json::Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "n", "name": name},
+            "spec": {"priority": priority, "nodeName": node, "containers": [
+                {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}})
+    }
+
+    #[test]
+    fn a_pod_that_fits_nowhere_comes_with_the_pods_that_make_room() {
+        let mut objects = ObjectSet::default();
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"},
+            "status": {"allocatable": {"cpu": "1", "memory": "4Gi", "pods": "9"}}});
+        for object in [node, pod("small", 0, "a")] {
+            objects.put(object).unwrap();
+        }
+        let mut cluster = objects.cluster().unwrap();
+        let mut placer = Placer::default();
+        let important: Pod = view(&pod("important", 5, "")).unwrap();
+        match placer.outcome(&mut cluster, &Arc::new(important), 0) {
+            Outcome::Nowhere {
+                preemption: Some(preemption),
+                message,
+            } => {
+                assert_eq!(preemption.victims[0].metadata.name, "small");
+                assert_eq!(message, "0/1 nodes are available: 1 Insufficient cpu.");
+            }
+            other => panic!("{other:?}"),
+        }
+        let equal: Pod = view(&pod("equal", 0, "")).unwrap();
+        match placer.outcome(&mut cluster, &Arc::new(equal), 0) {
+            Outcome::Nowhere {
+                preemption: None,
+                message,
+            } => assert!(message.contains("No preemption victims found"), "{message}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Which plugins decide for the pods of one `schedulerName`, and with which weights.
+
+use super::{
+    CycleArgs, Plugin, balanced_allocation, image_locality, inter_pod_affinity, node_affinity,
+    node_declared_features, node_name, node_ports, node_resources_fit, node_unschedulable,
+    pod_topology_spread, taint_toleration,
+};
+use crate::preempt::PreemptionArgs;
+use crate::{devices, volumes};
+
+/// A plugin, and where it takes part.
+pub(crate) struct Enabled {
+    pub(crate) plugin: Box<dyn Plugin>,
+    /// Whether it narrows the search beforehand (PreFilter).
+    pub(crate) narrows: bool,
+    /// Whether it rejects nodes (Filter).
+    pub(crate) filters: bool,
+    /// By how much its scores count; 0: it does not score.
+    pub(crate) weight: i64,
+}
+
+/// What decides for the pods of one `schedulerName`.
+pub struct Profile {
+    /// The name.
+    pub scheduler_name: String,
+    pub(crate) plugins: Vec<Enabled>,
+    pub(crate) args: CycleArgs,
+    /// How preemption searches; `None`: there is none.
+    pub(crate) preemption: Option<PreemptionArgs>,
+    /// Seconds that volumes have to be bound.
+    pub(crate) bind_timeout_seconds: u64,
+}
+
+/// The plugins of the default profile of 1.36, in order, with weights. Those that take part
+/// at other points than filters and scores are named alone.
+pub(crate) const DEFAULTS: [(&str, i64); 20] = [
+    ("SchedulingGates", 0),
+    ("PrioritySort", 0),
+    ("NodeUnschedulable", 0),
+    ("NodeName", 0),
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodePorts", 0),
+    ("NodeResourcesFit", 1),
+    ("VolumeRestrictions", 0),
+    ("NodeVolumeLimits", 0),
+    ("VolumeBinding", 0),
+    ("VolumeZone", 0),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("DynamicResources", 2),
+    ("DefaultPreemption", 0),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+    ("DefaultBinder", 0),
+    ("NodeDeclaredFeatures", 0),
+];
+
+/// A plugin that filters or scores, with its default arguments.
+pub(crate) fn plugin(name: &str) -> Option<Box<dyn Plugin>> {
+    Some(match name {
+        "NodeUnschedulable" => Box::new(node_unschedulable::NodeUnschedulable),
+        "NodeName" => Box::new(node_name::NodeName),
+        "TaintToleration" => Box::new(taint_toleration::TaintToleration),
+        "NodeAffinity" => Box::new(node_affinity::NodeAffinity::default()),
+        "NodePorts" => Box::new(node_ports::NodePorts),
+        "NodeResourcesFit" => Box::new(node_resources_fit::NodeResourcesFit::default()),
+        "VolumeRestrictions" => Box::new(volumes::VolumeRestrictions),
+        "NodeVolumeLimits" => Box::new(volumes::NodeVolumeLimits),
+        "VolumeBinding" => Box::new(volumes::VolumeBinding),
+        "VolumeZone" => Box::new(volumes::VolumeZone),
+        "PodTopologySpread" => Box::new(pod_topology_spread::PodTopologySpread::default()),
+        "InterPodAffinity" => Box::new(inter_pod_affinity::InterPodAffinity),
+        "DynamicResources" => Box::new(devices::DynamicResources),
+        "NodeResourcesBalancedAllocation" => {
+            Box::new(balanced_allocation::BalancedAllocation::default())
+        }
+        "ImageLocality" => Box::new(image_locality::ImageLocality),
+        "NodeDeclaredFeatures" => Box::new(node_declared_features::NodeDeclaredFeatures),
+        _ => return None,
+    })
+}
+
+impl Default for Profile {
+    /// The default profile of 1.36.
+    fn default() -> Self {
+        let plugins = DEFAULTS.iter().filter_map(|(name, weight)| {
+            Some(Enabled {
+                plugin: plugin(name)?,
+                narrows: true,
+                filters: true,
+                weight: *weight,
+            })
+        });
+        Self {
+            scheduler_name: "default-scheduler".to_owned(),
+            plugins: plugins.collect(),
+            args: CycleArgs::default(),
+            preemption: Some(PreemptionArgs::default()),
+            bind_timeout_seconds: 600,
+        }
+    }
+}

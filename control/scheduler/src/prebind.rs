@@ -1,0 +1,66 @@
+//! PreBind: what is written before a pod is bound to its node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_client::events::Recorder;
+use control_client::{Cache, Client};
+
+use crate::catalog::Catalog;
+use crate::reserve::Reservation;
+use crate::view::{Node, Pod};
+use crate::{devices, volumes};
+
+/// Why a pod cannot be bound to its node yet.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Its volumes cannot be bound.
+    #[error("running PreBind plugin \"VolumeBinding\"")]
+    Volumes(#[source] volumes::PreBindError),
+    /// Its devices cannot be allocated.
+    #[error("running PreBind plugin \"DynamicResources\"")]
+    Devices(#[source] devices::PreBindError),
+}
+
+/// What is needed to prepare bindings.
+#[derive(Clone)]
+pub struct PreBinder {
+    /// Writes.
+    pub client: Client,
+    /// Shows when what was written took effect.
+    pub catalog: Arc<Catalog>,
+    /// Nodes, which must still fit.
+    pub nodes: Cache<Node>,
+    /// Pods, which must still be there.
+    pub pods: Cache<Pod>,
+    /// How long volumes may take to be made and bound (`bindTimeoutSeconds`).
+    pub bind_timeout: Duration,
+    /// Tells what is waited for.
+    pub recorder: Recorder,
+}
+
+impl PreBinder {
+    /// Writes what was reserved for a pod, and waits until it took effect.
+    ///
+    /// # Errors
+    /// The pod cannot run on that node as decided.
+    pub async fn prebind(
+        &self,
+        pod: &Pod,
+        node: &str,
+        reservation: &Reservation,
+    ) -> Result<(), Error> {
+        volumes::prebind(self, pod, node, &reservation.volumes)
+            .await
+            .map_err(Error::Volumes)?;
+        devices::prebind(self, pod, node, &reservation.devices)
+            .await
+            .map_err(Error::Devices)
+    }
+
+    /// Takes back what was written for a pod that is not bound after all.
+    pub async fn unreserve(&self, pod: &Pod, reservation: &Reservation) {
+        devices::unreserve(&self.client, pod, &reservation.devices).await;
+    }
+}

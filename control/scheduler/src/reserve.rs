@@ -1,0 +1,55 @@
+//! Reserve and Unreserve: what was decided besides the node, such as which volume a claim is
+//! bound to.
+//!
+//! The scheduler's task keeps the books: a reservation is assumed when its pod is, overlaid on
+//! the catalog by the plugins, and dropped when the caches show it or the binding fails.
+
+use crate::catalog::CatalogEvent;
+use crate::view::Pod;
+use crate::{devices, volumes};
+
+/// What a pod needs besides its node, as decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reservation {
+    /// Volumes of its claims.
+    pub volumes: volumes::Reservation,
+    /// Devices of its claims.
+    pub devices: devices::Reservation,
+}
+
+/// The reservations that are not seen in the caches yet.
+#[derive(Clone, Debug, Default)]
+pub struct Assumed {
+    /// Volumes.
+    pub volumes: volumes::Assumed,
+    /// Devices.
+    pub devices: devices::Assumed,
+}
+
+impl Reservation {
+    /// Whether nothing has to be written before the pod is bound.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.volumes.is_empty() && self.devices.is_empty()
+    }
+}
+
+impl Assumed {
+    /// Assumes what was decided for a pod.
+    pub fn reserve(&mut self, pod: &Pod, reservation: &Reservation) {
+        self.volumes.reserve(pod, &reservation.volumes);
+        self.devices.reserve(pod, &reservation.devices);
+    }
+
+    /// Takes back what was assumed for a pod.
+    pub fn unreserve(&mut self, pod: &Pod, reservation: &Reservation) {
+        self.devices.unreserve(pod, &reservation.devices);
+        self.volumes.unreserve(pod, &reservation.volumes);
+    }
+
+    /// Drops what the caches show now.
+    pub fn observe(&mut self, event: &CatalogEvent) {
+        self.volumes.observe(event);
+        self.devices.observe(event);
+    }
+}

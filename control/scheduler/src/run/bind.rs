@@ -1,0 +1,319 @@
+//! Binding: a pod is assumed on its node at once and bound in the background.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use control_client::events::{ObjectReference, Severity};
+use control_client::{Discard, Patch, resources};
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::{Scheduler, now};
+use crate::event::Event;
+use crate::extender::{self, Extender};
+use crate::metrics::{self, Outcome};
+use crate::prebind::{self, PreBinder};
+use crate::queue::Attempts;
+use crate::reserve::Reservation;
+use crate::view::Pod;
+
+/// What the pod needs besides its node is being written.
+const PREPARING: u8 = 0;
+/// It is being bound.
+const BINDING: u8 = 1;
+/// It is not going to be bound: a more important pod needs the room.
+const PREEMPTED: u8 = 2;
+
+/// A pod that is bound, or being bound, but not yet seen bound.
+pub(super) struct Assumption {
+    pub(super) pod: Arc<Pod>,
+    pub(super) node: String,
+    pub(super) reservation: Reservation,
+    attempts: Option<Attempts>,
+    /// [`PREPARING`], [`BINDING`] or [`PREEMPTED`].
+    stage: AtomicU8,
+    /// Ends the preparation of the binding: a more important pod needs the room.
+    preempted: CancellationToken,
+    /// Who binds it, if that is not the scheduler.
+    extender: Option<Extender>,
+    /// When the decision began.
+    began: Instant,
+}
+
+/// Why a pod could not be bound.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BindError {
+    #[error("preempted by DefaultPreemption")]
+    Preempted,
+    #[error(transparent)]
+    PreBind(prebind::Error),
+    #[error("binding rejected")]
+    Extender(#[source] extender::Error),
+    #[error("binding rejected: running Bind plugin \"DefaultBinder\"")]
+    Bind(#[source] control_client::Error),
+}
+
+/// How a binding ended.
+pub(super) struct Bound {
+    assumption: Arc<Assumption>,
+    result: Result<(), BindError>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+/// An error with its causes.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+impl Assumption {
+    /// Binds the pod. What it needs besides its node is written first, which may take minutes:
+    /// it does not hold up other bindings meanwhile.
+    async fn carry_out(
+        &self,
+        binder: &PreBinder,
+        under_way: &Arc<Semaphore>,
+        permit: &mut Option<OwnedSemaphorePermit>,
+    ) -> Result<(), BindError> {
+        let profile = self.pod.scheduler_name.as_str();
+        if !self.reservation.is_empty() {
+            self.nominate(binder).await;
+            *permit = None;
+            let began = Instant::now();
+            let prebound = binder.prebind(&self.pod, &self.node, &self.reservation);
+            let prebound = tokio::select! {
+                () = self.preempted.cancelled() => Err(BindError::Preempted),
+                prebound = prebound => prebound.map_err(BindError::PreBind),
+            };
+            let status = if prebound.is_ok() { "Success" } else { "Error" };
+            metrics::point("PreBind", profile, status, began.elapsed());
+            prebound?;
+            *permit = Arc::clone(under_way).acquire_owned().await.ok();
+            if !self.begin_binding() {
+                return Err(BindError::Preempted);
+            }
+        }
+        let began = Instant::now();
+        let bound = match &self.extender {
+            None => self.bind(binder).await,
+            Some(extender) => match extender.bind(&self.pod, &self.node).await {
+                Err(error) if extender.is_ignorable() => {
+                    tracing::info!(
+                        extender = extender.url(), error = %error,
+                        "skipping an extender that failed and may be ignored"
+                    );
+                    self.bind(binder).await
+                }
+                bound => bound.map_err(BindError::Extender),
+            },
+        };
+        let status = if bound.is_ok() { "Success" } else { "Error" };
+        metrics::point("Bind", profile, status, began.elapsed());
+        bound
+    }
+
+    /// Takes the pod out of the reach of preemption; false: it is preempted already.
+    fn begin_binding(&self) -> bool {
+        let stage =
+            self.stage
+                .compare_exchange(PREPARING, BINDING, Ordering::AcqRel, Ordering::Acquire);
+        stage.is_ok()
+    }
+
+    /// Ends the preparation of the binding, if it is not over; whether it did.
+    pub(super) fn preempt(&self) -> bool {
+        if self.reservation.is_empty() {
+            return false;
+        }
+        let stage =
+            self.stage
+                .compare_exchange(PREPARING, PREEMPTED, Ordering::AcqRel, Ordering::Acquire);
+        if stage.is_ok() {
+            self.preempted.cancel();
+        }
+        stage.is_ok()
+    }
+
+    /// Tells others, such as a cluster autoscaler, which node the pod is going to run on,
+    /// though it takes a while.
+    async fn nominate(&self, binder: &PreBinder) {
+        let meta = &self.pod.metadata;
+        if self.pod.nominated_node == self.node {
+            return;
+        }
+        let patch = json!({
+            "metadata": {"uid": meta.uid},
+            "status": {"nominatedNodeName": self.node},
+        });
+        let (pods, patch) = (&resources::PODS, Patch::Strategic(&patch));
+        let client = &binder.client;
+        let written = client.patch_status::<Discard>(pods, &meta.namespace, &meta.name, patch);
+        if let Err(error) = written.await {
+            tracing::warn!(
+                namespace = %meta.namespace, pod = %meta.name, error = error.chain(),
+                "cannot write nominatedNodeName"
+            );
+        }
+    }
+
+    async fn bind(&self, binder: &PreBinder) -> Result<(), BindError> {
+        let meta = &self.pod.metadata;
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "target": {"kind": "Node", "name": self.node},
+        });
+        binder
+            .client
+            .create_subresource::<Discard>(
+                &resources::PODS,
+                &meta.namespace,
+                &meta.name,
+                "binding",
+                &binding,
+            )
+            .await
+            .map(|_| ())
+            .map_err(BindError::Bind)
+    }
+}
+
+impl Scheduler {
+    /// Assumes the pod on its node, and binds it in the background.
+    pub(super) fn bind(
+        &mut self,
+        pod: Arc<Pod>,
+        node: String,
+        reservation: Reservation,
+        began: Instant,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let key = pod.key();
+        let attempts = self.queue.attempts(&key);
+        self.cluster.nominations.remove(&key);
+        self.cluster.snapshot.put_pod(&pod, &node);
+        self.cluster.assumed.reserve(&pod, &reservation);
+        // As upstream: others may wait for a pod to be near.
+        self.wake(&Event::pod_added(&pod));
+        let mut extenders = self.extenders.iter();
+        let extender = extenders.find(|it| it.binds() && it.is_interested(&pod));
+        let assumption = Arc::new(Assumption {
+            stage: AtomicU8::new(PREPARING),
+            preempted: CancellationToken::new(),
+            extender: extender.cloned(),
+            pod,
+            node,
+            reservation,
+            attempts,
+            began,
+        });
+        self.assumed.insert(key, Arc::clone(&assumption));
+        let placer = self.placers.get(&assumption.pod.scheduler_name);
+        let seconds = placer.map_or(0, |it| it.profile().bind_timeout_seconds);
+        let binder = PreBinder {
+            client: self.client.clone(),
+            catalog: Arc::clone(&self.cluster.catalog),
+            nodes: self.nodes.cache(),
+            pods: self.pods.cache(),
+            bind_timeout: Duration::from_secs(seconds),
+            recorder: self.recorder.clone(),
+        };
+        let results = self.results.clone();
+        let under_way = Arc::clone(&self.under_way);
+        tokio::spawn(async move {
+            let mut permit = Some(permit);
+            let result = assumption.carry_out(&binder, &under_way, &mut permit).await;
+            if result.is_err() {
+                binder
+                    .unreserve(&assumption.pod, &assumption.reservation)
+                    .await;
+            }
+            // at shutdown nobody listens
+            let _ = results.send(Bound {
+                assumption,
+                result,
+                permit,
+            });
+        });
+    }
+
+    pub(super) fn bound(&mut self, bound: Bound) {
+        let Bound {
+            assumption,
+            result,
+            permit,
+        } = bound;
+        let Assumption {
+            pod,
+            node,
+            reservation,
+            ..
+        } = &*assumption;
+        let meta = &pod.metadata;
+        let regarding = ObjectReference::of(&resources::PODS, meta);
+        let took = assumption.began.elapsed();
+        let Err(error) = result else {
+            metrics::attempt(&pod.scheduler_name, Outcome::Scheduled, took);
+            if let Some(attempts) = assumption.attempts {
+                let since = now().saturating_duration_since(attempts.since);
+                metrics::bound(attempts.count, since);
+            }
+            let message = format!(
+                "Successfully assigned {}/{} to {node}",
+                meta.namespace, meta.name
+            );
+            self.recorder.event(
+                &regarding,
+                Severity::Normal,
+                "Scheduled",
+                "Binding",
+                message,
+            );
+            return;
+        };
+        metrics::attempt(&pod.scheduler_name, Outcome::Error, took);
+        let key = pod.key();
+        // seen bound meanwhile, or gone, or made again: nothing to take back
+        if self
+            .assumed
+            .get(&key)
+            .is_none_or(|assumed| !Arc::ptr_eq(assumed, &assumption))
+        {
+            // but for what may have been written until now
+            self.cluster.assumed.unreserve(pod, reservation);
+            return;
+        }
+        self.assumed.remove(&key);
+        self.cluster.assumed.unreserve(pod, reservation);
+        self.cluster.snapshot.remove_pod(&key);
+        self.wake(&Event::pod_removed(pod));
+        let present = self.pods.cache().get(&key.0, &key.1);
+        let Some(present) = present.filter(|present| {
+            present.metadata.uid == meta.uid
+                && present.node_name.is_empty()
+                && self.is_ours(present)
+        }) else {
+            self.queue.remove(&key);
+            return;
+        };
+        tracing::warn!(
+            namespace = %meta.namespace, pod = %meta.name, node, error = chain(&error),
+            "cannot bind, trying again"
+        );
+        self.queue.put(&present, now(), |_, _| false);
+        self.queue.fail(&key, now());
+        let message = chain(&error);
+        let nomination = Some(String::new());
+        self.cluster.nominations.remove(&present.key());
+        self.tell_failure(&present, "SchedulerError", message, nomination, permit);
+    }
+}

@@ -1,0 +1,117 @@
+//! What the scheduler reads of claims to devices, of the devices, and of their classes.
+
+use std::sync::Arc;
+
+use compact_str::CompactString;
+use control_client::{Meta, Resource, View};
+use control_devices::DeviceStatus;
+use control_devices::api::{
+    AllocationResult, DeviceClassSpec, ResourceClaimSpec, ResourceSliceSpec,
+};
+use serde::{Deserialize, Serialize};
+
+use super::wire;
+
+/// The view of a claim to devices.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ResourceClaim {
+    /// The object's metadata.
+    pub metadata: Meta,
+    /// What it asks for.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub spec: Arc<ResourceClaimSpec>,
+    /// Its status.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub status: ResourceClaimStatus,
+}
+
+/// Status of a [`ResourceClaim`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceClaimStatus {
+    /// What it was given.
+    pub allocation: Option<Arc<AllocationResult>>,
+    /// Who may use that.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub reserved_for: Vec<Consumer>,
+    /// What drivers say of its devices.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub devices: Vec<DeviceStatus>,
+}
+
+/// Who may use what a [`ResourceClaim`] was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Consumer {
+    /// Its API group; empty for pods.
+    #[serde(skip_serializing_if = "CompactString::is_empty")]
+    pub api_group: CompactString,
+    /// Its resource, such as `pods`.
+    pub resource: CompactString,
+    /// Its name.
+    pub name: CompactString,
+    /// Its uid.
+    pub uid: CompactString,
+}
+
+/// The view of a slice of devices.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ResourceSlice {
+    /// The object's metadata.
+    pub metadata: Meta,
+    /// The devices.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub spec: Arc<ResourceSliceSpec>,
+}
+
+/// The view of a class of devices.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DeviceClass {
+    /// The object's metadata.
+    pub metadata: Meta,
+    /// What its devices must satisfy.
+    #[serde(deserialize_with = "wire::or_default")]
+    pub spec: Arc<DeviceClassSpec>,
+}
+
+// === impl ResourceClaim ===
+
+impl ResourceClaim {
+    /// Whether the pod with this uid may use its devices.
+    #[must_use]
+    pub fn is_reserved_for(&self, uid: &str) -> bool {
+        let mut consumers = self.status.reserved_for.iter();
+        consumers.any(|consumer| consumer.uid == uid)
+    }
+}
+
+// === impl View ===
+
+const GROUP: &str = "resource.k8s.io";
+
+impl View for ResourceClaim {
+    const RESOURCE: Resource = Resource::namespaced(GROUP, "v1", "resourceclaims", "ResourceClaim");
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl View for ResourceSlice {
+    const RESOURCE: Resource = Resource::cluster(GROUP, "v1", "resourceslices", "ResourceSlice");
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl View for DeviceClass {
+    const RESOURCE: Resource = Resource::cluster(GROUP, "v1", "deviceclasses", "DeviceClass");
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}

@@ -1,0 +1,5 @@
+//! Block devices: loop devices, encryption, wiping.
+
+pub mod block;
+pub mod loop_device;
+pub mod luks;

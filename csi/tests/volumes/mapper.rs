@@ -1,0 +1,318 @@
+//! Volumes that need device-mapper or XFS quotas, which `cargo xtask vm --suites
+//! volumes` has where the machine lacks them.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+use csi::catalog::record::Origin;
+use csi::driver::Driver;
+use csi::request::size::Range;
+
+use super::disk::{Disk, isolate, missing};
+use super::harness::{MIB, block, create, mount, new, open, places, publish, unpublish};
+use super::sanity::{LOCAL, sanity};
+
+/// Prints why a test cannot run.
+fn is_skipped(programs: &[&str]) -> bool {
+    let no_mapper = !Path::new("/dev/mapper/control").exists();
+    let reason = missing(programs)
+        .or_else(|| no_mapper.then(|| "the kernel has no device-mapper".to_owned()));
+    if let Some(reason) = reason {
+        println!("skipped: {reason}");
+        return true;
+    }
+    isolate();
+    false
+}
+
+/// Runs a program, which makes device nodes itself where there is no udev.
+fn run(program: &str, arguments: &[&str]) {
+    let path = "/usr/sbin:/sbin:/usr/bin:/bin";
+    let output = Command::new(program)
+        .args(arguments)
+        .env("PATH", path)
+        .envs((!Path::new("/run/udev/control").exists()).then_some(("DM_DISABLE_UDEV", "1")))
+        .output();
+    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {text}");
+}
+
+/// A volume group that goes with the value.
+struct Group(String);
+
+impl Group {
+    fn new(disk: &Disk, name: &str, mebibytes: u64) -> Self {
+        let device = disk.device(name, mebibytes * MIB).display().to_string();
+        run("pvcreate", &["--yes", &device]);
+        run("vgcreate", &["--yes", name, &device]);
+        Self(name.to_owned())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = Command::new("vgremove")
+            .args(["--yes", "--force", &self.0])
+            .output();
+    }
+}
+
+/// Copies of a volume in use, growth, and deletion.
+fn check_life(driver: &Driver, folder: &Path, independent_snapshots: bool) {
+    let access = mount("ext4");
+    let volume = create(driver, "data", 64 * MIB, access.clone());
+    let at = places(folder, "data");
+    publish(driver, &volume.id, &at, &access);
+    fs::write(at.target.join("file"), "before").unwrap();
+    driver.create_snapshot("snap", &volume.id).unwrap();
+    fs::write(at.target.join("file"), "after").unwrap();
+
+    let snapshot = Some(Origin::Snapshot("snap".to_owned()));
+    driver
+        .create_volume(&new("restored", 96 * MIB, access.clone(), snapshot))
+        .unwrap();
+    let clone = Some(Origin::Volume("data".to_owned()));
+    driver
+        .create_volume(&new("clone", 0, access.clone(), clone))
+        .unwrap();
+    for (name, text) in [("restored", "before"), ("clone", "after")] {
+        let at = places(folder, name);
+        publish(driver, name, &at, &access);
+        assert_eq!(
+            fs::read_to_string(at.target.join("file")).unwrap(),
+            text,
+            "{name}"
+        );
+        unpublish(driver, name, &at);
+    }
+
+    let range = Range {
+        required: 128 * MIB,
+        limit: 0,
+    };
+    if !independent_snapshots {
+        for refused in [
+            driver.delete_volume("data"),
+            driver.expand_volume("data", range).map(drop),
+        ] {
+            assert_eq!(refused.unwrap_err().code(), tonic::Code::FailedPrecondition);
+        }
+        driver.delete_snapshot("snap").unwrap();
+    }
+    driver.expand_volume("data", range).unwrap();
+    driver
+        .expand_on_node("data", &at.target, range, &BTreeMap::new())
+        .unwrap();
+    assert!(driver.stats("data", &at.target).unwrap().bytes.1 > 100 * MIB);
+    unpublish(driver, "data", &at);
+    for name in ["data", "restored", "clone"] {
+        driver.delete_volume(name).unwrap();
+    }
+    driver.delete_snapshot("snap").unwrap();
+    let inventory = driver.class(None).unwrap().backend.list().unwrap();
+    assert!(inventory.volumes.is_empty() && inventory.snapshots.is_empty());
+}
+
+/// A second owner of the same space reads zeros.
+fn check_former_owner(driver: &Driver, folder: &Path, bytes: u64) {
+    for owner in ["first", "second"] {
+        create(driver, owner, bytes, block());
+        let at = places(folder, owner);
+        publish(driver, owner, &at, &block());
+        let device = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&at.target)
+            .unwrap();
+        let mut page = vec![0; MIB as usize];
+        for offset in (0..bytes).step_by(MIB as usize) {
+            device.read_exact_at(&mut page, offset).unwrap();
+            assert!(page.iter().all(|byte| *byte == 0), "{owner} at {offset}");
+        }
+        page.fill(7);
+        for offset in (0..bytes).step_by(MIB as usize) {
+            device.write_all_at(&page, offset).unwrap();
+        }
+        device.sync_all().unwrap();
+        drop(device);
+        unpublish(driver, owner, &at);
+        driver.delete_volume(owner).unwrap();
+    }
+}
+
+const LVM: [&str; 5] = ["lvcreate", "pvcreate", "vgcreate", "dd", "mkfs.ext4"];
+
+#[test]
+fn logical_volumes_are_copied_grown_and_zeroed() {
+    if is_skipped(&LVM) {
+        return;
+    }
+    let disk = Disk::new("ext4", 64);
+    let group = Group::new(&disk, "orlopthick", 768);
+    let state = disk.beside("state");
+    let class = format!(
+        "backend: lvm, volumeGroup: {}, wipe: none, stateDir: {}",
+        group.0,
+        state.display()
+    );
+    let driver = open(&class);
+    let folder = disk.beside("pods");
+    if has_resize_right() {
+        check_life(&driver, &folder, false);
+    }
+    // Extents are given out from the first free one on: the same to both owners.
+    check_former_owner(&driver, &folder, 64 * MIB);
+    drop(driver);
+    let may_skip = [&LOCAL[..], &["GroupControllerService not supported"]].concat();
+    sanity(&disk, &class, "mount", &[], &may_skip);
+}
+
+#[test]
+fn thin_volumes_are_copied_grown_and_zeroed() {
+    if is_skipped(&LVM) {
+        return;
+    }
+    let disk = Disk::new("ext4", 64);
+    let group = Group::new(&disk, "orlopthin", 768);
+    run(
+        "lvcreate",
+        &[
+            "--yes",
+            "--type",
+            "thin-pool",
+            "--size",
+            "512M",
+            "--name",
+            "pool",
+            &group.0,
+        ],
+    );
+    let state = disk.beside("state");
+    let class = format!(
+        "backend: lvm-thin, volumeGroup: {}, thinPool: pool, stateDir: {}",
+        group.0,
+        state.display()
+    );
+    let driver = open(&class);
+    let folder = disk.beside("pods");
+    if has_resize_right() {
+        check_life(&driver, &folder, true);
+    }
+    drop(driver);
+    // Most of a small pool is written by the first owner and given to the second.
+    run(
+        "lvcreate",
+        &[
+            "--yes",
+            "--type",
+            "thin-pool",
+            "--size",
+            "64M",
+            "--name",
+            "small",
+            &group.0,
+        ],
+    );
+    let small = class
+        .replace("thinPool: pool", "thinPool: small")
+        .replace("/state", "/small");
+    check_former_owner(&open(&small), &folder, 48 * MIB);
+    sanity(&disk, &class, "mount", &[], &LOCAL);
+}
+
+/// Whether a mounted ext4 can grow here.
+pub fn has_resize_right() -> bool {
+    super::data::has_sys_resource()
+}
+
+#[test]
+fn an_encrypted_volume_shows_its_data_to_the_holder_of_the_passphrase_alone() {
+    if is_skipped(&["cryptsetup", "mkfs.xfs", "mkfs.ext4"]) {
+        return;
+    }
+    const MARK: &str = "what nobody else may read";
+    let disk = Disk::new("xfs", 512);
+    let folder = disk.beside("pods");
+    let driver = open(&format!(
+        "backend: file, path: {}, encryption: luks2",
+        disk.path().display()
+    ));
+    let access = mount("ext4");
+    create(&driver, "secret", 64 * MIB, access.clone());
+    let at = places(&folder, "secret");
+    let secrets = |text: &str| BTreeMap::from([("luksPassphrase".to_owned(), text.to_owned())]);
+    let none = driver
+        .stage("secret", &at.staging, &access, &BTreeMap::new())
+        .unwrap_err();
+    assert_eq!(none.code(), tonic::Code::InvalidArgument);
+    for _ in 0..2 {
+        driver
+            .stage("secret", &at.staging, &access, &secrets("right"))
+            .unwrap();
+        driver
+            .publish("secret", &at.staging, &at.target, &access, false)
+            .unwrap();
+        fs::write(at.target.join("file"), MARK.repeat(1000)).unwrap();
+        unpublish(&driver, "secret", &at);
+    }
+    let image = fs::read(disk.path().join("volumes/secret.img")).unwrap();
+    let found = image
+        .windows(MARK.len())
+        .any(|window| window == MARK.as_bytes());
+    assert!(!found, "the image holds plain text");
+    assert!(!Path::new("/dev/mapper/orlop-secret").exists());
+    let wrong = driver
+        .stage("secret", &at.staging, &access, &secrets("wrong"))
+        .unwrap_err();
+    println!("{}", wrong.chain());
+    driver.unstage("secret", &at.staging).unwrap();
+    driver
+        .stage("secret", &at.staging, &access, &secrets("right"))
+        .unwrap();
+    driver.unstage("secret", &at.staging).unwrap();
+    driver.delete_volume("secret").unwrap();
+}
+
+#[test]
+fn a_project_quota_enforces_and_reports_the_size_of_a_folder() {
+    if is_skipped(&["mkfs.xfs", "xfs_quota"]) {
+        return;
+    }
+    let disk = Disk::with_options("xfs", 512, &["prjquota"]);
+    let folder = disk.beside("pods");
+    let class = format!("backend: xfs-quota, path: {}", disk.path().display());
+    let driver = open(&class);
+    let access = mount("");
+    create(&driver, "folder", 32 * MIB, access.clone());
+    let at = places(&folder, "folder");
+    publish(&driver, "folder", &at, &access);
+    let write = |mebibytes: u64| {
+        let file = File::create(at.target.join("file")).unwrap();
+        let page = vec![7; MIB as usize];
+        let mut done = Ok(());
+        for offset in 0..mebibytes {
+            done = done.and_then(|()| file.write_all_at(&page, offset * MIB));
+        }
+        done.and_then(|()| file.sync_all())
+    };
+    write(16).unwrap();
+    let stats = driver.stats("folder", &at.target).unwrap();
+    assert_eq!(stats.bytes.1, 32 * MIB);
+    assert!((16 * MIB..20 * MIB).contains(&stats.bytes.2), "{stats:?}");
+    assert!(write(64).is_err(), "64 MiB fit into 32");
+    let range = Range {
+        required: 128 * MIB,
+        limit: 0,
+    };
+    driver.expand_volume("folder", range).unwrap();
+    write(64).unwrap();
+    unpublish(&driver, "folder", &at);
+    driver.delete_volume("folder").unwrap();
+    drop(driver);
+    let may_skip = [&LOCAL[..], &super::sanity::WITHOUT_COPIES].concat();
+    sanity(&disk, &class, "mount", &[], &may_skip);
+}
