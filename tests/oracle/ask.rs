@@ -117,6 +117,8 @@ pub struct Runner {
     count: u32,
     namespace: String,
     saved: BTreeMap<String, String>,
+    /// Whether the group asked about definitions of custom resources.
+    defines: bool,
 }
 
 static VARIABLE: LazyLock<Regex> =
@@ -133,6 +135,7 @@ impl Runner {
             count: 0,
             namespace: String::new(),
             saved: BTreeMap::new(),
+            defines: false,
         })
     }
 
@@ -174,15 +177,33 @@ impl Runner {
         Ok(())
     }
 
-    /// Lets the group's namespace go.
+    /// Deletes the group's namespace, and what it defined and left: the next group must find
+    /// the same API groups whether it is asked alone or after others.
     pub async fn end(&mut self) {
         let path = format!("/api/v1/namespaces/{}", self.namespace);
         self.client.call("DELETE", &path, None, &[]).await;
+        if !std::mem::take(&mut self.defines) {
+            return;
+        }
+        let until = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < until {
+            let all = self.get(DEFINITIONS).await;
+            let left = definitions_of(&self.namespace, &all);
+            if left.is_empty() {
+                return;
+            }
+            for name in left {
+                let path = format!("{DEFINITIONS}/{name}");
+                self.client.call("DELETE", &path, None, &[]).await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Asks one question.
     pub async fn ask(&mut self, step: &Step) -> Answer {
         let mut path = self.filled(&step.path);
+        self.defines |= path.starts_with(DEFINITIONS);
         for (at, (key, value)) in step.query.iter().enumerate() {
             path.push(if at == 0 { '?' } else { '&' });
             let text = value
@@ -250,6 +271,20 @@ impl Runner {
         });
         filled.into_owned()
     }
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// The definitions in a list whose API groups are named after a namespace.
+fn definitions_of(namespace: &str, list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().into_iter().flatten();
+    items
+        .filter(|item| {
+            let group = item["spec"]["group"].as_str().unwrap_or_default();
+            group.split('.').any(|label| label == namespace)
+        })
+        .filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned))
+        .collect()
 }
 
 /// A text within a query.
@@ -321,6 +356,20 @@ mod tests {
         );
         assert_eq!(body("not found"), json!("not found"));
         assert_eq!(body(""), json!([]));
+    }
+
+    #[test]
+    fn definitions_of_a_group_are_those_named_after_its_namespace() {
+        let list = json!({"items": [
+            {"metadata": {"name": "a.orc-1-2.example.com"}, "spec": {"group": "orc-1-2.example.com"}},
+            {"metadata": {"name": "a.orc-1-21.example.com"}, "spec": {"group": "orc-1-21.example.com"}},
+            {"metadata": {"name": "b.orc-1-2.k8s.io"}, "spec": {"group": "orc-1-2.k8s.io"}},
+            {"metadata": {"name": "orc-1-2.example.com"}, "spec": {"group": "example.com"}},
+        ]});
+        assert_eq!(
+            definitions_of("orc-1-2", &list),
+            ["a.orc-1-2.example.com", "b.orc-1-2.k8s.io"]
+        );
     }
 
     #[test]

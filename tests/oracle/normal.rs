@@ -73,8 +73,10 @@ static MASKS: LazyLock<[Mask; 11]> = LazyLock::new(|| {
     ]
 });
 
-static CELLS: LazyLock<[Mask; 2]> = LazyLock::new(|| {
+static CELLS: LazyLock<[Mask; 3]> = LazyLock::new(|| {
     [
+        // When a container restarted last: a date in the question, an age in the answer.
+        mask(r"\((\d+[smhdy])+ ago\)", "(<age> ago)"),
         mask(r"\b10\.96\.\d+\.\d+\b", "<ip>"),
         mask(r":3[0-2]\d\d\d/", ":<port>/"),
     ]
@@ -248,7 +250,7 @@ mod tests {
             },
             "spec": {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"], "nodePort": 0},
             "message": "at 2026-11-21T10:00:00Z in orc-00123-4",
-            "rows": [{"cells": ["a", "10.96.1.2", "80:30123/TCP", "3d4h"]}]
+            "rows": [{"cells": ["a", "10.96.1.2", "80:30123/TCP", "3d4h", "3 (4d5h ago)"]}]
         });
         let expected = json!({
             "metadata": {
@@ -260,7 +262,7 @@ mod tests {
             },
             "spec": {"clusterIP": "<allocated>", "clusterIPs": ["<allocated>"], "nodePort": 0},
             "message": "at <time> in <ns>",
-            "rows": [{"cells": ["a", "<ip>", "80:<port>/TCP", "<age>"]}]
+            "rows": [{"cells": ["a", "<ip>", "80:<port>/TCP", "<age>", "3 (<age> ago)"]}]
         });
         assert_eq!(value(&made), expected);
         assert_eq!(value(&expected), expected);
