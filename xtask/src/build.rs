@@ -26,6 +26,9 @@ pub fn build() -> Result<(), Error> {
         "--release",
         "--package",
         "orlop",
+        // In one go: built alone, its dependencies have fewer features, and are built again.
+        "--package",
+        "csi",
     ]))?)?;
     run(cargo()
         .args([
@@ -37,8 +40,7 @@ pub fn build() -> Result<(), Error> {
             "orlop-cni",
             "--",
         ])
-        .args(PLUGIN))?;
-    run(cargo().args(["build", "--release", "--package", "csi"]))
+        .args(PLUGIN))
 }
 
 /// How the CNI plugin is linked, a process a pod that lives for a moment: by itself, at an

@@ -134,7 +134,7 @@ fn peer(named: Option<&Path>, program: &str) -> Result<PathBuf, Error> {
 /// The short form, one of the tests; skipped where there is no stock kube-scheduler.
 ///
 /// # Errors
-/// When something cannot be built, or when a decision differs.
+/// When a decision differs.
 pub fn run_among_tests(results: &mut Results) -> Result<(), Error> {
     const NAME: &str = "decisions of the scheduler, beside a stock one's";
     say(NAME);
@@ -142,7 +142,8 @@ pub fn run_among_tests(results: &mut Results) -> Result<(), Error> {
         results.skip(NAME, missing("kube-scheduler").to_string());
         return Ok(());
     };
-    let mut command = command("scheduler", &peer, false)?;
+    // `cargo test` has built the programs, without optimisation.
+    let mut command = built("scheduler", &peer, &target().join("debug"));
     command
         .args(["--seed", &SHORT_SEED.to_string()])
         .args(["--cases", &SHORT_CASES.to_string()])
@@ -166,6 +167,11 @@ fn command(part: &str, peer: &Path, dev: bool) -> Result<Command, Error> {
     build(&["--package", "control-apiserver", "--example", "apiserver"])?;
     build(&["--package", "tests", "--bin", "differential"])?;
     let programs = target().join(if dev { "debug" } else { "release" });
+    Ok(built(part, peer, &programs))
+}
+
+/// The command that compares a part with the programs of a folder.
+fn built(part: &str, peer: &Path, programs: &Path) -> Command {
     let mut command = Command::new(programs.join("differential"));
     command
         .arg(part)
@@ -174,5 +180,5 @@ fn command(part: &str, peer: &Path, dev: bool) -> Result<Command, Error> {
         .arg("--apiserver")
         .arg(programs.join("examples/apiserver"))
         .stdin(Stdio::null());
-    Ok(command)
+    command
 }

@@ -33,14 +33,12 @@ pub struct Options {
     programs: Option<PathBuf>,
 }
 
-/// Builds the drill; returns the command of its short form.
-///
-/// # Errors
-/// When it cannot be built.
-pub fn short() -> Result<Command, Error> {
-    let mut command = program()?;
-    command.arg("--short");
-    Ok(command)
+/// The command of the drill's short form, of the program that `cargo test` has built without
+/// optimisation.
+pub fn short() -> Command {
+    let mut command = Command::new(target().join("debug/drill"));
+    command.arg("--short").stdin(Stdio::null());
+    command
 }
 
 /// Builds the program that runs scenarios.

@@ -16,8 +16,11 @@ use crate::run::{cargo, run, say, target, wait_until, workspace};
 /// `answers.jsonl.gz` and `floors`.
 const CORPORA: [&str; 4] = ["", "kinds", "policies", "edges"];
 
+/// How many differences are shown unless told otherwise.
+const SHOWN: usize = 40;
+
 /// What is asked.
-#[derive(Args, Default)]
+#[derive(Args)]
 pub struct Options {
     /// Another recording; without thresholds.
     #[arg(long)]
@@ -26,7 +29,7 @@ pub struct Options {
     #[arg(long)]
     only: Option<String>,
     /// How many differences are shown.
-    #[arg(long, default_value_t = 40)]
+    #[arg(long, default_value_t = SHOWN)]
     show: usize,
     /// Show also what agrees but is worded otherwise.
     #[arg(long)]
@@ -49,7 +52,30 @@ pub fn oracle(options: &Options) -> Result<(), Error> {
     let build = |what: &[&str]| run(cargo().args(["build", "--quiet"]).args(profile).args(what));
     build(&["--package", "control-apiserver", "--example", "apiserver"])?;
     build(&["--package", "tests", "--bin", "oracle"])?;
-    let programs = target().join(if options.dev { "debug" } else { "release" });
+    ask(
+        options,
+        &target().join(if options.dev { "debug" } else { "release" }),
+    )
+}
+
+/// Asks all recordings with the programs that `cargo test` has built, without optimisation, so
+/// that nothing is built twice.
+///
+/// # Errors
+/// As [`oracle`].
+pub fn run_among_tests() -> Result<(), Error> {
+    let options = Options {
+        answers: None,
+        only: None,
+        show: SHOWN,
+        inexact: false,
+        raise: false,
+        dev: true,
+    };
+    ask(&options, &target().join("debug"))
+}
+
+fn ask(options: &Options, programs: &Path) -> Result<(), Error> {
     let folder = workspace().join("tests/oracle");
     let recordings = match &options.answers {
         Some(answers) => vec![(answers.clone(), None)],

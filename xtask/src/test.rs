@@ -86,8 +86,10 @@ fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
     if options.filter.is_none() {
         say("the datapath on other kernels");
         vm::short::run_among_tests(&PACKAGES, results)?;
+        say("programs of the tests that cross crates");
+        run(tests(options).args(["--quiet", "--no-run", "--package", "tests"]))?;
         say("answers of the API server, beside a stock one's");
-        oracle::oracle(&oracle::Options::default())?;
+        oracle::run_among_tests()?;
         differential::run_among_tests(results)?;
     }
     say("tests with clusters of test hosts");
@@ -100,7 +102,7 @@ fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
         return Ok(());
     }
     say("faults, on a cluster of test hosts");
-    let mut drill = drill::short()?;
+    let mut drill = drill::short();
     go::name_programs(&mut drill);
     results.run_program("drill", &mut drill)
 }
