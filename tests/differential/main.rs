@@ -24,6 +24,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 mod case;
 mod compare;
@@ -66,6 +67,9 @@ pub enum Error {
     /// A program does not do what it must.
     #[error("{0}")]
     Program(String),
+    /// Somebody ends the comparison.
+    #[error("interrupted by a signal")]
+    Interrupted,
 }
 
 #[derive(Parser)]
@@ -115,7 +119,7 @@ struct Options {
     verbose: bool,
 }
 
-/// Every so manieth case our scheduler also places pods through the API.
+/// In every fourth case our scheduler also places pods through the API.
 const THROUGH_API: u64 = 4;
 
 /// How many decisions were compared.
@@ -159,9 +163,23 @@ fn main() -> ExitCode {
 }
 
 async fn compare(part: &Part) -> Result<Counts, Error> {
-    match part {
-        Part::Scheduler(options) => scheduler(options).await,
-        Part::Controllers(options) => controllers::run(options).await,
+    let signals = |source| Error::Io {
+        what: "listening to signals",
+        source,
+    };
+    let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(signals)?;
+    let compared = async {
+        match part {
+            Part::Scheduler(options) => scheduler(options).await,
+            Part::Controllers(options) => controllers::run(options).await,
+        }
+    };
+    // Dropping the comparison ends the programs that it started.
+    tokio::select! {
+        counts = compared => counts,
+        _ = terminate.recv() => Err(Error::Interrupted),
+        _ = interrupt.recv() => Err(Error::Interrupted),
     }
 }
 

@@ -13,14 +13,9 @@ use crate::{
     setup, supply_chain, vm,
 };
 
-/// Packages with unit, property, differential and namespace tests.
-const PACKAGES: [&str; 5] = [
-    "--workspace",
-    "--exclude",
-    "ebpf-programs",
-    "--exclude",
-    "tests",
-];
+/// Packages with tests. All are built and run in one go: another selection of packages has
+/// other features, and would compile most dependencies again.
+const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "ebpf-programs"];
 
 /// Which tests.
 #[derive(Args)]
@@ -75,36 +70,31 @@ fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
         }
         result => result?,
     }
-    say("unit, property, differential and namespace tests");
-    results.run(
+    say("unit, property, differential and namespace tests, and those with clusters of test hosts");
+    let tested = results.run(
         tests(options)
-            // One run tells all that is broken.
             .args(PACKAGES)
             .arg("--no-fail-fast")
             .args(&options.filter),
-    )?;
-    if options.filter.is_none() {
-        say("the datapath on other kernels");
-        vm::short::run_among_tests(&PACKAGES, results)?;
-        say("programs of the tests that cross crates");
-        run(tests(options).args(["--quiet", "--no-run", "--package", "tests"]))?;
-        say("answers of the API server, beside a stock one's");
-        oracle::run_among_tests()?;
-        differential::run_among_tests(results)?;
-    }
-    say("tests with clusters of test hosts");
-    results.run(
-        tests(options)
-            .args(["--package", "tests"])
-            .args(&options.filter),
-    )?;
+    );
     if options.filter.is_some() {
-        return Ok(());
+        return tested;
     }
+    // One run tells all that is broken. The programs of what follows are built by now.
+    say("the datapath on other kernels");
+    let on_kernels = vm::short::run_among_tests(&PACKAGES, results);
+    say("answers of the API server, beside a stock one's");
+    let answers = oracle::run_among_tests();
+    let decisions = differential::run_among_tests(results);
     say("faults, on a cluster of test hosts");
     let mut drill = drill::short();
     go::name_programs(&mut drill);
-    results.run_program("drill", &mut drill)
+    let drilled = results.run_program("drill", &mut drill);
+    tested
+        .and(on_kernels)
+        .and(answers)
+        .and(decisions)
+        .and(drilled)
 }
 
 /// `cargo test` with the environment that tests read.
