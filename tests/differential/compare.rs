@@ -104,10 +104,11 @@ pub fn differences(stock: &Attempt, ours: &Judgement) -> Vec<Difference> {
                 .message
                 .clone()
                 .unwrap_or_else(|| format!("fits {:?}", ours.scores.keys().collect::<Vec<_>>()));
-            let same = *message == own;
-            if reason != "Unschedulable" {
+            let own_reason = ours.reason();
+            if reason != own_reason {
+                let own = format!("{own_reason}: {own}");
                 differ(Aspect::Message, format!("{reason}: {message}"), own);
-            } else if !same {
+            } else if *message != own {
                 differ(Aspect::Message, message.clone(), own);
             }
             let agrees = match nominated {
@@ -229,5 +230,26 @@ mod tests {
         assert_eq!(what(&stock(Some("m")), &ours), [Aspect::Preemption]);
         ours.message = Some("0/1 nodes are available: 1 y.".to_owned());
         assert_eq!(what(&stock(Some("n")), &ours), [Aspect::Message]);
+    }
+
+    #[test]
+    fn a_decision_that_fails_fails_for_both() {
+        let stock = |reason: &str| Attempt {
+            verdict: Verdict::Unschedulable {
+                reason: reason.to_owned(),
+                message: "running a plugin: no".to_owned(),
+                nominated: None,
+            },
+            ..bound("", &[])
+        };
+        let mut ours = Judgement {
+            message: Some("running a plugin: no".to_owned()),
+            failed: true,
+            ..Judgement::default()
+        };
+        assert_eq!(what(&stock("SchedulerError"), &ours), []);
+        assert_eq!(what(&stock("Unschedulable"), &ours), [Aspect::Message]);
+        ours.failed = false;
+        assert_eq!(what(&stock("SchedulerError"), &ours), [Aspect::Message]);
     }
 }

@@ -23,8 +23,10 @@ pub struct Judgement {
     pub plugins: BTreeMap<String, BTreeMap<String, i64>>,
     /// Nodes with the best score.
     pub best: BTreeSet<String>,
-    /// Of a pod that fits nowhere, the condition's message.
+    /// Of a pod that goes nowhere, the condition's message.
     pub message: Option<String>,
+    /// Whether it goes nowhere because that cannot be decided.
+    pub failed: bool,
     /// Nodes on which room would be made, with the pods that would go; one of them is taken.
     pub preemptions: BTreeMap<String, BTreeSet<String>>,
     /// Why each node that the pod does not fit is rejected.
@@ -92,6 +94,10 @@ impl Ours {
         let mut placer = Placer::default();
         match placer.outcome(&mut cluster, &pod, 0) {
             Outcome::Placed { equals, .. } => judgement.check_best(equals),
+            Outcome::Failed { message } => {
+                judgement.message = Some(message);
+                judgement.failed = true;
+            }
             Outcome::Nowhere {
                 message,
                 preemption,
@@ -121,6 +127,10 @@ impl Ours {
     /// How the decision on the kept snapshot differs.
     fn drift(&mut self, pod: &Arc<Pod>, judgement: &Judgement) -> Option<String> {
         match self.placer.outcome(&mut self.kept, pod, 0) {
+            Outcome::Failed { message } => {
+                let same = judgement.failed && judgement.message.as_ref() == Some(&message);
+                (!same).then(|| format!("fails: {message}"))
+            }
             Outcome::Placed { equals, .. } => {
                 let best: BTreeSet<String> = equals.into_iter().collect();
                 (best != judgement.best).then(|| format!("best nodes {best:?}"))
@@ -136,7 +146,8 @@ impl Ours {
                         .get(node)
                         .is_some_and(|it| it == victims)
                 });
-                let same = judgement.message.as_ref() == Some(&message) && known;
+                let same =
+                    !judgement.failed && judgement.message.as_ref() == Some(&message) && known;
                 (!same).then(|| format!("{message} {found:?}"))
             }
         }
@@ -153,6 +164,15 @@ fn named(preemption: Preemption) -> (String, BTreeSet<String>) {
 }
 
 impl Judgement {
+    /// The reason of the condition `PodScheduled` of a pod that goes nowhere.
+    pub const fn reason(&self) -> &'static str {
+        if self.failed {
+            "SchedulerError"
+        } else {
+            "Unschedulable"
+        }
+    }
+
     /// Explanation and decision must be one.
     fn check_best(&mut self, equals: Vec<String>) {
         let equals: BTreeSet<String> = equals.into_iter().collect();

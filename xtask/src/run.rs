@@ -24,14 +24,21 @@ pub fn target() -> PathBuf {
         .map_or_else(|| workspace().join("target"), |dir| workspace().join(dir))
 }
 
+/// Where everything is built once, incremental state is never read again, and nobody debugs.
+/// The two take more disk than all else together, and time to write and link.
+const BUILT_ONCE: [(&str, &str); 2] =
+    [("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")];
+
 /// A cargo command of the toolchain that built this program.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace());
-    // Where everything is built once, incremental state is never read again. It takes as much
-    // disk as all else together, and time to write.
-    if std::env::var_os("CI").is_some() && std::env::var_os("CARGO_INCREMENTAL").is_none() {
-        command.env("CARGO_INCREMENTAL", "0");
+    if std::env::var_os("CI").is_some() {
+        for (name, value) in BUILT_ONCE {
+            if std::env::var_os(name).is_none() {
+                command.env(name, value);
+            }
+        }
     }
     command
 }

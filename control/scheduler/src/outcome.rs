@@ -20,12 +20,17 @@ pub enum Outcome {
         /// Names of all nodes that are as good, in order.
         equals: Vec<String>,
     },
-    /// It fits nowhere, or it cannot be decided.
+    /// It fits nowhere.
     Nowhere {
         /// The message of its condition `PodScheduled`.
         message: String,
         /// The pods that are evicted so that it fits somewhere.
         preemption: Option<Preemption>,
+    },
+    /// It cannot be decided: something is wrong with what the pod refers to.
+    Failed {
+        /// The message of its condition `PodScheduled`.
+        message: String,
     },
 }
 
@@ -50,12 +55,7 @@ impl Placer {
                 };
             }
             Decision::Unschedulable(diagnosis) => diagnosis,
-            Decision::Failed(message) => {
-                return Outcome::Nowhere {
-                    message,
-                    preemption: None,
-                };
-            }
+            Decision::Failed(message) => return Outcome::Failed { message },
         };
         let mut said = String::new();
         let mut preemption = None;

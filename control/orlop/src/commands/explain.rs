@@ -132,6 +132,10 @@ fn report(mut objects: ObjectSet, namespace: &str, name: &str) -> Result<Report,
             explanation.message = Some(message);
             preemption
         }
+        Outcome::Failed { message } => {
+            explanation.message = Some(message);
+            None
+        }
     };
     let preemption = preemption.map(|it| Evictions {
         node: it.node,

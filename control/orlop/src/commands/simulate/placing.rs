@@ -126,7 +126,7 @@ pub fn place_all(
                 cluster.snapshot.put_pod(&pod, &node);
                 fates.push((name, Fate::On { node }));
             }
-            Outcome::Nowhere { .. }
+            Outcome::Nowhere { .. } | Outcome::Failed { .. }
                 if of_daemon_set && !is_meant_for_a_node(&mut placer, &mut cluster, &pod) => {}
             Outcome::Nowhere {
                 preemption: Some(preemption),
@@ -143,7 +143,9 @@ pub fn place_all(
                 let node = preemption.node;
                 fates.push((name, Fate::On { node }));
             }
-            Outcome::Nowhere { message, .. } => fates.push((name, Fate::Nowhere { message })),
+            Outcome::Nowhere { message, .. } | Outcome::Failed { message } => {
+                fates.push((name, Fate::Nowhere { message }))
+            }
         }
     }
     Ok(fates)
