@@ -119,6 +119,7 @@ fn pure_crates_know_no_runtime_no_network_and_no_aya() {
             "control-devices",
             "control-fields",
             "control-fairness",
+            "control-metrics",
             "control-load-balancer",
             "node-agent-plan",
             "node-agent-policy",
@@ -263,6 +264,57 @@ fn no_file_is_the_project_s_second_project() {
         }
     }
     assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+/// The Rust sources below folders of the workspace, without those of tests: path and
+/// text up to the tests in it.
+fn product_sources(below: &[&str]) -> Vec<(String, String)> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders: Vec<_> = below.iter().map(|it| root.join(it)).collect();
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("folder").flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !["target", "tests", "benches", "examples", "fuzz", "testing"]
+                    .contains(&name.as_str())
+                {
+                    folders.push(path);
+                }
+                continue;
+            }
+            let is_test = ["tests.rs", "testing.rs", "fake.rs", "fake_api.rs"]
+                .contains(&name.as_str())
+                || name.ends_with("_tests.rs");
+            if is_test || !name.ends_with(".rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("source");
+            let product = text.split("\n#[cfg(test)]\nmod tests {").next();
+            let short = path.strip_prefix(&root).expect("below").display();
+            found.push((short.to_string(), product.unwrap_or_default().to_owned()));
+        }
+    }
+    found
+}
+
+#[test]
+fn metrics_pages_have_one_writer() {
+    let sources = product_sources(&["control", "node-agent", "csi", "cni"]);
+    let wrong: Vec<_> = sources
+        .iter()
+        .filter(|(path, text)| {
+            let writes = text.contains("# TYPE ") || text.contains("# HELP ");
+            writes && !path.starts_with("control/metrics/")
+        })
+        .map(|(path, _)| path.as_str())
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "write metrics with `control_metrics::Page`: {}",
+        wrong.join(", ")
+    );
 }
 
 /// Where tasks and threads are spawned without the supervisor, how many times at most,
