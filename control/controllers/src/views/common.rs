@@ -1,6 +1,7 @@
 //! Small types that many kinds share.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use compact_str::CompactString;
 use control_client::Meta;
@@ -94,6 +95,27 @@ impl LabelSelector {
     #[must_use]
     pub fn matches_meta(&self, meta: &Meta) -> bool {
         self.matches(|key| meta.labels.get(key))
+    }
+}
+
+/// The text by which Go shows a selector in messages.
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("&LabelSelector{MatchLabels:map[string]string{")?;
+        for (key, value) in &self.match_labels {
+            write!(f, "{key}: {value},")?;
+        }
+        f.write_str("},MatchExpressions:[]LabelSelectorRequirement{")?;
+        for requirement in &self.match_expressions {
+            write!(
+                f,
+                "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{}],}},",
+                requirement.key,
+                requirement.operator,
+                requirement.values.join(" ")
+            )?;
+        }
+        f.write_str("},}")
     }
 }
 
