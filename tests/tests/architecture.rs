@@ -317,6 +317,73 @@ fn metrics_pages_have_one_writer() {
     );
 }
 
+/// What `control-types` decides for all, by a text that a second decision would contain:
+/// what to use instead, and which files may contain it nevertheless.
+const EVALUATED_ONCE: &[(&str, &str, &[&str])] = &[
+    ("struct Quantity ", "control_types::quantity::Quantity", &[]),
+    ("enum QosClass ", "control_types::qos::QosClass", &[]),
+    (
+        "struct LabelSelector ",
+        "control_types::label_selector::LabelSelector",
+        // made of that one, for the snapshot
+        &["control/scheduler/src/selector.rs"],
+    ),
+    (
+        "struct LabelRequirement ",
+        "control_types::label_selector::LabelRequirement",
+        &[],
+    ),
+    ("fn matches_selector", "LabelSelector::matches", &[]),
+    (
+        "\"DoesNotExist\" => value.is_none()",
+        "control_types::labels::Operator::holds",
+        &[],
+    ),
+    (
+        "\"Exists\" => value.is_some()",
+        "control_types::labels::Operator::holds",
+        &[],
+    ),
+    (
+        "\"Exists\" => true",
+        "control_types::taints::TolerationRef",
+        // whether one toleration includes another
+        &["control/kinds/src/admission/runtime_class.rs"],
+    ),
+    (
+        "\"Ki\" => ",
+        "control_types::quantity::Quantity",
+        // how Go holds a quantity, not what it amounts to
+        &["control/controllers/src/template_dump.rs"],
+    ),
+];
+
+#[test]
+fn evaluations_of_the_api_stand_once() {
+    let mut wrong = Vec::new();
+    let mut in_types = BTreeSet::new();
+    for (path, text) in product_sources(&["control", "node-agent", "ebpf/logic", "csi", "cni"]) {
+        for (word, instead, allowed) in EVALUATED_ONCE {
+            if !text.contains(word) {
+                continue;
+            }
+            if path.starts_with("control/types/") {
+                in_types.insert(*instead);
+            } else if !allowed.contains(&path.as_str()) {
+                wrong.push(format!("{path}: `{word}`: use {instead}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for one in [
+        "control_types::quantity::Quantity",
+        "control_types::qos::QosClass",
+        "control_types::taints::TolerationRef",
+    ] {
+        assert!(in_types.contains(one), "{one} is elsewhere: rename it here");
+    }
+}
+
 /// Where tasks and threads are spawned without the supervisor, how many times at most,
 /// and why nobody has to know of their end. Everything that is to run for as long as the
 /// process is started by `control_supervise::task`.

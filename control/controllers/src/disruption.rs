@@ -258,7 +258,8 @@ impl Disruption {
     fn of_pod(&self, pod: &Pod) {
         for budget in self.budgets.namespace(&pod.metadata.namespace) {
             let selector = budget.spec.selector.as_ref();
-            if selector.is_some_and(|selector| selector.matches_meta(&pod.metadata)) {
+            if selector.is_some_and(|selector| selector.matches(|key| pod.metadata.labels.get(key)))
+            {
                 self.queue.add(Key::of(&budget.metadata));
             }
         }
@@ -292,7 +293,7 @@ impl Disruption {
                 .pods
                 .namespace(&key.namespace)
                 .into_iter()
-                .filter(|pod| selector.matches_meta(&pod.metadata))
+                .filter(|pod| selector.matches(|key| pod.metadata.labels.get(key)))
                 .collect(),
             None => Vec::new(),
         };
