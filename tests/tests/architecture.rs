@@ -119,6 +119,7 @@ fn pure_crates_know_no_runtime_no_network_and_no_aya() {
             "control-devices",
             "control-fields",
             "control-fairness",
+            "control-metrics",
             "control-load-balancer",
             "node-agent-plan",
             "node-agent-policy",
@@ -263,6 +264,124 @@ fn no_file_is_the_project_s_second_project() {
         }
     }
     assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+/// The Rust sources below folders of the workspace, without those of tests: path and
+/// text up to the tests in it.
+fn product_sources(below: &[&str]) -> Vec<(String, String)> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders: Vec<_> = below.iter().map(|it| root.join(it)).collect();
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("folder").flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !["target", "tests", "benches", "examples", "fuzz", "testing"]
+                    .contains(&name.as_str())
+                {
+                    folders.push(path);
+                }
+                continue;
+            }
+            let is_test = ["tests.rs", "testing.rs", "fake.rs", "fake_api.rs"]
+                .contains(&name.as_str())
+                || name.ends_with("_tests.rs");
+            if is_test || !name.ends_with(".rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("source");
+            let product = text.split("\n#[cfg(test)]\nmod tests {").next();
+            let short = path.strip_prefix(&root).expect("below").display();
+            found.push((short.to_string(), product.unwrap_or_default().to_owned()));
+        }
+    }
+    found
+}
+
+#[test]
+fn metrics_pages_have_one_writer() {
+    let sources = product_sources(&["control", "node-agent", "csi", "cni"]);
+    let wrong: Vec<_> = sources
+        .iter()
+        .filter(|(path, text)| {
+            let writes = text.contains("# TYPE ") || text.contains("# HELP ");
+            writes && !path.starts_with("control/metrics/")
+        })
+        .map(|(path, _)| path.as_str())
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "write metrics with `control_metrics::Page`: {}",
+        wrong.join(", ")
+    );
+}
+
+/// What `control-types` decides for all, by a text that a second decision would contain:
+/// what to use instead, and which files may contain it nevertheless.
+const EVALUATED_ONCE: &[(&str, &str, &[&str])] = &[
+    ("struct Quantity ", "control_types::quantity::Quantity", &[]),
+    ("enum QosClass ", "control_types::qos::QosClass", &[]),
+    (
+        "struct LabelSelector ",
+        "control_types::label_selector::LabelSelector",
+        // made of that one, for the snapshot
+        &["control/scheduler/src/selector.rs"],
+    ),
+    (
+        "struct LabelRequirement ",
+        "control_types::label_selector::LabelRequirement",
+        &[],
+    ),
+    ("fn matches_selector", "LabelSelector::matches", &[]),
+    (
+        "\"DoesNotExist\" => value.is_none()",
+        "control_types::labels::Operator::holds",
+        &[],
+    ),
+    (
+        "\"Exists\" => value.is_some()",
+        "control_types::labels::Operator::holds",
+        &[],
+    ),
+    (
+        "\"Exists\" => true",
+        "control_types::taints::TolerationRef",
+        // whether one toleration includes another
+        &["control/kinds/src/admission/runtime_class.rs"],
+    ),
+    (
+        "\"Ki\" => ",
+        "control_types::quantity::Quantity",
+        // how Go holds a quantity, not what it amounts to
+        &["control/controllers/src/template_dump.rs"],
+    ),
+];
+
+#[test]
+fn evaluations_of_the_api_stand_once() {
+    let mut wrong = Vec::new();
+    let mut in_types = BTreeSet::new();
+    for (path, text) in product_sources(&["control", "node-agent", "ebpf/logic", "csi", "cni"]) {
+        for (word, instead, allowed) in EVALUATED_ONCE {
+            if !text.contains(word) {
+                continue;
+            }
+            if path.starts_with("control/types/") {
+                in_types.insert(*instead);
+            } else if !allowed.contains(&path.as_str()) {
+                wrong.push(format!("{path}: `{word}`: use {instead}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for one in [
+        "control_types::quantity::Quantity",
+        "control_types::qos::QosClass",
+        "control_types::taints::TolerationRef",
+    ] {
+        assert!(in_types.contains(one), "{one} is elsewhere: rename it here");
+    }
 }
 
 /// Where tasks and threads are spawned without the supervisor, how many times at most,

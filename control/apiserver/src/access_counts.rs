@@ -4,9 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use control_access::Bearer;
-use control_fairness::Histogram;
-
-use crate::exposition::{Kind, Page};
+use control_metrics::{Histogram, Kind, Page};
 
 /// Seconds until a certificate ends: from half an hour to a year.
 const EXPIRATION: &[f64] = &[
@@ -202,8 +200,9 @@ impl AccessCounts {
 
 #[cfg(test)]
 mod tests {
+    use control_metrics::Format;
+
     use super::*;
-    use crate::exposition::Exposition;
 
     #[test]
     fn users_and_tokens_are_counted_by_their_sort() {
@@ -229,7 +228,7 @@ mod tests {
             allowed: 7,
             denied: 0,
         }];
-        let mut page = Page::new(Exposition::Text);
+        let mut page = Page::new(Format::Text);
         counts.write(&decided, &mut page);
         let page = page.finish();
         for line in [

@@ -8,9 +8,8 @@
 
 use std::fmt;
 
+use control_metrics::{Kind, Page};
 use control_types::nearest::nearest;
-
-use crate::exposition::{Kind, Page};
 
 /// How mature Kubernetes takes a feature for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -294,8 +293,9 @@ impl Gates {
 
 #[cfg(test)]
 mod tests {
+    use control_metrics::Format;
+
     use super::*;
-    use crate::exposition::Exposition;
 
     #[test]
     fn gates_are_set_by_name_and_by_stage() {
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn prometheus_learns_of_stage_and_state() {
-        let mut page = Page::new(Exposition::Text);
+        let mut page = Page::new(Format::Text);
         Gates::parse(["WatchList=false"])
             .expect("right")
             .write(&mut page);

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::exposition::{Kind, Page};
+use control_metrics::{Kind, Page};
 
 /// Counts of a check of a path.
 #[derive(Debug, Clone, Copy)]
@@ -81,8 +81,9 @@ impl HealthCounts {
 
 #[cfg(test)]
 mod tests {
+    use control_metrics::Format;
+
     use super::*;
-    use crate::exposition::Exposition;
 
     #[test]
     fn checks_are_counted_by_path_and_outcome() {
@@ -91,7 +92,7 @@ mod tests {
             counts.count("readyz", "etcd", well);
         }
         counts.count("livez", "etcd", true);
-        let mut page = Page::new(Exposition::Text);
+        let mut page = Page::new(Format::Text);
         counts.write(&mut page);
         let page = page.finish();
         for line in [

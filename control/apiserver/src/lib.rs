@@ -32,7 +32,6 @@ pub mod discovery;
 mod duties;
 pub mod egress;
 mod encryption;
-mod exposition;
 mod fairness;
 pub mod features;
 mod gather;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use control_kinds::pod_security::{Level, LevelVersion, Version};
+use control_metrics::{Format, Kind, Page};
 use http::header::ACCEPT;
 use http::{HeaderMap, Response};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -15,7 +16,6 @@ use crate::access_counts::AccessCounts;
 use crate::admission::AdmissionCounts;
 use crate::api::Api;
 use crate::body::Body;
-use crate::exposition::{Exposition, Kind, Page};
 use crate::fairness;
 use crate::health_counts::HealthCounts;
 use crate::process;
@@ -293,7 +293,7 @@ fn write_version(page: &mut Page) {
 }
 
 /// In which form Prometheus wants a page.
-fn form(headers: &HeaderMap) -> Exposition {
+fn form(headers: &HeaderMap) -> Format {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    Exposition::of(accept.unwrap_or_default())
+    Format::accepted_by(accept.unwrap_or_default())
 }

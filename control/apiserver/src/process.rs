@@ -1,7 +1,7 @@
 //! What the process uses, out of proc(5), under the names of Prometheus' client
 //! libraries; what cannot be read is left out.
 
-use crate::exposition::{Kind, Page};
+use control_metrics::{Kind, Page};
 
 /// Ticks of the clock a second, which Linux shows to user space.
 const TICKS: f64 = 100.0;
@@ -149,12 +149,13 @@ fn traffic(devices: &str) -> (Option<f64>, Option<f64>) {
 
 #[cfg(test)]
 mod tests {
+    use control_metrics::Format;
+
     use super::*;
-    use crate::exposition::Exposition;
 
     #[test]
     fn a_process_knows_what_it_uses() {
-        let mut page = Page::new(Exposition::Text);
+        let mut page = Page::new(Format::Text);
         write(&mut page);
         let page = page.finish();
         for name in [

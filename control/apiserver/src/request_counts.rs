@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use control_fairness::Histogram;
+use control_metrics::{Histogram, Kind, Page};
 use control_types::registry::Resource;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use rustc_hash::FxHashMap;
 
 use crate::api::Api;
-use crate::exposition::{Kind, Page};
 use crate::request::RequestInfo;
 
 const SECONDS: &[f64] = &[
@@ -747,8 +746,9 @@ impl Drop for Running {
 
 #[cfg(test)]
 mod tests {
+    use control_metrics::Format;
+
     use super::*;
-    use crate::exposition::Exposition;
 
     const KEY: Key = Key {
         verb: "GET",
@@ -761,7 +761,7 @@ mod tests {
     };
 
     fn page(counts: &RequestCounts) -> String {
-        let mut page = Page::new(Exposition::Text);
+        let mut page = Page::new(Format::Text);
         counts.write(&mut page);
         page.finish()
     }

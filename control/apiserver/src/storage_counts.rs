@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use control_metrics::{Kind, Page};
 use control_store::Size;
 
 use crate::api::{Api, Served};
 use crate::cache::{Counts, ResourceCache};
-use crate::exposition::{Kind, Page};
 
 /// How many objects of a resource are looked at to guess how large all are.
 const SAMPLE: usize = 8;

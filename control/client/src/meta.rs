@@ -82,7 +82,9 @@ impl Meta {
     /// The owner that manages this object, if one does.
     #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
-        self.owner_references.iter().find(|owner| owner.controller)
+        self.owner_references
+            .iter()
+            .find(|owner| owner.is_controller())
     }
 
     /// Whether deletion was asked for.
@@ -111,18 +113,27 @@ pub struct OwnerReference {
     pub name: CompactString,
     /// Identity of the owner.
     pub uid: CompactString,
+    /// Whether the owner manages this object; an explicit `false` is kept, since
+    /// controllers write back the references of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<bool>,
+    /// Whether foreground deletion of the owner waits for this object; likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_owner_deletion: Option<bool>,
+}
+
+impl OwnerReference {
     /// Whether the owner manages this object.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "std::ops::Not::not"
-    )]
-    pub controller: bool,
+    #[must_use]
+    pub fn is_controller(&self) -> bool {
+        self.controller == Some(true)
+    }
+
     /// Whether foreground deletion of the owner waits for this object.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "std::ops::Not::not"
-    )]
-    pub block_owner_deletion: bool,
+    #[must_use]
+    pub fn blocks_owner_deletion(&self) -> bool {
+        self.block_owner_deletion == Some(true)
+    }
 }
 
 /// A view of nothing but metadata, for components that follow any resource

@@ -2,28 +2,22 @@
 //! Kubernetes' components have (`rest_client_*`, `workqueue_*`), in OpenMetrics.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use control_metrics::{Format, Histogram, Kind, Page};
+
 /// Bounds of queue and work durations, in seconds: those of Kubernetes.
-const QUEUED: [f64; 12] = [
+static QUEUED: [f64; 12] = [
     1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0,
 ];
 /// Bounds of request durations, in seconds: those of Kubernetes.
-const REQUESTS: [f64; 12] = [
+static REQUESTS: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
-/// Counts by bounds.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Histogram {
-    counts: [u64; 13],
-    sum: f64,
-}
-
 /// What is seen of a queue.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub depth: usize,
     pub adds: u64,
@@ -58,39 +52,17 @@ struct Requested {
 /// Which server, as far as that is told.
 type Host = &'static str;
 
-// === impl Histogram ===
-
-impl Histogram {
-    fn observe(&mut self, took: Duration, bounds: &[f64; 12]) {
-        let took = took.as_secs_f64();
-        let at = bounds.iter().position(|bound| took <= *bound);
-        self.counts[at.unwrap_or(bounds.len())] += 1;
-        self.sum += took;
-    }
-
-    /// Notes how long a key waited, or was worked on.
-    pub(crate) fn queue(&mut self, took: Duration) {
-        self.observe(took, &QUEUED);
-    }
-
-    fn add(&mut self, other: &Self) {
-        for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
-            *mine += theirs;
+impl Default for Seen {
+    fn default() -> Self {
+        Self {
+            depth: 0,
+            adds: 0,
+            retries: 0,
+            queued: Histogram::new(&QUEUED),
+            worked: Histogram::new(&QUEUED),
+            unfinished: Duration::ZERO,
+            longest: Duration::ZERO,
         }
-        self.sum += other.sum;
-    }
-
-    fn write(&self, out: &mut String, name: &str, labels: &str, bounds: &[f64; 12]) {
-        let mut all = 0;
-        for (at, count) in self.counts.iter().enumerate() {
-            all += count;
-            let bound = bounds
-                .get(at)
-                .map_or_else(|| "+Inf".to_owned(), f64::to_string);
-            let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{bound}\"}} {all}");
-        }
-        let _ = writeln!(out, "{name}_sum{{{labels}}} {}", self.sum);
-        let _ = writeln!(out, "{name}_count{{{labels}}} {all}");
     }
 }
 
@@ -107,21 +79,22 @@ pub(crate) fn requested(host: Host, method: &http::Method, code: u16, took: Dura
     let method = method.as_str().to_owned();
     let key = (host, method.clone(), code);
     *all.codes.entry(key).or_default() += 1;
-    let took_of = all.took.entry((host, method)).or_default();
-    took_of.observe(took, &REQUESTS);
+    let durations = all.took.entry((host, method));
+    let durations = durations.or_insert_with(|| Histogram::new(&REQUESTS));
+    durations.observe(took.as_secs_f64());
 }
 
-/// Writes all, without an end.
+/// Appends all in OpenMetrics, without an end.
 pub fn write(out: &mut String) {
-    write_queues(out);
-    write_requests(out);
+    let mut page = Page::new(Format::OpenMetrics);
+    write_queues(&look(), &mut page);
+    let requested = REQUESTED.lock().unwrap_or_else(PoisonError::into_inner);
+    write_requests(&requested, &mut page);
+    out.push_str(&page.into_families());
 }
 
-fn head(out: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(out, "# HELP {name} {help}.\n# TYPE {name} {kind}");
-}
-
-fn write_queues(out: &mut String) {
+/// All queues as they are now, by name.
+fn look() -> BTreeMap<&'static str, Seen> {
     let queues: Vec<(&'static str, Arc<dyn Visible>)> = {
         let all = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
         let alive = all
@@ -129,108 +102,107 @@ fn write_queues(out: &mut String) {
             .filter_map(|(name, queue)| Some((*name, queue.upgrade()?)));
         alive.collect()
     };
-    let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
+    let mut seen: BTreeMap<&'static str, Seen> = BTreeMap::new();
     for (name, queue) in queues {
         let now = queue.look();
         let all = seen.entry(name).or_default();
         all.depth += now.depth;
         all.adds += now.adds;
         all.retries += now.retries;
-        all.queued.add(&now.queued);
-        all.worked.add(&now.worked);
+        all.queued.merge(&now.queued);
+        all.worked.merge(&now.worked);
         all.unfinished += now.unfinished;
         all.longest = all.longest.max(now.longest);
     }
+    seen
+}
+
+fn write_queues(seen: &BTreeMap<&'static str, Seen>, page: &mut Page) {
     type Number = fn(&Seen) -> f64;
     #[expect(clippy::cast_precision_loss, reason = "for metrics")]
-    let numbers: [(&str, &str, &str, Number); 5] = [
+    let numbers: [(&str, Kind, &str, Number); 5] = [
         (
             "workqueue_adds",
-            "counter",
-            "Total number of adds handled by workqueue",
+            Kind::Counter,
+            "Total number of adds handled by workqueue.",
             |seen| seen.adds as f64,
         ),
         (
             "workqueue_depth",
-            "gauge",
-            "Current depth of workqueue",
+            Kind::Gauge,
+            "Current depth of workqueue.",
             |seen| seen.depth as f64,
         ),
         (
             "workqueue_retries",
-            "counter",
-            "Total number of retries handled by workqueue",
+            Kind::Counter,
+            "Total number of retries handled by workqueue.",
             |seen| seen.retries as f64,
         ),
         (
             "workqueue_longest_running_processor_seconds",
-            "gauge",
-            "How many seconds has the longest running processor for workqueue been running",
+            Kind::Gauge,
+            "How many seconds has the longest running processor for workqueue been running.",
             |seen| seen.longest.as_secs_f64(),
         ),
         (
             "workqueue_unfinished_work_seconds",
-            "gauge",
-            "How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this increases",
+            Kind::Gauge,
+            "How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this increases.",
             |seen| seen.unfinished.as_secs_f64(),
         ),
     ];
     for (name, kind, help, number) in numbers {
-        head(out, name, kind, help);
-        let total = if kind == "counter" { "_total" } else { "" };
-        for (queue, seen) in &seen {
-            let _ = writeln!(out, "{name}{total}{{name=\"{queue}\"}} {}", number(seen));
+        page.family(name, kind, help);
+        let total = if kind == Kind::Counter { "_total" } else { "" };
+        let name = format!("{name}{total}");
+        for (queue, seen) in seen {
+            page.sample(&name, &[("name", queue)], number(seen));
         }
     }
     for (name, help, queued) in [
         (
             "workqueue_queue_duration_seconds",
-            "How long in seconds an item stays in workqueue before being requested",
+            "How long in seconds an item stays in workqueue before being requested.",
             true,
         ),
         (
             "workqueue_work_duration_seconds",
-            "How long in seconds processing an item from workqueue takes",
+            "How long in seconds processing an item from workqueue takes.",
             false,
         ),
     ] {
-        head(out, name, "histogram", help);
-        for (queue, seen) in &seen {
-            let histogram = if queued { &seen.queued } else { &seen.worked };
-            histogram.write(out, name, &format!("name=\"{queue}\""), &QUEUED);
+        page.family(name, Kind::Histogram, help);
+        for (queue, seen) in seen {
+            let durations = if queued { &seen.queued } else { &seen.worked };
+            page.histogram(name, &[("name", queue)], durations);
         }
     }
 }
 
-fn write_requests(out: &mut String) {
-    let all = REQUESTED.lock().unwrap_or_else(PoisonError::into_inner);
-    let name = "rest_client_requests";
-    head(
-        out,
-        name,
-        "counter",
-        "Number of HTTP requests, partitioned by status code, method, and host",
+fn write_requests(all: &Requested, page: &mut Page) {
+    page.family(
+        "rest_client_requests",
+        Kind::Counter,
+        "Number of HTTP requests, partitioned by status code, method, and host.",
     );
     for ((host, method, code), count) in &all.codes {
-        let _ = writeln!(
-            out,
-            "{name}_total{{code=\"{code}\",host=\"{host}\",method=\"{method}\"}} {count}"
-        );
+        let code = code.to_string();
+        let labels = [
+            ("code", code.as_str()),
+            ("host", *host),
+            ("method", method.as_str()),
+        ];
+        page.sample("rest_client_requests_total", &labels, count);
     }
     let name = "rest_client_request_duration_seconds";
-    head(
-        out,
+    page.family(
         name,
-        "histogram",
-        "Request latency in seconds. Broken down by verb, and host",
+        Kind::Histogram,
+        "Request latency in seconds. Broken down by verb, and host.",
     );
-    for ((host, method), took) in &all.took {
-        took.write(
-            out,
-            name,
-            &format!("host=\"{host}\",verb=\"{method}\""),
-            &REQUESTS,
-        );
+    for ((host, method), durations) in &all.took {
+        page.histogram(name, &[("host", host), ("verb", method)], durations);
     }
 }
 
@@ -271,6 +243,35 @@ mod tests {
         page.clear();
         write(&mut page);
         assert!(!page.contains("a-queue-of-a-test"));
+    }
+
+    #[test]
+    fn a_page_is_written_byte_by_byte() {
+        let mut queue = Seen {
+            depth: 2,
+            adds: 7,
+            retries: 1,
+            unfinished: Duration::from_millis(1500),
+            longest: Duration::from_secs(1),
+            ..Seen::default()
+        };
+        queue.queued.observe(0.000_03);
+        queue.queued.observe(2000.0);
+        queue.worked.observe(0.25);
+        let queues = BTreeMap::from([("other", Seen::default()), ("pods", queue)]);
+        let mut took = Histogram::new(&REQUESTS);
+        took.observe(0.125);
+        took.observe(90.0);
+        let get = || ("a-host", "GET".to_owned());
+        let requested = Requested {
+            codes: BTreeMap::from([(("a-host", get().1, 200), 3), (("a-host", get().1, 404), 1)]),
+            took: BTreeMap::from([(get(), took)]),
+        };
+        let mut page = Page::new(Format::OpenMetrics);
+        write_queues(&queues, &mut page);
+        write_requests(&requested, &mut page);
+        let page = page.into_families();
+        assert_eq!(page, include_str!("testdata/metrics.txt"));
     }
 
     #[test]

@@ -192,7 +192,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
                     state.dirty.remove(&key);
                     let now = Instant::now();
                     if let Some(since) = state.since.remove(&key) {
-                        state.seen.queued.queue(now - since);
+                        state.seen.queued.observe((now - since).as_secs_f64());
                     }
                     state.working.insert(key.clone(), now);
                     if !state.ready.is_empty() {
@@ -225,7 +225,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
             return;
         };
         let now = Instant::now();
-        state.seen.worked.queue(now - began);
+        state.seen.worked.observe((now - began).as_secs_f64());
         if state.dirty.contains(key) {
             state.since.insert(key.clone(), now);
             state.ready.push_back(key.clone());

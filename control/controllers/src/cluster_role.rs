@@ -101,7 +101,7 @@ fn decide(role: &ClusterRole, all: &[Arc<ClusterRole>]) -> Option<Vec<Value>> {
     let mut rules: Vec<Value> = Vec::new();
     for selector in selectors {
         for part in &parts {
-            if !selector.matches_meta(&part.metadata) {
+            if !selector.matches(|key| part.metadata.labels.get(key)) {
                 continue;
             }
             for rule in part.rules.iter().flatten() {

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::Controller;
 use crate::context::{Key, Kind};
 use crate::views::{
-    Deployment, IntOrString, Pod, PodDisruptionBudget, ReplicaSet, ReplicationController,
-    StatefulSet, Text,
+    Deployment, IntOrString, LabelSelector, Pod, PodDisruptionBudget, ReplicaSet,
+    ReplicationController, StatefulSet, Text,
 };
 use crate::work::{self, Outcome};
 
@@ -235,6 +235,17 @@ fn decide(
     })
 }
 
+/// The message for budgets that need the scale of pods which nothing scales; worded as
+/// kube-controller-manager words it.
+fn unmanaged_pods(selector: &LabelSelector) -> String {
+    format!(
+        "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be \
+         unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may \
+         result in undefined behavior. To account for these pods please set \
+         \".spec.minAvailable\" field of the PDB to an integer value."
+    )
+}
+
 /// A number, or a percentage of `whole`, rounded up.
 fn scaled(value: &IntOrString, whole: i32) -> Result<i32, String> {
     value
@@ -247,7 +258,8 @@ impl Disruption {
     fn of_pod(&self, pod: &Pod) {
         for budget in self.budgets.namespace(&pod.metadata.namespace) {
             let selector = budget.spec.selector.as_ref();
-            if selector.is_some_and(|selector| selector.matches_meta(&pod.metadata)) {
+            if selector.is_some_and(|selector| selector.matches(|key| pod.metadata.labels.get(key)))
+            {
                 self.queue.add(Key::of(&budget.metadata));
             }
         }
@@ -281,7 +293,7 @@ impl Disruption {
                 .pods
                 .namespace(&key.namespace)
                 .into_iter()
-                .filter(|pod| selector.matches_meta(&pod.metadata))
+                .filter(|pod| selector.matches(|key| pod.metadata.labels.get(key)))
                 .collect(),
             None => Vec::new(),
         };
@@ -299,6 +311,16 @@ impl Disruption {
         };
         let now = Timestamp::now();
         let verdict = scales.and_then(|scales| decide(&budget, &pods, &scales, now));
+        if let Some(selector) = &budget.spec.selector
+            && needs_scale
+            && verdict.is_ok()
+            && pods.iter().any(|pod| pod.metadata.controller().is_none())
+        {
+            // How many such pods there should be, nobody says.
+            let about = ObjectReference::of(&resources::POD_DISRUPTION_BUDGETS, &budget.metadata);
+            self.recorder
+                .warning(&about, "UnmanagedPods", unmanaged_pods(selector));
+        }
         // The whole object is replaced, since the role grants that alone.
         let resource = &resources::POD_DISRUPTION_BUDGETS;
         let fresh = self
@@ -519,6 +541,65 @@ mod tests {
             let found = expected_below(controller.clone()).await;
             assert_eq!(found, expected, "{controller}");
         }
+    }
+
+    /// The UnmanagedPods events about a budget for two pods, one of which has no controller.
+    async fn unmanaged_events(spec: Value) -> Vec<String> {
+        let api = FakeApi::new();
+        api.put(
+            "/apis/apps/v1/namespaces/d/replicasets/web",
+            json!({"metadata": {"uid": "set"}, "spec": {"replicas": 3}}),
+        );
+        let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web",
+            "uid": "set", "controller": true}]);
+        for (name, owners) in [("managed", owner), ("bare", json!([]))] {
+            api.put(
+                &format!("/api/v1/namespaces/d/pods/{name}"),
+                json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": owners}}),
+            );
+        }
+        api.put(
+            "/apis/policy/v1/namespaces/d/poddisruptionbudgets/b",
+            json!({"spec": spec}),
+        );
+        let _running = api.run(&CONTROLLER, crate::Config::default());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let requests = api.requests();
+        let events = requests.iter().filter(|it| it.path.ends_with("/events"));
+        let unmanaged = events.filter(|it| it.body["reason"] == "UnmanagedPods");
+        unmanaged
+            .inspect(|it| assert_eq!(it.body["type"], "Warning"))
+            .map(|it| it.body["message"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unmanaged_pods_are_told_of_when_a_budget_needs_their_scale() {
+        let selector = json!({"matchLabels": {"app": "web"},
+            "matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "db"]}]});
+        for needs_scale in [
+            json!({"maxUnavailable": 1, "selector": selector}),
+            json!({"minAvailable": "50%", "selector": selector}),
+        ] {
+            let events = unmanaged_events(needs_scale).await;
+            assert!(!events.is_empty());
+            for message in events {
+                assert_eq!(
+                    message,
+                    "Pods selected by this PodDisruptionBudget (selector: \
+                     &LabelSelector{MatchLabels:map[string]string{app: web,},\
+                     MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{\
+                     Key:app,Operator:In,Values:[web db],},},}) were found to be unmanaged. As a \
+                     result, the status of the PDB cannot be calculated correctly, which may \
+                     result in undefined behavior. To account for these pods please set \
+                     \".spec.minAvailable\" field of the PDB to an integer value."
+                );
+            }
+        }
+        let counts_pods = json!({"minAvailable": 1, "selector": selector});
+        assert_eq!(unmanaged_events(counts_pods).await, [""; 0]);
+        let matches_none = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "db"}}});
+        assert_eq!(unmanaged_events(matches_none).await, [""; 0]);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::template_dump;
 
 const OFFSET_64: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME_64: u64 = 0x0000_0100_0000_01b3;
+const OFFSET_128: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+const PRIME_128: u128 = (1 << 88) + 0x13b;
 const OFFSET_32: u32 = 0x811c_9dc5;
 const PRIME_32: u32 = 0x0100_0193;
 
@@ -39,6 +41,21 @@ pub(crate) fn digest64(value: &Value, skip_label: &str) -> u64 {
         }
     });
     state
+}
+
+/// The hash by which kube-controller-manager orders ports and subsets: FNV-1a, 128 bits, over
+/// the dump of a value of this type of the API.
+///
+/// # Errors
+/// When the value cannot be dumped as Go does it.
+pub(crate) fn order_hash(name: &str, value: &Value) -> Result<u128, template_dump::Unsupported> {
+    let mut state = OFFSET_128;
+    template_dump::dump_as(name, value, &mut |bytes| {
+        for byte in bytes {
+            state = (state ^ u128::from(*byte)).wrapping_mul(PRIME_128);
+        }
+    })?;
+    Ok(state)
 }
 
 /// The value of the `pod-template-hash` label, as kube-controller-manager computes it: FNV-1a,

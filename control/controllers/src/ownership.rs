@@ -43,8 +43,8 @@ pub fn controller_reference(api_version: &str, kind: &str, owner: &Meta) -> Owne
         kind: kind.into(),
         name: owner.name.clone(),
         uid: owner.uid.clone(),
-        controller: true,
-        block_owner_deletion: true,
+        controller: Some(true),
+        block_owner_deletion: Some(true),
     }
 }
 
@@ -132,22 +132,33 @@ mod tests {
     fn patches_keep_other_owners() {
         let object = meta(
             json!({"name":"p","uid":"u","resourceVersion":"7","ownerReferences":[
-            {"apiVersion":"v1","kind":"X","name":"x","uid":"9"}]}),
+            {"apiVersion":"v1","kind":"X","name":"x","uid":"9"},
+            {"apiVersion":"v1","kind":"Y","name":"y","uid":"8",
+                "controller":false,"blockOwnerDeletion":false},
+            {"apiVersion":"v1","kind":"Z","name":"z","uid":"7","controller":null}]}),
         );
         let owner = meta(json!({"name":"o","uid":"1"}));
         let adopt = adopt_patch(
             &object,
             &controller_reference("apps/v1", "ReplicaSet", &owner),
         );
+        let others = [
+            json!({"apiVersion":"v1","kind":"Y","name":"y","uid":"8",
+                "controller":false,"blockOwnerDeletion":false}),
+            json!({"apiVersion":"v1","kind":"Z","name":"z","uid":"7"}),
+        ];
         assert_eq!(
-            adopt["metadata"]["ownerReferences"]
-                .as_array()
-                .unwrap()
-                .len(),
-            2
+            adopt["metadata"]["ownerReferences"],
+            json!([
+                {"apiVersion":"v1","kind":"X","name":"x","uid":"9"},
+                others[0],
+                others[1],
+                {"apiVersion":"apps/v1","kind":"ReplicaSet","name":"o","uid":"1",
+                    "controller":true,"blockOwnerDeletion":true},
+            ])
         );
         assert_eq!(adopt["metadata"]["resourceVersion"], "7");
         let release = release_patch(&object, "9", None);
-        assert_eq!(release["metadata"]["ownerReferences"], json!([]));
+        assert_eq!(release["metadata"]["ownerReferences"], json!(others));
     }
 }

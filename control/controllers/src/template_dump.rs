@@ -1,5 +1,6 @@
-//! The text of which kube-controller-manager takes the hash of a pod template: a dump of its
-//! Go value, types and zero values included (`k8s.io/utils/dump.ForHash`).
+//! The text of which kube-controller-manager takes hashes of pod templates, of ports and of
+//! endpoints: a dump of the Go value, types and zero values included
+//! (`k8s.io/utils/dump.ForHash`).
 //!
 //! The dump follows the tables of the API: fields in the order of their declaration, and
 //! what is absent as Go's zero value. Empty lists and maps are absent, since controllers read
@@ -17,9 +18,17 @@ pub struct Unsupported;
 /// # Errors
 /// [`Unsupported`]; what is written so far is then of no use.
 pub fn dump(template: &Value, out: &mut impl FnMut(&[u8])) -> Result<(), Unsupported> {
-    let of = TypeId::by_name("io.k8s.api.core.v1.PodTemplateSpec").ok_or(Unsupported)?;
-    out(b"(v1.PodTemplateSpec)");
-    Dump { out }.object(of, Some(template))
+    dump_as("io.k8s.api.core.v1.PodTemplateSpec", template, out)
+}
+
+/// Writes the dump of a value of this type of the API.
+///
+/// # Errors
+/// [`Unsupported`]; what is written so far is then of no use.
+pub fn dump_as(name: &str, value: &Value, out: &mut impl FnMut(&[u8])) -> Result<(), Unsupported> {
+    let of = TypeId::by_name(name).ok_or(Unsupported)?;
+    out(format!("({})", of.get().go).as_bytes());
+    Dump { out }.object(of, Some(value))
 }
 
 struct Dump<'a, F> {

@@ -7,7 +7,9 @@ mod claim;
 use std::collections::BTreeMap;
 
 use compact_str::CompactString;
+pub use control_types::label_selector::LabelRequirement as NodeSelectorRequirement;
 use control_types::quantity::Quantity;
+use control_types::taints::{TaintRef, TolerationRef};
 use serde::de::Deserializer;
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
@@ -294,19 +296,6 @@ pub struct NodeSelectorTerm {
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
-/// `core/v1` NodeSelectorRequirement.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
-pub struct NodeSelectorRequirement {
-    /// The label or field.
-    pub key: CompactString,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`.
-    pub operator: CompactString,
-    /// Values for the operator.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
-    pub values: Vec<CompactString>,
-}
-
 // === DeviceClass ===
 
 /// Spec of a DeviceClass.
@@ -355,17 +344,17 @@ impl DeviceToleration {
     /// Whether the taint is tolerated, whatever its effect means.
     #[must_use]
     pub fn tolerates(&self, taint: &DeviceTaint) -> bool {
-        if !self.effect.is_empty() && self.effect != taint.effect {
-            return false;
-        }
-        if !self.key.is_empty() && self.key != taint.key {
-            return false;
-        }
-        match self.operator.as_str() {
-            "" | "Equal" => self.value == taint.value,
-            "Exists" => true,
-            _ => false,
-        }
+        let toleration = TolerationRef {
+            key: &self.key,
+            operator: &self.operator,
+            value: &self.value,
+            effect: &self.effect,
+        };
+        toleration.tolerates(TaintRef {
+            key: &taint.key,
+            value: &taint.value,
+            effect: &taint.effect,
+        })
     }
 }
 

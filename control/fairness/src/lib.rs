@@ -13,7 +13,6 @@
 
 mod demand;
 pub mod estimate;
-mod histogram;
 mod level;
 mod queues;
 mod retry_after;
@@ -25,7 +24,6 @@ mod work;
 
 pub use demand::{Demand, Integral, Integrator};
 pub use estimate::Estimate;
-pub use histogram::{Histogram, TimedRatio};
 pub use level::{Discipline, LevelSpec, Queueing, SpecError};
 pub use queues::{
     Arrival, FlowStats, Id, QueueSet, QueueView, Reason, RequestView, Start, Totals, Waiter,

@@ -4,10 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::selector::{Selector, nullable};
-use crate::{PASSWORD_SECRET, Text};
+use crate::{PASSWORD_SECRET, Selector, Text};
 
 /// `spec` of an `IPPool`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -163,4 +162,13 @@ pub struct PeerStatus {
     /// Why there is no session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// `null` means the same as absence.
+fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }

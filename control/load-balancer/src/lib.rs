@@ -13,17 +13,18 @@
 //! | `Announcer` | written by each node's agent: that it lives, and what it announces |
 
 use compact_str::CompactString;
+pub use control_types::label_selector::{
+    LabelRequirement as Requirement, LabelSelector as Selector,
+};
 
 mod kinds;
 mod range;
-mod selector;
 
 pub use kinds::{
     AddressClaim, AnnouncerStatus, BgpAdvertisementSpec, BgpPeerSpec, IpPoolSpec,
     L2AnnouncementSpec, PasswordSecret, PeerStatus,
 };
 pub use range::{AddressRange, Pool, PoolError, RangeError};
-pub use selector::{Requirement, Selector};
 
 /// A short string.
 pub type Text = CompactString;

@@ -1,9 +1,10 @@
 //! What the schedulers of this process did, under kube-scheduler's names.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use control_metrics::{Format, Histogram, Kind, Page, exponential};
 
 use crate::queue::Pending;
 
@@ -25,42 +26,14 @@ impl Outcome {
     }
 }
 
-/// Bounds that double.
-#[derive(Clone, Copy)]
-struct Buckets {
-    first: f64,
-    count: u8,
-}
+/// Bounds double; each family has those of kube-scheduler.
+static ATTEMPT: [f64; 15] = exponential(0.001, 2.0);
+static SLI: [f64; 20] = exponential(0.01, 2.0);
+static ATTEMPTS: [f64; 5] = exponential(1.0, 2.0);
+static VICTIMS: [f64; 7] = exponential(1.0, 2.0);
+static EXTENSION_POINT: [f64; 12] = exponential(0.0001, 2.0);
 
-const ATTEMPT: Buckets = Buckets {
-    first: 0.001,
-    count: 15,
-};
-const SLI: Buckets = Buckets {
-    first: 0.01,
-    count: 20,
-};
-const ATTEMPTS: Buckets = Buckets {
-    first: 1.0,
-    count: 5,
-};
-const VICTIMS: Buckets = Buckets {
-    first: 1.0,
-    count: 7,
-};
-const EXTENSION_POINT: Buckets = Buckets {
-    first: 0.0001,
-    count: 12,
-};
-
-/// Observations by bounds; the last is above all.
-#[derive(Debug, Default)]
-struct Histogram {
-    counts: Vec<u64>,
-    sum: f64,
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Metrics {
     /// By profile and result.
     attempts: BTreeMap<(String, &'static str), (u64, Histogram)>,
@@ -93,23 +66,25 @@ fn with(change: impl FnOnce(&mut Metrics)) {
 pub(crate) fn attempt(profile: &str, outcome: Outcome, took: Duration) {
     with(|metrics| {
         let key = (profile.to_owned(), outcome.as_str());
-        let (count, durations) = metrics.attempts.entry(key).or_default();
+        let all = metrics.attempts.entry(key);
+        let (count, durations) = all.or_insert_with(|| (0, Histogram::new(&ATTEMPT)));
         *count += 1;
-        durations.observe(took.as_secs_f64(), ATTEMPT);
+        durations.observe(took.as_secs_f64());
     });
 }
 
 /// A decision was made.
 pub(crate) fn decided(took: Duration) {
-    with(|metrics| metrics.algorithm.observe(took.as_secs_f64(), ATTEMPT));
+    with(|metrics| metrics.algorithm.observe(took.as_secs_f64()));
 }
 
 /// An extension point ran.
 pub(crate) fn point(point: &'static str, profile: &str, status: &'static str, took: Duration) {
     with(|metrics| {
         let key = (point, profile.to_owned(), status);
-        let durations = metrics.points.entry(key).or_default();
-        durations.observe(took.as_secs_f64(), EXTENSION_POINT);
+        let durations = metrics.points.entry(key);
+        let durations = durations.or_insert_with(|| Histogram::new(&EXTENSION_POINT));
+        durations.observe(took.as_secs_f64());
     });
 }
 
@@ -120,9 +95,10 @@ pub(crate) fn bound(attempts: u32, took: Duration) {
             15.. => "15+".to_owned(),
             _ => attempts.to_string(),
         };
-        let durations = metrics.sli.entry(label).or_default();
-        durations.observe(took.as_secs_f64(), SLI);
-        metrics.tries.observe(f64::from(attempts), ATTEMPTS);
+        let durations = metrics.sli.entry(label);
+        let durations = durations.or_insert_with(|| Histogram::new(&SLI));
+        durations.observe(took.as_secs_f64());
+        metrics.tries.observe(f64::from(attempts));
     });
 }
 
@@ -135,7 +111,7 @@ pub(crate) fn preemption() {
 pub(crate) fn victims(count: usize) {
     with(|metrics| {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
-        metrics.victims.observe(f64::from(count), VICTIMS);
+        metrics.victims.observe(f64::from(count));
     });
 }
 
@@ -173,136 +149,160 @@ pub(crate) fn leads(leads: bool) {
     });
 }
 
-impl Histogram {
-    fn observe(&mut self, value: f64, buckets: Buckets) {
-        self.counts.resize(usize::from(buckets.count) + 1, 0);
-        let mut bound = buckets.first;
-        let mut at = 0;
-        while at < usize::from(buckets.count) && value > bound {
-            bound *= 2.0;
-            at += 1;
-        }
-        if let Some(count) = self.counts.get_mut(at) {
-            *count += 1;
-        }
-        self.sum += value;
-    }
-
-    fn write(&self, out: &mut String, name: &str, labels: &str, buckets: Buckets) {
-        let (comma, braces) = match labels {
-            "" => ("", String::new()),
-            labels => (",", format!("{{{labels}}}")),
-        };
-        let mut all = 0;
-        let mut bound = buckets.first;
-        for at in 0..=usize::from(buckets.count) {
-            all += self.counts.get(at).copied().unwrap_or(0);
-            let le = if at == usize::from(buckets.count) {
-                "+Inf".to_owned()
-            } else {
-                bound.to_string()
-            };
-            let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{le}\"}} {all}");
-            bound *= 2.0;
-        }
-        let _ = writeln!(out, "{name}_sum{braces} {}", self.sum);
-        let _ = writeln!(out, "{name}_count{braces} {all}");
-    }
-}
-
-/// Writes all that schedulers of this process did, in OpenMetrics, without an end. Nothing
-/// if there was none.
+/// Appends all that schedulers of this process did, in OpenMetrics, without an end.
+/// Without a scheduler, it appends nothing.
 pub fn write(out: &mut String) {
     let metrics = METRICS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(metrics) = &*metrics {
-        metrics.write(out);
+        let mut page = Page::new(Format::OpenMetrics);
+        metrics.write(&mut page);
+        out.push_str(&page.into_families());
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            attempts: BTreeMap::new(),
+            algorithm: Histogram::new(&ATTEMPT),
+            points: BTreeMap::new(),
+            sli: BTreeMap::new(),
+            tries: Histogram::new(&ATTEMPTS),
+            victims: Histogram::new(&VICTIMS),
+            preemptions: 0,
+            incoming: BTreeMap::new(),
+            pending: Pending::default(),
+            unschedulable: BTreeMap::new(),
+            cache: [0; 3],
+            leads: false,
+        }
     }
 }
 
 impl Metrics {
-    fn write(&self, out: &mut String) {
-        fn head(out: &mut String, name: &str, kind: &str) {
-            let _ = writeln!(out, "# TYPE {name} {kind}");
-        }
-        head(out, "scheduler_schedule_attempts", "counter");
+    fn write(&self, page: &mut Page) {
+        page.family("scheduler_schedule_attempts", Kind::Counter, "");
         for ((profile, result), (count, _)) in &self.attempts {
-            let _ = writeln!(
-                out,
-                "scheduler_schedule_attempts_total{{profile=\"{profile}\",result=\"{result}\"}} {count}"
-            );
+            let labels = [("profile", profile.as_str()), ("result", *result)];
+            page.sample("scheduler_schedule_attempts_total", &labels, count);
         }
         let name = "scheduler_scheduling_attempt_duration_seconds";
-        head(out, name, "histogram");
+        page.family(name, Kind::Histogram, "");
         for ((profile, result), (_, durations)) in &self.attempts {
-            let labels = format!("profile=\"{profile}\",result=\"{result}\"");
-            durations.write(out, name, &labels, ATTEMPT);
+            let labels = [("profile", profile.as_str()), ("result", *result)];
+            page.histogram(name, &labels, durations);
         }
         let name = "scheduler_scheduling_algorithm_duration_seconds";
-        head(out, name, "histogram");
-        self.algorithm.write(out, name, "", ATTEMPT);
+        page.family(name, Kind::Histogram, "");
+        page.histogram(name, &[], &self.algorithm);
         let name = "scheduler_framework_extension_point_duration_seconds";
-        head(out, name, "histogram");
+        page.family(name, Kind::Histogram, "");
         for ((point, profile, status), durations) in &self.points {
-            let labels =
-                format!("extension_point=\"{point}\",profile=\"{profile}\",status=\"{status}\"");
-            durations.write(out, name, &labels, EXTENSION_POINT);
+            let labels = [
+                ("extension_point", *point),
+                ("profile", profile.as_str()),
+                ("status", *status),
+            ];
+            page.histogram(name, &labels, durations);
         }
         let name = "scheduler_pod_scheduling_sli_duration_seconds";
-        head(out, name, "histogram");
+        page.family(name, Kind::Histogram, "");
         for (attempts, durations) in &self.sli {
-            durations.write(out, name, &format!("attempts=\"{attempts}\""), SLI);
+            page.histogram(name, &[("attempts", attempts)], durations);
         }
-        let name = "scheduler_pod_scheduling_attempts";
-        head(out, name, "histogram");
-        self.tries.write(out, name, "", ATTEMPTS);
-        let name = "scheduler_preemption_victims";
-        head(out, name, "histogram");
-        self.victims.write(out, name, "", VICTIMS);
-        head(out, "scheduler_preemption_attempts", "counter");
-        let _ = writeln!(
-            out,
-            "scheduler_preemption_attempts_total {}",
-            self.preemptions
-        );
-        head(out, "scheduler_queue_incoming_pods", "counter");
+        for (name, all) in [
+            ("scheduler_pod_scheduling_attempts", &self.tries),
+            ("scheduler_preemption_victims", &self.victims),
+        ] {
+            page.family(name, Kind::Histogram, "");
+            page.histogram(name, &[], all);
+        }
+        page.family("scheduler_preemption_attempts", Kind::Counter, "");
+        let name = "scheduler_preemption_attempts_total";
+        page.sample(name, &[], self.preemptions);
+        page.family("scheduler_queue_incoming_pods", Kind::Counter, "");
         for ((queue, event), count) in &self.incoming {
-            let _ = writeln!(
-                out,
-                "scheduler_queue_incoming_pods_total{{event=\"{event}\",queue=\"{queue}\"}} {count}"
-            );
+            let labels = [("event", *event), ("queue", *queue)];
+            page.sample("scheduler_queue_incoming_pods_total", &labels, count);
         }
-        head(out, "scheduler_pending_pods", "gauge");
+        let name = "scheduler_pending_pods";
+        page.family(name, Kind::Gauge, "");
         for (queue, count) in [
             ("active", self.pending.active),
             ("backoff", self.pending.backoff),
             ("gated", self.pending.gated),
             ("unschedulable", self.pending.unschedulable),
         ] {
-            let _ = writeln!(out, "scheduler_pending_pods{{queue=\"{queue}\"}} {count}");
+            page.sample(name, &[("queue", queue)], count);
         }
-        head(out, "scheduler_unschedulable_pods", "gauge");
+        let name = "scheduler_unschedulable_pods";
+        page.family(name, Kind::Gauge, "");
         for ((plugin, profile), count) in &self.unschedulable {
-            let _ = writeln!(
-                out,
-                "scheduler_unschedulable_pods{{plugin=\"{plugin}\",profile=\"{profile}\"}} {count}"
-            );
+            let labels = [("plugin", *plugin), ("profile", profile.as_str())];
+            page.sample(name, &labels, count);
         }
-        head(out, "scheduler_cache_size", "gauge");
+        let name = "scheduler_cache_size";
+        page.family(name, Kind::Gauge, "");
         for (kind, count) in ["nodes", "pods", "assumed_pods"].iter().zip(self.cache) {
-            let _ = writeln!(out, "scheduler_cache_size{{type=\"{kind}\"}} {count}");
+            page.sample(name, &[("type", kind)], count);
         }
-        head(out, "leader_election_master_status", "gauge");
+        let name = "leader_election_master_status";
+        page.family(name, Kind::Gauge, "");
         let leads = u8::from(self.leads);
-        let _ = writeln!(
-            out,
-            "leader_election_master_status{{name=\"kube-scheduler\"}} {leads}"
-        );
+        page.sample(name, &[("name", "kube-scheduler")], leads);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_is_written_byte_by_byte() {
+        let observed = |values: &[f64], bounds: &'static [f64]| {
+            let mut histogram = Histogram::new(bounds);
+            for value in values {
+                histogram.observe(*value);
+            }
+            histogram
+        };
+        let profile = || "default-scheduler".to_owned();
+        let metrics = Metrics {
+            attempts: BTreeMap::from([
+                (
+                    (profile(), "scheduled"),
+                    (2, observed(&[0.0005, 0.25], &ATTEMPT)),
+                ),
+                (
+                    (profile(), "unschedulable"),
+                    (1, observed(&[99.0], &ATTEMPT)),
+                ),
+            ]),
+            algorithm: observed(&[0.003], &ATTEMPT),
+            points: BTreeMap::from([(
+                ("Filter", profile(), "Success"),
+                observed(&[0.0001, 0.3], &EXTENSION_POINT),
+            )]),
+            sli: BTreeMap::from([("1".to_owned(), observed(&[0.02, 1e6], &SLI))]),
+            tries: observed(&[1.0, 17.0], &ATTEMPTS),
+            victims: Histogram::new(&VICTIMS),
+            preemptions: 4,
+            incoming: BTreeMap::from([(("active", "BackoffComplete"), 2)]),
+            pending: Pending {
+                active: 3,
+                backoff: 1,
+                gated: 0,
+                unschedulable: 5,
+            },
+            unschedulable: BTreeMap::from([(("NodeAffinity", profile()), 6)]),
+            cache: [10, 300, 7],
+            leads: true,
+        };
+        let mut page = Page::new(Format::OpenMetrics);
+        metrics.write(&mut page);
+        let page = page.into_families();
+        assert_eq!(page, include_str!("testdata/metrics.txt"));
+    }
 
     #[test]
     fn figures_stand_under_the_names_of_kube_scheduler() {
@@ -313,11 +313,12 @@ mod tests {
             },
             ..Metrics::default()
         };
-        metrics.algorithm.observe(0.003, ATTEMPT);
-        metrics.algorithm.observe(1e9, ATTEMPT);
+        metrics.algorithm.observe(0.003);
+        metrics.algorithm.observe(1e9);
         metrics.incoming.insert(("active", "BackoffComplete"), 2);
-        let mut out = String::new();
-        metrics.write(&mut out);
+        let mut page = Page::new(Format::OpenMetrics);
+        metrics.write(&mut page);
+        let out = page.into_families();
         for line in [
             "scheduler_scheduling_algorithm_duration_seconds_bucket{le=\"0.002\"} 0",
             "scheduler_scheduling_algorithm_duration_seconds_bucket{le=\"0.004\"} 1",

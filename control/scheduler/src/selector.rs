@@ -1,8 +1,14 @@
-//! Selectors of labels and nodes.
+//! Selectors of labels and nodes, in the form in which the snapshot looks them up.
+//!
+//! They are made of the parsed form ([`control_types::label_selector`]) once per object:
+//! numbers are read, a selector is one list of requirements, and it can be hashed, so that
+//! pods that select alike share what was found. [`labels::Operator`] evaluates them.
 
 use compact_str::CompactString;
 use control_client::StringMap;
-use control_devices::api::{NodeSelectorRequirement, NodeSelectorTerm};
+use control_devices::api::NodeSelectorTerm;
+use control_types::label_selector::{self, LabelRequirement};
+use control_types::labels;
 use serde::{Deserialize, Deserializer};
 
 /// `metav1.LabelSelector`, as a list of requirements that must all hold.
@@ -139,10 +145,8 @@ impl Operator {
     pub fn matches(&self, value: Option<&str>) -> bool {
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match self {
-            Self::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
-            Self::NotIn(values) => {
-                !value.is_some_and(|value| values.iter().any(|one| one == value))
-            }
+            Self::In(values) => labels::Operator::In.holds(values, value),
+            Self::NotIn(values) => labels::Operator::NotIn.holds(values, value),
             Self::Exists => value.is_some(),
             Self::DoesNotExist => value.is_none(),
             Self::Gt(bound) => number().is_some_and(|number| number > *bound),
@@ -170,45 +174,31 @@ impl NodeTerm {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RawLabelSelector {
-    match_labels: Option<StringMap>,
-    match_expressions: Option<Vec<RawRequirement>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawRequirement {
-    key: CompactString,
-    operator: CompactString,
-    values: Option<Vec<CompactString>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
 struct RawNodeTerm {
-    match_expressions: Option<Vec<RawRequirement>>,
-    match_fields: Option<Vec<RawRequirement>>,
+    match_expressions: Option<Vec<LabelRequirement>>,
+    match_fields: Option<Vec<LabelRequirement>>,
 }
 
-impl RawRequirement {
-    /// `None` when it makes no sense.
-    fn read(self, numeric: bool) -> Option<Requirement> {
-        let values = self.values.unwrap_or_default();
-        let bound = || match values.as_slice() {
-            [one] => one.parse().ok(),
-            _ => None,
+impl Requirement {
+    /// Returns the requirement that the API server sends; `None` when it makes no sense.
+    fn of(sent: &LabelRequirement, of_nodes: bool) -> Option<Self> {
+        let parsed = sent.parse(of_nodes)?;
+        let number = || parsed.values.first()?.parse().ok();
+        let values = || sent.values.as_slice().into();
+        let operator = match parsed.operator {
+            labels::Operator::In => Operator::In(values()),
+            labels::Operator::NotIn => Operator::NotIn(values()),
+            labels::Operator::Exists => Operator::Exists,
+            labels::Operator::DoesNotExist => Operator::DoesNotExist,
+            labels::Operator::GreaterThan => Operator::Gt(number()?),
+            labels::Operator::LessThan => Operator::Lt(number()?),
+            // of selectors in text form only
+            labels::Operator::Equals
+            | labels::Operator::DoubleEquals
+            | labels::Operator::NotEquals => return None,
         };
-        let operator = match (self.operator.as_str(), values.is_empty()) {
-            ("In", false) => Operator::In(values.into()),
-            ("NotIn", false) => Operator::NotIn(values.into()),
-            ("Exists", true) => Operator::Exists,
-            ("DoesNotExist", true) => Operator::DoesNotExist,
-            ("Gt", false) if numeric => Operator::Gt(bound()?),
-            ("Lt", false) if numeric => Operator::Lt(bound()?),
-            _ => return None,
-        };
-        Some(Requirement {
-            key: self.key,
+        Some(Self {
+            key: parsed.key,
             operator,
         })
     }
@@ -216,11 +206,12 @@ impl RawRequirement {
 
 impl<'de> Deserialize<'de> for LabelSelector {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = RawLabelSelector::deserialize(deserializer)?;
-        let mut selector = Self::of_labels(raw.match_labels.unwrap_or_default().iter());
+        let sent = label_selector::LabelSelector::deserialize(deserializer)?;
+        let equal = sent.match_labels.iter();
+        let mut selector = Self::of_labels(equal.map(|(key, value)| (&**key, &**value)));
         let mut requirements = std::mem::take(&mut selector.requirements).into_vec();
-        for requirement in raw.match_expressions.unwrap_or_default() {
-            match requirement.read(false) {
+        for requirement in &sent.match_expressions {
+            match Requirement::of(requirement, false) {
                 Some(requirement) => requirements.push(requirement),
                 None => selector.nothing = true,
             }
@@ -238,18 +229,9 @@ impl<'de> Deserialize<'de> for NodeTerm {
 
 impl From<&NodeSelectorTerm> for NodeTerm {
     fn from(term: &NodeSelectorTerm) -> Self {
-        let raw = |requirements: &[NodeSelectorRequirement]| {
-            let requirements = requirements.iter();
-            let requirements = requirements.map(|requirement| RawRequirement {
-                key: requirement.key.clone(),
-                operator: requirement.operator.clone(),
-                values: Some(requirement.values.clone()),
-            });
-            Some(requirements.collect())
-        };
         Self::from(RawNodeTerm {
-            match_expressions: raw(&term.match_expressions),
-            match_fields: raw(&term.match_fields),
+            match_expressions: Some(term.match_expressions.clone()),
+            match_fields: Some(term.match_fields.clone()),
         })
     }
 }
@@ -261,7 +243,7 @@ impl From<RawNodeTerm> for NodeTerm {
         let mut valid = !labels.is_empty() || !fields.is_empty();
         let mut read = Vec::with_capacity(labels.len());
         for requirement in labels {
-            match requirement.read(true) {
+            match Requirement::of(&requirement, true) {
                 Some(requirement) => read.push(requirement),
                 None => valid = false,
             }
@@ -272,10 +254,10 @@ impl From<RawNodeTerm> for NodeTerm {
             match (
                 field.key.as_str(),
                 field.operator.as_str(),
-                field.values.as_deref(),
+                field.values.as_slice(),
             ) {
-                ("metadata.name", "In", Some([name])) => names.push((true, name.clone())),
-                ("metadata.name", "NotIn", Some([name])) => names.push((false, name.clone())),
+                ("metadata.name", "In", [name]) => names.push((true, name.clone())),
+                ("metadata.name", "NotIn", [name]) => names.push((false, name.clone())),
                 _ => valid = false,
             }
         }

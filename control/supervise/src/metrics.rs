@@ -1,31 +1,69 @@
 //! Tasks' health in OpenMetrics form.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+
+use control_metrics::{Format, Kind, Page};
 
 use crate::{Counts, State, TaskHealth};
 
-/// Names are words of the source: they need no escapes.
+/// Appends the families, without an end.
 pub(crate) fn write(
     counts: &BTreeMap<&'static str, Counts>,
     health: &[TaskHealth],
     out: &mut String,
 ) {
-    out.push_str("# HELP orlop_task_up Whether all tasks of this name run.\n");
-    out.push_str("# TYPE orlop_task_up gauge\n");
-    for name in counts.keys() {
+    let mut page = Page::new(Format::OpenMetrics);
+    let name = "orlop_task_up";
+    page.family(name, Kind::Gauge, "Whether all tasks of this name run.");
+    for task in counts.keys() {
         let down = health
             .iter()
-            .any(|task| task.name == *name && task.state != State::Running);
-        let _ = writeln!(out, "orlop_task_up{{task=\"{name}\"}} {}", u8::from(!down));
+            .any(|it| it.name == *task && it.state != State::Running);
+        page.sample(name, &[("task", task)], u8::from(!down));
     }
-    out.push_str("# HELP orlop_task_restarts Restarts of tasks that failed.\n");
-    out.push_str("# TYPE orlop_task_restarts counter\n");
-    for (name, counts) in counts {
-        let restarts = counts.restarts;
-        let _ = writeln!(
-            out,
-            "orlop_task_restarts_total{{task=\"{name}\"}} {restarts}"
+    let name = "orlop_task_restarts";
+    page.family(name, Kind::Counter, "Restarts of tasks that failed.");
+    for (task, counts) in counts {
+        let labels = [("task", *task)];
+        page.sample("orlop_task_restarts_total", &labels, counts.restarts);
+    }
+    out.push_str(&page.into_families());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_written_byte_by_byte() {
+        let restarted = |restarts| Counts {
+            restarts,
+            last_error: None,
+        };
+        let counts = BTreeMap::from([("feeder", restarted(3)), ("watcher", restarted(0))]);
+        let health =
+            [("feeder", State::Restarting), ("watcher", State::Running)].map(|(name, state)| {
+                TaskHealth {
+                    name,
+                    detail: None,
+                    state,
+                    restarts: 0,
+                    last_error: None,
+                }
+            });
+        let mut page = String::new();
+        write(&counts, &health, &mut page);
+        assert_eq!(
+            page,
+            r#"# HELP orlop_task_up Whether all tasks of this name run.
+# TYPE orlop_task_up gauge
+orlop_task_up{task="feeder"} 0
+orlop_task_up{task="watcher"} 1
+# HELP orlop_task_restarts Restarts of tasks that failed.
+# TYPE orlop_task_restarts counter
+orlop_task_restarts_total{task="feeder"} 3
+orlop_task_restarts_total{task="watcher"} 0
+"#
         );
     }
 }

@@ -32,6 +32,64 @@ pub enum Operator {
     LessThan,
 }
 
+impl Operator {
+    /// Returns the operator with this name in `matchExpressions`, of label selectors and,
+    /// with `Gt` and `Lt`, of node selectors.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "In" => Self::In,
+            "NotIn" => Self::NotIn,
+            "Exists" => Self::Exists,
+            "DoesNotExist" => Self::DoesNotExist,
+            "Gt" => Self::GreaterThan,
+            "Lt" => Self::LessThan,
+            _ => return None,
+        })
+    }
+
+    /// Whether only node selectors have it.
+    #[must_use]
+    pub const fn is_numeric(self) -> bool {
+        matches!(self, Self::GreaterThan | Self::LessThan)
+    }
+
+    /// Whether an object may have the operator with these values.
+    #[must_use]
+    pub fn takes<V: AsRef<str>>(self, values: &[V]) -> bool {
+        match self {
+            Self::In | Self::NotIn => !values.is_empty(),
+            Self::Exists | Self::DoesNotExist => values.is_empty(),
+            Self::Equals | Self::DoubleEquals | Self::NotEquals => values.len() == 1,
+            Self::GreaterThan | Self::LessThan => {
+                matches!(values, [one] if one.as_ref().parse::<i64>().is_ok())
+            }
+        }
+    }
+
+    /// Whether the operator with these values holds for a label's value, or for its
+    /// absence. This is the one evaluation of requirements; forms of selectors that are
+    /// made for speed end here, too.
+    #[must_use]
+    pub fn holds<V: AsRef<str>>(self, values: &[V], value: Option<&str>) -> bool {
+        let among = |value: &str| values.iter().any(|one| one.as_ref() == value);
+        match self {
+            Self::In | Self::Equals | Self::DoubleEquals => value.is_some_and(among),
+            Self::NotIn | Self::NotEquals => !value.is_some_and(among),
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
+            Self::GreaterThan | Self::LessThan => {
+                let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
+                match (number(value), number(values.first().map(AsRef::as_ref))) {
+                    (Some(value), Some(bound)) if self == Self::GreaterThan => value > bound,
+                    (Some(value), Some(bound)) => value < bound,
+                    _ => false,
+                }
+            }
+        }
+    }
+}
+
 /// One requirement of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
@@ -202,24 +260,7 @@ impl Requirement {
     /// Whether it holds for the value that the key has.
     #[must_use]
     pub fn matches(&self, value: Option<&str>) -> bool {
-        let among = |value: &str| self.values.iter().any(|one| one == value);
-        match self.operator {
-            Operator::In | Operator::Equals | Operator::DoubleEquals => value.is_some_and(among),
-            Operator::NotIn | Operator::NotEquals => !value.is_some_and(among),
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
-            Operator::GreaterThan | Operator::LessThan => {
-                let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
-                let bound = number(self.values.first().map(CompactString::as_str));
-                match (number(value), bound) {
-                    (Some(value), Some(bound)) if self.operator == Operator::GreaterThan => {
-                        value > bound
-                    }
-                    (Some(value), Some(bound)) => value < bound,
-                    _ => false,
-                }
-            }
-        }
+        self.operator.holds(&self.values, value)
     }
 }
 

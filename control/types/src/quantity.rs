@@ -137,7 +137,7 @@ impl Quantity {
         };
         let places = digit_count(fraction);
         let magnitude = decimal(&shifted)?;
-        let (mut mantissa, scale, exact) = match base {
+        let (mut mantissa, mut scale, exact) = match base {
             Base::Ten => {
                 let scale = i64::from(exponent) - places;
                 let (mantissa, scale) = at_least_nano(magnitude, scale);
@@ -156,7 +156,7 @@ impl Quantity {
             let limit = Self::raw(i128::from(i64::MAX), 0);
             let this = Self::raw(mantissa, scale);
             if this > limit {
-                mantissa = i128::from(i64::MAX);
+                (mantissa, scale) = (i128::from(i64::MAX), 0);
             } else if mantissa > 0 && this < Self::raw(1, 0) {
                 format = Format::DecimalSI;
             }
@@ -247,6 +247,18 @@ impl Quantity {
             },
             |number| i64::try_from(number).unwrap_or(if number < 0 { i64::MIN } else { i64::MAX }),
         )
+    }
+
+    /// Billionths, exactly; capped at 128 bits.
+    #[must_use]
+    pub fn nanos(&self) -> i128 {
+        // The scale is never below that of a billionth.
+        let exact = power(self.scale + 9).and_then(|factor| self.mantissa.checked_mul(factor));
+        exact.unwrap_or(match self.signum() {
+            0 => 0,
+            1.. => i128::MAX,
+            _ => i128::MIN,
+        })
     }
 
     /// The whole number, when it is one within 64 bits.
@@ -493,6 +505,25 @@ mod tests {
 
     fn canonical(text: &str) -> String {
         Quantity::parse(text).unwrap().to_string()
+    }
+
+    #[test]
+    fn billionths_are_exact() {
+        let nanos = |text: &str| Quantity::parse(text).unwrap().nanos();
+        assert_eq!(nanos("0"), 0);
+        assert_eq!(nanos("100m"), 100_000_000);
+        assert_eq!(nanos("-1.5Ki"), -1_536_000_000_000);
+        assert_eq!(nanos("0.1n"), 1);
+        assert_eq!(nanos("1E"), 10_i128.pow(27));
+        assert_eq!(nanos("0e90"), 0);
+    }
+
+    #[test]
+    fn bytes_beyond_the_largest_number_are_that_number() {
+        let largest = i128::from(i64::MAX) * 1_000_000_000;
+        for text in ["8Ei", "999999Pi", "123456789.987654321Ti"] {
+            assert_eq!(Quantity::parse(text).unwrap().nanos(), largest, "{text}");
+        }
     }
 
     #[test]

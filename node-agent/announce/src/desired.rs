@@ -245,11 +245,11 @@ fn names(list: &[Text], name: &str) -> bool {
 }
 
 fn selects(selector: Option<&Selector>, node: &Node) -> bool {
-    selector.is_none_or(|it| it.selects(|key| node.metadata.labels.get(key)))
+    selector.is_none_or(|it| it.matches(|key| node.metadata.labels.get(key)))
 }
 
 fn selects_service(selector: Option<&Selector>, service: &Service) -> bool {
-    selector.is_none_or(|it| it.selects(|key| service.metadata.labels.get(key)))
+    selector.is_none_or(|it| it.matches(|key| service.metadata.labels.get(key)))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! What the agent measures of its own work, under the kubelet's names.
 
-use std::fmt::Write as _;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use control_metrics::{Conversion, Format, HelpEnd, Page};
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -377,41 +377,16 @@ fn path_bucket(path: &str) -> (&str, bool) {
     }
 }
 
-/// The older text format of what is in OpenMetrics: a counter's type is told under the
-/// name of its samples.
+/// Converts families in OpenMetrics to the text format, with the names that the kubelet
+/// has. Their help texts keep the full stop that OpenMetrics wants.
 pub(crate) fn prometheus_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut help: Option<&str> = None;
-    for line in text.lines() {
-        if line.starts_with("# HELP ") {
-            help = Some(line);
-            continue;
-        }
-        let Some(declared) = line.strip_prefix("# TYPE ") else {
-            let plain = WITHOUT_TOTAL.iter().find(|name| {
-                let rest = line.strip_prefix(**name);
-                rest.is_some_and(|rest| rest.starts_with("_total"))
-            });
-            let line = match plain {
-                Some(_) => line.replacen("_total", "", 1),
-                None => line.to_owned(),
-            };
-            let _ = writeln!(out, "{line}");
-            continue;
-        };
-        let (name, kind) = declared.split_once(' ').unwrap_or((declared, "untyped"));
-        let total = kind == "counter" && !WITHOUT_TOTAL.contains(&name);
-        let suffix = if total { "_total" } else { "" };
-        if let Some(help) = help.take() {
-            let said = help
-                .strip_prefix("# HELP ")
-                .and_then(|rest| rest.strip_prefix(name))
-                .unwrap_or_default();
-            let _ = writeln!(out, "# HELP {name}{suffix}{said}");
-        }
-        let _ = writeln!(out, "# TYPE {name}{suffix} {kind}");
-    }
-    out
+    let mut page = Page::new(Format::Text);
+    let conversion = Conversion {
+        help: HelpEnd::Keep,
+        bare_counters: &WITHOUT_TOTAL,
+    };
+    page.open_metrics_as(text, conversion);
+    page.into_families()
 }
 
 #[cfg(test)]
@@ -476,6 +451,41 @@ mod tests {
             assert!(text.contains(sample), "{sample} in:\n{text}");
         }
         assert!(!text.contains("# EOF"));
+    }
+
+    #[test]
+    fn the_text_format_is_written_byte_by_byte() {
+        let open = r#"# HELP kubelet_evictions Evictions by signal.
+# TYPE kubelet_evictions counter
+kubelet_evictions_total{eviction_signal="memory.available"} 1
+# HELP kubelet_started_pods Pods started.
+# TYPE kubelet_started_pods counter
+kubelet_started_pods_total 2
+# TYPE bare gauge
+bare 1.5
+# HELP h How long.
+# TYPE h histogram
+h_sum 0.5
+h_count 1
+h_bucket{le="1.0"} 1
+"#;
+        assert_eq!(
+            prometheus_text(open),
+            r#"# HELP kubelet_evictions Evictions by signal.
+# TYPE kubelet_evictions counter
+kubelet_evictions{eviction_signal="memory.available"} 1
+# HELP kubelet_started_pods_total Pods started.
+# TYPE kubelet_started_pods_total counter
+kubelet_started_pods_total 2
+# TYPE bare gauge
+bare 1.5
+# HELP h How long.
+# TYPE h histogram
+h_sum 0.5
+h_count 1
+h_bucket{le="1.0"} 1
+"#
+        );
     }
 
     #[test]

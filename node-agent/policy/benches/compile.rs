@@ -52,7 +52,7 @@ fn map(pairs: &[(&str, String)]) -> BTreeMap<String, String> {
 
 fn selector(key: &str, value: String) -> LabelSelector {
     LabelSelector {
-        match_labels: map(&[(key, value)]),
+        match_labels: [(key.into(), value.into())].into(),
         ..LabelSelector::default()
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use control_types::labels::Operator;
+
 use crate::objects::LabelSelector;
 
 /// Labels, packed: `key=value` lines in the order of the keys. A pod's take
@@ -42,7 +44,9 @@ impl Labels {
     }
 }
 
-/// A label selector whose requirements must all hold.
+/// A label selector whose requirements must all hold. It is made of the parsed form and
+/// ordered, so that selectors that say the same are one key of the index, and it holds
+/// strings of their own length, since a cluster has many; [`Operator::holds`] evaluates it.
 #[derive(Clone, Default, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Selector(Box<[Requirement]>);
 
@@ -75,22 +79,20 @@ impl Selector {
             })
             .collect();
         for expression in &selector.match_expressions {
-            let mut values: Vec<Box<str>> = expression
-                .values
-                .iter()
-                .map(|it| it.as_str().into())
-                .collect();
+            let parsed = expression.parse(false)?;
+            let values = parsed.values.iter().map(|it| it.as_str().into());
+            let mut values: Vec<Box<str>> = values.collect();
             values.sort();
             values.dedup();
-            let test = match (expression.operator.as_str(), values.is_empty()) {
-                ("In", false) => Test::In(values.into()),
-                ("NotIn", false) => Test::NotIn(values.into()),
-                ("Exists", true) => Test::Exists,
-                ("DoesNotExist", true) => Test::Absent,
+            let test = match parsed.operator {
+                Operator::In => Test::In(values.into()),
+                Operator::NotIn => Test::NotIn(values.into()),
+                Operator::Exists => Test::Exists,
+                Operator::DoesNotExist => Test::Absent,
                 _ => return None,
             };
             requirements.push(Requirement {
-                key: expression.key.as_str().into(),
+                key: parsed.key.as_str().into(),
                 test,
             });
         }
@@ -111,12 +113,8 @@ impl Selector {
         self.0.iter().all(|requirement| {
             let value = labels.get(&requirement.key);
             match &requirement.test {
-                Test::In(values) => {
-                    value.is_some_and(|value| values.iter().any(|it| **it == *value))
-                }
-                Test::NotIn(values) => {
-                    value.is_none_or(|value| values.iter().all(|it| **it != *value))
-                }
+                Test::In(values) => Operator::In.holds(values, value),
+                Test::NotIn(values) => Operator::NotIn.holds(values, value),
                 Test::Exists => value.is_some(),
                 Test::Absent => value.is_none(),
             }
@@ -184,7 +182,7 @@ mod tests {
             match_expressions: vec![Expression {
                 key: "app".into(),
                 operator: operator.into(),
-                values: values.iter().map(|it| (*it).to_owned()).collect(),
+                values: values.iter().copied().map(Into::into).collect(),
             }],
             ..LabelSelector::default()
         })

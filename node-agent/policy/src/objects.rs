@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+pub use control_types::label_selector::{LabelRequirement as Expression, LabelSelector};
 use serde::{Deserialize, Deserializer};
 
 /// `metadata` of an object.
@@ -24,31 +25,6 @@ pub struct Metadata {
     pub annotations: BTreeMap<String, String>,
     /// RFC 3339; of two pods with one address the younger one has it.
     pub creation_timestamp: Option<String>,
-}
-
-/// A `LabelSelector`.
-#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LabelSelector {
-    /// Labels with exactly these values.
-    #[serde(deserialize_with = "nullable")]
-    pub match_labels: BTreeMap<String, String>,
-    /// Further requirements.
-    #[serde(deserialize_with = "nullable")]
-    pub match_expressions: Vec<Expression>,
-}
-
-/// One of `matchExpressions`.
-#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Expression {
-    /// The label's key.
-    pub key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
-    pub operator: String,
-    /// For `In` and `NotIn`.
-    #[serde(deserialize_with = "nullable")]
-    pub values: Vec<String>,
 }
 
 /// A Pod (`v1`).

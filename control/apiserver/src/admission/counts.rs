@@ -5,12 +5,11 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use control_fairness::Histogram;
+use control_metrics::{Histogram, Kind, Page};
 use rustc_hash::FxHashMap;
 
 use super::Plugin;
 use super::dynamic::Operation;
-use crate::exposition::{Kind, Page};
 
 /// Seconds.
 const TIMES: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
@@ -117,8 +116,9 @@ impl AdmissionCounts {
 
 #[cfg(test)]
 mod tests {
+    use control_metrics::Format;
+
     use super::*;
-    use crate::exposition::Exposition;
 
     #[test]
     fn steps_and_plugins_are_counted_apart_with_what_became_of_them() {
@@ -133,7 +133,7 @@ mod tests {
         let plugin = Plugin::PodSecurity;
         let given = counts.ended(plugin, Step::Validate, Operation::Update, now, bad);
         assert_eq!(given, bad);
-        let mut page = Page::new(Exposition::Text);
+        let mut page = Page::new(Format::Text);
         counts.write(&mut page);
         let page = page.finish();
         for line in [

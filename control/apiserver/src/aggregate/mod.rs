@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
+use control_metrics::{Kind, Page};
 use control_pki::Issued;
 use control_store::Revision;
 use control_types::meta;
@@ -34,7 +35,6 @@ use rustc_hash::FxHashMap;
 
 use crate::api::Api;
 use crate::duties::condition_is_true;
-use crate::exposition::{Kind, Page};
 use crate::node_metrics;
 use crate::pod_endpoints;
 use crate::request::RequestInfo;

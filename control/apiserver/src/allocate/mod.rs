@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use control_kinds::service::{self, AddressNeed, Family, PortNeed};
+use control_metrics::{Kind, Page};
 use control_types::meta;
 use control_types::status::{Cause, Status, quote};
 use control_types::value::Value;
@@ -22,7 +23,6 @@ use ipnet::IpNet;
 use rustc_hash::FxHashSet;
 
 use crate::api::{Api, Served};
-use crate::exposition::{Kind, Page};
 use crate::invalid;
 
 pub(crate) use port_map::PortMap;

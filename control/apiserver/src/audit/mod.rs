@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use control_access::User;
+use control_metrics::{Kind, Page};
 use control_types::status::Status;
 use control_types::value::Value;
 use control_types::{coerce, meta, protobuf, registry, yaml};
@@ -29,7 +30,6 @@ use self::event::Event;
 use self::sink::Sink;
 use crate::chain::{Annotations, Impersonated};
 use crate::egress::kubeconfig;
-use crate::exposition::{Kind, Page};
 use crate::listen::{ClientAddr, PeerCertificates};
 use crate::request::RequestInfo;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use control_fairness::Histogram;
+use control_metrics::Histogram;
 
 /// Upper bounds of how long readers wait, in seconds: kube-apiserver's.
 const WAITS: &[f64] = &[

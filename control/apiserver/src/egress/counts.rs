@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use control_fairness::Histogram;
-
-use crate::exposition::{Kind, Page};
+use control_metrics::{Histogram, Kind, Page};
 
 const STARTS: &str = "apiserver_egress_dialer_dial_start";
 const FAILURES: &str = "apiserver_egress_dialer_dial_failure_count";

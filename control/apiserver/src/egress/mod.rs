@@ -35,11 +35,11 @@ use std::sync::Arc;
 
 use control_access::configuration::ConfigurationError;
 use control_access::configuration::egress::{self as configuration, Selection, Transport, Way};
+use control_metrics::Page;
 use rustls::ClientConfig;
 
 use self::counts::Counts;
 use self::dial::Proxy;
-use crate::exposition::Page;
 
 pub use control_access::configuration::egress::Kind;
 pub use dial::{DialError, Dialer, Io, Stream};

@@ -1,10 +1,10 @@
 //! Metrics of priority and fairness: `apiserver_flowcontrol_…`.
 
-use control_fairness::{FlowStats, Histogram, Totals};
+use control_fairness::{FlowStats, Totals};
+use control_metrics::{Histogram, Kind, Page};
 
 use super::level::Share;
 use super::{Fairness, now};
-use crate::exposition::{Kind, Page};
 
 /// One flow schema in one level, with what is counted of it.
 type Flow<'a> = (&'a str, &'a str, &'a FlowStats);

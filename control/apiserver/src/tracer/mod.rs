@@ -26,11 +26,11 @@ mod store;
 
 use std::sync::Arc;
 
+use control_metrics::{Kind, Page};
 use http::request::Parts;
 
 use self::otlp::Exporter;
 use crate::egress::Dialer;
-use crate::exposition::{Kind, Page};
 use crate::request::RequestInfo;
 
 pub use self::config::{Config, Error};

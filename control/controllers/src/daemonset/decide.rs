@@ -67,7 +67,10 @@ pub(super) fn claim_pods(
     let mut changes = Vec::new();
     let mut own = Vec::new();
     for pod in pods {
-        let matches = set.spec.selector.matches_meta(&pod.metadata);
+        let matches = set
+            .spec
+            .selector
+            .matches(|key| pod.metadata.labels.get(key));
         let claim = ownership::claim(&set.metadata, &pod.metadata, matches);
         if matches!(claim, Claim::Adopt | Claim::Release) {
             changes.push((claim, Arc::clone(pod)));

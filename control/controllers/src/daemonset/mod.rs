@@ -117,7 +117,9 @@ impl DaemonSets {
 
     fn queue_selecting(&self, meta: &Meta) {
         for set in self.sets.namespace(&meta.namespace) {
-            if !set.spec.selector.is_empty() && set.spec.selector.matches_meta(meta) {
+            if !set.spec.selector.is_empty()
+                && set.spec.selector.matches(|key| meta.labels.get(key))
+            {
                 self.queue.add(Key::of(&set.metadata));
             }
         }
@@ -276,7 +278,7 @@ impl DaemonSets {
         let (mut current, mut old) = (Vec::new(), Vec::new());
         for revision in self.history.claimable(&set.metadata) {
             let meta = &revision.metadata;
-            let matches = set.spec.selector.matches_meta(meta);
+            let matches = set.spec.selector.matches(|key| meta.labels.get(key));
             match ownership::claim(&set.metadata, meta, matches) {
                 Claim::Keep => {}
                 Claim::Adopt => self.history.adopt(&set.metadata, meta).await?,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use control_types::labels::{Operator, Requirement};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -133,7 +132,8 @@ impl NodeSelectorTerm {
         }
         let labels = self.match_expressions.iter().all(|requirement| {
             let label = node.metadata.labels.get(&requirement.key);
-            on_labels(requirement).is_some_and(|requirement| requirement.matches(label))
+            let parsed = requirement.parse(true);
+            parsed.is_some_and(|requirement| requirement.matches(label))
         });
         labels
             && self.match_fields.iter().all(|requirement| {
@@ -148,26 +148,6 @@ impl NodeSelectorTerm {
 
 fn on_name<'a>(requirement: &views::Requirement, node: &'a Node) -> Option<&'a Text> {
     (requirement.key == "metadata.name").then_some(&node.metadata.name)
-}
-
-/// A requirement as selectors have it; `None` when it makes no sense.
-fn on_labels(requirement: &views::Requirement) -> Option<Requirement> {
-    let values = &requirement.values;
-    let is_number = || matches!(values.as_slice(), [one] if one.parse::<i64>().is_ok());
-    let operator = match requirement.operator.as_str() {
-        "In" if !values.is_empty() => Operator::In,
-        "NotIn" if !values.is_empty() => Operator::NotIn,
-        "Exists" if values.is_empty() => Operator::Exists,
-        "DoesNotExist" if values.is_empty() => Operator::DoesNotExist,
-        "Gt" if is_number() => Operator::GreaterThan,
-        "Lt" if is_number() => Operator::LessThan,
-        _ => return None,
-    };
-    Some(Requirement {
-        key: requirement.key.clone(),
-        operator,
-        values: values.iter().cloned().collect(),
-    })
 }
 
 /// Adds the tolerations of daemon pods to a pod's spec.

@@ -114,7 +114,7 @@ impl Deployments {
         }
         for deployment in self.deployments.namespace(&set.metadata.namespace) {
             let selector = &deployment.spec.selector;
-            if !selector.is_empty() && selector.matches_meta(&set.metadata) {
+            if !selector.is_empty() && selector.matches(|key| set.metadata.labels.get(key)) {
                 self.queue.add(Key::of(&deployment.metadata));
             }
         }
@@ -142,7 +142,10 @@ impl Deployments {
             if let Some(wait) = self.written_sets.behind(&set_key, Some(&set.metadata)) {
                 return Ok(Some(wait));
             }
-            let matches = deployment.spec.selector.matches_meta(&set.metadata);
+            let matches = deployment
+                .spec
+                .selector
+                .matches(|key| set.metadata.labels.get(key));
             match ownership::claim(meta, &set.metadata, matches) {
                 Claim::Keep => sets.push(set),
                 Claim::Adopt => {

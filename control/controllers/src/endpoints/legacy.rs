@@ -7,15 +7,13 @@ use control_client::events::{ObjectReference, Recorder};
 use control_client::{Client, DeleteOptions, Error, Metadata, Patch, Queue, View};
 use serde_json::{Value, json};
 
-use super::pods;
 use super::slices::decide::HEADLESS;
 use super::slices::services_of;
 use super::trigger_time::{ANNOTATION, TriggerTimes};
+use super::{canonical, pods};
 use crate::Controller;
 use crate::context::{Context, Key, Kind};
-use crate::views::{
-    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, Pod, Service, TargetRef, Text,
-};
+use crate::views::{EndpointAddress, EndpointSubset, Endpoints, Pod, Service, TargetRef, Text};
 use crate::work::{self, Outcome};
 use crate::written::Written;
 
@@ -98,16 +96,15 @@ fn decide(service: &Service, selected: &[Arc<Pod>], current: Option<&Endpoints>)
             .labels
             .iter()
             .all(|(k, v)| have.labels.get(k) == Some(v));
-    let same = current.subsets == content.subsets
-        && same_labels
-        && have.annotations.contains_key(OVER_CAPACITY) == truncated;
+    // Objects that are packed in another order are not written again for that alone.
+    let same_subsets = current.subsets == content.subsets
+        || canonical::repack(current.subsets.clone()) == content.subsets;
+    let same =
+        same_subsets && same_labels && have.annotations.contains_key(OVER_CAPACITY) == truncated;
     (!same).then_some(Action::Update(content))
 }
 
-/// Addresses in order: the ready first, by address and uid.
-type Addresses = BTreeMap<(bool, Text, Text), EndpointAddress>;
-
-/// Addresses grouped by the ports they have, in a stable order.
+/// Addresses grouped by the ports they have, as [`canonical::repack`] packs them.
 fn subsets(service: &Service, selected: &[Arc<Pod>]) -> (Vec<EndpointSubset>, bool) {
     let ipv6 = match service.spec.ip_families.first() {
         Some(family) => family == "IPv6",
@@ -115,7 +112,7 @@ fn subsets(service: &Service, selected: &[Arc<Pod>]) -> (Vec<EndpointSubset>, bo
     };
     let publish = service.spec.publish_not_ready_addresses;
     let without_ports = service.spec.ports.is_empty();
-    let mut groups: BTreeMap<Vec<EndpointPort>, Addresses> = BTreeMap::new();
+    let mut subsets = Vec::new();
     for pod in selected.iter().filter(|pod| pods::may_serve(pod, publish)) {
         let Some(ip) = pods::addresses(pod, ipv6).into_iter().next() else {
             continue;
@@ -128,10 +125,8 @@ fn subsets(service: &Service, selected: &[Arc<Pod>]) -> (Vec<EndpointSubset>, bo
             // unlike slices, this kind leaves an empty name out
             port.name = port.name.take().filter(|name| !name.is_empty());
         }
-        ports.sort();
-        let ready = publish || pod.is_ready();
         let address = EndpointAddress {
-            ip: ip.clone(),
+            ip,
             hostname: pods::hostname(pod, service).unwrap_or_default(),
             node_name: Some(pod.spec.node_name.clone()).filter(|name| !name.is_empty()),
             target_ref: Some(TargetRef {
@@ -141,31 +136,52 @@ fn subsets(service: &Service, selected: &[Arc<Pod>]) -> (Vec<EndpointSubset>, bo
                 uid: pod.metadata.uid.clone(),
             }),
         };
-        // the unready last: they are cut off first
-        let order = (!ready, ip, pod.metadata.uid.clone());
-        groups.entry(ports).or_default().insert(order, address);
-    }
-    let total: usize = groups.values().map(Addresses::len).sum();
-    let mut left = CAPACITY;
-    let mut subsets = Vec::new();
-    for (ports, addresses) in groups {
-        let mut subset = EndpointSubset {
-            ports,
-            ..EndpointSubset::default()
+        let (ready, unready) = if publish || pod.is_ready() {
+            (vec![address], Vec::new())
+        } else {
+            (Vec::new(), vec![address])
         };
-        for ((unready, ..), address) in addresses.into_iter().take(left) {
-            left -= 1;
-            if unready {
-                subset.not_ready_addresses.push(address);
-            } else {
-                subset.addresses.push(address);
-            }
-        }
-        if !subset.addresses.is_empty() || !subset.not_ready_addresses.is_empty() {
-            subsets.push(subset);
-        }
+        subsets.push(EndpointSubset {
+            addresses: ready,
+            not_ready_addresses: unready,
+            ports,
+        });
     }
-    (subsets, total > CAPACITY)
+    let mut subsets = canonical::repack(subsets);
+    let is_truncated = truncate(&mut subsets);
+    (subsets, is_truncated)
+}
+
+/// Cuts addresses off that are over the capacity, the unready first, from each subset by
+/// its part of all; returns whether any were.
+fn truncate(subsets: &mut Vec<EndpointSubset>) -> bool {
+    let sum = |of: fn(&EndpointSubset) -> usize| subsets.iter().map(of).sum::<usize>();
+    let ready = sum(|subset| subset.addresses.len());
+    let unready = sum(|subset| subset.not_ready_addresses.len());
+    if ready + unready <= CAPACITY {
+        return false;
+    }
+    let cuts_ready = ready > CAPACITY;
+    let (all, most) = if cuts_ready {
+        (ready, CAPACITY)
+    } else {
+        (unready, CAPACITY - ready)
+    };
+    let mut left = most;
+    for subset in subsets.iter_mut() {
+        let addresses = if cuts_ready {
+            subset.not_ready_addresses.clear();
+            &mut subset.addresses
+        } else {
+            &mut subset.not_ready_addresses
+        };
+        let part = (addresses.len() * most).div_ceil(all).min(left);
+        addresses.truncate(part);
+        left -= addresses.len();
+    }
+    // A subset without addresses would be refused.
+    subsets.retain(|it| !it.addresses.is_empty() || !it.not_ready_addresses.is_empty());
+    true
 }
 
 impl Legacy {
@@ -324,6 +340,7 @@ impl Legacy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::views::ServicePort;
 
     fn service() -> Service {
         serde_json::from_value(json!({"metadata":{"name":"web","namespace":"d"},
@@ -367,6 +384,16 @@ mod tests {
             ..Endpoints::default()
         };
         current.metadata.labels = content.labels.into_iter().collect();
+        assert_eq!(decide(&s, &pods, Some(&current)), None);
+        let mut s = s;
+        s.spec.ports.push(ServicePort {
+            name: "b".into(),
+            port: 443,
+            ..ServicePort::default()
+        });
+        s.spec.ports[0].name = "a".into();
+        current.subsets = subsets(&s, &pods).0;
+        current.subsets[0].ports.reverse();
         assert_eq!(decide(&s, &pods, Some(&current)), None);
         assert!(matches!(
             decide(&s, &[], Some(&current)),

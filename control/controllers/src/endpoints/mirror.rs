@@ -8,8 +8,8 @@ use control_client::{Error, Queue, View};
 use serde_json::{Value, json};
 
 use super::keeper::Keeper;
-use super::legacy;
 use super::slices::decide::{MANAGED_BY, SERVICE_NAME};
+use super::{canonical, legacy};
 use crate::Controller;
 use crate::context::{Context, Key, Kind};
 use crate::views::{
@@ -109,10 +109,13 @@ fn desired(subsets: &[EndpointSubset]) -> Vec<Content> {
     }
     groups
         .into_iter()
-        .map(|((ports, family), endpoints)| Content {
-            address_type: family.into(),
-            endpoints,
-            ports,
+        .map(|((mut ports, family), endpoints)| {
+            canonical::order_slice_ports(&mut ports);
+            Content {
+                address_type: family.into(),
+                endpoints,
+                ports,
+            }
         })
         .collect()
 }
@@ -140,16 +143,16 @@ fn decide(subsets: &[EndpointSubset], slices: &[Arc<EndpointSlice>]) -> Vec<Acti
             ports.sort();
             ports
         };
+        let wanted = sorted(&content.ports);
         let fits = |slice: &EndpointSlice| slice.address_type == content.address_type;
         let at = left
             .iter()
-            .position(|slice| fits(slice) && sorted(&slice.ports) == content.ports)
+            .position(|slice| fits(slice) && sorted(&slice.ports) == wanted)
             .or_else(|| left.iter().position(|slice| fits(slice)));
         match at.map(|at| left.remove(at)) {
             None => actions.push(Action::Create(content)),
             Some(slice)
-                if slice.endpoints == content.endpoints
-                    && sorted(&slice.ports) == content.ports => {}
+                if slice.endpoints == content.endpoints && sorted(&slice.ports) == wanted => {}
             Some(slice) => actions.push(Action::Update(slice, content)),
         }
     }

@@ -1,5 +1,6 @@
 //! Service endpoints: slices, the legacy object, and mirrored slices.
 
+mod canonical;
 mod keeper;
 mod legacy;
 mod mirror;

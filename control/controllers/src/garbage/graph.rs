@@ -98,10 +98,9 @@ impl Graph {
         let mut concerned = Vec::new();
         if let Some(old) = old {
             let lost = old.owners.iter().filter(|o| {
-                !node
-                    .owners
-                    .iter()
-                    .any(|n| n.uid == o.uid && n.block_owner_deletion == o.block_owner_deletion)
+                !node.owners.iter().any(|n| {
+                    n.uid == o.uid && n.blocks_owner_deletion() == o.blocks_owner_deletion()
+                })
             });
             // an owner may wait for this dependent no more
             concerned.extend(lost.map(|owner| owner.uid.clone()));
@@ -234,7 +233,7 @@ impl Graph {
         self.nodes.get(dependent).is_some_and(|node| {
             node.owners
                 .iter()
-                .any(|reference| reference.uid == owner && reference.block_owner_deletion)
+                .any(|reference| reference.uid == owner && reference.blocks_owner_deletion())
         })
     }
 

@@ -106,7 +106,7 @@ impl History {
     /// the selector.
     pub(crate) fn list(&self, owner: &Meta, selector: &LabelSelector) -> Vec<Arc<Revision>> {
         let mut found = self.revisions.claimable(owner);
-        found.retain(|revision| selector.matches_meta(&revision.metadata));
+        found.retain(|revision| selector.matches(|key| revision.metadata.labels.get(key)));
         sort(&mut found);
         found
     }

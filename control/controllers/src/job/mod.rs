@@ -176,7 +176,7 @@ impl Jobs {
         }
         for job in self.jobs.namespace(&pod.metadata.namespace) {
             let selector = &job.spec.selector;
-            if !selector.is_empty() && selector.matches_meta(&pod.metadata) {
+            if !selector.is_empty() && selector.matches(|key| pod.metadata.labels.get(key)) {
                 self.queue.add_after(Key::of(&job.metadata), GATHER);
             }
         }
@@ -250,8 +250,11 @@ impl Jobs {
     async fn claim(&self, job: &Job) -> Result<Vec<Arc<Pod>>, Error> {
         let mut out = Vec::new();
         for pod in self.pods.claimable(&job.metadata) {
-            let matches =
-                !job.spec.selector.is_empty() && job.spec.selector.matches_meta(&pod.metadata);
+            let matches = !job.spec.selector.is_empty()
+                && job
+                    .spec
+                    .selector
+                    .matches(|key| pod.metadata.labels.get(key));
             match ownership::claim(&job.metadata, &pod.metadata, matches) {
                 Claim::Keep => out.push(pod),
                 Claim::Adopt => {

@@ -196,8 +196,8 @@ impl<'a> Book<'a> {
         let service = pool.service_selector.as_ref();
         let namespace = pool.namespace_selector.as_ref();
         claim.pool.as_ref().is_none_or(|name| *name == pool.name)
-            && service.is_none_or(|s| s.selects(|key| claim.labels.get(key)))
-            && namespace.is_none_or(|s| s.selects(|key| claim.namespace_labels.get(key)))
+            && service.is_none_or(|s| s.matches(|key| claim.labels.get(key)))
+            && namespace.is_none_or(|s| s.matches(|key| claim.namespace_labels.get(key)))
     }
 
     /// Whether a pool that may serve the Service has the address.

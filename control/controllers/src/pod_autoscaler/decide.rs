@@ -542,28 +542,7 @@ fn external_title(metric: &MetricName) -> String {
 
 /// A selector as Go prints it.
 fn selector_text(selector: Option<&LabelSelector>) -> String {
-    let Some(selector) = selector else {
-        return "nil".to_owned();
-    };
-    let labels: Vec<String> = selector
-        .match_labels
-        .iter()
-        .map(|(key, value)| format!("{key}: {value},"))
-        .collect();
-    let labels = labels.concat();
-    let requirements: Vec<String> = selector
-        .match_expressions
-        .iter()
-        .map(|one| {
-            let (key, operator) = (&one.key, &one.operator);
-            let values = one.values.join(" ");
-            format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
-        })
-        .collect();
-    let requirements = requirements.concat();
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{requirements}}},}}"
-    )
+    selector.map_or_else(|| "nil".to_owned(), ToString::to_string)
 }
 
 fn quantity(milli: i64) -> String {

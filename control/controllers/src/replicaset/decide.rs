@@ -62,7 +62,10 @@ pub fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
     let mut leaving = snapshot.leaving.clone();
     let stays = |pod: &Pod| pod.is_active() && !snapshot.leaving.contains(&pod.metadata.uid);
     for pod in snapshot.pods.iter().filter(|pod| stays(pod)) {
-        let matches = set.spec.selector.matches_meta(&pod.metadata);
+        let matches = set
+            .spec
+            .selector
+            .matches(|key| pod.metadata.labels.get(key));
         match ownership::claim(&set.metadata, &pod.metadata, matches) {
             Claim::Keep => active.push(pod),
             Claim::Adopt => {
@@ -117,7 +120,10 @@ pub fn status(
     let leaving = |pod: &Pod| snapshot.leaving.contains(&pod.metadata.uid);
     let mut next_check: Option<i64> = None;
     for pod in snapshot.pods {
-        let matches = set.spec.selector.matches_meta(&pod.metadata);
+        let matches = set
+            .spec
+            .selector
+            .matches(|key| pod.metadata.labels.get(key));
         match ownership::claim(&set.metadata, &pod.metadata, matches) {
             Claim::Keep | Claim::Adopt if pod.is_active() && !leaving(pod) => {}
             Claim::Keep if pod.is_terminating() || (leaving(pod) && !pod.is_terminal()) => {

@@ -110,7 +110,7 @@ impl<S: Set> Sets<S> {
     fn orphan_changed(&self, pod: &Pod) {
         for set in self.sets.namespace(&pod.metadata.namespace) {
             let selector = &set.set().spec.selector;
-            if !selector.is_empty() && selector.matches_meta(&pod.metadata) {
+            if !selector.is_empty() && selector.matches(|key| pod.metadata.labels.get(key)) {
                 self.queue.add(Key::of(set.meta()));
             }
         }

@@ -79,8 +79,11 @@ pub(super) fn claim_pods(
     let mut changes = Vec::new();
     let mut own = Vec::new();
     for pod in pods {
-        let matches =
-            set.spec.selector.matches_meta(&pod.metadata) && identity::is_member(set, pod);
+        let matches = set
+            .spec
+            .selector
+            .matches(|key| pod.metadata.labels.get(key))
+            && identity::is_member(set, pod);
         let claim = ownership::claim(&set.metadata, &pod.metadata, matches);
         match claim {
             Claim::Keep => own.push(Arc::clone(pod)),

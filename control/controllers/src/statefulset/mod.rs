@@ -139,7 +139,10 @@ impl StatefulSets {
     fn orphan_changed(&self, pod: &Pod) {
         if let Some((name, _)) = identity::parse(&pod.metadata.name)
             && let Some(set) = self.sets.get(&pod.metadata.namespace, name)
-            && set.spec.selector.matches_meta(&pod.metadata)
+            && set
+                .spec
+                .selector
+                .matches(|key| pod.metadata.labels.get(key))
         {
             self.queue.add(Key::of(&set.metadata));
         }
@@ -147,7 +150,9 @@ impl StatefulSets {
 
     fn queue_selecting(&self, meta: &Meta) {
         for set in self.sets.namespace(&meta.namespace) {
-            if !set.spec.selector.is_empty() && set.spec.selector.matches_meta(meta) {
+            if !set.spec.selector.is_empty()
+                && set.spec.selector.matches(|key| meta.labels.get(key))
+            {
                 self.queue.add(Key::of(&set.metadata));
             }
         }

@@ -71,7 +71,7 @@ pub(super) fn new_owners(set: &StatefulSet, pod: &PodOwner, claim: &Meta) -> Opt
             .cloned()
     };
     // Stale references were dealt with; what is left is somebody else's controller.
-    let is_conflicting = !policy.retains_all() && others().any(|r| r.controller);
+    let is_conflicting = !policy.retains_all() && others().any(|r| r.is_controller());
     if is_conflicting {
         return (owned_by(&set_reference) || owned_by(&pod_reference)).then(|| NewOwners {
             references: others().collect(),
@@ -83,7 +83,7 @@ pub(super) fn new_owners(set: &StatefulSet, pod: &PodOwner, claim: &Meta) -> Opt
     let set_owns = policy.delete_when_deleted && !pod_owns;
     let is_plain_owner = |owner: &OwnerReference| {
         let mut references = claim.owner_references.iter();
-        references.any(|r| r.uid == owner.uid && !r.controller)
+        references.any(|r| r.uid == owner.uid && !r.is_controller())
     };
     let is_current = owned_by(&set_reference) == set_owns
         && owned_by(&pod_reference) == pod_owns
@@ -153,8 +153,8 @@ mod tests {
             kind: kind.into(),
             name: name.into(),
             uid: uid.into(),
-            controller,
-            block_owner_deletion: true,
+            controller: Some(controller),
+            block_owner_deletion: Some(true),
         }
     }
 

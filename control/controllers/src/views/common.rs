@@ -1,9 +1,7 @@
 //! Small types that many kinds share.
 
-use std::collections::BTreeMap;
-
 use compact_str::CompactString;
-use control_client::Meta;
+pub use control_types::label_selector::{LabelRequirement as Requirement, LabelSelector};
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -28,73 +26,6 @@ where
 /// Whether a field is there, whatever its value.
 pub(crate) fn is_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(Option::<serde::de::IgnoredAny>::deserialize(deserializer)?.is_some())
-}
-
-/// A label selector (`metav1.LabelSelector`). An empty one matches everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LabelSelector {
-    /// Labels that must be present with these values.
-    #[serde(
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "null_as_default"
-    )]
-    pub match_labels: BTreeMap<Text, Text>,
-    /// Further requirements; all must hold.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_as_default"
-    )]
-    pub match_expressions: Vec<Requirement>,
-}
-
-/// One set-based requirement of a selector.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Requirement {
-    /// The label's key.
-    pub key: Text,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
-    pub operator: Text,
-    /// The values for `In` and `NotIn`.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_as_default"
-    )]
-    pub values: Vec<Text>,
-}
-
-impl LabelSelector {
-    /// True when there is no requirement at all.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.match_labels.is_empty() && self.match_expressions.is_empty()
-    }
-
-    /// Whether labels, read through `get`, satisfy every requirement. An
-    /// operator that this version does not know matches nothing.
-    pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.match_labels
-            .iter()
-            .all(|(key, value)| get(key) == Some(value))
-            && self.match_expressions.iter().all(|requirement| {
-                let value = get(&requirement.key);
-                let listed = || value.is_some_and(|v| requirement.values.iter().any(|w| w == v));
-                match requirement.operator.as_str() {
-                    "In" => listed(),
-                    "NotIn" => !listed(),
-                    "Exists" => value.is_some(),
-                    "DoesNotExist" => value.is_none(),
-                    _ => false,
-                }
-            })
-    }
-
-    /// Whether the selector matches an object's labels.
-    #[must_use]
-    pub fn matches_meta(&self, meta: &Meta) -> bool {
-        self.matches(|key| meta.labels.get(key))
-    }
 }
 
 /// A condition as workloads, nodes and namespaces carry it.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{Histogram, SeatSeconds, TimedRatio};
+use control_metrics::{Histogram, TimedRatio};
+
+use crate::SeatSeconds;
 
 const SECONDS: &[f64] = &[
     0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0,

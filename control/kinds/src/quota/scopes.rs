@@ -1,5 +1,6 @@
 //! Which objects of a kind a quota is about.
 
+use control_types::labels::Operator;
 use control_types::value::Value;
 
 use super::measure;
@@ -43,21 +44,10 @@ pub(super) fn none(_scope: &Value, _object: &Value) -> bool {
 
 /// Whether one of the names (or, without any, none) is what a selector asks for.
 pub(super) fn selects(selector: &Value, names: &[&str]) -> bool {
-    let one = |name: Option<&str>| {
-        let listed = || {
-            let values = selector.items("values").iter();
-            values
-                .map(super::super::tree::Read::as_text)
-                .any(|value| Some(value) == name)
-        };
-        match selector.text("operator") {
-            "In" => name.is_some() && listed(),
-            "NotIn" => !listed(),
-            "Exists" => name.is_some(),
-            "DoesNotExist" => name.is_none(),
-            _ => false,
-        }
-    };
+    let values = selector.items("values").iter();
+    let values: Vec<&str> = values.map(super::super::tree::Read::as_text).collect();
+    let operator = Operator::from_name(selector.text("operator")).filter(|it| !it.is_numeric());
+    let one = |name: Option<&str>| operator.is_some_and(|it| it.holds(&values, name));
     match names {
         [] => one(None),
         names => names.iter().any(|name| one(Some(name))),

@@ -1,5 +1,6 @@
 //! Labels and label selectors.
 
+use control_types::labels::Operator;
 use control_types::value::Value;
 
 use super::names;
@@ -65,23 +66,14 @@ pub(crate) fn is_empty_selector(selector: &Value) -> bool {
 
 /// Whether a well-formed `metav1.LabelSelector` matches a map of labels.
 pub(crate) fn matches(selector: &Value, labels: &Value) -> bool {
+    let label = |key: &str| labels.has(key).then(|| labels.text(key));
     selector
         .entries("matchLabels")
-        .all(|(k, v)| labels.has(k) && labels.text(k) == v.as_text())
-        && selector.items("matchExpressions").iter().all(|r| {
-            let key = r.text("key");
-            let listed = || {
-                r.items("values")
-                    .iter()
-                    .any(|v| v.as_text() == labels.text(key))
-            };
-            match r.text("operator") {
-                "In" => labels.has(key) && listed(),
-                "NotIn" => !labels.has(key) || !listed(),
-                "Exists" => labels.has(key),
-                "DoesNotExist" => !labels.has(key),
-                _ => false,
-            }
+        .all(|(key, value)| label(key) == Some(value.as_text()))
+        && selector.items("matchExpressions").iter().all(|one| {
+            let values: Vec<&str> = one.items("values").iter().map(Read::as_text).collect();
+            Operator::from_name(one.text("operator"))
+                .is_some_and(|it| !it.is_numeric() && it.holds(&values, label(one.text("key"))))
         })
 }
 

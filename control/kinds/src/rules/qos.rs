@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use control_types::qos::{Compute, QosClass};
 use control_types::value::{Map, Value};
 
 use super::quantity::{self, Nanos};
@@ -10,44 +11,27 @@ use crate::tree::Read;
 /// The class of a pod: `Guaranteed`, `Burstable` or `BestEffort`.
 pub(crate) fn class(spec: &Value) -> &'static str {
     let pod_level = spec.at("resources");
-    let whole_pod = pod_level.size("requests") > 0 || pod_level.size("limits") > 0;
-    let parts: Vec<&Value> = if whole_pod {
-        vec![pod_level]
+    let class = if pod_level.size("requests") > 0 || pod_level.size("limits") > 0 {
+        QosClass::of([compute(pod_level)])
     } else {
-        ["containers", "initContainers"]
-            .iter()
-            .flat_map(|list| spec.items(list))
-            .map(|container| container.at("resources"))
-            .collect()
+        let lists = ["containers", "initContainers"].into_iter();
+        let containers = lists.flat_map(|list| spec.items(list));
+        QosClass::of(containers.map(|container| compute(container.at("resources"))))
     };
-    let computes = |name: &str| matches!(name, "cpu" | "memory");
-    let mut requests: BTreeMap<&str, Nanos> = BTreeMap::new();
-    let mut limits: BTreeMap<&str, Nanos> = BTreeMap::new();
-    let mut guaranteed = true;
-    for part in &parts {
-        let mut limited = 0;
-        for (sums, field) in [(&mut requests, "requests"), (&mut limits, "limits")] {
-            for (name, amount) in part.entries(field).filter(|(name, _)| computes(name)) {
-                let amount = quantity::of(amount);
-                if amount > 0 {
-                    *sums.entry(name).or_default() += amount;
-                    limited += usize::from(field == "limits");
-                }
-            }
-        }
-        guaranteed &= limited == 2;
-    }
-    if requests.is_empty() && limits.is_empty() {
-        return "BestEffort";
-    }
-    let equal = requests.len() == limits.len()
-        && requests
-            .iter()
-            .all(|(name, sum)| limits.get(name) == Some(sum));
-    if guaranteed && equal {
-        "Guaranteed"
-    } else {
-        "Burstable"
+    class.as_str()
+}
+
+fn compute(resources: &Value) -> Compute {
+    let amounts = |field: &str| {
+        ["cpu", "memory"].map(|name| {
+            let mut entries = resources.entries(field);
+            let found = entries.find(|(known, _)| *known == name);
+            found.map_or(0, |(_, amount)| quantity::of(amount))
+        })
+    };
+    Compute {
+        requests: amounts("requests"),
+        limits: amounts("limits"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Quantities as exact numbers, for comparing and adding.
 
+use control_types::quantity::Quantity;
 use control_types::value::Value;
 
 use crate::tree::Read;
@@ -12,58 +13,8 @@ const LIMIT: Nanos = 1 << 96;
 
 /// Reads a canonical or user-written quantity (`100m`, `1.5Gi`, `2e3`); `None` when it is none.
 pub(crate) fn parse(text: &str) -> Option<Nanos> {
-    let (negative, rest) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(rest.len());
-    let (number, suffix) = rest.split_at(end);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
-        return None;
-    }
-    let mut digits: Nanos = 0;
-    for b in whole.bytes().chain(fraction.bytes()) {
-        digits = digits
-            .saturating_mul(10)
-            .saturating_add(Nanos::from(b - b'0'))
-            .min(LIMIT * ONE);
-    }
-    let (base, exponent): (Nanos, i32) = match suffix {
-        "" => (1, 0),
-        "n" => (1, -9),
-        "u" => (1, -6),
-        "m" => (1, -3),
-        "k" => (1, 3),
-        "M" => (1, 6),
-        "G" => (1, 9),
-        "T" => (1, 12),
-        "P" => (1, 15),
-        "E" => (1, 18),
-        "Ki" => (1 << 10, 0),
-        "Mi" => (1 << 20, 0),
-        "Gi" => (1 << 30, 0),
-        "Ti" => (1 << 40, 0),
-        "Pi" => (1 << 50, 0),
-        "Ei" => (1 << 60, 0),
-        _ => (1, suffix.strip_prefix(['e', 'E'])?.parse().ok()?),
-    };
-    let mut value = digits.saturating_mul(base);
-    let shift = exponent
-        .saturating_add(9)
-        .saturating_sub(i32::try_from(fraction.len()).ok()?);
-    for _ in 0..shift.clamp(0, 40) {
-        value = value.saturating_mul(10);
-    }
-    for _ in 0..(-shift).clamp(0, 60) {
-        // what is finer than a billionth rounds up
-        value = value / 10 + Nanos::from(value % 10 != 0);
-    }
-    let value = value.min(LIMIT);
-    Some(if negative { -value } else { value })
+    let nanos = Quantity::parse(text).ok()?.nanos();
+    Some(nanos.clamp(-LIMIT, LIMIT))
 }
 
 /// A quantity field; numbers count as their text. Absent or malformed is 0.

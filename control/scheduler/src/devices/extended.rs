@@ -83,8 +83,8 @@ impl Extended {
                     kind: CompactString::const_new("Pod"),
                     name: pod.metadata.name.clone(),
                     uid: pod.metadata.uid.clone(),
-                    controller: true,
-                    block_owner_deletion: false,
+                    controller: Some(true),
+                    block_owner_deletion: None,
                 }],
                 annotations: StringMap::from_iter([(EXTENDED_RESOURCE_CLAIM_ANNOTATION, "true")]),
                 ..Meta::default()

@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use compact_str::CompactString;
 use control_client::{Meta, Resource, StringMap, View, resources};
 use control_devices::ContainerRequests;
+use control_types::taints::{TaintRef, TolerationRef};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
@@ -527,27 +528,18 @@ impl Toleration {
     /// Whether a taint is tolerated (`core/v1` Toleration).
     #[must_use]
     pub fn tolerates(&self, taint: &Taint) -> bool {
-        if !self.effect.is_empty() && self.effect != taint.effect {
-            return false;
-        }
-        if !self.key.is_empty() && self.key != taint.key {
-            return false;
-        }
-        match self.operator.as_str() {
-            "" | "Equal" => self.value == taint.value,
-            "Exists" => true,
-            // The API admits these with the gate `TaintTolerationComparisonOperators`.
-            "Lt" => decimal(&taint.value) < decimal(&self.value) && decimal(&taint.value).is_some(),
-            "Gt" => decimal(&taint.value) > decimal(&self.value) && decimal(&self.value).is_some(),
-            _ => false,
-        }
+        let toleration = TolerationRef {
+            key: &self.key,
+            operator: &self.operator,
+            value: &self.value,
+            effect: &self.effect,
+        };
+        toleration.tolerates(TaintRef {
+            key: &taint.key,
+            value: &taint.value,
+            effect: &taint.effect,
+        })
     }
-}
-
-/// An integer as people write it: no sign but a minus, no leading zeros.
-fn decimal(text: &str) -> Option<i64> {
-    let number: i64 = text.parse().ok()?;
-    (number.to_string() == text).then_some(number)
 }
 
 // === impl HostPort ===

@@ -1,8 +1,7 @@
 //! What the datapath tells Prometheus: kube-proxy's names where they mean the
 //! same, so that dashboards and alerts go on working, and our own.
 
-use std::fmt::Write;
-
+use control_metrics::{Format, Kind, Page};
 use ebpf_abi::Counter as Counted;
 use jiff::Timestamp;
 use node_agent_datapath::Load;
@@ -189,13 +188,14 @@ impl Metrics {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
-        let end = text.trim_end().trim_end_matches("# EOF").len();
-        text.truncate(end);
-        now.write(&mut text);
+        let mut page = Page::new(Format::OpenMetrics);
+        page.open_metrics(&text);
+        now.write(&mut page);
+        text.clear();
         control_client::metrics::write(&mut text);
         control_supervise::Supervisor::process().write_metrics(&mut text);
-        text.push_str("# EOF\n");
-        text
+        page.open_metrics(&text);
+        page.finish()
     }
 }
 
@@ -242,81 +242,57 @@ pub struct Now {
 }
 
 impl Now {
-    fn write(&self, text: &mut String) {
-        let mut family =
-            |name: &str, kind: &str, help: &str, rows: &mut dyn Iterator<Item = (String, u64)>| {
-                let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
-                let suffix = if kind == "counter" { "_total" } else { "" };
-                for (labels, value) in rows {
-                    let _ = writeln!(text, "{name}{suffix}{{{labels}}} {value}");
+    fn write(&self, page: &mut Page) {
+        let counters: [(&str, &str, &str, fn(Counted) -> bool); 3] = [
+            (
+                "orlop_datapath_drops",
+                "Packets that were dropped.",
+                "reason",
+                Counted::is_drop,
+            ),
+            (
+                "orlop_datapath_refusals",
+                "Calls and packets that were refused.",
+                "reason",
+                Counted::is_refusal,
+            ),
+            (
+                "orlop_datapath_events",
+                "What the programs did.",
+                "event",
+                |counter| !counter.is_drop() && !counter.is_refusal(),
+            ),
+        ];
+        for (name, help, label, is_shown) in counters {
+            page.family(name, Kind::Counter, help);
+            let name = format!("{name}_total");
+            for (counter, value) in &self.counters {
+                if is_shown(*counter) {
+                    page.sample(&name, &[(label, counter.label())], value);
                 }
-            };
-        let labelled = |filter: fn(Counted) -> bool| {
-            self.counters
-                .iter()
-                .filter(move |(counter, _)| filter(*counter))
-                .map(|(counter, value)| (format!("reason=\"{}\"", counter.label()), *value))
-        };
-        family(
-            "orlop_datapath_drops",
-            "counter",
-            "Packets that were dropped",
-            &mut labelled(Counted::is_drop),
-        );
-        family(
-            "orlop_datapath_refusals",
-            "counter",
-            "Calls and packets that were refused",
-            &mut labelled(Counted::is_refusal),
-        );
-        let mut events = self
-            .counters
-            .iter()
-            .filter(|(counter, _)| !counter.is_drop() && !counter.is_refusal())
-            .map(|(counter, value)| (format!("event=\"{}\"", counter.label()), *value));
-        family(
-            "orlop_datapath_events",
-            "counter",
-            "What the programs did",
-            &mut events,
-        );
-        let map = |of: fn(&(&'static str, usize, usize)) -> usize| {
-            self.fullness
-                .iter()
-                .map(move |it| (format!("map=\"{}\"", it.0), of(it) as u64))
-        };
-        family(
-            "orlop_datapath_map_entries",
-            "gauge",
-            "Entries of maps",
-            &mut map(|it| it.1),
-        );
-        family(
-            "orlop_datapath_map_capacity",
-            "gauge",
-            "Entries that maps take",
-            &mut map(|it| it.2),
-        );
-        let mut attached = self
-            .attached
-            .iter()
-            .map(|(hook, count)| (format!("hook=\"{hook}\""), *count as u64));
-        family(
-            "orlop_datapath_devices",
-            "gauge",
-            "Devices at which programs run",
-            &mut attached,
-        );
-        let mut problems = self
-            .problems
-            .iter()
-            .map(|(reason, count)| (format!("reason=\"{reason}\""), *count as u64));
-        family(
-            "orlop_datapath_problems",
-            "gauge",
-            "What objects ask for and do not get",
-            &mut problems,
-        );
+            }
+        }
+        let name = "orlop_datapath_map_entries";
+        page.family(name, Kind::Gauge, "Entries of maps.");
+        for (map, entries, _) in &self.fullness {
+            page.sample(name, &[("map", map)], entries);
+        }
+        let name = "orlop_datapath_map_capacity";
+        page.family(name, Kind::Gauge, "Entries that maps take.");
+        for (map, _, capacity) in &self.fullness {
+            page.sample(name, &[("map", map)], capacity);
+        }
+        let name = "orlop_datapath_devices";
+        page.family(name, Kind::Gauge, "Devices at which programs run.");
+        for (hook, count) in &self.attached {
+            page.sample(name, &[("hook", hook)], count);
+        }
+        let name = "orlop_datapath_problems";
+        let help = "What objects ask for and do not get.";
+        page.family(name, Kind::Gauge, help);
+        for (reason, count) in &self.problems {
+            page.sample(name, &[("reason", reason)], count);
+        }
     }
 }
 
@@ -377,6 +353,23 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
+    #[test]
+    fn a_page_is_written_byte_by_byte() {
+        let now = Now {
+            counters: vec![
+                (Counted::DroppedSource, 3),
+                (Counted::RefusedBind, 4),
+                (Counted::FlowCreated, 5),
+            ],
+            fullness: vec![("SERVICES", 7, 9), ("FLOWS", 0, 65_536)],
+            attached: vec![("tc_ingress", 2)],
+            problems: vec![("BadPort", 1)],
+        };
+        let mut page = Page::new(Format::OpenMetrics);
+        now.write(&mut page);
+        assert_eq!(page.into_families(), include_str!("testdata/metrics.txt"));
+    }
+
     /// A reason that nobody can read about, or that Prometheus does not show, is a
     /// packet that vanishes.
     #[test]
@@ -423,7 +416,7 @@ mod tests {
         assert_eq!(rows, Counted::ALL.len());
         // Its group in the page is that of its metric.
         let groups = [
-            ("Drops", Counted::is_drop as fn(Counted) -> bool),
+            ("Drops", Counted::is_drop),
             ("Refusals", Counted::is_refusal),
         ];
         for section in page.split("\n## ") {

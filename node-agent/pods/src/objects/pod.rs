@@ -10,6 +10,8 @@
 use std::collections::BTreeMap;
 
 use control_client::Meta;
+pub use control_types::label_selector::LabelRequirement as NodeSelectorRequirement;
+pub use control_types::qos::QosClass;
 use serde::{Deserialize, Serialize};
 
 use super::resource_claim::{ContainerClaim, PodResourceClaim};
@@ -98,14 +100,6 @@ pub struct NodeSelector {
 pub struct NodeSelectorTerm {
     pub match_expressions: Vec<NodeSelectorRequirement>,
     pub match_fields: Vec<NodeSelectorRequirement>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct NodeSelectorRequirement {
-    pub key: String,
-    pub operator: String,
-    pub values: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -460,26 +454,6 @@ pub struct SecurityContext {
 pub struct Capabilities {
     pub add: Vec<String>,
     pub drop: Vec<String>,
-}
-
-/// The three classes of service, by what a pod's containers ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QosClass {
-    Guaranteed,
-    Burstable,
-    BestEffort,
-}
-
-impl QosClass {
-    /// As the API writes it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Guaranteed => "Guaranteed",
-            Self::Burstable => "Burstable",
-            Self::BestEffort => "BestEffort",
-        }
-    }
 }
 
 impl Container {

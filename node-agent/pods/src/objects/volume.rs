@@ -5,6 +5,7 @@
     reason = "the fields are documented by the published Kubernetes API, whose names these are"
 )]
 
+pub use control_types::label_selector::LabelSelector;
 use serde::Deserialize;
 
 use super::pod::{FieldRef, ResourceFieldRef};
@@ -101,21 +102,6 @@ pub struct TrustProjection {
     pub label_selector: Option<LabelSelector>,
     pub optional: Option<bool>,
     pub path: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LabelSelector {
-    pub match_labels: std::collections::BTreeMap<String, String>,
-    pub match_expressions: Vec<LabelRequirement>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct LabelRequirement {
-    pub key: String,
-    pub operator: String,
-    pub values: Vec<String>,
 }
 
 /// As [`Secret`], whose name has another field in a projection.

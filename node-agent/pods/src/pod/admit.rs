@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use control_types::labels::Operator;
+
 use super::qos;
 use super::quantity;
 use super::status::Sentence;
@@ -185,21 +187,8 @@ fn term(term: &NodeSelectorTerm, node: Node<'_>) -> bool {
 }
 
 fn requirement(requirement: &NodeSelectorRequirement, value: Option<String>) -> bool {
-    let listed = |value: &String| requirement.values.contains(value);
-    let compared = |than: fn(i64, i64) -> bool| {
-        let own = value.as_ref().and_then(|v| v.parse().ok());
-        let bound = requirement.values.first().and_then(|v| v.parse().ok());
-        own.zip(bound).is_some_and(|(own, bound)| than(own, bound))
-    };
-    match requirement.operator.as_str() {
-        "In" => value.as_ref().is_some_and(listed),
-        "NotIn" => !value.as_ref().is_some_and(listed),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => compared(|own, bound| own > bound),
-        "Lt" => compared(|own, bound| own < bound),
-        _ => false,
-    }
+    let operator = Operator::from_name(&requirement.operator);
+    operator.is_some_and(|it| it.holds(&requirement.values, value.as_deref()))
 }
 
 fn takes_port(spec: &PodSpec, others: &[Arc<Pod>]) -> bool {

@@ -2,39 +2,36 @@
 
 use std::collections::BTreeMap;
 
+use control_types::qos::Compute;
+
 use super::quantity;
 use crate::objects::pod::{PodSpec, QosClass, Resources};
 
 /// The class of a pod (`Pod.status.qosClass`).
 #[must_use]
 pub fn class(spec: &PodSpec) -> QosClass {
-    let mut anything = false;
-    let mut guaranteed = true;
-    let own;
-    let all: Vec<&Resources> = match &spec.resources {
-        Some(pod) if !pod.limits.is_empty() || !pod.requests.is_empty() => {
-            own = pod.clone();
-            vec![&own]
-        }
-        _ => spec
-            .init_containers
-            .iter()
-            .chain(&spec.containers)
-            .map(|c| &c.resources)
-            .collect(),
-    };
-    for resources in all {
-        for name in ["cpu", "memory"] {
-            let limit = amount(&resources.limits, name);
-            let request = amount(&resources.requests, name);
-            anything |= limit > 0 || request > 0;
-            guaranteed &= limit > 0 && (request == 0 || request == limit);
+    let own = spec.resources.as_ref();
+    match own.filter(|own| !own.limits.is_empty() || !own.requests.is_empty()) {
+        Some(own) => QosClass::of([compute(own)]),
+        None => {
+            let all = spec.init_containers.iter().chain(&spec.containers);
+            QosClass::of(all.map(|container| compute(&container.resources)))
         }
     }
-    match (anything, guaranteed) {
-        (false, _) => QosClass::BestEffort,
-        (true, true) => QosClass::Guaranteed,
-        (true, false) => QosClass::Burstable,
+}
+
+/// What decides the class. Who says only a limit requests as much: the API server fills
+/// that in, but not every manifest comes from there.
+fn compute(resources: &Resources) -> Compute {
+    let limits = ["cpu", "memory"].map(|name| amount(&resources.limits, name));
+    let requests = ["cpu", "memory"].map(|name| amount(&resources.requests, name));
+    let requested = |at: usize| match requests[at] {
+        0 => limits[at],
+        request => request,
+    };
+    Compute {
+        requests: [requested(0).into(), requested(1).into()],
+        limits: limits.map(Into::into),
     }
 }
 

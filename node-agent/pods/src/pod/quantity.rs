@@ -1,77 +1,18 @@
 //! Amounts as the agent needs them: whole numbers of bytes and thousandths of
 //! a CPU, rounded up, from the notation of the API; and sums of them in it.
 
+use control_types::quantity::Quantity;
+
 /// Thousandths of what `text` says, rounded up; `None` if it is no quantity.
 #[must_use]
 pub fn milli(text: &str) -> Option<i64> {
-    scaled(text, 1000)
+    Some(Quantity::parse(text.trim()).ok()?.milli_value())
 }
 
 /// Units of what `text` says, rounded up; `None` if it is no quantity.
 #[must_use]
 pub fn whole(text: &str) -> Option<i64> {
-    scaled(text, 1)
-}
-
-/// `text` times `scale`, rounded up and saturating.
-fn scaled(text: &str, scale: i128) -> Option<i64> {
-    let text = text.trim();
-    let (negative, unsigned) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let end = unsigned
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(unsigned.len());
-    let (digits, suffix) = unsigned.split_at(end);
-    let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if integer.is_empty() && fraction.is_empty() || fraction.contains('.') {
-        return None;
-    }
-    let (base, exponent): (i128, i32) = match suffix {
-        "" => (10, 0),
-        "n" => (10, -9),
-        "u" => (10, -6),
-        "m" => (10, -3),
-        "k" => (10, 3),
-        "M" => (10, 6),
-        "G" => (10, 9),
-        "T" => (10, 12),
-        "P" => (10, 15),
-        "E" => (10, 18),
-        "Ki" => (1024, 1),
-        "Mi" => (1024, 2),
-        "Gi" => (1024, 3),
-        "Ti" => (1024, 4),
-        "Pi" => (1024, 5),
-        "Ei" => (1024, 6),
-        other => {
-            let exponent = other.strip_prefix(['e', 'E'])?;
-            (10, exponent.parse::<i32>().ok().filter(|e| e.abs() <= 27)?)
-        }
-    };
-    // 18 digits each side are more than any amount has
-    let fraction = fraction.get(..fraction.len().min(12)).unwrap_or_default();
-    let mut value: i128 = 0;
-    for digit in integer.chars().chain(fraction.chars()) {
-        value = value
-            .checked_mul(10)?
-            .checked_add(i128::from(digit.to_digit(10)?))?;
-    }
-    let mut divisor: i128 = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let power = base.checked_pow(exponent.unsigned_abs())?;
-    if exponent < 0 {
-        divisor = divisor.checked_mul(power)?;
-    } else {
-        value = value.saturating_mul(power);
-    }
-    value = value.saturating_mul(scale);
-    let mut result = value / divisor;
-    if value % divisor != 0 && !negative {
-        result += 1;
-    }
-    let result = if negative { -result } else { result };
-    Some(i64::try_from(result).unwrap_or(if negative { i64::MIN } else { i64::MAX }))
+    Some(Quantity::parse(text.trim()).ok()?.value())
 }
 
 /// So many thousandths as the API writes them: `1500m`, `2`.

@@ -3,9 +3,9 @@
 //! kernel or a version of control groups does not count is left out.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
+use control_metrics::{Format, Kind, LabelSet, Page};
 use http::{Response, StatusCode};
 use jiff::Timestamp;
 
@@ -17,39 +17,31 @@ use crate::shared::Shared;
 
 /// Samples by metric. The name decides what kind of metric it is.
 #[derive(Default)]
-struct Samples(BTreeMap<&'static str, String>);
+struct Samples(BTreeMap<&'static str, Vec<(LabelSet, f64)>>);
 
 impl Samples {
-    fn add(&mut self, metric: &'static str, labels: &str, value: f64) {
-        let text = self.0.entry(metric).or_default();
-        let _ = writeln!(text, "{metric}{{{labels}}} {value}");
+    fn add(&mut self, metric: &'static str, labels: &LabelSet, value: f64) {
+        let samples = self.0.entry(metric).or_default();
+        samples.push((labels.clone(), value));
     }
 
-    fn maybe(&mut self, metric: &'static str, labels: &str, value: Option<u64>) {
+    fn maybe(&mut self, metric: &'static str, labels: &LabelSet, value: Option<u64>) {
         if let Some(value) = value {
             self.add(metric, labels, value as f64);
         }
     }
 
-    fn render(&self) -> String {
-        let mut all = String::new();
+    fn write(&self, page: &mut Page) {
         for (metric, samples) in &self.0 {
-            let kind = if metric.ends_with("_total") {
-                "counter"
-            } else {
-                "gauge"
-            };
-            let _ = write!(all, "# TYPE {metric} {kind}\n{samples}");
+            match metric.strip_suffix("_total") {
+                Some(name) => page.family(name, Kind::Counter, ""),
+                None => page.family(metric, Kind::Gauge, ""),
+            }
+            for (labels, value) in samples {
+                page.sample_with(metric, labels, value);
+            }
         }
-        all
     }
-}
-
-/// The value of a label, escaped.
-fn quoted(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
 }
 
 /// The labels that all metrics of a container have.
@@ -63,16 +55,15 @@ struct Labels<'a> {
 }
 
 impl Labels<'_> {
-    fn render(&self) -> String {
-        format!(
-            "container=\"{}\",id=\"{}\",image=\"{}\",name=\"{}\",namespace=\"{}\",pod=\"{}\"",
-            quoted(self.container),
-            quoted(self.id),
-            quoted(self.image),
-            quoted(self.name),
-            quoted(self.namespace),
-            quoted(self.pod)
-        )
+    fn set(&self) -> LabelSet {
+        LabelSet::new(&[
+            ("container", self.container),
+            ("id", self.id),
+            ("image", self.image),
+            ("name", self.name),
+            ("namespace", self.namespace),
+            ("pod", self.pod),
+        ])
     }
 }
 
@@ -127,7 +118,7 @@ fn transfers_one(text: &str) -> [u64; 2] {
 }
 
 /// What one control group counts.
-fn group(samples: &mut Samples, groups: &Cgroups, path: &str, labels: &str) {
+fn group(samples: &mut Samples, groups: &Cgroups, path: &str, labels: &LabelSet) {
     let read = |controller: &str, file: &str| groups.read(controller, path, file);
     let number = |controller: &str, file: &str| -> Option<u64> {
         read(controller, file)?.trim().parse().ok()
@@ -136,7 +127,7 @@ fn group(samples: &mut Samples, groups: &Cgroups, path: &str, labels: &str) {
     let usage = groups.usage(path);
     let seconds = |ns: u64| ns as f64 / 1e9;
     if let Some(ns) = usage.cpu_nanoseconds {
-        let labels = format!("{labels},cpu=\"total\"");
+        let labels = labels.with("cpu", "total");
         samples.add("container_cpu_usage_seconds_total", &labels, seconds(ns));
     }
     let cpu = read(if two { "" } else { "cpu" }, "cpu.stat");
@@ -229,7 +220,8 @@ fn group(samples: &mut Samples, groups: &Cgroups, path: &str, labels: &str) {
         ("pgfault", "total_pgfault", "pgfault"),
         ("pgmajfault", "total_pgmajfault", "pgmajfault"),
     ] {
-        let labels = format!("{labels},failure_type=\"{kind}\",scope=\"hierarchy\"");
+        let labels = labels.with("failure_type", kind);
+        let labels = labels.with("scope", "hierarchy");
         samples.maybe("container_memory_failures_total", &labels, of(one, other));
     }
     let (failures, kills) = if two {
@@ -273,7 +265,7 @@ fn group(samples: &mut Samples, groups: &Cgroups, path: &str, labels: &str) {
         })
     };
     if let Some(moved) = moved {
-        let labels = format!("{labels},device=\"\"");
+        let labels = labels.with("device", "");
         for (metric, value) in [
             "container_fs_reads_bytes_total",
             "container_fs_writes_bytes_total",
@@ -316,7 +308,7 @@ fn group(samples: &mut Samples, groups: &Cgroups, path: &str, labels: &str) {
 }
 
 /// What the network devices that a process sees counted: `/proc/PID/net/dev`.
-fn network(samples: &mut Samples, text: &str, labels: &str) {
+fn network(samples: &mut Samples, text: &str, labels: &LabelSet) {
     const METRICS: [(&str, usize); 8] = [
         ("container_network_receive_bytes_total", 0),
         ("container_network_receive_packets_total", 1),
@@ -339,7 +331,7 @@ fn network(samples: &mut Samples, text: &str, labels: &str) {
             .split_whitespace()
             .filter_map(|count| count.parse().ok())
             .collect();
-        let labels = format!("{labels},interface=\"{}\"", quoted(device));
+        let labels = labels.with("interface", device);
         for (metric, at) in METRICS {
             if let Some(count) = counts.get(at) {
                 samples.add(metric, &labels, *count);
@@ -366,9 +358,9 @@ fn collect(
 ) -> String {
     let mut samples = Samples::default();
     let machine = Machine::read(&shared.root);
-    let own = "boot_id=\"\",machine_id=\"\",system_uuid=\"\"";
-    samples.add("machine_cpu_cores", own, machine.cpus as f64);
-    samples.add("machine_memory_bytes", own, machine.memory as f64);
+    let own = LabelSet::new(&[("boot_id", ""), ("machine_id", ""), ("system_uuid", "")]);
+    samples.add("machine_cpu_cores", &own, machine.cpus as f64);
+    samples.add("machine_memory_bytes", &own, machine.memory as f64);
     let now = Timestamp::now().as_second() as f64;
     let none = Labels {
         container: "",
@@ -379,9 +371,9 @@ fn collect(
         pod: "",
     };
     let Some(groups) = &shared.cgroups else {
-        return samples.render();
+        return text(&samples, false);
     };
-    group(&mut samples, groups, "/", &none.render());
+    group(&mut samples, groups, "/", &none.set());
     for entry in shared.pods.all() {
         let pod = &entry.pod;
         let path = shared.node.cgroups.pod(qos::class(&pod.spec), pod.uid());
@@ -391,7 +383,7 @@ fn collect(
             pod: pod.name(),
             ..none
         };
-        group(&mut samples, groups, &path, &of_pod.render());
+        group(&mut samples, groups, &path, &of_pod.set());
         let mut seen = None;
         for record in entry.observed.containers.iter().filter(|c| c.running()) {
             let id = shared
@@ -406,7 +398,7 @@ fn collect(
                 namespace: pod.namespace(),
                 pod: pod.name(),
             }
-            .render();
+            .set();
             group(&mut samples, groups, &id, &labels);
             let started = record.started_at as f64 / 1e9;
             samples.add("container_start_time_seconds", &labels, started);
@@ -432,12 +424,21 @@ fn collect(
                 name: &sandbox.id,
                 ..of_pod
             };
-            network(&mut samples, &text, &labels.render());
+            network(&mut samples, &text, &labels.set());
         }
     }
-    let mut text = samples.render();
-    text.push_str("# TYPE container_scrape_error gauge\ncontainer_scrape_error 0\n");
-    text
+    text(&samples, true)
+}
+
+/// The page, with the word that nothing failed once control groups were read.
+fn text(samples: &Samples, scraped: bool) -> String {
+    let mut page = Page::new(Format::Text);
+    samples.write(&mut page);
+    if scraped {
+        page.family("container_scrape_error", Kind::Gauge, "");
+        page.sample("container_scrape_error", &[], 0);
+    }
+    page.finish()
 }
 
 #[cfg(test)]
@@ -486,8 +487,9 @@ mod tests {
     fn a_groups_files_become_cadvisors_metrics() {
         let (_dir, groups) = version_two();
         let mut samples = Samples::default();
-        group(&mut samples, &groups, "/kubepods/podu/c1", "pod=\"p\"");
-        let text = samples.render();
+        let labels = LabelSet::new(&[("pod", "p")]);
+        group(&mut samples, &groups, "/kubepods/podu/c1", &labels);
+        let text = super::text(&samples, false);
         for line in [
             "# TYPE container_cpu_usage_seconds_total counter",
             "container_cpu_usage_seconds_total{pod=\"p\",cpu=\"total\"} 2.5",
@@ -518,8 +520,8 @@ mod tests {
                     \u{20}   lo: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n\
                     \u{20} eth0: 100 2 3 4 0 0 0 0 200 5 6 7 0 0 0 0\n";
         let mut samples = Samples::default();
-        network(&mut samples, text, "pod=\"p\"");
-        let text = samples.render();
+        network(&mut samples, text, &LabelSet::new(&[("pod", "p")]));
+        let text = super::text(&samples, false);
         assert!(
             text.contains(
                 "container_network_receive_bytes_total{pod=\"p\",interface=\"eth0\"} 100\n"
@@ -532,8 +534,41 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_label_cannot_end_it() {
-        assert_eq!(quoted("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
+    fn a_page_is_written_byte_by_byte() {
+        let labels = Labels {
+            container: "c",
+            id: "/kubepods/\"x\"",
+            image: "",
+            name: "n",
+            namespace: "default",
+            pod: "p",
+        };
+        let mut samples = Samples::default();
+        samples.add("machine_cpu_cores", &LabelSet::new(&[("boot_id", "")]), 8.0);
+        samples.maybe("container_oom_events_total", &labels.set(), Some(2));
+        samples.add("container_last_seen", &labels.set(), 1.5);
+        samples.add("container_last_seen", &labels.set().with("device", ""), 0.0);
+        let all =
+            r#"container="c",id="/kubepods/\"x\"",image="",name="n",namespace="default",pod="p""#;
+        assert_eq!(
+            text(&samples, true),
+            format!(
+                r#"# TYPE container_last_seen gauge
+container_last_seen{{{all}}} 1.5
+container_last_seen{{{all},device=""}} 0
+# TYPE container_oom_events_total counter
+container_oom_events_total{{{all}}} 2
+# TYPE machine_cpu_cores gauge
+machine_cpu_cores{{boot_id=""}} 8
+# TYPE container_scrape_error gauge
+container_scrape_error 0
+"#
+            )
+        );
+    }
+
+    #[test]
+    fn transfers_of_all_devices_are_added() {
         assert_eq!(transfers_one("8:0 Read 5\n8:0 Write 7\nTotal 12\n"), [5, 7]);
     }
 }

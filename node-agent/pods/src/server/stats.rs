@@ -1,9 +1,9 @@
 //! What pods use: from their control groups and from the runtime.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use control_metrics::{Format, Kind, LabelSet, Page};
 use http::{Response, StatusCode};
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
@@ -16,6 +16,7 @@ use crate::pod::cgroup::Version;
 use crate::pod::cgroup_names::Driver;
 use crate::pod::config::log_directory;
 use crate::pod::observed::key;
+use crate::pod::probe::Counted;
 use crate::pod::qos;
 use crate::pod::times::from_nanos;
 use crate::pod::times::rfc3339;
@@ -314,22 +315,28 @@ fn in_force(settings: &Settings, driver: Driver) -> Value {
 
 /// `/metrics/probes`: how probes went so far.
 pub(super) fn probes(shared: &Shared) -> Response<Body> {
-    let mut text = String::from(
-        "# HELP prober_probe_total Cumulative number of a liveness, readiness or startup probe for a container by result.\n\
-         # TYPE prober_probe_total counter\n",
+    reply(StatusCode::OK, METRICS, probes_text(shared.probes.all()))
+}
+
+fn probes_text(all: Vec<(Counted, &'static str, u64)>) -> String {
+    let mut page = Page::new(Format::Text);
+    page.family(
+        "prober_probe",
+        Kind::Counter,
+        "Cumulative number of a liveness, readiness or startup probe for a container by result.",
     );
-    for (probe, result, count) in shared.probes.all() {
-        let _ = writeln!(
-            text,
-            "prober_probe_total{{container=\"{}\",namespace=\"{}\",pod=\"{}\",pod_uid=\"{}\",probe_type=\"{}\",result=\"{result}\"}} {count}",
-            probe.container,
-            probe.namespace,
-            probe.pod,
-            probe.uid,
-            probe.kind.title(),
-        );
+    for (probe, result, count) in all {
+        let labels = [
+            ("container", probe.container.as_str()),
+            ("namespace", &probe.namespace),
+            ("pod", &probe.pod),
+            ("pod_uid", &probe.uid),
+            ("probe_type", probe.kind.title()),
+            ("result", result),
+        ];
+        page.sample("prober_probe_total", &labels, count);
     }
-    reply(StatusCode::OK, METRICS, text)
+    page.finish()
 }
 
 pub(super) const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -346,26 +353,9 @@ pub(super) async fn metrics(shared: &Shared) -> Response<Body> {
         .iter()
         .filter(|e| e.observed.live_sandbox().is_some())
         .count();
-    let node = &shared.node_name;
-    let mut text = format!(
-        "# HELP kubelet_node_name The node's name. The count is always 1.\n\
-         # TYPE kubelet_node_name gauge\nkubelet_node_name{{node=\"{node}\"}} 1\n\
-         # HELP kubelet_running_pods Number of pods that have a running pod sandbox\n\
-         # TYPE kubelet_running_pods gauge\nkubelet_running_pods {pods}\n\
-         # HELP kubelet_running_containers Number of containers currently running\n\
-         # TYPE kubelet_running_containers gauge\n\
-         kubelet_running_containers{{container_state=\"running\"}} {running}\n"
-    );
     let last = shared.leaving.last();
-    for (what, at) in [("start", last.start_time), ("end", last.end_time)] {
-        let seconds = at.map_or(0, Timestamp::as_second);
-        let name = format!("kubelet_graceful_shutdown_{what}_time_seconds");
-        let _ = write!(
-            text,
-            "# HELP {name} Last graceful shutdown {what} time since unix epoch in seconds\n\
-             # TYPE {name} gauge\n{name} {seconds}\n"
-        );
-    }
+    let shutdown = [last.start_time, last.end_time].map(|at| at.map_or(0, Timestamp::as_second));
+    let mut text = node_text(&shared.node_name, pods, running, shutdown);
     text.push_str(&shared.metrics.text());
     // asking a file system may take long
     let volumes = tokio::task::spawn_blocking(move || volume_stats(&all));
@@ -375,6 +365,30 @@ pub(super) async fn metrics(shared: &Shared) -> Response<Body> {
     control_client::metrics::write(&mut clients);
     text.push_str(&crate::metrics::prometheus_text(&clients));
     reply(StatusCode::OK, METRICS, text)
+}
+
+/// The node's name, how many pods and containers run on it, and when its last shutdown
+/// began and ended.
+fn node_text(node: &str, pods: usize, containers: usize, shutdown: [i64; 2]) -> String {
+    let mut page = Page::new(Format::Text);
+    let name = "kubelet_node_name";
+    page.family(name, Kind::Gauge, "The node's name. The count is always 1.");
+    page.sample(name, &[("node", node)], 1);
+    let name = "kubelet_running_pods";
+    let help = "Number of pods that have a running pod sandbox";
+    page.family(name, Kind::Gauge, help);
+    page.sample(name, &[], pods);
+    let name = "kubelet_running_containers";
+    let help = "Number of containers currently running";
+    page.family(name, Kind::Gauge, help);
+    page.sample(name, &[("container_state", "running")], containers);
+    for (what, seconds) in ["start", "end"].into_iter().zip(shutdown) {
+        let name = format!("kubelet_graceful_shutdown_{what}_time_seconds");
+        let help = format!("Last graceful shutdown {what} time since unix epoch in seconds");
+        page.family(&name, Kind::Gauge, &help);
+        page.sample(&name, &[], seconds);
+    }
+    page.finish()
 }
 
 /// What the volumes of claims have and use, each claim once.
@@ -393,14 +407,16 @@ fn volume_stats(pods: &[Entry]) -> String {
         .iter()
         .filter_map(|(claim, path)| Some((claim, rustix::fs::statvfs(path.as_path()).ok()?)))
         .collect();
-    let mut text = String::new();
+    let mut page = Page::new(Format::Text);
     let mut write = |name: &str, help: &str, value: &dyn Fn(&rustix::fs::StatVfs) -> u64| {
         let name = format!("kubelet_volume_stats_{name}");
-        let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n");
+        page.family(&name, Kind::Gauge, help);
         for ((namespace, claim), stat) in &all {
-            let value = value(stat);
-            let labels = format!("namespace=\"{namespace}\",persistentvolumeclaim=\"{claim}\"");
-            let _ = writeln!(text, "{name}{{{labels}}} {value}");
+            let labels = [
+                ("namespace", namespace.as_str()),
+                ("persistentvolumeclaim", claim),
+            ];
+            page.sample(&name, &labels, value(stat));
         }
     };
     let bytes = |blocks: u64, size: u64| blocks.saturating_mul(size);
@@ -424,7 +440,7 @@ fn volume_stats(pods: &[Entry]) -> String {
     write("inodes_used", "Number of used inodes in the volume", &|s| {
         s.f_files.saturating_sub(s.f_ffree)
     });
-    text
+    page.finish()
 }
 
 /// `/metrics/resource`: CPU and memory of the node and of containers.
@@ -434,52 +450,56 @@ pub(super) async fn resource(shared: &Shared) -> Response<Body> {
         .as_ref()
         .map(|cgroups| cgroups.usage("/"))
         .unwrap_or_default();
-    let mut text = String::new();
+    let mut page = Page::new(Format::Text);
     if let Some(used) = usage.cpu_nanoseconds {
-        let seconds = used as f64 / 1e9;
-        let _ = write!(
-            text,
-            "# TYPE node_cpu_usage_seconds_total counter\n\
-             node_cpu_usage_seconds_total {seconds}\n"
-        );
+        page.family("node_cpu_usage_seconds", Kind::Counter, "");
+        page.sample("node_cpu_usage_seconds_total", &[], used as f64 / 1e9);
     }
     // The root of cgroup v2 counts no memory.
     if let Some(used) = usage.working_set.or_else(used_memory) {
-        let _ = write!(
-            text,
-            "# TYPE node_memory_working_set_bytes gauge\n\
-             node_memory_working_set_bytes {used}\n"
-        );
+        page.family("node_memory_working_set_bytes", Kind::Gauge, "");
+        page.sample("node_memory_working_set_bytes", &[], used);
     }
-    text.push_str(&containers(shared).await);
-    let mut cpu = String::from("# TYPE pod_cpu_usage_seconds_total counter\n");
-    let mut memory = String::from("# TYPE pod_memory_working_set_bytes gauge\n");
-    let mut starts = String::from("# TYPE container_start_time_seconds gauge\n");
+    containers(shared, &mut page).await;
+    let (mut cpu, mut memory, mut starts) = (Vec::new(), Vec::new(), Vec::new());
     for entry in shared.pods.all() {
         let pod = &entry.pod;
         let group = shared.node.cgroups.pod(qos::class(&pod.spec), pod.uid());
         let found = shared.cgroups.as_ref().map(|c| c.usage(&group));
         let usage = found.unwrap_or_default();
-        let labels = format!("namespace=\"{}\",pod=\"{}\"", pod.namespace(), pod.name());
+        let owner = [("namespace", pod.namespace()), ("pod", pod.name())];
+        let labels = LabelSet::new(&owner);
         if let Some(used) = usage.cpu_nanoseconds {
-            let seconds = used as f64 / 1e9;
-            let _ = writeln!(cpu, "pod_cpu_usage_seconds_total{{{labels}}} {seconds}");
-        }
-        if let Some(used) = usage.working_set {
-            let _ = writeln!(memory, "pod_memory_working_set_bytes{{{labels}}} {used}");
+            cpu.push((labels.clone(), used as f64 / 1e9));
         }
         for record in entry.observed.containers.iter().filter(|c| c.running()) {
-            let seconds = record.started_at as f64 / 1e9;
-            let _ = writeln!(
-                starts,
-                "container_start_time_seconds{{container=\"{}\",{labels}}} {seconds}",
-                record.name
-            );
+            let labels = LabelSet::new(&[("container", &record.name), owner[0], owner[1]]);
+            starts.push((labels, record.started_at as f64 / 1e9));
+        }
+        if let Some(used) = usage.working_set {
+            memory.push((labels, used as f64));
         }
     }
-    text.push_str(&(cpu + &memory + &starts));
-    text.push_str("# TYPE resource_scrape_error gauge\nresource_scrape_error 0\n");
-    reply(StatusCode::OK, METRICS, text)
+    for (name, kind, samples) in [
+        ("pod_cpu_usage_seconds", Kind::Counter, cpu),
+        ("pod_memory_working_set_bytes", Kind::Gauge, memory),
+        ("container_start_time_seconds", Kind::Gauge, starts),
+    ] {
+        write_samples(name, kind, &samples, &mut page);
+    }
+    page.family("resource_scrape_error", Kind::Gauge, "");
+    page.sample("resource_scrape_error", &[], 0);
+    reply(StatusCode::OK, METRICS, page.finish())
+}
+
+/// Writes a family whose samples were collected before.
+fn write_samples(name: &str, kind: Kind, samples: &[(LabelSet, f64)], page: &mut Page) {
+    page.family(name, kind, "");
+    let total = if kind == Kind::Counter { "_total" } else { "" };
+    let name = format!("{name}{total}");
+    for (labels, value) in samples {
+        page.sample_with(&name, labels, value);
+    }
 }
 
 /// What the kernel could not give away at once, of the machine's memory.
@@ -492,49 +512,44 @@ fn used_memory() -> Option<u64> {
     Some(kibi("MemTotal:")?.saturating_sub(kibi("MemAvailable:")?) * 1024)
 }
 
-async fn containers(shared: &Shared) -> String {
+async fn containers(shared: &Shared, page: &mut Page) {
     let stats = shared
         .runtime
         .list_container_stats(api::ListContainerStatsRequest::default())
         .await
         .map(|answer| answer.stats)
         .unwrap_or_default();
-    let mut cpu = String::from("# TYPE container_cpu_usage_seconds_total counter\n");
-    let mut memory = String::from("# TYPE container_memory_working_set_bytes gauge\n");
+    let (mut cpu, mut memory) = (Vec::new(), Vec::new());
     for one in stats {
         let Some(attributes) = &one.attributes else {
             continue;
         };
         let label = |name: &str| attributes.labels.get(name).map_or("", String::as_str);
-        let labels = format!(
-            "container=\"{}\",namespace=\"{}\",pod=\"{}\"",
-            label(key::CONTAINER_NAME),
-            label(key::POD_NAMESPACE),
-            label(key::POD_NAME)
-        );
+        let labels = LabelSet::new(&[
+            ("container", label(key::CONTAINER_NAME)),
+            ("namespace", label(key::POD_NAMESPACE)),
+            ("pod", label(key::POD_NAME)),
+        ]);
         if let Some(used) = one.cpu.and_then(|c| c.usage_core_nano_seconds) {
-            let seconds = used.value as f64 / 1e9;
-            let _ = writeln!(
-                cpu,
-                "container_cpu_usage_seconds_total{{{labels}}} {seconds}"
-            );
+            cpu.push((labels.clone(), used.value as f64 / 1e9));
         }
         if let Some(used) = one.memory.and_then(|m| m.working_set_bytes) {
-            let _ = writeln!(
-                memory,
-                "container_memory_working_set_bytes{{{labels}}} {}",
-                used.value
-            );
+            memory.push((labels, used.value as f64));
         }
     }
-    cpu + &memory
+    write_samples("container_cpu_usage_seconds", Kind::Counter, &cpu, page);
+    let name = "container_memory_working_set_bytes";
+    write_samples(name, Kind::Gauge, &memory, page);
 }
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt as _;
+
     use super::*;
     use crate::cri::fake::Fake;
     use crate::pod::cgroup::{Cgroups, Layout};
+    use crate::pod::probe::Kind as Kinds;
     use crate::testing::Run;
 
     const WAITED: &str = "some avg10=1.50 avg60=0.25 avg300=0.00 total=300\n\
@@ -575,6 +590,94 @@ mod tests {
         assert_eq!(silent["cgroupDriver"], "cgroupfs");
         assert_eq!(silent["enableSystemLogQuery"], true);
         assert_eq!(silent["kind"], "KubeletConfiguration");
+    }
+
+    #[test]
+    fn families_of_the_kubelet_are_written_byte_by_byte() {
+        assert_eq!(
+            node_text("a", 2, 3, [5, 0]),
+            r#"# HELP kubelet_node_name The node's name. The count is always 1.
+# TYPE kubelet_node_name gauge
+kubelet_node_name{node="a"} 1
+# HELP kubelet_running_pods Number of pods that have a running pod sandbox
+# TYPE kubelet_running_pods gauge
+kubelet_running_pods 2
+# HELP kubelet_running_containers Number of containers currently running
+# TYPE kubelet_running_containers gauge
+kubelet_running_containers{container_state="running"} 3
+# HELP kubelet_graceful_shutdown_start_time_seconds Last graceful shutdown start time since unix epoch in seconds
+# TYPE kubelet_graceful_shutdown_start_time_seconds gauge
+kubelet_graceful_shutdown_start_time_seconds 5
+# HELP kubelet_graceful_shutdown_end_time_seconds Last graceful shutdown end time since unix epoch in seconds
+# TYPE kubelet_graceful_shutdown_end_time_seconds gauge
+kubelet_graceful_shutdown_end_time_seconds 0
+"#
+        );
+        let probe = Counted {
+            namespace: "n".to_owned(),
+            pod: "p".to_owned(),
+            uid: "u".to_owned(),
+            container: "c".to_owned(),
+            kind: Kinds::Readiness,
+        };
+        assert_eq!(
+            probes_text(vec![(probe, "successful", 4)]),
+            r#"# HELP prober_probe_total Cumulative number of a liveness, readiness or startup probe for a container by result.
+# TYPE prober_probe_total counter
+prober_probe_total{container="c",namespace="n",pod="p",pod_uid="u",probe_type="Readiness",result="successful"} 4
+"#
+        );
+    }
+
+    /// The kernel's files have no size, so the figures are known.
+    #[tokio::test]
+    async fn resources_and_volumes_are_written_byte_by_byte() {
+        let mount = tempfile::tempdir().unwrap();
+        std::fs::write(mount.path().join("cgroup.controllers"), "cpu").unwrap();
+        std::fs::write(mount.path().join("memory.current"), "8192\n").unwrap();
+        let spec = json!({"containers": [{"name": "a", "image": "i"}]});
+        let run = Run::begin_with(spec, Fake::default(), |shared| {
+            shared.cgroups = Cgroups::find(mount.path(), Layout::below("/")).ok();
+        });
+        run.until("running", |r| r.phase() == "Running").await;
+        let group = mount.path().join("kubepods/besteffort/podu");
+        let _ = std::fs::create_dir_all(&group);
+        std::fs::write(group.join("cpu.stat"), "usage_usec 2500000\n").unwrap();
+        std::fs::write(group.join("memory.current"), "4096\n").unwrap();
+        let mut entry = run.shared.pods.find("default", "web").unwrap();
+        let started = entry.observed.latest("a").unwrap().started_at as f64 / 1e9;
+        let bytes = resource(&run.shared).await.into_body().collect().await;
+        assert_eq!(
+            String::from_utf8(bytes.unwrap().to_bytes().to_vec()).unwrap(),
+            format!(
+                r#"# TYPE node_memory_working_set_bytes gauge
+node_memory_working_set_bytes 8192
+# TYPE container_cpu_usage_seconds_total counter
+# TYPE container_memory_working_set_bytes gauge
+# TYPE pod_cpu_usage_seconds_total counter
+pod_cpu_usage_seconds_total{{namespace="default",pod="web"}} 2.5
+# TYPE pod_memory_working_set_bytes gauge
+pod_memory_working_set_bytes{{namespace="default",pod="web"}} 4096
+# TYPE container_start_time_seconds gauge
+container_start_time_seconds{{container="a",namespace="default",pod="web"}} {started}
+# TYPE resource_scrape_error gauge
+resource_scrape_error 0
+"#
+            )
+        );
+        let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}});
+        let volume: Volume = serde_json::from_value(volume).unwrap();
+        Arc::make_mut(&mut entry.pod).spec.volumes.push(volume);
+        Arc::make_mut(&mut entry.places).insert("v".to_owned(), "/proc".into());
+        let text = volume_stats(&[entry]);
+        let start = r#"# HELP kubelet_volume_stats_capacity_bytes Capacity in bytes of the volume
+# TYPE kubelet_volume_stats_capacity_bytes gauge
+kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="c"} 0
+# HELP kubelet_volume_stats_available_bytes Number of available bytes in the volume
+"#;
+        assert!(text.starts_with(start), "{text}");
+        assert_eq!(text.lines().count(), 18);
+        run.delete().await;
     }
 
     #[tokio::test]

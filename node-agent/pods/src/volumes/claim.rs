@@ -60,7 +60,7 @@ pub fn check(pod: &Pod, volume: &Volume, claim: &Claim) -> Result<(), String> {
             .metadata
             .owner_references
             .iter()
-            .any(|owner| owner.uid == pod.uid() && owner.controller);
+            .any(|owner| owner.uid == pod.uid() && owner.is_controller());
         if !owned {
             return Err(format!(
                 "PVC {}/{} was not created for pod {}/{} (pod is not owner)",

@@ -93,7 +93,7 @@ fn text(selector: &LabelSelector) -> Option<String> {
         all.push(match one.operator.as_str() {
             "In" => format!("{} in ({values})", one.key),
             "NotIn" => format!("{} notin ({values})", one.key),
-            "Exists" => one.key.clone(),
+            "Exists" => one.key.to_string(),
             "DoesNotExist" => format!("!{}", one.key),
             _ => return None,
         });

@@ -117,8 +117,8 @@ fn selector(random: &mut Random) -> LabelSelector {
     if random.one_in(3) {
         let operator = random.pick(&["In", "NotIn", "Exists", "DoesNotExist"]);
         let values = if operator.ends_with("In") {
-            let mut values = vec![random.pick(&["a", "b", "c"]).to_owned()];
-            values.extend(random.some(1, |it| it.pick(&["a", "b", "c"]).to_owned()));
+            let mut values = vec![random.pick(&["a", "b", "c"]).into()];
+            values.extend(random.some(1, |it| it.pick(&["a", "b", "c"]).into()));
             values
         } else {
             Vec::new()

@@ -434,16 +434,18 @@ fn for_nodes(metadata: &Metadata) -> bool {
 
 fn matches(selector: &LabelSelector, metadata: &Metadata) -> bool {
     let labels = &metadata.labels;
-    let equal = selector
-        .match_labels
-        .iter()
-        .all(|(key, value)| labels.get(key) == Some(value));
+    let equal = selector.match_labels.iter().all(|(key, value)| {
+        labels
+            .get(key.as_str())
+            .is_some_and(|it| it == value.as_str())
+    });
     equal
         && selector.match_expressions.iter().all(|it| {
-            let value = labels.get(&it.key);
+            let value = labels.get(it.key.as_str());
+            let listed = |value: &String| it.values.iter().any(|one| one == value.as_str());
             match it.operator.as_str() {
-                "In" => value.is_some_and(|value| it.values.contains(value)),
-                "NotIn" => value.is_none_or(|value| !it.values.contains(value)),
+                "In" => value.is_some_and(listed),
+                "NotIn" => !value.is_some_and(listed),
                 "Exists" => value.is_some(),
                 "DoesNotExist" => value.is_none(),
                 _ => panic!("operator {}", it.operator),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::super::pods;
+use super::super::{canonical, pods};
 use crate::views::{
     ConditionsOfEndpoint, Endpoint, EndpointPort, EndpointSlice, HintName, Hints, Pod, Service,
     TargetRef, Text,
@@ -210,7 +210,6 @@ fn identity(endpoint: &Endpoint) -> Identity {
 }
 
 /// The endpoints of one set of ports, in a stable order.
-#[derive(Default)]
 struct Group {
     ports: Vec<EndpointPort>,
     wanted: BTreeMap<Identity, Endpoint>,
@@ -259,8 +258,14 @@ impl<'a> Family<'a> {
             let mut key = ports.clone();
             key.sort();
             let endpoint = endpoint(service, pod, addresses, zone.unwrap_or_default());
-            let group = self.groups.entry(key).or_default();
-            group.ports = ports;
+            let group = self.groups.entry(key).or_insert_with(|| {
+                let mut ports = ports;
+                canonical::order_slice_ports(&mut ports);
+                Group {
+                    ports,
+                    wanted: BTreeMap::new(),
+                }
+            });
             group.wanted.insert(identity(&endpoint), endpoint);
         }
         unknown_node
@@ -379,7 +384,7 @@ impl<'a> Family<'a> {
             }
         }
         for (slice, endpoints) in changed {
-            let content = self.content(endpoints, slice.ports.clone());
+            let content = self.content(endpoints, ports.clone());
             self.updates.push((slice, content));
         }
     }

