@@ -56,6 +56,7 @@ mod pod;
 mod policy;
 mod records;
 mod remembered;
+mod retirement;
 mod snapshot;
 mod sys;
 mod table;
@@ -83,6 +84,7 @@ pub use log::LOG_TARGET;
 pub use policy::{Place, Policy, PolicyEntries, PolicyQuestion, PolicyWalk, Unwritten};
 pub use records::{Recording, Records, Services as ServiceNames, clock};
 pub use remembered::Remembered;
+pub use retirement::{Installed, Retirement};
 pub use snapshot::Snapshot;
 pub use trace::{
     Decision, From as TraceFrom, How, Look, PathKind, Question, Route, Trace, Walk, trace,
