@@ -43,6 +43,7 @@ mod dns;
 mod error;
 pub mod flows;
 mod further;
+mod host_changes;
 mod lines;
 mod masquerade;
 mod network;
@@ -59,6 +60,7 @@ mod serving;
 mod sysctl;
 mod systemd;
 mod views;
+mod uninstall;
 
 pub use error::Error;
 pub use further::port as flows_port;
@@ -80,6 +82,7 @@ pub use services::{
     options::{HEALTHZ, METRICS, ServiceOptions},
 };
 
+pub use uninstall::{Uninstall, Uninstalled, installed_datapath, uninstall_datapath};
 /// Where eBPF programs and maps are pinned unless told otherwise.
 pub const PINS: &str = "/sys/fs/bpf/orlop";
 
