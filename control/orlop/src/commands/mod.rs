@@ -25,3 +25,4 @@ pub mod token;
 pub mod trace;
 pub mod up;
 pub mod why;
+pub mod uninstall;
