@@ -29,8 +29,10 @@ mod rotation;
 mod run;
 mod store;
 mod table;
+mod status;
 mod token_keys;
 mod values;
+mod style;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -74,6 +76,13 @@ enum Command {
     /// Remove from this machine what the agent left: pods, datapath, routes, credentials.
     Reset(commands::reset::Options),
     /// Tokens with which machines join the cluster.
+    /// How a cluster and this machine are: what is wrong, since when, and what to do.
+    #[command(after_help = commands::status::EXAMPLES)]
+    Status(commands::status::Options),
+    /// What this machine has and lacks for Orlop, tried rather than guessed, and what to do about
+    /// it. Changes nothing.
+    #[command(after_help = commands::preflight::EXAMPLES)]
+    Preflight(commands::preflight::Options),
     Token(commands::token::Options),
     /// The certificates of the server on this machine.
     Certs(commands::certs::Options),
@@ -153,6 +162,8 @@ fn main() -> ExitCode {
             options.api.flags = flags;
             run::service(log, commands::server::run(options))
         }
+        Command::Status(options) => run::command(commands::status::run(options)),
+        Command::Preflight(options) => run::command(commands::preflight::run(options)),
         Command::Apiserver(mut options) => {
             options.flags = flags;
             run::service(log, commands::apiserver::run(options))
