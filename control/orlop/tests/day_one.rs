@@ -15,6 +15,7 @@ use std::{
 };
 
 use control_client::{Client, Discard, Resource};
+use control_pki::{Authority, Spec, kubeconfig};
 use host::{Host, Server, ask_tcp, ip, put_service, put_slice, service, slice};
 use nix::{
     mount::{MsFlags, mount},
@@ -128,14 +129,17 @@ impl Machine {
         running
     }
 
-    fn agent(&self) -> Running {
+    /// Starts an agent that uninstalls at its end, with a kubeconfig of this folder.
+    fn agent(&self, kubeconfig: &str) -> Running {
+        // What the kernel hands out itself, so that ports are reserved.
+        fs::write("/proc/sys/net/ipv4/ip_local_port_range", "32768 65535").expect("a range");
         let mut command = Command::new(env!("CARGO_BIN_EXE_orlop"));
         command
             .args(["node-agent", "--datapath-only", "--node-name", "node-1"])
             .args(["--on-exit", "uninstall", "--drain", "5s"])
             .args(["--cluster-cidr", "10.244.0.0/16"])
             .arg("--kubeconfig")
-            .arg(self.path("admin.kubeconfig"))
+            .arg(self.path(kubeconfig))
             .arg("--pin-dir")
             .arg(&self.host.pin_dir)
             .arg("--cgroup")
@@ -245,15 +249,37 @@ fn the_datapath_of_a_node_with_pods_is_refused() {
 }
 
 #[test]
+fn an_agent_that_never_reached_its_server_leaves_nothing_either() {
+    let Some(machine) = Machine::new() else {
+        return;
+    };
+    let authority = Authority::create("test").expect("an authority");
+    let user = Spec::client("system:node:node-1", &["system:nodes"]);
+    let user = authority.issue(&user).expect("issued");
+    let ca = authority.certificate_pem();
+    let text = kubeconfig("https://127.0.0.1:1", ca, &user, "test", "node-1");
+    fs::write(machine.path("kubeconfig"), text).expect("a kubeconfig");
+    let agent = machine.agent("kubeconfig");
+    let links = machine
+        .host
+        .pin_dir
+        .join(format!("v{}/links", ebpf_abi::VERSION));
+    machine.until("programs are in force", || links.join("bind6").exists());
+    assert_eq!(reserved(), "8080,61000-65535\n");
+    agent.stop();
+    assert!(!machine.host.pin_dir.exists(), "programs and maps are gone");
+    assert_eq!(reserved(), "8080\n");
+    assert!(!Path::new("/run/orlop").exists());
+}
+
+#[test]
 fn an_agent_that_is_to_uninstall_at_its_end_leaves_nothing() {
     let Some(machine) = Machine::new() else {
         return;
     };
     ip("addr add 192.0.2.1/32 dev lo");
     let server = machine.server();
-    // What the kernel hands out itself, so that ports are reserved.
-    fs::write("/proc/sys/net/ipv4/ip_local_port_range", "32768 65535").expect("a range");
-    let agent = machine.agent();
+    let agent = machine.agent("admin.kubeconfig");
     let socket_hooks = || {
         let (_, status) = machine.status(&[]);
         let parts = status["parts"].as_array().cloned().unwrap_or_default();
