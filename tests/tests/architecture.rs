@@ -552,6 +552,7 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         1,
         "a scoped thread",
     ),
+    ("node-agent/datapath/src/probe.rs", 1, "a scoped thread"),
     (
         "node-agent/datapath/src/log.rs",
         1,

@@ -107,6 +107,12 @@ pub enum Error {
     /// Policies that are not as expected, or cannot be read.
     #[error("{0}")]
     Policy(String),
+    /// What a machine lacks.
+    #[error("required and missing: {0}; see above what to do")]
+    Preflight(usize),
+    /// What is wrong with a cluster or machine.
+    #[error("problems: {0}; see above what to do")]
+    Status(usize),
     /// Joining a cluster.
     #[error(transparent)]
     Join(crate::join::Error),

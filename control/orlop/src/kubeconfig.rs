@@ -52,14 +52,35 @@ impl Kubeconfig {
     /// # Errors
     /// As [`Kubeconfig::client`].
     pub async fn client_or(&self, defaults: &[PathBuf], user_agent: &str) -> Result<Client, Error> {
-        let files = files(
+        let files = self.files_or(defaults)?;
+        let client = Client::from_kubeconfigs(&files).await;
+        Ok(client.map_err(Error::Client)?.named(user_agent))
+    }
+}
+
+/// The file that an agent on this machine uses.
+const OF_AGENT: &str = "/var/lib/orlop/agent/kubeconfig";
+
+impl Kubeconfig {
+    /// The files for a command that also tells of a node without an administrator's: those of
+    /// [`Kubeconfig::client`], then the agent's own.
+    ///
+    /// # Errors
+    /// No kubeconfig.
+    pub fn files_of_machine(&self) -> Result<Vec<PathBuf>, Error> {
+        let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".kube/config"));
+        let others = OF_SERVER.into_iter().chain([OF_AGENT]);
+        let defaults: Vec<PathBuf> = home.into_iter().chain(others.map(PathBuf::from)).collect();
+        self.files_or(&defaults)
+    }
+
+    fn files_or(&self, defaults: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+        files(
             self.kubeconfig.as_deref(),
             std::env::var_os("KUBECONFIG"),
             defaults,
             Path::exists,
-        )?;
-        let client = Client::from_kubeconfigs(&files).await;
-        Ok(client.map_err(Error::Client)?.named(user_agent))
+        )
     }
 }
 

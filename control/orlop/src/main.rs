@@ -1,7 +1,7 @@
 //! The `orlop` binary: wiring, configuration, operator commands. What each
 //! part does is in its own crate; here they are only put together.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, path::Path, process::ExitCode};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -13,6 +13,7 @@ mod access;
 mod address;
 mod admission;
 mod api;
+mod bundle;
 mod cluster_objects;
 mod commands;
 mod config;
@@ -24,10 +25,13 @@ mod listen;
 mod logging;
 mod memory;
 mod nodes;
+mod redact;
 mod requests;
 mod rotation;
 mod run;
+mod status;
 mod store;
+mod style;
 mod table;
 mod token_keys;
 mod values;
@@ -71,6 +75,13 @@ enum Command {
     /// Join a cluster as a node, and do what a node does.
     #[command(after_help = commands::agent::EXAMPLES)]
     Agent(commands::agent::Options),
+    /// How a cluster and this machine are: what is wrong, since when, and what to do.
+    #[command(after_help = commands::status::EXAMPLES)]
+    Status(commands::status::Options),
+    /// What this machine has and lacks for Orlop, tried rather than guessed, and what to do about
+    /// it. Changes nothing.
+    #[command(after_help = commands::preflight::EXAMPLES)]
+    Preflight(commands::preflight::Options),
     /// Remove from this machine what the agent left: pods, datapath, routes, credentials.
     Reset(commands::reset::Options),
     /// Tokens with which machines join the cluster.
@@ -81,6 +92,15 @@ enum Command {
     Encryption(commands::encryption::Options),
     /// Load balancer addresses on bare metal: what another control plane needs for them.
     LoadBalancer(commands::load_balancer::Options),
+    /// Collect what helps to find a fault into one file: state, logs, objects, without secrets.
+    #[command(after_help = commands::support_bundle::EXAMPLES)]
+    SupportBundle(commands::support_bundle::Options),
+    /// Print the script by which a shell completes commands and options.
+    #[command(after_help = commands::completion::EXAMPLES)]
+    Completion(commands::completion::Options),
+    /// Print or write manual pages.
+    #[command(after_help = commands::completion::MAN_EXAMPLES)]
+    Man(commands::completion::ManOptions),
     /// Print the configuration file of a command: all its options with their defaults.
     Config(commands::config::Options),
     /// What network policies decide, asked of files or of a cluster.
@@ -123,14 +143,15 @@ enum Command {
 fn main() -> ExitCode {
     let given: Vec<_> = std::env::args_os().collect();
     memory::without_huge_pages(&given);
-    let arguments = match config::expand(&Arguments::command(), given) {
+    let command = named(Arguments::command(), given.first());
+    let arguments = match config::expand(&command, given) {
         Ok(arguments) => arguments,
         Err(error) => {
             eprintln!("orlop: {}", run::all_causes(&error));
             return ExitCode::FAILURE;
         }
     };
-    let matches = Arguments::command().get_matches_from(arguments);
+    let matches = command.get_matches_from(arguments);
     let flags = config::values(Arguments::command(), &matches);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let log = &arguments.logging;
@@ -140,6 +161,8 @@ fn main() -> ExitCode {
             run::service(log, commands::up::run(options))
         }
         Command::Agent(options) => run::agent(log, commands::agent::run(options)),
+        Command::Status(options) => run::command(commands::status::run(options)),
+        Command::Preflight(options) => run::command(commands::preflight::run(options)),
         Command::Reset(options) => run::service(log, commands::reset::run(options)),
         Command::Token(options) => run::command(commands::token::run(options)),
         Command::Policy(options) => run::command(commands::policy::run(options)),
@@ -163,6 +186,12 @@ fn main() -> ExitCode {
             commands::config::run(&options, Arguments::command());
             Ok(())
         }
+        Command::SupportBundle(options) => run::command(commands::support_bundle::run(options)),
+        Command::Completion(options) => {
+            commands::completion::run(&options, Arguments::command());
+            Ok(())
+        }
+        Command::Man(options) => commands::completion::man(&options, Arguments::command()),
         Command::Debug { command } => commands::debug::run(command),
         Command::Services(options) => run::command(commands::services::run(options)),
         Command::Trace(options) => commands::trace::run(&options),
@@ -184,9 +213,31 @@ fn main() -> ExitCode {
     }
 }
 
+/// The command under the name by which it is called: as `kubectl-orlop` it is kubectl's
+/// plugin, whose help says `kubectl orlop`.
+fn named(command: clap::Command, program: Option<&OsString>) -> clap::Command {
+    let stem = program.and_then(|program| Path::new(program).file_stem());
+    if stem.is_some_and(|stem| stem == "kubectl-orlop" || stem == "kubectl_orlop") {
+        command.bin_name("kubectl orlop")
+    } else {
+        command
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kubectl_s_plugin_speaks_of_kubectl() {
+        let usage = |program: &str| {
+            let program = OsString::from(program);
+            let mut command = named(Arguments::command(), Some(&program));
+            command.render_usage().to_string()
+        };
+        assert!(usage("/usr/local/bin/kubectl-orlop").contains("kubectl orlop"));
+        assert!(!usage("/usr/local/bin/orlop").contains("kubectl"));
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

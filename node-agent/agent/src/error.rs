@@ -165,6 +165,13 @@ pub enum Error {
         .0.join(", ")
     )]
     ForeignPods(Vec<String>),
+    /// Pods depend on the datapath that is to be removed.
+    #[error(
+        "an agent on this machine also serves the pods' network (`{}`): `orlop reset` removes all \
+         of it; with --pin-dir another datapath can be named",
+        .0.display()
+    )]
+    WholeAgent(PathBuf),
     /// What could not be removed from the machine.
     #[error("left on this machine: {0}; end what uses it and try again")]
     Left(String),

@@ -43,7 +43,9 @@ mod dns;
 mod error;
 pub mod flows;
 mod further;
+mod host_changes;
 mod lines;
+pub mod machine;
 mod masquerade;
 mod network;
 mod overlay;
@@ -58,16 +60,17 @@ mod services;
 mod serving;
 mod sysctl;
 mod systemd;
+mod uninstall;
 mod views;
 
 pub use error::Error;
 pub use further::port as flows_port;
 use node_agent_datapath::Recording;
 pub use node_agent_datapath::{
-    Connection, DEVICES, Flows, GUARDED_DEVICES, Globs, NotAPattern, POD_DEVICES, Patterns,
-    Question, Trace, TraceFrom, XdpMode, trace,
+    Connection, DEVICES, Flows, GUARDED_DEVICES, Globs, Installed, NotAPattern, POD_DEVICES,
+    Patterns, Question, Trace, TraceFrom, XdpMode, trace,
 };
-pub use node_agent_plan::{Report, Selected};
+pub use node_agent_plan::{ObjectReport, Report, Selected};
 pub use node_agent_pods::ProviderFiles;
 use node_agent_pods::Pulse;
 pub use node_agent_pods::settings::{self, ServingPlaces, Settings};
@@ -79,6 +82,7 @@ pub use services::{
     kube_proxy::{NotUsable, Settings as ProxySettings, parse as kube_proxy_settings},
     options::{HEALTHZ, METRICS, ServiceOptions},
 };
+pub use uninstall::{Uninstall, Uninstalled, installed_datapath, uninstall_datapath};
 
 /// Where eBPF programs and maps are pinned unless told otherwise.
 pub const PINS: &str = "/sys/fs/bpf/orlop";

@@ -14,7 +14,7 @@ use tracing::info;
 
 use crate::Error;
 
-const BTF: &str = "/sys/kernel/btf/vmlinux";
+pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// How long the container runtime may take to listen: when a machine starts,
 /// both start at once.
@@ -145,7 +145,7 @@ pub fn cgroup_folder(root: &str) -> Result<PathBuf, Error> {
 }
 
 /// Where this machine has the cgroup v2 hierarchy.
-fn hierarchy() -> Result<PathBuf, Error> {
+pub(crate) fn hierarchy() -> Result<PathBuf, Error> {
     let mounts = Path::new("/proc/self/mounts");
     let mounts = fs::read_to_string(mounts).map_err(Error::file("read", mounts))?;
     unified(&mounts).ok_or(Error::NoCgroup)

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use crate::{
     Error, Options, addresses, cni, overlay, policy, preflight,
     routes::{Action, netlink},
-    services,
+    services, uninstall,
 };
 
 /// The name of the group of all pods' control groups.
@@ -74,9 +74,6 @@ pub async fn reset(options: &Options, foreign: ForeignPods) -> Result<(), Error>
     if let Err(error) = node_agent_datapath::remove(&options.datapath.pin_dir) {
         left.push(format!("the datapath ({error})"));
     }
-    if let Err(error) = services::local::remove(&options.datapath.pin_dir) {
-        left.push(format!("the agent's socket ({error})"));
-    }
     let pins = &options.datapath.pin_dir;
     for socket in [policy::socket(pins), addresses::socket(pins)] {
         if let Err(error) = services::local::remove_at(&socket) {
@@ -84,10 +81,11 @@ pub async fn reset(options: &Options, foreign: ForeignPods) -> Result<(), Error>
         }
     }
     policy::forget(&options.datapath.pin_dir);
-    let (first, last) = options.datapath.services.client_ports;
-    if let Err(error) = services::ports::release(first..=last) {
-        left.push(format!("reserved ports ({error})"));
-    }
+    uninstall::remove_traces(
+        pins,
+        Some(options.datapath.services.client_ports),
+        &mut left,
+    );
     if let Err(error) = network(options).await {
         left.push(format!("routes and addresses ({error})"));
     }

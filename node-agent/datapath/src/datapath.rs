@@ -33,6 +33,7 @@ use crate::links::{self, Cost};
 use crate::loader::{self, Source};
 use crate::log::{self, Reader};
 use crate::records::Recording;
+use crate::retirement::Retirement;
 use crate::snapshot::Snapshot;
 use crate::sys;
 use crate::tables::{self, Tables};
@@ -460,15 +461,10 @@ pub fn ensure_unused(pin_dir: &Path) -> Result<(), Error> {
 ///
 /// [`Error::Busy`] while a process works with it; [`Error::File`].
 pub fn remove(pin_dir: &Path) -> Result<(), Error> {
-    if !pin_dir.exists() {
-        return Ok(());
+    match Retirement::begin(pin_dir)? {
+        Some(retirement) => retirement.finish(),
+        None => Ok(()),
     }
-    let lock = lock(pin_dir)?;
-    for version in versions(pin_dir)? {
-        remove_version(&version)?;
-    }
-    drop(lock);
-    remove_dir(pin_dir)
 }
 
 /// Any number but zero. The hasher's keys are the system's random numbers.
@@ -483,7 +479,7 @@ pub(crate) fn version_dir(pin_dir: &Path) -> PathBuf {
 }
 
 /// Directories of all versions.
-fn versions(pin_dir: &Path) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn versions(pin_dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::File {
         verb: "read",
         path: pin_dir.to_owned(),
@@ -529,7 +525,7 @@ fn remove_other_versions(pin_dir: &Path, ours: &Path) -> Result<(), Error> {
 }
 
 /// Links go first: once they are gone, nobody reads the maps.
-fn remove_version(directory: &Path) -> Result<(), Error> {
+pub(crate) fn remove_version(directory: &Path) -> Result<(), Error> {
     let links = directory.join(LINKS);
     if links.exists() {
         devices::attach::remove(&links.join(DEVICE_LINKS))?;
@@ -548,7 +544,7 @@ fn remove_version(directory: &Path) -> Result<(), Error> {
     remove_dir(directory)
 }
 
-fn files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::File {
         verb: "read",
         path: directory.to_owned(),
@@ -564,7 +560,7 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-fn remove_dir(path: &Path) -> Result<(), Error> {
+pub(crate) fn remove_dir(path: &Path) -> Result<(), Error> {
     fs::remove_dir(path).map_err(|source| Error::File {
         verb: "remove",
         path: path.to_owned(),
@@ -572,23 +568,35 @@ fn remove_dir(path: &Path) -> Result<(), Error> {
     })
 }
 
-fn lock(pin_dir: &Path) -> Result<File, Error> {
+pub(crate) fn lock(pin_dir: &Path) -> Result<File, Error> {
+    for _ in 0..LOCK_ATTEMPTS {
+        if let Some(directory) = try_lock(pin_dir)? {
+            return Ok(directory);
+        }
+        sleep(LOCK_PAUSE);
+    }
+    Err(Error::Busy {
+        path: pin_dir.to_owned(),
+    })
+}
+
+/// Whether a process works with what is pinned there, at this moment.
+pub(crate) fn is_locked(pin_dir: &Path) -> Result<bool, Error> {
+    Ok(try_lock(pin_dir)?.is_none())
+}
+
+fn try_lock(pin_dir: &Path) -> Result<Option<File>, Error> {
     let failed = |source| Error::File {
         verb: "open",
         path: pin_dir.to_owned(),
         source,
     };
     let directory = File::open(pin_dir).map_err(failed)?;
-    for _ in 0..LOCK_ATTEMPTS {
-        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(directory),
-            Err(rustix::io::Errno::WOULDBLOCK) => sleep(LOCK_PAUSE),
-            Err(errno) => return Err(failed(errno.into())),
-        }
+    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(directory)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(errno) => Err(failed(errno.into())),
     }
-    Err(Error::Busy {
-        path: pin_dir.to_owned(),
-    })
 }
 
 // === impl Layout ===

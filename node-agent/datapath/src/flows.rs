@@ -5,8 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use ebpf_abi::{Address, Flow, FlowEntry, FlowFlags, Life, Port, Protocol, Tuple, maps};
-use ebpf_logic::packet::together;
+use ebpf_abi::{Address, Flow, FlowEntry, FlowFlags, Life, Port, Protocol, Timeouts, Tuple, maps};
+use ebpf_logic::packet::{is_over, together};
 use rustc_hash::FxHashMap;
 
 use crate::datapath;
@@ -76,6 +76,17 @@ impl Flows {
         Ok(all)
     }
 
+    /// Counts the streams (TCP, SCTP) that go on: neither closed, nor idle for longer than
+    /// `timeouts` allow.
+    pub(crate) fn open_streams(&self, timeouts: &Timeouts) -> Result<usize, Error> {
+        let now = ticks_now();
+        let entries = self.table.entries()?;
+        let lives = lives(&entries);
+        let goes_on =
+            |(key, entry): &&(Tuple, FlowEntry)| is_open_stream(key, entry, &lives, timeouts, now);
+        Ok(entries.iter().filter(goes_on).count())
+    }
+
     /// Forgets a connection: its next packet begins a new one, or is refused.
     ///
     /// # Errors
@@ -87,6 +98,26 @@ impl Flows {
         self.table.delete(&[connection.key])?;
         self.table.delete(&[connection.reply])
     }
+}
+
+/// Whether an entry is that of a client's direction of a stream that goes on.
+fn is_open_stream(
+    key: &Tuple,
+    entry: &FlowEntry,
+    lives: &FxHashMap<&Tuple, Life>,
+    timeouts: &Timeouts,
+    now: u32,
+) -> bool {
+    let Some(flow) = entry.flow.open(key) else {
+        return false;
+    };
+    let stream = key.protocol == Protocol::TCP || key.protocol == Protocol::SCTP;
+    if !stream || flow.flags.contains(FlowFlags::REPLY) {
+        return false;
+    }
+    let life = whole_life(&flow, entry.life, lives);
+    let ended = life.seen() & Life::RESET != 0 || life.seen() & Life::CLOSED == Life::CLOSED;
+    !ended && !is_over(timeouts, key.protocol, life, now)
 }
 
 /// When each entry was used, and what was seen.
@@ -260,6 +291,51 @@ mod tests {
         let told = Connection::of(&key, &there[0].1, &lives(&there), 20).unwrap();
         let six = (6_u64 << Life::TICK) / 1_000_000_000;
         assert_eq!((told.state, told.idle), ("closed", six));
+    }
+
+    #[test]
+    fn only_streams_that_go_on_are_waited_for() {
+        let key = tuple("198.51.100.9:4000", "192.0.2.1:30080");
+        let to = tuple("198.51.100.9:4000", "10.244.1.2:8080");
+        let established = Life::ESTABLISHED | Life::REPLIED;
+        let open = |seen: u32, flags, now| {
+            let there = entry(&key, to, flags, Life::new(10, seen));
+            let none = FxHashMap::default();
+            is_open_stream(&key, &there, &none, &Timeouts::DEFAULT, now)
+        };
+        assert!(open(established, FlowFlags::NONE, 12));
+        assert!(open(
+            established | Life::CLIENT_FINISHED,
+            FlowFlags::NONE,
+            12
+        ));
+        assert!(!open(established, FlowFlags::REPLY, 12), "counted once");
+        assert!(!open(established | Life::CLOSED, FlowFlags::NONE, 12));
+        assert!(!open(established | Life::RESET, FlowFlags::NONE, 12));
+        let day = (86_400_u64 * 1_000_000_000) >> Life::TICK;
+        let later = u32::try_from(day + 100).unwrap();
+        assert!(!open(established, FlowFlags::NONE, later), "idle for a day");
+        let datagrams = Tuple::new(
+            key.source,
+            key.source_port,
+            key.destination,
+            key.destination_port,
+            Protocol::UDP,
+        );
+        let there = entry(
+            &datagrams,
+            to,
+            FlowFlags::NONE,
+            Life::new(10, Life::REPLIED),
+        );
+        let none = FxHashMap::default();
+        assert!(!is_open_stream(
+            &datagrams,
+            &there,
+            &none,
+            &Timeouts::DEFAULT,
+            12
+        ));
     }
 
     #[test]

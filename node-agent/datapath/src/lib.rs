@@ -54,8 +54,10 @@ mod namespaces;
 mod netlink;
 mod pod;
 mod policy;
+mod probe;
 mod records;
 mod remembered;
+mod retirement;
 mod snapshot;
 mod sys;
 mod table;
@@ -81,8 +83,10 @@ pub use links::Cost;
 pub use load::{Load, Loads};
 pub use log::LOG_TARGET;
 pub use policy::{Place, Policy, PolicyEntries, PolicyQuestion, PolicyWalk, Unwritten};
+pub use probe::{Feature, ForeignProgram, Probe, foreign_programs, probe, xdp_in_drivers};
 pub use records::{Recording, Records, Services as ServiceNames, clock};
 pub use remembered::Remembered;
+pub use retirement::{Installed, Retirement};
 pub use snapshot::Snapshot;
 pub use trace::{
     Decision, From as TraceFrom, How, Look, PathKind, Question, Route, Trace, Walk, trace,

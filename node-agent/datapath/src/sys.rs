@@ -1,6 +1,8 @@
 //! The calls of bpf(2) that aya has not: finding out where a pinned link is
 //! attached, replacing its program in place, and detaching it.
 
+pub(crate) mod probe;
+
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

@@ -16,8 +16,8 @@ use ebpf_abi::{
 };
 use host::{Host, Server, ask_tcp, put_service, put_slice, service, slice};
 use node_agent_datapath::{
-    Capacity, Decision, Engine, Flows, How, Load, Loads, Options, PathKind, Patterns, Question,
-    Trace, TraceFrom, Walk, trace,
+    Capacity, Decision, Engine, Flows, How, Installed, Load, Loads, Options, PathKind, Patterns,
+    Question, Retirement, Trace, TraceFrom, Walk, trace,
 };
 use node_agent_plan::{
     Affinity, LoadBalancerIngress, LoadBalancerStatus, NodeAddress, NodeFacts, Service,
@@ -263,6 +263,100 @@ fn connections_are_listed_and_forgotten_one_by_one() {
     let known = world.foretold(42_000, asked);
     assert_eq!(known.chosen_by, Some(How::Flow));
     assert_eq!(known.endpoint, Some(stays.0));
+}
+
+/// `orlop node-agent uninstall`: established connections go on while new ones are left to
+/// others, and afterwards nothing is left at all.
+#[test]
+fn a_datapath_that_retires_serves_what_it_knows_and_nothing_new() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    world.put("web", 7, true, |_| {});
+    let asked = node(30_007);
+    world.host.within_reach(false);
+    let echo = world.other.run(|| {
+        let listener = TcpListener::bind((REMOTE_POD, 8081)).unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut copy = stream.try_clone().unwrap();
+            let _ = std::io::copy(&mut copy, &mut stream);
+        })
+    });
+    let mut it = service("echo", &["10.96.0.8"], 80);
+    it.spec.kind = Some("NodePort".into());
+    it.spec.ports[0].node_port = Some(30_008);
+    put_service(&mut world.engine, &it);
+    put_slice(
+        &mut world.engine,
+        &slice("echo-r", "echo", &[REMOTE_POD], 8081),
+    );
+    let (stream, wait) = world.client.run(|| {
+        let stream = std::net::TcpStream::connect(node(30_008)).unwrap();
+        let patience = Some(std::time::Duration::from_secs(5));
+        stream.set_read_timeout(patience).unwrap();
+        (stream, ask_from(44_000, node(30_007)).unwrap())
+    });
+    drop(wait);
+    let say = |mut stream: &std::net::TcpStream, word: &[u8; 4]| {
+        use std::io::{Read, Write};
+        stream.write_all(word).unwrap();
+        let mut answer = [0; 4];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, word);
+    };
+    say(&stream, b"here");
+    let pin_dir = world.host.pin_dir.clone();
+    let devices = world.engine.datapath().attachments().len();
+    let installed = Installed::find(&pin_dir).unwrap().unwrap();
+    assert!(installed.in_use);
+    assert_eq!(
+        (installed.socket_hooks.len(), installed.devices.len()),
+        (10, devices)
+    );
+    assert!(matches!(
+        Retirement::begin(&pin_dir),
+        Err(node_agent_datapath::Error::Busy { .. })
+    ));
+    let World {
+        client,
+        _servers,
+        other,
+        _pod,
+        engine,
+        host,
+    } = world;
+    drop(engine);
+    assert!(
+        !Installed::find(&pin_dir).unwrap().unwrap().in_use,
+        "frozen"
+    );
+
+    let retirement = Retirement::begin(&pin_dir).unwrap().unwrap();
+    until(|| retirement.open_connections().unwrap() == 1);
+    assert!(retirement.refuse_new_connections().unwrap() > 0);
+    say(&stream, b"then");
+    let refused = client.run(move || ask_from(44_001, asked).map(|(server, _)| server));
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    host.within_reach(true);
+    let patience = std::time::Duration::from_millis(300);
+    let vip = place("10.96.0.7:80");
+    assert!(std::net::TcpStream::connect_timeout(&vip, patience).is_err());
+    say(&stream, b"last");
+    drop(stream);
+    until(|| retirement.open_connections().unwrap() == 0);
+
+    retirement.finish().unwrap();
+    assert_eq!(Installed::find(&pin_dir).unwrap(), None);
+    assert!(!pin_dir.exists());
+    assert!(Retirement::begin(&pin_dir).unwrap().is_none());
+    let shown = std::process::Command::new("tc")
+        .args(["qdisc", "show"])
+        .output()
+        .unwrap();
+    assert!(!String::from_utf8_lossy(&shown.stdout).contains("clsact"));
+    assert_eq!(other.run(|| 1), 1);
+    let _ = echo.join();
 }
 
 #[test]

@@ -10,7 +10,10 @@ use control_client::Client;
 use ipnet::{IpNet, Ipv4Net};
 use node_agent::{NetworkPolicy, Overlay, Serving, ServingPlaces, cni::Places, flows, flows_port};
 
-use super::service_options::ServiceArgs;
+use super::{
+    service_options::ServiceArgs,
+    uninstall::{Drain, OnExit, remove},
+};
 use crate::{address, error::Error, kubeconfig, memory, run, values};
 
 /// Where pods' addresses come from unless it is said otherwise.
@@ -42,6 +45,11 @@ pub struct Options {
     /// plugin, routes and policy. Cluster DNS is left to its own pods.
     #[arg(long, conflicts_with_all = ["datapath_only", "serving"])]
     without_pods: bool,
+    /// With --datapath-only: what becomes of the datapath when this process is told to end.
+    #[arg(long, value_enum, default_value_t, requires = "datapath_only")]
+    on_exit: OnExit,
+    #[command(flatten)]
+    drain: Drain,
     #[command(flatten)]
     node: Node,
     #[command(flatten)]
@@ -58,6 +66,10 @@ pub enum Verb {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Remove the datapath from this machine: programs, maps, pins, reserved ports and sockets.
+    /// The agent must have ended.
+    #[command(after_help = super::uninstall::EXAMPLES)]
+    Uninstall(super::uninstall::Options),
 }
 
 /// What every way to run the agent needs to know.
@@ -205,8 +217,10 @@ struct NodeOptions {
 /// # Errors
 /// An unusable kubeconfig, or a machine that lacks what is needed.
 pub async fn run(options: Options) -> Result<(), Error> {
-    if let Some(Verb::CleanupKubeProxy { dry_run }) = options.verb {
-        return cleanup(dry_run);
+    match options.verb {
+        Some(Verb::CleanupKubeProxy { dry_run }) => return cleanup(dry_run),
+        Some(Verb::Uninstall(options)) => return super::uninstall::run(&options),
+        None => {}
     }
     let settings = options.node.services.settings()?;
     let given = settings.as_ref().and_then(|it| it.kubeconfig.clone());
@@ -218,7 +232,15 @@ pub async fn run(options: Options) -> Result<(), Error> {
     let shutdown = run::shutdown_on_signals()?;
     let done = if options.datapath_only {
         let datapath = options.node.datapath()?;
-        node_agent::run_datapath(client.named("kube-proxy"), datapath, shutdown).await
+        let removal = options.drain.of(
+            datapath.pin_dir.clone(),
+            options.node.services.client_ports(),
+        );
+        let done = node_agent::run_datapath(client.named("kube-proxy"), datapath, shutdown).await;
+        if options.on_exit == OnExit::Uninstall && done.is_ok() {
+            blocking(move || remove(&removal)).await?;
+        }
+        done
     } else if options.without_pods {
         let options = node_agent::Options {
             runs_pods: false,
@@ -235,6 +257,14 @@ pub async fn run(options: Options) -> Result<(), Error> {
         node_agent::run(client, options, shutdown).await
     };
     done.map_err(Error::NodeAgent)
+}
+
+/// Runs what takes a while on a thread that may wait.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|panic| Err(Error::Start(panic.into())))
 }
 
 /// Lets the agent read pods as the service account for that where the API server of the

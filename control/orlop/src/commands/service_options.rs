@@ -83,6 +83,11 @@ enum Direct {
 }
 
 impl ServiceArgs {
+    /// Ports that translated clients get.
+    pub const fn client_ports(&self) -> (u16, u16) {
+        self.client_ports
+    }
+
     /// Ranges of the cluster's pods, as far as they were given.
     pub fn cluster_cidr(&self) -> &[IpNet] {
         &self.cluster_cidr
@@ -178,7 +183,11 @@ fn address(text: &str, port: u16) -> Result<Option<SocketAddr>, String> {
         .ok_or_else(|| format!("`{text}` is no address: write ADDRESS:PORT, or off"))
 }
 
-fn ports(text: &str) -> Result<(u16, u16), String> {
+/// Reads a range of ports.
+///
+/// # Errors
+/// How to write it.
+pub fn ports(text: &str) -> Result<(u16, u16), String> {
     let parsed = text.split_once('-').and_then(|(first, last)| {
         let (first, last) = (first.parse::<u16>().ok()?, last.parse::<u16>().ok()?);
         (first > 0 && first < last).then_some((first, last))

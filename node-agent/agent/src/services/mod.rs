@@ -29,7 +29,7 @@ mod room;
 mod told;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     path::Path,
     sync::Arc,
@@ -62,6 +62,7 @@ use self::{
 };
 use crate::{
     Datapath, Error, dns,
+    host_changes::HostChanges,
     policy::{Room, Wish, Wished},
     views::{EndpointSlice, Node, Pod, Service},
 };
@@ -95,7 +96,10 @@ pub async fn run(
     let node_ports = NodePortAddresses::parse(&options.services.node_port_addresses)
         .map_err(Error::NodePortAddresses)?;
     let (first, last) = options.services.client_ports;
-    if ports::reserve(first..=last)? {
+    let changes = HostChanges::of(&options.pin_dir);
+    changes.record(|_| {});
+    let record = |added: &BTreeSet<u16>| changes.record(|it| it.reserved_ports.extend(added));
+    if ports::reserve(first..=last, record)? {
         info!(first, last, "reserved ports for translated clients");
     }
     let health = Arc::new(Health::default());
@@ -598,7 +602,11 @@ fn open(options: &Datapath, dns: &[IpAddr]) -> Result<Engine, Error> {
         .parent()
         .filter(|parent| !parent.exists() || *parent == Path::new("/sys/fs/bpf"))
     {
-        ensure_bpffs(parent).map_err(Error::Datapath)?;
+        if ensure_bpffs(parent).map_err(Error::Datapath)? {
+            HostChanges::of(&options.pin_dir).record(|it| {
+                it.mounts.insert(parent.to_owned());
+            });
+        }
     }
     Engine::open(
         &DatapathOptions {

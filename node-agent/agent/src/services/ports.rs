@@ -1,7 +1,7 @@
 //! Keeps ports for translated clients free of the node's own processes
 //! (`net.ipv4.ip_local_reserved_ports`, ip-sysctl).
 
-use std::{fs, ops::RangeInclusive, path::Path};
+use std::{collections::BTreeSet, fs, ops::RangeInclusive, path::Path};
 
 use crate::Error;
 
@@ -9,26 +9,44 @@ const RESERVED: &str = "/proc/sys/net/ipv4/ip_local_reserved_ports";
 const EPHEMERAL: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 /// Reserves the ports if the kernel might hand them out itself; true if it did
-/// so now. What others reserved stays.
+/// so now. `before` gets those that nobody reserved yet, before they are written.
 ///
 /// # Errors
 /// [`Error::File`].
-pub fn reserve(ports: RangeInclusive<u16>) -> Result<bool, Error> {
-    reserve_at(Path::new(RESERVED), Path::new(EPHEMERAL), ports)
+pub fn reserve(
+    ports: RangeInclusive<u16>,
+    before: impl FnOnce(&BTreeSet<u16>),
+) -> Result<bool, Error> {
+    reserve_at(Path::new(RESERVED), Path::new(EPHEMERAL), ports, before)
 }
 
 /// Undoes [`reserve`]; it is no error if there is nothing to undo.
 ///
 /// # Errors
 /// [`Error::File`].
-pub fn release(ports: RangeInclusive<u16>) -> Result<(), Error> {
+pub fn release(ports: &BTreeSet<u16>) -> Result<(), Error> {
     release_at(Path::new(RESERVED), ports)
+}
+
+/// Which of these ports are reserved now, as the kernel writes them.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn reserved(ports: &BTreeSet<u16>) -> Result<String, Error> {
+    let path = Path::new(RESERVED);
+    if !path.exists() {
+        return Ok(String::new());
+    }
+    let text = fs::read_to_string(path).map_err(Error::file("read", path))?;
+    let both = parse(&text).intersection(ports).copied().collect();
+    Ok(format(&both).trim().to_owned())
 }
 
 fn reserve_at(
     reserved: &Path,
     ephemeral: &Path,
     ports: RangeInclusive<u16>,
+    before: impl FnOnce(&BTreeSet<u16>),
 ) -> Result<bool, Error> {
     let text = fs::read_to_string(ephemeral).map_err(Error::file("read", ephemeral))?;
     let mut numbers = text.split_whitespace().map(str::parse::<u16>);
@@ -37,20 +55,20 @@ fn reserve_at(
     {
         return Ok(false);
     }
-    change(reserved, |set| set.extend(ports.clone()))
+    change(reserved, |set| {
+        before(&ports.clone().filter(|port| !set.contains(port)).collect());
+        set.extend(ports);
+    })
 }
 
-fn release_at(reserved: &Path, ports: RangeInclusive<u16>) -> Result<(), Error> {
+fn release_at(reserved: &Path, ports: &BTreeSet<u16>) -> Result<(), Error> {
     if !reserved.exists() {
         return Ok(());
     }
     change(reserved, |set| set.retain(|port| !ports.contains(port))).map(drop)
 }
 
-fn change(
-    path: &Path,
-    change: impl FnOnce(&mut std::collections::BTreeSet<u16>),
-) -> Result<bool, Error> {
+fn change(path: &Path, change: impl FnOnce(&mut BTreeSet<u16>)) -> Result<bool, Error> {
     let text = fs::read_to_string(path).map_err(Error::file("read", path))?;
     let present = parse(&text);
     let mut wanted = present.clone();
@@ -63,7 +81,7 @@ fn change(
 }
 
 /// The kernel's list: `8080,9148-9150`. What is no number is left out.
-fn parse(text: &str) -> std::collections::BTreeSet<u16> {
+fn parse(text: &str) -> BTreeSet<u16> {
     let range = |word: &str| {
         let (first, last) = word.split_once('-').unwrap_or((word, word));
         Some(first.trim().parse::<u16>().ok()?..=last.trim().parse::<u16>().ok()?)
@@ -71,7 +89,7 @@ fn parse(text: &str) -> std::collections::BTreeSet<u16> {
     text.split(',').filter_map(range).flatten().collect()
 }
 
-fn format(ports: &std::collections::BTreeSet<u16>) -> String {
+fn format(ports: &BTreeSet<u16>) -> String {
     let mut ranges: Vec<(u16, u16)> = Vec::new();
     for port in ports {
         match ranges.last_mut() {
@@ -99,15 +117,21 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let (reserved, ephemeral) = (folder.path().join("reserved"), folder.path().join("range"));
         fs::write(&ephemeral, "1024\t65535\n").expect("written");
-        fs::write(&reserved, "8080,9148-9150\n").expect("written");
-        assert!(reserve_at(&reserved, &ephemeral, 61_000..=65_535).expect("reserved"));
+        fs::write(&reserved, "8080,9148-9150,62000\n").expect("written");
+        let mut ours = BTreeSet::new();
+        let mut reserve = || {
+            let added = |added: &BTreeSet<u16>| ours.extend(added);
+            reserve_at(&reserved, &ephemeral, 61_000..=65_535, added).expect("reserved")
+        };
+        assert!(reserve());
         let now = || fs::read_to_string(&reserved).expect("read");
         assert_eq!(now(), "8080,9148-9150,61000-65535\n");
-        assert!(!reserve_at(&reserved, &ephemeral, 61_000..=65_535).expect("again"));
-        release_at(&reserved, 61_000..=65_535).expect("released");
-        assert_eq!(now(), "8080,9148-9150\n");
-        release_at(&reserved, 61_000..=65_535).expect("twice");
-        assert_eq!(now(), "8080,9148-9150\n");
+        assert!(!reserve());
+        assert!(!ours.contains(&62_000) && ours.len() == 4_535);
+        release_at(&reserved, &ours).expect("released");
+        assert_eq!(now(), "8080,9148-9150,62000\n");
+        release_at(&reserved, &ours).expect("twice");
+        assert_eq!(now(), "8080,9148-9150,62000\n");
     }
 
     #[test]
@@ -116,7 +140,7 @@ mod tests {
         let (reserved, ephemeral) = (folder.path().join("reserved"), folder.path().join("range"));
         fs::write(&ephemeral, "32768\t60999\n").expect("written");
         fs::write(&reserved, "\n").expect("written");
-        assert!(!reserve_at(&reserved, &ephemeral, 61_000..=65_535).expect("read"));
+        assert!(!reserve_at(&reserved, &ephemeral, 61_000..=65_535, |_| {}).expect("read"));
         assert_eq!(fs::read_to_string(&reserved).expect("read"), "\n");
     }
 

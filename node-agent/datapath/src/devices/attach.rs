@@ -481,6 +481,15 @@ pub(crate) fn is_attached(version: &Path, device: u32, hooks: &[DeviceHook]) -> 
     })
 }
 
+/// At which hooks of devices programs run, as the pins in `directory` say.
+pub(crate) fn attachments(directory: &Path) -> Result<Vec<Attachment>, Error> {
+    if !directory.is_dir() {
+        return Ok(Vec::new());
+    }
+    let pins = pins(directory)?;
+    Ok(pins.iter().filter_map(|(name, _)| parse(name)).collect())
+}
+
 /// Takes all programs off devices, and removes the pins below `directory`.
 pub(crate) fn remove(directory: &Path) -> Result<(), Error> {
     if !directory.is_dir() {
