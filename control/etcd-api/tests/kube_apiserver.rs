@@ -287,7 +287,10 @@ async fn a_stock_kube_apiserver_runs_on_the_store() {
         ..Range::prefix("/registry/configmaps/")
     };
     server.store.range(old).await.expect_err("forgotten");
-    let old = format!("{CONFIG_MAPS}?resourceVersion={created}&resourceVersionMatch=Exact&limit=1");
+    // Events are not cached, so that kube-apiserver asks the store.
+    let old = format!(
+        "/api/v1/namespaces/default/events?resourceVersion={created}&resourceVersionMatch=Exact"
+    );
     let (status, answer) = stock.ask(Method::GET, &old, None).await.expect("an answer");
     assert_eq!(status, 410, "{answer}");
 }
