@@ -44,10 +44,6 @@ pub(crate) fn stopped() -> Status {
 }
 
 /// What the store's error is to a client.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "errors are mapped where they are made"
-)]
 pub(crate) fn status(error: Error) -> Status {
     match error {
         Error::Compacted { .. } => {

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use control_store::embedded::Embedded;
-use control_store::txn::{Keys, Query, RevisionBounds, SortOrder, SortTarget};
+use control_store::txn::Keys;
 use control_store::{Batch, Error, Event, EventKind, Progress, Revision, Store as _};
 use futures::future::{AbortHandle, ready};
 use futures::stream::{self, BoxStream, SelectAll, Stream, StreamExt as _};
@@ -151,16 +150,21 @@ impl Session {
         };
         let store = Arc::clone(&self.service.store);
         let first = unsigned(request.start_revision);
-        let mut events = Vec::new();
+        let prefix = keys.common_prefix();
+        let mut oldest = None;
         let after = match first {
             0 => store.revision(),
+            // A watch of etcd may begin at the revision up to which the past is forgotten,
+            // with what is left of it; one of the store begins after it. If that cannot be
+            // read any more, the watch says that it begins too early.
             first if first == store.compacted() => {
-                events = compacted_moment(&store, &keys, first).await;
-                first
+                let batch = store.oldest_writes(prefix.clone()).await.ok();
+                oldest = batch.filter(|batch| batch.revision == first);
+                oldest.as_ref().map_or(first - 1, |batch| batch.revision)
             }
             first => first - 1,
         };
-        let watch = store.watch(keys.common_prefix(), after);
+        let watch = store.watch(prefix, after);
         let progress = watch.progress();
         let deliveries = watch
             .map(move |batch| (id, Some(batch)))
@@ -184,9 +188,8 @@ impl Session {
             ..self.answer_now(id)
         };
         self.answers.push_back(created);
-        if !events.is_empty() {
-            let revision = after;
-            self.deliver(id, Batch { events, revision });
+        if let Some(batch) = oldest {
+            self.deliver(id, batch);
         }
     }
 
@@ -295,33 +298,6 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.open.values().for_each(|watch| watch.abort.abort());
     }
-}
-
-/// The changes of the revision up to which the past is forgotten. A watch of the store
-/// begins after that revision, one of etcd at it, with what is still there.
-async fn compacted_moment(store: &Embedded, keys: &Keys, revision: Revision) -> Vec<Event> {
-    let query = Query {
-        keys: keys.clone(),
-        limit: 0,
-        at: Some(revision),
-        sort_target: SortTarget::Key,
-        sort_order: SortOrder::None,
-        keys_only: false,
-        count_only: false,
-        mod_revision: RevisionBounds {
-            min: revision,
-            max: revision,
-        },
-        create_revision: RevisionBounds::default(),
-    };
-    // An error is a compaction in the meantime, which the watch itself reports.
-    let selection = store.query(query).await.unwrap_or_default();
-    let event = |kv| Event {
-        kind: EventKind::Put,
-        kv,
-        previous: None,
-    };
-    selection.kvs.into_iter().map(event).collect()
 }
 
 // === impl OpenWatch ===

@@ -190,6 +190,39 @@ async fn watches_end_when_they_are_cancelled_refused_or_too_old() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_may_begin_where_the_past_is_forgotten() {
+    let server = Server::start().await;
+    let client = server.connect().await;
+    client.put(put("b", "older")).await.expect("written");
+    let shared = client.txn(puts(&["c", "b", "a"])).await.expect("written");
+    let compacted = revision(shared.header);
+    client.put(put("a", "newer")).await.expect("written");
+    let compact = pb::CompactionRequest {
+        revision: compacted,
+        physical: true,
+    };
+    client.compact(compact).await.expect("compacted");
+    let mut watch = Watch::open(&client).await;
+    watch.create(create("a", "d", compacted)).await;
+    let mut seen = Vec::new();
+    while seen.len() < 4 {
+        for event in watch.next().await.events {
+            let kv = event.kv.expect("a key");
+            seen.push((kv.key, kv.mod_revision, event.prev_kv.is_some()));
+        }
+    }
+    // As they were written; what they held before is forgotten.
+    let key = |key: &'static str| Bytes::from_static(key.as_bytes());
+    let expected = [
+        (key("c"), compacted, false),
+        (key("b"), compacted, false),
+        (key("a"), compacted, false),
+        (key("a"), compacted + 1, true),
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_end_with_a_lease_that_is_not_renewed() {
     let server = Server::start().await;
     let client = server.connect().await;

@@ -288,6 +288,43 @@ pub(super) fn history(
     }))
 }
 
+/// The writes to keys with `prefix` that are left of the revision up to which the past is
+/// forgotten, in the order in which they were made. Deletions are not left of it, nor is
+/// what the keys held before.
+pub(super) fn oldest_writes(
+    transaction: &ReadTransaction,
+    prefix: &[u8],
+) -> Result<Past<History>, redb::Error> {
+    let revision = state(transaction)?.compacted;
+    let log = transaction.open_table(LOG)?;
+    let parts = transaction.open_table(PARTS)?;
+    let mut records = Vec::new();
+    if let Some(first) = log.get(revision)? {
+        records.push((0, first.value().to_vec()));
+    }
+    for row in parts.range::<(u64, &[u8])>((revision, &[][..])..(revision + 1, &[][..]))? {
+        let (_, part) = row?;
+        let (number, record) = part.value();
+        records.push((number, record.to_vec()));
+    }
+    records.sort_unstable_by_key(|(number, _)| *number);
+    let mut events = Vec::new();
+    for (_, record) in &records {
+        let record = Record::decode(record).ok_or_else(|| fault::bad_row("log", revision))?;
+        if record.kind == EventKind::Put && record.key.starts_with(prefix) {
+            events.push(Event {
+                kind: EventKind::Put,
+                kv: record.to_key_value(revision),
+                previous: None,
+            });
+        }
+    }
+    Ok(Past::Answer(History {
+        events,
+        through: revision,
+    }))
+}
+
 fn event(
     log: &impl Log,
     parts: &impl Parts,

@@ -1,13 +1,14 @@
 //! What etcd's clients ask for beyond [`Store`](crate::Store): transactions over several
 //! keys, queries with etcd's options, leases.
 
+use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::oneshot;
 
 use super::writer::{Request, TxnRequest};
 use super::{Embedded, blocking, read};
 use crate::txn::{LeaseStatus, Query, Selection, Txn, TxnAnswer};
-use crate::{Error, Revision};
+use crate::{Batch, Error, Revision};
 
 /// What the writer is asked about leases.
 pub(super) enum LeaseRequest {
@@ -64,6 +65,24 @@ impl Embedded {
     pub fn query(&self, query: Query) -> BoxFuture<'_, Result<Selection, Error>> {
         let shared = self.shared.clone();
         blocking(move || shared.read(query.at, |transaction| read::query(transaction, &query)))
+    }
+
+    /// Returns the writes to keys with `prefix` that are left of the revision up to which
+    /// the past is forgotten, and where watches can begin after them.
+    ///
+    /// # Errors
+    /// An error of the file.
+    pub fn oldest_writes(&self, prefix: Bytes) -> BoxFuture<'_, Result<Batch, Error>> {
+        let shared = self.shared.clone();
+        blocking(move || {
+            let history = shared.read(None, |transaction| {
+                read::oldest_writes(transaction, &prefix)
+            })?;
+            Ok(Batch {
+                events: history.events,
+                revision: history.through,
+            })
+        })
     }
 
     /// Grants a lease of `ttl` seconds and returns its number, which the store chooses if
