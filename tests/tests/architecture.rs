@@ -152,7 +152,7 @@ fn what_speaks_the_api_never_sees_the_store() {
 #[test]
 fn the_store_never_sees_a_kind() {
     graph().forbid(
-        &["control-store"],
+        &["control-store", "control-etcd-api"],
         &["control-types", "control-kinds", "k8s-openapi", "kube-core"],
     );
 }
@@ -465,6 +465,11 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         "control/encryption/src/kms/mod.rs",
         1,
         "a thread whose end closes its channel",
+    ),
+    (
+        "control/etcd-api/src/server.rs",
+        1,
+        "a connection",
     ),
     (
         "control/orlop/src/commands/flows.rs",

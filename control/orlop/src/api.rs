@@ -17,6 +17,7 @@ use control_apiserver::{
 use control_client::{Client, RequestBody};
 use control_controllers::TokenSigner;
 use control_encryption::{Encryption, OwnKeys, Source};
+use control_etcd_api::EtcdApi;
 use control_pki::{
     Authority, ClientTrust, Cluster, ServingIdentity, kubeconfig, server_config_within,
     write_private,
@@ -95,6 +96,8 @@ pub struct Api {
     rotation: Rotation,
     /// How values are encrypted: the file, and what was read of it.
     following: (Source, Encryption, [u8; 32]),
+    /// Serves the store to others.
+    etcd_api: Option<EtcdApi>,
 }
 
 /// How often it is looked whether values are to be encrypted otherwise.
@@ -123,6 +126,7 @@ impl Options {
             )));
         }
         self.requests.tls().check().map_err(Error::Pki)?;
+        self.store.check()?;
         self.access.check(egress)?;
         match &self.write_kubeconfig {
             Some(path) if path.is_dir() => Err(Error::Option(format!(
@@ -192,9 +196,9 @@ impl Options {
             None => encrypted.load().map_err(failed)?,
         };
         let encryption = Encryption::new(table);
-        let store = match etcd {
+        let store::OpenStore { store, etcd_api } = match etcd {
             Some(etcd) => etcd,
-            None => store::Options::open(dir)?,
+            None => self.store.open(dir).await?,
         };
         let administrator = pki.administrator().map_err(Error::Pki)?;
         let authority = pki.ca.certificate_pem().to_owned();
@@ -285,6 +289,7 @@ impl Options {
             token_files: (token_files, seen),
             rotation,
             following: (encrypted, encryption, read),
+            etcd_api,
             url: format!("https://{}", SocketAddr::new(advertise, self.secure_port)),
         })
     }
@@ -402,10 +407,15 @@ impl Api {
                 () = token_files.follow(self.tokens, seen) => {}
             }
         };
+        let serve_store = async {
+            if let Some(etcd_api) = self.etcd_api {
+                etcd_api.serve(shutdown.clone()).await;
+            }
+        };
         let serving = self
             .server
             .serve_with(self.listeners, tls, shutdown.clone(), callers);
-        tokio::join!(serving, upkeep);
+        tokio::join!(serving, upkeep, serve_store);
     }
 }
 
@@ -450,6 +460,7 @@ mod tests {
             ("--egress-selector-config-file", bad),
             ("--enable-admission-plugins", "None"),
             ("--etcd-servers", "http://127.0.0.1:1"),
+            ("--etcd-listen", "http://127.0.0.1:2379"),
             ("--write-kubeconfig", &folder),
         ] {
             let data = dir.path().join("server");

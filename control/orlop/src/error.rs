@@ -65,6 +65,9 @@ pub enum Error {
     /// The store.
     #[error(transparent)]
     Store(control_store::Error),
+    /// The socket at which the store is served by etcd's API.
+    #[error(transparent)]
+    EtcdApi(control_etcd_api::ServeError),
     /// The API server.
     #[error(transparent)]
     ApiServer(control_apiserver::Error),

@@ -1,4 +1,6 @@
 //! Where the API server keeps objects: its own file, or an etcd.
+//!
+//! Its own file can be served to others by etcd's API.
 
 use std::{
     io,
@@ -9,6 +11,7 @@ use std::{
 use clap::Args;
 use control_apiserver::egress::{Dialer, Egress, Kind};
 use control_apiserver::tracer::StoreCalls;
+use control_etcd_api::EtcdApi;
 use control_store::{
     Store,
     embedded::{Embedded, Options as EmbeddedOptions},
@@ -34,6 +37,17 @@ pub struct Options {
     /// PEM file of that certificate's key.
     #[arg(long, requires = "etcd_certfile")]
     etcd_keyfile: Option<PathBuf>,
+    /// Socket at which the embedded store is served by etcd's v3 API, for etcdctl or a
+    /// stock kube-apiserver: `unix:///PATH`. Only this server's user can connect.
+    #[arg(long, value_name = "ENDPOINT", conflicts_with = "etcd_servers")]
+    etcd_listen: Option<String>,
+}
+
+/// A store that is open.
+pub struct OpenStore {
+    pub store: Arc<dyn Store>,
+    /// Serves it to others.
+    pub etcd_api: Option<EtcdApi>,
 }
 
 impl Options {
@@ -42,14 +56,33 @@ impl Options {
         !self.etcd_servers.is_empty()
     }
 
-    /// Opens the embedded store: a file in `dir`.
+    /// Checks what would be found only after files are made otherwise.
     ///
     /// # Errors
-    /// A corrupt or locked file.
-    pub fn open(dir: &Path) -> Result<Arc<dyn Store>, Error> {
-        Embedded::open(dir.join("store.redb"), EmbeddedOptions::default())
-            .map(|store| Arc::new(store) as Arc<dyn Store>)
-            .map_err(Error::Store)
+    /// An endpoint that is none.
+    pub fn check(&self) -> Result<(), Error> {
+        match &self.etcd_listen {
+            Some(endpoint) => EtcdApi::check(endpoint).map_err(Error::EtcdApi),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens the embedded store, a file in `dir`, and the socket at which it is served.
+    ///
+    /// # Errors
+    /// A corrupt or locked file; a socket that cannot be made.
+    pub async fn open(&self, dir: &Path) -> Result<OpenStore, Error> {
+        let store = Embedded::open(dir.join("store.redb"), EmbeddedOptions::default())
+            .map(Arc::new)
+            .map_err(Error::Store)?;
+        let etcd_api = match &self.etcd_listen {
+            Some(endpoint) => {
+                let api = EtcdApi::open(endpoint, Arc::clone(&store)).await;
+                Some(api.map_err(Error::EtcdApi)?)
+            }
+            None => None,
+        };
+        Ok(OpenStore { store, etcd_api })
     }
 
     /// Connects to etcd, if the options name one, by the way of `egress` for it. Where
@@ -61,7 +94,7 @@ impl Options {
         &self,
         egress: &Egress,
         is_traced: bool,
-    ) -> Result<Option<Arc<dyn Store>>, Error> {
+    ) -> Result<Option<OpenStore>, Error> {
         if self.etcd_servers.is_empty() {
             return Ok(None);
         }
@@ -74,7 +107,10 @@ impl Options {
         })
         .await
         .map_err(Error::Store)?;
-        Ok(Some(Arc::new(etcd)))
+        Ok(Some(OpenStore {
+            store: Arc::new(etcd),
+            etcd_api: None,
+        }))
     }
 
     fn tls(&self) -> Result<Option<Tls>, Error> {

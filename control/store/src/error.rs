@@ -108,6 +108,24 @@ pub enum Error {
     /// The lease that a key was to have ran out just then; nothing changed.
     #[error("the lease of the key ran out before it was written: write again")]
     LeaseNotFound,
+    /// The lease that a request names was not granted, was revoked, or ran out.
+    #[error("there is no lease {id}: grant one first")]
+    UnknownLease {
+        /// The lease.
+        id: i64,
+    },
+    /// A lease of that number was granted before.
+    #[error("lease {id} exists: choose another number, or let the store choose it")]
+    LeaseExists {
+        /// The lease.
+        id: i64,
+    },
+    /// A write is to keep the value or the lease of a key that does not exist.
+    #[error("the key does not exist: write it with a value first")]
+    KeyNotFound,
+    /// A transaction changes one key twice.
+    #[error("the transaction changes a key twice: use two transactions")]
+    DuplicateKey,
     /// The store is closing.
     #[error("the store is closed")]
     Closed,

@@ -27,6 +27,7 @@ mod watch;
 
 pub mod embedded;
 pub mod etcd;
+pub mod txn;
 
 pub use error::Error;
 pub use types::{

@@ -203,6 +203,20 @@ impl Slot {
     }
 }
 
+/// How many events make the next batch: about [`BATCH_EVENTS`], and never a part of a
+/// revision, since a batch says that all of its revision is in it.
+fn whole_revisions(events: &VecDeque<Event>) -> usize {
+    let Some(last) = events.get(BATCH_EVENTS - 1) else {
+        return events.len();
+    };
+    let revision = last.kv.mod_revision;
+    let rest = events.iter().skip(BATCH_EVENTS);
+    BATCH_EVENTS
+        + rest
+            .take_while(|event| event.kv.mod_revision == revision)
+            .count()
+}
+
 /// The bytes that an event keeps in memory.
 fn weight(event: &Event) -> usize {
     let previous = event.previous.as_ref().map_or(0, |kv| kv.value.len());
@@ -215,7 +229,7 @@ impl Reader {
     /// The next batch of what is queued, if there is any or if progress is
     /// wanted. Only to be called when `place` has reached `joined`.
     fn take(&mut self, queue: &mut Queue) -> Option<Batch> {
-        let count = queue.events.len().min(BATCH_EVENTS);
+        let count = whole_revisions(&queue.events);
         let complete = queue.events.len() == count && !queue.lagging;
         let wanted = complete && std::mem::take(&mut queue.progress_wanted);
         if count == 0 && !wanted {

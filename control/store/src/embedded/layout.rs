@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! index   (key, revision)      -> 1 if the key was written then, 0 if deleted
-//! log     revision             -> record (below): what happened then
+//! log     revision             -> record (below): what happened then, or what happened first
+//! parts   (revision, key)      -> number u32, record: what else happened in that revision
+//! leases  lease                -> seconds that it lives after a grant or a renewal
+//! leased  (lease, key)         -> nothing: the keys that end with a lease
 //! expiry  (time, revision)     -> key: deleted at that time, if the revision is still its last
 //! state   "state"              -> format, revision, compacted, swept: 4 × u64
 //!         "clock"              -> store's time, time of day, uptime: 3 × u64; boot: u128
@@ -21,6 +24,15 @@
 //! key did not exist. Sweeping after a compaction needs no more than that: it
 //! walks the log between `swept` and `compacted` and removes what each record
 //! supersedes, and the record itself if it is a deletion.
+//!
+//! A transaction of etcd's clients may change several keys in one revision. The first of
+//! these changes is in the log, so that every revision has a row there; the others are in
+//! `parts`, numbered from 1 in the order in which they happened. The state's format is
+//! [`FORMAT`] once a file has parts or leases, which earlier versions do not know, and
+//! [`FIRST_FORMAT`] until then.
+//!
+//! A record's `lease` is 0, a time as in `expiry`, or the number of a granted lease with
+//! the highest bit set.
 
 use bytes::Bytes;
 use redb::TableDefinition;
@@ -30,12 +42,17 @@ use crate::{EventKind, KeyValue, Revision};
 pub(super) const INDEX: TableDefinition<(&[u8], u64), u8> = TableDefinition::new("index");
 pub(super) const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
 pub(super) const EXPIRY: TableDefinition<(u64, u64), &[u8]> = TableDefinition::new("expiry");
+pub(super) const PARTS: TableDefinition<(u64, &[u8]), (u32, &[u8])> = TableDefinition::new("parts");
+pub(super) const LEASES: TableDefinition<u64, u64> = TableDefinition::new("leases");
+pub(super) const LEASED: TableDefinition<(u64, &[u8]), ()> = TableDefinition::new("leased");
 pub(super) const STATE: TableDefinition<&str, &[u8]> = TableDefinition::new("state");
 pub(super) const STATE_KEY: &str = "state";
 pub(super) const CLOCK_KEY: &str = "clock";
 
-/// The format of this version of the program.
-pub(super) const FORMAT: u64 = 1;
+/// The newest format that this version of the program knows.
+pub(super) const FORMAT: u64 = 2;
+/// The format of a file without parts and leases.
+pub(super) const FIRST_FORMAT: u64 = 1;
 
 /// In the index: the key was written at this revision.
 pub(super) const WRITTEN: u8 = 1;
@@ -47,6 +64,8 @@ const HEADER: usize = 1 + 4 * 8 + 4;
 /// The store's counters, as they stand in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
+    /// [`FIRST_FORMAT`] or [`FORMAT`].
+    pub format: u64,
     /// The newest revision.
     pub revision: Revision,
     /// The past before this is forgotten.
@@ -73,6 +92,7 @@ pub(super) struct Record<'a> {
 impl State {
     pub fn new() -> Self {
         Self {
+            format: FIRST_FORMAT,
             revision: 1,
             compacted: 0,
             swept: 0,
@@ -81,7 +101,7 @@ impl State {
 
     pub fn encode(self) -> [u8; 32] {
         let mut bytes = [0; 32];
-        let fields = [FORMAT, self.revision, self.compacted, self.swept];
+        let fields = [self.format, self.revision, self.compacted, self.swept];
         for (chunk, field) in bytes.chunks_exact_mut(8).zip(fields) {
             chunk.copy_from_slice(&field.to_le_bytes());
         }
@@ -92,7 +112,7 @@ impl State {
     /// `None` for the state of a format that this version cannot read.
     pub fn decode(bytes: &[u8]) -> Option<(u64, Option<Self>)> {
         let (format, rest) = take_u64(bytes)?;
-        if format != FORMAT {
+        if !(FIRST_FORMAT..=FORMAT).contains(&format) {
             return Some((format, None));
         }
         let (revision, rest) = take_u64(rest)?;
@@ -102,6 +122,7 @@ impl State {
         sane.then_some((
             format,
             Some(Self {
+                format,
                 revision,
                 compacted,
                 swept,
@@ -224,7 +245,10 @@ mod tests {
     #[test]
     fn a_state_of_another_format_names_its_format() {
         let mut bytes = State::new().encode();
-        assert_eq!(State::decode(&bytes), Some((FORMAT, Some(State::new()))));
+        assert_eq!(
+            State::decode(&bytes),
+            Some((FIRST_FORMAT, Some(State::new())))
+        );
         bytes[0] = 9;
         assert_eq!(State::decode(&bytes), Some((9, None)));
         assert_eq!(State::decode(&bytes[..7]), None);

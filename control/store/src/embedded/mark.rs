@@ -125,7 +125,12 @@ fn is_expected(database: &Database) -> Result<bool, redb::Error> {
     Ok(table.get(EXPECTED_KEY)?.is_some())
 }
 
-fn write_state(database: &Database, state: State, marked: bool) -> Result<(), redb::Error> {
+/// Writes the counters, and whether the file is expected to have the attribute.
+pub(super) fn write_state(
+    database: &Database,
+    state: State,
+    marked: bool,
+) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     {
         let mut table = transaction.open_table(STATE)?;

@@ -19,6 +19,8 @@ mod hub;
 mod layout;
 mod mark;
 mod read;
+mod requests;
+mod snapshot;
 mod writer;
 
 use std::fmt;
@@ -40,6 +42,7 @@ use crate::{
 use clock::Readings;
 use hub::{Hub, ReadHistory};
 use read::Past;
+use requests::LeaseRequest;
 use writer::{Request, Writer};
 
 /// How an [`Embedded`] store behaves. The default suits a small cluster.

@@ -4,8 +4,21 @@ use bytes::Bytes;
 use redb::{ReadTransaction, ReadableTable};
 
 use super::fault;
-use super::layout::{DELETED, INDEX, LOG, Record, STATE, STATE_KEY, State};
+use super::layout::{DELETED, INDEX, LOG, PARTS, Record, STATE, STATE_KEY, State};
+use crate::txn::{Keys, Query, Selection, SortOrder, SortTarget};
 use crate::{Event, EventKind, KeyValue, Page, Range, Revision};
+
+/// The table of keys and revisions.
+pub(super) trait Index: ReadableTable<(&'static [u8], u64), u8> {}
+impl<T: ReadableTable<(&'static [u8], u64), u8>> Index for T {}
+
+/// The table of each revision's first record.
+pub(super) trait Log: ReadableTable<u64, &'static [u8]> {}
+impl<T: ReadableTable<u64, &'static [u8]>> Log for T {}
+
+/// The table of further records of revisions.
+pub(super) trait Parts: ReadableTable<(u64, &'static [u8]), (u32, &'static [u8])> {}
+impl<T: ReadableTable<(u64, &'static [u8]), (u32, &'static [u8])>> Parts for T {}
 
 /// A part of the past: what a watch that lags reads at a time.
 pub(super) struct History {
@@ -46,11 +59,12 @@ pub(super) fn get(
         Past::Future { current } => return Ok(Past::Future { current }),
     };
     let index = transaction.open_table(INDEX)?;
-    let log = transaction.open_table(LOG)?;
     let Some(revision) = last_written(&index, key, at)? else {
         return Ok(Past::Answer(None));
     };
-    Ok(Past::Answer(Some(key_value(&log, revision)?)))
+    let log = transaction.open_table(LOG)?;
+    let parts = transaction.open_table(PARTS)?;
+    key_value(&log, &parts, key, revision).map(|kv| Past::Answer(Some(kv)))
 }
 
 /// The keys of an interval as of `range.at` (or now).
@@ -67,37 +81,135 @@ pub(super) fn range(
         revision: at,
         ..Page::default()
     };
-    let end = (!range.end.is_empty()).then_some(&*range.end);
-    if end.is_some_and(|end| end <= &*range.start) {
-        return Ok(Past::Answer(page));
-    }
     let index = transaction.open_table(INDEX)?;
     let log = transaction.open_table(LOG)?;
-    let from = (&*range.start, 0);
-    let rows = match end {
-        Some(end) => index.range::<(&[u8], u64)>(from..(end, 0))?,
-        None => index.range::<(&[u8], u64)>(from..)?,
-    };
-
-    // Rows come key by key, each key's revisions ascending: the last one that
-    // is not after `at` counts.
-    let mut key: Vec<u8> = Vec::new();
-    let mut last: Option<Revision> = None;
-    let mut settle = |last: Option<Revision>| -> Result<(), redb::Error> {
-        let Some(revision) = last else { return Ok(()) };
+    let parts = transaction.open_table(PARTS)?;
+    walk(&index, (&range.start, &range.end), at, |key, revision| {
         if range.limit == 0 || page.kvs.len() < range.limit {
-            page.kvs.push(key_value(&log, revision)?);
+            page.kvs.push(key_value(&log, &parts, key, revision)?);
         } else {
             page.more = true;
             page.count_remaining += 1;
         }
         Ok(())
+    })?;
+    Ok(Past::Answer(page))
+}
+
+/// The answer to a query as of `query.at` (or now).
+pub(super) fn query(
+    transaction: &ReadTransaction,
+    query: &Query,
+) -> Result<Past<Selection>, redb::Error> {
+    let state = state(transaction)?;
+    let at = match moment(state, query.at) {
+        Past::Answer(at) => at,
+        Past::Compacted { compacted } => return Ok(Past::Compacted { compacted }),
+        Past::Future { current } => return Ok(Past::Future { current }),
     };
+    let index = transaction.open_table(INDEX)?;
+    let log = transaction.open_table(LOG)?;
+    let parts = transaction.open_table(PARTS)?;
+    let mut selection = select(&index, &log, &parts, query, at)?;
+    selection.revision = state.revision;
+    Ok(Past::Answer(selection))
+}
+
+/// What `query` selects as of `at`; without the revision.
+pub(super) fn select(
+    index: &impl Index,
+    log: &impl Log,
+    parts: &impl Parts,
+    query: &Query,
+    at: Revision,
+) -> Result<Selection, redb::Error> {
+    let is_bounded = query.mod_revision.is_set() || query.create_revision.is_set();
+    // As etcd: the limit cuts what is sorted and within bounds, so all is read. Without an
+    // order, another target than the key sorts only what the limit leaves.
+    let needed = match query.limit {
+        0 => usize::MAX,
+        _ if is_bounded || query.sort_order != SortOrder::None => usize::MAX,
+        limit => limit.saturating_add(1),
+    };
+    let mut selection = Selection::default();
+    let mut kvs = Vec::new();
+    walk_keys(index, &query.keys, at, |key, revision| {
+        selection.count += 1;
+        if !query.count_only && kvs.len() < needed {
+            kvs.push(key_value(log, parts, key, revision)?);
+        }
+        Ok(())
+    })?;
+    kvs.retain(|kv: &KeyValue| {
+        query.mod_revision.contain(kv.mod_revision)
+            && query.create_revision.contain(kv.create_revision)
+    });
+    let order = |a: &KeyValue, b: &KeyValue| match query.sort_target {
+        SortTarget::Key => a.key.cmp(&b.key),
+        SortTarget::Version => a.version.cmp(&b.version),
+        SortTarget::Create => a.create_revision.cmp(&b.create_revision),
+        SortTarget::Mod => a.mod_revision.cmp(&b.mod_revision),
+        SortTarget::Value => a.value.cmp(&b.value),
+    };
+    // Stable: keys that are equal in this stay in their own order either way.
+    match query.sort_order {
+        SortOrder::Descend => kvs.sort_by(|a, b| order(b, a)),
+        SortOrder::None | SortOrder::Ascend => kvs.sort_by(order),
+    }
+    if query.limit != 0 && kvs.len() > query.limit {
+        kvs.truncate(query.limit);
+        selection.more = true;
+    }
+    if query.keys_only {
+        kvs.iter_mut().for_each(|kv| kv.value = Bytes::new());
+    }
+    selection.kvs = kvs;
+    Ok(selection)
+}
+
+/// Visits each existing key of `keys` as of `at`, with the revision of its last change.
+pub(super) fn walk_keys(
+    index: &impl Index,
+    keys: &Keys,
+    at: Revision,
+    mut visit: impl FnMut(&[u8], Revision) -> Result<(), redb::Error>,
+) -> Result<(), redb::Error> {
+    match keys {
+        Keys::One(key) => match last_written(index, key, at)? {
+            Some(revision) => visit(key, revision),
+            None => Ok(()),
+        },
+        Keys::Interval { start, end } => walk(index, (start, end), at, visit),
+    }
+}
+
+/// Visits each existing key of an interval as of `at`; an empty end means no end.
+fn walk(
+    index: &impl Index,
+    (start, end): (&[u8], &[u8]),
+    at: Revision,
+    mut visit: impl FnMut(&[u8], Revision) -> Result<(), redb::Error>,
+) -> Result<(), redb::Error> {
+    if !end.is_empty() && end <= start {
+        return Ok(());
+    }
+    let from = (start, 0);
+    let rows = if end.is_empty() {
+        index.range::<(&[u8], u64)>(from..)?
+    } else {
+        index.range::<(&[u8], u64)>(from..(end, 0))?
+    };
+    // Rows come key by key, each key's revisions ascending: the last one that
+    // is not after `at` counts.
+    let mut key: Vec<u8> = Vec::new();
+    let mut last: Option<Revision> = None;
     for row in rows {
         let (place, kind) = row?;
         let (row_key, revision) = place.value();
         if row_key != key {
-            settle(last.take())?;
+            if let Some(revision) = last.take() {
+                visit(&key, revision)?;
+            }
             key.clear();
             key.extend_from_slice(row_key);
         }
@@ -105,8 +217,10 @@ pub(super) fn range(
             last = (kind.value() != DELETED).then_some(revision);
         }
     }
-    settle(last)?;
-    Ok(Past::Answer(page))
+    if let Some(revision) = last {
+        visit(&key, revision)?;
+    }
+    Ok(())
 }
 
 /// The changes to keys with `prefix` in `after + 1 ..= to`, as many as one
@@ -124,10 +238,13 @@ pub(super) fn history(
         });
     }
     let log = transaction.open_table(LOG)?;
+    let parts = transaction.open_table(PARTS)?;
+    let first = after.saturating_add(1);
+    let mut further = parts.range::<(u64, &[u8])>((first, &[][..])..)?.peekable();
     let mut events = Vec::new();
-    let mut bytes = 0;
+    let (mut bytes, mut count) = (0, 0);
     let mut through = after;
-    for (count, row) in log.range(after.saturating_add(1)..)?.enumerate() {
+    for row in log.range(first..)? {
         if through >= to {
             break;
         }
@@ -140,25 +257,30 @@ pub(super) fn history(
             break;
         }
         through = revision;
-        let record =
-            Record::decode(record.value()).ok_or_else(|| fault::bad_row("log", revision))?;
-        if !record.key.starts_with(prefix) {
-            continue;
+        let mut take = |record: &[u8]| -> Result<(), redb::Error> {
+            count += 1;
+            let record = Record::decode(record).ok_or_else(|| fault::bad_row("log", revision))?;
+            if record.key.starts_with(prefix) {
+                let event = event(&log, &parts, record, revision)?;
+                bytes += record.size() + event.previous.as_ref().map_or(0, |kv| kv.value.len());
+                events.push(event);
+            }
+            Ok(())
+        };
+        take(record.value())?;
+        let mut same = Vec::new();
+        while let Some(row) = further.next_if(|row| {
+            row.as_ref()
+                .map_or(true, |(at, _)| at.value().0 <= revision)
+        }) {
+            let (at, part) = row?;
+            if at.value().0 == revision {
+                let (number, record) = part.value();
+                same.push((number, record.to_vec()));
+            }
         }
-        let previous = match record.previous {
-            0 => None,
-            previous => Some(key_value(&log, previous)?),
-        };
-        bytes += record.size() + previous.as_ref().map_or(0, |kv| kv.value.len());
-        let kv = match record.kind {
-            EventKind::Put => record.to_key_value(revision),
-            EventKind::Delete => deletion(Bytes::copy_from_slice(record.key), revision),
-        };
-        events.push(Event {
-            kind: record.kind,
-            kv,
-            previous,
-        });
+        same.sort_unstable_by_key(|(number, _)| *number);
+        same.iter().try_for_each(|(_, record)| take(record))?;
     }
     Ok(Past::Answer(History {
         events,
@@ -166,10 +288,68 @@ pub(super) fn history(
     }))
 }
 
+/// The writes to keys with `prefix` that are left of the revision up to which the past is
+/// forgotten, in the order in which they were made. Deletions are not left of it, nor is
+/// what the keys held before.
+pub(super) fn oldest_writes(
+    transaction: &ReadTransaction,
+    prefix: &[u8],
+) -> Result<Past<History>, redb::Error> {
+    let revision = state(transaction)?.compacted;
+    let log = transaction.open_table(LOG)?;
+    let parts = transaction.open_table(PARTS)?;
+    let mut records = Vec::new();
+    if let Some(first) = log.get(revision)? {
+        records.push((0, first.value().to_vec()));
+    }
+    for row in parts.range::<(u64, &[u8])>((revision, &[][..])..(revision + 1, &[][..]))? {
+        let (_, part) = row?;
+        let (number, record) = part.value();
+        records.push((number, record.to_vec()));
+    }
+    records.sort_unstable_by_key(|(number, _)| *number);
+    let mut events = Vec::new();
+    for (_, record) in &records {
+        let record = Record::decode(record).ok_or_else(|| fault::bad_row("log", revision))?;
+        if record.kind == EventKind::Put && record.key.starts_with(prefix) {
+            events.push(Event {
+                kind: EventKind::Put,
+                kv: record.to_key_value(revision),
+                previous: None,
+            });
+        }
+    }
+    Ok(Past::Answer(History {
+        events,
+        through: revision,
+    }))
+}
+
+fn event(
+    log: &impl Log,
+    parts: &impl Parts,
+    record: Record<'_>,
+    revision: Revision,
+) -> Result<Event, redb::Error> {
+    let previous = match record.previous {
+        0 => None,
+        previous => Some(key_value(log, parts, record.key, previous)?),
+    };
+    let kv = match record.kind {
+        EventKind::Put => record.to_key_value(revision),
+        EventKind::Delete => deletion(Bytes::copy_from_slice(record.key), revision),
+    };
+    Ok(Event {
+        kind: record.kind,
+        kv,
+        previous,
+    })
+}
+
 /// The revision of the last change to `key` not after `at`, unless that deleted
 /// it.
 pub(super) fn last_written(
-    index: &impl ReadableTable<(&'static [u8], u64), u8>,
+    index: &impl Index,
     key: &[u8],
     at: Revision,
 ) -> Result<Option<Revision>, redb::Error> {
@@ -183,16 +363,24 @@ pub(super) fn last_written(
     Ok((kind.value() != DELETED).then_some(place.value().1))
 }
 
-/// What the log holds for `revision`.
+/// What was written to `key` at `revision`.
 pub(super) fn key_value(
-    log: &impl ReadableTable<u64, &'static [u8]>,
+    log: &impl Log,
+    parts: &impl Parts,
+    key: &[u8],
     revision: Revision,
 ) -> Result<KeyValue, redb::Error> {
-    let row = log.get(revision)?;
-    row.as_ref()
-        .and_then(|row| Record::decode(row.value()))
-        .filter(|record| record.kind == EventKind::Put)
-        .map(|record| record.to_key_value(revision))
+    let found = |record: &[u8]| {
+        Record::decode(record)
+            .filter(|record| record.kind == EventKind::Put && record.key == key)
+            .map(|record| record.to_key_value(revision))
+    };
+    let first = log.get(revision)?.and_then(|row| found(row.value()));
+    if let Some(kv) = first {
+        return Ok(kv);
+    }
+    let part = parts.get((revision, key))?;
+    part.and_then(|row| found(row.value().1))
         .ok_or_else(|| fault::bad_row("log", revision))
 }
 

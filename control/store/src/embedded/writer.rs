@@ -1,5 +1,8 @@
 //! The one thread that changes the file.
 
+mod lease;
+mod txn;
+
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -16,12 +19,14 @@ use tokio::sync::oneshot;
 use super::clock::{Clock, ClockMark, Readings};
 use super::hub::Hub;
 use super::layout::{
-    CLOCK_KEY, DELETED, EXPIRY, FORMAT, INDEX, LOG, Record, STATE, STATE_KEY, State, WRITTEN,
+    CLOCK_KEY, EXPIRY, FORMAT, INDEX, LEASED, LEASES, LOG, PARTS, Record, STATE, STATE_KEY, State,
 };
 use super::mark::Marker;
 use super::read::{self, Past};
-use super::{Options, Shared, fault};
+use super::{LeaseRequest, Options, Shared, fault};
+use crate::txn::{Txn, TxnAnswer};
 use crate::{Error, Event, EventKind, KeyValue, Outcome, Precondition, Revision, Write};
+use lease::Leases;
 
 /// The bounds of one commit: more waits for the next one.
 const GROUP_REQUESTS: usize = 512;
@@ -47,6 +52,8 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// What the writer is asked for. Without `answer`, it asks itself.
 pub(super) enum Request {
     Write(WriteRequest),
+    Txn(TxnRequest),
+    Lease(LeaseRequest),
     Compact {
         revision: Revision,
         answer: Option<oneshot::Sender<Result<(), Error>>>,
@@ -61,6 +68,23 @@ pub(super) struct WriteRequest {
     pub answer: Option<oneshot::Sender<Result<Outcome, Error>>>,
 }
 
+pub(super) struct TxnRequest {
+    pub txn: Txn,
+    pub answer: oneshot::Sender<Result<TxnAnswer, Error>>,
+}
+
+/// A request that shares a commit with others.
+enum GroupedRequest {
+    Write(WriteRequest),
+    Txn(TxnRequest),
+}
+
+/// What became of a request in a commit.
+enum Reply {
+    Write(Outcome),
+    Txn(Result<TxnAnswer, Error>),
+}
+
 pub(super) struct Writer {
     shared: Arc<Shared>,
     hub: Arc<Hub>,
@@ -73,6 +97,8 @@ pub(super) struct Writer {
     /// The earliest time, by the store's clock, at which a key may have to go.
     next_expiry: Option<u64>,
     last_expiry: Instant,
+    leases: Leases,
+    last_lease_expiry: Instant,
     /// When the last commit was made that a crash would have verified.
     unsettled: Option<Instant>,
     /// Notes the newest revision beside the file's content.
@@ -81,7 +107,7 @@ pub(super) struct Writer {
 
 /// What one transaction did.
 struct Applied {
-    outcomes: Vec<Outcome>,
+    replies: Vec<Reply>,
     events: Vec<Event>,
     state: State,
     next_expiry: Option<u64>,
@@ -92,10 +118,17 @@ struct Applied {
 /// The time of expiry by the store's clock, the revision that it is for.
 type ExpiryRow = (u64, u64);
 
+/// What sweeping needs of a record: its revision, the one that it supersedes, whether it
+/// deletes, its key.
+type SweptRow = (Revision, Revision, bool, Vec<u8>);
+
 /// The tables of a write transaction.
 struct Tables<'t> {
     index: Table<'t, (&'static [u8], u64), u8>,
     log: Table<'t, u64, &'static [u8]>,
+    parts: Table<'t, (u64, &'static [u8]), (u32, &'static [u8])>,
+    leases: Table<'t, u64, u64>,
+    leased: Table<'t, (u64, &'static [u8]), ()>,
     expiry: Table<'t, (u64, u64), &'static [u8]>,
     counters: Table<'t, &'static str, &'static [u8]>,
 }
@@ -121,7 +154,10 @@ fn open_trusting(path: &Path, options: &Options) -> Result<(Database, State), Er
     let row = stored_state(&database).map_err(operation)?;
     let state = match row {
         Some(row) => match State::decode(&row) {
-            Some((_, Some(state))) => state,
+            Some((_, Some(state))) => {
+                add_tables(&database).map_err(operation)?;
+                state
+            }
             Some((found, None)) if found != FORMAT => {
                 return Err(Error::Format {
                     path: path.to_owned(),
@@ -171,6 +207,20 @@ fn create_tables(database: &Database) -> Result<State, redb::Error> {
     Ok(state)
 }
 
+/// Adds the tables that a file of an earlier version does not have.
+fn add_tables(database: &Database) -> Result<(), redb::Error> {
+    match database.begin_read()?.open_table(LEASED) {
+        Err(TableError::TableDoesNotExist(_)) => {
+            let transaction = database.begin_write()?;
+            drop(Tables::open(&transaction)?);
+            transaction.commit()?;
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(()),
+    }
+}
+
 /// Makes a commit after which a crash costs no walk through the file.
 ///
 /// A commit is durable when it returns, after one flush: pages and the root that
@@ -206,6 +256,8 @@ impl Writer {
             clock: Clock::resume(None, readings),
             next_expiry: None,
             last_expiry: Instant::now(),
+            leases: Leases::default(),
+            last_lease_expiry: Instant::now(),
             unsettled: None,
             marker,
         };
@@ -219,6 +271,7 @@ impl Writer {
             let expiry = database.begin_read()?.open_table(EXPIRY)?;
             Ok(expiry.first()?.map(|(when, _)| when.value().0))
         })?;
+        writer.load_leases()?;
         Ok(writer)
     }
 
@@ -269,7 +322,15 @@ impl Writer {
                     if let Write::Put { value, .. } = &write.write {
                         bytes += value.len();
                     }
-                    group.push(write);
+                    group.push(GroupedRequest::Write(write));
+                }
+                Request::Txn(txn) => {
+                    bytes += txn.txn.weight();
+                    group.push(GroupedRequest::Txn(txn));
+                }
+                Request::Lease(request) => {
+                    self.commit(std::mem::take(&mut group));
+                    self.lease(request);
                 }
                 Request::Compact { revision, answer } => {
                     self.commit(std::mem::take(&mut group));
@@ -294,7 +355,7 @@ impl Writer {
     }
 
     /// Applies `group` in one transaction and answers it.
-    fn commit(&mut self, group: Vec<WriteRequest>) {
+    fn commit(&mut self, group: Vec<GroupedRequest>) {
         if group.is_empty() {
             return;
         }
@@ -302,15 +363,22 @@ impl Writer {
         let (next_expiry, now) = (self.next_expiry, self.clock.now());
         let result = self.transact(|tables| {
             let mut applied = Applied {
-                outcomes: Vec::new(),
+                replies: Vec::new(),
                 events: Vec::new(),
                 state,
                 next_expiry,
                 now,
             };
             for request in &group {
-                let outcome = tables.apply(request, &mut applied)?;
-                applied.outcomes.push(outcome);
+                let reply = match request {
+                    GroupedRequest::Write(write) => {
+                        Reply::Write(tables.apply(write, &mut applied)?)
+                    }
+                    GroupedRequest::Txn(request) => {
+                        Reply::Txn(tables.apply_txn(&request.txn, &mut applied)?)
+                    }
+                };
+                applied.replies.push(reply);
             }
             if applied.events.is_empty() {
                 return Ok((applied, Change::Nothing));
@@ -321,30 +389,55 @@ impl Writer {
         });
         match result {
             Ok(applied) => {
-                self.state = applied.state;
-                self.next_expiry = applied.next_expiry;
-                if !applied.events.is_empty() {
-                    self.shared
-                        .revision
-                        .store(self.state.revision, Ordering::Release);
-                    self.hub.publish(&applied.events, self.state.revision);
-                    if let Some(marker) = &mut self.marker {
-                        marker.committed(self.state.revision);
-                    }
-                }
-                for (request, outcome) in group.into_iter().zip(applied.outcomes) {
-                    if let Some(answer) = request.answer {
-                        // Whoever asked may have gone.
-                        let _ = answer.send(Ok(outcome));
+                self.publish(&applied);
+                for (request, reply) in group.into_iter().zip(applied.replies) {
+                    // Whoever asked may have gone.
+                    match (request, reply) {
+                        (GroupedRequest::Write(request), Reply::Write(outcome)) => {
+                            let _ = request.answer.map(|answer| answer.send(Ok(outcome)));
+                        }
+                        (GroupedRequest::Txn(request), Reply::Txn(result)) => {
+                            let _ = request.answer.send(result);
+                        }
+                        _ => {}
                     }
                 }
             }
             Err(error) => {
-                for answer in group.into_iter().filter_map(|request| request.answer) {
-                    let _ = answer.send(Err(error.clone()));
+                for request in group {
+                    match request {
+                        GroupedRequest::Write(request) => {
+                            let _ = request.answer.map(|answer| answer.send(Err(error.clone())));
+                        }
+                        GroupedRequest::Txn(request) => {
+                            let _ = request.answer.send(Err(error.clone()));
+                        }
+                    }
                 }
             }
         }
+    }
+
+    /// Makes known what a commit did.
+    fn publish(&mut self, applied: &Applied) {
+        self.state = applied.state;
+        self.next_expiry = applied.next_expiry;
+        if applied.events.is_empty() {
+            return;
+        }
+        self.shared
+            .revision
+            .store(self.state.revision, Ordering::Release);
+        self.hub.publish(&applied.events, self.state.revision);
+        if let Some(marker) = &mut self.marker {
+            marker.committed(self.state.revision);
+        }
+    }
+
+    fn load_leases(&mut self) -> Result<(), Error> {
+        let now = self.clock.now();
+        self.leases = self.read(|database| Leases::load(database, now))?;
+        Ok(())
     }
 
     /// Forgets the past before `revision`; its rows are removed little by
@@ -396,7 +489,9 @@ impl Writer {
         let settling = self
             .unsettled
             .map(|at| (at + SETTLE_AFTER).saturating_duration_since(now));
+        let leases = self.lease_pause(now);
         let due = expiry.into_iter().chain(compaction).chain(settling);
+        let due = due.chain(leases);
         broken.into_iter().chain(due).min()
     }
 
@@ -409,6 +504,7 @@ impl Writer {
             return;
         }
         self.expire();
+        self.expire_leases();
         self.compact_by_age();
         if idle
             && self
@@ -444,7 +540,7 @@ impl Writer {
         let state = self.state;
         let result = self.transact(|tables| {
             let mut applied = Applied {
-                outcomes: Vec::new(),
+                replies: Vec::new(),
                 events: Vec::new(),
                 state,
                 next_expiry: None,
@@ -465,16 +561,7 @@ impl Writer {
             Ok((applied, Change::To(state)))
         });
         match result {
-            Ok(applied) => {
-                self.state = applied.state;
-                self.next_expiry = applied.next_expiry;
-                if !applied.events.is_empty() {
-                    self.shared
-                        .revision
-                        .store(self.state.revision, Ordering::Release);
-                    self.hub.publish(&applied.events, self.state.revision);
-                }
-            }
+            Ok(applied) => self.publish(&applied),
             Err(error) => tracing::warn!(%error, "store cannot delete expired keys"),
         }
     }
@@ -617,6 +704,7 @@ impl Writer {
             .compacted
             .store(state.compacted, Ordering::Release);
         self.next_expiry = Some(0);
+        self.load_leases()?;
         while known < state.revision {
             let past = self.read(|database| {
                 read::history(&database.begin_read()?, b"", known, state.revision)
@@ -644,6 +732,9 @@ impl<'t> Tables<'t> {
         Ok(Self {
             index: transaction.open_table(INDEX)?,
             log: transaction.open_table(LOG)?,
+            parts: transaction.open_table(PARTS)?,
+            leases: transaction.open_table(LEASES)?,
+            leased: transaction.open_table(LEASED)?,
             expiry: transaction.open_table(EXPIRY)?,
             counters: transaction.open_table(STATE)?,
         })
@@ -672,54 +763,22 @@ impl<'t> Tables<'t> {
             });
         }
         let revision = applied.state.revision + 1;
-        let kv = match &request.write {
-            Write::Put { value, ttl } => KeyValue {
-                key: request.key.clone(),
-                value: value.clone(),
-                create_revision: current.as_ref().map_or(revision, |kv| kv.create_revision),
-                mod_revision: revision,
-                version: current.as_ref().map_or(1, |kv| kv.version + 1),
-                lease: ttl.map_or(0, |ttl| expires_at(applied.now, ttl)),
-            },
-            Write::Delete => read::deletion(request.key.clone(), revision),
+        let (value, lease) = match &request.write {
+            Write::Put { value, ttl } => {
+                let lease = ttl.map_or(0, |ttl| expires_at(applied.now, ttl));
+                (Some(value.clone()), lease)
+            }
+            Write::Delete => (None, 0),
         };
-        let kind = match &request.write {
-            Write::Put { .. } => EventKind::Put,
-            Write::Delete => EventKind::Delete,
+        let change = txn::KeyChange {
+            key: &request.key,
+            current: current.clone(),
+            value,
+            lease,
+            revision,
+            number: 0,
         };
-        let record = Record {
-            kind,
-            create: kv.create_revision,
-            version: kv.version,
-            lease: kv.lease,
-            previous: current.as_ref().map_or(0, |kv| kv.mod_revision),
-            key: &kv.key,
-            value: &kv.value,
-        };
-        record.encode(self.log.insert_reserve(revision, record.size())?.as_mut());
-        let mark = if kind == EventKind::Put {
-            WRITTEN
-        } else {
-            DELETED
-        };
-        self.index.insert((&*kv.key, revision), mark)?;
-        if kv.lease != 0 {
-            self.expiry.insert((kv.lease, revision), &*kv.key)?;
-            applied.next_expiry = Some(
-                applied
-                    .next_expiry
-                    .map_or(kv.lease, |when| when.min(kv.lease)),
-            );
-        }
-        if let Some(old) = current.as_ref().filter(|old| old.lease != 0) {
-            self.expiry.remove((old.lease, old.mod_revision))?;
-        }
-        applied.state.revision = revision;
-        applied.events.push(Event {
-            kind,
-            kv,
-            previous: current.clone(),
-        });
+        self.change(change, applied)?;
         Ok(Outcome::Done {
             revision,
             previous: current,
@@ -728,7 +787,7 @@ impl<'t> Tables<'t> {
 
     fn current(&self, key: &[u8]) -> Result<Option<KeyValue>, redb::Error> {
         match read::last_written(&self.index, key, Revision::MAX)? {
-            Some(revision) => read::key_value(&self.log, revision).map(Some),
+            Some(revision) => read::key_value(&self.log, &self.parts, key, revision).map(Some),
             None => Ok(None),
         }
     }
@@ -750,8 +809,8 @@ impl<'t> Tables<'t> {
         if state.swept >= state.compacted {
             return Ok(());
         }
-        // (revision, superseded revision, deleted, key)
-        let mut rows: Vec<(Revision, Revision, bool, Vec<u8>)> = Vec::new();
+        let mut rows: Vec<SweptRow> = Vec::new();
+        let from = state.swept + 1;
         for row in self
             .log
             .range(state.swept + 1..=state.compacted)?
@@ -768,14 +827,13 @@ impl<'t> Tables<'t> {
             Some((last, ..)) if rows.len() == records => *last,
             _ => state.compacted,
         };
+        rows.extend(self.superseded_by_parts(from, state.swept)?);
         for (revision, superseded, deleted, key) in rows {
             if superseded != 0 {
-                self.index.remove((&*key, superseded))?;
-                self.log.remove(superseded)?;
+                self.forget(&key, superseded)?;
             }
             if deleted {
-                self.index.remove((&*key, revision))?;
-                self.log.remove(revision)?;
+                self.forget(&key, revision)?;
             }
         }
         Ok(())
