@@ -291,6 +291,114 @@ async fn a_node_writes_no_other_nodes_lease_csi_node_status_or_pod() {
     assert_eq!(pod.str_at(&["status", "phase"]), Some("Pending"));
 }
 
+const VOLUMES: &str = "/api/v1/persistentvolumes";
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+const CAPACITIES: &str = "/apis/storage.k8s.io/v1/namespaces/kube-system/csistoragecapacities";
+
+/// A claim for which a node was selected; its uid.
+async fn selected_claim(server: &ApiServer, name: &str, node: &str) -> String {
+    let claim = value!({
+        "metadata": {
+            "name": name, "annotations": {"volume.kubernetes.io/selected-node": node}
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "local",
+            "resources": {"requests": {"storage": "1Gi"}}
+        }
+    });
+    make(server, CLAIMS, claim).await;
+    let claim = get(server, &format!("{CLAIMS}/{name}")).await;
+    let uid = claim.str_at(&["metadata", "uid"]);
+    uid.expect("a uid").to_owned()
+}
+
+/// A local volume of a node for a claim.
+fn volume_of(node: &str, claim: &str, uid: &str) -> Value {
+    value!({
+        "metadata": {"name": (format!("pvc-{uid}"))},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+            "claimRef": {"namespace": "default", "name": claim, "uid": uid},
+            "csi": {"driver": "csi.orlop.dev", "volumeHandle": (format!("pvc-{uid}"))},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "topology.csi.orlop.dev/node", "operator": "In", "values": [node]}
+            ]}]}},
+            "persistentVolumeReclaimPolicy": "Delete", "storageClassName": "local"
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_provisions_its_own_volumes_and_reaches_no_others() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = server(dir.path()).await;
+    cluster(&server).await;
+    let own = selected_claim(&server, "own", "thief").await;
+    let other = selected_claim(&server, "other", "victim").await;
+    let (thief, victim) = (node("thief"), node("victim"));
+    let made = volume_of("victim", "other", &other);
+    let (code, told) = ask(&server, (&victim, VICTIM), Method::POST, VOLUMES, made).await;
+    assert_eq!(code, 201, "{told:?}");
+    let named = format!("{VOLUMES}/pvc-{other}");
+    let before = get(&server, &named).await;
+    let host_path = value!({
+        "metadata": {"name": (format!("pvc-{own}"))},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+            "claimRef": {"namespace": "default", "name": "own", "uid": (own.as_str())},
+            "hostPath": {"path": "/"}
+        }
+    });
+    let capacity = value!({
+        "metadata": {"name": "c"}, "storageClassName": "local", "capacity": "1Pi",
+        "nodeTopology": {"matchLabels": {"topology.csi.orlop.dev/node": "victim"}}
+    });
+    let free = value!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": null}}});
+    let grab =
+        value!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "thief"}}});
+    let label = value!({"metadata": {"labels": {"app": "web"}}});
+    let lie = value!({"status": {"phase": "Bound", "capacity": {"storage": "1Pi"}}});
+    let elsewhere = value!({"spec": {"csi": {"volumeHandle": "pvc-else"}}});
+    let keep = value!({"metadata": {"finalizers": null}});
+    let claim_of_other = format!("{CLAIMS}/other");
+    let claim_status = format!("{CLAIMS}/other/status");
+    let own_claim = format!("{CLAIMS}/own");
+    for (method, path, object) in [
+        (Method::POST, VOLUMES, host_path),
+        (Method::POST, VOLUMES, volume_of("victim", "own", &own)),
+        (Method::POST, VOLUMES, volume_of("thief", "other", &other)),
+        (Method::PATCH, named.as_str(), elsewhere),
+        (Method::PATCH, named.as_str(), keep),
+        (Method::DELETE, named.as_str(), value!({})),
+        (Method::POST, CAPACITIES, capacity),
+        (Method::PATCH, claim_of_other.as_str(), free),
+        (Method::PATCH, claim_of_other.as_str(), grab),
+        (Method::PATCH, claim_status.as_str(), lie),
+        (Method::PATCH, own_claim.as_str(), label),
+        (Method::DELETE, own_claim.as_str(), value!({})),
+    ] {
+        let shown = format!("{method} {path} {object:?}");
+        let (code, told) = ask(&server, (&thief, THIEF), method, path, object).await;
+        assert_eq!(code, 403, "{shown}: {told:?}");
+    }
+    assert_eq!(get(&server, &named).await, before);
+
+    // What is its own, it makes, changes and deletes.
+    let from = (&thief, THIEF);
+    let made = volume_of("thief", "own", &own);
+    let (code, told) = ask(&server, from, Method::POST, VOLUMES, made).await;
+    assert_eq!(code, 201, "{told:?}");
+    let own_volume = format!("{VOLUMES}/pvc-{own}");
+    let larger = value!({"spec": {"capacity": {"storage": "2Gi"}}});
+    let (code, told) = ask(&server, from, Method::PATCH, &own_volume, larger).await;
+    assert_eq!(code, 200, "{told:?}");
+    let free = value!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": null}}});
+    let (code, told) = ask(&server, from, Method::PATCH, own_claim.as_str(), free).await;
+    assert_eq!(code, 200, "{told:?}");
+    let (code, told) = ask(&server, from, Method::DELETE, &own_volume, value!({})).await;
+    assert_eq!(code, 200, "{told:?}");
+}
+
 const ENDPOINTS: &str = "/apis/network.orlop.dev/v1alpha1/podendpoints";
 /// The text in each place where a pod may hold a credential.
 const CREDENTIAL: &str = "swordfish";

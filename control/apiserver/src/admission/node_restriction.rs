@@ -50,9 +50,14 @@ pub(super) fn check(
             return node_addresses(context, served, new, old);
         }
         ("", "persistentvolumeclaims") => match (subresource, old) {
-            ("status", Some(old)) => rules::node_reports_claim(node, new, old),
+            ("status", Some(old)) => claim_status(context, node, new, old),
+            ("", Some(old)) => rules::node_selects_claim(node, new, old),
             _ => Err("may only update PVC status".to_owned()),
         },
+        ("", "persistentvolumes") => volume(context, node, subresource, new, old),
+        ("storage.k8s.io", "csistoragecapacities") => old
+            .map_or(Ok(()), |old| rules::node_publishes_capacity(node, old))
+            .and_then(|()| rules::node_publishes_capacity(node, new)),
         (CERTIFICATES, "podcertificaterequests") => {
             Err("PodCertificateRequest feature gate is disabled".to_owned())
         }
@@ -166,6 +171,8 @@ pub(super) fn check_delete(
         ("", "pods") => rules::node_ends_pod(node, "delete", object),
         ("", "nodes") => own_node(node, name),
         ("", "persistentvolumeclaims") => Err("may only update PVC status".to_owned()),
+        ("", "persistentvolumes") => rules::node_deletes_volume(node, object),
+        ("storage.k8s.io", "csistoragecapacities") => rules::node_publishes_capacity(node, object),
         ("resource.k8s.io", "resourceslices") => of_node(node, object, "delete"),
         (group, plural) => own(node, group, plural, meta::namespace(object), name),
     };
@@ -330,6 +337,57 @@ fn pod(
         )),
     };
     decided.map_err(|why| refuse(served, new, &why))
+}
+
+/// Checks an agent's write of a volume.
+fn volume(
+    context: &Context,
+    node: &str,
+    subresource: &str,
+    new: &Value,
+    old: Option<&Value>,
+) -> Result<(), String> {
+    match (subresource, old) {
+        ("", Some(old)) => rules::node_changes_volume(node, new, old),
+        ("", None) => {
+            let part = |field| new.str_at(&["spec", "claimRef", field]).unwrap_or_default();
+            let key = format!("{}/{}", part("namespace"), part("name"));
+            let claim = super::value(&context.api, "", "persistentvolumeclaims", &key);
+            rules::node_makes_volume(node, new, claim.as_ref())
+        }
+        _ => Err("may not update the status of volumes".to_owned()),
+    }
+}
+
+/// Checks an agent's report of a claim, whose volume must be on the node, or a pod of the
+/// node must use it. A right to report claims that is not the node authorizer's does not
+/// tell them apart.
+fn claim_status(context: &Context, node: &str, new: &Value, old: &Value) -> Result<(), String> {
+    let api = &context.api;
+    let volume = old.str_at(&["spec", "volumeName"]).unwrap_or_default();
+    let volume = super::value(api, "", "persistentvolumes", volume);
+    if volume.is_some_and(|volume| rules::is_volume_of_node(node, &volume)) {
+        return rules::node_reports_volume_of_claim(node, new, old);
+    }
+    let (namespace, name) = (meta::namespace(old), meta::name(old));
+    let uses = |pod: &Value| {
+        let mut volumes = pod.items_at(&["spec", "volumes"]).iter();
+        pod.str_at(&["spec", "nodeName"]) == Some(node)
+            && volumes.any(|volume| {
+                let named = volume.str_at(&["persistentVolumeClaim", "claimName"]);
+                let own = volume.str_at(&["name"]).unwrap_or_default();
+                let is_ephemeral = volume.get("ephemeral").is_some();
+                named == Some(name) || is_ephemeral && format!("{}-{own}", meta::name(pod)) == name
+            })
+    };
+    let pods = super::values(api, "", "pods", namespace).unwrap_or_default();
+    if !pods.iter().any(uses) {
+        return Err(format!(
+            "node {} can only report claims of its pods and volumes",
+            quote(node)
+        ));
+    }
+    rules::node_reports_claim(node, new, old)
 }
 
 fn own_node(node: &str, name: &str) -> Result<(), String> {

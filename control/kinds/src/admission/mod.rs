@@ -13,6 +13,7 @@ mod classes;
 mod extended;
 mod external_ips;
 mod limits;
+mod local_volumes;
 mod node_identity;
 mod node_restriction;
 mod node_selector;
@@ -31,6 +32,10 @@ pub use classes::{default_ingress_class, default_storage_class, protect_from_del
 pub use extended::tolerate_extended_resources;
 pub use external_ips::check_external_ips;
 pub use limits::{check_limits, default_limits};
+pub use local_volumes::{
+    is_volume_of_node, node_changes_volume, node_deletes_volume, node_makes_volume,
+    node_publishes_capacity, node_reports_volume_of_claim, node_selects_claim,
+};
 pub use node_identity::{
     IP_POOLS, JOINED_FROM, NodeAddresses, ReservedAddresses, SERVING_NAMES, adds_pod_addresses,
     joined_from, listed, node_keeps_its_bounds, node_publishes_slice, node_reports_addresses,

@@ -29,4 +29,5 @@ pub mod token;
 pub mod trace;
 pub mod uninstall;
 pub mod up;
+pub mod volumes;
 pub mod why;
