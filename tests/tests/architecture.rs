@@ -467,11 +467,7 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         1,
         "a thread whose end closes its channel",
     ),
-    (
-        "control/etcd-api/src/server.rs",
-        1,
-        "a connection",
-    ),
+    ("control/etcd-api/src/server.rs", 1, "a connection"),
     (
         "control/orlop/src/commands/flows.rs",
         1,
