@@ -97,7 +97,10 @@ pub async fn run(options: Options) -> Result<(), Error> {
 
 /// Asks the cluster and looks at this machine.
 pub async fn parts(kubeconfig: &Kubeconfig, places: &machine::Places) -> Vec<Part> {
-    let (cluster, machine) = tokio::join!(of_cluster(kubeconfig), machine::gather(places));
+    let (cluster, machine) = tokio::join!(
+        Box::pin(of_cluster(kubeconfig)),
+        Box::pin(machine::gather(places))
+    );
     let mut parts = cluster;
     parts.extend(machine::judge(&machine, Timestamp::now()));
     parts

@@ -69,7 +69,10 @@ pub async fn run(options: Options) -> Result<(), Error> {
         ))
     });
     let mut bundle = Bundle::new(options.max_size << 20);
-    let collected = tokio::time::timeout(options.timeout, gather(&mut bundle, &options)).await;
+    let collected = {
+        let gathering = Box::pin(gather(&mut bundle, &options));
+        tokio::time::timeout(options.timeout, gathering).await
+    };
     if collected.is_err() {
         let limit = options.timeout.as_secs();
         bundle.missing("…", &format!("collecting took longer than {limit} s"));

@@ -66,7 +66,8 @@ pub async fn gather(client: &Client, kubeconfig: String) -> Facts {
 pub async fn get(client: &Client, path: &str) -> Answer<Value> {
     let separator = if path.contains('?') { '&' } else { '?' };
     let path = format!("{path}{separator}limit={LIMIT}");
-    let asked = client.request::<Value>(Method::GET, &path, None::<&()>);
+    // Several are asked at once: their states together would be a large future.
+    let asked = Box::pin(client.request::<Value>(Method::GET, &path, None::<&()>));
     match tokio::time::timeout(ANSWER_WITHIN, asked).await {
         Ok(Ok(answer)) => Answer::Known(answer),
         Ok(Err(ClientError::Forbidden(_))) => Answer::Forbidden,
@@ -81,7 +82,7 @@ pub async fn text(client: &Client, path: &str) -> Answer<String> {
         Ok(request) => request,
         Err(error) => return Answer::Failed(error.to_string()),
     };
-    let asked = async {
+    let asked = Box::pin(async {
         let sent = client.kube().send(request).await;
         let response = sent.map_err(|error| ClientError::from_transport(error).chain())?;
         let status = response.status();
@@ -91,7 +92,7 @@ pub async fn text(client: &Client, path: &str) -> Answer<String> {
             status,
             String::from_utf8_lossy(&body.to_bytes()).into_owned(),
         ))
-    };
+    });
     match tokio::time::timeout(ANSWER_WITHIN, asked).await {
         Ok(Ok((http::StatusCode::FORBIDDEN | http::StatusCode::UNAUTHORIZED, _))) => {
             Answer::Forbidden
