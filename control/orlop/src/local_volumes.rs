@@ -23,7 +23,7 @@ const SNAPSHOT_CLASSES: Resource = Resource::cluster(
     "VolumeSnapshotClass",
 );
 /// Where each kind of definition goes.
-const DEFINITIONS: [Resource; 3] = [
+static DEFINITIONS: [Resource; 3] = [
     Resource::cluster(
         "apiextensions.k8s.io",
         "v1",

@@ -415,7 +415,7 @@ mod tests {
         let rows = page.lines().filter(|it| it.starts_with("| `")).count();
         assert_eq!(rows, Counted::ALL.len());
         // Its group in the page is that of its metric.
-        let groups = [
+        let groups: [(&str, fn(Counted) -> bool); 2] = [
             ("Drops", Counted::is_drop),
             ("Refusals", Counted::is_refusal),
         ];
