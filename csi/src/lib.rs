@@ -13,6 +13,7 @@
 //! does, and what a node agent can do in its own process. A caller in the same
 //! process talks to the socket like any other.
 
+pub mod automatic;
 pub mod backend;
 pub mod catalog;
 pub mod config;

@@ -223,7 +223,8 @@ impl ToolRunner for SystemRunner {
 }
 
 /// Where programs are looked for: the driver may run with an empty `PATH`.
-const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const DEFAULT_PATH: &str =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 fn run(invocation: &Invocation) -> Result<Output, ToolError> {
     let program = invocation.program;

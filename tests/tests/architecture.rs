@@ -143,6 +143,7 @@ fn what_speaks_the_api_never_sees_the_store() {
             "node-agent-plan",
             "node-agent-policy",
             "node-agent-datapath",
+            "node-agent-volumes",
         ],
         &["control-store", "control-apiserver", "redb"],
     );
@@ -379,7 +380,7 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
     ("node-agent/agent/src/flows/serve.rs", 1, "a request"),
     (
         "node-agent/agent/src/lib.rs",
-        15,
+        16,
         "supervised before they are spawned",
     ),
     ("node-agent/agent/src/lines.rs", 1, "a connection"),

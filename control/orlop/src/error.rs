@@ -44,6 +44,9 @@ pub enum Error {
         #[source]
         source: node_agent::settings::Error,
     },
+    /// A configuration of local volumes that cannot be used.
+    #[error("cannot use the configuration of local volumes")]
+    VolumeConfiguration(#[source] node_agent::volumes::ConfigError),
     /// A socket that was inherited and is none.
     #[error("LISTEN_FDS announces a socket, but descriptor 3 is none")]
     Inherited(#[source] std::io::Error),

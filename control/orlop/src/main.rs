@@ -21,6 +21,7 @@ mod error;
 mod join;
 mod kubeconfig;
 mod listen;
+mod local_volumes;
 mod logging;
 mod memory;
 mod nodes;
@@ -104,6 +105,9 @@ enum Command {
     /// changing anything.
     #[command(after_help = commands::simulate::EXAMPLES)]
     Simulate(commands::simulate::Options),
+    /// Local volumes: where they are, how full, and why claims are pending.
+    #[command(after_help = commands::volumes::EXAMPLES)]
+    Volumes(commands::volumes::Options),
     /// Connections to services that this node's packet programs translate: list, or forget some.
     Conntrack(commands::conntrack::Options),
     /// Look into a running node.
@@ -170,6 +174,7 @@ fn main() -> ExitCode {
         Command::Why(options) => run::command(commands::why::run(options)),
         Command::Explain(options) => run::command(commands::explain::run(options)),
         Command::Simulate(options) => run::command(commands::simulate::run(options)),
+        Command::Volumes(options) => run::command(commands::volumes::run(options)),
         Command::Conntrack(options) => commands::conntrack::run(&options),
         Command::Controllers(options) => run::service(log, commands::controllers::run(options)),
         Command::Credentials { command } => commands::credentials::run(command),

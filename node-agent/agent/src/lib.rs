@@ -9,6 +9,7 @@
 //!     ──Nodes─────────────────────▶ network  ──▶ routes, sysctl, CNI configuration
 //!     ──Nodes─────────────────────▶ addresses ─▶ answers to the CNI plugin
 //!     ──Pods──────────────────────▶ pods     ──▶ container runtime, status
+//!     ──claims, volumes───────────▶ volumes  ──▶ local volumes
 //! ```
 //!
 //! Each part watches what it needs and knows nothing of the others. Only three
@@ -59,6 +60,7 @@ mod serving;
 mod sysctl;
 mod systemd;
 mod views;
+pub mod volumes;
 
 pub use error::Error;
 pub use further::port as flows_port;
@@ -71,6 +73,7 @@ pub use node_agent_plan::{Report, Selected};
 pub use node_agent_pods::ProviderFiles;
 use node_agent_pods::Pulse;
 pub use node_agent_pods::settings::{self, ServingPlaces, Settings};
+pub use node_agent_volumes::{DRIVER as VOLUME_DRIVER, SNAPSHOT_KINDS};
 pub use overlay::Overlay;
 pub use policy::why;
 pub use preflight::cgroup_folder;
@@ -148,6 +151,8 @@ pub struct Options {
     pub network_policy: NetworkPolicy,
     /// How flows are recorded.
     pub flows: flows::Options,
+    /// Classes of the node's own volumes, whose driver this process is; none without.
+    pub volumes: Option<volumes::Config>,
     /// Where the API server has no PodEndpoints: the kubeconfig by which it is reached as
     /// the service account that reads pods. Without, the node reads them.
     pub policy_kubeconfig: Option<PathBuf>,
@@ -403,6 +408,15 @@ pub async fn run(
         stop.clone(),
     )));
     parts.spawn(task("pod-network").owned(network.run(nodes.changes(), stop.clone())));
+    if let Some(config) = options.volumes.filter(|_| options.runs_pods) {
+        let options = volumes::Options {
+            node: options.datapath.node_name.clone(),
+            root: options.root.clone(),
+            config,
+        };
+        let volumes = volumes::run(client.clone(), options, stop.clone());
+        parts.spawn(task("local-volumes").owned(volumes));
+    }
     let pulse = Arc::new(Pulse::default());
     let seen = options.runs_pods.then(|| pulse.clone());
     parts.spawn(task("systemd-watchdog").owned(systemd.keep(seen, stop.clone())));

@@ -109,6 +109,7 @@ async fn serve(
     let options = node.complete(Some(folder.serving()))?;
     let mut options = with_policy_account(options, folder.file("kubeconfig"));
     options.node_ips = node.addresses()?;
+    options.volumes = node.local_volumes()?;
     let mut names: Vec<String> = options.node_ips.iter().map(ToString::to_string).collect();
     names.push(name.to_owned());
     let stop = shutdown.child_token();

@@ -24,4 +24,5 @@ pub mod simulate;
 pub mod token;
 pub mod trace;
 pub mod up;
+pub mod volumes;
 pub mod why;

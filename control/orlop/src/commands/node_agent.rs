@@ -8,7 +8,9 @@ use std::{
 use clap::{Args, Subcommand, ValueEnum};
 use control_client::Client;
 use ipnet::{IpNet, Ipv4Net};
-use node_agent::{NetworkPolicy, Overlay, Serving, ServingPlaces, cni::Places, flows, flows_port};
+use node_agent::{
+    NetworkPolicy, Overlay, Serving, ServingPlaces, cni::Places, flows, flows_port, volumes,
+};
 
 use super::service_options::ServiceArgs;
 use crate::{address, error::Error, kubeconfig, memory, run, values};
@@ -189,6 +191,10 @@ struct NodeOptions {
     /// since the kubelet has its own; 0: they cannot.
     #[arg(long, default_value_t = flows_port::PORT, value_name = "PORT")]
     flows_port: u16,
+    /// Volumes of this machine's own disks: `auto` chooses the best backend that the machine has,
+    /// `off` leaves them out, and a path is a VolumeConfiguration.
+    #[arg(long, default_value = "auto", value_name = "auto|off|FILE")]
+    local_volumes: LocalVolumes,
     /// The CNI plugin to install; `orlop-cni` beside this program unless given.
     #[arg(long, value_name = "FILE")]
     cni_plugin: Option<PathBuf>,
@@ -227,11 +233,12 @@ pub async fn run(options: Options) -> Result<(), Error> {
         };
         node_agent::run(client, options, shutdown).await
     } else {
-        let serving = options.serving;
+        let (serving, volumes) = (options.serving, options.node.local_volumes()?);
         let options = options
             .node
             .complete_with(|files| serving.complete(files))?;
         let options = with_policy_account(options, kubeconfig);
+        let options = node_agent::Options { volumes, ..options };
         node_agent::run(client, options, shutdown).await
     };
     done.map_err(Error::NodeAgent)
@@ -303,6 +310,19 @@ impl Node {
                 source,
             }),
         }
+    }
+
+    /// Returns the classes of the machine's volumes, and says which backend was chosen.
+    ///
+    /// # Errors
+    /// When the file that the option names cannot be used.
+    pub fn local_volumes(&self) -> Result<Option<volumes::Config>, Error> {
+        self.whole.local_volumes.config()
+    }
+
+    /// Whether the machine is to have local volumes.
+    pub fn has_local_volumes(&self) -> bool {
+        self.whole.local_volumes != LocalVolumes::Off
     }
 
     /// The ranges of the cluster's pods, for the server in the same process: at most one of
@@ -444,6 +464,7 @@ impl NodeOptions {
                 MasqueradeMode::None => None,
             },
             policy_kubeconfig: None,
+            volumes: None,
             network_policy: match self.network_policy {
                 PolicyMode::Enforce => NetworkPolicy::Enforce,
                 PolicyMode::KeepEstablished => NetworkPolicy::KeepEstablished,
@@ -467,6 +488,54 @@ impl NodeOptions {
 fn first<T: Clone + From<&'static str>>(said: [&Option<T>; 2], default: &'static str) -> T {
     let first = said.into_iter().flatten().next();
     first.cloned().unwrap_or_else(|| default.into())
+}
+
+/// Which local volumes a node has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum LocalVolumes {
+    Auto,
+    Off,
+    File(PathBuf),
+}
+
+impl std::str::FromStr for LocalVolumes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            path if path.contains('/') => Ok(Self::File(path.into())),
+            other => Err(format!(
+                "`{other}` is no path: write auto, off, or ./{other}"
+            )),
+        }
+    }
+}
+
+impl LocalVolumes {
+    /// Returns the classes of volumes, and says which backend was chosen and why.
+    fn config(&self) -> Result<Option<volumes::Config>, Error> {
+        match self {
+            Self::Off => Ok(None),
+            Self::File(path) => {
+                let config = volumes::Config::load(path).map_err(Error::VolumeConfiguration)?;
+                Ok(Some(config))
+            }
+            Self::Auto => match volumes::choose() {
+                Ok(choice) => {
+                    let backend = choice.config.classes.first().map(|it| it.backend.name());
+                    let reason = choice.reason;
+                    tracing::info!(backend, reason, "local volumes: backend chosen");
+                    Ok(Some(choice.config))
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "no local volumes on this machine");
+                    Ok(None)
+                }
+            },
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]

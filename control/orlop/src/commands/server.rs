@@ -33,6 +33,8 @@ pub struct Options {
     #[command(flatten)]
     pub cloud: Cloud,
     #[command(flatten)]
+    pub local_volumes: LocalVolumes,
+    #[command(flatten)]
     pub election: election::Options,
 }
 
@@ -46,6 +48,14 @@ pub struct LoadBalancer {
     /// Leave Services of type LoadBalancer that name no loadBalancerClass to others.
     #[arg(long)]
     load_balancer_class_only: bool,
+}
+
+/// Volumes of the nodes' own disks.
+#[derive(Args, Clone, Copy, Default)]
+pub struct LocalVolumes {
+    /// Do not define the driver csi.orlop.dev and the StorageClass `local`.
+    #[arg(long)]
+    pub no_local_volumes: bool,
 }
 
 /// The border of an external cloud controller manager.
@@ -179,6 +189,12 @@ where
         {
             // Services without such addresses work all the same.
             tracing::warn!(error = %error.chain(), "cannot define the kinds of load balancing");
+        }
+        if !options.local_volumes.no_local_volumes
+            && let Err(error) = crate::local_volumes::define(&definitions).await
+        {
+            // Pods without volumes work all the same.
+            tracing::warn!(error = %error.chain(), "cannot define the class of local volumes");
         }
         Ok(())
     };

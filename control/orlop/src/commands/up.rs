@@ -51,6 +51,7 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
         .await
         .map_err(Error::NodeAgent)?;
     agent.node_ips = options.node.addresses()?;
+    agent.volumes = options.node.local_volumes()?;
     options.api.requests.admission.deny_external_ips();
     let kubeconfig = options
         .api
@@ -64,6 +65,9 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
         load_balancer: options.load_balancer,
         scheduler_config: options.scheduler_config,
         cloud: server::Cloud::default(),
+        local_volumes: server::LocalVolumes {
+            no_local_volumes: !options.node.has_local_volumes(),
+        },
         election: crate::election::Options::default(),
     };
     let more = |api: &api::Api, until| {

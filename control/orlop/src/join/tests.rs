@@ -107,7 +107,7 @@ impl Server {
     }
 
     /// A token as kubeadm makes it.
-    async fn token(&self, token: &str, expiration: &str) {
+    pub(crate) async fn token(&self, token: &str, expiration: &str) {
         let (id, secret) = token.split_once('.').expect("a token");
         let data = json!({
             "token-id": encode(id), "token-secret": encode(secret),
@@ -126,7 +126,7 @@ impl Server {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
-    fn join(&self, token: &str) -> Join {
+    pub(crate) fn join(&self, token: &str) -> Join {
         Join {
             server: self.url.clone(),
             token: token.to_owned(),

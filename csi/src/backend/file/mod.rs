@@ -43,6 +43,14 @@ const BOUNDS: Bounds = Bounds {
     granule: 4096,
 };
 
+/// Whether copies of files in a folder share their blocks.
+///
+/// # Errors
+/// When no file can be written there.
+pub fn shares_blocks(folder: &Path) -> Result<bool> {
+    image::has_reflink(folder)
+}
+
 /// Images in a folder.
 pub struct FileBackend {
     class: String,

@@ -1,0 +1,186 @@
+//! The provisioner with a real driver, whose volumes are files, and an API server of fixed
+//! answers. That what it writes is accepted is for tests against the real server.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use control_client::{Client, RequestBody};
+use csi::backend::Environment;
+use csi::config::Config;
+use csi::steps::TraceSteps;
+use csi::tool::SystemRunner;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+
+use super::*;
+use crate::Driver;
+use crate::testing;
+
+/// A request that changes something.
+type Written = (Method, String, Value);
+
+/// Lists one claim and one class; volumes are refused with 500 while `refuses` says so.
+#[derive(Clone, Default)]
+struct FixedApi {
+    refuses: Arc<AtomicBool>,
+    written: Arc<Mutex<Vec<Written>>>,
+}
+
+impl FixedApi {
+    async fn answer(self, request: Request<RequestBody>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path().to_owned();
+        let query = head.uri.query().unwrap_or_default();
+        if query.contains("watch=") && !query.contains("sendInitialEvents=") {
+            return std::future::pending().await;
+        }
+        let list =
+            |items: Vec<Value>| json!({"metadata": {"resourceVersion": "9"}, "items": items});
+        let (code, object): (u16, Value) = match (head.method.as_str(), path.rsplit('/').next()) {
+            // Objects are listed.
+            ("GET", _) if query.contains("watch=") => {
+                let message = "sendInitialEvents is forbidden";
+                (
+                    422,
+                    json!({"code": 422, "reason": "Invalid", "message": message}),
+                )
+            }
+            ("GET", Some("persistentvolumeclaims")) => (200, list(vec![testing::claim()])),
+            ("GET", Some("storageclasses")) => (200, list(vec![testing::class()])),
+            ("GET", _) => (200, list(Vec::new())),
+            (_, _) => {
+                let body = body.collect().await.map(|body| body.to_bytes());
+                let object = serde_json::from_slice(&body.unwrap_or_default());
+                let object: Value = object.unwrap_or_default();
+                let mut written = self.written.lock().expect("no panic");
+                written.push((head.method, path.clone(), object.clone()));
+                let refused = self.refuses.load(Ordering::Relaxed);
+                match path.ends_with("persistentvolumes") && refused {
+                    true => (500, json!({"code": 500, "message": "no leader"})),
+                    false => (201, object),
+                }
+            }
+        };
+        let body = Full::new(Bytes::from(object.to_string()));
+        let answer = Response::builder().status(code).body(body);
+        answer.expect("an answer")
+    }
+
+    fn client(&self) -> Client {
+        let api = self.clone();
+        let service = tower::service_fn(move |request: Request<RequestBody>| {
+            let api = api.clone();
+            async move { Ok::<_, Infallible>(api.answer(request).await) }
+        });
+        Client::in_process(service, ())
+    }
+
+    fn written(&self, path: &str) -> Vec<Value> {
+        let written = self.written.lock().expect("no panic");
+        let to_path = written.iter().filter(|(_, to, _)| to.ends_with(path));
+        to_path.map(|(_, _, object)| object.clone()).collect()
+    }
+}
+
+/// Serves a driver of files in a folder.
+async fn driver(dir: &Path, end: &CancellationToken) -> Driver {
+    let folder = dir.join("disk");
+    std::fs::create_dir(&folder).expect("a folder");
+    let text = format!(
+        "apiVersion: orlop.dev/v1alpha1\nkind: VolumeConfiguration\nclasses:\n- {{name: local, backend: file, path: {}}}\n",
+        folder.display()
+    );
+    let socket = dir.join("csi.sock");
+    let options = csi::Options {
+        socket: socket.clone(),
+        node: "n1".to_owned(),
+        config: Config::parse(&text).expect("a configuration"),
+        metrics: None,
+        registry: None,
+        expands_on_node: false,
+    };
+    let environment = Environment {
+        tools: Arc::new(SystemRunner),
+        steps: Arc::new(TraceSteps),
+    };
+    let (ready, is_ready) = tokio::sync::oneshot::channel();
+    let serving = csi::run(options, environment, end.clone(), move || {
+        let _ = ready.send(());
+    });
+    tokio::spawn(serving);
+    is_ready.await.expect("it serves");
+    Driver::new(&socket)
+}
+
+#[tokio::test]
+async fn a_volume_is_made_once_and_deleted_when_its_claim_goes_before_it_is_saved() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let end = CancellationToken::new();
+    let api = FixedApi::default();
+    let shared = Shared::new(&api.client(), "n1", driver(dir.path(), &end).await);
+    shared.synced().await;
+    shared.standby.assume_no_sidecars();
+    let provisioner = Provisioner {
+        shared: Arc::new(shared),
+        queue: queue(),
+        unsaved: Mutex::default(),
+    };
+    let key = Key {
+        namespace: "default".into(),
+        name: "data".into(),
+    };
+    let image = dir.path().join("disk/volumes/pvc-u1.img");
+
+    api.refuses.store(true, Ordering::Relaxed);
+    for _ in 0..2 {
+        let failed = provisioner.sync(key.clone()).await;
+        assert!(matches!(failed, Err(Error::Api { .. })), "{failed:?}");
+        assert!(image.exists());
+    }
+    provisioner
+        .give_up_unsaved(&key, None)
+        .await
+        .expect("deleted");
+    assert!(
+        !image.exists(),
+        "the claim is gone, and nobody knows the volume"
+    );
+    assert!(provisioner.unsaved().is_empty());
+
+    api.refuses.store(false, Ordering::Relaxed);
+    let before = api.written("/persistentvolumes").len();
+    provisioner.sync(key.clone()).await.expect("provisioned");
+    let saved = api.written("/persistentvolumes");
+    assert_eq!(saved.len(), before + 1);
+    let volume = &saved[before];
+    assert_eq!(volume["metadata"]["name"], "pvc-u1");
+    assert_eq!(volume["spec"]["csi"]["volumeHandle"], "pvc-u1");
+    assert_eq!(volume["spec"]["capacity"]["storage"], "1Gi");
+    assert!(image.exists() && provisioner.unsaved().is_empty());
+    end.cancel();
+}
+
+#[tokio::test]
+async fn nothing_is_made_until_it_is_known_that_no_sidecar_works() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let end = CancellationToken::new();
+    let api = FixedApi::default();
+    let shared = Shared::new(&api.client(), "n1", driver(dir.path(), &end).await);
+    shared.synced().await;
+    let provisioner = Provisioner {
+        shared: Arc::new(shared),
+        queue: queue(),
+        unsaved: Mutex::default(),
+    };
+    let key = Key {
+        namespace: "default".into(),
+        name: "data".into(),
+    };
+    let again = provisioner.sync(key).await.expect("it rests");
+    assert_eq!(again, Some(REST / 10));
+    assert_eq!(api.written("/persistentvolumes"), Vec::<Value>::new());
+    end.cancel();
+}

@@ -1,0 +1,444 @@
+//! The resizer: grows the volumes of this node whose claims ask for more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_client::events::ObjectReference;
+use control_client::{Queue, resources, time};
+use csi_api as api;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::driver::{CallError, NAME};
+use crate::error::Result;
+use crate::provision::{quantity, volume_capabilities};
+use crate::shared::{Key, REST, Shared, queue, queue_latest};
+use crate::standby::Duty;
+use crate::views::{Claim, Volume};
+
+/// Claims at a time.
+const WORKERS: usize = 2;
+
+/// Statuses of `allocatedResourceStatuses`.
+const IN_PROGRESS: &str = "ControllerResizeInProgress";
+const INFEASIBLE: &str = "ControllerResizeInfeasible";
+const NODE_PENDING: &str = "NodeResizePending";
+
+/// The next step for a claim.
+#[derive(Debug, PartialEq, Eq)]
+enum Decision {
+    /// It has what it asks for, or the node is at work.
+    Nothing,
+    /// It does not ask for more any longer.
+    Withdraw,
+    /// Its volume is to have this many bytes.
+    Expand {
+        /// The driver's identifier.
+        handle: String,
+        /// The size.
+        bytes: i64,
+        /// Whether the claim does not say yet that its volume grows to this size.
+        is_new: bool,
+    },
+}
+
+/// Decides whether a volume of `node` grows.
+fn decide(claim: &Claim, volume: &Volume, node: &str) -> Decision {
+    let Some(handle) = volume.handle_on(node) else {
+        return Decision::Nothing;
+    };
+    let is_bound = claim.status.phase == "Bound" && volume.is_of(&claim.metadata);
+    let wanted = claim.spec.resources.requests.bytes();
+    let (Some(wanted), Some(has), true) = (wanted, claim.status.capacity.bytes(), is_bound) else {
+        return Decision::Nothing;
+    };
+    let statuses = &claim.status.allocated_resource_statuses;
+    let status = statuses.get("storage").map_or("", String::as_str);
+    let is_of_node = status.starts_with("NodeResize");
+    if wanted <= has {
+        return match status {
+            IN_PROGRESS | INFEASIBLE => Decision::Withdraw,
+            _ => Decision::Nothing,
+        };
+    }
+    let present = volume.spec.capacity.bytes().unwrap_or(0);
+    if is_of_node && present >= wanted {
+        return Decision::Nothing;
+    }
+    let allocated = claim.status.allocated_resources.bytes();
+    Decision::Expand {
+        handle: handle.to_owned(),
+        bytes: wanted,
+        is_new: status != IN_PROGRESS || allocated != Some(wanted),
+    }
+}
+
+/// The condition of a claim.
+struct Condition {
+    kind: &'static str,
+    message: String,
+}
+
+/// Returns the conditions of a claim with `condition` as the only one of resizing.
+fn with_condition(claim: &Claim, condition: Option<&Condition>) -> Vec<Value> {
+    const OURS: [&str; 4] = [
+        "Resizing",
+        "FileSystemResizePending",
+        "ControllerResizeError",
+        "NodeResizeError",
+    ];
+    let is_ours = |it: &Value| OURS.iter().any(|kind| it["type"] == *kind);
+    let mut all = claim.status.conditions.clone();
+    let previous = condition.and_then(|condition| {
+        let mut all = all.iter();
+        all.find(|it| it["type"] == condition.kind && it["status"] == "True")
+            .cloned()
+    });
+    all.retain(|it| !is_ours(it));
+    if let Some(condition) = condition {
+        let since = previous.map(|it| it["lastTransitionTime"].clone());
+        let since = since.filter(Value::is_string);
+        let mut new = json!({
+            "type": condition.kind,
+            "status": "True",
+            "lastProbeTime": null,
+            "lastTransitionTime": since.unwrap_or_else(|| json!(time::seconds(Timestamp::now()))),
+        });
+        if !condition.message.is_empty() {
+            new["message"] = json!(condition.message);
+        }
+        all.push(new);
+    }
+    all
+}
+
+/// Whether a size cannot be had, however often it is tried.
+fn is_infeasible(error: &CallError) -> bool {
+    use tonic::Code::{InvalidArgument, NotFound, OutOfRange};
+    matches!(error.code, InvalidArgument | NotFound | OutOfRange)
+}
+
+struct Resizer {
+    shared: Arc<Shared>,
+    queue: Queue<Key>,
+}
+
+/// Runs the resizer until `shutdown`.
+pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
+    shared.synced().await;
+    let this = Arc::new(Resizer {
+        shared,
+        queue: queue(),
+    });
+    let worker = this.clone();
+    let work = move |key| {
+        let this = worker.clone();
+        async move { this.sync(key).await }
+    };
+    tokio::select! {
+        () = this.queue.run("volume-resizer", WORKERS, &shutdown, work) => {}
+        () = this.follow() => {}
+    }
+}
+
+impl Resizer {
+    async fn follow(&self) {
+        let mut claims = self.shared.claims.changes();
+        let mut volumes = self.shared.volumes.changes();
+        loop {
+            tokio::select! {
+                change = claims.recv() => {
+                    let Some(change) = change else { return };
+                    queue_latest(&self.queue, &change);
+                }
+                change = volumes.recv() => {
+                    let Some(change) = change else { return };
+                    let volume = change.current.as_ref();
+                    if let Some(claim) = volume.and_then(|it| it.spec.claim_ref.as_ref()) {
+                        self.queue.add(Key {
+                            namespace: claim.namespace.as_str().into(),
+                            name: claim.name.as_str().into(),
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    async fn sync(&self, key: Key) -> Result<Option<Duration>> {
+        let shared = &self.shared;
+        let Some(claim) = shared.claims.cache().get(&key.namespace, &key.name) else {
+            return Ok(None);
+        };
+        let Some(volume) = shared.volumes.cache().get("", &claim.spec.volume_name) else {
+            return Ok(None);
+        };
+        let decision = decide(&claim, &volume, &shared.node);
+        if decision != Decision::Nothing && !shared.standby.is_ours(Duty::Resize) {
+            return Ok(Some(REST / 10));
+        }
+        match decision {
+            Decision::Nothing => {}
+            Decision::Withdraw => {
+                let status = json!({
+                    "conditions": with_condition(&claim, None),
+                    "allocatedResourceStatuses": {"storage": null},
+                });
+                self.report(&claim, status).await?;
+            }
+            Decision::Expand {
+                handle,
+                bytes,
+                is_new,
+            } => {
+                let claim = if is_new {
+                    self.begin(&claim, &volume, bytes).await?
+                } else {
+                    (*claim).clone()
+                };
+                self.expand(&claim, &volume, &handle, bytes).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn begin(&self, claim: &Claim, volume: &Volume, bytes: i64) -> Result<Claim> {
+        let condition = Condition {
+            kind: "Resizing",
+            message: String::new(),
+        };
+        let status = json!({
+            "allocatedResources": {"storage": quantity(bytes)},
+            "allocatedResourceStatuses": {"storage": IN_PROGRESS},
+            "conditions": with_condition(claim, Some(&condition)),
+        });
+        let claim = self.report(claim, status).await?;
+        let message = format!(
+            "External resizer is resizing volume {}",
+            volume.metadata.name
+        );
+        let about = reference(&claim);
+        self.shared.recorder.normal(&about, "Resizing", message);
+        Ok(claim)
+    }
+
+    async fn expand(&self, claim: &Claim, volume: &Volume, handle: &str, bytes: i64) -> Result<()> {
+        let shared = &self.shared;
+        let answer = match self.call(volume, handle, bytes).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let message = format!(
+                    "resize volume \"{}\" by resizer \"{NAME}\" failed: {}",
+                    volume.metadata.name,
+                    error.chain()
+                );
+                let about = reference(claim);
+                shared
+                    .recorder
+                    .warning(&about, "VolumeResizeFailed", message.clone());
+                if let crate::error::Error::Call(call) = &error {
+                    self.report_failure(claim, call, message).await?;
+                }
+                return Err(error);
+            }
+        };
+        shared.space_changed.notify_one();
+        let size = quantity(answer.capacity_bytes.max(bytes));
+        if volume.spec.capacity.bytes() < Some(answer.capacity_bytes.max(bytes)) {
+            let patch = json!({"spec": {"capacity": {"storage": size}}});
+            shared
+                .patch("write the size of the PersistentVolume", volume, "", patch)
+                .await?;
+        }
+        let about = reference(claim);
+        if answer.node_expansion_required {
+            let message = "Waiting for user to (re-)start a pod to finish file system resize of volume on node.";
+            let condition = Condition {
+                kind: "FileSystemResizePending",
+                message: message.to_owned(),
+            };
+            let status = json!({
+                "allocatedResourceStatuses": {"storage": NODE_PENDING},
+                "conditions": with_condition(claim, Some(&condition)),
+            });
+            self.report(claim, status).await?;
+            let message = "Require file system resize of volume on node";
+            shared
+                .recorder
+                .normal(&about, "FileSystemResizeRequired", message);
+        } else {
+            let status = json!({
+                "capacity": {"storage": size},
+                "allocatedResourceStatuses": {"storage": null},
+                "conditions": with_condition(claim, None),
+            });
+            self.report(claim, status).await?;
+            shared
+                .recorder
+                .normal(&about, "VolumeResizeSuccessful", "Resize volume succeeded");
+        }
+        Ok(())
+    }
+
+    /// Grows the storage, where the driver does that apart from the node's mounts.
+    async fn call(
+        &self,
+        volume: &Volume,
+        handle: &str,
+        bytes: i64,
+    ) -> Result<api::ControllerExpandVolumeResponse> {
+        let shared = &self.shared;
+        let can = shared.driver.capabilities().await?;
+        if !can.contains(&api::ControllerCapability::ExpandVolume) {
+            return Ok(api::ControllerExpandVolumeResponse {
+                capacity_bytes: bytes,
+                node_expansion_required: true,
+            });
+        }
+        let csi = volume.spec.csi.as_ref();
+        let secret = csi.and_then(|csi| csi.controller_expand_secret_ref.as_ref());
+        let capabilities = volume_capabilities(
+            &volume.spec.access_modes,
+            volume.spec.volume_mode.as_deref(),
+            csi.map_or("", |csi| csi.fs_type.as_str()),
+            &volume.spec.mount_options,
+            can.contains(&api::ControllerCapability::SingleNodeMultiWriter),
+        );
+        let request = api::ControllerExpandVolumeRequest {
+            volume_id: handle.to_owned(),
+            capacity_range: Some(api::CapacityRange {
+                required_bytes: bytes,
+                limit_bytes: 0,
+            }),
+            secrets: shared.secret(secret).await?,
+            volume_capability: capabilities.into_iter().next(),
+        };
+        Ok(shared.driver.expand_volume(request).await?)
+    }
+
+    async fn report_failure(
+        &self,
+        claim: &Claim,
+        error: &CallError,
+        message: String,
+    ) -> Result<()> {
+        if error.is_pending() {
+            return Ok(());
+        }
+        let condition = Condition {
+            kind: "ControllerResizeError",
+            message,
+        };
+        let conditions = with_condition(claim, Some(&condition));
+        let mut status = json!({"conditions": conditions});
+        if is_infeasible(error) {
+            status["allocatedResourceStatuses"] = json!({"storage": INFEASIBLE});
+        }
+        self.report(claim, status).await.map(drop)
+    }
+
+    async fn report(&self, claim: &Claim, status: Value) -> Result<Claim> {
+        let patch = json!({"status": status});
+        self.shared
+            .patch("write the status of the claim", claim, "status", patch)
+            .await
+    }
+}
+
+fn reference(claim: &Claim) -> ObjectReference {
+    ObjectReference::of(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn bound(request: &str, status: &str) -> Claim {
+        let mut claim = testing::claim();
+        claim["spec"]["volumeName"] = json!("pvc-u1");
+        claim["spec"]["resources"]["requests"]["storage"] = json!(request);
+        claim["status"] = json!({
+            "phase": "Bound", "capacity": {"storage": "1Gi"},
+            "allocatedResources": {"storage": "2Gi"},
+        });
+        if !status.is_empty() {
+            claim["status"]["allocatedResourceStatuses"] = json!({"storage": status});
+        }
+        serde_json::from_value(claim).expect("a claim")
+    }
+
+    fn volume(node: &str, size: &str) -> Volume {
+        let mut volume = testing::volume(node);
+        volume["spec"]["capacity"]["storage"] = json!(size);
+        serde_json::from_value(volume).expect("a volume")
+    }
+
+    fn expand(is_new: bool) -> Decision {
+        Decision::Expand {
+            handle: "pvc-u1".to_owned(),
+            bytes: 2 << 30,
+            is_new,
+        }
+    }
+
+    #[test]
+    fn a_volume_of_this_node_grows_when_its_claim_asks_for_more_than_it_has() {
+        let decided = |claim: &Claim, volume: &Volume| decide(claim, volume, "n1");
+        let small = volume("n1", "1Gi");
+        assert_eq!(decided(&bound("2Gi", ""), &small), expand(true));
+        assert_eq!(decided(&bound("2Gi", IN_PROGRESS), &small), expand(false));
+        assert_eq!(decided(&bound("2Gi", INFEASIBLE), &small), expand(true));
+        // The storage has grown, and the claim does not say so yet.
+        let large = volume("n1", "2Gi");
+        assert_eq!(decided(&bound("2Gi", IN_PROGRESS), &large), expand(false));
+        // The rest is up to the node.
+        assert_eq!(
+            decided(&bound("2Gi", NODE_PENDING), &large),
+            Decision::Nothing
+        );
+        // It asks for even more meanwhile.
+        let larger = decided(&bound("3Gi", NODE_PENDING), &large);
+        assert!(matches!(larger, Decision::Expand { is_new: true, .. }));
+        assert_eq!(decided(&bound("1Gi", ""), &small), Decision::Nothing);
+        assert_eq!(
+            decided(&bound("1Gi", INFEASIBLE), &small),
+            Decision::Withdraw
+        );
+        assert_eq!(
+            decided(&bound("2Gi", ""), &volume("n2", "1Gi")),
+            Decision::Nothing
+        );
+        let mut other = small.clone();
+        other.spec.claim_ref.as_mut().expect("a claim").uid = "u9".to_owned();
+        assert_eq!(decided(&bound("2Gi", ""), &other), Decision::Nothing);
+    }
+
+    #[test]
+    fn one_condition_of_resizing_replaces_the_others_and_keeps_its_time() {
+        let mut claim = bound("2Gi", "");
+        let old = "2026-01-01T00:00:00Z";
+        claim.status.conditions = vec![
+            json!({"type": "Resizing", "status": "True", "lastTransitionTime": old}),
+            json!({"type": "Unrelated", "status": "True"}),
+        ];
+        let condition = |kind| Condition {
+            kind,
+            message: "m".to_owned(),
+        };
+        let kinds = |all: &[Value]| {
+            let kinds = all
+                .iter()
+                .map(|it| it["type"].as_str().unwrap_or_default().to_owned());
+            kinds.collect::<Vec<_>>()
+        };
+        let same = with_condition(&claim, Some(&condition("Resizing")));
+        assert_eq!(kinds(&same), ["Unrelated", "Resizing"]);
+        assert_eq!(same[1]["lastTransitionTime"], old);
+        let next = with_condition(&claim, Some(&condition("FileSystemResizePending")));
+        assert_eq!(kinds(&next), ["Unrelated", "FileSystemResizePending"]);
+        assert_ne!(next[1]["lastTransitionTime"], old);
+        assert_eq!(kinds(&with_condition(&claim, None)), ["Unrelated"]);
+    }
+}

@@ -1,0 +1,189 @@
+//! What the loops share: the client, caches, the driver, and who is told of what.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use compact_str::CompactString;
+use control_client::events::{Format, Recorder};
+use control_client::{
+    Change, Client, Discard, Meta, Patch, Queue, Reflector, Resource, Selection, View, reflect,
+    resources,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::driver::{Driver, NAME};
+use crate::error::{Error, Result};
+use crate::standby::Standby;
+use crate::views::{AttributesClass, Claim, SecretReference, StorageClass, Volume};
+
+/// Longest wait between attempts at one object.
+const LONGEST_DELAY: Duration = Duration::from_secs(300);
+
+/// How long a loop rests before it looks again whether a stock sidecar works.
+pub const REST: Duration = Duration::from_secs(30);
+
+/// Name of an object, by which work is queued.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Namespace; empty for objects of the cluster.
+    pub namespace: CompactString,
+    /// Name.
+    pub name: CompactString,
+}
+
+impl Key {
+    /// Returns the key of an object.
+    pub fn of(meta: &Meta) -> Self {
+        Self {
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+        }
+    }
+}
+
+/// What all loops share.
+pub struct Shared {
+    /// Client with the identity of the node.
+    pub client: Client,
+    /// Tells people, as the provisioner does.
+    pub recorder: Recorder,
+    /// Name of the node.
+    pub node: String,
+    /// The driver.
+    pub driver: Driver,
+    /// Claims of the cluster.
+    pub claims: Reflector<Claim>,
+    /// Volumes of the cluster.
+    pub volumes: Reflector<Volume>,
+    /// Storage classes.
+    pub classes: Reflector<StorageClass>,
+    /// Classes of attributes.
+    pub attributes: Reflector<AttributesClass>,
+    /// Whether stock sidecars are at work.
+    pub standby: Standby,
+    /// Called when space was taken or given back.
+    pub space_changed: Notify,
+}
+
+#[derive(Deserialize)]
+struct Secret {
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+}
+
+impl Shared {
+    /// Makes the caches. Must be called within a tokio runtime.
+    pub fn new(client: &Client, node: &str, driver: Driver) -> Self {
+        Self {
+            client: client.clone(),
+            recorder: Recorder::new(client, &format!("{NAME}_{node}"), node, Format::Core),
+            node: node.to_owned(),
+            driver,
+            claims: reflect(client, Selection::all()),
+            volumes: reflect(client, Selection::all()),
+            classes: reflect(client, Selection::all()),
+            attributes: reflect(client, Selection::all()),
+            standby: Standby::default(),
+            space_changed: Notify::new(),
+        }
+    }
+
+    /// Waits until the caches are filled.
+    pub async fn synced(&self) {
+        self.claims.synced().await;
+        self.volumes.synced().await;
+        self.classes.synced().await;
+        self.attributes.synced().await;
+    }
+
+    /// Returns the data of a secret, or nothing without a reference.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn secret(
+        &self,
+        reference: Option<&SecretReference>,
+    ) -> Result<BTreeMap<String, String>> {
+        let Some(reference) = reference else {
+            return Ok(BTreeMap::new());
+        };
+        let secret: Secret = self
+            .client
+            .get(&resources::SECRETS, &reference.namespace, &reference.name)
+            .await
+            .map_err(Error::api("read the secret of the storage class"))?;
+        let plain = |(key, text): (String, String)| {
+            let bytes = STANDARD.decode(text).unwrap_or_default();
+            (key, String::from_utf8_lossy(&bytes).into_owned())
+        };
+        Ok(secret.data.into_iter().map(plain).collect())
+    }
+
+    /// Merges `patch` into an object at the revision that was read.
+    ///
+    /// # Errors
+    /// When the object changed meanwhile, or another failure of the write.
+    pub async fn patch<V: View>(
+        &self,
+        what: &'static str,
+        object: &V,
+        part: &str,
+        patch: Value,
+    ) -> Result<V> {
+        let meta = object.meta();
+        self.patch_meta(what, (&V::RESOURCE, meta), part, patch)
+            .await
+    }
+
+    /// The same, for an object of which only the metadata is known.
+    ///
+    /// # Errors
+    /// As [`Shared::patch`].
+    pub async fn patch_meta<R: serde::de::DeserializeOwned>(
+        &self,
+        what: &'static str,
+        (resource, meta): (&Resource, &Meta),
+        part: &str,
+        mut patch: Value,
+    ) -> Result<R> {
+        patch["metadata"]["uid"] = json!(meta.uid);
+        patch["metadata"]["resourceVersion"] = json!(meta.resource_version);
+        let patch = Patch::Merge(&patch);
+        self.client
+            .patch(resource, &meta.namespace, &meta.name, part, patch)
+            .await
+            .map_err(Error::api(what))
+    }
+
+    /// Patches and forgets the answer.
+    ///
+    /// # Errors
+    /// As [`Shared::patch`].
+    pub async fn patch_blindly(
+        &self,
+        what: &'static str,
+        at: (&Resource, &Meta),
+        part: &str,
+        patch: Value,
+    ) -> Result<()> {
+        self.patch_meta::<Discard>(what, at, part, patch)
+            .await
+            .map(drop)
+    }
+}
+
+/// A queue of keys whose failures wait ever longer.
+pub fn queue() -> Queue<Key> {
+    Queue::with_delays(Duration::from_secs(1), LONGEST_DELAY)
+}
+
+/// Queues each object that a change is about.
+pub fn queue_latest<V: View>(queue: &Queue<Key>, change: &Change<V>) {
+    if let Some(object) = change.latest() {
+        queue.add(Key::of(object.meta()));
+    }
+}
