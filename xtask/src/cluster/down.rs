@@ -11,7 +11,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{Cluster, groups, is_keeper, node_dir};
+use super::{Cluster, groups, is_keeper, loops, node_dir};
 use crate::{
     error::{Error, at},
     run::say,
@@ -48,6 +48,7 @@ pub fn down(dir: &Path, keep_state: bool) -> Result<(), Error> {
     let started = Instant::now();
     ensure_own(dir)?;
     stop(dir)?;
+    loops::detach(&dir.join("nodes"));
     remove(dir, &FILES, keep_state)?;
     say(format!(
         "{} is down after {:.1} s",

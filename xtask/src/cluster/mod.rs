@@ -20,6 +20,7 @@ use crate::error::{Error, at};
 pub mod down;
 pub mod groups;
 pub mod host;
+mod loops;
 pub mod network;
 pub mod node;
 pub mod real;
