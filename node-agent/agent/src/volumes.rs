@@ -92,7 +92,7 @@ async fn drive(options: csi::Options, shutdown: CancellationToken) {
             info!(
                 driver = node_agent_volumes::NAME,
                 "local volumes are served"
-            )
+            );
         };
         let ended = csi::run(options.clone(), environment, shutdown.clone(), ready).await;
         if shutdown.is_cancelled() {

@@ -601,12 +601,11 @@ fn open(options: &Datapath, dns: &[IpAddr]) -> Result<Engine, Error> {
         .pin_dir
         .parent()
         .filter(|parent| !parent.exists() || *parent == Path::new("/sys/fs/bpf"))
+        && ensure_bpffs(parent).map_err(Error::Datapath)?
     {
-        if ensure_bpffs(parent).map_err(Error::Datapath)? {
-            HostChanges::of(&options.pin_dir).record(|it| {
-                it.mounts.insert(parent.to_owned());
-            });
-        }
+        HostChanges::of(&options.pin_dir).record(|it| {
+            it.mounts.insert(parent.to_owned());
+        });
     }
     Engine::open(
         &DatapathOptions {
