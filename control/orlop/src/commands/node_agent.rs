@@ -47,9 +47,10 @@ pub struct Options {
     /// plugin, routes and policy. Cluster DNS is left to its own pods.
     #[arg(long, conflicts_with_all = ["datapath_only", "serving"])]
     without_pods: bool,
-    /// With --datapath-only: what becomes of the datapath when this process is told to end.
-    #[arg(long, value_enum, default_value_t, requires = "datapath_only")]
-    on_exit: OnExit,
+    /// With --datapath-only: what becomes of the datapath when this process is told to end; it is
+    /// kept unless this says otherwise.
+    #[arg(long, value_enum, requires = "datapath_only")]
+    on_exit: Option<OnExit>,
     #[command(flatten)]
     drain: Drain,
     #[command(flatten)]
@@ -243,7 +244,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
             options.node.services.client_ports(),
         );
         let done = node_agent::run_datapath(client.named("kube-proxy"), datapath, shutdown).await;
-        if options.on_exit == OnExit::Uninstall && done.is_ok() {
+        if options.on_exit == Some(OnExit::Uninstall) && done.is_ok() {
             blocking(move || remove(&removal)).await?;
         }
         done

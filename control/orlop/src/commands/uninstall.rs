@@ -46,10 +46,9 @@ pub struct Drain {
 }
 
 /// What becomes of the datapath when the agent ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnExit {
     /// It stays in force as it is, and the next start adopts it.
-    #[default]
     Keep,
     /// It is removed: somebody else serves Services from then on.
     Uninstall,

@@ -52,7 +52,10 @@ impl FixedApi {
             ("GET", Some("storageclasses")) => (200, list(vec![testing::class()])),
             ("GET", _) => (200, list(Vec::new())),
             (_, _) => {
-                let body = body.collect().await.map(|body| body.to_bytes());
+                let body = body
+                    .collect()
+                    .await
+                    .map(http_body_util::Collected::to_bytes);
                 let object = serde_json::from_slice(&body.unwrap_or_default());
                 let object: Value = object.unwrap_or_default();
                 let mut written = self.written.lock().expect("no panic");

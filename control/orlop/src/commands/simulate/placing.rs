@@ -144,7 +144,7 @@ pub fn place_all(
                 fates.push((name, Fate::On { node }));
             }
             Outcome::Nowhere { message, .. } | Outcome::Failed { message } => {
-                fates.push((name, Fate::Nowhere { message }))
+                fates.push((name, Fate::Nowhere { message }));
             }
         }
     }
