@@ -358,7 +358,7 @@ async fn a_node_provisions_its_own_volumes_and_reaches_no_others() {
         value!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "thief"}}});
     let label = value!({"metadata": {"labels": {"app": "web"}}});
     let lie = value!({"status": {"phase": "Bound", "capacity": {"storage": "1Pi"}}});
-    let elsewhere = value!({"spec": {"csi": {"volumeHandle": "pvc-else"}}});
+    let retained = value!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
     let keep = value!({"metadata": {"finalizers": null}});
     let claim_of_other = format!("{CLAIMS}/other");
     let claim_status = format!("{CLAIMS}/other/status");
@@ -367,7 +367,7 @@ async fn a_node_provisions_its_own_volumes_and_reaches_no_others() {
         (Method::POST, VOLUMES, host_path),
         (Method::POST, VOLUMES, volume_of("victim", "own", &own)),
         (Method::POST, VOLUMES, volume_of("thief", "other", &other)),
-        (Method::PATCH, named.as_str(), elsewhere),
+        (Method::PATCH, named.as_str(), retained),
         (Method::PATCH, named.as_str(), keep),
         (Method::DELETE, named.as_str(), value!({})),
         (Method::POST, CAPACITIES, capacity),
