@@ -8,6 +8,8 @@ use control_client::lease::Election;
 
 use crate::error::Error;
 
+/// The lease of the scheduler, in `kube-system`.
+pub const SCHEDULER: &str = "kube-scheduler";
 /// The lease of the controllers, in `kube-system`.
 pub const CONTROLLERS: &str = "kube-controller-manager";
 

@@ -119,15 +119,13 @@ where
         Some(path) => super::scheduler::configured(path, false, None)?,
         None => control_scheduler::Config::default(),
     };
-    if options.api.store.is_shared() {
-        // Other servers have schedulers, too.
-        scheduler = scheduler.elected_as(&super::scheduler::own_identity());
-    }
     let identity = if options.api.store.is_shared() {
         super::scheduler::own_identity()
     } else {
         election::identity_of_store()
     };
+    // Other servers have schedulers, too, and a stock one may stand by.
+    scheduler.election = options.election.election(election::SCHEDULER, &identity)?;
     let election = options
         .election
         .election(election::CONTROLLERS, &identity)?;

@@ -521,7 +521,7 @@ mod tests {
                     \u{20} eth0: 100 2 3 4 0 0 0 0 200 5 6 7 0 0 0 0\n";
         let mut samples = Samples::default();
         network(&mut samples, text, &LabelSet::new(&[("pod", "p")]));
-        let text = text(&samples, false);
+        let text = super::text(&samples, false);
         assert!(
             text.contains(
                 "container_network_receive_bytes_total{pod=\"p\",interface=\"eth0\"} 100\n"
