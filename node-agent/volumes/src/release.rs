@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control_client::events::ObjectReference;
-use control_client::{DeleteOptions, Queue, resources};
+use control_client::{DeleteOptions, Queue, Selection, resources};
 use csi_api as api;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -125,11 +125,13 @@ impl Releaser {
             }
             _ => {}
         }
-        let now = match client.get::<Volume>(resource, "", &meta.name).await {
-            Ok(now) if now.metadata.uid == meta.uid => now,
-            Ok(_) => return Ok(()),
-            Err(error) if error.is_not_found() => return Ok(()),
-            Err(error) => return Err(Error::api("read the PersistentVolume")(error)),
+        // Not by get, which the node authorizer allows for volumes of the node's pods only.
+        let selection = Selection::all().fields(format!("metadata.name={}", meta.name));
+        let found = client.list::<Volume>(resource, &selection).await;
+        let found = found.map_err(Error::api("read the PersistentVolume"))?;
+        let mut found = found.items.into_iter();
+        let Some(now) = found.find(|it| it.metadata.uid == meta.uid) else {
+            return Ok(());
         };
         let mut finalizers = now.metadata.finalizers.clone();
         finalizers.retain(|it| it != FINALIZER);
