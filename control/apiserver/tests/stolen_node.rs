@@ -383,7 +383,7 @@ async fn a_node_provisions_its_own_volumes_and_reaches_no_others() {
     }
     assert_eq!(get(&server, &named).await, before);
 
-    // What is its own, it makes, changes and deletes.
+    // The node creates, changes and deletes its own volume.
     let from = (&thief, THIEF);
     let made = volume_of("thief", "own", &own);
     let (code, told) = ask(&server, from, Method::POST, VOLUMES, made).await;

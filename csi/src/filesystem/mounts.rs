@@ -27,7 +27,7 @@ pub struct Mount {
     pub options: String,
     /// Kind of file system.
     pub fs_type: String,
-    /// What is mounted.
+    /// The device or folder that is mounted.
     pub source: PathBuf,
     /// Options of the file system.
     pub super_options: String,

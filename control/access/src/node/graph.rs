@@ -203,8 +203,8 @@ impl Graph {
         }
     }
 
-    /// Takes a BGPPeer as it is now. One without a password refers to no Secret, and one
-    /// whose selector cannot be read is no node's.
+    /// Takes a BGPPeer as it is now. A peer without a password refers to no Secret, and a
+    /// peer whose selector cannot be parsed selects no node.
     pub fn set_peer(&mut self, peer: &Value) {
         let name = meta::name(peer);
         self.peers.remove(name);

@@ -11,7 +11,7 @@ use crate::views::Text;
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(15 * 60);
-/// After so long without a failure the delay begins anew.
+/// The delay is reset to the first one after this time without a failure.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(2 * 15 * 60);
 
 /// A set's uid and the generation that its status is about.

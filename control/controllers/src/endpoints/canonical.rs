@@ -17,7 +17,7 @@ pub fn order_slice_ports(ports: &mut [EndpointPort]) {
 /// Addresses by address and uid, with whether they are ready.
 type Addresses = BTreeMap<(Text, Text), (EndpointAddress, bool)>;
 
-/// Packs subsets anew: each port is in one subset, with all addresses that have it, and
+/// Repacks subsets: each port is in one subset, with all addresses that have it, and
 /// ports with the same addresses share a subset. An address that is ready in one subset
 /// and not in another, for the same port, is not ready.
 #[must_use]

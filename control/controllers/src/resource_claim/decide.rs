@@ -166,7 +166,7 @@ pub(super) fn decide_claim(
     let (meta, status) = (&claim.metadata, &claim.status);
     let mut actions = Vec::new();
     if !status.reserved_for.iter().all(Consumer::is_pod) {
-        // of another version: nothing is known of it
+        // A consumer that is no pod comes from a newer version: leave the claim alone.
         return actions;
     }
     let mut valid = status.reserved_for.clone();

@@ -24,7 +24,7 @@ pub struct LabelledPod {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelledPodSpec {
-    /// What is mounted.
+    /// The volumes of the pod.
     #[serde(deserialize_with = "null_as_default")]
     pub volumes: Vec<LabelledVolume>,
     #[serde(deserialize_with = "null_as_default")]
