@@ -90,11 +90,11 @@ fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
     let mut drill = drill::short();
     go::name_programs(&mut drill);
     let drilled = results.run_program("drill", &mut drill);
-    tested
-        .and(on_kernels)
-        .and(answers)
-        .and(decisions)
-        .and(drilled)
+    let outcomes = [tested, on_kernels, answers, decisions, drilled];
+    for error in outcomes.iter().filter_map(|it| it.as_ref().err()) {
+        say(format!("failed: {error}"));
+    }
+    outcomes.into_iter().collect()
 }
 
 /// `cargo test` with the environment that tests read.
