@@ -137,6 +137,7 @@ fn what_speaks_the_api_never_sees_the_store() {
             "control-client",
             "control-controllers",
             "control-scheduler",
+            "control-serving",
             "node-agent",
             "node-agent-pods",
             "node-agent-announce",

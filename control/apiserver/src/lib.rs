@@ -53,7 +53,6 @@ mod owners;
 mod paths;
 mod pod_endpoints;
 mod pprof;
-mod process;
 pub mod protobuf;
 pub mod proxy;
 pub mod reply;

@@ -18,10 +18,10 @@ use crate::api::Api;
 use crate::body::Body;
 use crate::fairness;
 use crate::health_counts::HealthCounts;
-use crate::process;
 use crate::reply;
 use crate::request_counts::RequestCounts;
 use crate::storage_counts;
+use control_serving::process;
 
 /// The minor version of Kubernetes that is served; later ones are not known.
 const NEWEST_MINOR: u64 = 36;
@@ -268,8 +268,8 @@ impl Api {
     }
 }
 
-/// What the server is.
-fn write_version(page: &mut Page) {
+/// Writes `kubernetes_build_info`, the version of Kubernetes that is spoken.
+pub fn write_version(page: &mut Page) {
     let version = crate::health::version();
     let name = "kubernetes_build_info";
     page.family(name, Kind::Gauge, "A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.");

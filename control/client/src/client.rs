@@ -38,6 +38,8 @@ const PAGE: usize = 500;
 pub struct Client {
     transport: kube::Client,
     user_agent: Arc<header::HeaderValue>,
+    /// As whose bearer it asks; without it, as the transport's user.
+    token: Option<BearerToken>,
 }
 
 impl std::fmt::Debug for Client {
@@ -193,6 +195,22 @@ impl Client {
         Ok(Self::over(transport))
     }
 
+    /// As [`Client::from_kubeconfigs`], without the user that they name: requests need a token
+    /// ([`Client::bearing`]). Clients of several users share its connections.
+    ///
+    /// # Errors
+    /// As [`Client::from_kubeconfig`].
+    pub async fn anonymous(paths: &[std::path::PathBuf]) -> Result<Self, Error> {
+        Ok(Self::over(transport::anonymous(paths).await?))
+    }
+
+    /// The same client for the bearer of a token.
+    #[must_use]
+    pub fn bearing(mut self, token: BearerToken) -> Self {
+        self.token = Some(token);
+        self
+    }
+
     /// A client of an API server in this process: its tower service, and the
     /// identity to put into the extensions of every request (in place of the
     /// one that the network listener finds in the TLS certificate).
@@ -224,6 +242,7 @@ impl Client {
                 "orlop/",
                 env!("CARGO_PKG_VERSION")
             ))),
+            token: None,
         }
     }
 
@@ -583,6 +602,9 @@ impl Client {
                 .header(header::CONTENT_TYPE, media)
                 .header(header::CONTENT_LENGTH, body.len());
         }
+        if let (Some(token), Some(headers)) = (&self.token, request.headers_mut()) {
+            token.authorize(headers);
+        }
         let request = request
             .body(RequestBody::from(body.to_vec()))
             .map_err(|source| Error::Request {
@@ -592,6 +614,9 @@ impl Client {
         let began = std::time::Instant::now();
         let answer = self.transport.send(request).await;
         if let Ok(answer) = &answer {
+            if let Some(token) = &self.token {
+                token.answered(answer.status());
+            }
             let code = answer.status().as_u16();
             crate::metrics::requested(HOST, method, code, began.elapsed());
         }

@@ -61,32 +61,51 @@ const CONNECTION_WINDOW: u32 = 8 << 20;
 
 /// The transport that the kubeconfig at `path` describes.
 pub async fn from_kubeconfig(path: &Path) -> Result<kube::Client, Error> {
-    from_parsed(read(path)?, path, None).await
+    from_parsed(read(path)?, path, User::Named).await
 }
 
 /// The transport to the server of the merged kubeconfigs.
 pub async fn from_kubeconfigs(paths: &[PathBuf]) -> Result<kube::Client, Error> {
+    from_merged(paths, User::Named).await
+}
+
+/// The transport to the server of the merged kubeconfigs, without their user.
+pub async fn anonymous(paths: &[PathBuf]) -> Result<kube::Client, Error> {
+    from_merged(paths, User::Nobody).await
+}
+
+async fn from_merged(paths: &[PathBuf], user: User) -> Result<kube::Client, Error> {
     let mut merged: Parsed = Ok(Kubeconfig::default());
     for path in paths {
         merged = match (merged, read(path)?) {
             (Ok(before), Ok(next)) => before.merge(next),
-            (Err(error), _) | (_, Err(error)) => return from_parsed(Err(error), path, None).await,
+            (Err(error), _) | (_, Err(error)) => return from_parsed(Err(error), path, user).await,
         };
     }
     let first = paths
         .first()
         .map_or(Path::new("KUBECONFIG"), PathBuf::as_path);
-    from_parsed(merged, first, None).await
+    from_parsed(merged, first, user).await
 }
 
 /// The transport to the server of the kubeconfig at `path`, for the bearer of a token.
 pub async fn with_token(path: &Path, token: BearerToken) -> Result<kube::Client, Error> {
-    from_parsed(read(path)?, path, Some(token)).await
+    from_parsed(read(path)?, path, User::Bearer(token)).await
 }
 
 /// The transport that the text of a kubeconfig describes; `path` is for errors.
 pub async fn from_text(text: &str, path: &Path) -> Result<kube::Client, Error> {
-    from_parsed(Kubeconfig::from_yaml(text), path, None).await
+    from_parsed(Kubeconfig::from_yaml(text), path, User::Named).await
+}
+
+/// As whom a kubeconfig is used.
+enum User {
+    /// The one that it names.
+    Named,
+    /// The bearer of a token.
+    Bearer(BearerToken),
+    /// Nobody: requests bring credentials of their own.
+    Nobody,
 }
 
 /// What was read of a kubeconfig, or why it is none.
@@ -104,11 +123,7 @@ fn read(path: &Path) -> Result<Parsed, Error> {
     Ok(Kubeconfig::read_from(path))
 }
 
-async fn from_parsed(
-    kubeconfig: Parsed,
-    path: &Path,
-    token: Option<BearerToken>,
-) -> Result<kube::Client, Error> {
+async fn from_parsed(kubeconfig: Parsed, path: &Path, user: User) -> Result<kube::Client, Error> {
     let failed = |problem: String, way_out| Error::Kubeconfig {
         path: path.to_owned(),
         problem,
@@ -135,9 +150,17 @@ async fn from_parsed(
                     "check current-context, server and the certificate files that it names",
                 )
             })?;
-    if token.is_some() {
-        config.auth_info = AuthInfo::default();
-    }
+    let token = match user {
+        User::Named => None,
+        User::Bearer(token) => {
+            config.auth_info = AuthInfo::default();
+            Some(token)
+        }
+        User::Nobody => {
+            config.auth_info = AuthInfo::default();
+            None
+        }
+    };
     if let Some(problem) = expiry::problem(&config.auth_info, jiff::Timestamp::now()) {
         return Err(failed(
             problem,

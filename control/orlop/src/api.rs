@@ -9,7 +9,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use clap::Args;
-use control_access::{Reference, Tokens, User};
+use control_access::{Tokens, User};
 use control_apiserver::{
     ApiServer, Authorities, Config, Egress, Kubelets, ProxyIdentity, access::ClusterAccess,
     allocate::Allocators,
@@ -364,16 +364,7 @@ fn make_parent(path: &Path) -> Result<(), Error> {
 impl Api {
     /// Signs the tokens that lie in Secrets.
     pub fn token_signer(&self) -> TokenSigner {
-        let tokens = self.tokens.clone();
-        TokenSigner(Arc::new(move |namespace, name, uid, secret| {
-            let account = Reference {
-                name: name.to_owned(),
-                uid: uid.to_owned(),
-            };
-            tokens
-                .issue_legacy(namespace, &account, secret)
-                .map_err(|error| error.to_string())
-        }))
+        token_keys::legacy_signer(self.tokens.clone())
     }
 
     /// What the server's handlers share.

@@ -26,6 +26,9 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The port of health and metrics.
+    #[error(transparent)]
+    Component(control_serving::component::Error),
     /// No address that others could use.
     #[error("this machine has no default route to tell its address by: give {option}")]
     NoAddress {

@@ -58,6 +58,17 @@ impl Kubeconfig {
     }
 }
 
+impl Kubeconfig {
+    /// As [`Kubeconfig::client_or`], without the user of the kubeconfig.
+    ///
+    /// # Errors
+    /// As [`Kubeconfig::client`].
+    pub async fn anonymous_or(&self, defaults: &[PathBuf]) -> Result<Client, Error> {
+        let files = self.files_or(defaults)?;
+        Client::anonymous(&files).await.map_err(Error::Client)
+    }
+}
+
 /// The file that an agent on this machine uses.
 const OF_AGENT: &str = "/var/lib/orlop/agent/kubeconfig";
 

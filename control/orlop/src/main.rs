@@ -10,12 +10,14 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 mod output;
 
 mod access;
+mod account_clients;
 mod address;
 mod admission;
 mod api;
 mod bundle;
 mod cluster_objects;
 mod commands;
+mod component;
 mod config;
 mod election;
 mod error;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use control_access::Tokens;
+use control_access::{Reference, Tokens};
+use control_controllers::TokenSigner;
 use control_pki::{PublicKey, ServiceAccountKey, ServiceAccountKeys};
 
 use crate::error::Error;
@@ -42,6 +43,19 @@ pub struct Files {
 
 /// What was read, to see whether it is still the same.
 pub type Seen = Vec<(PathBuf, Vec<u8>)>;
+
+/// Signs the tokens that lie in Secrets.
+pub fn legacy_signer(tokens: Tokens) -> TokenSigner {
+    TokenSigner(Arc::new(move |namespace, name, uid, secret| {
+        let account = Reference {
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+        };
+        tokens
+            .issue_legacy(namespace, &account, secret)
+            .map_err(|error| error.to_string())
+    }))
+}
 
 // === impl Options ===
 

@@ -172,6 +172,20 @@ impl Authority {
         Self::from_pem(&issued.cert_pem, &issued.key_pem, &certificate, &key).map(Some)
     }
 
+    /// The authority in a certificate's and a key's file.
+    ///
+    /// # Errors
+    /// As [`Authority::load`]; also when a file does not exist.
+    pub fn from_files(certificate: &Path, key: &Path) -> Result<Self, Error> {
+        let absent = |path: &Path| Error::Malformed {
+            path: path.to_owned(),
+            expected: "authority",
+            detail: "there is no such file".to_owned(),
+        };
+        let issued = read_pair(certificate, key)?.ok_or_else(|| absent(certificate))?;
+        Self::from_pem(&issued.cert_pem, &issued.key_pem, certificate, key)
+    }
+
     /// The authority in `dir`, made and written if it is not there. `common_name`
     /// is the name of a new one.
     ///

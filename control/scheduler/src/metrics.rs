@@ -49,7 +49,7 @@ struct Metrics {
     incoming: BTreeMap<(&'static str, &'static str), u64>,
     pending: Pending,
     /// By plugin and profile.
-    unschedulable: BTreeMap<(&'static str, String), u64>,
+    unschedulable: BTreeMap<(&'static str, String), usize>,
     /// Nodes, pods, assumed pods.
     cache: [usize; 3],
     leads: bool,
@@ -115,11 +115,13 @@ pub(crate) fn victims(count: usize) {
     });
 }
 
-/// A plugin rejected a pod on all nodes that came to it.
-pub(crate) fn rejected(plugin: &'static str, profile: &str) {
+/// How many pods each plugin rejected at their last attempt.
+pub(crate) fn rejected<'a>(all: impl Iterator<Item = (&'static str, &'a str, usize)>) {
     with(|metrics| {
-        let key = (plugin, profile.to_owned());
-        *metrics.unschedulable.entry(key).or_default() += 1;
+        for (plugin, profile, count) in all {
+            let key = (plugin, profile.to_owned());
+            metrics.unschedulable.insert(key, count);
+        }
     });
 }
 
@@ -145,6 +147,7 @@ pub(crate) fn leads(leads: bool) {
         if !leads {
             metrics.pending = Pending::default();
             metrics.cache = [0; 3];
+            metrics.unschedulable.clear();
         }
     });
 }

@@ -11,6 +11,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use compact_str::CompactString;
 use rustc_hash::FxHashMap;
 
 use crate::event::Event;
@@ -61,6 +62,9 @@ pub struct Attempts {
     pub since: Instant,
 }
 
+/// The plugin that keeps gated pods.
+const SCHEDULING_GATES: &str = "SchedulingGates";
+
 /// The pods that are to be placed.
 #[derive(Debug)]
 pub struct Queue {
@@ -83,6 +87,8 @@ struct Counts {
     pending: Pending,
     /// Waiting pods by each kind of event that they wait for.
     waiting_for: [u32; 32],
+    /// Pods by plugin that rejected them at the last attempt, and by profile.
+    rejected: FxHashMap<(&'static str, CompactString), usize>,
 }
 
 #[derive(Debug)]
@@ -102,6 +108,8 @@ struct Entry {
     /// Whether it is not to be tried, and whether it would have been.
     held: bool,
     missed: bool,
+    /// The plugins that rejected it at the last attempt.
+    rejected_by: Box<[&'static str]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +182,25 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// Notes which plugins rejected the pod; none when it is tried again.
+    fn reject(&mut self, by: Box<[&'static str]>, counts: &mut Counts) {
+        let profile = &self.pod.scheduler_name;
+        for plugin in &self.rejected_by {
+            let key = (*plugin, profile.clone());
+            let count = counts.rejected.entry(key).or_default();
+            *count = count.saturating_sub(1);
+        }
+        for plugin in &by {
+            *counts
+                .rejected
+                .entry((*plugin, profile.clone()))
+                .or_default() += 1;
+        }
+        self.rejected_by = by;
+    }
+}
+
 impl Backoff {
     /// After so many failures.
     fn after(self, failures: u32) -> Duration {
@@ -241,10 +268,12 @@ impl Queue {
                 state: State::Gated,
                 held: false,
                 missed: false,
+                rejected_by: Box::default(),
             };
             self.pods.insert(key.clone(), entry);
             self.counts.pending.gated += 1;
             if pod.gated {
+                self.reject(&key, [SCHEDULING_GATES]);
                 self.count("gated", "UnscheduledPodAdd");
             } else {
                 self.activate(&key, "UnscheduledPodAdd", now);
@@ -268,6 +297,7 @@ impl Queue {
     pub fn remove(&mut self, key: &PodKey) {
         if let Some(mut entry) = self.pods.remove(key) {
             entry.set(State::InFlight, false, &mut self.counts);
+            entry.reject(Box::default(), &mut self.counts);
         }
     }
 
@@ -295,6 +325,7 @@ impl Queue {
             return None;
         }
         entry.set(State::InFlight, false, &mut self.counts);
+        entry.reject(Box::default(), &mut self.counts);
         entry.attempts = entry.attempts.saturating_add(1);
         entry.since.get_or_insert(now);
         Some(Arc::clone(&entry.pod))
@@ -327,6 +358,19 @@ impl Queue {
                 .push(Reverse((now + LONGEST_WAIT, ticket, key.clone())));
             self.count("unschedulable", "ScheduleAttemptFailure");
         }
+    }
+
+    /// Notes which plugins rejected a pod, until it is tried again.
+    pub fn reject(&mut self, key: &PodKey, plugins: impl IntoIterator<Item = &'static str>) {
+        if let Some(entry) = self.pods.get_mut(key) {
+            entry.reject(plugins.into_iter().collect(), &mut self.counts);
+        }
+    }
+
+    /// How many pods each plugin rejected at their last attempt, by plugin and profile.
+    pub fn rejected(&self) -> impl Iterator<Item = (&'static str, &str, usize)> {
+        let all = self.counts.rejected.iter();
+        all.map(|((plugin, profile), count)| (*plugin, profile.as_str(), *count))
     }
 
     /// The pod was not tried, and is not before something happens (PreEnqueue).

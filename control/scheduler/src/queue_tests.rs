@@ -184,3 +184,32 @@ fn a_removed_pod_is_not_handed_out_and_one_made_again_is() {
     assert_eq!(queue.len(), 1);
     assert_eq!(queue.pending(), Pending::default());
 }
+
+#[test]
+fn rejections_are_counted_until_the_pod_is_tried_again_or_goes() {
+    let now = Instant::now();
+    let mut queue = Queue::default();
+    let counted = |queue: &Queue| {
+        let all = queue.rejected().filter(|(.., count)| *count > 0);
+        let mut all: Vec<_> = all.map(|(plugin, _, count)| (plugin, count)).collect();
+        all.sort_unstable();
+        all
+    };
+    for name in ["a", "b"] {
+        put(&mut queue, &pod(name, 0), now);
+        queue.pop(now).unwrap();
+        let key = pod(name, 0).key();
+        queue.wait(&key, rejecters(Wake::NODE_TAINTS), now);
+        queue.reject(&key, ["NodeAffinity", "TaintToleration"]);
+    }
+    assert_eq!(
+        counted(&queue),
+        [("NodeAffinity", 2), ("TaintToleration", 2)]
+    );
+    happens(&mut queue, Wake::NODE_TAINTS, now);
+    assert_eq!(popped(&mut queue, after(now, 60)), "a b");
+    assert_eq!(counted(&queue), []);
+    queue.reject(&pod("a", 0).key(), ["NodeAffinity"]);
+    queue.remove(&pod("a", 0).key());
+    assert_eq!(counted(&queue), []);
+}

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use clap::Args;
+use control_metrics::Page;
 use control_scheduler::Config;
 use control_scheduler::config::{self, Configuration};
 
-use crate::{error::Error, kubeconfig::Kubeconfig, run};
+use crate::{component, election, error::Error, kubeconfig::Kubeconfig, run};
 
 /// Which pods, and whether others may be schedulers too.
 #[derive(Args)]
@@ -19,10 +20,16 @@ pub struct Options {
     /// KubeSchedulerConfiguration given as --config stand for them.
     #[arg(long, value_delimiter = ',', default_value = "default-scheduler")]
     scheduler_names: Vec<String>,
-    /// Identity for the leader election; without it, only a KubeSchedulerConfiguration asks for
-    /// one.
+    /// Identity in the leader election; the host's name with a random suffix unless given.
     #[arg(long)]
     elect_as: Option<String>,
+    #[command(flatten)]
+    election: election::Options,
+    /// Port of health and metrics; 0 for none.
+    #[arg(long, value_name = "PORT", default_value_t = 10259)]
+    secure_port: u16,
+    #[command(flatten)]
+    port: component::Options,
 }
 
 /// Why a scheduler's configuration cannot be used.
@@ -46,16 +53,30 @@ pub async fn run(options: Options) -> Result<(), Error> {
             configured(path, true, options.elect_as.as_deref())?
         }
         _ => {
-            let config = Config::for_names(options.scheduler_names);
-            match options.elect_as {
-                Some(identity) => config.elected_as(&identity),
-                None => config,
-            }
+            let mut config = Config::for_names(options.scheduler_names);
+            let identity = options.elect_as.unwrap_or_else(own_identity);
+            config.election = options.election.election(election::SCHEDULER, &identity)?;
+            config
         }
     };
     let client = options.kubeconfig.client_or(&[], "kube-scheduler").await?;
-    control_scheduler::run(client, config, run::shutdown_on_signals()?).await;
+    let shutdown = run::shutdown_on_signals()?;
+    let port = options
+        .port
+        .bind(options.secure_port, &client, write_metrics)
+        .await?;
+    component::serve(port, &shutdown);
+    control_scheduler::run(client, config, shutdown).await;
     Ok(())
+}
+
+/// What the scheduler counts.
+fn write_metrics(page: &mut Page) {
+    let mut text = String::new();
+    control_client::metrics::write(&mut text);
+    control_scheduler::metrics::write(&mut text);
+    page.open_metrics(&text);
+    control_apiserver::metrics::write_version(page);
 }
 
 /// Whether a file is a `KubeSchedulerConfiguration` rather than options of this program.
@@ -91,4 +112,31 @@ fn read(path: &Path, elects: bool, identity: Option<&str>) -> Result<Config, Con
 pub fn own_identity() -> String {
     let host = nix::unistd::gethostname().unwrap_or_default();
     format!("{}_{:032x}", host.to_string_lossy(), rand::random::<u128>())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn the_options_of_kubeadms_manifest_are_taken() {
+        let line = Line::try_parse_from([
+            "scheduler",
+            "--authentication-kubeconfig=/etc/kubernetes/scheduler.conf",
+            "--authorization-kubeconfig=/etc/kubernetes/scheduler.conf",
+            "--bind-address=127.0.0.1",
+            "--kubeconfig=/etc/kubernetes/scheduler.conf",
+            "--leader-elect=true",
+        ]);
+        let options = line.unwrap_or_else(|error| panic!("{error}")).options;
+        assert_eq!(options.secure_port, 10259);
+    }
 }

@@ -56,9 +56,8 @@ impl Scheduler {
             }
         }
         if let Some(placer) = self.placers.get(&pod.scheduler_name) {
-            for plugin in diagnosis.plugins(placer.profile()) {
-                metrics::rejected(plugin, profile);
-            }
+            let plugins = diagnosis.plugins(placer.profile());
+            self.queue.reject(&key, plugins);
         }
         metrics::attempt(profile, Outcome::Unschedulable, began.elapsed());
         if let Some(node) = &nomination {

@@ -349,6 +349,7 @@ impl Scheduler {
             self.assumed.len(),
         ];
         let pending = self.queue.pending();
+        metrics::rejected(self.queue.rejected());
         metrics::state(pending, self.queue.take_incoming(), cache);
     }
 
@@ -370,7 +371,9 @@ impl Scheduler {
                     namespace = %pod.metadata.namespace, pod = %pod.metadata.name,
                     reason = unmet.reason, "not to be scheduled yet"
                 );
-                self.queue.gate(&pod.key(), rejecters, now());
+                let key = pod.key();
+                self.queue.gate(&key, rejecters, now());
+                self.queue.reject(&key, [unmet.plugin]);
                 continue;
             }
             let decision = self.decide(&pod).await;

@@ -26,18 +26,17 @@ use std::{net::SocketAddr, time::Duration};
 
 use control_client::{Cache, Client, Error as Refusal, Patch, resources};
 use control_pki::{Authority, Spec};
-use node_agent_pods::server::{
+use control_serving::{
     Tls,
-    access::{Access, Guarded},
-    further::Further,
-    serve_further,
+    access::{Access, Guarded, Rights, Settings},
 };
+use node_agent_pods::server::{access::refusal, further::Further, serve_further};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::{Error, settings, views::Node};
+use crate::{Error, views::Node};
 
 /// The port unless told otherwise.
 pub const PORT: u16 = 10253;
@@ -61,9 +60,12 @@ const RETRY: Duration = Duration::from_secs(5);
 const GUARDED: Guarded = Guarded {
     audience: Some(AUDIENCE),
     header: HEADER,
-    group: "orlop.dev",
-    resource: "flows",
-    attributes: |_, _| ("get", vec![""]),
+    rights: Rights::Resource {
+        group: "orlop.dev",
+        resource: "flows",
+        attributes: |_, _| ("get", vec![""]),
+    },
+    refusal,
 };
 
 /// For what tokens have to be made with which a node's agent is asked.
@@ -115,12 +117,12 @@ async fn answer(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let tls = own(node)?;
-    let settings = settings::Access {
+    let settings = Settings {
         allowed_for: KEPT,
         tokens_for: KEPT,
-        ..settings::Access::default()
+        ..Settings::default()
     };
-    let access = Access::to(GUARDED, client, node, settings);
+    let access = Access::new(GUARDED, client, node, settings);
     serve_further(listener, tls, access, further, shutdown).await;
     Ok(())
 }

@@ -14,10 +14,8 @@ mod log_query;
 pub mod logs;
 mod stats;
 mod streams;
-mod tls;
 mod websockets;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,9 +23,8 @@ use bytes::Bytes;
 use control_supervise::{Supervisor, TaskHealth};
 use futures::StreamExt;
 use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -36,13 +33,11 @@ use crate::settings::SystemLogs;
 use crate::shared::{Entry, Shared};
 use control_client::{Selection, resources};
 
-use access::Access;
 use further::Further;
 
-pub use tls::{Tls, TlsError};
-
-/// The body of an answer.
-pub(crate) type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+use control_serving::access::Access;
+pub use control_serving::{Body, Tls, TlsError};
+use control_serving::{accept, reply, text};
 
 /// How long the loop over the pods may take to go round once.
 const HEALTH_PATIENCE: Duration = Duration::from_secs(5);
@@ -56,6 +51,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) {
     let access = Access::new(
+        access::KUBELET,
         shared.client.clone(),
         &shared.node_name,
         shared.settings.access.clone(),
@@ -90,95 +86,6 @@ pub async fn serve_further(
         }
     };
     accept(Arc::new(listener), tls, access, route, shutdown).await;
-}
-
-/// Hands requests of those who may on to `route`, until `shutdown`.
-async fn accept<R, A>(
-    listener: Arc<TcpListener>,
-    tls: Tls,
-    access: Arc<Access>,
-    route: R,
-    shutdown: CancellationToken,
-) where
-    R: Fn(Request<Incoming>) -> A + Clone + Send + 'static,
-    A: Future<Output = Response<Body>> + Send + 'static,
-{
-    loop {
-        let accepted = tokio::select! {
-            () = shutdown.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        let Ok((stream, peer)) = accepted else {
-            // out of descriptors or the like
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let (config, generation) = tls.config();
-        let acceptor = tokio_rustls::TlsAcceptor::from(config);
-        let tls = tls.clone();
-        let (access, route) = (access.clone(), route.clone());
-        tokio::spawn(async move {
-            let _ = stream.set_nodelay(true);
-            let handshake =
-                tokio::time::timeout(Duration::from_secs(10), acceptor.accept(stream)).await;
-            let Ok(Ok(stream)) = handshake else {
-                tracing::debug!(%peer, "no TLS");
-                return;
-            };
-            let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
-            let chain: Arc<[_]> = shown.iter().map(|one| one.clone().into_owned()).collect();
-            let client = tls.peer(chain.first());
-            let service = hyper::service::service_fn(move |request| {
-                let access = access.clone();
-                let believed = tls.still_believes(generation, &chain);
-                let client = believed.and_then(|()| client.clone());
-                let route = route.clone();
-                async move {
-                    let answer = match admit(&access, client, &request).await {
-                        Ok(()) => Box::pin(route(request)).await,
-                        Err(refused) => text(refused.status, refused.message),
-                    };
-                    Ok::<_, Infallible>(answer)
-                }
-            });
-            let served = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(Duration::from_secs(60))
-                .serve_connection(TokioIo::new(stream), service)
-                .with_upgrades()
-                .await;
-            if let Err(error) = served {
-                tracing::debug!(%peer, %error, "connection ended");
-            }
-        });
-    }
-}
-
-/// Whether the request may be served.
-async fn admit<B>(
-    access: &Access,
-    peer: Result<Option<tls::Peer>, StatusCode>,
-    request: &Request<B>,
-) -> Result<(), access::Refused> {
-    let peer = peer.map_err(|status| access::Refused {
-        status,
-        message: status.canonical_reason().unwrap_or_default().to_owned(),
-    })?;
-    if peer.as_ref().is_some_and(|peer| peer.trusted) {
-        return Ok(());
-    }
-    let authorization = request
-        .headers()
-        .get(access.header())
-        .and_then(|value| value.to_str().ok());
-    access
-        .check(
-            peer.as_ref().map(|peer| &peer.user),
-            authorization,
-            request.method(),
-            request.uri().path(),
-        )
-        .await
 }
 
 async fn route(
@@ -333,28 +240,6 @@ fn lean(entries: &[Entry]) -> Vec<serde_json::Value> {
         .collect()
 }
 
-/// An answer in plain text.
-pub(crate) fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
-    reply(status, "text/plain; charset=utf-8", body)
-}
-
-/// An answer that is there as a whole.
-pub(crate) fn reply(
-    status: StatusCode,
-    kind: &'static str,
-    body: impl Into<Bytes>,
-) -> Response<Body> {
-    let body = Full::new(body.into())
-        .map_err(|never| match never {})
-        .boxed_unsync();
-    let mut answer = Response::new(body);
-    *answer.status_mut() = status;
-    answer
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
-    answer
-}
-
 /// An answer that comes bit by bit.
 ///
 /// Its end is sent apart from its last bytes: kube-apiserver, copying a log to a
@@ -417,142 +302,7 @@ fn decoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use control_pki::{Authority, Issued, Spec};
-    use rustls::pki_types::CertificateDer;
-
     use super::*;
-
-    fn certificate(name: &str, group: &str, key: &rcgen::KeyPair) -> CertificateDer<'static> {
-        let mut params = rcgen::CertificateParams::default();
-        let subject = &mut params.distinguished_name;
-        subject.push(rcgen::DnType::CommonName, name);
-        subject.push(rcgen::DnType::OrganizationName, group);
-        params.self_signed(key).expect("signed").into()
-    }
-
-    #[test]
-    fn only_the_api_server_and_masters_need_no_review() {
-        let key = rcgen::KeyPair::generate().expect("a key");
-        let own = certificate("node", "system:nodes", &key);
-        let pem = rcgen::CertificateParams::default()
-            .self_signed(&key)
-            .expect("signed")
-            .pem();
-        let tls = Tls::new(&pem, &key.serialize_pem(), &pem, &["api"]).expect("usable");
-        assert!(tls.peer(None).expect("no certificate").is_none());
-        let peer = |certificate: &CertificateDer<'_>| {
-            let peer = tls.peer(Some(certificate)).expect("read");
-            peer.expect("someone")
-        };
-        assert!(!peer(&own).trusted);
-        assert_eq!(peer(&own).user.name, "node");
-        assert_eq!(
-            peer(&own).user.groups,
-            ["system:nodes", "system:authenticated"]
-        );
-        assert!(peer(&certificate("api", "x", &key)).trusted);
-        assert!(peer(&certificate("someone", "system:masters", &key)).trusted);
-        let garbage = CertificateDer::from(vec![1, 2, 3]);
-        assert_eq!(
-            tls.peer(Some(&garbage)).err(),
-            Some(StatusCode::UNAUTHORIZED)
-        );
-    }
-
-    /// A connection of a client with this certificate; none when it is refused.
-    async fn connect(
-        at: std::net::SocketAddr,
-        server: &Authority,
-        own: &Issued,
-    ) -> Option<hyper::client::conn::http1::SendRequest<Full<Bytes>>> {
-        let config = control_pki::client_config(server.certificate_pem(), Some(own));
-        let connector = tokio_rustls::TlsConnector::from(Arc::new(config.expect("usable")));
-        let stream = tokio::net::TcpStream::connect(at).await.expect("connected");
-        let name = "node".try_into().expect("a name");
-        let stream = connector.connect(name, stream).await.ok()?;
-        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .ok()?;
-        tokio::spawn(connection);
-        Some(sender)
-    }
-
-    async fn ask(sender: &mut hyper::client::conn::http1::SendRequest<Full<Bytes>>) -> Option<u16> {
-        sender.ready().await.ok()?;
-        let request = Request::get("/").body(Full::default()).expect("a request");
-        let answer = sender.send_request(request).await.ok()?;
-        let status = answer.status().as_u16();
-        answer.into_body().collect().await.ok()?;
-        Some(status)
-    }
-
-    #[tokio::test]
-    async fn other_authorities_are_believed_at_once_and_no_connection_is_dropped() {
-        let authority = || Authority::create("test").expect("an authority");
-        let (server, first, second) = (authority(), authority(), authority());
-        let shown = server
-            .issue(&Spec::server("node", ["node"]))
-            .expect("issued");
-        let client = |by: &Authority| by.issue(&Spec::client("api", &[])).expect("issued");
-        let tls = Tls::new(
-            &shown.cert_pem,
-            &shown.key_pem,
-            first.certificate_pem(),
-            &["api"],
-        )
-        .expect("usable");
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
-        let at = listener.local_addr().expect("bound");
-        let nobody = tower::service_fn(|_: Request<control_client::RequestBody>| async {
-            Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
-        });
-        let api = control_client::Client::in_process(nobody, ());
-        let access = Access::new(api, "node", crate::settings::Access::default());
-        let shutdown = CancellationToken::new();
-        let route = |_| std::future::ready(text(StatusCode::OK, "ok"));
-        let serving = accept(
-            Arc::new(listener),
-            tls.clone(),
-            access,
-            route,
-            shutdown.clone(),
-        );
-        let serving = tokio::spawn(serving);
-
-        let (old, new) = (client(&first), client(&second));
-        let mut before = connect(at, &server, &old).await.expect("connected");
-        assert_eq!(ask(&mut before).await, Some(200));
-        if let Some(mut stranger) = connect(at, &server, &new).await {
-            // TLS 1.3 tells a client late
-            assert_eq!(ask(&mut stranger).await, None);
-        }
-
-        assert!(
-            tls.replace_authorities(second.certificate_pem())
-                .expect("usable")
-        );
-        let again = tls.replace_authorities(second.certificate_pem());
-        assert!(!again.expect("usable"), "nothing new");
-        let mut after = connect(at, &server, &new).await.expect("connected");
-        assert_eq!(ask(&mut after).await, Some(200));
-        assert_eq!(
-            ask(&mut before).await,
-            Some(401),
-            "answered, and not believed"
-        );
-
-        for unusable in ["", "rubbish"] {
-            assert!(tls.replace_authorities(unusable).is_err(), "{unusable}");
-        }
-        assert_eq!(ask(&mut after).await, Some(200), "the last ones stay");
-        let both = format!("{}{}", first.certificate_pem(), second.certificate_pem());
-        assert!(tls.replace_authorities(&both).expect("usable"));
-        for sender in [&mut before, &mut after] {
-            assert_eq!(ask(sender).await, Some(200));
-        }
-        shutdown.cancel();
-        serving.await.expect("no panic");
-    }
 
     #[tokio::test]
     async fn the_end_of_a_stream_comes_apart_from_its_last_bytes() {

@@ -1,41 +1,10 @@
 //! `authentication` and `authorization`: who may use the serving API.
 
-use std::time::Duration;
-
+use control_serving::access::Settings;
 use serde::Deserialize;
 
 use super::Error;
 use super::units::time;
-
-/// `authentication` and `authorization`: who may use the serving API.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// Whether nobody is somebody too.
-    pub anonymous: bool,
-    /// Whether tokens are held against the API.
-    pub webhook_tokens: bool,
-    /// How long the answer is good for.
-    pub tokens_for: Duration,
-    /// Whether rights are; otherwise everybody known may do everything.
-    pub webhook_rights: bool,
-    /// How long a yes is good for.
-    pub allowed_for: Duration,
-    /// How long a no is.
-    pub denied_for: Duration,
-}
-
-impl Default for Access {
-    fn default() -> Self {
-        Self {
-            anonymous: false,
-            webhook_tokens: true,
-            tokens_for: Duration::from_secs(120),
-            webhook_rights: true,
-            allowed_for: Duration::from_secs(300),
-            denied_for: Duration::from_secs(30),
-        }
-    }
-}
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -83,43 +52,42 @@ struct Reviews {
     denied: Option<String>,
 }
 
-impl Access {
-    pub(super) fn from_file(who: Authentication, may: Authorization) -> Result<Self, Error> {
-        let webhook_rights = match may.mode.as_deref() {
-            None | Some("" | "Webhook") => true,
-            Some("AlwaysAllow") => false,
-            Some(other) => {
-                return Err(Error::Value {
-                    field: "authorization.mode",
-                    value: other.to_owned(),
-                    why: "is neither Webhook nor AlwaysAllow",
-                });
-            }
-        };
-        // as in Kubernetes, nothing said of a lifetime and none at all are the same
-        let lifetime = |field, text: Option<String>, default| {
-            let text = text.filter(|t| t != "0" && t != "0s");
-            time(field, text, default)
-        };
-        Ok(Self {
-            anonymous: who.anonymous.enabled.unwrap_or(false),
-            webhook_tokens: who.webhook.enabled.unwrap_or(true),
-            tokens_for: lifetime(
-                "authentication.webhook.cacheTTL",
-                who.webhook.cache_ttl,
-                120,
-            )?,
-            webhook_rights,
-            allowed_for: lifetime(
-                "authorization.webhook.cacheAuthorizedTTL",
-                may.webhook.allowed,
-                300,
-            )?,
-            denied_for: lifetime(
-                "authorization.webhook.cacheUnauthorizedTTL",
-                may.webhook.denied,
-                30,
-            )?,
-        })
-    }
+/// How requests to the serving API are checked.
+pub(super) fn from_file(who: Authentication, may: Authorization) -> Result<Settings, Error> {
+    let webhook_rights = match may.mode.as_deref() {
+        None | Some("" | "Webhook") => true,
+        Some("AlwaysAllow") => false,
+        Some(other) => {
+            return Err(Error::Value {
+                field: "authorization.mode",
+                value: other.to_owned(),
+                why: "is neither Webhook nor AlwaysAllow",
+            });
+        }
+    };
+    // as in Kubernetes, nothing said of a lifetime and none at all are the same
+    let lifetime = |field, text: Option<String>, default| {
+        let text = text.filter(|t| t != "0" && t != "0s");
+        time(field, text, default)
+    };
+    Ok(Settings {
+        anonymous: who.anonymous.enabled.unwrap_or(false),
+        webhook_tokens: who.webhook.enabled.unwrap_or(true),
+        tokens_for: lifetime(
+            "authentication.webhook.cacheTTL",
+            who.webhook.cache_ttl,
+            120,
+        )?,
+        webhook_rights,
+        allowed_for: lifetime(
+            "authorization.webhook.cacheAuthorizedTTL",
+            may.webhook.allowed,
+            300,
+        )?,
+        denied_for: lifetime(
+            "authorization.webhook.cacheUnauthorizedTTL",
+            may.webhook.denied,
+            30,
+        )?,
+    })
 }

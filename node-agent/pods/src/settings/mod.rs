@@ -27,8 +27,8 @@ use crate::pod::quantity;
 use access::{Authentication, Authorization};
 use units::{size, time};
 
-pub use access::Access;
 pub use alignment::Alignment;
+pub use control_serving::access::Settings as Access;
 pub use eviction::{Amount, Eviction, Signal, Threshold};
 pub use memory::{MemoryLimits, MemoryQos};
 pub use places::{Places, ServingPlaces};
@@ -333,7 +333,7 @@ impl Settings {
                 Some(most) => usize::try_from(most).unwrap_or(usize::MAX),
             },
             places: Places::from_file(file.places, file.authentication.client_ca())?,
-            access: Access::from_file(file.authentication, file.authorization)?,
+            access: access::from_file(file.authentication, file.authorization)?,
             shutdown: shutdown::periods(file.shutdown)?,
             unsupported: Vec::new(),
             raw: Value::Object(serde_json::Map::new()),

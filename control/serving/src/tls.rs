@@ -1,8 +1,9 @@
-//! The TLS of the serving API: whom it shows, and who may ask.
+//! The TLS of a port: whom it shows, and who may ask.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard};
 
 use http::StatusCode;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
@@ -10,9 +11,9 @@ use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 
-use super::access::User;
+use crate::access::User;
 
-/// The TLS of the serving API. `Clone` shares.
+/// The TLS of a port. `Clone` shares.
 #[derive(Clone)]
 pub struct Tls {
     clients: Arc<RwLock<Clients>>,
@@ -40,7 +41,7 @@ impl Clients {
                 .add(root.map_err(TlsError::of)?)
                 .map_err(TlsError::of)?;
         }
-        let provider = crate::tls::provider();
+        let provider = provider();
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
                 .allow_unauthenticated()
@@ -68,16 +69,23 @@ fn with_protocols(mut config: ServerConfig) -> Arc<ServerConfig> {
 
 /// Whoever has a certificate of the cluster.
 #[derive(Clone, Debug)]
-pub(super) struct Peer {
+pub(crate) struct Peer {
     /// Whether it may do everything: the API server, or an administrator.
-    pub(super) trusted: bool,
+    pub(crate) trusted: bool,
     /// Who it is.
-    pub(super) user: User,
+    pub(crate) user: User,
 }
 
 /// The certificate that is shown, once there is one.
 #[derive(Debug, Default)]
 struct Identity(RwLock<Option<Arc<CertifiedKey>>>);
+
+/// The one cryptography of the process.
+fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> =
+        LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    PROVIDER.clone()
+}
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -87,9 +95,9 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// Why the TLS of the serving API cannot be set up.
+/// Why the TLS of a port cannot be set up.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot be used for the TLS of the serving API: {0}")]
+#[error("cannot be used for the TLS of a port: {0}")]
 pub struct TlsError(String);
 
 impl TlsError {
@@ -143,7 +151,7 @@ impl Tls {
     /// When one of them cannot be read, or the key does not fit.
     pub fn without_clients(certificate: &str, key: &str) -> Result<Self, TlsError> {
         let identity = Arc::new(Identity::default());
-        let config = ServerConfig::builder_with_provider(crate::tls::provider())
+        let config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(TlsError::of)?
             .with_no_client_auth()
@@ -203,8 +211,7 @@ impl Tls {
             .collect::<Result<Vec<_>, _>>()
             .map_err(TlsError::of)?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(TlsError::of)?;
-        let certified =
-            CertifiedKey::from_der(chain, key, &crate::tls::provider()).map_err(TlsError::of)?;
+        let certified = CertifiedKey::from_der(chain, key, &provider()).map_err(TlsError::of)?;
         let shown = &self.identity.0;
         *shown.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(certified));
         Ok(())
@@ -221,7 +228,7 @@ impl Tls {
     }
 
     /// How a new connection is made, and which of the changes of authorities it is after.
-    pub(super) fn config(&self) -> (Arc<ServerConfig>, u64) {
+    pub(crate) fn config(&self) -> (Arc<ServerConfig>, u64) {
         let clients = self.clients();
         (Arc::clone(&clients.config), clients.generation)
     }
@@ -231,7 +238,7 @@ impl Tls {
     ///
     /// # Errors
     /// The answer to one that is no longer believed.
-    pub(super) fn still_believes(
+    pub(crate) fn still_believes(
         &self,
         generation: u64,
         chain: &[CertificateDer<'_>],
@@ -253,7 +260,7 @@ impl Tls {
     ///
     /// # Errors
     /// The answer to a certificate that cannot be read.
-    pub(super) fn peer(
+    pub(crate) fn peer(
         &self,
         certificate: Option<&CertificateDer<'_>>,
     ) -> Result<Option<Peer>, StatusCode> {

@@ -36,7 +36,7 @@ fn read(path: &str) -> String {
 }
 
 /// Writes when the process began.
-pub(crate) fn write_start(page: &mut Page) {
+pub fn write_start(page: &mut Page) {
     gauge(
         page,
         "process_start_time_seconds",
@@ -47,7 +47,7 @@ pub(crate) fn write_start(page: &mut Page) {
 
 /// Writes all.
 #[expect(clippy::cast_precision_loss, reason = "for metrics")]
-pub(crate) fn write(page: &mut Page) {
+pub fn write(page: &mut Page) {
     let stat = Stat::read();
     let limits = read("/proc/self/limits");
     let limit = |name: &str| {
