@@ -53,6 +53,9 @@ pub(super) struct Follower<V> {
     revision: Option<CompactString>,
     /// Whether the server may know `sendInitialEvents`.
     streaming: bool,
+    /// Whether everything is to be listed next, since the server answered the last watch with
+    /// initial events by an error.
+    lists_next: bool,
     backoff: Backoff,
     /// When a failure was last logged as a warning.
     warned: Option<Instant>,
@@ -109,6 +112,7 @@ impl<V: Object> Follower<V> {
             writer,
             revision: None,
             streaming: true,
+            lists_next: false,
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             warned: None,
         }
@@ -118,9 +122,12 @@ impl<V: Object> Follower<V> {
     pub(super) async fn run(mut self) {
         loop {
             let began = Instant::now();
-            let end = match (&self.revision, self.streaming) {
-                (None, false) => self.list().await,
-                _ => self.watch().await,
+            let is_initial = self.revision.is_none();
+            let lists = is_initial && (!self.streaming || std::mem::take(&mut self.lists_next));
+            let end = if lists {
+                self.list().await
+            } else {
+                self.watch().await
             };
             let healthy = began.elapsed() >= HEALTHY_AFTER;
             if healthy {
@@ -144,6 +151,14 @@ impl<V: Object> Follower<V> {
                     tracing::debug!(%resource, "no initial events from this server, listing");
                     self.streaming = false;
                     continue;
+                }
+                // A server may know initial events and not be able to send them, as one on an
+                // etcd without progress notifications. client-go lists as well.
+                End::Failed(error) if is_initial && !lists && error.status().is_some() => {
+                    let error = error.chain();
+                    tracing::debug!(%resource, error, "no initial events, listing");
+                    self.lists_next = true;
+                    self.backoff.after_failure()
                 }
                 End::Failed(error) => {
                     let chain = error.chain();

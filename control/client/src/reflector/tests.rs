@@ -226,6 +226,38 @@ async fn a_server_without_streaming_is_listed_in_pages_and_watched() {
     );
 }
 
+/// As a kube-apiserver on an etcd without progress notifications answers.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_send_initial_events_is_listed_and_asked_for_them_again() {
+    let sorry = json!({"kind": "Status", "code": 500, "reason": "InternalError",
+        "message": "a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled"});
+    let list = || json!({"metadata": {"resourceVersion": "7"}, "items": [pod("a", 3)]});
+    let (client, asked) = scripted(vec![
+        Answer::Watch(vec![event("ERROR", &sorry)], Ending::Close),
+        Answer::Whole(200, list()),
+        Answer::Watch(vec![event("ERROR", &expired())], Ending::Close),
+        Answer::Whole(500, sorry),
+        Answer::Whole(200, list()),
+    ]);
+    let reflector = reflect::<Metadata>(&client, Selection::all());
+    becomes(&reflector, "a@3").await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let asked = asked.lock().unwrap().clone();
+    let kinds: Vec<&str> = asked
+        .iter()
+        .map(|path| match path {
+            path if path.contains("sendInitialEvents") => "initial",
+            path if path.contains("watch=true") => "watch",
+            _ => "list",
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        ["initial", "list", "watch", "initial", "list", "watch"],
+        "{asked:?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ignores_initial_events_is_listed_after_a_while() {
     let (client, asked) = scripted(vec![
