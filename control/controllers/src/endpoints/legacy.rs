@@ -21,8 +21,8 @@ use crate::written::Written;
 const CAPACITY: usize = 1000;
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 /// Who made the object: mirroring leaves ours alone.
-pub(super) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
-pub(super) const MANAGER: &str = "endpoint-controller";
+const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+const MANAGER: &str = "endpoint-controller";
 
 /// Keeps Endpoints of Services.
 pub const CONTROLLER: Controller = Controller {

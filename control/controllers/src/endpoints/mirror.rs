@@ -1,4 +1,4 @@
-//! Slices made from Endpoints that people write by hand, for Services without
+//! Slices made from Endpoints that others write, for Services without
 //! a selector (KEP-0752): what reads slices then sees those, too.
 
 use std::collections::BTreeMap;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 use control_client::{Error, Queue, View};
 use serde_json::{Value, json};
 
+use super::canonical;
 use super::keeper::Keeper;
 use super::slices::decide::{MANAGED_BY, SERVICE_NAME};
-use super::{canonical, legacy};
 use crate::Controller;
 use crate::context::{Context, Key, Kind};
 use crate::views::{
@@ -69,13 +69,12 @@ enum Action {
     Delete(Arc<EndpointSlice>),
 }
 
-/// Whether these Endpoints are to be mirrored for this Service.
+/// Whether these Endpoints are to be mirrored for this Service: also those that the endpoints
+/// controller left when the Service lost its selector, as upstream.
 fn is_mirrored(endpoints: &Endpoints, service: &Service) -> bool {
     let meta = &endpoints.metadata;
     service.spec.selector.is_none()
-        && service.spec.r#type != "ExternalName"
         && meta.labels.get(SKIP) != Some("true")
-        && meta.labels.get(legacy::MANAGED_BY) != Some(legacy::MANAGER)
         && !meta.annotations.contains_key(ELECTION)
 }
 
@@ -306,17 +305,15 @@ mod tests {
     }
 
     #[test]
-    fn only_hand_made_endpoints_are_mirrored() {
+    fn endpoints_of_services_without_a_selector_are_mirrored() {
         let service: Service = serde_json::from_value(json!({"spec":{}})).unwrap();
         let with = |labels: Value| -> Endpoints {
             serde_json::from_value(json!({"metadata":{"labels":labels}})).unwrap()
         };
         assert!(is_mirrored(&with(json!({})), &service));
         assert!(!is_mirrored(&with(json!({SKIP:"true"})), &service));
-        assert!(!is_mirrored(
-            &with(json!({legacy::MANAGED_BY:legacy::MANAGER})),
-            &service
-        ));
+        let left = with(json!({"endpoints.kubernetes.io/managed-by":"endpoint-controller"}));
+        assert!(is_mirrored(&left, &service));
         let selecting: Service =
             serde_json::from_value(json!({"spec":{"selector":{"a":"b"}}})).unwrap();
         assert!(!is_mirrored(&with(json!({})), &selecting));

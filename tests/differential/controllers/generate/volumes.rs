@@ -4,7 +4,7 @@ use control_client::{Propagation, resources};
 use serde_json::{Value, json};
 
 use super::{steps, template};
-use crate::controllers::scenario::{Action, Step};
+use crate::controllers::scenario::{AFTER_PERIOD, Action, Step};
 use crate::random::Random;
 
 const MODES: [&str; 3] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"];
@@ -68,7 +68,11 @@ pub fn volumes(random: &mut Random, case: &str) -> Vec<Step> {
         all.extend(asking);
     } else {
         all.extend(asking);
-        all.extend(volumes.into_iter().map(|one| Step::new([one])));
+        // Upstream looks at a claim that names its volume only once a period.
+        let late = volumes
+            .into_iter()
+            .map(|one| Step::new([one]).calm(AFTER_PERIOD));
+        all.extend(late);
     }
     let mut pod = template("user", "one", &json!({}));
     pod["apiVersion"] = "v1".into();
