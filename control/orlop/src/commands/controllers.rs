@@ -55,6 +55,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
         .kubeconfig
         .client_or(&[], "kube-controller-manager")
         .await?;
+    crate::servers::follow(&client);
     let identity = super::scheduler::own_identity();
     let election = options
         .election

@@ -54,6 +54,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
         }
     };
     let client = options.kubeconfig.client_or(&[], "kube-scheduler").await?;
+    crate::servers::follow(&client);
     control_scheduler::run(client, config, run::shutdown_on_signals()?).await;
     Ok(())
 }
