@@ -69,7 +69,7 @@ async fn new(folder: &Folder, node: &str, join: &Join) -> Result<Own, Error> {
         return Err(Error::TokenForm);
     }
     // Nothing is written for options that cannot be used.
-    discover::check(&join.server, &join.hashes)?;
+    check(&join.server, &join.hashes)?;
     folder.prepare()?;
     let cluster = cluster(&join.server, &join.hashes).await?;
     let client = with_token(&join.server, &cluster.authority, &join.token).await?;
