@@ -120,6 +120,11 @@ const SCENARIOS: &[Scenario] = &[
         scenarios::leaks::run,
         "adopt",
     ),
+    (
+        "clients_do_not_notice_the_loss_of_a_server",
+        scenarios::servers::run,
+        "etcd",
+    ),
 ];
 
 fn main() -> ExitCode {

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub mod history;
 pub mod lan;
 pub mod logs;
 pub mod machine;

@@ -468,6 +468,12 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         1,
         "a thread whose end closes its channel",
     ),
+    (
+        "control/etcd/src/process.rs",
+        2,
+        "a process, and its output: its keeper is supervised",
+    ),
+    ("control/etcd/src/spawn.rs", 1, "a process"),
     ("control/etcd-api/src/server.rs", 1, "a connection"),
     (
         "control/orlop/src/commands/flows.rs",

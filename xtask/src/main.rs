@@ -55,6 +55,10 @@ enum Verb {
         /// Number of nodes.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=50))]
         nodes: u8,
+        /// Number of servers, as hosts of their own with a managed etcd and one address for all;
+        /// without, the first node has the one server.
+        #[arg(long, conflicts_with = "host", value_parser = clap::value_parser!(u8).range(1..=7))]
+        servers: Option<u8>,
         /// This machine itself is the one node: its network and its containerd are used.
         #[arg(long, conflicts_with = "nodes")]
         host: bool,
@@ -219,6 +223,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
         } => cluster::real::up(&state, no_demo, programs.as_deref()),
         Verb::Up {
             nodes,
+            servers,
             host: false,
             state,
             no_demo,
@@ -227,6 +232,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
             overlay,
         } => cluster::up::up(&cluster::up::Options {
             nodes,
+            servers: servers.unwrap_or(0),
             dir: state,
             no_demo,
             programs,
@@ -265,7 +271,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
             Part::Cut(one) => Host::find(&absolute(one.state), &one.name)?.cut(),
             Part::Join(one) => Host::find(&absolute(one.state), &one.name)?.join(),
             Part::Node { folder } => cluster::host::first_process(&folder),
-            Part::Lan { group, .. } => cluster::host::hold(&group),
+            Part::Lan { group, folder } => cluster::host::hold(&group, &folder),
             Part::Exec {
                 group,
                 keeper,

@@ -248,6 +248,11 @@ pub(crate) async fn store(api: &Api) -> Result<(), String> {
     }
 }
 
+/// Returns whether this server answers requests: its store does, and it is not about to end.
+pub async fn is_ready(api: &Api) -> bool {
+    !api.lifecycle.is_stopping() && store(api).await.is_ok()
+}
+
 /// Does a check.
 ///
 /// # Errors

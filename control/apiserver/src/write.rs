@@ -475,6 +475,10 @@ pub(crate) fn store_error(error: &control_store::Error) -> Status {
             Status::expired("The resourceVersion for the provided list is too old.")
         }
         control_store::Error::Closed => Status::service_unavailable("the server is shutting down"),
+        // Another server may answer.
+        unreachable @ control_store::Error::Unreachable { .. } => {
+            Status::service_unavailable(&unreachable.to_string())
+        }
         other => Status::internal(other),
     }
 }

@@ -1,9 +1,11 @@
 //! Requests: read, write, delete, with errors that say what happened.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use serde::Serialize;
@@ -40,6 +42,8 @@ pub struct Client {
     user_agent: Arc<header::HeaderValue>,
     /// As whose bearer it asks; without it, as the transport's user.
     token: Option<BearerToken>,
+    /// The servers behind it, over the network.
+    servers: Option<transport::Servers>,
 }
 
 impl std::fmt::Debug for Client {
@@ -55,6 +59,24 @@ const HOST: &str = "apiserver";
 
 /// The default media type of request and response bodies.
 const JSON: &str = "application/json";
+
+/// How often it is looked which servers there are.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Hosts and ports of the ready endpoints of a slice.
+fn servers_of(slice: &serde_json::Value) -> Vec<Authority> {
+    let ports = slice["ports"].as_array().into_iter().flatten();
+    let port = ports
+        .filter(|port| port["name"] == "https")
+        .find_map(|port| u16::try_from(port["port"].as_u64()?).ok());
+    let Some(port) = port else { return Vec::new() };
+    let endpoints = slice["endpoints"].as_array().into_iter().flatten();
+    endpoints
+        .filter(|endpoint| endpoint["conditions"]["ready"] != false)
+        .filter_map(|endpoint| endpoint["addresses"][0].as_str()?.parse::<IpAddr>().ok())
+        .filter_map(|address| SocketAddr::new(address, port).to_string().parse().ok())
+        .collect()
+}
 
 /// How an object is to be deleted.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -158,7 +180,7 @@ impl Client {
     /// [`Error::Kubeconfig`], in one line, when the file cannot be used. The
     /// API server is not called yet.
     pub async fn from_kubeconfig(path: impl AsRef<std::path::Path>) -> Result<Self, Error> {
-        Ok(Self::over(transport::from_kubeconfig(path.as_ref()).await?))
+        Ok(Self::to(transport::from_kubeconfig(path.as_ref()).await?))
     }
 
     /// A client for the server that several kubeconfigs describe. They are merged as kubectl
@@ -167,7 +189,7 @@ impl Client {
     /// # Errors
     /// As [`Client::from_kubeconfig`]; also when there is no file.
     pub async fn from_kubeconfigs(paths: &[std::path::PathBuf]) -> Result<Self, Error> {
-        Ok(Self::over(transport::from_kubeconfigs(paths).await?))
+        Ok(Self::to(transport::from_kubeconfigs(paths).await?))
     }
 
     /// A client over the network, as the text of a kubeconfig says. `path` is
@@ -180,7 +202,7 @@ impl Client {
         text: &str,
         path: impl AsRef<std::path::Path>,
     ) -> Result<Self, Error> {
-        Ok(Self::over(transport::from_text(text, path.as_ref()).await?))
+        Ok(Self::to(transport::from_text(text, path.as_ref()).await?))
     }
 
     /// As [`Client::from_kubeconfig`], with this token in place of the kubeconfig's user.
@@ -192,7 +214,7 @@ impl Client {
         token: BearerToken,
     ) -> Result<Self, Error> {
         let transport = transport::with_token(path.as_ref(), token).await?;
-        Ok(Self::over(transport))
+        Ok(Self::to(transport))
     }
 
     /// As [`Client::from_kubeconfigs`], without the user that they name: requests need a token
@@ -201,7 +223,7 @@ impl Client {
     /// # Errors
     /// As [`Client::from_kubeconfig`].
     pub async fn anonymous(paths: &[std::path::PathBuf]) -> Result<Self, Error> {
-        Ok(Self::over(transport::anonymous(paths).await?))
+        Ok(Self::to(transport::anonymous(paths).await?))
     }
 
     /// The same client for the bearer of a token.
@@ -233,6 +255,45 @@ impl Client {
         Self::over(kube::Client::new(service, "default"))
     }
 
+    fn to(transport: transport::Transport) -> Self {
+        Self {
+            servers: Some(transport.servers),
+            ..Self::over(transport.client)
+        }
+    }
+
+    /// Keeps to the servers that the `kubernetes` Service names, for as long as it is polled:
+    /// requests of this client and its clones go to any of them, and leave one that is slow or
+    /// gone. Does nothing for a client in the server's process.
+    pub async fn follow_servers(&self) {
+        let Some(servers) = &self.servers else {
+            return std::future::pending().await;
+        };
+        loop {
+            match self.named_servers().await {
+                Ok(named) if !named.is_empty() => servers.learn(named),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(
+                        error = error.chain(),
+                        "cannot read which API servers there are"
+                    );
+                }
+            }
+            tokio::time::sleep(LOOK.mul_f64(rand::random_range(0.8..1.2))).await;
+        }
+    }
+
+    /// The ready endpoints of the `kubernetes` Service.
+    async fn named_servers(&self) -> Result<Vec<Authority>, Error> {
+        let selection = Selection::all()
+            .namespace("default")
+            .fields("metadata.name=kubernetes");
+        let slices = crate::resource::resources::ENDPOINT_SLICES;
+        let list = self.list::<serde_json::Value>(&slices, &selection).await?;
+        Ok(list.items.iter().flat_map(servers_of).collect())
+    }
+
     /// A client over any transport that kube made.
     #[must_use]
     pub fn over(transport: kube::Client) -> Self {
@@ -243,6 +304,7 @@ impl Client {
                 env!("CARGO_PKG_VERSION")
             ))),
             token: None,
+            servers: None,
         }
     }
 
@@ -769,6 +831,22 @@ mod tests {
             path(&resources::PODS, "../x", "a?b", ""),
             "/api/v1/namespaces/..%2Fx/pods/a%3Fb"
         );
+    }
+
+    #[test]
+    fn servers_are_the_ready_endpoints_of_their_service() {
+        let slice = serde_json::json!({
+            "ports": [{"name": "https", "port": 6443}],
+            "endpoints": [
+                {"addresses": ["10.0.0.1"], "conditions": {"ready": true}},
+                {"addresses": ["10.0.0.2"], "conditions": {"ready": false}},
+                {"addresses": ["fd00::3"], "conditions": {}},
+                {"addresses": ["nonsense"]},
+            ],
+        });
+        let found: Vec<String> = servers_of(&slice).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["10.0.0.1:6443", "[fd00::3]:6443"]);
+        assert!(servers_of(&serde_json::json!({"ports": []})).is_empty());
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub mod metrics;
 pub mod queue;
 pub mod reflector;
 mod resource;
+mod servers;
 pub mod time;
 mod transport;
 mod wire;

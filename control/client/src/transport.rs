@@ -9,19 +9,25 @@
 //! never waits for a watch, nor behind the bytes of a large list.
 //! A lane opens its connection on its first request and again after a loss.
 //!
+//! Where several servers are known, each has lanes of its own, and [`Preferences`] says to which a
+//! request goes. One that was not sent is sent to the next server; a read that is not answered
+//! within a second is asked of another one, too.
+//!
 //! A connection that hangs (the peer's machine is gone, a firewall forgot the
 //! flow) is noticed by HTTP/2 pings, also while no request is under way.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::uri::Authority;
+use http::{Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
@@ -36,6 +42,7 @@ use tower::{BoxError, Service, ServiceBuilder};
 use crate::bearer::BearerToken;
 use crate::error::Error;
 use crate::expiry;
+use crate::servers::Preferences;
 
 /// The body of the requests that an in-process service gets.
 pub type RequestBody = kube::client::Body;
@@ -52,7 +59,18 @@ const REQUEST_LANES: usize = 4;
 /// time: a dead peer is noticed after at most twice as long.
 const PING: Duration = Duration::from_secs(15);
 
+/// The same where there are other servers to go to.
+const BRISK_PING: Duration = Duration::from_millis(500);
+const BRISK_ANSWER: Duration = Duration::from_secs(1);
+
+/// A server that does not answer a short read within this time is slow.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// The name of the extension of a kubeconfig's cluster that lists URLs of further servers.
+const SERVERS_EXTENSION: &str = "orlop.dev/servers";
+
 const CONNECT: Duration = Duration::from_secs(10);
+const BRISK_CONNECT: Duration = Duration::from_secs(1);
 
 /// Receive window of a stream. The default of 64 KiB would cost a round trip
 /// per 64 KiB of a list.
@@ -60,21 +78,21 @@ const STREAM_WINDOW: u32 = 2 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
 
 /// The transport that the kubeconfig at `path` describes.
-pub async fn from_kubeconfig(path: &Path) -> Result<kube::Client, Error> {
+pub async fn from_kubeconfig(path: &Path) -> Result<Transport, Error> {
     from_parsed(read(path)?, path, User::Named).await
 }
 
 /// The transport to the server of the merged kubeconfigs.
-pub async fn from_kubeconfigs(paths: &[PathBuf]) -> Result<kube::Client, Error> {
+pub async fn from_kubeconfigs(paths: &[PathBuf]) -> Result<Transport, Error> {
     from_merged(paths, User::Named).await
 }
 
 /// The transport to the server of the merged kubeconfigs, without their user.
-pub async fn anonymous(paths: &[PathBuf]) -> Result<kube::Client, Error> {
+pub async fn anonymous(paths: &[PathBuf]) -> Result<Transport, Error> {
     from_merged(paths, User::Nobody).await
 }
 
-async fn from_merged(paths: &[PathBuf], user: User) -> Result<kube::Client, Error> {
+async fn from_merged(paths: &[PathBuf], user: User) -> Result<Transport, Error> {
     let mut merged: Parsed = Ok(Kubeconfig::default());
     for path in paths {
         merged = match (merged, read(path)?) {
@@ -89,12 +107,12 @@ async fn from_merged(paths: &[PathBuf], user: User) -> Result<kube::Client, Erro
 }
 
 /// The transport to the server of the kubeconfig at `path`, for the bearer of a token.
-pub async fn with_token(path: &Path, token: BearerToken) -> Result<kube::Client, Error> {
+pub async fn with_token(path: &Path, token: BearerToken) -> Result<Transport, Error> {
     from_parsed(read(path)?, path, User::Bearer(token)).await
 }
 
 /// The transport that the text of a kubeconfig describes; `path` is for errors.
-pub async fn from_text(text: &str, path: &Path) -> Result<kube::Client, Error> {
+pub async fn from_text(text: &str, path: &Path) -> Result<Transport, Error> {
     from_parsed(Kubeconfig::from_yaml(text), path, User::Named).await
 }
 
@@ -123,7 +141,7 @@ fn read(path: &Path) -> Result<Parsed, Error> {
     Ok(Kubeconfig::read_from(path))
 }
 
-async fn from_parsed(kubeconfig: Parsed, path: &Path, user: User) -> Result<kube::Client, Error> {
+async fn from_parsed(kubeconfig: Parsed, path: &Path, user: User) -> Result<Transport, Error> {
     let failed = |problem: String, way_out| Error::Kubeconfig {
         path: path.to_owned(),
         problem,
@@ -141,6 +159,7 @@ async fn from_parsed(kubeconfig: Parsed, path: &Path, user: User) -> Result<kube
             "check that this is the file that the API server wrote, and that it is complete",
         ));
     }
+    let further = further_servers(&kubeconfig);
     let mut config =
         kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
             .await
@@ -167,7 +186,7 @@ async fn from_parsed(kubeconfig: Parsed, path: &Path, user: User) -> Result<kube
             "write a new one with `orlop credentials`, or check this machine's clock",
         ));
     }
-    network(&config, token).map_err(|error| {
+    network(&config, &further, token).map_err(|error| {
         failed(
             one_line(&error),
             "check the certificates and keys that it holds or names",
@@ -176,10 +195,11 @@ async fn from_parsed(kubeconfig: Parsed, path: &Path, user: User) -> Result<kube
 }
 
 /// A client over the network, for the bearer of a token if there is one.
-pub fn network(
+fn network(
     config: &kube::Config,
+    further: &[Authority],
     token: Option<BearerToken>,
-) -> Result<kube::Client, kube::Error> {
+) -> Result<Transport, kube::Error> {
     // the default provider of the process; another one being there is as good
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let tls = config.rustls_client_config()?;
@@ -191,8 +211,9 @@ pub fn network(
         ),
         None => None,
     };
-    let lanes = Lanes::new(move || lane_client(tls.clone(), server_name.clone(), secure));
-    let server = config.cluster_url.to_string();
+    let connect = move |brisk| lane_client(tls.clone(), server_name.clone(), secure, brisk);
+    let servers = Servers::new(config, further, connect);
+    let handle = servers.clone();
     let sent = token.clone();
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
@@ -210,9 +231,12 @@ pub fn network(
         })
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .map_err(move |error: legacy::Error| BoxError::from(ConnectionError::new(&server, &error)))
-        .service(lanes);
-    Ok(kube::Client::new(service, config.default_namespace.clone()))
+        .map_err(BoxError::from)
+        .service(servers);
+    Ok(Transport {
+        client: kube::Client::new(service, config.default_namespace.clone()),
+        servers: handle,
+    })
 }
 
 type LaneClient = legacy::Client<HttpsConnector<HttpConnector>, RequestBody>;
@@ -222,11 +246,17 @@ fn lane_client(
     tls: rustls::ClientConfig,
     server_name: Option<ServerName<'static>>,
     secure: bool,
+    brisk: bool,
 ) -> LaneClient {
+    let (connect, ping, answer) = if brisk {
+        (BRISK_CONNECT, BRISK_PING, BRISK_ANSWER)
+    } else {
+        (CONNECT, PING, PING)
+    };
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(CONNECT));
+    tcp.set_connect_timeout(Some(connect));
     tcp.set_keepalive(Some(PING));
     let mut builder = HttpsConnectorBuilder::new()
         .with_tls_config(tls)
@@ -247,8 +277,8 @@ fn lane_client(
         .http2_only(true)
         .http2_initial_stream_window_size(STREAM_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_keep_alive_interval(PING)
-        .http2_keep_alive_timeout(PING)
+        .http2_keep_alive_interval(ping)
+        .http2_keep_alive_timeout(answer)
         .http2_keep_alive_while_idle(true);
     client.build(builder.enable_http2().wrap_connector(tcp))
 }
@@ -266,6 +296,14 @@ pub struct ConnectionError {
 }
 
 impl ConnectionError {
+    fn slow(server: &str) -> Self {
+        Self {
+            server: server.trim_end_matches('/').to_owned(),
+            reason: format!("no answer within {SLOW:?}"),
+            is_tls: false,
+        }
+    }
+
     fn new(server: &str, error: &legacy::Error) -> Self {
         // hyper's own message names only the phase that failed.
         let cause = std::error::Error::source(error).unwrap_or(error);
@@ -311,6 +349,219 @@ fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
     // a parser may show the place in the file over several lines
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.next().unwrap_or_default().to_owned()
+}
+
+/// A client and its servers.
+pub struct Transport {
+    /// What requests go through.
+    pub client: kube::Client,
+    /// The servers, of which more may become known.
+    pub servers: Servers,
+}
+
+/// The further servers that a kubeconfig's current cluster lists.
+fn further_servers(kubeconfig: &Kubeconfig) -> Vec<Authority> {
+    let context = kubeconfig.current_context.as_deref().unwrap_or_default();
+    let contexts = kubeconfig.contexts.iter();
+    let context = contexts
+        .filter(|one| one.name == context)
+        .find_map(|one| one.context.as_ref());
+    let cluster = context.and_then(|context| {
+        let clusters = kubeconfig.clusters.iter();
+        clusters
+            .filter(|one| one.name == context.cluster)
+            .find_map(|one| one.cluster.as_ref())
+    });
+    let extensions = cluster.and_then(|cluster| cluster.extensions.as_ref());
+    extensions
+        .into_iter()
+        .flatten()
+        .filter(|one| one.name == SERVERS_EXTENSION)
+        .filter_map(|one| one.extension.as_array())
+        .flatten()
+        .filter_map(|url| url.as_str()?.parse::<Uri>().ok()?.authority().cloned())
+        .collect()
+}
+
+/// Sends requests to one of several servers, see the module. Clones are the same.
+#[derive(Clone)]
+pub struct Servers {
+    inner: Arc<ServersInner>,
+}
+
+struct ServersInner {
+    connect: Arc<dyn Fn(bool) -> LaneClient + Send + Sync>,
+    preferences: Mutex<Preferences>,
+    lanes: Mutex<HashMap<Authority, Lanes>>,
+    /// Those that the configuration names: they are tried after all others.
+    configured: Vec<Authority>,
+    scheme: String,
+}
+
+// === impl Servers ===
+
+impl Servers {
+    fn new(
+        config: &kube::Config,
+        further: &[Authority],
+        connect: impl Fn(bool) -> LaneClient + Send + Sync + 'static,
+    ) -> Self {
+        let own = config.cluster_url.authority().cloned();
+        let mut configured: Vec<Authority> = own.into_iter().collect();
+        for one in further {
+            if !configured.contains(one) {
+                configured.push(one.clone());
+            }
+        }
+        let preferences = Preferences::new(configured.clone(), rand::random_range(0..1 << 16));
+        Self {
+            inner: Arc::new(ServersInner {
+                connect: Arc::new(connect),
+                preferences: Mutex::new(preferences),
+                lanes: Mutex::default(),
+                configured,
+                scheme: config
+                    .cluster_url
+                    .scheme_str()
+                    .unwrap_or("https")
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// From now on requests go to these servers, and to those that the configuration names when
+    /// none of them works.
+    pub fn learn(&self, mut servers: Vec<Authority>) {
+        for one in &self.inner.configured {
+            if !servers.contains(one) {
+                servers.push(one.clone());
+            }
+        }
+        let seed = rand::random_range(0..1 << 16);
+        let mut preferences = lock(&self.inner.preferences);
+        if preferences.learn(servers.clone(), seed) {
+            tracing::info!(servers = ?servers, "API servers are known");
+            lock(&self.inner.lanes).retain(|server, _| servers.contains(server));
+        }
+    }
+
+    fn choose(&self) -> Option<(Authority, Lanes, usize)> {
+        let preferences = lock(&self.inner.preferences);
+        let server = preferences.choose(Instant::now())?;
+        let count = preferences.len();
+        drop(preferences);
+        let lanes = lock(&self.inner.lanes)
+            .entry(server.clone())
+            .or_insert_with(|| {
+                let connect = Arc::clone(&self.inner.connect);
+                Lanes::new(move || connect(count > 1))
+            })
+            .clone();
+        Some((server, lanes, count))
+    }
+
+    fn failed(&self, server: &Authority) {
+        lock(&self.inner.preferences).failed(server, Instant::now());
+    }
+
+    fn url(&self, server: &Authority) -> String {
+        format!("{}://{server}", self.inner.scheme)
+    }
+
+    async fn send(
+        self,
+        request: Request<RequestBody>,
+    ) -> Result<Response<StreamBody>, ConnectionError> {
+        let (parts, body) = request.into_parts();
+        // Only what may be asked twice without harm, and is short.
+        let is_read = parts.method == http::Method::GET;
+        let is_short = is_read && !is_bulk_query(parts.uri.query());
+        let mut body = Some(body);
+        let mut attempt = 1;
+        loop {
+            let Some((server, mut lanes, count)) = self.choose() else {
+                return Err(ConnectionError {
+                    server: String::new(),
+                    reason: "no server is known".to_owned(),
+                    is_tls: false,
+                });
+            };
+            let is_last = attempt >= count;
+            attempt += 1;
+            let copied = body.as_ref().and_then(RequestBody::try_clone);
+            let can_repeat = copied.is_some() && !is_last;
+            let sent = match copied {
+                Some(copied) => copied,
+                None => body.take().unwrap_or_else(RequestBody::empty),
+            };
+            let mut request = Request::from_parts(parts.clone(), sent);
+            if let Some(uri) = at(request.uri(), &server) {
+                *request.uri_mut() = uri;
+            }
+            let mut answer = lanes.call(request);
+            let first = tokio::select! {
+                answer = &mut answer => Some(answer),
+                () = tokio::time::sleep(SLOW), if count > 1 && !is_bulk_query(parts.uri.query()) => None,
+            };
+            let answer = match first {
+                Some(answer) => answer,
+                None => {
+                    // Others go elsewhere; this one waits where it cannot be repeated.
+                    self.failed(&server);
+                    tracing::debug!(%server, "slow API server");
+                    if is_short && can_repeat {
+                        continue;
+                    }
+                    match is_short && is_last && count > 1 {
+                        true => tokio::time::timeout(SLOW * 9, answer)
+                            .await
+                            .map_err(|_| ConnectionError::slow(&self.url(&server)))?,
+                        false => answer.await,
+                    }
+                }
+            };
+            match answer {
+                Ok(answer) => {
+                    lock(&self.inner.preferences).answered(&server);
+                    return Ok(answer);
+                }
+                Err(error) => {
+                    self.failed(&server);
+                    if can_repeat && (is_read || error.is_connect()) {
+                        tracing::debug!(%server, %error, "trying another API server");
+                        continue;
+                    }
+                    return Err(ConnectionError::new(&self.url(&server), &error));
+                }
+            }
+        }
+    }
+}
+
+/// The same place on another server.
+fn at(uri: &Uri, server: &Authority) -> Option<Uri> {
+    let mut parts = uri.clone().into_parts();
+    parts.authority.as_ref()?;
+    parts.authority = Some(server.clone());
+    Uri::from_parts(parts).ok()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Service<Request<RequestBody>> for Servers {
+    type Response = Response<StreamBody>;
+    type Error = ConnectionError;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
+        Box::pin(self.clone().send(request))
+    }
 }
 
 // === impl Lanes ===
@@ -397,7 +648,11 @@ impl Service<Request<RequestBody>> for Lanes {
 /// Is it a watch, or one of the pages in which this client lists? Objects that are read by
 /// their names have no such parameters.
 fn is_bulk<B>(request: &Request<B>) -> bool {
-    request.uri().query().is_some_and(|query| {
+    is_bulk_query(request.uri().query())
+}
+
+fn is_bulk_query(query: Option<&str>) -> bool {
+    query.is_some_and(|query| {
         query
             .split('&')
             .any(|pair| matches!(pair, "watch=true" | "watch=1") || pair.starts_with("limit="))
@@ -414,7 +669,7 @@ impl Drop for OpenStream {
 }
 
 /// The body of a response, holding its place in the lane until it is dropped.
-struct StreamBody {
+pub struct StreamBody {
     body: Incoming,
     _stream: OpenStream,
 }
@@ -460,6 +715,108 @@ mod tests {
             "/apis/orlop.dev/v1alpha1/announcers/n?fieldManager=watch",
         ] {
             assert!(!of(short), "{short}");
+        }
+    }
+
+    /// A server that answers every request with its name, or never if it hangs. Returns its
+    /// address.
+    async fn server(name: &'static str, hangs: bool) -> std::net::SocketAddr {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let mut kept = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                if hangs {
+                    kept.push(stream);
+                    continue;
+                }
+                tokio::spawn(async move {
+                    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+                    let mut buffer = [0; 4096];
+                    while stream.read(&mut buffer).await.is_ok_and(|size| size > 0) {
+                        let body = format!("{{\"name\":\"{name}\"}}");
+                        let answer = format!(
+                            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
+                             content-length: {}\r\n\r\n{body}",
+                            body.len()
+                        );
+                        if stream.write_all(answer.as_bytes()).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    async fn client_of(
+        first: std::net::SocketAddr,
+        others: &[std::net::SocketAddr],
+    ) -> crate::Client {
+        let others: Vec<String> = others.iter().map(|one| format!("'http://{one}'")).collect();
+        let text = format!(
+            "{{apiVersion: v1, kind: Config, current-context: c, \
+             clusters: [{{name: k, cluster: {{server: 'http://{first}', \
+             extensions: [{{name: {SERVERS_EXTENSION}, extension: [{}]}}]}}}}], \
+             users: [{{name: u, user: {{}}}}], \
+             contexts: [{{name: c, context: {{cluster: k, user: u}}}}]}}",
+            others.join(", ")
+        );
+        crate::Client::from_kubeconfig_text(&text, "test")
+            .await
+            .unwrap()
+    }
+
+    async fn asked(client: &crate::Client, method: http::Method) -> Result<String, Error> {
+        let body = (method == http::Method::POST).then(|| serde_json::json!({"a": 1}));
+        let answer = client
+            .request::<serde_json::Value>(method, "/version", body.as_ref())
+            .await?;
+        Ok(answer["name"].as_str().unwrap_or_default().to_owned())
+    }
+
+    #[tokio::test]
+    async fn reads_and_writes_leave_a_server_that_is_gone_and_reads_one_that_hangs() {
+        let works = server("works", false).await;
+        let hangs = server("hangs", true).await;
+        let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let gone = {
+            let address = gone.local_addr().unwrap();
+            drop(gone);
+            address
+        };
+        for _ in 0..4 {
+            // Home is chosen at random.
+            let client = client_of(gone, &[works]).await;
+            assert_eq!(asked(&client, http::Method::POST).await.unwrap(), "works");
+            let client = client_of(hangs, &[works]).await;
+            let began = Instant::now();
+            assert_eq!(asked(&client, http::Method::GET).await.unwrap(), "works");
+            assert!(began.elapsed() < SLOW * 3, "{:?}", began.elapsed());
+            // The second one does not wait any more.
+            let began = Instant::now();
+            assert_eq!(asked(&client, http::Method::POST).await.unwrap(), "works");
+            assert!(began.elapsed() < SLOW, "{:?}", began.elapsed());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_write_that_was_sent_is_not_repeated() {
+        let works = server("works", false).await;
+        let hangs = server("hangs", true).await;
+        for _ in 0..6 {
+            let client = client_of(hangs, &[works]).await;
+            let written = asked(&client, http::Method::POST);
+            match tokio::time::timeout(SLOW * 2, written).await {
+                // Its home is the one that works.
+                Ok(answer) => assert_eq!(answer.unwrap(), "works"),
+                Err(_) => {
+                    // It waits for the one answer that counts; others go elsewhere.
+                    assert_eq!(asked(&client, http::Method::GET).await.unwrap(), "works");
+                    return;
+                }
+            }
         }
     }
 

@@ -29,8 +29,13 @@ use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt};
 
 use crate::{
-    access, address, error::Error, listen, requests, rotation, rotation::Rotation, store,
-    token_keys,
+    access, address, control_plane_address,
+    election::Times,
+    error::Error,
+    listen, requests, rotation,
+    rotation::Rotation,
+    servers::{self, Managed, join, names, names::ServerNames},
+    store, token_keys,
 };
 
 /// Where the API server keeps its state and listens.
@@ -70,6 +75,14 @@ pub struct Options {
     /// All options and their values, for `/flagz`.
     #[arg(skip)]
     pub flags: Vec<(String, String)>,
+    /// A further name or address for the server's certificate. May be repeated.
+    #[arg(long, value_name = "NAME|ADDRESS", value_delimiter = ',',
+          value_parser = names::certificate_name)]
+    pub tls_san: Vec<String>,
+    #[command(flatten)]
+    pub join: join::Options,
+    #[command(flatten)]
+    pub shared: control_plane_address::Options,
     /// Write the administrator's kubeconfig here once the server is ready.
     #[arg(long)]
     pub write_kubeconfig: Option<PathBuf>,
@@ -98,6 +111,10 @@ pub struct Api {
     following: (Source, Encryption, [u8; 32]),
     /// Serves the store to others.
     etcd_api: Option<EtcdApi>,
+    /// The member of etcd beside the server, which ends after it.
+    managed: Option<Managed>,
+    /// The address of all servers together.
+    shared_address: Option<control_plane_address::Keeper>,
 }
 
 /// How often it is looked whether values are to be encrypted otherwise.
@@ -127,6 +144,10 @@ impl Options {
         }
         self.requests.tls().check().map_err(Error::Pki)?;
         self.store.check()?;
+        self.join.check().map_err(Error::Servers)?;
+        if self.is_managed() {
+            self.store.managed.check().map_err(Error::Servers)?;
+        }
         self.access.check(egress)?;
         match &self.write_kubeconfig {
             Some(path) if path.is_dir() => Err(Error::Option(format!(
@@ -180,9 +201,19 @@ impl Options {
             path: dir.clone(),
             source,
         })?;
+        let managed = Box::pin(self.manage(advertise)).await?;
+        let etcd = match &managed {
+            Some(managed) => {
+                let traced = self.requests.is_traced();
+                Some(self.store.connect_managed(managed, traced).await?)
+            }
+            None => etcd,
+        };
         let pki = Cluster::load_or_create(dir.join("pki")).map_err(Error::Pki)?;
         let trust = ClientTrust::new(pki.ca.certificate_pem()).map_err(Error::Pki)?;
-        let serving = pki.serving(self.names(advertise)).map_err(Error::Pki)?;
+        let names = self.names();
+        let first_names = names.at(advertise);
+        let serving = pki.serving(&first_names).map_err(Error::Pki)?;
         let identity =
             ServingIdentity::new(&serving, &dir.join("pki/apiserver.crt")).map_err(Error::Pki)?;
         let limits = self.requests.tls();
@@ -220,9 +251,13 @@ impl Options {
             clients: authority.clone(),
             front_proxy: Some(pki.front_proxy_ca.certificate_pem().to_owned()),
         };
+        chain.shared_address = self.shared_socket();
         chain.flags = self.flags.clone().into();
         chain.more_metrics = Some(components_metrics);
         settings.front_proxy = Some(self.access.front_proxy(&pki, chain.gates)?);
+        let shared_address = self
+            .shared
+            .open(advertise, self.bind_address, &dir.join("pki"))?;
         let token_files = self.access.token_keys.files(&dir.join("pki"));
         let (keys, seen) = token_files.load()?;
         let tokens = self.access.tokens(keys);
@@ -264,7 +299,12 @@ impl Options {
         }
         let rotation = Rotation {
             pki: Cluster::load_or_create(dir.join("pki")).map_err(Error::Pki)?,
-            names: self.names(advertise),
+            names,
+            first_names: first_names.clone(),
+            member: match &managed {
+                Some(managed) => Some(managed.certificates(dir).map_err(Error::Servers)?),
+                None => None,
+            },
             serving: identity,
             kubelets,
             proxy,
@@ -284,13 +324,19 @@ impl Options {
             authority,
             signer: Arc::new(pki.ca),
             kubelet_signer: Arc::new(pki.kubelet_ca),
-            names: self.names(advertise),
+            names: first_names,
             tokens: own_tokens,
             token_files: (token_files, seen),
             rotation,
             following: (encrypted, encryption, read),
             etcd_api,
-            url: format!("https://{}", SocketAddr::new(advertise, self.secure_port)),
+            managed,
+            shared_address,
+            url: format!(
+                "https://{}",
+                self.shared_socket()
+                    .unwrap_or_else(|| SocketAddr::new(advertise, self.secure_port))
+            ),
         })
     }
 
@@ -314,34 +360,66 @@ impl Options {
         format!("https://{}", SocketAddr::new(host, self.secure_port))
     }
 
-    /// The names and addresses by which clients may call the server: its own,
-    /// those of the `kubernetes` Service, and loopback.
-    fn names(&self, advertise: IpAddr) -> Vec<String> {
-        let mut names: Vec<String> = [
-            "kubernetes",
-            "kubernetes.default",
-            "kubernetes.default.svc",
-            "kubernetes.default.svc.cluster.local",
-            "localhost",
-            "127.0.0.1",
-            "::1",
-        ]
-        .map(str::to_owned)
-        .into();
-        for address in [advertise, self.bind_address] {
-            if !address.is_unspecified() {
-                names.push(address.to_string());
-            }
-        }
-        names.extend(
-            self.service_cluster_ip_range
+    /// The names and addresses by which clients may call the server.
+    fn names(&self) -> ServerNames {
+        let bound = (!self.bind_address.is_unspecified()).then_some(self.bind_address);
+        ServerNames {
+            advertised: self.advertise_address.or(bound),
+            bind: self.bind_address,
+            service_ranges: self.service_cluster_ip_range.clone(),
+            further: self
+                .tls_san
                 .iter()
-                .filter_map(|range| range.hosts().next())
-                .map(|address| address.to_string()),
-        );
-        names.sort();
-        names.dedup();
-        names
+                .cloned()
+                .chain(self.shared.control_plane_address.map(|it| it.to_string()))
+                .collect(),
+        }
+    }
+
+    /// Where clients reach all servers together.
+    fn shared_socket(&self) -> Option<SocketAddr> {
+        let address = self.shared.control_plane_address?;
+        Some(SocketAddr::new(address, self.secure_port))
+    }
+
+    /// Whether other servers may use the same store.
+    pub fn is_shared(&self) -> bool {
+        self.store.is_shared(&self.data_dir) || self.join.is_asked()
+    }
+
+    /// Whether this server runs, or is to run, a member of etcd.
+    fn is_managed(&self) -> bool {
+        let joins = self.join.is_asked() && !self.store.is_external();
+        self.store.managed.is_managed(&self.data_dir) || joins
+    }
+
+    /// The times of leader elections where none are given.
+    pub fn election_times(&self) -> Times {
+        if self.is_managed() {
+            Times::CLOSE
+        } else {
+            Times::STOCK
+        }
+    }
+
+    /// Joins other servers if that is asked, and starts the member of etcd beside this one.
+    async fn manage(&self, advertise: IpAddr) -> Result<Option<Managed>, Error> {
+        let dir = &self.data_dir;
+        let has_member = servers::etcd::Options::has_member(dir);
+        let joined = self
+            .join
+            .ensure(dir, has_member, &self.service_cluster_ip_range)
+            .await
+            .map_err(Error::Servers)?;
+        if !self.is_managed() {
+            return Ok(None);
+        }
+        if joined.as_ref().is_some_and(|joined| joined.etcd.is_empty()) {
+            return Err(Error::Servers(servers::Error::NoEtcd));
+        }
+        let member = &self.store.managed;
+        let started = Box::pin(member.start(dir, advertise, joined.as_ref())).await;
+        started.map(Some).map_err(Error::Servers)
     }
 }
 
@@ -403,10 +481,21 @@ impl Api {
                 etcd_api.serve(shutdown.clone()).await;
             }
         };
+        let shared_address = self
+            .shared_address
+            .map(|keeper| keeper.start(Arc::clone(self.server.api()), shutdown.clone()));
+        let leave = async {
+            if let Some(running) = shared_address {
+                running.await;
+            }
+        };
         let serving = self
             .server
             .serve_with(self.listeners, tls, shutdown.clone(), callers);
-        tokio::join!(serving, upkeep, serve_store);
+        tokio::join!(serving, upkeep, serve_store, leave);
+        if let Some(managed) = self.managed {
+            managed.stop().await;
+        }
     }
 }
 

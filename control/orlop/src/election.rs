@@ -28,27 +28,52 @@ pub struct Options {
         default_missing_value = "true"
     )]
     leader_elect: bool,
-    /// Time after which a lease that is not renewed may be taken over.
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = crate::values::duration)]
-    leader_elect_lease_duration: Duration,
-    /// Time after which a leader that cannot renew the lease stops its work; less than the
-    /// lease duration.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = crate::values::duration)]
-    leader_elect_renew_deadline: Duration,
-    /// Time between attempts to take or renew the lease.
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = crate::values::duration)]
-    leader_elect_retry_period: Duration,
+    /// Time after which a lease that is not renewed may be taken over; 15s unless given, with a
+    /// managed etcd 3s.
+    #[arg(long, value_name = "DURATION", value_parser = crate::values::duration)]
+    leader_elect_lease_duration: Option<Duration>,
+    /// Time after which a leader that cannot renew the lease stops its work, less than the
+    /// lease duration; 10s unless given, with a managed etcd 2s.
+    #[arg(long, value_name = "DURATION", value_parser = crate::values::duration)]
+    leader_elect_renew_deadline: Option<Duration>,
+    /// Time between attempts to take or renew the lease; 2s unless given, with a managed etcd
+    /// 500ms.
+    #[arg(long, value_name = "DURATION", value_parser = crate::values::duration)]
+    leader_elect_retry_period: Option<Duration>,
+}
+
+/// Times that are used where none are given.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    lease_duration: Duration,
+    renew_deadline: Duration,
+    retry_period: Duration,
+}
+
+impl Times {
+    /// Those of the stock components.
+    pub const STOCK: Self = Self {
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
+    /// Those of servers with a member of etcd beside them: the work of one that is lost goes on
+    /// elsewhere within five seconds.
+    pub const CLOSE: Self = Self {
+        lease_duration: Duration::from_secs(3),
+        renew_deadline: Duration::from_secs(2),
+        retry_period: Duration::from_millis(500),
+    };
 }
 
 impl Default for Options {
     /// Takes part, with the times of the stock components.
     fn default() -> Self {
-        let stock = Election::new("", "", "");
         Self {
             leader_elect: true,
-            leader_elect_lease_duration: stock.lease_duration,
-            leader_elect_renew_deadline: stock.renew_deadline,
-            leader_elect_retry_period: stock.retry_period,
+            leader_elect_lease_duration: None,
+            leader_elect_renew_deadline: None,
+            leader_elect_retry_period: None,
         }
     }
 }
@@ -59,10 +84,24 @@ impl Options {
     /// # Errors
     /// Times by which two could lead at once, or nobody could.
     pub fn election(&self, lease: &str, identity: &str) -> Result<Option<Election>, Error> {
+        self.election_within(Times::STOCK, lease, identity)
+    }
+
+    /// As [`Options::election`], with other times where the options give none.
+    ///
+    /// # Errors
+    /// As [`Options::election`].
+    pub fn election_within(
+        &self,
+        usual: Times,
+        lease: &str,
+        identity: &str,
+    ) -> Result<Option<Election>, Error> {
+        let given = |option: Option<Duration>, usual| option.unwrap_or(usual);
         let (duration, deadline, retry) = (
-            self.leader_elect_lease_duration,
-            self.leader_elect_renew_deadline,
-            self.leader_elect_retry_period,
+            given(self.leader_elect_lease_duration, usual.lease_duration),
+            given(self.leader_elect_renew_deadline, usual.renew_deadline),
+            given(self.leader_elect_retry_period, usual.retry_period),
         );
         if !self.leader_elect {
             return Ok(None);
@@ -119,6 +158,24 @@ mod tests {
         assert_eq!(on.retry_period, stock.retry_period);
         assert!(election(&["--leader-elect=false"]).unwrap().is_none());
         assert!(election(&["--leader-elect"]).unwrap().is_some());
+    }
+
+    #[test]
+    fn usual_times_are_those_of_the_store_unless_some_are_given() {
+        let command = Command::parse_from(["command"]);
+        let close = command.election.election_within(Times::CLOSE, "a", "me");
+        let close = close.unwrap().unwrap();
+        // The lease runs out, and the next attempt is up to 2.2 periods later.
+        let moved = close.lease_duration + close.retry_period.mul_f64(2.2);
+        assert!(moved <= Duration::from_secs(5), "{moved:?}");
+        let given = ["command", "--leader-elect-lease-duration=20s"];
+        let given = Command::parse_from(given).election;
+        let given = given
+            .election_within(Times::CLOSE, "a", "me")
+            .unwrap()
+            .unwrap();
+        assert_eq!(given.lease_duration, Duration::from_secs(20));
+        assert_eq!(given.retry_period, Duration::from_millis(500));
     }
 
     #[test]

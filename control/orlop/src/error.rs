@@ -125,6 +125,20 @@ pub enum Error {
     /// Joining a cluster.
     #[error(transparent)]
     Join(crate::join::Error),
+    /// The address of all servers together.
+    #[error("--control-plane-address {address}: cannot {what}")]
+    ControlPlaneAddress {
+        /// The address.
+        address: std::net::IpAddr,
+        /// What could not be done.
+        what: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Several servers.
+    #[error(transparent)]
+    Servers(crate::servers::Error),
     /// An option that cannot be used so.
     #[error("{0}")]
     Option(String),

@@ -19,6 +19,7 @@ mod cluster_objects;
 mod commands;
 mod component;
 mod config;
+mod control_plane_address;
 mod election;
 mod error;
 mod join;
@@ -32,6 +33,7 @@ mod redact;
 mod requests;
 mod rotation;
 mod run;
+mod servers;
 mod status;
 mod store;
 mod style;
@@ -89,6 +91,9 @@ enum Command {
     Reset(commands::reset::Options),
     /// Tokens with which machines join the cluster.
     Token(commands::token::Options),
+    /// The members of the etcd that servers manage.
+    #[command(after_help = commands::etcd::EXAMPLES)]
+    Etcd(commands::etcd::Options),
     /// The certificates of the server on this machine.
     Certs(commands::certs::Options),
     /// How what is stored is encrypted, and with another key.
@@ -173,6 +178,7 @@ fn main() -> ExitCode {
         Command::Token(options) => run::command(commands::token::run(options)),
         Command::Policy(options) => run::command(commands::policy::run(options)),
         Command::Certs(options) => run::command(commands::certs::run(options)),
+        Command::Etcd(options) => run::command(commands::etcd::run(options)),
         Command::Encryption(options) => run::command(commands::encryption::run(options)),
         Command::LoadBalancer(options) => {
             commands::load_balancer::run(&options);

@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
+use crate::servers::{etcd::MemberCertificates, names::ServerNames};
 
 /// How often certificates are looked at.
 const EVERY: Duration = Duration::from_secs(15);
@@ -27,8 +28,12 @@ const AGAIN: SignedDuration = SignedDuration::from_hours(24);
 pub struct Rotation {
     /// The authorities.
     pub pki: Cluster,
-    /// The names by which clients call the server.
-    pub names: Vec<String>,
+    /// The names by which clients call the server, which change with its addresses.
+    pub names: ServerNames,
+    /// Those at the start.
+    pub first_names: Vec<String>,
+    /// The certificates of the member of etcd beside it.
+    pub member: Option<MemberCertificates>,
     /// What clients are shown.
     pub serving: Arc<ServingIdentity>,
     /// What nodes' agents are shown.
@@ -83,13 +88,16 @@ impl Rotation {
     fn once(&self, known: Option<InUse>) -> Result<InUse, Error> {
         let made = || {
             Ok::<_, control_pki::Error>(InUse {
-                serving: self.pki.serving(&self.names)?,
+                serving: self.pki.serving(self.names.now(&self.first_names))?,
                 kubelets: self.pki.kubelet_client()?,
                 kubelet_trust: kubelet_trust(&self.pki)?.bundle_pem,
                 proxy: self.pki.front_proxy_client()?,
                 administrator: self.pki.administrator()?,
             })
         };
+        if let Some(member) = &self.member {
+            member.keep().map_err(Error::Pki)?;
+        }
         let now = made().map_err(Error::Pki)?;
         let Some(known) = known else {
             // The first look: what there is was shown from the start.
@@ -152,15 +160,23 @@ mod tests {
     fn what_was_deleted_is_made_anew_and_shown() {
         let dir = tempfile::tempdir().expect("a directory");
         let pki = Cluster::load_or_create(dir.path().join("pki")).expect("keys");
-        let names = vec!["127.0.0.1".to_owned()];
+        let server_names = ServerNames {
+            advertised: Some([10, 0, 0, 1].into()),
+            bind: [0, 0, 0, 0].into(),
+            service_ranges: Vec::new(),
+            further: Vec::new(),
+        };
+        let names = server_names.now(&[]);
         let issued = pki.serving(&names).expect("issued");
         let path = pki.dir.join("apiserver.crt");
         let serving = ServingIdentity::new(&issued, &path).expect("an identity");
         let kubelet = pki.kubelet_client().expect("issued");
         let kubelets = Kubelets::new(pki.kubelet_ca.certificate_pem(), &kubelet).expect("usable");
         let kubeconfig = dir.path().join("admin.kubeconfig");
-        let rotation = Rotation {
-            names,
+        let mut rotation = Rotation {
+            names: server_names,
+            first_names: names,
+            member: None,
             serving,
             kubelets,
             proxy: ProxyIdentity::new(pki.front_proxy_client().expect("issued")),
@@ -182,5 +198,11 @@ mod tests {
         assert!(later.serving != first.serving && later.administrator != first.administrator);
         assert!(later.kubelets == first.kubelets && later.proxy == first.proxy);
         assert!(kubeconfig.exists());
+        // Another address, as a machine gets by DHCP.
+        rotation.names.advertised = Some([10, 0, 0, 2].into());
+        let moved = rotation.once(Some(later.clone())).expect("made");
+        assert!(moved.serving != later.serving && moved.administrator == later.administrator);
+        let has = control_pki::names(&moved.serving.cert_pem, &path).expect("names");
+        assert!(has.contains(&"10.0.0.2".to_owned()), "{has:?}");
     }
 }

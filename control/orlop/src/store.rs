@@ -19,7 +19,10 @@ use control_store::{
 };
 use futures::future::BoxFuture;
 
-use crate::error::Error;
+use crate::{
+    error::Error,
+    servers::{self, Managed},
+};
 
 /// An etcd to keep objects in, in place of the embedded store.
 #[derive(Args)]
@@ -41,6 +44,8 @@ pub struct Options {
     /// stock kube-apiserver: `unix:///PATH`. Only this server's user can connect.
     #[arg(long, value_name = "ENDPOINT", conflicts_with = "etcd_servers")]
     etcd_listen: Option<String>,
+    #[command(flatten)]
+    pub managed: servers::etcd::Options,
 }
 
 /// A store that is open.
@@ -52,7 +57,12 @@ pub struct OpenStore {
 
 impl Options {
     /// Whether other servers may use the same store.
-    pub const fn is_shared(&self) -> bool {
+    pub fn is_shared(&self, data_dir: &Path) -> bool {
+        self.is_external() || self.managed.is_managed(data_dir)
+    }
+
+    /// Whether objects lie in an etcd that somebody else runs.
+    pub const fn is_external(&self) -> bool {
         !self.etcd_servers.is_empty()
     }
 
@@ -95,22 +105,25 @@ impl Options {
         egress: &Egress,
         is_traced: bool,
     ) -> Result<Option<OpenStore>, Error> {
-        if self.etcd_servers.is_empty() {
+        if !self.is_external() {
             return Ok(None);
         }
-        let etcd = Etcd::connect(EtcdOptions {
-            endpoints: self.etcd_servers.clone(),
-            tls: self.tls()?,
-            dial: egress.selected(Kind::Etcd).map(by),
-            calls: is_traced.then(|| Arc::new(StoreCalls) as Arc<dyn Calls>),
-            ..EtcdOptions::default()
-        })
-        .await
-        .map_err(Error::Store)?;
-        Ok(Some(OpenStore {
-            store: Arc::new(etcd),
-            etcd_api: None,
-        }))
+        let dial = egress.selected(Kind::Etcd).map(by);
+        let connected = connect(self.etcd_servers.clone(), self.tls()?, dial, is_traced);
+        connected.await.map(Some)
+    }
+
+    /// Connects to the member of etcd beside this server, which is no way out of it.
+    ///
+    /// # Errors
+    /// A member that does not answer.
+    pub async fn connect_managed(
+        &self,
+        managed: &Managed,
+        is_traced: bool,
+    ) -> Result<OpenStore, Error> {
+        let endpoints = vec![managed.endpoint()];
+        connect(endpoints, Some(managed.tls()), None, is_traced).await
     }
 
     fn tls(&self) -> Result<Option<Tls>, Error> {
@@ -126,6 +139,27 @@ impl Options {
             identity,
         }))
     }
+}
+
+async fn connect(
+    endpoints: Vec<String>,
+    tls: Option<Tls>,
+    dial: Option<Arc<dyn Dial>>,
+    is_traced: bool,
+) -> Result<OpenStore, Error> {
+    let etcd = Etcd::connect(EtcdOptions {
+        endpoints,
+        tls,
+        dial,
+        calls: is_traced.then(|| Arc::new(StoreCalls) as Arc<dyn Calls>),
+        ..EtcdOptions::default()
+    })
+    .await
+    .map_err(Error::Store)?;
+    Ok(OpenStore {
+        store: Arc::new(etcd),
+        etcd_api: None,
+    })
 }
 
 /// Connections to etcd are made by this dialer.

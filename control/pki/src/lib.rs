@@ -10,6 +10,7 @@
 //! | `front-proxy-ca.crt`, `front-proxy-ca.key` | vouches for proxies that pass users on in headers |
 //! | `sa.pub`, `sa.key` | signs service accounts' tokens |
 //! | `encryption.key` | encrypts secrets in the store |
+//! | `etcd/ca.crt`, `etcd/ca.key` | members of an etcd that Orlop runs, and their clients ([`EtcdPki`]) |
 //! | `NAME.crt`, `NAME.key` | a component's certificate, made anew before it expires |
 //!
 //! Keys are ECDSA P-256. Files are written whole or not at all; those with
@@ -18,12 +19,14 @@
 mod authority;
 mod cluster;
 mod error;
+mod etcd;
 mod files;
 mod kubeconfig;
 mod possession;
 mod public_key;
 mod random;
 mod request;
+mod sealed;
 mod service_account;
 mod signatures;
 mod subject;
@@ -33,12 +36,14 @@ mod vouched;
 pub use authority::{Authority, Issued, Spec, Usage, check_certificate};
 pub use cluster::{Cluster, KubeletTrust};
 pub use error::Error;
+pub use etcd::EtcdPki;
 pub use files::fingerprint;
 pub use files::{write_private, write_public};
 pub use kubeconfig::kubeconfig;
 pub use possession::{any_server, unverified_client_config};
 pub use public_key::{PublicKey, ServiceAccountKeys};
 pub use request::{Request, Requested, is_signed_by, names, public_key_hash, validity};
+pub use sealed::{SEAL_KEY_BYTES, open_sealed, seal};
 pub use service_account::{Rejected, ServiceAccountKey};
 pub use subject::{server_verifier, verify_subject};
 pub use tls::{

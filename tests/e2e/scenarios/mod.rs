@@ -16,6 +16,7 @@ pub mod policy;
 pub mod reading;
 pub mod replace;
 pub mod rollout;
+pub mod servers;
 pub mod services;
 pub mod tasks;
 pub mod volumes;

@@ -20,22 +20,24 @@ use crate::{
 /// The folder of the server's store and keys.
 const SERVER: &str = "server";
 /// The files that `up` creates in a state folder.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "cluster.json",
     "cluster.json.new",
     "admin.kubeconfig",
     "lan",
     "nodes",
+    "servers",
     SERVER,
 ];
 /// Files that make a folder a state folder: one of them is there from the first moment of `up`
 /// to the end of `down`, also of one that keeps the state.
-const MARKS: [&str; 5] = [
+const MARKS: [&str; 6] = [
     "cluster.json",
     "host.pid",
     "lan/host.log",
     "nodes/node-1",
     "server/pki",
+    "server/server-1",
 ];
 
 /// Ends the cluster in `dir` and removes what it left: processes, and with them
@@ -114,7 +116,7 @@ pub fn remove(dir: &Path, names: &[&str], keep_state: bool) -> Result<(), Error>
 /// When the record cannot be read, or a control group stays.
 pub fn stop(dir: &Path) -> Result<(), Error> {
     if let Some(cluster) = Cluster::load(dir)? {
-        for node in &cluster.nodes {
+        for node in cluster.hosts() {
             end(node.pid, &node_dir(dir, &node.name));
         }
         if let Some(lan) = cluster.lan {

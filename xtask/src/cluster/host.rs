@@ -17,7 +17,7 @@ use nix::{
 };
 
 use super::{
-    groups,
+    groups, relay,
     spec::{Host, Program},
 };
 use crate::error::{Error, at, while_doing};
@@ -36,12 +36,14 @@ const ENVIRONMENT: &str = "/mnt/environment";
 /// How long a program that ended stays down.
 const RESTART: Duration = Duration::from_millis(200);
 
-/// Holds the namespace of the bridge until it is killed.
+/// Holds the namespace of the bridge until it is killed, and joins this machine's loopback to
+/// the servers if its folder says so.
 ///
 /// # Errors
 /// When its control group cannot be made.
-pub fn hold(group: &str) -> Result<(), Error> {
+pub fn hold(group: &str, folder: &Path) -> Result<(), Error> {
     groups::enter(group).map_err(at(Path::new("/sys/fs/cgroup")))?;
+    relay::run(folder)?;
     loop {
         std::thread::sleep(Duration::from_secs(3600));
     }

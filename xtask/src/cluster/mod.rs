@@ -24,6 +24,8 @@ mod loops;
 pub mod network;
 pub mod node;
 pub mod real;
+mod relay;
+mod servers;
 pub mod spec;
 pub mod status;
 pub mod up;
@@ -35,7 +37,10 @@ pub struct Cluster {
     pub id: String,
     /// The process that holds the bridge's network namespace.
     pub lan: Option<i32>,
-    /// The test hosts in order.
+    /// The test hosts that are servers alone, in order.
+    #[serde(default)]
+    pub servers: Vec<Node>,
+    /// The test hosts that are nodes, in order.
     pub nodes: Vec<Node>,
     /// The API server's port on this machine's loopback.
     pub port: u16,
@@ -53,9 +58,17 @@ pub struct Node {
     pub address: std::net::Ipv4Addr,
     /// The process that holds its namespaces; its child is their first process.
     pub pid: i32,
+    /// The port of its API server on this machine's loopback, if it has one.
+    #[serde(default)]
+    pub port: Option<u16>,
 }
 
 impl Cluster {
+    /// All test hosts: servers, then nodes.
+    pub fn hosts(&self) -> impl Iterator<Item = &Node> {
+        self.servers.iter().chain(&self.nodes)
+    }
+
     /// The cluster's name for the state folder `dir`.
     pub fn id_of(dir: &Path) -> String {
         use sha2::{Digest, Sha256};
@@ -92,6 +105,16 @@ impl Cluster {
         let bytes = serde_json::to_vec_pretty(self).map_err(|error| at(&path)(error.into()))?;
         fs::write(&temporary, bytes).map_err(at(&temporary))?;
         fs::rename(&temporary, &path).map_err(at(&path))
+    }
+}
+
+impl Node {
+    /// Its number in the network: of the n-th node n, of the n-th server 200 more.
+    pub fn number(&self) -> u8 {
+        let of = |prefix: &str| self.name.strip_prefix(prefix)?.parse::<u8>().ok();
+        of("node-")
+            .or_else(|| of("server-").map(network::of_server))
+            .unwrap_or(u8::MAX)
     }
 }
 

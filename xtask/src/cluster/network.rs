@@ -44,6 +44,18 @@ impl Net {
     }
 }
 
+/// The number of the n-th server among the test hosts.
+pub const fn of_server(server: u8) -> u8 {
+    200 + server
+}
+
+/// The address of all servers together.
+pub const SERVERS: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 10);
+
+/// The bridge's own address, by which this machine's loopback reaches the servers. Nothing is
+/// routed by it.
+const BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
+
 /// The address of the n-th test host, from 1.
 pub fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 88, 0, 10 + number)
@@ -69,6 +81,14 @@ fn ip_in(pid: i32, words: &str) -> Result<(), Error> {
 pub fn bridge(lan: i32) -> Result<(), Error> {
     ip_in(lan, "link add br0 type bridge")?;
     ip_in(lan, "link set br0 up")
+}
+
+/// Gives the bridge an address in the namespace of the process `lan`.
+///
+/// # Errors
+/// What `ip` says.
+pub fn address_bridge(lan: i32) -> Result<(), Error> {
+    ip_in(lan, &format!("addr add {BRIDGE}/{PREFIX} dev br0"))
 }
 
 /// Joins the host of the process `node` to the bridge.

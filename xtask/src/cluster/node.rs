@@ -27,6 +27,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub struct Host<'a> {
     dir: &'a Path,
     cluster: Cluster,
+    /// Among the servers, then the nodes.
     index: usize,
 }
 
@@ -37,13 +38,9 @@ impl<'a> Host<'a> {
     /// When there is no cluster in `dir`, or no such host in it.
     pub fn find(dir: &'a Path, name: &str) -> Result<Self, Error> {
         let cluster = Cluster::load(dir)?.ok_or_else(|| no_cluster(dir))?;
-        let index = cluster.nodes.iter().position(|node| node.name == name);
+        let index = cluster.hosts().position(|node| node.name == name);
         let Some(index) = index else {
-            let names: Vec<&str> = cluster
-                .nodes
-                .iter()
-                .map(|node| node.name.as_str())
-                .collect();
+            let names: Vec<&str> = cluster.hosts().map(|node| node.name.as_str()).collect();
             return Err(Error::State(format!(
                 "there is no `{name}` in {}: its hosts are {}",
                 dir.display(),
@@ -58,7 +55,9 @@ impl<'a> Host<'a> {
     }
 
     fn node(&self) -> &Node {
-        &self.cluster.nodes[self.index]
+        let (servers, nodes) = (&self.cluster.servers, &self.cluster.nodes);
+        let node = self.index.checked_sub(servers.len());
+        node.map_or_else(|| &servers[self.index], |index| &nodes[index])
     }
 
     fn group(&self) -> String {
@@ -69,9 +68,9 @@ impl<'a> Host<'a> {
         is_keeper(self.node().pid, &node_dir(self.dir, &self.node().name))
     }
 
-    /// Its place in the cluster, from 1.
+    /// Its number in the network.
     fn number(&self) -> u8 {
-        u8::try_from(self.index + 1).unwrap_or(u8::MAX)
+        self.node().number()
     }
 
     /// Ends its programs in order, then the host.
@@ -133,19 +132,27 @@ impl<'a> Host<'a> {
         for stale in ["joined", "containerd.sock"] {
             let _ = fs::remove_file(folder.join(stale));
         }
-        // The first host has the API server, which got its port on this machine from us.
-        let socket = (self.index == 0)
-            .then(|| TcpListener::bind(("127.0.0.1", self.cluster.port)))
+        // A host with an API server got its port on this machine from us.
+        let port = self.node().port;
+        let socket = port
+            .map(|port| TcpListener::bind(("127.0.0.1", port)))
             .transpose()
             .map_err(at(Path::new("127.0.0.1")))?;
         let pid = up::start_host(&folder, socket.map(OwnedFd::from))?;
         let (number, net) = (self.number(), self.cluster.net.clone());
-        self.cluster.nodes[self.index].pid = pid;
+        let servers = self.cluster.servers.len();
+        match self.index.checked_sub(servers) {
+            Some(index) => self.cluster.nodes[index].pid = pid,
+            None => self.cluster.servers[self.index].pid = pid,
+        }
         self.cluster.save(self.dir)?;
         up::namespace_of(pid)?;
         network::join(lan, pid, number, &net)?;
         let joined = folder.join("joined");
         File::create(&joined).map_err(at(&joined))?;
+        if self.index < servers {
+            return Ok(());
+        }
         wait_until(
             &format!("containerd on {name}"),
             Duration::from_secs(30),

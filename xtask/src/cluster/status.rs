@@ -17,7 +17,7 @@ pub fn status(dir: &Path) -> Result<(), Error> {
     let mut missing = Vec::new();
     println!("kubeconfig {}", dir.join("admin.kubeconfig").display());
     println!("API        https://127.0.0.1:{}", cluster.port);
-    for node in &cluster.nodes {
+    for node in cluster.hosts() {
         let folder = node_dir(dir, &node.name);
         let alive = is_keeper(node.pid, &folder);
         let state = if alive { "up" } else { "down" };

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    Cluster, Node, down, first_process_of, groups, is_keeper, network, node_dir,
+    Cluster, Node, down, first_process_of, groups, is_keeper, network, node_dir, relay, servers,
     spec::{Host, Program},
 };
 use crate::{
@@ -25,6 +25,8 @@ use crate::{
 pub struct Options {
     /// Number of nodes, 1 to 50.
     pub nodes: u8,
+    /// Number of servers that are hosts of their own; 0: the first node has the one server.
+    pub servers: u8,
     /// The state folder.
     pub dir: PathBuf,
     /// Stop once the nodes are ready, without the show.
@@ -134,7 +136,7 @@ pub fn up(options: &Options) -> Result<(), Error> {
     let dir = &fs::canonicalize(dir).map_err(at(dir))?;
     if let Some(cluster) = Cluster::load(dir)? {
         let is_up = |node: &Node| is_keeper(node.pid, &node_dir(dir, &node.name));
-        let up: Vec<bool> = cluster.nodes.iter().map(is_up).collect();
+        let up: Vec<bool> = cluster.hosts().map(is_up).collect();
         if up.contains(&true) {
             return Err(Error::State(occupied(dir, &cluster, &up)));
         }
@@ -162,7 +164,7 @@ fn is_on_overlay(dir: &Path) -> bool {
 fn occupied(dir: &Path, cluster: &Cluster, up: &[bool]) -> String {
     let state = dir.display();
     let mut text = format!("a cluster is up in {state}");
-    let hosts = cluster.nodes.iter().zip(up);
+    let hosts = cluster.hosts().zip(up);
     for (node, _) in hosts.filter(|(_, up)| !**up) {
         let name = &node.name;
         text.push_str(&format!(
@@ -178,7 +180,14 @@ fn occupied(dir: &Path, cluster: &Cluster, up: &[bool]) -> String {
 
 fn start(options: &Options, dir: &Path) -> Result<(), Error> {
     let started = Instant::now();
-    say(format!("{} node(s) in {}", options.nodes, dir.display()));
+    match options.servers {
+        0 => say(format!("{} node(s) in {}", options.nodes, dir.display())),
+        servers => say(format!(
+            "{servers} server(s), {} node(s) in {}",
+            options.nodes,
+            dir.display()
+        )),
+    }
     let step = Step::begin("images");
     let archive = images::build()?;
     step.done();
@@ -193,33 +202,47 @@ fn start(options: &Options, dir: &Path) -> Result<(), Error> {
     let mut cluster = Cluster {
         id: id.clone(),
         lan: None,
+        servers: Vec::new(),
         nodes: Vec::new(),
         port,
         net: options.net.clone(),
+    };
+    let mut socket = Some(OwnedFd::from(socket));
+    let of_lan = if options.servers > 0 {
+        relay::prepare(&dir.join("lan"))?;
+        socket.take()
+    } else {
+        None
     };
     let lan = keeper(
         &dir.join("lan"),
         &["--net"],
         &["lan", &format!("{id}/lan")],
-        None,
+        of_lan,
     )?;
     cluster.lan = Some(lan);
     cluster.save(dir)?;
     namespace_of(lan)?;
     network::bridge(lan)?;
     let programs = options.programs()?;
-    credentials(&programs.join("orlop"), dir, options.nodes, port)?;
-    let mut socket = Some(OwnedFd::from(socket));
+    if options.servers > 0 {
+        network::address_bridge(lan)?;
+    }
+    credentials(&programs.join("orlop"), dir, options, port)?;
+    step.done();
+    if options.servers > 0 {
+        servers::start(&mut cluster, &programs, dir, options)?;
+    }
+    let step = Step::begin("nodes");
     for number in 1..=options.nodes {
-        let node = start_node(&programs, dir, &id, number, &options.net, socket.take())?;
+        let port = socket.is_some().then_some(port);
+        let mut node = start_node(&programs, dir, &id, number, options, socket.take())?;
+        node.port = port;
         cluster.nodes.push(node);
         cluster.save(dir)?;
     }
-    for (number, node) in (1..).zip(&cluster.nodes) {
-        namespace_of(node.pid)?;
-        network::join(lan, node.pid, number, &options.net)?;
-        let joined = node_dir(dir, &node.name).join("joined");
-        File::create(&joined).map_err(at(&joined))?;
+    for node in &cluster.nodes {
+        connect(lan, dir, node, &options.net)?;
     }
     step.done();
 
@@ -254,6 +277,17 @@ fn start(options: &Options, dir: &Path) -> Result<(), Error> {
     show(options, dir, &cluster)?;
     say(format!("up after {:.1} s", started.elapsed().as_secs_f64()));
     Ok(())
+}
+
+/// Joins a host to the bridge, and tells it so.
+///
+/// # Errors
+/// What `ip` says.
+pub fn connect(lan: i32, dir: &Path, node: &Node, net: &network::Net) -> Result<(), Error> {
+    namespace_of(node.pid)?;
+    network::join(lan, node.pid, node.number(), net)?;
+    let joined = node_dir(dir, &node.name).join("joined");
+    File::create(&joined).map_err(at(&joined)).map(drop)
 }
 
 /// containerd answers some time after its socket is there.
@@ -318,8 +352,11 @@ pub fn namespace_of(pid: i32) -> Result<(), Error> {
 }
 
 /// The authorities, the administrator's kubeconfig and each node's credentials.
-fn credentials(orlop: &Path, dir: &Path, nodes: u8, port: u16) -> Result<(), Error> {
-    let data = dir.join("server");
+fn credentials(orlop: &Path, dir: &Path, options: &Options, port: u16) -> Result<(), Error> {
+    let (data, server) = match options.servers {
+        0 => (dir.join("server"), network::address(1)),
+        _ => (servers::data(dir, 1), network::SERVERS),
+    };
     output(
         Command::new(orlop)
             .args(["credentials", "admin", "--data-dir"])
@@ -327,7 +364,7 @@ fn credentials(orlop: &Path, dir: &Path, nodes: u8, port: u16) -> Result<(), Err
             .args(["--server", &format!("https://127.0.0.1:{port}"), "--output"])
             .arg(dir.join("admin.kubeconfig")),
     )?;
-    for number in 1..=nodes {
+    for number in 1..=options.nodes {
         let name = format!("node-{number}");
         output(
             Command::new(orlop)
@@ -335,11 +372,7 @@ fn credentials(orlop: &Path, dir: &Path, nodes: u8, port: u16) -> Result<(), Err
                 .arg(&data)
                 .args(["--name", &name])
                 .args(["--address", &network::address(number).to_string()])
-                .args([
-                    "--server",
-                    &format!("https://{}:6443", network::address(1)),
-                    "--output",
-                ])
+                .args(["--server", &format!("https://{server}:6443"), "--output"])
                 .arg(node_dir(dir, &name).join("credentials")),
         )?;
     }
@@ -351,9 +384,10 @@ fn start_node(
     dir: &Path,
     id: &str,
     number: u8,
-    net: &network::Net,
+    options: &Options,
     socket: Option<OwnedFd>,
 ) -> Result<Node, Error> {
+    let net = &options.net;
     let name = format!("node-{number}");
     let address = network::address(number);
     let folder = node_dir(dir, &name);
@@ -386,7 +420,7 @@ fn start_node(
         socket: false,
     }];
     let mut binds = vec![("bin".to_owned(), programs.display().to_string())];
-    if number == 1 {
+    if number == 1 && options.servers == 0 {
         binds.push((
             "server".to_owned(),
             dir.join("server").display().to_string(),
@@ -428,7 +462,12 @@ fn start_node(
     }
     .save(&folder)?;
     let pid = start_host(&folder, socket)?;
-    Ok(Node { name, address, pid })
+    Ok(Node {
+        name,
+        address,
+        pid,
+        port: None,
+    })
 }
 
 /// The folder of a host's containerd, of `FOLDER` for all hosts or `HOST=FOLDER` for one;
@@ -508,6 +547,7 @@ mod tests {
         fs::create_dir(&programs).expect("made");
         let mut options = Options {
             nodes: 1,
+            servers: 0,
             dir: folder.path().join("state"),
             no_demo: true,
             programs: Some(programs.clone()),
@@ -542,10 +582,12 @@ mod tests {
             name: format!("node-{number}"),
             address: network::address(number),
             pid: 0,
+            port: None,
         };
         let cluster = Cluster {
             id: "orlop-0".to_owned(),
             lan: None,
+            servers: Vec::new(),
             nodes: vec![node(1), node(2)],
             port: 1,
             net: network::Net::default(),

@@ -58,6 +58,9 @@ pub struct Settings {
     pub gates: Gates,
     /// All options and their values, by name, for `/flagz`.
     pub flags: Arc<[(String, String)]>,
+    /// Host and port at which clients reach the servers together, whichever of them is there;
+    /// this server's own unless set.
+    pub shared_address: Option<std::net::SocketAddr>,
     /// Metrics of other parts of the process, in OpenMetrics without an end.
     pub more_metrics: Option<fn(&mut String)>,
     /// Who is told how requests went; `None` for nobody.
@@ -88,6 +91,7 @@ impl Default for Settings {
             profiling: true,
             gates: Gates::default(),
             flags: Arc::default(),
+            shared_address: None,
             more_metrics: None,
             tracer: None,
             audit: None,

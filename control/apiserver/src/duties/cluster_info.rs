@@ -9,7 +9,7 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE, own};
+use super::{Duty, SETTLE, masters, own};
 use crate::api::Api;
 use crate::config::Config;
 
@@ -27,7 +27,21 @@ async fn run(api: &Api) -> Result<(), Status> {
         return Ok(());
     };
     let object = object(&api.config, &authorities.clients);
-    own::ensure(api, ("", "configmaps"), own::OWN, object, mend).await
+    let others = if api.config.chain.shared_address.is_some() {
+        Vec::new()
+    } else {
+        let mut alive = masters::alive(api).await?;
+        alive.retain(|address| *address != api.config.advertise_address);
+        alive
+    };
+    own::ensure(api, ("", "configmaps"), own::OWN, object, |old, new| {
+        let names_other = old
+            .str_at(&["data", KUBECONFIG])
+            .is_some_and(|text| names_one_of(text, &others));
+        // Any server that is alive will do: they would write over each other for ever.
+        !names_other && mend(old, new)
+    })
+    .await
 }
 
 /// Its name.
@@ -40,7 +54,8 @@ const KUBECONFIG: &str = "kubeconfig";
 /// A kubeconfig that names the server and its authority, and no user.
 fn kubeconfig(config: &Config, authority_pem: &str) -> String {
     use base64::Engine as _;
-    let address = std::net::SocketAddr::new(config.advertise_address, config.advertise_port);
+    let own = std::net::SocketAddr::new(config.advertise_address, config.advertise_port);
+    let address = config.chain.shared_address.unwrap_or(own);
     let data = base64::engine::general_purpose::STANDARD.encode(authority_pem);
     let text = value!({
         "apiVersion": "v1",
@@ -73,6 +88,15 @@ fn object(config: &Config, authority_pem: &str) -> Value {
     })
 }
 
+/// Whether a kubeconfig names one of these servers.
+fn names_one_of(kubeconfig: &str, addresses: &[std::net::IpAddr]) -> bool {
+    addresses.iter().any(|address| {
+        let host = std::net::SocketAddr::new(*address, 0).to_string();
+        let host = host.trim_end_matches('0');
+        kubeconfig.contains(&format!("\"https://{host}"))
+    })
+}
+
 /// Brings the kubeconfig of `old` up to date; signatures of another one go.
 fn mend(old: &mut Value, new: &Value) -> bool {
     let wanted = new.str_at(&["data", KUBECONFIG]);
@@ -86,6 +110,27 @@ fn mend(old: &mut Value, new: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_is_alive_is_recognised() {
+        let alive = ["10.0.0.2", "fd00::2"].map(|text| text.parse().expect("an address"));
+        assert!(names_one_of(
+            r#"{"server":"https://10.0.0.2:6443"}"#,
+            &alive
+        ));
+        assert!(names_one_of(
+            r#"{"server":"https://[fd00::2]:6443"}"#,
+            &alive
+        ));
+        assert!(!names_one_of(
+            r#"{"server":"https://10.0.0.20:6443"}"#,
+            &alive
+        ));
+        assert!(!names_one_of(
+            r#"{"server":"https://10.0.0.1:6443"}"#,
+            &alive
+        ));
+    }
 
     #[test]
     fn signatures_stay_as_long_as_what_they_sign() {

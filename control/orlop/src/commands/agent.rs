@@ -119,6 +119,7 @@ async fn serve(
     let renewed = tokio::select! {
         done = &mut working => return done.map(|()| End::Shutdown).map_err(Error::NodeAgent),
         renewed = keeping => renewed,
+        () = client.follow_servers() => false,
     };
     stop.cancel();
     working.await.map_err(Error::NodeAgent)?;

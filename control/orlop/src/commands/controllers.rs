@@ -144,6 +144,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
         .kubeconfig
         .client_or(&[], "kube-controller-manager")
         .await?;
+    crate::servers::follow(&client);
     let shutdown = run::shutdown_on_signals()?;
     let port = options
         .port

@@ -11,6 +11,7 @@ pub mod credentials;
 pub mod debug;
 pub mod demo;
 pub mod encryption;
+pub mod etcd;
 pub mod explain;
 pub mod flows;
 pub mod load_balancer;

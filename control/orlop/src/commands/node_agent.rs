@@ -16,7 +16,7 @@ use super::{
     service_options::ServiceArgs,
     uninstall::{Drain, OnExit, remove},
 };
-use crate::{address, error::Error, kubeconfig, memory, run, values};
+use crate::{address, error::Error, kubeconfig, memory, run, servers, values};
 
 /// Where pods' addresses come from unless it is said otherwise.
 const CLUSTER_CIDR: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16);
@@ -236,6 +236,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     let client = Client::from_kubeconfig(&kubeconfig)
         .await
         .map_err(Error::Client)?;
+    servers::follow(&client);
     let shutdown = run::shutdown_on_signals()?;
     let done = if options.datapath_only {
         let datapath = options.node.datapath()?;

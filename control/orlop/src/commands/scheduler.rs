@@ -60,6 +60,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
         }
     };
     let client = options.kubeconfig.client_or(&[], "kube-scheduler").await?;
+    crate::servers::follow(&client);
     let shutdown = run::shutdown_on_signals()?;
     let port = options
         .port

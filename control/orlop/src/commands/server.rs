@@ -119,16 +119,19 @@ where
         Some(path) => super::scheduler::configured(path, false, None)?,
         None => control_scheduler::Config::default(),
     };
-    let identity = if options.api.store.is_shared() {
+    let identity = if options.api.is_shared() {
         super::scheduler::own_identity()
     } else {
         election::identity_of_store()
     };
+    let times = options.api.election_times();
     // Other servers have schedulers, too, and a stock one may stand by.
-    scheduler.election = options.election.election(election::SCHEDULER, &identity)?;
+    scheduler.election = options
+        .election
+        .election_within(times, election::SCHEDULER, &identity)?;
     let election = options
         .election
-        .election(election::CONTROLLERS, &identity)?;
+        .election_within(times, election::CONTROLLERS, &identity)?;
     let api = options.api.open(false).await?;
     // Told to the parts when the network's clients are gone.
     let parting = CancellationToken::new();

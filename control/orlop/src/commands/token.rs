@@ -15,7 +15,12 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{error::Error, join, kubeconfig::Kubeconfig};
+use crate::{
+    error::Error,
+    join,
+    kubeconfig::Kubeconfig,
+    servers::{ServerToken, offer},
+};
 
 /// What to do, and against which cluster.
 #[derive(Args)]
@@ -44,9 +49,17 @@ enum Command {
 /// What the token is to be.
 #[derive(Args)]
 struct Create {
-    /// How long it is good, such as 30m, 24h or 7d; 0 for ever.
-    #[arg(long, default_value = "24h", value_parser = life, value_name = "TIME")]
-    ttl: Duration,
+    /// A token with which a further server joins, in place of a node. It gives whoever has it
+    /// the keys of the cluster. Run this on a server.
+    #[arg(long)]
+    server: bool,
+    /// With --server: the data folder of the server on this machine.
+    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/orlop/server")]
+    data_dir: PathBuf,
+    /// How long it is good, such as 30m, 24h or 7d; 0 for ever. 24h unless given; with --server
+    /// 1h, and 24h at most.
+    #[arg(long, value_parser = life, value_name = "TIME")]
+    ttl: Option<Duration>,
     /// What it is for, for people.
     #[arg(long, default_value = "", value_name = "TEXT")]
     description: String,
@@ -92,7 +105,11 @@ pub async fn run(options: Options) -> Result<(), Error> {
         Command::Delete { ids } => drop(ids_of(ids)?),
         Command::List => {}
     }
-    let own = [PathBuf::from("/var/lib/orlop/server/admin.kubeconfig")];
+    let data_dir = match &options.command {
+        Command::Create(create) => create.data_dir.clone(),
+        _ => PathBuf::from("/var/lib/orlop/server"),
+    };
+    let own = [data_dir.join("admin.kubeconfig")];
     let client = options.kubeconfig.client_or(&own, "orlop-token").await?;
     match options.command {
         Command::Create(create) => {
@@ -116,6 +133,12 @@ pub async fn run(options: Options) -> Result<(), Error> {
 impl Create {
     /// Refuses groups that no token may give.
     fn check(&self) -> Result<(), Error> {
+        let life = self.life();
+        if self.server && (life.is_zero() || life > offer::LONGEST) {
+            return Err(Error::Token(
+                "a server's token is good for 24h at most: give a shorter --ttl".to_owned(),
+            ));
+        }
         if let Some(group) = self.groups.iter().find(|group| !is_bootstrap_group(group)) {
             return Err(Error::Token(format!(
                 "`{group}` is no group for a token: it must begin with system:bootstrappers: and go on in small letters, digits, - and :"
@@ -126,6 +149,9 @@ impl Create {
 
     /// Makes the token, and returns what to print.
     async fn run(&self, client: &Client) -> Result<String, Error> {
+        if self.server {
+            return self.run_for_server(client).await;
+        }
         if self.only_token {
             return self.create(client).await;
         }
@@ -136,6 +162,44 @@ impl Create {
             "orlop agent --join {} --token {token} --ca-cert-hash {}",
             cluster.server, cluster.hash
         ))
+    }
+
+    /// Makes a server's token, and leaves the keys in the cluster that it opens.
+    async fn run_for_server(&self, client: &Client) -> Result<String, Error> {
+        let cluster = cluster_info(client).await?;
+        let bundle = offer::collect(&self.data_dir).await;
+        let bundle = bundle.map_err(Error::Servers)?;
+        let (id, secret) = (random(6), random(16));
+        let token = ServerToken::new(&id, &secret);
+        let body = self.secret(&id, &secret, Timestamp::now());
+        let owner = client
+            .create::<Value>(&resources::SECRETS, BOOTSTRAP_TOKEN_NAMESPACE, &body)
+            .await
+            .map_err(Error::Client)?;
+        let published = offer::publish(client, &token, &owner, &bundle).await;
+        if let Err(error) = published {
+            // A token without keys is of no use to anybody.
+            let _ = delete(client, &id).await;
+            return Err(Error::Servers(error));
+        }
+        if self.only_token {
+            return Ok(token.text());
+        }
+        Ok(format!(
+            "orlop server --join {} --token {} --ca-cert-hash {}",
+            cluster.server,
+            token.text(),
+            cluster.hash
+        ))
+    }
+
+    fn life(&self) -> Duration {
+        let usual = if self.server {
+            offer::USUAL
+        } else {
+            Duration::from_secs(24 * 3600)
+        };
+        self.ttl.unwrap_or(usual)
     }
 
     async fn create(&self, client: &Client) -> Result<String, Error> {
@@ -149,18 +213,28 @@ impl Create {
     }
 
     fn secret(&self, id: &str, secret: &str, now: Timestamp) -> Value {
+        let groups = if self.server {
+            offer::GROUP.to_owned()
+        } else {
+            self.groups.join(",")
+        };
         let mut data = json!({
             "token-id": id,
             "token-secret": secret,
             "usage-bootstrap-authentication": "true",
-            "usage-bootstrap-signing": "true",
-            "auth-extra-groups": self.groups.join(","),
+            "usage-bootstrap-signing": (!self.server).to_string(),
+            "auth-extra-groups": groups,
         });
-        if !self.description.is_empty() {
-            data["description"] = self.description.as_str().into();
+        let description = match self.description.as_str() {
+            "" if self.server => "a further server",
+            given => given,
+        };
+        if !description.is_empty() {
+            data["description"] = description.into();
         }
-        if !self.ttl.is_zero() {
-            let ends = Timestamp::from_second((now + self.ttl).as_second()).unwrap_or(now);
+        let life = self.life();
+        if !life.is_zero() {
+            let ends = Timestamp::from_second((now + life).as_second()).unwrap_or(now);
             data["expiration"] = ends.to_string().into();
         }
         json!({
@@ -289,6 +363,27 @@ async fn delete(client: &Client, id: &str) -> Result<(), Error> {
         })
 }
 
+/// Makes a token for a further server as `orlop token create --server` does; returns the line
+/// with which it joins.
+///
+/// # Errors
+/// What the API answers, or a folder that is none of a server.
+pub async fn line_for_server(
+    client: &Client,
+    data_dir: PathBuf,
+    description: &str,
+) -> Result<String, Error> {
+    let create = Create {
+        server: true,
+        data_dir,
+        ttl: None,
+        description: description.to_owned(),
+        groups: Vec::new(),
+        only_token: false,
+    };
+    create.run(client).await
+}
+
 /// Small letters and digits that nobody guesses.
 fn random(length: usize) -> String {
     const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
@@ -381,7 +476,9 @@ mod tests {
         };
         let client = Client::in_process(service, ());
         let create = Create {
-            ttl: Duration::from_secs(3600),
+            server: false,
+            data_dir: PathBuf::new(),
+            ttl: None,
             description: String::new(),
             groups: Vec::new(),
             only_token: false,
@@ -396,7 +493,9 @@ mod tests {
         let token = format!("{}.{}", random(6), random(16));
         assert!(parse_bootstrap_token(&token).is_some(), "{token}");
         let create = Create {
-            ttl: Duration::from_secs(3600),
+            server: false,
+            data_dir: PathBuf::new(),
+            ttl: Some(Duration::from_secs(3600)),
             description: "for a test".to_owned(),
             groups: vec![
                 "system:bootstrappers:a".to_owned(),
@@ -413,7 +512,7 @@ mod tests {
             "system:bootstrappers:a,system:bootstrappers:b"
         );
         let forever = Create {
-            ttl: Duration::ZERO,
+            ttl: Some(Duration::ZERO),
             ..create
         };
         assert_eq!(

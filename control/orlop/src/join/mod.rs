@@ -15,7 +15,7 @@ use control_client::Client;
 use control_pki::Issued;
 use serde_json::json;
 
-pub use discover::{Cluster, cluster, read};
+pub use discover::{Cluster, check, cluster, read};
 pub use error::Error;
 pub use folder::{Folder, Own};
 pub use keep::keep;
@@ -69,7 +69,7 @@ async fn new(folder: &Folder, node: &str, join: &Join) -> Result<Own, Error> {
         return Err(Error::TokenForm);
     }
     // Nothing is written for options that cannot be used.
-    discover::check(&join.server, &join.hashes)?;
+    check(&join.server, &join.hashes)?;
     folder.prepare()?;
     let cluster = cluster(&join.server, &join.hashes).await?;
     let client = with_token(&join.server, &cluster.authority, &join.token).await?;
@@ -91,7 +91,10 @@ async fn new(folder: &Folder, node: &str, join: &Join) -> Result<Own, Error> {
 }
 
 /// A client that shows a token to the server of a known authority.
-async fn with_token(server: &str, authority: &str, token: &str) -> Result<Client, Error> {
+///
+/// # Errors
+/// [`Error::Client`].
+pub async fn with_token(server: &str, authority: &str, token: &str) -> Result<Client, Error> {
     let cluster = json!({
         "server": server,
         "certificate-authority-data": encode(authority),

@@ -402,6 +402,27 @@ async fn until(at: Option<Instant>) {
     }
 }
 
+/// Tells everybody on an interface once that an address is there now. Nothing answers for the
+/// address: it must be the interface's own.
+///
+/// # Errors
+/// What the system said, or that there is no such interface that is up.
+pub async fn announce_once(interface: &str, address: IpAddr) -> io::Result<()> {
+    let found = interfaces(&BTreeSet::new())?;
+    let own = found
+        .get(interface)
+        .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    let take = match address {
+        IpAddr::V4(_) => Take::Arp,
+        IpAddr::V6(_) => Take::Neighbours,
+    };
+    let socket = sys::packet_socket(own.index, take)?;
+    for frame in frame::announcement(own.mac, own.link_local, address) {
+        write(&socket, &frame).await?;
+    }
+    Ok(())
+}
+
 async fn write(socket: &AsyncFd<OwnedFd>, frame: &[u8]) -> io::Result<()> {
     loop {
         let mut ready = socket.writable().await?;

@@ -1,0 +1,327 @@
+//! An address for all servers together, which one of them has at a time.
+//!
+//! Servers tell each other ten times a second that they are there and ready. The one that has the
+//! address keeps it while it is ready; when it is not heard for half a second, another takes the
+//! address and announces it by ARP or NDP. No store is asked, so that the address also moves
+//! while etcd elects a leader, and stays somewhere while etcd has none.
+//!
+//! Two servers that do not hear each other both have the address. That harms nobody: each answers
+//! as well as its store lets it, and a server without a majority yields as soon as it hears one
+//! that has it.
+//!
+//! | file | contains |
+//! | --- | --- |
+//! | `decide` | who has the address, as a pure function |
+//! | `advert` | what servers tell each other |
+//! | `interface` | the address on an interface, and its announcement |
+
+mod advert;
+mod decide;
+mod interface;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use control_apiserver::{api::Api, health};
+use control_supervise::{Running, task};
+use tokio::net::UdpSocket;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use self::advert::{Advert, Key};
+use self::decide::{Own, Peer, holds};
+use self::interface::Interface;
+use crate::error::Error;
+
+/// Groups of the machines of one network (RFC 2365, RFC 4291), and the port there.
+const GROUP_4: Ipv4Addr = Ipv4Addr::new(239, 255, 64, 43);
+const GROUP_6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0x6f72, 0x6c70);
+const PORT: u16 = 6444;
+
+/// How often a server tells that it is there.
+const EVERY: Duration = Duration::from_millis(100);
+/// How often the holder announces the address again: whoever asked meanwhile may have been
+/// answered by one that hangs and still has it.
+const ANNOUNCE: Duration = Duration::from_secs(1);
+/// How often it is looked whether the server is ready.
+const LOOK: Duration = Duration::from_millis(300);
+/// How long a look may take.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// Whether servers share an address.
+#[derive(Args, Clone, Default)]
+#[group(id = "control_plane_address")]
+pub struct Options {
+    /// Address of all servers together, in their network and used by nobody else: one of them
+    /// has it at a time. Give the same to all servers.
+    #[arg(long, value_name = "ADDRESS")]
+    pub control_plane_address: Option<IpAddr>,
+    /// Interface for that address; the one with the server's own address unless given.
+    #[arg(long, value_name = "NAME", requires = "control_plane_address")]
+    pub control_plane_interface: Option<String>,
+}
+
+/// What holds the address while it is this server's turn.
+pub struct Keeper {
+    address: IpAddr,
+    interface: Interface,
+    key: Key,
+    /// Who this server is, for as long as this process runs.
+    id: u64,
+    listener: UdpSocket,
+    sender: UdpSocket,
+    group: SocketAddr,
+}
+
+// === impl Options ===
+
+impl Options {
+    /// Opens what is needed; `None` where servers share no address. `own` is the address at
+    /// which others reach this server, `bind` where it listens.
+    ///
+    /// # Errors
+    /// An address of another IP version or where nobody listens, no interface, or no right to
+    /// the sockets.
+    pub fn open(&self, own: IpAddr, bind: IpAddr, pki: &Path) -> Result<Option<Keeper>, Error> {
+        let Some(address) = self.control_plane_address else {
+            return Ok(None);
+        };
+        if !bind.is_unspecified() && bind != address {
+            return Err(Error::Option(format!(
+                "--control-plane-address {address}: nobody would listen there with --bind-address \
+                 {bind}; leave that out"
+            )));
+        }
+        if address == own || address.is_ipv4() != own.is_ipv4() {
+            return Err(Error::Option(format!(
+                "--control-plane-address {address}: it must be of the same IP version as this \
+                 server's own address {own}, and another one"
+            )));
+        }
+        let failed = |what: &str| {
+            let what = what.to_owned();
+            move |source| Error::ControlPlaneAddress {
+                address,
+                what,
+                source,
+            }
+        };
+        let interface = Interface::find(self.control_plane_interface.as_deref(), own)
+            .map_err(failed("find an interface"))?;
+        let key = Key::of_cluster(pki, address).map_err(failed("read the cluster's key"))?;
+        let (listener, sender, group) =
+            sockets(own, &interface).map_err(failed("listen to the other servers"))?;
+        Ok(Some(Keeper {
+            address,
+            interface,
+            key,
+            id: rand::random(),
+            listener,
+            sender,
+            group,
+        }))
+    }
+}
+
+/// Sockets for one interface: one that hears the group, and one that speaks to it. The kernel
+/// sends by the interface whose address the latter has.
+fn sockets(own: IpAddr, interface: &Interface) -> io::Result<(UdpSocket, UdpSocket, SocketAddr)> {
+    let (listener, sender, group) = match own {
+        IpAddr::V4(own) => {
+            let listener = std::net::UdpSocket::bind((GROUP_4, PORT))?;
+            listener.join_multicast_v4(&GROUP_4, &own)?;
+            let sender = std::net::UdpSocket::bind((own, 0))?;
+            sender.set_multicast_loop_v4(false)?;
+            (listener, sender, SocketAddr::from((GROUP_4, PORT)))
+        }
+        IpAddr::V6(own) => {
+            let scoped =
+                |address, port| std::net::SocketAddrV6::new(address, port, 0, interface.index);
+            let listener = std::net::UdpSocket::bind(scoped(GROUP_6, PORT))?;
+            listener.join_multicast_v6(&GROUP_6, interface.index)?;
+            let sender = std::net::UdpSocket::bind((own, 0))?;
+            sender.set_multicast_loop_v6(false)?;
+            (listener, sender, scoped(GROUP_6, PORT).into())
+        }
+    };
+    for socket in [&listener, &sender] {
+        socket.set_nonblocking(true)?;
+    }
+    Ok((
+        UdpSocket::from_std(listener)?,
+        UdpSocket::from_std(sender)?,
+        group,
+    ))
+}
+
+// === impl Keeper ===
+
+impl Keeper {
+    /// Takes part until `shutdown`, then gives the address back. The task ends once it has.
+    pub fn start(self, api: Arc<Api>, shutdown: CancellationToken) -> Running {
+        task("control-plane-address")
+            .until(&shutdown)
+            .spawn_essential(self.run(api, shutdown.clone()))
+    }
+
+    async fn run(self, api: Arc<Api>, shutdown: CancellationToken) {
+        let stop = CancellationToken::new();
+        let (tell, ready) = tokio::sync::watch::channel(false);
+        let looking = look(&api, tell, &stop);
+        let taking_part = async {
+            self.take_part(ready, &shutdown).await;
+            stop.cancel();
+        };
+        tokio::join!(looking, taking_part);
+    }
+
+    async fn take_part(
+        &self,
+        ready: tokio::sync::watch::Receiver<bool>,
+        shutdown: &CancellationToken,
+    ) {
+        // What a killed process left: it is not our turn before we know it.
+        if let Err(error) = self.interface.remove(self.address).await {
+            tracing::warn!(%error, address = %self.address, "cannot remove the control plane's address");
+        }
+        let began = Instant::now();
+        let mut peers: BTreeMap<u64, (Advert, Instant)> = BTreeMap::new();
+        let mut is_holder = false;
+        let mut announced = began;
+        let mut sequence = 0;
+        let mut ticks = tokio::time::interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut buffer = [0; 256];
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                heard = self.listener.recv_from(&mut buffer) => {
+                    match heard {
+                        Ok((size, _)) => {
+                            self.hear(buffer.get(..size).unwrap_or_default(), &mut peers);
+                        }
+                        Err(error) => {
+                            tracing::debug!(%error, "cannot hear the other servers");
+                            tokio::time::sleep(EVERY).await;
+                        }
+                    }
+                    continue;
+                }
+                _ = ticks.tick() => {}
+            }
+            let now = Instant::now();
+            peers.retain(|_, (_, heard)| now - *heard < decide::SILENCE);
+            let own = Own {
+                id: self.id,
+                is_ready: *ready.borrow(),
+                is_holder,
+                listened: now - began,
+            };
+            let others: Vec<Peer> = peers.values().map(|(advert, _)| advert.peer()).collect();
+            let wanted = holds(own, &others);
+            if wanted != is_holder {
+                is_holder = self.change(wanted).await;
+                announced = now;
+            } else if is_holder && now - announced >= ANNOUNCE {
+                announced = now;
+                self.announce().await;
+            }
+            sequence += 1;
+            let advert = Advert {
+                id: self.id,
+                sequence,
+                is_ready: own.is_ready,
+                is_holder,
+                leaves: false,
+            };
+            self.tell(advert).await;
+        }
+        if is_holder {
+            self.change(false).await;
+        }
+        // The others need not wait until they miss this server.
+        let advert = Advert {
+            id: self.id,
+            sequence: sequence + 1,
+            is_ready: false,
+            is_holder: false,
+            leaves: true,
+        };
+        self.tell(advert).await;
+    }
+
+    fn hear(&self, bytes: &[u8], peers: &mut BTreeMap<u64, (Advert, Instant)>) {
+        let Some(advert) = Advert::open(bytes, &self.key) else {
+            return;
+        };
+        let is_newer = |known: &Advert| advert.sequence > known.sequence;
+        let known = peers.get(&advert.id);
+        if advert.id == self.id || known.is_some_and(|(known, _)| !is_newer(known)) {
+            return;
+        }
+        if advert.leaves {
+            peers.remove(&advert.id);
+        } else {
+            peers.insert(advert.id, (advert, Instant::now()));
+        }
+    }
+
+    async fn tell(&self, advert: Advert) {
+        let Some(bytes) = advert.seal(&self.key) else {
+            return;
+        };
+        if let Err(error) = self.sender.send_to(&bytes, self.group).await {
+            // A cable that is pulled, or no route yet.
+            tracing::debug!(%error, "cannot tell the other servers");
+        }
+    }
+
+    /// Takes the address or gives it back; returns whether this server has it then.
+    async fn change(&self, take: bool) -> bool {
+        let (address, interface) = (self.address, self.interface.name.as_str());
+        let done = match take {
+            true => self.interface.add(address).await,
+            false => self.interface.remove(address).await,
+        };
+        match done {
+            Ok(()) if take => {
+                tracing::info!(%address, interface, "this server has the control plane's address");
+                self.announce().await;
+                true
+            }
+            Ok(()) => {
+                tracing::info!(%address, interface, "another server has the control plane's address");
+                false
+            }
+            Err(error) => {
+                tracing::error!(%error, %address, interface, take, "the control plane's address cannot be moved");
+                !take
+            }
+        }
+    }
+
+    async fn announce(&self) {
+        let told = node_agent_announce::l2::announce_once(&self.interface.name, self.address).await;
+        if let Err(error) = told {
+            tracing::warn!(%error, address = %self.address, "cannot announce the control plane's address");
+        }
+    }
+}
+
+/// Looks again and again whether the server is ready.
+async fn look(api: &Api, tell: tokio::sync::watch::Sender<bool>, stop: &CancellationToken) {
+    loop {
+        let looked = tokio::time::timeout(PATIENCE, health::is_ready(api)).await;
+        tell.send_replace(looked.unwrap_or(false));
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Three servers with a managed etcd: each is killed in turn under load, one is replaced, then
+//! two are lost. The scenario brings a cluster of its own up.
+
+mod load;
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tests::{Cluster, Failure, ensure, eventually, kubectl_program, machine};
+
+use self::load::{Load, Outcome};
+use super::IMAGE;
+
+/// How long clients may notice a server that is killed, and how long the loops may stand still.
+/// The machine of a test run is shared: the bounds are wider than what is promised, and what was
+/// measured is printed.
+const CLIENTS: Duration = Duration::from_secs(2);
+const LEADERS: Duration = Duration::from_secs(8);
+
+const LOOPS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
+
+pub fn run(_: &Cluster) -> Result<(), Failure> {
+    let dir = tempfile::tempdir()?;
+    let options = ["--no-demo", "--servers", "3"];
+    let cluster = Cluster::up_with(&dir.path().join("servers"), 1, &options)?;
+    let result = scenario(&cluster);
+    if result.is_err() {
+        for number in 1..=3 {
+            let log = cluster
+                .dir
+                .join(format!("nodes/server-{number}/logs/server.log"));
+            let text = fs::read_to_string(log).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let last = &lines[lines.len().saturating_sub(30)..];
+            println!("--- server-{number}\n{}", last.join("\n"));
+        }
+    }
+    cluster.down()?;
+    result
+}
+
+fn scenario(cluster: &Cluster) -> Result<(), Failure> {
+    members_are_well(cluster, "server-1", 3)?;
+    for number in 1..=3 {
+        let one = of_server(cluster, number, "get --raw /readyz")?;
+        ensure(one == "ok", one)?;
+    }
+    steady_pods(cluster)?;
+    start_asker(cluster, "asker", 60)?;
+    let load = Load::start(cluster)?;
+    for number in 1..=3 {
+        kill_one(cluster, number)?;
+    }
+    replace_one(cluster)?;
+    let outcome = load.end()?;
+    check(&outcome)?;
+    asker_went_on(cluster, "asker")?;
+    lose_quorum(cluster)
+}
+
+/// The members of etcd, asked on one of the servers.
+fn members(cluster: &Cluster, server: &str) -> Result<Value, Failure> {
+    let text = on_server(cluster, server, &["etcd", "members", "list", "--json"])?;
+    Ok(serde_json::from_str(text.trim())?)
+}
+
+fn members_are_well(cluster: &Cluster, server: &str, count: usize) -> Result<(), Failure> {
+    eventually(&format!("{count} voting members that are well"), 60, || {
+        let all = members(cluster, server)?;
+        let all = all.as_array().ok_or("no list")?;
+        let well = |one: &&Value| one["isHealthy"] == true && one["isLearner"] == false;
+        ensure(
+            all.len() == count && all.iter().filter(well).count() == count,
+            format!("{all:?}"),
+        )
+    })
+}
+
+/// Runs our program on a server, as an operator does.
+fn on_server(cluster: &Cluster, server: &str, words: &[&str]) -> Result<String, Failure> {
+    let mut command = Command::new(tests::programs().join("xtask"));
+    command
+        .current_dir(tests::workspace())
+        .args(["shell", server, "--state"])
+        .arg(&cluster.dir)
+        .args(["--", "orlop"])
+        .args(words)
+        .args(["--data-dir", "/mnt/server"])
+        .stdin(Stdio::null());
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(text);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{words:?} on {server}: {errors}{text}").into())
+}
+
+/// Asks one server with kubectl.
+fn of_server(cluster: &Cluster, number: u8, words: &str) -> Result<String, Failure> {
+    let kubectl = kubectl_program().ok_or("no kubectl")?;
+    let file = cluster
+        .dir
+        .join(format!("servers/server-{number}.kubeconfig"));
+    let output = Command::new(kubectl)
+        .env("KUBECONFIG", file)
+        .args(words.split_whitespace())
+        .stdin(Stdio::null())
+        .output()?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).into_owned().into())
+}
+
+fn steady_pods(cluster: &Cluster) -> Result<(), Failure> {
+    cluster.kubectl(&format!(
+        "create deployment steady --image={IMAGE} --replicas=2"
+    ))?;
+    cluster.kubectl("expose deployment steady --port=80 --target-port=8080")?;
+    cluster
+        .kubectl("rollout status deployment/steady --timeout=60s")
+        .map(drop)
+}
+
+/// A pod that asks a Service all the while.
+fn start_asker(cluster: &Cluster, name: &str, seconds: u32) -> Result<(), Failure> {
+    let address = cluster.get("service steady")?["spec"]["clusterIP"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    cluster.kubectl_with(
+        "apply -f -",
+        &format!(
+            "apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  restartPolicy: Never
+  containers:
+  - {{name: asker, image: {IMAGE}, args: [watch, '{address}:80', '{seconds}']}}
+"
+        ),
+    )?;
+    let wait = format!("wait pod/{name} --for=condition=Ready --timeout=60s");
+    cluster.kubectl(&wait).map(drop)
+}
+
+fn asker_went_on(cluster: &Cluster, asker: &str) -> Result<(), Failure> {
+    eventually("the asker's end", 90, || {
+        let phase = cluster.get(&format!("pod {asker}"))?["status"]["phase"].clone();
+        ensure(phase == "Succeeded" || phase == "Failed", phase.to_string())
+    })?;
+    let log = cluster.kubectl(&format!("logs {asker}"))?;
+    let last = log.lines().last().unwrap_or_default();
+    println!("    {asker}: {last}");
+    ensure(
+        last.ends_with(" 0 failed"),
+        format!("traffic stopped: {log}"),
+    )
+}
+
+/// The server that leads a loop, and when it renewed its lease.
+fn leader(cluster: &Cluster, name: &str) -> Result<(String, String), Failure> {
+    let lease = cluster.get(&format!("lease -n kube-system {name}"))?;
+    let text = |field: &str| lease["spec"][field].as_str().unwrap_or_default().to_owned();
+    let holder = text("holderIdentity");
+    let host = holder.split('_').next().unwrap_or_default().to_owned();
+    Ok((host, text("renewTime")))
+}
+
+/// Kills a server as a power cut does, waits until others lead, and starts it again.
+fn kill_one(cluster: &Cluster, number: u8) -> Result<(), Failure> {
+    let name = format!("server-{number}");
+    let led: Vec<&str> = LOOPS
+        .into_iter()
+        .filter(|one| leader(cluster, one).is_ok_and(|(host, _)| host == name))
+        .collect();
+    let killed = Instant::now();
+    cluster.host("kill", &name)?;
+    let mut moved = Vec::new();
+    for one in &led {
+        let what = format!("another leader of {one}");
+        eventually(&what, LEADERS.as_secs() + 20, || {
+            let (host, _) = leader(cluster, one)?;
+            ensure(host != name && !host.is_empty(), host)
+        })?;
+        moved.push((*one, killed.elapsed()));
+    }
+    println!("    {name} killed: leaders moved {moved:?}");
+    for (one, took) in &moved {
+        ensure(*took <= LEADERS, format!("{one} stood still for {took:?}"))?;
+    }
+    if number == 1 {
+        address_leaves(cluster, number)?;
+    }
+    cluster.host("start", &name)?;
+    let other = if number == 1 { "server-2" } else { "server-1" };
+    members_are_well(cluster, other, 3)?;
+    eventually(&format!("{name} to answer"), 60, || {
+        of_server(cluster, number, "get --raw /readyz").map(drop)
+    })
+}
+
+/// The address of a dead server leaves the Service.
+fn address_leaves(cluster: &Cluster, number: u8) -> Result<(), Failure> {
+    let address = format!("10.88.0.{}", 210 + u16::from(number));
+    eventually("the dead server's address to leave", 40, || {
+        let endpoints = cluster.get("endpoints kubernetes")?["subsets"].to_string();
+        ensure(!endpoints.contains(&address), endpoints)
+    })
+}
+
+/// A machine is lost for good, and another takes its place.
+fn replace_one(cluster: &Cluster) -> Result<(), Failure> {
+    cluster.host("kill", "server-3")?;
+    fs::remove_dir_all(cluster.dir.join("server/server-3"))?;
+    fs::create_dir(cluster.dir.join("server/server-3"))?;
+    let printed = on_server(
+        cluster,
+        "server-1",
+        &["etcd", "members", "replace", "server-3"],
+    )?;
+    let line = printed
+        .lines()
+        .find(|line| line.starts_with("orlop server --join"))
+        .ok_or_else(|| format!("no line to join with: {printed}"))?;
+    let words: Vec<&str> = line.split_whitespace().skip(2).collect();
+    let path = cluster.dir.join("nodes/server-3/host.json");
+    let as_it_was = fs::read(&path)?;
+    let mut host: Value = serde_json::from_slice(&as_it_was)?;
+    let command = host["programs"][0]["command"].as_array_mut();
+    command
+        .ok_or("no command")?
+        .extend(words.into_iter().map(Value::from));
+    fs::write(&path, serde_json::to_vec(&host)?)?;
+    let began = Instant::now();
+    cluster.host("start", "server-3")?;
+    members_are_well(cluster, "server-1", 3)?;
+    println!(
+        "    server-3 replaced after {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
+    fs::write(&path, as_it_was)?;
+    eventually("server-3 to answer", 60, || {
+        of_server(cluster, 3, "get --raw /readyz").map(drop)
+    })
+}
+
+fn check(outcome: &Outcome) -> Result<(), Failure> {
+    let p99 = outcome.percentile(99);
+    println!(
+        "    {} operations, {} of unknown fate: p50 {:?}, p99 {p99:?}, longest {:?}; {} watched",
+        outcome.operations(),
+        outcome.unknown(),
+        outcome.percentile(50),
+        outcome.percentile(100),
+        outcome.watched.len(),
+    );
+    ensure(
+        outcome.operations() > 200,
+        "too few operations to say anything",
+    )?;
+    outcome.check_history()?;
+    outcome.check_watch()?;
+    ensure(p99 <= CLIENTS, format!("clients waited {p99:?}"))
+}
+
+/// With two of three members gone writes are refused with a reason, cached reads go on, pods
+/// stay, and all comes back by itself.
+fn lose_quorum(cluster: &Cluster) -> Result<(), Failure> {
+    start_asker(cluster, "witness", 25)?;
+    let before = pids_of_pods(&cluster.dir);
+    ensure(!before.is_empty(), "no process of a pod")?;
+    cluster.host("kill", "server-2")?;
+    cluster.host("kill", "server-3")?;
+    std::thread::sleep(Duration::from_secs(3));
+    let began = Instant::now();
+    let refused = of_server(cluster, 1, "create configmap lost --request-timeout=15s");
+    let refused = match refused {
+        Err(error) => error.to_string(),
+        Ok(_) => return Err("a write without a majority was acknowledged".into()),
+    };
+    println!(
+        "    without a majority a write is refused after {:.1} s: {}",
+        began.elapsed().as_secs_f64(),
+        refused.trim()
+    );
+    ensure(
+        began.elapsed() < Duration::from_secs(12),
+        "the refusal took too long",
+    )?;
+    let cached = of_server(
+        cluster,
+        1,
+        "get --raw /api/v1/namespaces/default/configmaps?resourceVersion=0",
+    )?;
+    ensure(
+        cached.contains("\"kube-root-ca.crt\""),
+        "the cache is empty",
+    )?;
+    let after = pids_of_pods(&cluster.dir);
+    ensure(
+        before == after,
+        format!("pods changed: {before:?} {after:?}"),
+    )?;
+    cluster.host("start", "server-2")?;
+    cluster.host("start", "server-3")?;
+    members_are_well(cluster, "server-1", 3)?;
+    eventually("writes again", 60, || {
+        cluster.kubectl("create configmap found").map(drop)
+    })?;
+    asker_went_on(cluster, "witness")
+}
+
+/// The processes that keep pods on the node, one each.
+fn pids_of_pods(dir: &Path) -> Vec<i32> {
+    machine::processes_of(dir, "node-1", &["containerd-shim"])
+}
