@@ -55,7 +55,7 @@ const PATIENCE: Duration = Duration::from_millis(700);
 
 /// Whether servers share an address.
 #[derive(Args, Clone, Default)]
-#[group(id = "control_plane_address")]
+#[group(id = "shared_address")]
 pub struct Options {
     /// Address of all servers together, in their network and used by nobody else: one of them
     /// has it at a time. Give the same to all servers.
