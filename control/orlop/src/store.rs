@@ -20,6 +20,8 @@ use control_store::{
 use futures::future::BoxFuture;
 
 use crate::error::Error;
+use crate::server_record::EtcdRecord;
+use crate::stores;
 
 /// An etcd to keep objects in, in place of the embedded store.
 #[derive(Args)]
@@ -48,6 +50,8 @@ pub struct OpenStore {
     pub store: Arc<dyn Store>,
     /// Serves it to others.
     pub etcd_api: Option<EtcdApi>,
+    /// Serves it to commands on this machine.
+    pub maintenance: Option<EtcdApi>,
 }
 
 impl Options {
@@ -72,6 +76,7 @@ impl Options {
     /// # Errors
     /// A corrupt or locked file; a socket that cannot be made.
     pub async fn open(&self, dir: &Path) -> Result<OpenStore, Error> {
+        stores::ensure_not_moved(dir)?;
         let store = Embedded::open(dir.join("store.redb"), EmbeddedOptions::default())
             .map(Arc::new)
             .map_err(Error::Store)?;
@@ -82,7 +87,12 @@ impl Options {
             }
             None => None,
         };
-        Ok(OpenStore { store, etcd_api })
+        let maintenance = maintenance(dir, &store).await;
+        Ok(OpenStore {
+            store,
+            etcd_api,
+            maintenance,
+        })
     }
 
     /// Connects to etcd, if the options name one, by the way of `egress` for it. Where
@@ -110,7 +120,18 @@ impl Options {
         Ok(Some(OpenStore {
             store: Arc::new(etcd),
             etcd_api: None,
+            maintenance: None,
         }))
+    }
+
+    /// How commands on this machine reach the same etcd.
+    pub fn record(&self) -> Option<EtcdRecord> {
+        self.is_shared().then(|| EtcdRecord {
+            servers: self.etcd_servers.clone(),
+            ca_file: self.etcd_cafile.clone(),
+            cert_file: self.etcd_certfile.clone(),
+            key_file: self.etcd_keyfile.clone(),
+        })
     }
 
     fn tls(&self) -> Result<Option<Tls>, Error> {
@@ -125,6 +146,23 @@ impl Options {
             ca: read(ca)?,
             identity,
         }))
+    }
+}
+
+/// Opens the socket at which commands on this machine reach the store. Without it the server
+/// works all the same.
+async fn maintenance(dir: &Path, store: &Arc<Embedded>) -> Option<EtcdApi> {
+    let path = std::path::absolute(dir.join(stores::SOCKET)).ok()?;
+    let endpoint = format!("unix://{}", path.display());
+    match EtcdApi::open(&endpoint, Arc::clone(store)).await {
+        Ok(api) => Some(api),
+        Err(error) => {
+            tracing::warn!(
+                error = crate::run::all_causes(&error),
+                "commands such as `orlop backup create` cannot reach the store while the server runs"
+            );
+            None
+        }
     }
 }
 
