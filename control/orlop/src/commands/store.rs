@@ -274,15 +274,18 @@ impl Move {
             }
             return stores::embedded(&self.data_dir.join(STORE));
         }
-        let before = source.store.latest().await.map_err(Error::Store)?;
-        tokio::time::sleep(AT_REST).await;
-        let after = source.store.latest().await.map_err(Error::Store)?;
-        if before != after {
-            return Err(Error::Backup(control_backup::Error::StillWritten {
-                target: source.name,
-            }));
+        // A server that was told to stop says goodbye first.
+        let began = Instant::now();
+        while began.elapsed() < STOP_TIMEOUT {
+            let before = source.store.latest().await.map_err(Error::Store)?;
+            tokio::time::sleep(AT_REST).await;
+            if source.store.latest().await.map_err(Error::Store)? == before {
+                return Ok(source);
+            }
         }
-        Ok(source)
+        Err(Error::Backup(control_backup::Error::StillWritten {
+            target: source.name,
+        }))
     }
 
     /// Whether a store is a file that this process has open.

@@ -23,6 +23,9 @@ const NEEDED: [&str; 6] = [
     "pki/sa.key",
     "pki/sa.pub",
 ];
+/// Where kube-apiserver's allocators of addresses and ports are, which are no objects of its
+/// API.
+const RANGES: &[u8] = b"/registry/ranges/";
 /// How many problems are printed.
 const PRINTED: usize = 20;
 
@@ -106,7 +109,9 @@ impl Inspection {
     }
 
     fn key(&mut self, entry: &Entry) {
-        let is_object = entry.key.starts_with(ROOT) && is_object(&entry.value);
+        let is_object = entry.key.starts_with(ROOT)
+            && !entry.key.starts_with(RANGES)
+            && is_object(&entry.value);
         if !is_object {
             self.others += 1;
             return;
