@@ -22,6 +22,7 @@ use control_pki::{
     Authority, ClientTrust, Cluster, ServingIdentity, kubeconfig, server_config_within,
     write_private,
 };
+use control_store::Store;
 use http_body_util::BodyExt;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
@@ -34,6 +35,7 @@ use crate::{
     error::Error,
     listen, requests, rotation,
     rotation::Rotation,
+    server_record::ServerRecord,
     servers::{self, Managed, join, names, names::ServerNames},
     store, token_keys,
 };
@@ -109,8 +111,10 @@ pub struct Api {
     rotation: Rotation,
     /// How values are encrypted: the file, and what was read of it.
     following: (Source, Encryption, [u8; 32]),
-    /// Serves the store to others.
-    etcd_api: Option<EtcdApi>,
+    /// Serve the store to others, and to commands on this machine.
+    sockets: [Option<EtcdApi>; 2],
+    /// The store itself, for backups.
+    pub store: Arc<dyn Store>,
     /// The member of etcd beside the server, which ends after it.
     managed: Option<Managed>,
     /// The address of all servers together.
@@ -227,10 +231,15 @@ impl Options {
             None => encrypted.load().map_err(failed)?,
         };
         let encryption = Encryption::new(table);
-        let store::OpenStore { store, etcd_api } = match etcd {
+        let store::OpenStore {
+            store,
+            etcd_api,
+            maintenance,
+        } = match etcd {
             Some(etcd) => etcd,
             None => self.store.open(dir).await?,
         };
+        let opened = Arc::clone(&store);
         let administrator = pki.administrator().map_err(Error::Pki)?;
         let authority = pki.ca.certificate_pem().to_owned();
         let kubelet_trust = rotation::kubelet_trust(&pki).map_err(Error::Pki)?;
@@ -311,6 +320,13 @@ impl Options {
             kubeconfigs,
             url: self.local_url(),
         };
+        let files = self.encryption_provider_config.iter().cloned();
+        let files = files.chain(self.access.token_keys.paths()).collect();
+        let etcd = match &managed {
+            Some(managed) => Some(managed.store_record(&dir.join("pki"))),
+            None => self.store.record(),
+        };
+        ServerRecord::of_this_process(etcd, files).write(dir)?;
         tracing::info!(
             address = %socket,
             advertised = %advertise,
@@ -329,7 +345,8 @@ impl Options {
             token_files: (token_files, seen),
             rotation,
             following: (encrypted, encryption, read),
-            etcd_api,
+            sockets: [etcd_api, maintenance],
+            store: opened,
             managed,
             shared_address,
             url: format!(
@@ -477,9 +494,12 @@ impl Api {
             }
         };
         let serve_store = async {
-            if let Some(etcd_api) = self.etcd_api {
-                etcd_api.serve(shutdown.clone()).await;
-            }
+            let serving = self
+                .sockets
+                .into_iter()
+                .flatten()
+                .map(|socket| socket.serve(shutdown.clone()));
+            futures::future::join_all(serving).await;
         };
         let shared_address = self
             .shared_address
@@ -503,6 +523,7 @@ impl Api {
 fn components_metrics(out: &mut String) {
     control_client::metrics::write(out);
     control_scheduler::metrics::write(out);
+    crate::backups::write_metrics(out);
 }
 
 #[cfg(test)]

@@ -68,6 +68,28 @@ pub enum Error {
     /// A task without which the process cannot go on.
     #[error(transparent)]
     Task(control_supervise::Failure),
+    /// A backup, or a store that is restored or moved.
+    #[error(transparent)]
+    Backup(control_backup::Error),
+    /// A backup that is not as it should be.
+    #[error("problems: {0}; see above")]
+    Verify(usize),
+    /// A folder whose store was moved.
+    #[error("the store of this folder was moved to {to}: start the server with its options, or remove `{}` if the old store is to be used", marker.display())]
+    Moved {
+        /// The file that says so.
+        marker: PathBuf,
+        /// Where it is now.
+        to: String,
+    },
+    /// A program that a command runs.
+    #[error("`{command}` failed: {detail}")]
+    Program {
+        /// The program with its arguments.
+        command: String,
+        /// What became of it.
+        detail: String,
+    },
     /// The store.
     #[error(transparent)]
     Store(control_store::Error),

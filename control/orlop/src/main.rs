@@ -14,6 +14,7 @@ mod account_clients;
 mod address;
 mod admission;
 mod api;
+mod backups;
 mod bundle;
 mod cluster_objects;
 mod commands;
@@ -33,9 +34,11 @@ mod redact;
 mod requests;
 mod rotation;
 mod run;
+mod server_record;
 mod servers;
 mod status;
 mod store;
+mod stores;
 mod style;
 mod table;
 mod token_keys;
@@ -96,6 +99,15 @@ enum Command {
     Etcd(commands::etcd::Options),
     /// The certificates of the server on this machine.
     Certs(commands::certs::Options),
+    /// Back up the cluster's store and keys, list and verify backups.
+    #[command(after_help = commands::backup::EXAMPLES)]
+    Backup(commands::backup::Options),
+    /// Restore a backup into the folder of a server, or into etcd.
+    #[command(after_help = commands::restore::EXAMPLES)]
+    Restore(commands::restore::Options),
+    /// Move the cluster's store from the embedded file to etcd, or back.
+    #[command(after_help = commands::store::EXAMPLES)]
+    Store(commands::store::Options),
     /// How what is stored is encrypted, and with another key.
     Encryption(commands::encryption::Options),
     /// Load balancer addresses on bare metal: what another control plane needs for them.
@@ -103,6 +115,9 @@ enum Command {
     /// Collect what helps to find a fault into one file: state, logs, objects, without secrets.
     #[command(after_help = commands::support_bundle::EXAMPLES)]
     SupportBundle(commands::support_bundle::Options),
+    /// Replace the binary of this machine's server or agent by another version, or put it back.
+    #[command(after_help = commands::upgrade::EXAMPLES)]
+    Upgrade(commands::upgrade::Options),
     /// Print the script by which a shell completes commands and options.
     #[command(after_help = commands::completion::EXAMPLES)]
     Completion(commands::completion::Options),
@@ -179,6 +194,9 @@ fn main() -> ExitCode {
         Command::Policy(options) => run::command(commands::policy::run(options)),
         Command::Certs(options) => run::command(commands::certs::run(options)),
         Command::Etcd(options) => run::command(commands::etcd::run(options)),
+        Command::Backup(options) => run::command(commands::backup::run(options)),
+        Command::Restore(options) => run::command(commands::restore::run(options)),
+        Command::Store(options) => run::command(commands::store::run(options)),
         Command::Encryption(options) => run::command(commands::encryption::run(options)),
         Command::LoadBalancer(options) => {
             commands::load_balancer::run(&options);
@@ -199,6 +217,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Command::SupportBundle(options) => run::command(commands::support_bundle::run(options)),
+        Command::Upgrade(options) => run::command(commands::upgrade::run(options)),
         Command::Completion(options) => {
             commands::completion::run(&options, Arguments::command());
             Ok(())

@@ -21,7 +21,9 @@ use futures::future::BoxFuture;
 
 use crate::{
     error::Error,
+    server_record::EtcdRecord,
     servers::{self, Managed},
+    stores,
 };
 
 /// An etcd to keep objects in, in place of the embedded store.
@@ -53,6 +55,8 @@ pub struct OpenStore {
     pub store: Arc<dyn Store>,
     /// Serves it to others.
     pub etcd_api: Option<EtcdApi>,
+    /// Serves it to commands on this machine.
+    pub maintenance: Option<EtcdApi>,
 }
 
 impl Options {
@@ -82,6 +86,7 @@ impl Options {
     /// # Errors
     /// A corrupt or locked file; a socket that cannot be made.
     pub async fn open(&self, dir: &Path) -> Result<OpenStore, Error> {
+        stores::ensure_not_moved(dir)?;
         let store = Embedded::open(dir.join("store.redb"), EmbeddedOptions::default())
             .map(Arc::new)
             .map_err(Error::Store)?;
@@ -92,7 +97,12 @@ impl Options {
             }
             None => None,
         };
-        Ok(OpenStore { store, etcd_api })
+        let maintenance = maintenance(dir, &store).await;
+        Ok(OpenStore {
+            store,
+            etcd_api,
+            maintenance,
+        })
     }
 
     /// Connects to etcd, if the options name one, by the way of `egress` for it. Where
@@ -124,6 +134,16 @@ impl Options {
     ) -> Result<OpenStore, Error> {
         let endpoints = vec![managed.endpoint()];
         connect(endpoints, Some(managed.tls()), None, is_traced).await
+    }
+
+    /// How commands on this machine reach the etcd that the options name.
+    pub fn record(&self) -> Option<EtcdRecord> {
+        self.is_external().then(|| EtcdRecord {
+            servers: self.etcd_servers.clone(),
+            ca_file: self.etcd_cafile.clone(),
+            cert_file: self.etcd_certfile.clone(),
+            key_file: self.etcd_keyfile.clone(),
+        })
     }
 
     fn tls(&self) -> Result<Option<Tls>, Error> {
@@ -159,7 +179,25 @@ async fn connect(
     Ok(OpenStore {
         store: Arc::new(etcd),
         etcd_api: None,
+        maintenance: None,
     })
+}
+
+/// Opens the socket at which commands on this machine reach the store. Without it the server
+/// works all the same.
+async fn maintenance(dir: &Path, store: &Arc<Embedded>) -> Option<EtcdApi> {
+    let path = std::path::absolute(dir.join(stores::SOCKET)).ok()?;
+    let endpoint = format!("unix://{}", path.display());
+    match EtcdApi::open(&endpoint, Arc::clone(store)).await {
+        Ok(api) => Some(api),
+        Err(error) => {
+            tracing::warn!(
+                error = crate::run::all_causes(&error),
+                "commands such as `orlop backup create` cannot reach the store while the server runs"
+            );
+            None
+        }
+    }
 }
 
 /// Connections to etcd are made by this dialer.

@@ -74,6 +74,14 @@ impl Options {
         Ok(())
     }
 
+    /// The files that the options name.
+    pub fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        let others = self.service_account_key_file.iter();
+        others
+            .chain(&self.service_account_signing_key_file)
+            .cloned()
+    }
+
     /// The files, some of them in the folder of the cluster's keys.
     pub fn files(&self, pki: &Path) -> Files {
         Files {

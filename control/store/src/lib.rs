@@ -36,6 +36,8 @@ pub use types::{
 };
 pub use watch::{Progress, Watch, WatchParts};
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
@@ -100,6 +102,14 @@ pub trait Store: Send + Sync + 'static {
     /// Errors of the backend.
     fn latest(&self) -> BoxFuture<'_, Result<Revision, Error>> {
         Box::pin(futures::future::ready(Ok(self.revision())))
+    }
+
+    /// How long keys with a lease still live; `None` if there is no such lease.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    fn remaining(&self, _lease: u64) -> BoxFuture<'_, Result<Option<Duration>, Error>> {
+        Box::pin(futures::future::ready(Ok(None)))
     }
 
     /// How much room the store's file takes on a disk, where that can be found out.

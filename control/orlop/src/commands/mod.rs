@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod apiserver;
+pub mod backup;
 pub mod certs;
 pub mod completion;
 pub mod config;
@@ -19,16 +20,19 @@ pub mod node_agent;
 pub mod policy;
 pub mod preflight;
 pub mod reset;
+pub mod restore;
 pub mod scheduler;
 pub mod server;
 pub mod service_options;
 pub mod services;
 pub mod simulate;
 pub mod status;
+pub mod store;
 pub mod support_bundle;
 pub mod token;
 pub mod trace;
 pub mod uninstall;
 pub mod up;
+pub mod upgrade;
 pub mod volumes;
 pub mod why;

@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::{api, election, error::Error, run};
+use crate::{api, backups, election, error::Error, run};
 
 /// Which addresses the cluster uses.
 #[derive(Args)]
@@ -36,6 +36,8 @@ pub struct Options {
     pub local_volumes: LocalVolumes,
     #[command(flatten)]
     pub election: election::Options,
+    #[command(flatten)]
+    pub backups: backups::Scheduled,
 }
 
 /// Load balancer addresses on bare metal.
@@ -115,6 +117,7 @@ where
     }
     .check()
     .map_err(Error::Controllers)?;
+    options.backups.check()?;
     let mut scheduler = match &options.scheduler_config {
         Some(path) => super::scheduler::configured(path, false, None)?,
         None => control_scheduler::Config::default(),
@@ -199,6 +202,18 @@ where
         }
         Ok(())
     };
+    let backups = options.backups.run(
+        std::sync::Arc::clone(&api.store),
+        if options.api.store.is_shared() {
+            "etcd"
+        } else {
+            "embedded"
+        },
+        &options.api.data_dir,
+        api.client(User::named("system:apiserver", ["system:masters"])),
+        &identity,
+        parting.clone(),
+    );
     let (serving, parted) = (shutdown.child_token(), CancellationToken::new());
     let here = api.shared();
     let parts = async {
@@ -213,6 +228,7 @@ where
                 },
                 async { addons.await.map_err(Error::Client) },
                 definitions,
+                backups,
                 more,
             )
         };

@@ -69,6 +69,7 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
             no_local_volumes: !options.node.has_local_volumes(),
         },
         election: crate::election::Options::default(),
+        backups: crate::backups::Scheduled::default(),
     };
     let more = |api: &api::Api, until| {
         let prepared = serving(&folder, api, &name, &agent.node_ips);

@@ -14,6 +14,7 @@ use control_types::quantity::Quantity;
 use tokio_util::sync::CancellationToken;
 
 use super::{Error, join::Joined};
+use crate::server_record::EtcdRecord;
 
 /// How long a member may take until it knows a leader: the others may be started later.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -250,6 +251,17 @@ impl Managed {
                 own.certificate.clone().into_bytes(),
                 own.key.clone().into_bytes(),
             )),
+        }
+    }
+
+    /// How commands on this machine reach the member, with the folder of the cluster's keys.
+    pub fn store_record(&self, pki: &Path) -> EtcdRecord {
+        let file = |name: &str| Some(pki.join("etcd").join(name));
+        EtcdRecord {
+            servers: vec![self.endpoint()],
+            ca_file: file("ca.crt"),
+            cert_file: file("client.crt"),
+            key_file: file("client.key"),
         }
     }
 

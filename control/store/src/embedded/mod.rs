@@ -35,6 +35,7 @@ use futures::future::{BoxFuture, FutureExt};
 use redb::{Database, ReadTransaction, ReadableDatabase};
 use tokio::sync::oneshot;
 
+use crate::txn::{GRANTED, lease_id};
 use crate::{
     Error, KeyValue, Outcome, Page, Precondition, Range, Revision, Size, Store, Watch, WatchParts,
     Write,
@@ -44,6 +45,11 @@ use hub::{Hub, ReadHistory};
 use read::Past;
 use requests::LeaseRequest;
 use writer::{Request, Writer};
+
+pub use writer::{ImportedChange, Importer, inspect};
+
+/// The formats of files that this version of the program reads.
+pub const FORMATS: std::ops::RangeInclusive<u64> = layout::FIRST_FORMAT..=layout::FORMAT;
 
 /// How an [`Embedded`] store behaves. The default suits a small cluster.
 #[derive(Clone, Debug)]
@@ -278,6 +284,19 @@ impl Store for Embedded {
             revision,
             answer: Some(answer),
         })
+    }
+
+    fn remaining(&self, lease: u64) -> BoxFuture<'_, Result<Option<Duration>, Error>> {
+        if lease & GRANTED == 0 {
+            // A time, which the key itself tells.
+            return futures::future::ready(Ok(None)).boxed();
+        }
+        let status = self.lease_status(lease_id(lease), false);
+        async move {
+            let remaining = status.await?.map(|status| status.remaining);
+            Ok(remaining.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0))))
+        }
+        .boxed()
     }
 
     fn size(&self) -> BoxFuture<'_, Option<Size>> {

@@ -1,5 +1,6 @@
 //! The one thread that changes the file.
 
+mod import;
 mod lease;
 mod txn;
 
@@ -27,6 +28,8 @@ use super::{LeaseRequest, Options, Shared, fault};
 use crate::txn::{Txn, TxnAnswer};
 use crate::{Error, Event, EventKind, KeyValue, Outcome, Precondition, Revision, Write};
 use lease::Leases;
+
+pub use import::{ImportedChange, Importer, inspect};
 
 /// The bounds of one commit: more waits for the next one.
 const GROUP_REQUESTS: usize = 512;

@@ -35,6 +35,7 @@ pub use self::members::{Calls, Dial, Io};
 
 use self::fault::Faults;
 use self::lease::Leases;
+use crate::txn::GRANTED;
 use crate::{
     Error, KeyValue, Outcome, Page, Precondition, Range, Revision, Size, Store, Watch, WatchParts,
     Write,
@@ -391,6 +392,18 @@ impl Store for Etcd {
 
     fn latest(&self) -> BoxFuture<'_, Result<Revision, Error>> {
         self.shared.latest(&self.client).boxed()
+    }
+
+    fn remaining(&self, lease: u64) -> BoxFuture<'_, Result<Option<Duration>, Error>> {
+        let mut client = self.client.lease_client();
+        async move {
+            let id = convert::signed(lease & !GRANTED);
+            let asked = self.shared.timed(client.time_to_live(id, None)).await;
+            let answer = asked.map_err(|error| self.shared.faults.operation(error))?;
+            // -1: no such lease.
+            Ok(u64::try_from(answer.ttl()).ok().map(Duration::from_secs))
+        }
+        .boxed()
     }
 
     fn size(&self) -> BoxFuture<'_, Option<Size>> {

@@ -346,7 +346,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    fn detach(&mut self, key: &Bytes, old: &KeyValue) -> Result<(), redb::Error> {
+    pub(super) fn detach(&mut self, key: &Bytes, old: &KeyValue) -> Result<(), redb::Error> {
         if old.lease & GRANTED != 0 {
             self.leased
                 .remove((lease_id(old.lease).unsigned_abs(), &**key))?;

@@ -1,0 +1,352 @@
+//! What an upgrade finds before it begins: pure, from facts that were gathered.
+
+use serde::{Deserialize, Serialize};
+
+/// What a binary says about itself (`orlop upgrade facts`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Program {
+    /// Version of Orlop.
+    pub version: String,
+    /// Version of Kubernetes whose API it serves, such as `1.36`.
+    pub kubernetes: String,
+    /// The first and the last format of the embedded store that it reads.
+    pub store_formats: (u64, u64),
+}
+
+/// An API that clients use and that a release of Kubernetes removes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeprecatedApi {
+    /// `RESOURCE.VERSION.GROUP`.
+    pub name: String,
+    /// The release, such as `1.38`; empty if none is known.
+    pub removed_in: String,
+}
+
+/// All that a plan goes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The installed program.
+    pub current: Program,
+    /// The one to be installed.
+    pub new: Program,
+    /// Nodes with the versions of their kubelets; `None` if the cluster could not be asked.
+    pub nodes: Option<Vec<(String, String)>>,
+    /// Deprecated APIs that were used since the server started; `None` if unknown.
+    pub deprecated: Option<Vec<DeprecatedApi>>,
+    /// Free bytes where the store and the binary are, and bytes that are needed.
+    pub disk: (u64, u64),
+    /// Whether a backup is made first.
+    pub makes_backup: bool,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// As it should be.
+    Fine,
+    /// To be known; hinders nothing.
+    Note,
+    /// Hinders the upgrade.
+    Refused,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What was looked at.
+    pub name: &'static str,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// What was found, and what to do.
+    pub text: String,
+}
+
+/// The kubelets that a server of minor release `n` serves: `n-3` to `n`.
+/// Source: Kubernetes' version skew policy.
+const OLDEST_NODE: u32 = 3;
+
+fn check(name: &'static str, verdict: Verdict, text: impl Into<String>) -> Check {
+    Check {
+        name,
+        verdict,
+        text: text.into(),
+    }
+}
+
+/// The minor release of `1.36`, `v1.36.2` or `v1.36.0-orlop`.
+fn minor(version: &str) -> Option<u32> {
+    let rest = version.trim_start_matches('v').strip_prefix("1.")?;
+    let end = rest
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(rest.len());
+    rest.get(..end)?.parse().ok()
+}
+
+/// Looks at everything.
+pub fn checks(facts: &Facts) -> Vec<Check> {
+    vec![
+        release(facts),
+        nodes(facts),
+        removals(facts),
+        store(facts),
+        disk(facts),
+        backup(facts),
+    ]
+}
+
+/// Whether nothing hinders the upgrade.
+pub fn is_possible(checks: &[Check]) -> bool {
+    checks.iter().all(|check| check.verdict != Verdict::Refused)
+}
+
+fn release(facts: &Facts) -> Check {
+    let name = "release";
+    let (from, to) = (&facts.current, &facts.new);
+    let text = format!(
+        "{} (Kubernetes {}) to {} (Kubernetes {})",
+        from.version, from.kubernetes, to.version, to.kubernetes
+    );
+    let (Some(old), Some(new)) = (minor(&from.kubernetes), minor(&to.kubernetes)) else {
+        return check(
+            name,
+            Verdict::Refused,
+            format!("{text}: unknown version of Kubernetes"),
+        );
+    };
+    if new < old {
+        return check(
+            name,
+            Verdict::Refused,
+            format!("{text}: this goes back, use `orlop upgrade rollback`"),
+        );
+    }
+    if new > old + 1 {
+        let between = old + 1;
+        return check(
+            name,
+            Verdict::Refused,
+            format!("{text}: upgrade to Kubernetes 1.{between} first"),
+        );
+    }
+    check(name, Verdict::Fine, text)
+}
+
+fn nodes(facts: &Facts) -> Check {
+    let name = "nodes";
+    let Some(nodes) = &facts.nodes else {
+        return check(
+            name,
+            Verdict::Note,
+            "the cluster was not asked for its nodes",
+        );
+    };
+    let Some(server) = minor(&facts.new.kubernetes) else {
+        return check(name, Verdict::Refused, "unknown version of Kubernetes");
+    };
+    let is_served = |version: &str| {
+        minor(version).is_some_and(|node| node <= server && server - node <= OLDEST_NODE)
+    };
+    let outside: Vec<String> = nodes
+        .iter()
+        .filter(|(_, version)| !is_served(version))
+        .map(|(node, version)| format!("{node} ({version})"))
+        .collect();
+    let oldest = server.saturating_sub(OLDEST_NODE);
+    if outside.is_empty() {
+        let text = format!("{} nodes, all within 1.{oldest} to 1.{server}", nodes.len());
+        return check(name, Verdict::Fine, text);
+    }
+    let text = format!(
+        "a server of 1.{server} serves nodes of 1.{oldest} to 1.{server}: upgrade first {}",
+        outside.join(", ")
+    );
+    check(name, Verdict::Refused, text)
+}
+
+fn removals(facts: &Facts) -> Check {
+    let name = "removed APIs";
+    let Some(used) = &facts.deprecated else {
+        return check(
+            name,
+            Verdict::Note,
+            "the server was not asked which deprecated APIs are used",
+        );
+    };
+    let new = minor(&facts.new.kubernetes).unwrap_or(u32::MAX);
+    let is_removed = |api: &&DeprecatedApi| minor(&api.removed_in).is_some_and(|at| at <= new);
+    let names = |apis: &mut dyn Iterator<Item = &DeprecatedApi>| {
+        apis.map(|api| api.name.clone())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let removed = names(&mut used.iter().filter(is_removed));
+    if !removed.is_empty() {
+        let text = format!("clients use what 1.{new} does not serve: change them first: {removed}");
+        return check(name, Verdict::Refused, text);
+    }
+    if used.is_empty() {
+        return check(
+            name,
+            Verdict::Fine,
+            "no deprecated API was used since the server started",
+        );
+    }
+    let text = format!("deprecated, still served: {}", names(&mut used.iter()));
+    check(name, Verdict::Note, text)
+}
+
+fn store(facts: &Facts) -> Check {
+    let name = "store format";
+    let (_, old) = facts.current.store_formats;
+    let (first, last) = facts.new.store_formats;
+    if !(first..=last).contains(&old) {
+        let text =
+            format!("the store may have format {old}, the new binary reads {first} to {last}");
+        return check(name, Verdict::Refused, text);
+    }
+    if last > old {
+        let text =
+            format!("the new binary may write format {last}: a rollback then needs the backup");
+        return check(name, Verdict::Note, text);
+    }
+    check(name, Verdict::Fine, format!("{old}, read by both"))
+}
+
+fn disk(facts: &Facts) -> Check {
+    let (free, needed) = facts.disk;
+    let text = format!("{} MiB free, {} MiB needed", free >> 20, needed >> 20);
+    let verdict = if free < needed {
+        Verdict::Refused
+    } else {
+        Verdict::Fine
+    };
+    check("disk space", verdict, text)
+}
+
+fn backup(facts: &Facts) -> Check {
+    let name = "backup";
+    if facts.makes_backup {
+        return check(name, Verdict::Fine, "one is made before anything changes");
+    }
+    check(
+        name,
+        Verdict::Note,
+        "none is made: give --backup-to to `orlop upgrade apply`",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(kubernetes: &str, formats: (u64, u64)) -> Program {
+        Program {
+            version: "0.2.0".to_owned(),
+            kubernetes: kubernetes.to_owned(),
+            store_formats: formats,
+        }
+    }
+
+    fn facts() -> Facts {
+        Facts {
+            current: program("1.36", (1, 2)),
+            new: program("1.37", (1, 2)),
+            nodes: Some(vec![
+                ("a".to_owned(), "v1.36.2".to_owned()),
+                ("b".to_owned(), "v1.34.0-orlop".to_owned()),
+            ]),
+            deprecated: Some(Vec::new()),
+            disk: (1 << 30, 1 << 20),
+            makes_backup: true,
+        }
+    }
+
+    fn refused(facts: &Facts) -> Vec<&'static str> {
+        let found = checks(facts);
+        assert_eq!(
+            found.iter().any(|one| one.verdict == Verdict::Refused),
+            !is_possible(&found)
+        );
+        let refused = found.iter().filter(|one| one.verdict == Verdict::Refused);
+        refused.map(|one| one.name).collect()
+    }
+
+    #[test]
+    fn one_release_ahead_is_possible() {
+        let facts = facts();
+        assert!(
+            checks(&facts)
+                .iter()
+                .all(|one| one.verdict == Verdict::Fine),
+            "{facts:?}"
+        );
+    }
+
+    #[test]
+    fn releases_are_neither_skipped_nor_gone_back() {
+        for (to, possible) in [
+            ("1.35", false),
+            ("1.36", true),
+            ("1.37", true),
+            ("1.38", false),
+        ] {
+            let facts = Facts {
+                new: program(to, (1, 2)),
+                ..facts()
+            };
+            assert_eq!(!refused(&facts).contains(&"release"), possible, "{to}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_at_most_three_releases_behind_and_never_ahead() {
+        for (node, possible) in [
+            ("v1.33.9", false),
+            ("v1.34.0", true),
+            ("v1.37.1", true),
+            ("v1.38.0", false),
+            ("", false),
+        ] {
+            let nodes = Some(vec![("n".to_owned(), node.to_owned())]);
+            let facts = Facts { nodes, ..facts() };
+            assert_eq!(refused(&facts).is_empty(), possible, "{node}");
+        }
+    }
+
+    #[test]
+    fn removed_apis_unknown_formats_and_full_disks_hinder() {
+        let api = |removed_in: &str| DeprecatedApi {
+            name: "endpoints.v1".to_owned(),
+            removed_in: removed_in.to_owned(),
+        };
+        let with = |removed_in| Facts {
+            deprecated: Some(vec![api(removed_in)]),
+            ..facts()
+        };
+        assert_eq!(refused(&with("1.37")), ["removed APIs"]);
+        assert!(refused(&with("1.38")).is_empty());
+        assert!(refused(&with("")).is_empty());
+        assert_eq!(
+            refused(&Facts {
+                new: program("1.37", (3, 4)),
+                ..facts()
+            }),
+            ["store format"]
+        );
+        assert!(
+            refused(&Facts {
+                new: program("1.37", (2, 3)),
+                ..facts()
+            })
+            .is_empty()
+        );
+        assert_eq!(
+            refused(&Facts {
+                disk: (1, 2),
+                ..facts()
+            }),
+            ["disk space"]
+        );
+    }
+}
