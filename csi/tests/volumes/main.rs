@@ -5,4 +5,6 @@ mod data;
 mod disk;
 mod harness;
 mod mapper;
+mod postgres;
+mod process;
 mod sanity;
