@@ -5,6 +5,5 @@ mod data;
 mod disk;
 mod harness;
 mod mapper;
-mod postgres;
 mod process;
 mod sanity;
