@@ -142,31 +142,6 @@ impl Process {
             .expect("a volume");
         answer.volume.expect("a volume").volume_id
     }
-
-    /// Stages and publishes a volume, as the kubelet does for a pod, and again when it or
-    /// the driver was restarted.
-    pub fn publish(&self, volume: &str, staging: &Path, target: &Path) {
-        let (staging, target) = (staging.display().to_string(), target.display().to_string());
-        let stage = api::NodeStageVolumeRequest {
-            volume_id: volume.to_owned(),
-            staging_target_path: staging.clone(),
-            volume_capability: Some(capability()),
-            ..api::NodeStageVolumeRequest::default()
-        };
-        let staged: Result<api::NodeStageVolumeResponse, _> =
-            self.call("Node/NodeStageVolume", stage);
-        staged.expect("staged");
-        let publish = api::NodePublishVolumeRequest {
-            volume_id: volume.to_owned(),
-            staging_target_path: staging,
-            target_path: target,
-            volume_capability: Some(capability()),
-            ..api::NodePublishVolumeRequest::default()
-        };
-        let published: Result<api::NodePublishVolumeResponse, _> =
-            self.call("Node/NodePublishVolume", publish);
-        published.expect("published");
-    }
 }
 
 impl Drop for Process {
