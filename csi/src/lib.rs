@@ -61,6 +61,8 @@ pub struct Options {
     pub registry: Option<PathBuf>,
     /// Whether volumes grow through the node service alone.
     pub expands_on_node: bool,
+    /// What the driver counts.
+    pub counts: Metrics,
 }
 
 /// Reason why a driver ends.
@@ -106,7 +108,7 @@ pub async fn run(
     let mut driver = opened.map_err(RunError::Task)?.map_err(RunError::Open)?;
     driver.expands_on_node = options.expands_on_node;
     let driver = Arc::new(driver);
-    let metrics = Arc::new(Metrics::default());
+    let metrics = options.counts.clone();
     let services = Services::new(driver.clone(), metrics.clone());
     let serve_csi = async {
         server::serve(
@@ -122,9 +124,14 @@ pub async fn run(
         let Some(address) = options.metrics else {
             return Ok(());
         };
-        metrics::serve(address, metrics, driver, shutdown.clone())
+        let driver = driver.clone();
+        metrics::serve(address, metrics.clone(), driver, shutdown.clone())
             .await
             .map_err(|source| RunError::Metrics { address, source })
+    };
+    let measure = async {
+        metrics::keep_measured(metrics.clone(), driver.clone(), shutdown.clone()).await;
+        Ok(())
     };
     let register = async {
         let Some(folder) = &options.registry else {
@@ -138,5 +145,5 @@ pub async fn run(
     };
     tracing::info!(socket = %options.socket.display(), node = options.node, "serving");
     ready();
-    tokio::try_join!(serve_csi, serve_metrics, register).map(drop)
+    tokio::try_join!(serve_csi, serve_metrics, measure, register).map(drop)
 }

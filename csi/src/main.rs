@@ -90,6 +90,7 @@ fn main() -> ExitCode {
         metrics: arguments.metrics,
         registry: arguments.registration_dir,
         expands_on_node: arguments.expand_on_node,
+        counts: csi::metrics::Metrics::default(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

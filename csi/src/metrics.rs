@@ -1,130 +1,204 @@
 //! Metrics: calls by method and code, and the space of each class.
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use control_metrics::{Format, Histogram, Kind, Page};
 use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::Driver;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CallLabels {
-    method: &'static str,
-    code: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct MethodLabels {
-    method: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ClassLabels {
-    class: String,
-}
-
 /// Upper bounds of the latencies that are counted, in seconds.
-const SECONDS: [f64; 12] = [
+const SECONDS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 120.0,
 ];
 
-/// What is counted.
-pub struct Metrics {
-    registry: Registry,
-    calls: Family<CallLabels, Counter>,
-    seconds: Family<MethodLabels, Histogram>,
-    total: Family<ClassLabels, Gauge>,
-    used: Family<ClassLabels, Gauge>,
-    available: Family<ClassLabels, Gauge>,
-    volumes: Family<ClassLabels, Gauge>,
+/// How often a driver that runs measures its classes.
+const MEASURE_EVERY: Duration = Duration::from_secs(15);
+
+/// The space of a class when it was measured last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassSpace {
+    /// Name of the class.
+    pub class: String,
+    /// Bytes that its storage has.
+    pub total: u64,
+    /// Bytes of its storage that are taken.
+    pub used: u64,
+    /// Bytes that new volumes can have.
+    pub available: u64,
+    /// Bytes that its volumes were promised.
+    pub promised: u64,
+    /// How many volumes it has.
+    pub volumes: u64,
+    /// How many snapshots it has.
+    pub snapshots: u64,
 }
 
-impl Default for Metrics {
+#[derive(Default)]
+struct State {
+    calls: BTreeMap<(&'static str, String), u64>,
+    seconds: BTreeMap<&'static str, Seconds>,
+    spaces: Vec<ClassSpace>,
+    unmeasured: BTreeMap<String, u64>,
+}
+
+struct Seconds(Histogram);
+
+impl Default for Seconds {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("orlop_csi");
-        let calls = Family::default();
-        registry.register("calls", "Calls by method and gRPC code", calls.clone());
-        let seconds: Family<MethodLabels, Histogram> =
-            Family::new_with_constructor(|| Histogram::new(SECONDS));
-        registry.register_with_unit(
-            "call_duration",
-            "Time that calls took",
-            Unit::Seconds,
-            seconds.clone(),
-        );
-        let mut gauge = |name: &str, help: &str| {
-            let family: Family<ClassLabels, Gauge> = Family::default();
-            registry.register(name, help, family.clone());
-            family
-        };
-        let total = gauge("class_bytes", "Bytes that the storage of a class has");
-        let used = gauge(
-            "class_used_bytes",
-            "Bytes of a class's storage that are taken",
-        );
-        let available = gauge("class_available_bytes", "Bytes that new volumes can have");
-        let volumes = gauge("class_volumes", "Volumes of a class");
-        Self {
-            registry,
-            calls,
-            seconds,
-            total,
-            used,
-            available,
-            volumes,
-        }
+        Self(Histogram::new(SECONDS))
+    }
+}
+
+/// What is counted. Clones count together.
+#[derive(Clone, Default)]
+pub struct Metrics(Arc<Mutex<State>>);
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Metrics").finish_non_exhaustive()
     }
 }
 
 impl Metrics {
     /// Counts a call.
     pub fn observe(&self, method: &'static str, code: tonic::Code, elapsed: Duration) {
-        let code = format!("{code:?}");
-        self.calls.get_or_create(&CallLabels { method, code }).inc();
-        let labels = MethodLabels { method };
-        self.seconds
-            .get_or_create(&labels)
-            .observe(elapsed.as_secs_f64());
+        let mut state = self.state();
+        *state
+            .calls
+            .entry((method, format!("{code:?}")))
+            .or_default() += 1;
+        let seconds = state.seconds.entry(method).or_default();
+        seconds.0.observe(elapsed.as_secs_f64());
     }
 
-    /// Measures the classes and returns everything in the text format.
-    #[must_use]
-    pub fn text(&self, driver: &Driver) -> String {
-        let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    /// Measures the classes of a driver. A class whose storage cannot be read keeps what
+    /// was measured last.
+    pub fn measure(&self, driver: &Driver) {
         for store in driver.stores() {
-            let labels = ClassLabels {
-                class: store.class.name.clone(),
-            };
-            let count = store.catalog.entries().volumes.len();
-            self.volumes
-                .get_or_create(&labels)
-                .set(number(count as u64));
-            if let Ok(space) = store.space() {
-                self.total.get_or_create(&labels).set(number(space.total));
-                self.used.get_or_create(&labels).set(number(space.used));
-                self.available
-                    .get_or_create(&labels)
-                    .set(number(space.available));
+            let name = &store.class.name;
+            match store.space() {
+                Ok(space) => {
+                    let promised = store.promised().iter().map(|it| it.bytes).sum();
+                    let entries = store.catalog.entries();
+                    let measured = ClassSpace {
+                        class: name.clone(),
+                        total: space.total,
+                        used: space.used,
+                        available: space.available,
+                        promised,
+                        volumes: entries.volumes.len() as u64,
+                        snapshots: entries.snapshots.len() as u64,
+                    };
+                    self.set_space(measured);
+                }
+                Err(error) => {
+                    tracing::debug!(class = name, %error, "cannot measure the class");
+                    *self.state().unmeasured.entry(name.clone()).or_default() += 1;
+                }
             }
         }
-        let mut text = String::new();
-        if encode(&mut text, &self.registry).is_err() {
-            let _ = writeln!(text, "# not complete");
+    }
+
+    fn set_space(&self, measured: ClassSpace) {
+        let mut state = self.state();
+        let mut spaces = state.spaces.iter_mut();
+        match spaces.find(|it| it.class == measured.class) {
+            Some(space) => *space = measured,
+            None => state.spaces.push(measured),
         }
-        text
+    }
+
+    /// Returns the space of each class when it was measured last.
+    #[must_use]
+    pub fn spaces(&self) -> Vec<ClassSpace> {
+        self.state().spaces.clone()
+    }
+
+    /// Appends all families to a page.
+    pub fn write(&self, page: &mut Page) {
+        let state = self.state();
+        let name = "orlop_csi_calls";
+        page.family(name, Kind::Counter, "Calls by method and gRPC code.");
+        for ((method, code), count) in &state.calls {
+            let labels = [("method", *method), ("code", code.as_str())];
+            page.sample("orlop_csi_calls_total", &labels, count);
+        }
+        let name = "orlop_csi_call_duration_seconds";
+        page.family(name, Kind::Histogram, "Time that calls took.");
+        for (method, seconds) in &state.seconds {
+            page.histogram(name, &[("method", method)], &seconds.0);
+        }
+        let gauges: [(&str, &str, fn(&ClassSpace) -> u64); 6] = [
+            (
+                "orlop_csi_class_bytes",
+                "Bytes that the storage of a class has.",
+                |it| it.total,
+            ),
+            (
+                "orlop_csi_class_used_bytes",
+                "Bytes of a class's storage that are taken.",
+                |it| it.used,
+            ),
+            (
+                "orlop_csi_class_available_bytes",
+                "Bytes that new volumes can have.",
+                |it| it.available,
+            ),
+            (
+                "orlop_csi_class_promised_bytes",
+                "Bytes that a class's volumes were promised.",
+                |it| it.promised,
+            ),
+            ("orlop_csi_class_volumes", "Volumes of a class.", |it| {
+                it.volumes
+            }),
+            ("orlop_csi_class_snapshots", "Snapshots of a class.", |it| {
+                it.snapshots
+            }),
+        ];
+        for (name, help, value) in gauges {
+            page.family(name, Kind::Gauge, help);
+            for space in &state.spaces {
+                page.sample(name, &[("class", &space.class)], value(space));
+            }
+        }
+        let name = "orlop_csi_class_errors";
+        page.family(
+            name,
+            Kind::Counter,
+            "Times that a class's storage could not be read.",
+        );
+        for (class, count) in &state.unmeasured {
+            page.sample("orlop_csi_class_errors_total", &[("class", class)], count);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Measures the classes again and again until `shutdown`.
+pub async fn keep_measured(metrics: Metrics, driver: Arc<Driver>, shutdown: CancellationToken) {
+    loop {
+        let (metrics, driver) = (metrics.clone(), driver.clone());
+        let measured = tokio::task::spawn_blocking(move || metrics.measure(&driver));
+        if let Err(error) = measured.await {
+            tracing::warn!(%error, "cannot measure the classes");
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(MEASURE_EVERY) => {}
+        }
     }
 }
 
@@ -134,7 +208,7 @@ impl Metrics {
 /// When the address cannot be bound.
 pub async fn serve(
     address: SocketAddr,
-    metrics: Arc<Metrics>,
+    metrics: Metrics,
     driver: Arc<Driver>,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
@@ -155,10 +229,14 @@ pub async fn serve(
             async move {
                 let mut response = http::Response::new(Full::<bytes::Bytes>::default());
                 if request.uri().path() == "/metrics" {
-                    let measured = tokio::task::spawn_blocking(move || metrics.text(&driver)).await;
-                    *response.body_mut() = Full::from(measured.unwrap_or_default());
-                    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-                    let kind = http::HeaderValue::from_static(kind);
+                    let page = tokio::task::spawn_blocking(move || {
+                        metrics.measure(&driver);
+                        let mut page = Page::new(Format::OpenMetrics);
+                        metrics.write(&mut page);
+                        page.finish()
+                    });
+                    *response.body_mut() = Full::from(page.await.unwrap_or_default());
+                    let kind = http::HeaderValue::from_static(Format::OpenMetrics.media_type());
                     response
                         .headers_mut()
                         .insert(http::header::CONTENT_TYPE, kind);
@@ -174,5 +252,60 @@ pub async fn serve(
                 .serve_connection(TokioIo::new(stream), service);
             let _ = tokio::time::timeout(Duration::from_secs(30), connection).await;
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_and_classes_are_on_the_page_in_both_formats() {
+        let metrics = Metrics::default();
+        let took = Duration::from_millis(3);
+        metrics.observe("CreateVolume", tonic::Code::Ok, took);
+        metrics.observe("CreateVolume", tonic::Code::ResourceExhausted, took);
+        for used in [1, 7] {
+            metrics.set_space(ClassSpace {
+                class: "fast".to_owned(),
+                total: 10,
+                used,
+                ..ClassSpace::default()
+            });
+        }
+        let mut page = Page::new(Format::Text);
+        metrics.write(&mut page);
+        let text = page.finish();
+        for line in [
+            "# TYPE orlop_csi_calls_total counter",
+            "orlop_csi_calls_total{method=\"CreateVolume\",code=\"ResourceExhausted\"} 1",
+            "orlop_csi_call_duration_seconds_bucket{method=\"CreateVolume\",le=\"0.0025\"} 0",
+            "orlop_csi_call_duration_seconds_bucket{method=\"CreateVolume\",le=\"0.005\"} 2",
+            "orlop_csi_class_bytes{class=\"fast\"} 10",
+            "orlop_csi_class_used_bytes{class=\"fast\"} 7",
+        ] {
+            assert!(
+                text.lines().any(|it| it == line),
+                "{line} is not in:\n{text}"
+            );
+        }
+        let mut page = Page::new(Format::OpenMetrics);
+        metrics.write(&mut page);
+        assert!(page.finish().contains("# TYPE orlop_csi_calls counter\n"));
+    }
+
+    /// Each family that is written has a row in the reference.
+    #[test]
+    fn every_family_is_explained() {
+        let mut page = Page::new(Format::Text);
+        Metrics::default().write(&mut page);
+        let reference = include_str!("../../docs/reference/metrics.md");
+        for line in page.finish().lines() {
+            let Some(rest) = line.strip_prefix("# TYPE ") else {
+                continue;
+            };
+            let name = rest.split(' ').next().unwrap_or_default();
+            assert!(reference.contains(&format!("`{name}`")), "{name}");
+        }
     }
 }

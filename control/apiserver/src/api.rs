@@ -26,6 +26,7 @@ use crate::duties::history::Marks;
 use crate::egress::Kind;
 use crate::fairness::Fairness;
 use crate::lifecycle::Lifecycle;
+use crate::local_storage::LocalStorage;
 use crate::metrics::Metrics;
 use crate::nature::{Form, Nature};
 use crate::node_metrics::NodeMetrics;
@@ -70,6 +71,8 @@ pub struct Api {
     pub node_metrics: NodeMetrics,
     /// The resource from which nodes read pods for network policy.
     pub(crate) pod_endpoints: Option<Arc<Served>>,
+    /// The resources from which nodes read claims and volumes of their own.
+    pub(crate) local_storage: Option<LocalStorage>,
     /// The last discovery document of built-in and custom resources together.
     pub(crate) discovery: ArcSwapOption<Made>,
     /// What documents of OpenAPI last said of them.
@@ -203,6 +206,10 @@ impl Api {
         let pod_endpoints = resources
             .get(&("", "v1", "pods"))
             .map(|pods| Arc::new(pod_endpoints::served(pods)));
+        let core = |plural| resources.get(&("", "v1", plural));
+        let local_storage = core("persistentvolumeclaims")
+            .zip(core("persistentvolumes"))
+            .map(|(claims, volumes)| LocalStorage::of(claims, volumes));
         Self {
             fairness: Arc::new(Fairness::new(seats)),
             started: jiff::Timestamp::now(),
@@ -215,6 +222,7 @@ impl Api {
             aggregator: Aggregator::default(),
             node_metrics: NodeMetrics::default(),
             pod_endpoints,
+            local_storage,
             components: Components::default(),
             discovery: ArcSwapOption::empty(),
             openapi: Merged::default(),

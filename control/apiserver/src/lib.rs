@@ -41,6 +41,7 @@ pub mod invalid;
 pub mod kubelet;
 pub mod lifecycle;
 pub mod listen;
+mod local_storage;
 mod managed;
 pub mod metrics;
 pub mod nature;

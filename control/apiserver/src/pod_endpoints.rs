@@ -142,7 +142,7 @@ pub(crate) fn is_for(info: &RequestInfo) -> bool {
 /// # Errors
 /// 405 for what is no reading, 404 for paths that are not served; else those of the
 /// verbs.
-pub(crate) async fn answer(mut context: Context) -> Answer {
+pub(crate) async fn answer(context: Context) -> Answer {
     if context.parts.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
@@ -159,14 +159,22 @@ pub(crate) async fn answer(mut context: Context) -> Answer {
     let Some(served) = served.filter(|_| is_served) else {
         return Err(Status::unknown_path());
     };
+    read(context, &served).await
+}
+
+/// Answers a reading of a view of other objects.
+///
+/// # Errors
+/// Those of the verbs.
+pub(crate) async fn read(mut context: Context, served: &Arc<Served>) -> Answer {
     // There is no message for it in protobuf.
     negotiate::without_protobuf(&mut context.parts.headers);
     let verb = context.info.verb;
     negotiate::acceptable(&context.parts.headers, verb != "get")?;
     match verb {
-        "get" => verbs::get::get(&context, &served).await,
-        "list" => verbs::list::list(&context, &served).await,
-        "watch" => verbs::watch::watch(&context, &served).await,
+        "get" => verbs::get::get(&context, served).await,
+        "list" => verbs::list::list(&context, served).await,
+        "watch" => verbs::watch::watch(&context, served).await,
         _ => Err(Status::method_not_allowed()),
     }
 }

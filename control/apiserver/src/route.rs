@@ -15,8 +15,8 @@ use crate::negotiate::{self, Media};
 use crate::reply::{self, Answer};
 use crate::request::RequestInfo;
 use crate::{
-    aggregate, discovery, encryption, fairness, health, node_metrics, oidc, openapi, paths,
-    pod_endpoints, pprof, reviews, subresources, verbs, zpages,
+    aggregate, discovery, encryption, fairness, health, local_storage, node_metrics, oidc, openapi,
+    paths, pod_endpoints, pprof, reviews, subresources, verbs, zpages,
 };
 
 /// Finds the handler of a request and lets it answer.
@@ -31,6 +31,9 @@ pub async fn route(mut context: Context, body: Body) -> Answer {
     }
     if pod_endpoints::is_for(info) {
         return pod_endpoints::answer(context).await;
+    }
+    if local_storage::is_for(info) {
+        return local_storage::answer(context).await;
     }
     if let Some(remote) = context.api.aggregator.of(info) {
         if remote.is_own() {

@@ -546,7 +546,7 @@ async fn what_nodes_use_is_served_here_until_another_server_is_registered() {
     let names = groups.items_at(&["groups"]).iter();
     let names: Vec<_> = names.filter_map(|group| group.str_at(&["name"])).collect();
     assert!(
-        names.ends_with(&["metrics.k8s.io", "network.orlop.dev"]),
+        names.ends_with(&["metrics.k8s.io", "network.orlop.dev", "storage.orlop.dev"]),
         "{names:?}"
     );
     let base = "/apis/metrics.k8s.io/v1beta1";
@@ -685,6 +685,8 @@ async fn every_path_answers_what_kubectl_and_client_go_accept() {
     assert!(paths.contains(&"/apis/metrics.k8s.io/v1beta1/nodes".to_owned()));
     let endpoints = "/apis/network.orlop.dev/v1alpha1/podendpoints";
     assert!(paths.contains(&endpoints.to_owned()));
+    let claims = "/apis/storage.orlop.dev/v1alpha1/localclaims";
+    assert!(paths.contains(&claims.to_owned()));
     let others = [
         "/api",
         "/apis",

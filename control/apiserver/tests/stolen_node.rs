@@ -335,6 +335,7 @@ async fn a_node_provisions_its_own_volumes_and_reaches_no_others() {
     cluster(&server).await;
     let own = selected_claim(&server, "own", "thief").await;
     let other = selected_claim(&server, "other", "victim").await;
+    selected_claim(&server, "free", "").await;
     let (thief, victim) = (node("thief"), node("victim"));
     let made = volume_of("victim", "other", &other);
     let (code, told) = ask(&server, (&victim, VICTIM), Method::POST, VOLUMES, made).await;
@@ -361,6 +362,7 @@ async fn a_node_provisions_its_own_volumes_and_reaches_no_others() {
     let retained = value!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
     let keep = value!({"metadata": {"finalizers": null}});
     let claim_of_other = format!("{CLAIMS}/other");
+    let claim_of_nobody = format!("{CLAIMS}/free");
     let claim_status = format!("{CLAIMS}/other/status");
     let own_claim = format!("{CLAIMS}/own");
     for (method, path, object) in [
@@ -372,7 +374,8 @@ async fn a_node_provisions_its_own_volumes_and_reaches_no_others() {
         (Method::DELETE, named.as_str(), value!({})),
         (Method::POST, CAPACITIES, capacity),
         (Method::PATCH, claim_of_other.as_str(), free),
-        (Method::PATCH, claim_of_other.as_str(), grab),
+        (Method::PATCH, claim_of_other.as_str(), grab.clone()),
+        (Method::PATCH, claim_of_nobody.as_str(), grab),
         (Method::PATCH, claim_status.as_str(), lie),
         (Method::PATCH, own_claim.as_str(), label),
         (Method::DELETE, own_claim.as_str(), value!({})),
@@ -397,6 +400,122 @@ async fn a_node_provisions_its_own_volumes_and_reaches_no_others() {
     assert_eq!(code, 200, "{told:?}");
     let (code, told) = ask(&server, from, Method::DELETE, &own_volume, value!({})).await;
     assert_eq!(code, 200, "{told:?}");
+}
+
+const LOCAL_CLAIMS: &str = "/apis/storage.orlop.dev/v1alpha1/localclaims";
+const LOCAL_VOLUMES: &str = "/apis/storage.orlop.dev/v1alpha1/localvolumes";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_reads_no_claims_and_volumes_but_those_that_are_on_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = server(dir.path()).await;
+    cluster(&server).await;
+    let own = selected_claim(&server, "own", "thief").await;
+    let other = selected_claim(&server, "other", "victim").await;
+    selected_claim(&server, "free", "").await;
+    for (name, claim, uid) in [("thief", "own", &own), ("victim", "other", &other)] {
+        make(&server, VOLUMES, volume_of(name, claim, uid)).await;
+    }
+    let shared = value!({
+        "metadata": {"name": "shared"},
+        "spec": {
+            "accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"},
+            "nfs": {"server": "192.0.2.1", "path": "/"}
+        }
+    });
+    make(&server, VOLUMES, shared).await;
+    let (thief, of_thief) = (node("thief"), "fieldSelector=spec.nodeName%3Dthief");
+    let refused = [
+        "/api/v1/persistentvolumeclaims".to_owned(),
+        "/api/v1/persistentvolumeclaims?watch=true".to_owned(),
+        CLAIMS.to_owned(),
+        format!("{CLAIMS}/other"),
+        format!("{CLAIMS}?fieldSelector=metadata.name%3Dother"),
+        VOLUMES.to_owned(),
+        format!("{VOLUMES}?watch=true"),
+        format!("{VOLUMES}/pvc-{other}"),
+        format!("{VOLUMES}/shared"),
+        LOCAL_CLAIMS.to_owned(),
+        LOCAL_VOLUMES.to_owned(),
+        format!("{LOCAL_CLAIMS}?watch=true"),
+        format!("{LOCAL_CLAIMS}?fieldSelector=spec.nodeName%3Dvictim"),
+        format!("{LOCAL_CLAIMS}?fieldSelector=spec.nodeName%21%3Dthief"),
+        format!("{LOCAL_CLAIMS}?fieldSelector=spec.nodeName%3D"),
+        format!("{LOCAL_VOLUMES}?watch=true&fieldSelector=spec.nodeName%3Dvictim"),
+        format!("{LOCAL_VOLUMES}/pvc-{other}"),
+        "/apis/storage.orlop.dev/v1alpha1/namespaces/default/localclaims/other".to_owned(),
+    ];
+    for path in &refused {
+        let (code, told) = ask(&server, (&thief, THIEF), Method::GET, path, value!({})).await;
+        assert_eq!(code, 403, "{path}: {told:?}");
+    }
+    // Neither kind offers the field, as upstream.
+    for path in [VOLUMES, CLAIMS] {
+        let (code, _) = common::ask(
+            &server,
+            &root(),
+            Method::GET,
+            &format!("{path}?{of_thief}"),
+            None,
+        )
+        .await;
+        assert_eq!(code, 400, "{path}");
+    }
+    for (path, kind, name) in [
+        (LOCAL_CLAIMS, "LocalClaimList", "own".to_owned()),
+        (LOCAL_VOLUMES, "LocalVolumeList", format!("pvc-{own}")),
+    ] {
+        let path = format!("{path}?{of_thief}");
+        let (code, list) = ask(&server, (&thief, THIEF), Method::GET, &path, value!({})).await;
+        assert_eq!(code, 200, "{list:?}");
+        assert_eq!(list.str_at(&["kind"]), Some(kind));
+        let names: Vec<_> = list
+            .items_at(&["items"])
+            .iter()
+            .map(control_types::meta::name)
+            .collect();
+        assert_eq!(names, [name.as_str()]);
+        for method in [Method::POST, Method::DELETE] {
+            let (code, _) = common::ask(&server, &root(), method, &path, None).await;
+            assert_eq!(code, 405);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_of_local_claims_follows_what_is_given_to_the_node_and_taken_from_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = server(dir.path()).await;
+    cluster(&server).await;
+    selected_claim(&server, "data", "").await;
+    let list = get(&server, LOCAL_CLAIMS).await;
+    let revision = list.str_at(&["metadata", "resourceVersion"]).expect("one");
+    let path = format!(
+        "{LOCAL_CLAIMS}?watch=true&timeoutSeconds=2&resourceVersion={revision}&fieldSelector=spec.nodeName%3Dthief"
+    );
+    let request = Request::builder().uri(&path).body(body::full(Bytes::new()));
+    let mut request = request.expect("a request");
+    request.extensions_mut().insert(node("thief"));
+    let watch = server.service().oneshot(request).await.expect("infallible");
+    let of_claim = format!("{CLAIMS}/data");
+    for selected in ["victim", "thief", "victim"] {
+        let select = value!({"metadata": {"annotations": {
+            "volume.kubernetes.io/selected-node": selected
+        }}});
+        let (code, told) =
+            common::ask(&server, &root(), Method::PATCH, &of_claim, Some(select)).await;
+        assert_eq!(code, 200, "{told:?}");
+    }
+    let events = common::events(watch).await;
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| {
+            let object = event.get("object").expect("an object");
+            assert_eq!(object.str_at(&["kind"]), Some("LocalClaim"));
+            event.str_at(&["type"]).unwrap_or_default()
+        })
+        .collect();
+    assert_eq!(told, ["ADDED", "DELETED"]);
 }
 
 const ENDPOINTS: &str = "/apis/network.orlop.dev/v1alpha1/podendpoints";

@@ -136,6 +136,7 @@ pub static CONTROLLERS: &[Controller] = &[
     volumes::ephemeral::CONTROLLER,
     volumes::expand::CONTROLLER,
     volumes::attach::CONTROLLER,
+    volumes::local::CONTROLLER,
     resource_claim::CONTROLLER,
     device_taints::CONTROLLER,
     admission_policies::CONTROLLER,

@@ -20,6 +20,7 @@ mod empties;
 mod error;
 mod generic;
 mod kinds;
+pub mod local_storage;
 pub mod pod_security;
 pub mod policies;
 pub mod quota;

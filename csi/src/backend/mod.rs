@@ -187,6 +187,9 @@ pub trait Backend: Send + Sync {
     /// When the volume is not there.
     fn usage(&self, volume: &VolumeRecord) -> Result<Usage>;
 
+    /// Returns where a volume's data is: an image, a folder or a device.
+    fn location(&self, volume: &VolumeRecord) -> PathBuf;
+
     /// Returns what can be promised beyond the volumes that there are.
     ///
     /// # Errors

@@ -8,10 +8,11 @@ use tonic::body::Body;
 
 use super::{Answer, Services, class, required, unimplemented};
 use crate::catalog::record::{Origin, SnapshotRecord, VolumeRecord};
-use crate::driver::Driver;
 use crate::driver::health::{Finding, Severity};
 use crate::driver::volumes::NewVolume;
+use crate::driver::{Driver, NAME};
 use crate::error::{Error, Result};
+use crate::filesystem::mounts::MountTable;
 use crate::ids::NAME_LIMIT;
 use crate::request::access::Access;
 use crate::request::size::{Range, to_wire};
@@ -128,10 +129,32 @@ fn volume(driver: &Driver, record: &VolumeRecord) -> api::Volume {
     api::Volume {
         capacity_bytes: to_wire(record.bytes),
         volume_id: record.id.clone(),
-        volume_context: BTreeMap::new(),
+        volume_context: context(driver, record),
         content_source,
         accessible_topology: vec![topology::of_node(&driver.node)],
     }
+}
+
+/// Says on what a volume is, for people: its class, its backend, its place, and the disk.
+fn context(driver: &Driver, record: &VolumeRecord) -> BTreeMap<String, String> {
+    let Ok((store, _)) = driver.volume(&record.id) else {
+        return BTreeMap::new();
+    };
+    let location = store.backend.location(record);
+    let mounts = MountTable::read().ok();
+    // A file or folder is on a disk that is mounted; a device is one.
+    let disk = mounts.as_ref().and_then(|mounts| {
+        let mount = mounts.containing(&location)?;
+        (!location.starts_with("/dev")).then(|| mount.source.display().to_string())
+    });
+    let all = [
+        ("class", Some(store.class.name.clone())),
+        ("backend", Some(store.class.backend.name().to_owned())),
+        ("location", Some(location.display().to_string())),
+        ("disk", disk),
+    ];
+    let named = |(name, text): (&str, Option<String>)| Some((format!("{NAME}/{name}"), text?));
+    all.into_iter().filter_map(named).collect()
 }
 
 fn delete_volume(

@@ -29,13 +29,13 @@ type Messages<A> = BoxStream<'static, Result<A, tonic::Status>>;
 #[derive(Clone)]
 pub struct Services {
     driver: Arc<Driver>,
-    metrics: Arc<Metrics>,
+    metrics: Metrics,
 }
 
 impl Services {
     /// Makes the services of a driver.
     #[must_use]
-    pub fn new(driver: Arc<Driver>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(driver: Arc<Driver>, metrics: Metrics) -> Self {
         Self { driver, metrics }
     }
 

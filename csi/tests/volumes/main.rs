@@ -5,4 +5,5 @@ mod data;
 mod disk;
 mod harness;
 mod mapper;
+mod process;
 mod sanity;

@@ -74,7 +74,7 @@ pub use node_agent_datapath::{
 };
 pub use node_agent_plan::{ObjectReport, Report, Selected};
 pub use node_agent_pods::ProviderFiles;
-use node_agent_pods::Pulse;
+use node_agent_pods::{Pulse, server::further::FurtherMetrics};
 pub use node_agent_pods::settings::{self, ServingPlaces, Settings};
 pub use node_agent_volumes::{DRIVER as VOLUME_DRIVER, SNAPSHOT_KINDS};
 pub use overlay::Overlay;
@@ -412,8 +412,13 @@ pub async fn run(
         stop.clone(),
     )));
     parts.spawn(task("pod-network").owned(network.run(nodes.changes(), stop.clone())));
+    let mut further_metrics = None;
     if let Some(config) = options.volumes.filter(|_| options.runs_pods) {
+        let counts = volumes::Metrics::default();
+        let shown = counts.clone();
+        further_metrics = Some(FurtherMetrics::new(move || volumes::families(&shown)));
         let options = volumes::Options {
+            counts,
             node: options.datapath.node_name.clone(),
             root: options.root.clone(),
             config,
@@ -443,6 +448,7 @@ pub async fn run(
         listen,
         serving,
         further: Some(further),
+        further_metrics,
         pulse,
     });
     if let Some(pods) = pods {

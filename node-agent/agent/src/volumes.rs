@@ -11,7 +11,9 @@ use std::{
 };
 
 use control_client::{Backoff, Client};
+use control_metrics::{Format, Page};
 use control_supervise::task;
+pub use csi::metrics::Metrics;
 pub use csi::{
     automatic::{Choice, FOLDER, NoVolumes},
     config::{Config, ConfigError},
@@ -34,6 +36,16 @@ pub struct Options {
     pub root: PathBuf,
     /// Classes of devices.
     pub config: Config,
+    /// What the driver counts.
+    pub counts: Metrics,
+}
+
+/// Returns the driver's families, as part of a page in the text format.
+#[must_use]
+pub fn families(counts: &Metrics) -> String {
+    let mut page = Page::new(Format::Text);
+    counts.write(&mut page);
+    page.into_families()
 }
 
 /// Chooses the best backend that this machine has.
@@ -63,6 +75,17 @@ pub async fn run(
         metrics: None,
         registry: Some(options.root.join("plugins_registry")),
         expands_on_node: false,
+        counts: options.counts.clone(),
+    };
+    let counts = options.counts;
+    let fills = move || {
+        let spaces = counts.spaces().into_iter();
+        let fill = |space: csi::metrics::ClassSpace| node_agent_volumes::ClassFill {
+            class: space.class,
+            total: space.total,
+            used: space.used,
+        };
+        spaces.map(fill).collect()
     };
     let end = shutdown.clone();
     let driver = task("csi-driver")
@@ -72,6 +95,7 @@ pub async fn run(
         client,
         node: options.node,
         socket,
+        fills: Arc::new(fills),
     };
     node_agent_volumes::run(loops, shutdown).await;
     while !driver.is_finished() {

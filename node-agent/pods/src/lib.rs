@@ -121,6 +121,8 @@ pub struct Options {
     pub serving: Option<server::Tls>,
     /// What the serving API answers besides the kubelet's paths.
     pub further: Option<server::further::Further>,
+    /// What `/metrics` shows besides the kubelet's families.
+    pub further_metrics: Option<server::further::FurtherMetrics>,
     /// By which others see that the agent looks after its pods.
     pub pulse: Arc<Pulse>,
 }
@@ -357,6 +359,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         probes: Arc::default(),
         attention: Attention::default(),
         metrics,
+        further_metrics: options.further_metrics.clone(),
         pulse: options.pulse.clone(),
         crowd: crowd::Crowd::of(usize::try_from(machine.cpus).unwrap_or(1)),
         runtime_name: version.runtime_name,

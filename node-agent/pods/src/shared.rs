@@ -34,6 +34,7 @@ use crate::pod::resize::Room;
 use crate::pod::status::Sentence;
 use crate::pod::userns::Ranges;
 use crate::pulse::Pulse;
+use crate::server::further::FurtherMetrics;
 use crate::settings::Settings;
 
 /// What all parts of the agent share. One per agent.
@@ -100,6 +101,8 @@ pub struct Shared {
     pub attention: Attention,
     /// What is measured.
     pub metrics: Arc<Metrics>,
+    /// What else is shown with it.
+    pub further_metrics: Option<FurtherMetrics>,
     /// Whether the loop over all pods goes round.
     pub pulse: Arc<Pulse>,
 }

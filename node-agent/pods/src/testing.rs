@@ -122,6 +122,7 @@ pub(crate) fn shared(
         probes: Arc::default(),
         attention,
         metrics: Arc::default(),
+        further_metrics: None,
         pulse: Arc::default(),
         runtime_name: "fake".to_owned(),
         runtime,

@@ -23,6 +23,9 @@ pub enum Error {
     /// A class or claim asks for what cannot be.
     #[error("{0}")]
     Refused(String),
+    /// What a volume is to be a copy of is not on this node.
+    #[error("{0}")]
+    SourceElsewhere(String),
 }
 
 impl Error {

@@ -8,6 +8,7 @@
 //! classes         ──▶ capacity  ──▶ GetCapacity ──▶ CSIStorageCapacity
 //! claims, classes ──▶ modify    ──▶ ControllerModifyVolume ──▶ status of the claim
 //!                     health    ──▶ ControllerListVolumeHealth ──▶ events
+//! measures        ──▶ fill      ──▶ events of the node
 //! snapshots       ──▶ snapshot  ──▶ CreateSnapshot ──▶ VolumeSnapshotContent
 //! ```
 //!
@@ -20,6 +21,7 @@
 mod capacity;
 mod driver;
 mod error;
+mod fill;
 mod health;
 mod modify;
 mod provision;
@@ -40,6 +42,7 @@ use control_supervise::task;
 use tokio_util::sync::CancellationToken;
 
 pub use driver::{CallError, Driver, NAME};
+pub use fill::ClassFill;
 use shared::Shared;
 
 /// The CSIDriver object.
@@ -54,8 +57,11 @@ pub const NODE_KEY: &str = "topology.csi.orlop.dev/node";
 /// Namespace of CSIStorageCapacity objects and of stock sidecars' leases.
 pub const NAMESPACE: &str = "kube-system";
 
+/// Returns how full each class is, as its driver measured it last.
+pub type Fills = Arc<dyn Fn() -> Vec<ClassFill> + Send + Sync>;
+
 /// Settings of the loops.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Client with the identity of the node.
     pub client: Client,
@@ -63,13 +69,20 @@ pub struct Options {
     pub node: String,
     /// Socket of the driver.
     pub socket: PathBuf,
+    /// How full its classes are.
+    pub fills: Fills,
 }
 
 /// Runs the loops until `shutdown`.
 pub async fn run(options: Options, shutdown: CancellationToken) {
     let client = options.client.clone().named("orlop-volumes");
     let driver = Driver::new(&options.socket);
-    let shared = Arc::new(Shared::new(&client, &options.node, driver));
+    let shared = Arc::new(Shared::new(
+        &client,
+        &options.node,
+        driver,
+        options.fills.clone(),
+    ));
     // Each loop with the same arguments, under its own name.
     macro_rules! spawn {
         ($name:literal, $run:path) => {{
@@ -88,6 +101,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) {
         spawn!("volume-capacity", capacity::run),
         spawn!("volume-snapshots", snapshot::run),
         spawn!("volume-health", health::run),
+        spawn!("volume-fill", fill::run),
     ];
     shutdown.cancelled().await;
     for task in &tasks {

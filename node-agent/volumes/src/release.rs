@@ -16,7 +16,7 @@ use crate::provision::{
 };
 use crate::shared::{Key, REST, Shared, queue, queue_latest};
 use crate::standby::Duty;
-use crate::views::{SecretReference, Volume};
+use crate::views::{LOCAL_VOLUMES, SecretReference, Volume};
 
 /// Volumes at a time.
 const WORKERS: usize = 2;
@@ -126,8 +126,12 @@ impl Releaser {
             _ => {}
         }
         // Not by get, which the node authorizer allows for volumes of the node's pods only.
-        let selection = Selection::all().fields(format!("metadata.name={}", meta.name));
-        let found = client.list::<Volume>(resource, &selection).await;
+        let fields = format!(
+            "metadata.name={},spec.nodeName={}",
+            meta.name, self.shared.node
+        );
+        let selection = Selection::all().fields(fields);
+        let found = client.list::<Volume>(&LOCAL_VOLUMES, &selection).await;
         let found = found.map_err(Error::api("read the PersistentVolume"))?;
         let mut found = found.items.into_iter();
         let Some(now) = found.find(|it| it.metadata.uid == meta.uid) else {

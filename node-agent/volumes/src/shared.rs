@@ -9,16 +9,19 @@ use compact_str::CompactString;
 use control_client::events::{Format, Recorder};
 use control_client::{
     Change, Client, Discard, Meta, Patch, Queue, Reflector, Resource, Selection, View, reflect,
-    resources,
+    reflect_resource, resources,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::Fills;
 use crate::driver::{Driver, NAME};
 use crate::error::{Error, Result};
 use crate::standby::Standby;
-use crate::views::{AttributesClass, Claim, SecretReference, StorageClass, Volume};
+use crate::views::{
+    AttributesClass, Claim, LOCAL_CLAIMS, LOCAL_VOLUMES, SecretReference, StorageClass, Volume,
+};
 
 /// Longest wait between attempts at one object.
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
@@ -55,9 +58,11 @@ pub struct Shared {
     pub node: String,
     /// The driver.
     pub driver: Driver,
-    /// Claims of the cluster.
+    /// How full its classes are.
+    pub fills: Fills,
+    /// Claims for which this node was selected.
     pub claims: Reflector<Claim>,
-    /// Volumes of the cluster.
+    /// Volumes that are on this node.
     pub volumes: Reflector<Volume>,
     /// Storage classes.
     pub classes: Reflector<StorageClass>,
@@ -77,14 +82,15 @@ struct Secret {
 
 impl Shared {
     /// Makes the caches. Must be called within a tokio runtime.
-    pub fn new(client: &Client, node: &str, driver: Driver) -> Self {
+    pub fn new(client: &Client, node: &str, driver: Driver, fills: Fills) -> Self {
         Self {
             client: client.clone(),
             recorder: Recorder::new(client, &format!("{NAME}_{node}"), node, Format::Core),
             node: node.to_owned(),
             driver,
-            claims: reflect(client, Selection::all()),
-            volumes: reflect(client, Selection::all()),
+            fills,
+            claims: reflect_resource(client, LOCAL_CLAIMS, of_node(node)),
+            volumes: reflect_resource(client, LOCAL_VOLUMES, of_node(node)),
             classes: reflect(client, Selection::all()),
             attributes: reflect(client, Selection::all()),
             standby: Standby::default(),
@@ -174,6 +180,11 @@ impl Shared {
             .await
             .map(drop)
     }
+}
+
+/// Selects the claims and volumes of a node, in the views that nodes read.
+pub fn of_node(node: &str) -> Selection {
+    Selection::all().fields(format!("spec.nodeName={node}"))
 }
 
 /// A queue of keys whose failures wait ever longer.

@@ -175,7 +175,6 @@ pub struct StorageClass {
     pub parameters: BTreeMap<String, String>,
     pub provisioner: String,
     pub reclaim_policy: Option<String>,
-    pub volume_binding_mode: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -189,14 +188,6 @@ pub struct AllowedTopology {
 pub struct AllowedLabel {
     pub key: String,
     pub values: Vec<String>,
-}
-
-impl StorageClass {
-    /// Whether the scheduler selects the node before a volume is made.
-    #[must_use]
-    pub fn waits_for_consumer(&self) -> bool {
-        self.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
-    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -224,6 +215,14 @@ pub const STORAGE_CAPACITIES: Resource = Resource::namespaced(
     "csistoragecapacities",
     "CSIStorageCapacity",
 );
+
+const LOCAL_STORAGE: &str = "storage.orlop.dev";
+/// Claims, as nodes read those for which they were selected.
+pub const LOCAL_CLAIMS: Resource =
+    Resource::namespaced(LOCAL_STORAGE, "v1alpha1", "localclaims", "LocalClaim");
+/// Volumes, as nodes read those that are on them.
+pub const LOCAL_VOLUMES: Resource =
+    Resource::cluster(LOCAL_STORAGE, "v1alpha1", "localvolumes", "LocalVolume");
 
 macro_rules! views {
     ($($view:ident: $resource:expr;)*) => {

@@ -4,9 +4,11 @@
 //! do with its node: itself, its pods, what they refer to, the volumes they
 //! mount; and write only its own lease, CSI node and resource slices. The
 //! answers and their words are those of kube-apiserver's node authorizer. Beyond it, an
-//! agent reads the Secrets that BGPPeers name which select its node.
+//! agent reads the Secrets that BGPPeers name which select its node, follows the claims
+//! and volumes of its node's own disks, and reads the Secrets that their classes name.
 
 mod graph;
+mod local_storage;
 mod references;
 #[cfg(test)]
 mod tests;
@@ -21,12 +23,14 @@ use control_types::value::Value;
 pub use self::references::POD_PATHS;
 
 use self::graph::{Graph, Kind, Own};
+use self::local_storage::LocalStorage;
 use crate::{Attributes, Rule, bootstrap};
 
 /// What pods on which node refer to; decides for node agents.
 pub struct NodeGraph {
     rules: Vec<Rule>,
     graph: RwLock<Graph>,
+    storage: RwLock<LocalStorage>,
     selects: OnceLock<Box<SelectsNode>>,
 }
 
@@ -64,6 +68,7 @@ impl Default for NodeGraph {
         Self {
             rules: bootstrap::node_rules(),
             graph: RwLock::default(),
+            storage: RwLock::default(),
             selects: OnceLock::new(),
         }
     }
@@ -92,11 +97,33 @@ impl NodeGraph {
     /// Takes a persistent volume as it is now.
     pub fn set_volume(&self, volume: &Value) {
         self.write().set_volume(volume);
+        self.storage().set_volume(volume);
     }
 
     /// Forgets a deleted persistent volume.
     pub fn remove_volume(&self, name: &str) {
         self.write().remove_volume(name);
+        self.storage().remove_volume(name);
+    }
+
+    /// Takes a claim to a volume as it is now.
+    pub fn set_claim(&self, claim: &Value) {
+        self.storage().set_claim(claim);
+    }
+
+    /// Forgets a deleted claim.
+    pub fn remove_claim(&self, namespace: &str, name: &str) {
+        self.storage().remove_claim(namespace, name);
+    }
+
+    /// Takes a storage class as it is now.
+    pub fn set_class(&self, class: &Value) {
+        self.storage().set_class(class);
+    }
+
+    /// Forgets a deleted storage class.
+    pub fn remove_class(&self, name: &str) {
+        self.storage().remove_class(name);
     }
 
     /// Looks labels of Nodes up by `selects` from now on; only the first call counts.
@@ -168,6 +195,7 @@ impl NodeGraph {
             ("storage.k8s.io", "csinodes") => csi_node(node, asked),
             ("resource.k8s.io", "resourceslices") => self.slice(node, asked),
             ("", "nodes") => own_node(node, asked),
+            ("storage.orlop.dev", "localclaims" | "localvolumes") => own_storage(node, asked),
             ("", "pods") => self.pod(node, asked),
             // Requests for pods' certificates are behind a gate that is off.
             ("certificates.k8s.io", "podcertificaterequests") => Err(String::new()),
@@ -246,6 +274,7 @@ impl NodeGraph {
         self.related(node, asked, |graph| {
             graph.refers(node, kind, namespace, name)
                 || graph.is_password(kind, namespace, name, |peers| self.selects(peers, node))
+                || kind == Kind::Secret && self.needs(node, namespace, name)
         })
     }
 
@@ -276,6 +305,16 @@ impl NodeGraph {
     fn by_rules(&self, asked: &Attributes) -> Refused {
         let allowed = self.rules.iter().any(|rule| rule.allows(asked));
         allowed.then_some(()).ok_or_else(String::new)
+    }
+
+    /// Whether the node's own volume driver needs the secret.
+    fn needs(&self, node: &str, namespace: &str, name: &str) -> bool {
+        let storage = self.storage.read().unwrap_or_else(PoisonError::into_inner);
+        storage.needs(node, namespace, name)
+    }
+
+    fn storage(&self) -> RwLockWriteGuard<'_, LocalStorage> {
+        self.storage.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Graph> {
@@ -338,6 +377,18 @@ fn csi_node(node: &str, asked: &Attributes) -> Refused {
         return refuse("can only access CSINode with the same name as the requesting node");
     }
     Ok(())
+}
+
+/// Views of the claims for which the node was selected and of the volumes that are on it.
+fn own_storage(node: &str, asked: &Attributes) -> Refused {
+    let follows = matches!(&*asked.verb, "list" | "watch") && asked.subresource.is_empty();
+    if follows && asked.selects("spec.nodeName", node) {
+        return Ok(());
+    }
+    Err(format!(
+        "can only list/watch {} with spec.nodeName field selector",
+        asked.resource
+    ))
 }
 
 fn own_node(node: &str, asked: &Attributes) -> Refused {

@@ -139,7 +139,12 @@ fn an_agent_reads_what_its_pods_refer_to_and_nothing_else() {
 #[test]
 fn an_agent_lists_what_it_selects_by_its_own_name() {
     let graph = NodeGraph::default();
-    for what in ["pods", "resource.k8s.io:resourceslices"] {
+    for what in [
+        "pods",
+        "resource.k8s.io:resourceslices",
+        "storage.orlop.dev:localclaims",
+        "storage.orlop.dev:localvolumes",
+    ] {
         for (selector, allowed) in [
             ("spec.nodeName=n1", true),
             ("spec.nodeName=n2", false),

@@ -41,6 +41,8 @@ struct Pods(Arc<NodeGraph>, Pick);
 struct Volumes(Arc<NodeGraph>);
 struct Owned(Arc<NodeGraph>, OfNode);
 struct Peers(Arc<NodeGraph>);
+struct Claims(Arc<NodeGraph>, Pick);
+struct Classes(Arc<NodeGraph>);
 
 impl Follower for Policy {
     fn set(&self, object: &Value) {
@@ -91,6 +93,36 @@ impl Follower for Peers {
     }
 }
 
+impl Follower for Claims {
+    fn reads(&self) -> Option<&Pick> {
+        Some(&self.1)
+    }
+
+    fn cares(&self, claim: &Cached) -> bool {
+        claim
+            .field("spec.nodeName")
+            .is_some_and(|node| !node.is_empty())
+    }
+
+    fn set(&self, object: &Value) {
+        self.0.set_claim(object);
+    }
+
+    fn remove(&self, namespace: &str, name: &str) {
+        self.0.remove_claim(namespace, name);
+    }
+}
+
+impl Follower for Classes {
+    fn set(&self, object: &Value) {
+        self.0.set_class(object);
+    }
+
+    fn remove(&self, _namespace: &str, name: &str) {
+        self.0.remove_class(name);
+    }
+}
+
 impl Follower for Owned {
     fn set(&self, object: &Value) {
         self.0.set(self.1, object);
@@ -117,6 +149,17 @@ pub(super) fn start(api: &Arc<Api>, rbac: &Arc<Rbac>, nodes: &Arc<NodeGraph>) {
     let paths = Pick::of(POD_PATHS.iter().copied());
     one(api, "", "pods", Pods(Arc::clone(nodes), paths));
     one(api, "", "persistentvolumes", Volumes(Arc::clone(nodes)));
+    let paths = Pick::of([
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "metadata.annotations",
+        "spec.storageClassName",
+    ]);
+    let claims = Claims(Arc::clone(nodes), paths);
+    one(api, "", "persistentvolumeclaims", claims);
+    let classes = Classes(Arc::clone(nodes));
+    one(api, "storage.k8s.io", "storageclasses", classes);
     let owned = |kind| Owned(Arc::clone(nodes), kind);
     one(
         api,

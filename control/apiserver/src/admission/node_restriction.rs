@@ -51,7 +51,7 @@ pub(super) fn check(
         }
         ("", "persistentvolumeclaims") => match (subresource, old) {
             ("status", Some(old)) => claim_status(context, node, new, old),
-            ("", Some(old)) => rules::node_selects_claim(node, new, old),
+            ("", Some(old)) => rules::node_gives_claim_back(node, new, old),
             _ => Err("may only update PVC status".to_owned()),
         },
         ("", "persistentvolumes") => volume(context, node, subresource, new, old),

@@ -35,6 +35,7 @@ use rustc_hash::FxHashMap;
 
 use crate::api::Api;
 use crate::duties::condition_is_true;
+use crate::local_storage;
 use crate::node_metrics;
 use crate::pod_endpoints;
 use crate::request::RequestInfo;
@@ -283,6 +284,7 @@ fn own(api: &Api) -> Vec<Arc<Remote>> {
         .map(|(group, version)| {
             let entry = match group {
                 pod_endpoints::GROUP => pod_endpoints::entry(),
+                local_storage::GROUP => local_storage::entry(),
                 _ => node_metrics::entry(),
             };
             Arc::new(Remote::own(group, version, entry))
@@ -296,6 +298,7 @@ pub(crate) fn own_versions(api: &Api) -> Vec<(&'static str, &'static str)> {
     let mut all = Vec::new();
     if api.config.whole {
         all.push((pod_endpoints::GROUP, pod_endpoints::VERSION));
+        all.push((local_storage::GROUP, local_storage::VERSION));
         if api.config.kubelets.is_some() {
             all.push((node_metrics::GROUP, node_metrics::VERSION));
         }

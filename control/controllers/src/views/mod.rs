@@ -32,8 +32,8 @@ pub use pod::{
     ContainerStatus, Phase, Pod, PodPort, PodResourceClaim, Toleration, Volume as PodVolume,
 };
 pub use storage::{
-    AttributesClass, Capacity, Claim, ClaimRef, ClaimStatus, CsiDriver, CsiSource, IscsiSource,
-    StorageClass, Volume, VolumeAttachment,
+    AttributesClass, Capacity, Claim, ClaimRef, ClaimStatus, CsiDriver, CsiSource, DataSource,
+    IscsiSource, StorageClass, Volume, VolumeAttachment,
 };
 pub(crate) use workload::POD_TEMPLATE_HASH;
 pub use workload::{

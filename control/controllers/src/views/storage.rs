@@ -41,6 +41,24 @@ pub struct ClaimSpec {
     pub resources: ClaimResources,
     /// The class of its attributes.
     pub volume_attributes_class_name: Option<Text>,
+    /// The object that its volume is a copy of.
+    pub data_source_ref: Option<Box<DataSource>>,
+}
+
+/// The object that a volume is a copy of (`v1.TypedObjectReference`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DataSource {
+    /// Its group.
+    #[serde(deserialize_with = "null_as_default")]
+    pub api_group: Text,
+    /// Its kind.
+    pub kind: Text,
+    /// Its name.
+    pub name: Text,
+    /// Its namespace; empty for the claim's.
+    #[serde(deserialize_with = "null_as_default")]
+    pub namespace: Text,
 }
 
 /// The resources that a claim requests.
@@ -140,6 +158,9 @@ pub struct VolumeSpec {
     pub volume_attributes_class_name: Option<Text>,
     /// The CSI driver behind it.
     pub csi: Option<CsiSource>,
+    /// The nodes that reach it.
+    #[serde(deserialize_with = "null_as_default")]
+    pub node_affinity: VolumeAffinity,
     /// A folder of the node.
     pub host_path: Option<HostPath>,
     /// An NFS export.
@@ -174,6 +195,46 @@ pub struct VolumeSpec {
     /// The same.
     #[serde(deserialize_with = "is_present")]
     pub vsphere_volume: bool,
+}
+
+/// The nodes that reach a volume (`v1.VolumeNodeAffinity`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct VolumeAffinity {
+    /// What their labels must be.
+    #[serde(deserialize_with = "null_as_default")]
+    pub required: NodeTerms,
+}
+
+/// Terms of which a node must meet one (`v1.NodeSelector`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeTerms {
+    /// The terms.
+    #[serde(deserialize_with = "null_as_default")]
+    pub node_selector_terms: Vec<NodeTerm>,
+}
+
+/// Expressions that a node must meet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeTerm {
+    /// The expressions.
+    #[serde(deserialize_with = "null_as_default")]
+    pub match_expressions: Vec<NodeExpression>,
+}
+
+/// An expression about a label of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct NodeExpression {
+    /// The label.
+    pub key: Text,
+    /// `In` and so on.
+    pub operator: Text,
+    /// The values.
+    #[serde(deserialize_with = "null_as_default")]
+    pub values: Vec<Text>,
 }
 
 /// A volume's reference to its claim.
@@ -361,9 +422,43 @@ pub struct StorageClass {
     pub provisioner: Text,
     /// `Immediate` or `WaitForFirstConsumer`.
     pub volume_binding_mode: Option<Text>,
+    /// Where its volumes may be.
+    #[serde(deserialize_with = "null_as_default")]
+    pub allowed_topologies: Vec<AllowedTopology>,
+}
+
+/// Labels that a node must have (`v1.TopologySelectorTerm`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AllowedTopology {
+    /// The labels.
+    #[serde(deserialize_with = "null_as_default")]
+    pub match_label_expressions: Vec<AllowedLabel>,
+}
+
+/// A label and the values that it may have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AllowedLabel {
+    /// The label.
+    pub key: Text,
+    /// The values.
+    #[serde(deserialize_with = "null_as_default")]
+    pub values: Vec<Text>,
 }
 
 impl StorageClass {
+    /// Whether its volumes may be on a node that has this one label.
+    #[must_use]
+    pub fn allows(&self, key: &str, value: &str) -> bool {
+        let meets = |label: &AllowedLabel| {
+            label.key == key && label.values.iter().any(|allowed| allowed == value)
+        };
+        let mut all = self.allowed_topologies.iter();
+        self.allowed_topologies.is_empty()
+            || all.any(|term| term.match_label_expressions.iter().all(meets))
+    }
+
     /// Whether claims without a class get this one.
     #[must_use]
     pub fn is_default(&self) -> bool {

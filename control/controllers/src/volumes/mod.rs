@@ -1,10 +1,11 @@
 //! Storage: binding claims to volumes, making claims for pods, announcing
-//! expansions, and attaching volumes to nodes.
+//! expansions, attaching volumes to nodes, and selecting nodes for local volumes.
 
 pub(crate) mod attach;
 pub(crate) mod binder;
 pub(crate) mod ephemeral;
 pub(crate) mod expand;
+pub(crate) mod local;
 mod plugins;
 mod pods;
 mod written_views;

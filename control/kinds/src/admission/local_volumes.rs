@@ -9,31 +9,13 @@ use control_types::status::quote;
 use control_types::value::Value;
 
 use super::Refusal;
+use crate::local_storage::{DRIVER, NODE_KEY, SELECTED_NODE, node_of_claim, node_of_volume};
 use crate::tree::same;
-
-/// Name of the driver.
-const DRIVER: &str = "csi.orlop.dev";
-/// Topology key by which a volume of the driver belongs to a node.
-const NODE_KEY: &str = "topology.csi.orlop.dev/node";
-/// The node that the scheduler selected for the first pod of a claim.
-const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Whether a volume is one of the driver that is on `node` and nowhere else.
 #[must_use]
 pub fn is_volume_of_node(node: &str, volume: &Value) -> bool {
-    let affinity = ["spec", "nodeAffinity", "required", "nodeSelectorTerms"];
-    let [term] = volume.items_at(&affinity) else {
-        return false;
-    };
-    let [expression] = term.items_at(&["matchExpressions"]) else {
-        return false;
-    };
-    let values = expression.items_at(&["values"]);
-    volume.str_at(&["spec", "csi", "driver"]) == Some(DRIVER)
-        && term.items_at(&["matchFields"]).is_empty()
-        && expression.str_at(&["key"]) == Some(NODE_KEY)
-        && expression.str_at(&["operator"]) == Some("In")
-        && matches!(values, [value] if value.as_str() == Some(node))
+    !node.is_empty() && node_of_volume(volume) == node
 }
 
 /// A new volume of an agent, for `claim`: the one that the volume names, if it exists.
@@ -51,11 +33,14 @@ pub fn node_makes_volume(node: &str, volume: &Value, claim: Option<&Value>) -> R
     };
     let is_for_node = claim.is_some_and(|claim| {
         meta::uid(claim) == reference("uid")
-            && meta::annotation(claim, SELECTED_NODE) == Some(node)
+            && node_of_claim(claim) == node
             && claim
                 .str_at(&["spec", "volumeName"])
                 .unwrap_or_default()
                 .is_empty()
+            // The class says which secrets the node may read for the volume.
+            && claim.str_at(&["spec", "storageClassName"]).unwrap_or_default()
+                == volume.str_at(&["spec", "storageClassName"]).unwrap_or_default()
     });
     if is_for_node && meta::name(volume) == format!("pvc-{}", reference("uid")) {
         return Ok(());
@@ -109,11 +94,12 @@ pub fn node_deletes_volume(node: &str, volume: &Value) -> Result<(), Refusal> {
 }
 
 /// An agent's change of a claim itself: it gives back a claim for which its node was
-/// selected, or takes one for which none was.
+/// selected. Scheduler and controllers select nodes: an agent that did could have any
+/// claim's pods come to it.
 ///
 /// # Errors
 /// Why the agent may not write it.
-pub fn node_selects_claim(node: &str, new: &Value, old: &Value) -> Result<(), Refusal> {
+pub fn node_gives_claim_back(node: &str, new: &Value, old: &Value) -> Result<(), Refusal> {
     let rest = |claim: &Value| {
         let mut claim = claim.clone();
         let annotations = ["metadata", "annotations"];
@@ -129,9 +115,8 @@ pub fn node_selects_claim(node: &str, new: &Value, old: &Value) -> Result<(), Re
         }
         claim
     };
-    let selected = |claim| meta::annotation(claim, SELECTED_NODE).unwrap_or_default();
-    let is_own = |name: &str| name.is_empty() || name == node;
-    if is_own(selected(new)) && is_own(selected(old)) && same(&rest(new), &rest(old)) {
+    let is_given_back = node_of_claim(new).is_empty() || node_of_claim(new) == node;
+    if node_of_claim(old) == node && is_given_back && same(&rest(new), &rest(old)) {
         return Ok(());
     }
     Err("may only update PVC status".to_owned())
@@ -240,6 +225,10 @@ mod tests {
                 Some(claim("n")),
             ),
             (
+                with(volume("n"), &["spec", "storageClassName"], "other".into()),
+                Some(claim("n")),
+            ),
+            (
                 with(volume("n"), &["spec", "csi", "driver"], "other".into()),
                 Some(claim("n")),
             ),
@@ -281,19 +270,21 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_gives_back_its_own_claims_and_takes_free_ones() {
+    fn an_agent_gives_back_its_own_claims_and_selects_itself_for_none() {
         let (own, free) = (
             claim("n"),
             value!({
                 "metadata": {"namespace": "d", "name": "c", "uid": "u"}, "spec": {"volumeName": ""}
             }),
         );
-        assert_eq!(node_selects_claim("n", &free, &own), Ok(()));
-        assert_eq!(node_selects_claim("n", &own, &free), Ok(()));
-        assert!(node_selects_claim("n", &free, &claim("m")).is_err());
-        assert!(node_selects_claim("n", &claim("m"), &own).is_err());
+        assert_eq!(node_gives_claim_back("n", &free, &own), Ok(()));
+        assert!(node_gives_claim_back("n", &own, &free).is_err());
+        assert!(node_gives_claim_back("n", &free, &free).is_err());
+        assert!(node_gives_claim_back("n", &free, &claim("m")).is_err());
+        assert!(node_gives_claim_back("n", &own, &claim("m")).is_err());
+        assert!(node_gives_claim_back("n", &claim("m"), &own).is_err());
         let bound = with(free.clone(), &["spec", "volumeName"], "v".into());
-        assert!(node_selects_claim("n", &bound, &own).is_err());
+        assert!(node_gives_claim_back("n", &bound, &own).is_err());
     }
 
     #[test]

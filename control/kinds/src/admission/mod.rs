@@ -33,8 +33,8 @@ pub use extended::tolerate_extended_resources;
 pub use external_ips::check_external_ips;
 pub use limits::{check_limits, default_limits};
 pub use local_volumes::{
-    is_volume_of_node, node_changes_volume, node_deletes_volume, node_makes_volume,
-    node_publishes_capacity, node_reports_volume_of_claim, node_selects_claim,
+    is_volume_of_node, node_changes_volume, node_deletes_volume, node_gives_claim_back,
+    node_makes_volume, node_publishes_capacity, node_reports_volume_of_claim,
 };
 pub use node_identity::{
     IP_POOLS, JOINED_FROM, NodeAddresses, ReservedAddresses, SERVING_NAMES, adds_pod_addresses,

@@ -12,7 +12,7 @@ use crate::rules::{
 };
 use crate::table::{Now, age, cells, columns, name, or_unset};
 use crate::tree::{Read, Write, same};
-use crate::{FieldError, Kind};
+use crate::{FieldError, Kind, local_storage};
 
 pub(crate) static KIND: Kind = Kind {
     group: "",
@@ -25,6 +25,8 @@ pub(crate) static KIND: Kind = Kind {
     validate_create: |object| collect(|errors| check(object, errors)),
     validate_update,
     warnings,
+    selectable_from: &["spec.csi.driver", "spec.nodeAffinity"],
+    selectable_fields: local_storage::fields_of_volume,
     columns: columns::PERSISTENT_VOLUME,
     row,
     allow_unconditional_update: true,

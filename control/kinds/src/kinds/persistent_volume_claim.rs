@@ -9,7 +9,7 @@ use crate::rules::{
 };
 use crate::table::{Now, age, cells, columns, name, or_unset};
 use crate::tree::{Read, Write, same};
-use crate::{FieldError, Kind};
+use crate::{FieldError, Kind, local_storage};
 
 const SPEC: Path<'static> = Path::new("spec");
 
@@ -25,6 +25,8 @@ pub(crate) static KIND: Kind = Kind {
     validate_update,
     validate_status_update,
     warnings,
+    selectable_from: &["metadata.annotations"],
+    selectable_fields: local_storage::fields_of_claim,
     columns: columns::PERSISTENT_VOLUME_CLAIM,
     row,
     allow_unconditional_update: true,

@@ -81,6 +81,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
                 "CLAIM",
                 "NODE",
                 "CLASS",
+                "STORAGE",
                 "SIZE",
                 "USED",
                 "STATE",

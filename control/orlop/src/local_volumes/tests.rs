@@ -73,6 +73,7 @@ impl Node {
             node: "n".to_owned(),
             root,
             config,
+            counts: volumes::Metrics::default(),
         };
         let serving = volumes::run(client.clone(), options, stop.clone());
         let tasks = vec![

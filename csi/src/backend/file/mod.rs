@@ -265,6 +265,10 @@ impl Backend for FileBackend {
         })
     }
 
+    fn location(&self, volume: &VolumeRecord) -> PathBuf {
+        self.volume(&volume.id)
+    }
+
     fn space(&self, volumes: &[VolumeRecord]) -> Result<Space> {
         let found =
             rustix::fs::statvfs(&self.folder).map_err(Error::sys("measure", &self.folder))?;

@@ -325,6 +325,10 @@ impl Backend for LvmBackend {
         })
     }
 
+    fn location(&self, volume: &VolumeRecord) -> PathBuf {
+        self.device(&volume_name(&volume.id))
+    }
+
     fn space(&self, _volumes: &[VolumeRecord]) -> Result<Space> {
         let group = report::group(&*self.environment.tools, &self.group)?;
         Ok(Space {

@@ -4,6 +4,8 @@
 //! Blocks of a pool are zeroed when they are given out (`lvcreate --zero y`,
 //! lvm2's default for pools), so that no volume shows what was there before.
 
+use std::path::PathBuf;
+
 use crate::backend::lvm::report::{self, PARTIAL_TAG, SNAPSHOT_TAG, VOLUME_TAG};
 use crate::backend::lvm::{LvmBackend, snapshot_name, volume_name};
 use crate::backend::{
@@ -166,6 +168,10 @@ impl Backend for LvmThinBackend {
             bytes: found.bytes(),
             used: found.used(),
         })
+    }
+
+    fn location(&self, volume: &VolumeRecord) -> PathBuf {
+        self.lvm.location(volume)
     }
 
     fn space(&self, volumes: &[VolumeRecord]) -> Result<Space> {

@@ -203,6 +203,10 @@ impl Backend for RawBackend {
         Ok(Usage { bytes, used: bytes })
     }
 
+    fn location(&self, volume: &VolumeRecord) -> PathBuf {
+        volume.device.clone().unwrap_or_default()
+    }
+
     fn space(&self, volumes: &[VolumeRecord]) -> Result<Space> {
         let free = self.free(volumes);
         let total = self.disks().iter().map(|it| it.bytes).sum();

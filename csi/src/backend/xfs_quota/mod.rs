@@ -261,6 +261,10 @@ impl Backend for XfsQuotaBackend {
         })
     }
 
+    fn location(&self, volume: &VolumeRecord) -> PathBuf {
+        self.volume(&volume.id)
+    }
+
     fn space(&self, volumes: &[VolumeRecord]) -> Result<Space> {
         let found =
             rustix::fs::statvfs(&self.folder).map_err(Error::sys("measure", &self.folder))?;

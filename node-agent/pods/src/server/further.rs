@@ -57,6 +57,28 @@ impl fmt::Debug for Further {
     }
 }
 
+/// Families of metrics in the text format that are not the kubelet's.
+#[derive(Clone)]
+pub struct FurtherMetrics(Arc<dyn Fn() -> String + Send + Sync>);
+
+impl FurtherMetrics {
+    /// Shows what that returns, each time that somebody asks.
+    pub fn new(families: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        Self(Arc::new(families))
+    }
+
+    /// Returns the families as they are now.
+    pub(super) fn families(&self) -> String {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for FurtherMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FurtherMetrics").finish_non_exhaustive()
+    }
+}
+
 /// The answer to a path, if it is one of those.
 pub(super) async fn answer(
     further: Option<&Further>,

@@ -361,6 +361,9 @@ pub(super) async fn metrics(shared: &Shared) -> Response<Body> {
     let volumes = tokio::task::spawn_blocking(move || volume_stats(&all));
     text.push_str(&volumes.await.unwrap_or_default());
     text.push_str(&shared.claims.metrics());
+    if let Some(further) = &shared.further_metrics {
+        text.push_str(&further.families());
+    }
     let mut clients = String::new();
     control_client::metrics::write(&mut clients);
     text.push_str(&crate::metrics::prometheus_text(&clients));

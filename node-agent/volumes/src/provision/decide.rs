@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::parameters::{self, Parameters};
 use crate::NODE_KEY;
 use crate::driver::NAME;
+use crate::error::{Error, Result};
 use crate::views::{AttributesClass, Claim, DataSource, StorageClass, Volume};
 
 /// The node that the scheduler selected for the first pod of a claim.
@@ -46,8 +47,6 @@ pub struct ClaimSnapshot<'a> {
 pub enum Decision {
     /// It is not for this node, or there is nothing to do.
     Nothing,
-    /// Any node will do: this one offers itself.
-    Select,
     /// A volume is to be made.
     Provision(Box<Order>),
     /// No volume can be made, for this reason.
@@ -80,12 +79,8 @@ pub fn decide(snapshot: &ClaimSnapshot<'_>) -> Decision {
     let Some(class) = snapshot.class.filter(|class| class.provisioner == NAME) else {
         return Decision::Nothing;
     };
-    match annotations.get(SELECTED_NODE) {
-        Some(selected) if selected == snapshot.node => {}
-        None | Some("") if !class.waits_for_consumer() && allows(class, snapshot.node) => {
-            return Decision::Select;
-        }
-        _ => return Decision::Nothing,
+    if annotations.get(SELECTED_NODE) != Some(snapshot.node) {
+        return Decision::Nothing;
     }
     if source(claim).is_some_and(|source| !is_source(source)) {
         // A volume populator makes the volume.
@@ -309,32 +304,36 @@ pub fn quantity(bytes: i64) -> String {
 /// Returns the driver's source for a clone of another claim's volume.
 ///
 /// # Errors
-/// Why that claim cannot be cloned here.
+/// [`Error::SourceElsewhere`], or why that claim cannot be cloned.
 pub fn clone_source(
     claim: &Claim,
     source: Option<&Claim>,
     volume: Option<&Volume>,
     node: &str,
-) -> Result<api::VolumeContentSource, String> {
+) -> Result<api::VolumeContentSource> {
+    let refuse = |message: String| Err(Error::Refused(message));
     let name = self::source(claim).map_or("", |source| source.name.as_str());
+    let elsewhere = || {
+        Err(Error::SourceElsewhere(format!(
+            "no volume of PVC {name} is on node {node}: a local volume is cloned on its own node"
+        )))
+    };
     let Some(source) = source else {
-        return Err(format!(
-            "error getting PVC {name} from api server: not found"
-        ));
+        return elsewhere();
     };
     if source.metadata.is_terminating() {
-        return Err(format!(
+        return refuse(format!(
             "the PVC DataSource {name} is currently being deleted"
         ));
     }
     let Some(volume) = volume.filter(|volume| volume.is_of(&source.metadata)) else {
-        return Err(format!(
+        return refuse(format!(
             "the PVC DataSource {name} must be bound to a volume before it is cloned"
         ));
     };
     let is_block = |mode: &Option<String>| mode.as_deref() == Some("Block");
     if is_block(&claim.spec.volume_mode) != is_block(&source.spec.volume_mode) {
-        return Err(format!(
+        return refuse(format!(
             "the source PVC {name} and the destination PVC {} have different volume modes",
             claim.metadata.name
         ));
@@ -344,16 +343,14 @@ pub fn clone_source(
         volume.spec.capacity.bytes(),
     );
     if asked < has {
-        return Err(format!(
+        return refuse(format!(
             "error, new PVC request must be greater than or equal in size to the specified PVC data source, requested {} but source is {}",
             asked.unwrap_or(0),
             has.unwrap_or(0)
         ));
     }
     let Some(handle) = volume.handle_on(node) else {
-        return Err(format!(
-            "the volume of PVC {name} is not on node {node}: a local volume is cloned on its own node, schedule the pod there"
-        ));
+        return elsewhere();
     };
     Ok(api::VolumeContentSource {
         snapshot: None,

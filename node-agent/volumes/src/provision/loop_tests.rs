@@ -48,7 +48,7 @@ impl FixedApi {
                     json!({"code": 422, "reason": "Invalid", "message": message}),
                 )
             }
-            ("GET", Some("persistentvolumeclaims")) => (200, list(vec![testing::claim()])),
+            ("GET", Some("localclaims")) => (200, list(vec![testing::claim()])),
             ("GET", Some("storageclasses")) => (200, list(vec![testing::class()])),
             ("GET", _) => (200, list(Vec::new())),
             (_, _) => {
@@ -104,6 +104,7 @@ async fn driver(dir: &Path, end: &CancellationToken) -> Driver {
         metrics: None,
         registry: None,
         expands_on_node: false,
+        counts: csi::metrics::Metrics::default(),
     };
     let environment = Environment {
         tools: Arc::new(SystemRunner),
@@ -123,7 +124,12 @@ async fn a_volume_is_made_once_and_deleted_when_its_claim_goes_before_it_is_save
     let dir = tempfile::tempdir().expect("a folder");
     let end = CancellationToken::new();
     let api = FixedApi::default();
-    let shared = Shared::new(&api.client(), "n1", driver(dir.path(), &end).await);
+    let shared = Shared::new(
+        &api.client(),
+        "n1",
+        driver(dir.path(), &end).await,
+        Arc::new(Vec::new),
+    );
     shared.synced().await;
     shared.standby.assume_no_sidecars();
     let provisioner = Provisioner {
@@ -171,7 +177,12 @@ async fn nothing_is_made_until_it_is_known_that_no_sidecar_works() {
     let dir = tempfile::tempdir().expect("a folder");
     let end = CancellationToken::new();
     let api = FixedApi::default();
-    let shared = Shared::new(&api.client(), "n1", driver(dir.path(), &end).await);
+    let shared = Shared::new(
+        &api.client(),
+        "n1",
+        driver(dir.path(), &end).await,
+        Arc::new(Vec::new),
+    );
     shared.synced().await;
     let provisioner = Provisioner {
         shared: Arc::new(shared),

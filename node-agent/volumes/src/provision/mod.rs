@@ -1,4 +1,5 @@
-//! The provisioner: makes the volumes of claims for which the scheduler selected this node.
+//! The provisioner: makes the volumes of claims for which this node was selected, by the
+//! scheduler or, where no pod decides, by the control plane.
 
 mod decide;
 pub mod parameters;
@@ -14,7 +15,6 @@ use csi_api as api;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::driver::CallError;
 use crate::error::{Error, Result};
 use crate::shared::{Key, REST, Shared, queue, queue_latest};
 use crate::standby::Duty;
@@ -117,7 +117,6 @@ impl Provisioner {
         });
         let (order, class) = match (decision, class) {
             (Decision::Nothing, _) | (Decision::Provision(_), None) => return Ok(None),
-            (Decision::Select, _) => return self.select(&claim).await,
             (Decision::Refuse(message), _) => {
                 self.fail(&claim, &message);
                 return Err(Error::Refused(message));
@@ -146,14 +145,15 @@ impl Provisioner {
             Ok(request) => request,
             Err(error) => {
                 self.fail(claim, &error.chain());
-                return Err(error);
+                return self.give_back(claim, true, error).await;
             }
         };
+        let has_source = request.volume_content_source.is_some();
         let volume = match shared.driver.create_volume(request).await {
             Ok(volume) => volume,
             Err(error) => {
                 self.fail(claim, &error.to_string());
-                return self.reschedule(claim, error).await;
+                return self.give_back(claim, has_source, error.into()).await;
             }
         };
         shared.space_changed.notify_one();
@@ -230,16 +230,21 @@ impl Provisioner {
                     volumes.get("", &source.spec.volume_name)
                 });
                 decide::clone_source(claim, source.as_deref(), volume.as_deref(), &shared.node)
-                    .map_err(Error::Refused)
             }
             _ => crate::snapshot::restore_source(shared, claim, name).await,
         }
     }
 
-    /// Gives a claim back to the scheduler when this node has no space for it.
-    async fn reschedule(&self, claim: &Claim, error: CallError) -> Result<()> {
-        if error.code != tonic::Code::ResourceExhausted {
-            return Err(error.into());
+    /// Gives a claim back when this node has no space for it, unless its source is here,
+    /// or when its source is elsewhere: another node is selected then.
+    async fn give_back(&self, claim: &Claim, has_source: bool, error: Error) -> Result<()> {
+        let is_for_others = match &error {
+            Error::SourceElsewhere(_) => true,
+            Error::Call(error) => error.code == tonic::Code::ResourceExhausted && !has_source,
+            _ => false,
+        };
+        if !is_for_others {
+            return Err(error);
         }
         self.shared.space_changed.notify_one();
         let patch = json!({"metadata": {"annotations": {SELECTED_NODE: null}}});
@@ -247,30 +252,6 @@ impl Provisioner {
             .patch("give the claim back to the scheduler", claim, "", patch)
             .await
             .map(drop)
-    }
-
-    /// Offers this node for a claim that may be anywhere, if there is space.
-    async fn select(&self, claim: &Claim) -> Result<Option<Duration>> {
-        let shared = &self.shared;
-        let Some(class) = shared.classes.cache().get("", claim.class()) else {
-            return Ok(None);
-        };
-        let request = api::GetCapacityRequest {
-            volume_capabilities: Vec::new(),
-            parameters: parameters::of_driver(&class.parameters),
-            accessible_topology: Some(topology(&shared.node)),
-        };
-        let capacity = shared.driver.capacity(request).await?;
-        let wanted = claim.spec.resources.requests.bytes().unwrap_or(0);
-        if capacity.available_capacity < wanted {
-            // Another node may have it; here, space may be given back.
-            return Ok(Some(REST));
-        }
-        let patch = json!({"metadata": {"annotations": {SELECTED_NODE: shared.node}}});
-        shared
-            .patch("select this node for the claim", claim, "", patch)
-            .await
-            .map(|_| None)
     }
 
     /// Deletes a volume whose claim went before the API server knew the volume.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::views::{Content, MANAGED_BY, Snapshot, SnapshotClass};
 use crate::driver::NAME;
+use crate::error::{Error, Result};
 use crate::provision::quantity;
 use crate::views::{Claim, Volume};
 
@@ -362,42 +363,43 @@ pub fn content_status(snapshot: &api::Snapshot) -> Value {
 /// Returns the driver's source for a volume that is restored from a snapshot.
 ///
 /// # Errors
-/// Why it cannot be restored here.
+/// [`Error::SourceElsewhere`], or why it cannot be restored.
 pub fn restore_source(
     claim: &Claim,
     snapshot: &Snapshot,
     content: Option<&Content>,
     node: &str,
-) -> Result<api::VolumeContentSource, String> {
+) -> Result<api::VolumeContentSource> {
+    let refuse = |message: String| Err(Error::Refused(message));
     let name = &snapshot.metadata.name;
     if snapshot.metadata.is_terminating() {
-        return Err(format!("snapshot {name} is currently being deleted"));
+        return refuse(format!("snapshot {name} is currently being deleted"));
     }
     if snapshot.status.ready_to_use != Some(true) {
-        return Err(format!("snapshot {name} is not Ready"));
+        return refuse(format!("snapshot {name} is not Ready"));
     }
     let Some(content) = content.filter(|content| content.is_of(&snapshot.metadata)) else {
-        return Err(format!(
+        return refuse(format!(
             "snapshot {name} is not bound to its VolumeSnapshotContent"
         ));
     };
     if content.spec.driver != NAME {
-        return Err(format!(
+        return refuse(format!(
             "snapshot {name} is of driver {}, which is different from {NAME}",
             content.spec.driver
         ));
     }
     if content.node() != node {
-        return Err(format!(
-            "snapshot {name} is on node {}: a local volume is restored on the node of its snapshot, schedule the pod there",
+        return Err(Error::SourceElsewhere(format!(
+            "snapshot {name} is on node {}: a local volume is restored on the node of its snapshot",
             content.node()
-        ));
+        )));
     }
     let wanted = claim.spec.volume_mode.as_deref().unwrap_or("Filesystem");
     let has = content.spec.source_volume_mode.as_deref();
     let may_change = content.metadata.annotations.get(MODE_CHANGE) == Some("true");
     if has.is_some_and(|has| has != wanted) && !may_change {
-        return Err(format!(
+        return refuse(format!(
             "requested volume {} modifies the mode of the source volume but does not have permission to do so. {MODE_CHANGE} annotation is not present on snapshotcontent {}",
             claim.metadata.name, content.metadata.name
         ));
@@ -407,14 +409,14 @@ pub fn restore_source(
         content.status.restore_size,
     );
     if asked < least {
-        return Err(format!(
+        return refuse(format!(
             "requested volume size {} is less than the size {} for the source snapshot {name}",
             asked.unwrap_or(0),
             least.unwrap_or(0)
         ));
     }
     let Some(handle) = content.status.snapshot_handle.clone() else {
-        return Err(format!("snapshot {name} has no handle yet"));
+        return refuse(format!("snapshot {name} has no handle yet"));
     };
     Ok(api::VolumeContentSource {
         snapshot: Some(api::SnapshotSource {

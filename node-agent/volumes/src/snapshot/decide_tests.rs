@@ -243,7 +243,8 @@ fn a_volume_is_restored_from_a_ready_snapshot_of_this_node_into_one_that_is_not_
         "snapshot-s1"
     );
     let refused = |claim, snapshot: &Value, content: &Value| {
-        restored(claim, snapshot, content).expect_err("a reason")
+        let refused = restored(claim, snapshot, content);
+        refused.expect_err("a reason").to_string()
     };
     let mut small = testing::claim();
     small["spec"]["resources"]["requests"]["storage"] = json!("1Mi");

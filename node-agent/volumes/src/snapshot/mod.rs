@@ -99,7 +99,7 @@ pub async fn restore_source(
             Err(error) => return Err(Error::api("read the VolumeSnapshotContent")(error)),
         },
     };
-    decide::restore_source(claim, &snapshot, content.as_ref(), &shared.node).map_err(Error::Refused)
+    decide::restore_source(claim, &snapshot, content.as_ref(), &shared.node)
 }
 
 impl Snapshots {

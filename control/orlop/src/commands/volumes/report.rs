@@ -32,6 +32,9 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
     class: String,
+    /// On what the volume is, as its driver says.
+    #[serde(skip_serializing_if = "Storage::is_unknown")]
+    storage: Storage,
     size: String,
     /// Bytes in use, while a pod has the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,6 +44,56 @@ pub struct Row {
     /// Why it is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+}
+
+/// On what a volume is.
+#[derive(Debug, Default, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Storage {
+    /// Class of devices in the node's configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_class: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backend: Option<String>,
+    /// The image, folder or device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    location: Option<String>,
+    /// The disk of an image or a folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk: Option<String>,
+}
+
+impl Storage {
+    fn of(volume: &Value) -> Self {
+        let attributes = &volume["spec"]["csi"]["volumeAttributes"];
+        let attribute = |name: &str| {
+            let text = attributes[format!("{DRIVER}/{name}")].as_str();
+            text.map(str::to_owned)
+        };
+        Self {
+            device_class: attribute("class"),
+            backend: attribute("backend"),
+            location: attribute("location"),
+            disk: attribute("disk"),
+        }
+    }
+
+    fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn cell(&self) -> String {
+        let place = self.disk.as_ref().or(self.location.as_ref());
+        let parts: Vec<&str> = [self.backend.as_ref(), place]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        if parts.is_empty() {
+            return "-".to_owned();
+        }
+        parts.join(" ")
+    }
 }
 
 impl Inventory {
@@ -133,6 +186,7 @@ pub fn rows(inventory: &Inventory) -> Vec<Row> {
             volume: volume.map(|it| text(&it["metadata"]["name"])),
             node: node.map(str::to_owned),
             class,
+            storage: volume.map(Storage::of).unwrap_or_default(),
             size,
             used_bytes: inventory.used(&namespace, &name),
             reason: (state == "Pending")
@@ -159,6 +213,7 @@ pub fn rows(inventory: &Inventory) -> Vec<Row> {
             volume: Some(name),
             node: Some(node.to_owned()),
             class: text(&volume["spec"]["storageClassName"]),
+            storage: Storage::of(volume),
             size: text(&volume["spec"]["capacity"]["storage"]),
             used_bytes: None,
             state: phase,
@@ -170,7 +225,7 @@ pub fn rows(inventory: &Inventory) -> Vec<Row> {
 
 impl Row {
     /// Returns the cells of the table.
-    pub fn cells(&self) -> [String; 8] {
+    pub fn cells(&self) -> [String; 9] {
         let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         let used = self.used_bytes.map_or_else(
             || "-".to_owned(),
@@ -193,6 +248,7 @@ impl Row {
             dash(&self.claim),
             or_dash(&self.node),
             dash(&self.class),
+            self.storage.cell(),
             self.size.clone(),
             used,
             state,
@@ -220,7 +276,10 @@ mod tests {
             json!({
                 "metadata": {"name": name},
                 "spec": {
-                    "csi": {"driver": DRIVER}, "claimRef": {"uid": claim},
+                    "csi": {"driver": DRIVER, "volumeAttributes": {
+                        "csi.orlop.dev/backend": "file", "csi.orlop.dev/disk": "/dev/sdb"
+                    }},
+                    "claimRef": {"uid": claim},
                     "capacity": {"storage": "1Gi"}, "storageClassName": "local",
                     "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
                         {"key": super::super::NODE_KEY, "operator": "In", "values": ["n1"]}
@@ -254,7 +313,7 @@ mod tests {
     fn each_local_volume_is_shown_with_its_node_and_how_full_it_is() {
         let rows = rows(&inventory());
         let cells: Vec<_> = rows.iter().map(Row::cells).collect();
-        let row = |cells: [&str; 8]| cells.map(str::to_owned);
+        let row = |cells: [&str; 9]| cells.map(str::to_owned);
         assert_eq!(
             cells,
             [
@@ -263,13 +322,26 @@ mod tests {
                     "data",
                     "n1",
                     "local",
+                    "file /dev/sdb",
                     "1Gi",
                     "256Mi (25%)",
                     "Bound",
                     "pvc-u1"
                 ]),
-                row(["shop", "waits", "-", "local", "1Gi", "-", "Pending", "-"]),
-                row(["-", "-", "n1", "local", "1Gi", "-", "Released", "pvc-u9"]),
+                row([
+                    "shop", "waits", "-", "local", "-", "1Gi", "-", "Pending", "-"
+                ]),
+                row([
+                    "-",
+                    "-",
+                    "n1",
+                    "local",
+                    "file /dev/sdb",
+                    "1Gi",
+                    "-",
+                    "Released",
+                    "pvc-u9"
+                ]),
             ]
         );
         assert_eq!(inventory().nodes(), BTreeSet::from(["n1".to_owned()]));

@@ -1,0 +1,247 @@
+//! Selects the node for claims of the nodes' own driver where no pod decides it:
+//!
+//! - a clone, and a volume restored from a snapshot, is made on the node of its source;
+//! - a claim whose class does not wait for a consumer gets a node with enough space;
+//! - a claim that is bound to a volume which was there before is shown to the volume's node.
+//!
+//! Nodes do not decide this themselves, since a node that did could have any claim's pods
+//! come to it. The annotation is the one by which the scheduler selects nodes, so that
+//! every scheduler places the pods of such a claim on its node.
+
+mod decide;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control_client::{Client, Error, Meta, Queue, Resource, Selection, resources};
+use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::json;
+
+use self::decide::{
+    ClaimSnapshot, DRIVER, Decision, NodeCapacity, SELECTED_NODE, Source, choose, decide, node_of,
+};
+use crate::Controller;
+use crate::context::{Context, Key, Kind};
+use crate::views::{Claim, DataSource, Node, StorageClass, Text, Volume};
+use crate::work::{self, Outcome};
+
+/// Selects nodes for local volumes.
+pub const CONTROLLER: Controller = Controller {
+    name: "local-volume-controller",
+    service_account: "local-volume-controller",
+    start,
+};
+
+/// How long a claim waits for its source, or for space.
+const AGAIN: Duration = Duration::from_secs(3);
+static CAPACITIES: Resource = Resource::namespaced(
+    "storage.k8s.io",
+    "v1",
+    "csistoragecapacities",
+    "CSIStorageCapacity",
+);
+const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
+static SNAPSHOTS: Resource =
+    Resource::namespaced(SNAPSHOT_GROUP, "v1", "volumesnapshots", "VolumeSnapshot");
+static CONTENTS: Resource = Resource::cluster(
+    SNAPSHOT_GROUP,
+    "v1",
+    "volumesnapshotcontents",
+    "VolumeSnapshotContent",
+);
+/// Label of a content: the node whose driver has the snapshot.
+const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
+
+struct LocalVolumes {
+    client: Client,
+    claims: Arc<Kind<Claim>>,
+    volumes: Arc<Kind<Volume>>,
+    classes: Arc<Kind<StorageClass>>,
+    nodes: Arc<Kind<Node>>,
+    queue: Queue<Key>,
+}
+
+/// A VolumeSnapshot, of which only its content is read.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Snapshot {
+    metadata: Meta,
+    status: SnapshotStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SnapshotStatus {
+    bound_volume_snapshot_content_name: Option<Text>,
+    ready_to_use: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Content {
+    metadata: Meta,
+    spec: ContentSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContentSpec {
+    driver: Text,
+    volume_snapshot_ref: SnapshotReference,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SnapshotReference {
+    uid: Text,
+}
+
+fn start(ctx: &Context) -> BoxFuture<'static, ()> {
+    let this = Arc::new(LocalVolumes {
+        client: ctx.client.clone(),
+        claims: ctx.claims(),
+        volumes: ctx.volumes(),
+        classes: ctx.storage_classes(),
+        nodes: ctx.nodes(),
+        queue: work::queue(),
+    });
+    this.claims.queue_present(&this.queue);
+    let queue = this.queue.clone();
+    this.volumes.on_change(move |change| {
+        let volume = change.current.as_ref().filter(|it| node_of(it).is_some());
+        if let Some(reference) = volume.and_then(|it| it.spec.claim_ref.as_ref()) {
+            queue.add(Key::new(
+                reference.namespace.clone(),
+                reference.name.clone(),
+            ));
+        }
+    });
+    let shutdown = ctx.shutdown.clone();
+    Box::pin(async move {
+        this.claims.ready().await;
+        this.volumes.ready().await;
+        this.classes.ready().await;
+        this.nodes.ready().await;
+        let work = work::call(&this, |this, key| async move { this.sync(key).await });
+        this.queue.run("local_volumes", 1, &shutdown, work).await;
+    })
+}
+
+impl LocalVolumes {
+    async fn sync(&self, key: Key) -> Outcome {
+        let Some(claim) = self.claims.by_key(&key) else {
+            return Ok(None);
+        };
+        let class = self.classes.get("", claim.class());
+        let is_local = class
+            .as_ref()
+            .is_some_and(|class| class.provisioner == DRIVER);
+        let volume = match claim.spec.volume_name.as_str() {
+            "" if !is_local => return Ok(None),
+            "" => None,
+            name => self.volumes.get("", name),
+        };
+        let has_node = claim.metadata.annotations.contains_key(SELECTED_NODE);
+        let source = match &claim.spec.data_source_ref {
+            Some(source) if volume.is_none() && !has_node => self.source(&key, source).await?,
+            _ => Source::None,
+        };
+        let decision = decide(&ClaimSnapshot {
+            claim: &claim,
+            class: class.as_deref(),
+            volume: volume.as_deref(),
+            source,
+        });
+        let node = match (decision, class) {
+            (Decision::Nothing, _) | (Decision::Choose, None) => return Ok(None),
+            (Decision::Wait, _) => return Ok(Some(AGAIN)),
+            (Decision::Select(node), _) => node,
+            (Decision::Choose, Some(class)) => match self.choose(&claim, &class).await? {
+                Some(node) => node,
+                None => return Ok(Some(AGAIN)),
+            },
+        };
+        self.select(&claim, &node).await
+    }
+
+    async fn choose(&self, claim: &Claim, class: &StorageClass) -> Result<Option<Text>, Error> {
+        let all = Selection::all();
+        let capacities = self.client.list::<NodeCapacity>(&CAPACITIES, &all).await?;
+        let (nodes, volumes, claims) = (self.nodes.all(), self.volumes.all(), self.claims.all());
+        let capacities = &capacities.items;
+        Ok(choose(claim, class, &nodes, capacities, &volumes, &claims))
+    }
+
+    async fn select(&self, claim: &Claim, node: &str) -> Outcome {
+        let meta = &claim.metadata;
+        // At the revision that was read: the scheduler may select a node, too.
+        let patch = json!({"metadata": {
+            "uid": meta.uid, "resourceVersion": meta.resource_version,
+            "annotations": {SELECTED_NODE: node},
+        }});
+        let resource = &resources::PERSISTENT_VOLUME_CLAIMS;
+        work::merge(&self.client, resource, meta, "", &patch).await?;
+        tracing::info!(namespace = %meta.namespace, claim = %meta.name, node, "node selected for claim");
+        Ok(None)
+    }
+
+    /// Where the data is that the volume of a claim is a copy of.
+    async fn source(&self, claim: &Key, source: &DataSource) -> Result<Source, Error> {
+        if !source.namespace.is_empty() && source.namespace != claim.namespace {
+            return Ok(Source::Foreign);
+        }
+        match (source.api_group.as_str(), source.kind.as_str()) {
+            ("", "PersistentVolumeClaim") => Ok(self.source_claim(&claim.namespace, &source.name)),
+            (SNAPSHOT_GROUP, "VolumeSnapshot") => {
+                self.source_snapshot(&claim.namespace, &source.name).await
+            }
+            _ => Ok(Source::Foreign),
+        }
+    }
+
+    fn source_claim(&self, namespace: &str, name: &str) -> Source {
+        let claim = self.claims.get(namespace, name);
+        let volume = claim.and_then(|claim| {
+            let volume = self.volumes.get("", &claim.spec.volume_name)?;
+            volume.is_bound_to(&claim).then_some(volume)
+        });
+        match volume.as_deref().map(node_of) {
+            None => Source::Pending,
+            Some(Some(node)) => Source::On(node.into()),
+            Some(None) => Source::Foreign,
+        }
+    }
+
+    async fn source_snapshot(&self, namespace: &str, name: &str) -> Result<Source, Error> {
+        let found = self.client.get::<Snapshot>(&SNAPSHOTS, namespace, name);
+        let Some(snapshot) = unless_absent(found.await)? else {
+            return Ok(Source::Pending);
+        };
+        let ready = snapshot.status.ready_to_use == Some(true);
+        let content = snapshot.status.bound_volume_snapshot_content_name;
+        let Some(content) = content.filter(|_| ready) else {
+            return Ok(Source::Pending);
+        };
+        let found = self.client.get::<Content>(&CONTENTS, "", &content);
+        let Some(content) = unless_absent(found.await)? else {
+            return Ok(Source::Pending);
+        };
+        if content.spec.volume_snapshot_ref.uid != snapshot.metadata.uid {
+            return Ok(Source::Pending);
+        }
+        let node = content.metadata.labels.get(MANAGED_BY);
+        Ok(match node.filter(|_| content.spec.driver == DRIVER) {
+            Some(node) => Source::On(node.into()),
+            None => Source::Foreign,
+        })
+    }
+}
+
+fn unless_absent<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
+    match found {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
