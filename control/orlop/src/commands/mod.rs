@@ -5,6 +5,7 @@ pub mod apiserver;
 pub mod certs;
 pub mod completion;
 pub mod config;
+pub mod connectivity;
 pub mod conntrack;
 pub mod controllers;
 pub mod credentials;
