@@ -7,7 +7,8 @@ use regex::Regex;
 use serde_json::Value;
 
 /// Metrics of programs, by the beginnings of their names.
-const PREFIXES: &str = r"(?-u:\b)(?:orlop|kubeproxy|apiserver|etcd|workqueue|process|kubelet)_[a-z0-9_]+";
+const PREFIXES: &str =
+    r"(?-u:\b)(?:orlop|kubeproxy|apiserver|etcd|workqueue|process|kubelet)_[a-z0-9_]+";
 
 fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -18,7 +18,8 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
     }
     let exported = exported(cluster)?;
     let mut asked = BTreeSet::new();
-    let metric = Regex::new(r"(?-u:\b)(?:orlop|kubeproxy|apiserver|etcd|workqueue|process)_[a-z0-9_]+")?;
+    let metric =
+        Regex::new(r"(?-u:\b)(?:orlop|kubeproxy|apiserver|etcd|workqueue|process)_[a-z0-9_]+")?;
     let files = workspace().join(FOLDER).join("chart/files");
     let mut paths = vec![files.join("rules.yaml")];
     for entry in fs::read_dir(files.join("dashboards"))? {
