@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, fs};
 
 use regex::Regex;
-use tests::{Cluster, Failure, ensure, machine, netns, workspace};
+use tests::{Cluster, Failure, ensure, eventually, machine, netns, workspace};
 
 const FOLDER: &str = "node-agent/agent/deploy";
 
@@ -16,7 +16,6 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
         let apply = "apply --dry-run=server --validate=strict -f";
         cluster.kubectl(&format!("{apply} {}", path.display()))?;
     }
-    let exported = exported(cluster)?;
     let mut asked = BTreeSet::new();
     let metric =
         Regex::new(r"(?-u:\b)(?:orlop|kubeproxy|apiserver|etcd|workqueue|process)_[a-z0-9_]+")?;
@@ -33,17 +32,21 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
             found.map(|it| it.as_str().to_owned()).collect::<Vec<_>>()
         }));
     }
-    let missing: Vec<_> = asked
-        .iter()
-        .filter(|name| !NOT_YET.contains(&name.as_str()))
-        .filter(|name| {
-            let plain = ["_bucket", "_sum", "_count", "_total"];
-            let mut stems = plain.iter().filter_map(|ending| name.strip_suffix(ending));
-            !exported.contains(*name) && !stems.any(|stem| exported.contains(stem))
-        })
-        .collect();
     ensure(asked.len() > 25, format!("only {} metrics", asked.len()))?;
-    ensure(missing.is_empty(), format!("no such metrics: {missing:?}"))
+    // Some appear with the first flow.
+    eventually("all metrics", 30, || {
+        let exported = exported(cluster)?;
+        let missing: Vec<_> = asked
+            .iter()
+            .filter(|name| !NOT_YET.contains(&name.as_str()))
+            .filter(|name| {
+                let plain = ["_bucket", "_sum", "_count", "_total"];
+                let mut stems = plain.iter().filter_map(|ending| name.strip_suffix(ending));
+                !exported.contains(*name) && !stems.any(|stem| exported.contains(stem))
+            })
+            .collect();
+        ensure(missing.is_empty(), format!("no such metrics: {missing:?}"))
+    })
 }
 
 /// Metrics that exist only with a BGP peer.
