@@ -56,6 +56,16 @@ const SCENARIOS: &[Scenario] = &[
         "policy",
     ),
     (
+        "connectivity_test_passes_and_shows_a_fault",
+        scenarios::connectivity::run,
+        "node_agent",
+    ),
+    (
+        "manifests_are_accepted_and_queries_find_their_metrics",
+        scenarios::deploy::run,
+        "apiserver",
+    ),
+    (
         "why_says_where_two_nodes_differ",
         scenarios::why::run,
         "policy",

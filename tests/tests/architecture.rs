@@ -390,6 +390,21 @@ fn evaluations_of_the_api_stand_once() {
 /// and why nobody has to know of their end. Everything that is to run for as long as the
 /// process is started by `control_supervise::task`.
 const UNSUPERVISED: &[(&str, usize, &str)] = &[
+    (
+        "control/connectivity/src/probe/mod.rs",
+        1,
+        "a scoped thread",
+    ),
+    (
+        "control/connectivity/src/probe/serve.rs",
+        5,
+        "a pod's own program: listeners and connections",
+    ),
+    (
+        "control/connectivity/src/probe/stream.rs",
+        1,
+        "a scoped thread",
+    ),
     ("control/apiserver/src/access/legacy.rs", 1, "one write"),
     ("control/apiserver/src/access/mod.rs", 1, "a scoped thread"),
     (

@@ -46,7 +46,7 @@ pub fn build() -> Result<(), Error> {
 /// How the CNI plugin is linked, a process a pod that lives for a moment: by itself, at an
 /// address of its own, so that neither libraries are looked for nor addresses written into
 /// it at each start. That was half of its processor time.
-const PLUGIN: [&str; 4] = [
+pub const PLUGIN: [&str; 4] = [
     "-C",
     "target-feature=+crt-static",
     "-C",

@@ -25,7 +25,7 @@ struct Program {
 /// The release that programs report.
 const KUBERNETES: &str = "v1.36.3";
 
-const PROGRAMS: [Program; 9] = [
+const PROGRAMS: [Program; 10] = [
     Program {
         name: "kubectl",
         module: "kubernetes",
@@ -46,6 +46,13 @@ const PROGRAMS: [Program; 9] = [
         package: "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity",
         variable: "ORLOP_CSI_SANITY",
         on_path: || which("csi-sanity").is_some(),
+    },
+    Program {
+        name: "helm",
+        module: "helm",
+        package: "helm.sh/helm/v3/cmd/helm",
+        variable: "ORLOP_HELM",
+        on_path: || which("helm").is_some(),
     },
     Program {
         name: "kubelet",

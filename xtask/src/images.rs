@@ -7,8 +7,7 @@ use std::{
     process::Command,
 };
 
-use serde_json::json;
-use sha2::{Digest, Sha256};
+use xtask_oci::{Content, Image, Variant};
 
 use crate::{
     build::images_programs,
@@ -20,6 +19,9 @@ use crate::{
 pub const PAUSE: &str = "registry.orlop.dev/pause:1";
 /// The image for the show and for tests.
 pub const DEMO: &str = "registry.orlop.dev/demo:1";
+
+/// The image of the probes of `orlop connectivity test`.
+pub const PROBE: &str = "registry.orlop.dev/probe:1";
 
 /// Builds the programs and the archive, and gives the archive's path.
 ///
@@ -35,6 +37,7 @@ pub fn build() -> Result<PathBuf, Error> {
         &[
             (PAUSE, programs.join("pause"), &[]),
             (DEMO, programs.join("demo"), &["serve"]),
+            (PROBE, programs.join("probe"), &["connectivity", "probe"]),
         ],
     )?;
     std::fs::rename(&temporary, &archive).map_err(at(&archive))?;
@@ -56,95 +59,27 @@ pub fn import(pid: i32, socket: &str, archive: &str) -> Result<(), Error> {
     .map(drop)
 }
 
-struct Archive {
-    tar: tar::Builder<File>,
-    path: PathBuf,
-}
-
-impl Archive {
-    fn add(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        append(&mut self.tar, name, bytes, 0o644).map_err(at(&self.path))
-    }
-
-    /// Adds a blob and gives its descriptor.
-    fn blob(&mut self, media_type: &str, bytes: &[u8]) -> Result<serde_json::Value, Error> {
-        let digest = hex(&Sha256::digest(bytes));
-        self.add(&format!("blobs/sha256/{digest}"), bytes)?;
-        Ok(json!({
-            "mediaType": media_type,
-            "digest": format!("sha256:{digest}"),
-            "size": bytes.len(),
-        }))
-    }
-}
-
 fn write_archive(path: &Path, images: &[(&str, PathBuf, &[&str])]) -> Result<(), Error> {
-    let mut archive = Archive {
-        tar: tar::Builder::new(File::create(path).map_err(at(path))?),
-        path: path.to_owned(),
-    };
-    archive.add("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-    let mut manifests = Vec::new();
+    let mut made = Vec::new();
     for (name, program, arguments) in images {
         let bytes = std::fs::read(program).map_err(at(program))?;
-        let mut layer = tar::Builder::new(Vec::new());
-        let entry = "program";
-        append(&mut layer, entry, &bytes, 0o755).map_err(at(program))?;
-        let layer = layer.into_inner().map_err(at(program))?;
-        let diff = format!("sha256:{}", hex(&Sha256::digest(&layer)));
-        let layer = archive.blob("application/vnd.oci.image.layer.v1.tar", &layer)?;
-        let config = json!({
-            "architecture": "amd64",
-            "os": "linux",
-            "config": {
-                "Entrypoint": [format!("/{entry}")],
-                "Cmd": arguments,
-                "User": "65535:65535",
-                "WorkingDir": "/",
-            },
-            "rootfs": {"type": "layers", "diff_ids": [diff]},
+        made.push(Image {
+            name: (*name).to_owned(),
+            variants: vec![Variant {
+                architecture: "amd64".to_owned(),
+                files: vec![xtask_oci::File {
+                    path: "program".to_owned(),
+                    mode: 0o755,
+                    content: Content::Bytes(bytes),
+                }],
+                entrypoint: vec!["/program".to_owned()],
+                arguments: arguments.iter().map(ToString::to_string).collect(),
+                user: "65535:65535".to_owned(),
+                compressed: false,
+            }],
+            labels: Vec::new(),
         });
-        let config = archive.blob(
-            "application/vnd.oci.image.config.v1+json",
-            config.to_string().as_bytes(),
-        )?;
-        let manifest = json!({
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.manifest.v1+json",
-            "config": config,
-            "layers": [layer],
-        });
-        let mut manifest = archive.blob(
-            "application/vnd.oci.image.manifest.v1+json",
-            manifest.to_string().as_bytes(),
-        )?;
-        manifest["annotations"] = json!({
-            "io.containerd.image.name": name,
-            "org.opencontainers.image.ref.name": name.rsplit(':').next(),
-        });
-        manifests.push(manifest);
     }
-    let index = json!({"schemaVersion": 2, "manifests": manifests});
-    archive.add("index.json", index.to_string().as_bytes())?;
-    archive.tar.finish().map_err(at(path))
-}
-
-/// Adds a file of root's, with no date, so that the same program always makes
-/// the same layer.
-fn append<W: std::io::Write>(
-    tar: &mut tar::Builder<W>,
-    name: &str,
-    bytes: &[u8],
-    mode: u32,
-) -> std::io::Result<()> {
-    let mut header = tar::Header::new_ustar();
-    header.set_size(bytes.len() as u64);
-    header.set_mode(mode);
-    header.set_mtime(0);
-    header.set_entry_type(tar::EntryType::Regular);
-    tar.append_data(&mut header, name, bytes)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let file = File::create(path).map_err(at(path))?;
+    xtask_oci::write(file, &made, None).map_err(at(path))
 }

@@ -9,6 +9,7 @@ mod bench;
 mod build;
 mod cluster;
 mod differential;
+mod dist;
 mod drill;
 mod ebpf;
 mod error;
@@ -17,6 +18,7 @@ mod go;
 mod images;
 mod layout;
 mod machete;
+mod manifests;
 mod oracle;
 mod results;
 mod run;
@@ -104,12 +106,20 @@ enum Verb {
         #[arg(long)]
         check: bool,
     },
+    /// Render plain manifests from the Helm chart, which is linted first.
+    Manifests {
+        /// Only check that the committed manifests are what would be written.
+        #[arg(long)]
+        check: bool,
+    },
     /// Ask the API server recorded questions; compare with a stock server's answers.
     Oracle(oracle::Options),
     /// Hold our parts against the stock ones that they replace, on random objects.
     Differential(differential::Options),
     /// Measure the figures of docs/performance.md.
     Bench(bench::Options),
+    /// Build static programs and pack them: tarball, .deb, .rpm, image, air-gap bundle, SBOM, sums.
+    Dist(dist::Options),
     /// Put a cluster through faults, and hold what users see and how it heals against bounds.
     Drill(drill::Options),
     /// Boot another kernel under emulation and run kernel-dependent tests in it.
@@ -252,9 +262,11 @@ fn perform(verb: Verb) -> Result<(), Error> {
         Verb::Test(options) => test::test(&options),
         Verb::SupplyChain => supply_chain::check(),
         Verb::Generate { check } => generate::run(check),
+        Verb::Manifests { check } => manifests::run(check),
         Verb::Oracle(options) => oracle::oracle(&options),
         Verb::Differential(options) => differential::differential(&options),
         Verb::Bench(options) => bench::bench(&options),
+        Verb::Dist(options) => dist::dist(&options),
         Verb::Drill(options) => drill::drill(&options),
         Verb::Vm(options) => vm::vm(&options),
         Verb::Layout { verb } => layout::perform(verb),

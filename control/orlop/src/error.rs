@@ -1,6 +1,6 @@
 //! What stops a command.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use thiserror::Error;
 
@@ -182,7 +182,28 @@ pub enum Error {
     /// The demo.
     #[error("demo: {0}")]
     Demo(String),
+    /// What stops a connectivity test.
+    #[error("connectivity test: {0}")]
+    Connectivity(String),
+    /// Checks of a connectivity test that failed.
+    #[error("checks failed: {failed}; see above why")]
+    Checks {
+        /// How many.
+        failed: usize,
+        /// The exit code to end with.
+        code: u8,
+    },
     /// The async runtime or a signal handler.
     #[error("cannot start")]
     Start(#[source] std::io::Error),
+}
+
+impl Error {
+    /// The code with which the process ends.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Checks { code, .. } => (*code).into(),
+            _ => ExitCode::FAILURE,
+        }
+    }
 }

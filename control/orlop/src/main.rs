@@ -20,6 +20,7 @@ mod cluster_objects;
 mod commands;
 mod component;
 mod config;
+mod connectivity;
 mod control_plane_address;
 mod election;
 mod error;
@@ -30,6 +31,7 @@ mod local_volumes;
 mod logging;
 mod memory;
 mod nodes;
+mod notify;
 mod redact;
 mod requests;
 mod rotation;
@@ -150,6 +152,11 @@ enum Command {
     /// Local volumes: where they are, how full, and why claims are pending.
     #[command(after_help = commands::volumes::EXAMPLES)]
     Volumes(commands::volumes::Options),
+    /// Whether the cluster's network does what Kubernetes promises.
+    Connectivity {
+        #[command(subcommand)]
+        command: commands::connectivity::Command,
+    },
     /// Connections to services that this node's packet programs translate: list, or forget some.
     Conntrack(commands::conntrack::Options),
     /// Look into a running node.
@@ -231,6 +238,7 @@ fn main() -> ExitCode {
         Command::Explain(options) => run::command(commands::explain::run(options)),
         Command::Simulate(options) => run::command(commands::simulate::run(options)),
         Command::Volumes(options) => run::command(commands::volumes::run(options)),
+        Command::Connectivity { command } => commands::connectivity::run(command),
         Command::Conntrack(options) => commands::conntrack::run(&options),
         Command::Controllers(options) => run::service(log, commands::controllers::run(options)),
         Command::Credentials { command } => commands::credentials::run(command),
@@ -240,7 +248,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("orlop: {}", run::in_one_line(&error));
-            ExitCode::FAILURE
+            error.exit_code()
         }
     }
 }

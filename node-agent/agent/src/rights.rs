@@ -1,4 +1,4 @@
-//! Holds the role of the manual, for an agent beside another kubelet, against what the
+//! Holds the role of the manual and of the Helm chart, for an agent beside another kubelet, against what the
 //! agent asks the API server for: a right too few keeps a part from working, and one too
 //! many is a gift.
 
@@ -11,6 +11,8 @@ use serde::Deserialize;
 use crate::{network, policy, views};
 
 const MANUAL: &str = include_str!("../../../docs/how-to/keep-a-stock-kubelet.md");
+/// What the Helm chart renders in mode `network`.
+const MANIFEST: &str = include_str!("../deploy/manifests/network.yaml");
 
 #[derive(Deserialize)]
 struct Role {
@@ -30,10 +32,20 @@ type Right = (String, String, &'static str);
 
 const FOLLOWED: [&str; 2] = ["list", "watch"];
 
-fn allowed() -> BTreeSet<(String, String, String)> {
+fn in_manual() -> BTreeSet<(String, String, String)> {
     let blocks = MANUAL.split("```yaml\n").skip(1);
     let mut blocks = blocks.filter_map(|it| it.split("```").next());
-    let role = blocks.find(|it| it.contains("kind: ClusterRole"));
+    allowed(blocks.find(|it| it.contains("kind: ClusterRole")))
+}
+
+fn in_chart() -> BTreeSet<(String, String, String)> {
+    let mut documents = MANIFEST.split("\n---\n");
+    allowed(documents.find(|it| {
+        it.contains("\nkind: ClusterRole\n") && it.contains("\n  name: orlop-node-agent\n")
+    }))
+}
+
+fn allowed(role: Option<&str>) -> BTreeSet<(String, String, String)> {
     let role: Role = serde_saphyr::from_str(role.expect("the role")).expect("YAML");
     let mut rights = BTreeSet::new();
     for rule in role.rules {
@@ -105,18 +117,19 @@ fn asked() -> BTreeSet<Right> {
 }
 
 #[test]
-fn the_role_of_the_manual_is_what_the_agent_asks_for_and_no_more() {
+fn the_roles_of_manual_and_chart_are_what_the_agent_asks_for_and_no_more() {
     let asked: BTreeSet<_> = asked()
         .into_iter()
         .map(|(group, resource, verb)| (group, resource, verb.to_owned()))
         .collect();
-    let allowed = allowed();
-    let missing: Vec<_> = asked.difference(&allowed).collect();
-    let idle: Vec<_> = allowed.difference(&asked).collect();
-    assert!(
-        missing.is_empty() && idle.is_empty(),
-        "missing: {missing:?}, not asked for: {idle:?}"
-    );
+    for (place, allowed) in [("manual", in_manual()), ("chart", in_chart())] {
+        let missing: Vec<_> = asked.difference(&allowed).collect();
+        let idle: Vec<_> = allowed.difference(&asked).collect();
+        assert!(
+            missing.is_empty() && idle.is_empty(),
+            "{place}: missing: {missing:?}, not asked for: {idle:?}"
+        );
+    }
 }
 
 /// Resources of the API's own that these sources name, each of which is among the rights

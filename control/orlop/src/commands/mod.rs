@@ -6,6 +6,7 @@ pub mod backup;
 pub mod certs;
 pub mod completion;
 pub mod config;
+pub mod connectivity;
 pub mod conntrack;
 pub mod controllers;
 pub mod credentials;

@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::{api, backups, election, error::Error, run};
+use crate::{api, backups, election, error::Error, notify, run};
 
 /// Which addresses the cluster uses.
 #[derive(Args)]
@@ -81,13 +81,21 @@ impl Cloud {
 /// What cannot be used: folder, store, certificates, address; a part that ended.
 pub async fn run(options: Options) -> Result<(), Error> {
     let shutdown = run::shutdown_on_signals()?;
-    Box::pin(serve(options, shutdown)).await
+    let more = |api: &api::Api, until: CancellationToken| {
+        let client = api.client(User::named("system:apiserver", ["system:masters"]));
+        async move {
+            notify::when_ready(&client, &until).await;
+            Ok(())
+        }
+    };
+    Box::pin(serve_with(options, more, shutdown)).await
 }
 
 /// Serves until `shutdown`.
 ///
 /// # Errors
 /// As [`run`].
+#[cfg(test)]
 pub async fn serve(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
     Box::pin(serve_with(options, |_, _| async { Ok(()) }, shutdown)).await
 }

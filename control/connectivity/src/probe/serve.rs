@@ -1,0 +1,102 @@
+//! The serving side: names over HTTP, and echoes.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    thread,
+};
+
+use nix::sys::signal::{SigSet, Signal};
+
+use super::TIMEOUT;
+
+/// Bytes of a request that are read at most.
+const REQUEST: u64 = 8192;
+
+/// Starts to serve: HTTP that answers with `NAME CLIENT`, and echoes.
+pub fn start(name: &str, http: u16, echo: u16) -> std::io::Result<()> {
+    let listener = TcpListener::bind(any(http))?;
+    let name = name.to_owned();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let name = name.clone();
+            // A client that goes away is its own business.
+            thread::spawn(move || drop(answer(&stream, &name)));
+        }
+    });
+    let listener = TcpListener::bind(any(echo))?;
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || drop(send_back(&stream)));
+        }
+    });
+    let socket = UdpSocket::bind(any(echo))?;
+    thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        loop {
+            if let Ok((length, from)) = socket.recv_from(&mut buffer) {
+                let _ = socket.send_to(&buffer[..length], from);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// The signals that end a serving probe. The first process of a container gets only those
+/// that it waits for.
+pub struct EndSignals(SigSet);
+
+impl EndSignals {
+    /// Blocks them in this thread and those that it starts from now on.
+    pub fn block() -> Result<Self, String> {
+        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+        let blocked = signals.thread_block().map(|()| Self(signals));
+        blocked.map_err(|error| format!("cannot block signals: {error}"))
+    }
+
+    /// Waits for one.
+    pub fn wait(self) -> Result<(), String> {
+        let waited = self.0.wait().map(drop);
+        waited.map_err(|error| format!("cannot wait for signals: {error}"))
+    }
+}
+
+/// All addresses, of both IP versions where the kernel has both.
+fn any(port: u16) -> SocketAddr {
+    let six = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    match UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)) {
+        Ok(_) => six,
+        Err(_) => (Ipv4Addr::UNSPECIFIED, port).into(),
+    }
+}
+
+fn answer(stream: &TcpStream, name: &str) -> std::io::Result<()> {
+    let client = stream.peer_addr()?.ip().to_canonical();
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_nodelay(true)?;
+    let mut lines = BufReader::new(stream.take(REQUEST));
+    let mut line = String::new();
+    while lines.read_line(&mut line)? > 2 {
+        line.clear();
+    }
+    let body = format!("{name} {client}\n");
+    let mut stream = stream;
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn send_back(mut stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(TIMEOUT * 5))?;
+    let mut buffer = vec![0; 65_536];
+    loop {
+        let length = stream.read(&mut buffer)?;
+        if length == 0 {
+            return Ok(());
+        }
+        stream.write_all(&buffer[..length])?;
+    }
+}
