@@ -522,7 +522,7 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
     ("node-agent/agent/src/flows/serve.rs", 1, "a request"),
     (
         "node-agent/agent/src/lib.rs",
-        16,
+        17,
         "supervised before they are spawned",
     ),
     ("node-agent/agent/src/lines.rs", 1, "a connection"),
@@ -530,6 +530,11 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         "node-agent/agent/src/policy/passing.rs",
         1,
         "one wait, whose end is awaited",
+    ),
+    (
+        "node-agent/agent/src/replace/answers.rs",
+        1,
+        "a connection that is tried twice",
     ),
     (
         "node-agent/agent/src/routes/netlink.rs",

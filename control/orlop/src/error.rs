@@ -179,6 +179,9 @@ pub enum Error {
     /// A request to the API.
     #[error(transparent)]
     Client(control_client::Error),
+    /// A node that stops a migration, or keeps it from beginning.
+    #[error("{0}")]
+    Migration(String),
     /// The demo.
     #[error("demo: {0}")]
     Demo(String),

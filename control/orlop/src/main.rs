@@ -30,6 +30,7 @@ mod listen;
 mod local_volumes;
 mod logging;
 mod memory;
+mod migrate;
 mod nodes;
 mod notify;
 mod redact;
@@ -114,6 +115,11 @@ enum Command {
     Encryption(commands::encryption::Options),
     /// Load balancer addresses on bare metal: what another control plane needs for them.
     LoadBalancer(commands::load_balancer::Options),
+    /// Take the place of another program, node by node, and go back.
+    Migrate {
+        #[command(subcommand)]
+        command: commands::migrate::Command,
+    },
     /// Collect what helps to find a fault into one file: state, logs, objects, without secrets.
     #[command(after_help = commands::support_bundle::EXAMPLES)]
     SupportBundle(commands::support_bundle::Options),
@@ -198,6 +204,7 @@ fn main() -> ExitCode {
         Command::Preflight(options) => run::command(commands::preflight::run(options)),
         Command::Reset(options) => run::service(log, commands::reset::run(options)),
         Command::Token(options) => run::command(commands::token::run(options)),
+        Command::Migrate { command } => run::command(commands::migrate::run(command)),
         Command::Policy(options) => run::command(commands::policy::run(options)),
         Command::Certs(options) => run::command(commands::certs::run(options)),
         Command::Etcd(options) => run::command(commands::etcd::run(options)),

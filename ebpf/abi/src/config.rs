@@ -22,6 +22,10 @@ impl ConfigFlags {
     pub const MASQUERADE_ALL: Self = Self(1 << 1);
     /// Node ports are not kept from being bound by processes.
     pub const NO_BIND_PROTECTION: Self = Self(1 << 2);
+    /// TCP packets that neither open a connection nor belong to a known flow pass: while
+    /// Services are taken over from kube-proxy, the kernel's connection tracking may
+    /// translate them.
+    pub const LEAVE_UNKNOWN_STREAMS: Self = Self(1 << 3);
     /// What policy once allowed goes on, whatever policies say since.
     pub const KEEP_ESTABLISHED: Self = Self(1 << 8);
 }

@@ -138,6 +138,10 @@ impl FlowFlags {
     pub const RENUMBERED: Self = Self(1 << 5);
     /// The client is a pod that leaves the cluster: there is no service.
     pub const EGRESS: Self = Self(1 << 6);
+    /// The kernel's connection tracking translates its packets, since before these
+    /// programs were in force (`nf_conntrack`, set up by kube-proxy): they pass as they
+    /// are.
+    pub const KERNEL: Self = Self(1 << 7);
 }
 
 flags!(FlowFlags);

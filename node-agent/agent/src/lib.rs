@@ -24,7 +24,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use control_client::{Client, Selection, reflect};
@@ -53,6 +53,7 @@ mod overlay;
 mod policy;
 mod policy_source;
 mod preflight;
+pub mod replace;
 mod reset;
 #[cfg(test)]
 mod rights;
@@ -515,18 +516,60 @@ pub async fn run_datapath(
         others.announced.clone(),
         stop.clone(),
     )));
+    let own = Selection::all().fields(format!("metadata.name={}", options.node_name));
+    let nodes = reflect(&client, own);
+    let replacement = replace::Replacement {
+        client: client.clone(),
+        node_name: options.node_name.clone(),
+        pin_dir: options.pin_dir.clone(),
+        nodes: nodes.cache(),
+        programmed: Arc::clone(&others.programmed),
+    };
+    let result = loop {
+        let turn = shutdown.child_token();
+        let served = serve_in_turn(&client, &options, &others, &replacement, &turn).await;
+        if served.is_err() || shutdown.is_cancelled() {
+            break served;
+        }
+        match replacement.stand_aside(&shutdown).await {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    stop.cancel();
+    announcing.await.map_err(Error::Panic)?;
+    result
+}
+
+/// Serves Services until `turn` ends, or they are to be left to kube-proxy.
+async fn serve_in_turn(
+    client: &Client,
+    options: &Datapath,
+    others: &services::Others,
+    replacement: &replace::Replacement,
+    turn: &CancellationToken,
+) -> Result<(), Error> {
     // No policy is enforced here.
     let (_, nobody) = policy::wishes();
+    others.programmed.store(false, Ordering::Relaxed);
+    let (replacement, until) = (replacement.clone(), turn.clone());
+    let replacing = tokio::spawn(task("kube-proxy-replacement").owned(async move {
+        replacement.serve(until.clone()).await;
+        until.cancel();
+    }));
+    let (client, options, others) = (client.clone(), options.clone(), others.clone());
+    let until = turn.clone();
     // As a task of its own it runs where the changes that it waits for arrive;
     // in this one, each would have to wake another thread.
     let serving = tokio::spawn(task("services").owned(async move {
-        services::run(client, options, Vec::new(), &others, nobody, shutdown).await
+        services::run(client, options, Vec::new(), &others, nobody, until).await
     }));
     let result = serving
         .await
         .unwrap_or_else(|panic| Err(Error::Panic(panic)));
-    stop.cancel();
-    announcing.await.map_err(Error::Panic)?;
+    turn.cancel();
+    replacing.await.map_err(Error::Panic)?;
     result
 }
 

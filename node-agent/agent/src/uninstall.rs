@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent_datapath::{Installed, Retirement};
+use node_agent_datapath::{Installed, KernelNat, Retirement};
 use tracing::info;
 
 use crate::{
@@ -150,6 +150,9 @@ fn drain(
 /// Removes what the agent left beside programs and maps; `left` gets what remains.
 /// `unrecorded` are the ports that an agent reserved which recorded no changes.
 pub(crate) fn remove_traces(pins: &Path, unrecorded: Option<(u16, u16)>, left: &mut Vec<String>) {
+    if let Err(error) = KernelNat::drop_anchor() {
+        left.push(format!("what keeps kube-proxy's connections ({error})"));
+    }
     if let Err(error) = local::remove(pins) {
         left.push(format!("the agent's socket ({error})"));
     }

@@ -223,6 +223,11 @@ impl View for Node {
 }
 
 impl Node {
+    /// What one of its labels says.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.metadata.labels.get(name)
+    }
+
     /// What one of its annotations says.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.metadata.annotations.get(name)

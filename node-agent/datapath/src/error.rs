@@ -124,6 +124,15 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The kernel's connection tracking could not be read, or its translation not kept.
+    #[error("could not {verb} the kernel's translation of connections")]
+    KernelNat {
+        /// What was tried.
+        verb: &'static str,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
     /// This node's routes cannot be asked for.
     #[error("could not ask for the route to an endpoint")]
     Routes {

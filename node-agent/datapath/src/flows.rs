@@ -37,6 +37,8 @@ pub struct Connection {
     pub local: bool,
     /// Does the backend answer the client directly?
     pub direct: bool,
+    /// Does the kernel translate it, as kube-proxy set it up?
+    pub kernel: bool,
     /// What was seen of it.
     pub state: &'static str,
     /// Seconds since a packet was last seen.
@@ -112,7 +114,8 @@ fn is_open_stream(
         return false;
     };
     let stream = key.protocol == Protocol::TCP || key.protocol == Protocol::SCTP;
-    if !stream || flow.flags.contains(FlowFlags::REPLY) {
+    // The kernel goes on without the programs.
+    if !stream || flow.flags.contains(FlowFlags::REPLY) || flow.flags.contains(FlowFlags::KERNEL) {
         return false;
     }
     let life = whole_life(&flow, entry.life, lives);
@@ -158,6 +161,7 @@ impl Connection {
             backend: socket(flow.to.destination, flow.to.destination_port),
             local: flow.flags.contains(FlowFlags::LOCAL),
             direct: flow.flags.contains(FlowFlags::DIRECT),
+            kernel: flow.flags.contains(FlowFlags::KERNEL),
             state: state(life.seen()),
             idle: (idle << Life::TICK) / 1_000_000_000,
             key: *key,
@@ -186,6 +190,9 @@ impl Display for Connection {
         }
         if self.direct {
             write!(f, ", answered directly")?;
+        }
+        if self.kernel {
+            write!(f, ", translated by the kernel")?;
         }
         write!(f, ": {state}, idle for {idle} s")
     }

@@ -26,6 +26,14 @@ pub(crate) struct Socket {
     sequence: u32,
 }
 
+/// One of several messages of a [commit](Socket::commit).
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) kind: u16,
+    pub(crate) flags: u16,
+    pub(crate) body: Vec<u8>,
+}
+
 // === impl Socket ===
 
 impl Socket {
@@ -41,6 +49,41 @@ impl Socket {
         Ok(Self { fd, sequence: 0 })
     }
 
+    /// Sends messages between two that mark their beginning and end; the kernel does all or
+    /// none. Each must ask for an [`ACK`].
+    pub(crate) fn commit(
+        &mut self,
+        begin: &Message,
+        messages: &[Message],
+        end: &Message,
+    ) -> io::Result<()> {
+        let first = self.sequence.wrapping_add(1);
+        let mut bytes = Vec::new();
+        for message in std::iter::once(begin).chain(messages).chain([end]) {
+            self.sequence = self.sequence.wrapping_add(1);
+            message.write(self.sequence, &mut bytes);
+        }
+        send(&self.fd, &bytes, SendFlags::empty())?;
+        let mut buffer = vec![0_u8; 1 << 16];
+        let mut done = 0;
+        while done < messages.len() {
+            let (received, _) = recv(&self.fd, buffer.as_mut_slice(), RecvFlags::empty())?;
+            let mut rest = buffer.get(..received).unwrap_or_default();
+            while let Some((kind, sequence, body, next)) = first_message(rest) {
+                rest = next;
+                if kind != ERROR || sequence.wrapping_sub(first) > messages.len() as u32 + 1 {
+                    continue;
+                }
+                match word(body, 0).map(u32::cast_signed) {
+                    Some(0) => done += 1,
+                    Some(code) => return Err(io::Error::from_raw_os_error(-code)),
+                    None => return Err(io::ErrorKind::InvalidData.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Sends one message and hands each answer's body to `each`; returns when
     /// the kernel says that it is done.
     pub(crate) fn request(
@@ -51,14 +94,8 @@ impl Socket {
         mut each: impl FnMut(&[u8]),
     ) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
-        let length = HEADER + body.len();
-        let mut message = Vec::with_capacity(length);
-        message.extend(u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
-        message.extend(kind.to_ne_bytes());
-        message.extend((flags | REQUEST).to_ne_bytes());
-        message.extend(self.sequence.to_ne_bytes());
-        message.extend(0_u32.to_ne_bytes());
-        message.extend(body);
+        let mut message = Vec::with_capacity(HEADER + body.len());
+        write(kind, flags, self.sequence, body, &mut message);
         send(&self.fd, &message, SendFlags::empty())?;
         // The kernel fills at most 32 KiB at once.
         let mut buffer = vec![0_u8; 1 << 16];
@@ -84,6 +121,26 @@ impl Socket {
             }
         }
     }
+}
+
+// === impl Message ===
+
+impl Message {
+    fn write(&self, sequence: u32, bytes: &mut Vec<u8>) {
+        write(self.kind, self.flags, sequence, &self.body, bytes);
+    }
+}
+
+/// Appends a request.
+fn write(kind: u16, flags: u16, sequence: u32, body: &[u8], bytes: &mut Vec<u8>) {
+    let length = HEADER + body.len();
+    bytes.extend(u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend((flags | REQUEST).to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    bytes.extend(0_u32.to_ne_bytes());
+    bytes.extend(body);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
 /// Kind, sequence number and body of the first message, and what follows.

@@ -382,12 +382,21 @@ pub(crate) fn read_one<K: Plain, V: Plain>(map: &impl AsFd, key: &K) -> io::Resu
 
 /// Writes one entry. Keys and values must be of the map's size.
 pub(crate) fn write_one<K: Plain, V: Plain>(map: &impl AsFd, key: &K, value: &V) -> io::Result<()> {
+    update(map, key, value, 0)
+}
+
+/// As [`write_one`], unless there is an entry (`BPF_NOEXIST`).
+pub(crate) fn add_one<K: Plain, V: Plain>(map: &impl AsFd, key: &K, value: &V) -> io::Result<()> {
+    update(map, key, value, 1)
+}
+
+fn update<K: Plain, V: Plain>(map: &impl AsFd, key: &K, value: &V, flags: u64) -> io::Result<()> {
     let attr = Element {
         map_fd: number(map.as_fd()),
         padding: 0,
         key: std::ptr::from_ref(key) as u64,
         value: std::ptr::from_ref(value) as u64,
-        flags: 0,
+        flags,
     };
     // SAFETY: the attribute is that of BPF_MAP_UPDATE_ELEM; key and value live.
     unsafe { bpf(BPF_MAP_UPDATE_ELEM, &attr) }.map(drop)

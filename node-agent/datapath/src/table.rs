@@ -23,6 +23,7 @@ const ENOENT: i32 = 2;
 const E2BIG: i32 = 7;
 const ENOMEM: i32 = 12;
 const EBUSY: i32 = 16;
+const EEXIST: i32 = 17;
 const ENOSPC: i32 = 28;
 
 /// How often an update is tried again for which the kernel had no memory at
@@ -182,6 +183,21 @@ impl<K: Plain, V: Plain> Table<K, V> {
             }
         }
         Ok(())
+    }
+
+    /// Adds an entry unless there is one, whoever else writes; whether it was added.
+    pub(crate) fn add(&self, key: &K, value: &V) -> Result<bool, Error> {
+        match sys::add_one(self.data.fd(), key, value) {
+            Ok(()) => Ok(true),
+            Err(error) if error.raw_os_error() == Some(EEXIST) => Ok(false),
+            Err(error) if matches!(error.raw_os_error(), Some(E2BIG | ENOSPC)) => {
+                Err(Error::Full {
+                    map: self.name,
+                    capacity: self.capacity,
+                })
+            }
+            Err(error) => Err(self.failed("write", error)),
+        }
     }
 
     /// Removes entries in order; it is fine if some are not there.

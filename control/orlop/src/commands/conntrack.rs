@@ -93,6 +93,7 @@ fn as_json(it: &Connection) -> serde_json::Value {
         "backend": it.backend.to_string(),
         "local": it.local,
         "direct": it.direct,
+        "kernel": it.kernel,
         "state": it.state,
         "idleSeconds": it.idle,
     })

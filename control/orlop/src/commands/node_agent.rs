@@ -69,6 +69,10 @@ pub enum Verb {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Begin to serve Services beside kube-proxy on this machine: find the node's kubeconfig, write
+    /// options and a unit of systemd, start the agent, and check that each Service answers.
+    #[command(after_help = super::install::EXAMPLES)]
+    Install(super::install::Options),
     /// Remove the datapath from this machine: programs, maps, pins, reserved ports and sockets.
     /// The agent must have ended.
     #[command(after_help = super::uninstall::EXAMPLES)]
@@ -226,6 +230,7 @@ struct NodeOptions {
 pub async fn run(options: Options) -> Result<(), Error> {
     match options.verb {
         Some(Verb::CleanupKubeProxy { dry_run }) => return cleanup(dry_run),
+        Some(Verb::Install(options)) => return super::install::run(&options).await,
         Some(Verb::Uninstall(options)) => return super::uninstall::run(&options),
         None => {}
     }
@@ -599,7 +604,7 @@ enum PolicyMode {
 }
 
 /// As the kubelet names its node: the host's name in lower case.
-fn host_name() -> Result<String, Error> {
+pub(super) fn host_name() -> Result<String, Error> {
     let name = nix::unistd::gethostname().map_err(|errno| Error::Start(errno.into()))?;
     Ok(name.to_string_lossy().trim().to_lowercase())
 }

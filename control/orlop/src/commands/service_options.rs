@@ -58,6 +58,10 @@ pub struct ServiceArgs {
     /// unless given.
     #[arg(long, value_name = "ADDRESS")]
     metrics_bind_address: Option<String>,
+    /// If these two ports are taken, serve them when they are free, instead of ending: while
+    /// kube-proxy runs, it has them.
+    #[arg(long)]
+    wait_for_ports: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -148,6 +152,7 @@ impl ServiceArgs {
             Direct::Link => DirectReturn::LINK,
         };
         options.client_ports = self.client_ports;
+        options.wait_for_ports = self.wait_for_ports;
         for (text, place, port, name) in [
             (
                 &self.healthz_bind_address,

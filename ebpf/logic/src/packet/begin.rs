@@ -37,6 +37,9 @@ pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
         return Verdict::Pass;
     }
     if serves {
+        if is_left_to_kernel(maps, work) {
+            return Verdict::Pass;
+        }
         let mut attempt = 0;
         loop {
             let verdict = maps.step(Step::Select, origin, work);
@@ -63,6 +66,15 @@ pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     }
     work.counter = Counter::PacketTranslated;
     way(origin, work)
+}
+
+/// Whether a packet that addresses a service may belong to a connection that the kernel's
+/// connection tracking translates ([`ConfigFlags::LEAVE_UNKNOWN_STREAMS`]).
+#[inline(always)]
+fn is_left_to_kernel<M: Flows>(maps: &M, work: &Work) -> bool {
+    work.headers.tuple.protocol == Protocol::TCP
+        && !work.headers.flags.has(TcpFlags::SYN)
+        && maps.switches().contains(ConfigFlags::LEAVE_UNKNOWN_STREAMS)
 }
 
 /// Does the packet address a service, as far as can be said without knowing its

@@ -26,7 +26,7 @@ pub(super) fn find<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdi
     let Some(flow) = work.entry.flow.open(&work.headers.tuple) else {
         return Verdict::Pass;
     };
-    if flow.flags.contains(FlowFlags::DIRECT) {
+    if flow.flags.contains(FlowFlags::DIRECT) || flow.flags.contains(FlowFlags::KERNEL) {
         return Verdict::Pass;
     }
     work.to = flow.to;

@@ -4,6 +4,7 @@
 mod egress;
 mod flows;
 pub mod frames;
+mod kernel;
 mod lifetimes;
 mod malformed;
 mod messages;

@@ -72,6 +72,9 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     if tcp && flags.has(TcpFlags::RST) && work.headers.fragment != Fragment::LATER && !direct {
         mark_reset(maps, work);
     }
+    if flow.flags.contains(FlowFlags::KERNEL) {
+        return Verdict::Pass;
+    }
     if direct {
         return super::begin::direct(&mut *work, maps);
     }

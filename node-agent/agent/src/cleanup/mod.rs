@@ -14,7 +14,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use tracing::info;
+use node_agent_datapath::KernelNat;
+use tracing::{info, warn};
 
 /// Both variants of iptables may hold rules at the same time, in both IP
 /// versions; where a distribution has one only, it is the plain name.
@@ -168,12 +169,23 @@ pub fn find() -> Result<Vec<Item>, Error> {
     Ok(items)
 }
 
-/// Removes what [`find`] found: rules first, then the sets they name.
+/// Removes what [`find`] found: rules first, then the sets they name. Connections that they
+/// set up go on ([`KernelNat::keep`]).
 ///
 /// # Errors
 /// The first program that fails; what it was to remove, and what comes after,
 /// is still there, and another call goes on.
 pub fn remove(items: &[Item]) -> Result<(), Error> {
+    if !items.is_empty() {
+        match KernelNat::keep() {
+            Ok(connections) => info!(connections, "connections stay with the kernel"),
+            // Rules of other tables may keep them, too.
+            Err(error) => warn!(
+                error = &error as &dyn std::error::Error,
+                "connections that kube-proxy set up may be lost"
+            ),
+        }
+    }
     for item in items {
         match item {
             Item::Chains { program, leftovers } => {

@@ -15,10 +15,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
-    sync::Semaphore,
+    sync::{OnceCell, Semaphore},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::{debug, info};
 
 /// Connections that are served at once; others wait.
 const MOST: usize = 64;
@@ -26,6 +26,8 @@ const MOST: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// After the system refused a connection (out of descriptors).
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often a port that is taken is tried again.
+const TAKEN: Duration = Duration::from_secs(1);
 
 /// What a path is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +114,51 @@ impl Listener for UnixListener {
 
     async fn accept(&self) -> io::Result<Self::Stream> {
         Ok(Self::accept(self).await?.0)
+    }
+}
+
+/// A port at which another program may still listen: it is served once that has ended.
+pub struct AwaitedPort {
+    address: SocketAddr,
+    listener: OnceCell<TcpListener>,
+}
+
+impl AwaitedPort {
+    /// Listens, or will. Unless `waits`, a port that is taken is an error.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub async fn open(address: SocketAddr, waits: bool) -> io::Result<Self> {
+        let listener = match listen(address).await {
+            Ok(listener) => OnceCell::new_with(Some(listener)),
+            Err(error) if waits && error.kind() == io::ErrorKind::AddrInUse => {
+                info!(%address, "the port is taken: it is served when it is free");
+                OnceCell::new()
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { address, listener })
+    }
+
+    async fn listener(&self) -> &TcpListener {
+        let bound = self.listener.get_or_init(|| async {
+            loop {
+                tokio::time::sleep(TAKEN).await;
+                if let Ok(listener) = listen(self.address).await {
+                    info!(address = %self.address, "the port is free and served");
+                    return listener;
+                }
+            }
+        });
+        bound.await
+    }
+}
+
+impl Listener for AwaitedPort {
+    type Stream = tokio::net::TcpStream;
+
+    async fn accept(&self) -> io::Result<Self::Stream> {
+        Ok(self.listener().await.accept().await?.0)
     }
 }
 

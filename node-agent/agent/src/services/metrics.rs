@@ -1,6 +1,8 @@
 //! What the datapath tells Prometheus: kube-proxy's names where they mean the
 //! same, so that dashboards and alerts go on working, and our own.
 
+use std::sync::{Arc, atomic::AtomicBool};
+
 use control_metrics::{Format, Kind, Page};
 use ebpf_abi::Counter as Counted;
 use jiff::Timestamp;
@@ -60,6 +62,8 @@ pub struct Others {
     pub flows: flows::Metrics,
     /// Of policy.
     pub policy: policy::Metrics,
+    /// Whether the maps hold what the API says.
+    pub programmed: Arc<AtomicBool>,
 }
 
 // === impl Metrics ===

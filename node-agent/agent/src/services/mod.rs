@@ -26,13 +26,17 @@ mod node;
 pub mod options;
 pub mod ports;
 mod room;
+mod takeover;
 mod told;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -52,7 +56,7 @@ use tracing::{info, warn};
 
 use self::{
     health::{Check, Checks, Health, TO_BE_DELETED},
-    http::Answer,
+    http::{Answer, AwaitedPort},
     interfaces::Interfaces,
     local::{Ask, Clerk, Placed},
     made::{Made, is_there},
@@ -146,6 +150,7 @@ pub async fn run(
         asked: mut wished,
         programs,
     } = wished;
+    let nat_of = options.pin_dir.clone();
     let mut state = State {
         engine,
         options,
@@ -163,6 +168,8 @@ pub async fn run(
         programs,
         shutdown: shutdown.clone(),
         retry_devices: false,
+        kernel_nat: takeover::KernelConnections::find(&nat_of),
+        programmed: Arc::clone(&others.programmed),
     };
     state.keep_host_firewall();
     state.follow_devices();
@@ -179,6 +186,7 @@ pub async fn run(
     let begun = Instant::now();
     let mut impatient = tokio::time::interval(PATIENCE);
     impatient.reset();
+    let mut releasing = tokio::time::interval(takeover::EVERY);
     loop {
         // Until all is listed the plan only collects: a Service whose slices are
         // still to come must not lose its backends.
@@ -194,6 +202,7 @@ pub async fn run(
                 }
                 state.node.listed();
                 state.node_changed();
+                state.kernel_nat.take_over();
                 while let Some(change) = service_changes.try_recv() {
                     state.on_service(&change);
                 }
@@ -237,6 +246,7 @@ pub async fn run(
             () = tokio::time::sleep(DEVICES_AGAIN), if again => state.follow_devices(),
             // What is told follows below.
             () = tokio::time::sleep(TELL_AGAIN), if behind => {}
+            _ = releasing.tick(), if all_known => state.kernel_nat.release(),
         }
         state.after().await;
     }
@@ -262,6 +272,9 @@ struct State {
     programs: watch::Sender<()>,
     shutdown: CancellationToken,
     retry_devices: bool,
+    kernel_nat: takeover::KernelConnections,
+    /// Others are told whether the maps hold what the API says.
+    programmed: Arc<AtomicBool>,
 }
 
 // === impl State ===
@@ -339,10 +352,15 @@ impl State {
                 self.metrics.full_sync.observe(took.as_secs_f64());
                 self.metrics.last.set(seconds_now());
                 self.health.updated();
+                self.programmed.store(true, Ordering::Relaxed);
                 info!(written, ?took, "the maps hold what the API says");
+                if self.kernel_nat.finish() {
+                    self.leave_unknown_streams(false);
+                }
             }
             Err(error) => {
                 self.metrics.failures.inc();
+                self.programmed.store(false, Ordering::Relaxed);
                 warn!(
                     error = &error as &dyn std::error::Error,
                     "the maps could not be compared; trying again"
@@ -363,7 +381,10 @@ impl State {
         let addresses = &self.interfaces.addresses;
         let configured = self.engine.datapath().configuration().and_then(|in_force| {
             match node::configuration(options, told, addresses, in_force.as_ref()) {
-                Some(config) => self.engine.configure(&config),
+                Some(config) => {
+                    let leave = self.kernel_nat.is_pending();
+                    self.engine.configure(&takeover::leaving(config, leave))
+                }
                 None => Ok(()),
             }
         });
@@ -377,6 +398,24 @@ impl State {
         let begun = Instant::now();
         let result = self.engine.set_node(facts);
         self.written(begun, result, None);
+    }
+
+    /// Has programs pass packets of streams that they do not know, or no more.
+    fn leave_unknown_streams(&mut self, leave: bool) {
+        let changed = self
+            .engine
+            .datapath()
+            .configuration()
+            .and_then(|in_force| match in_force {
+                Some(config) => self.engine.configure(&takeover::leaving(config, leave)),
+                None => Ok(()),
+            });
+        if let Err(error) = changed {
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "the programs could not be told of connections that the kernel translates"
+            );
+        }
     }
 
     /// What a former agent enforced on the node's own traffic stays until
@@ -535,7 +574,8 @@ async fn serve(
 ) -> Result<(), Error> {
     let listen = async |address: SocketAddr| {
         let taken = |source| Error::Listen { address, source };
-        http::listen(address).await.map_err(taken)
+        let waits = options.services.wait_for_ports;
+        AwaitedPort::open(address, waits).await.map_err(taken)
     };
     if let Some(address) = options.services.healthz {
         let listener = listen(address).await?;

@@ -39,6 +39,9 @@ pub struct ServiceOptions {
     pub healthz: Option<SocketAddr>,
     /// Where `/metrics`, `/configz` and `/proxyMode` are served.
     pub metrics: Option<SocketAddr>,
+    /// If these ports are taken, they are served when they are free: kube-proxy may still
+    /// have them.
+    pub wait_for_ports: bool,
 }
 
 /// kube-proxy's ports, which load balancers and monitoring know.
@@ -63,6 +66,7 @@ impl Default for ServiceOptions {
             recording: Recording::default(),
             healthz: Some(SocketAddr::from(([0, 0, 0, 0], HEALTHZ))),
             metrics: Some(SocketAddr::from(([127, 0, 0, 1], METRICS))),
+            wait_for_ports: false,
         }
     }
 }

@@ -1,0 +1,210 @@
+//! What an installation of the datapath beside kube-proxy writes. Pure.
+
+use std::path::{Path, PathBuf};
+
+/// The unit's name.
+pub const UNIT: &str = "orlop-datapath.service";
+/// Where units are.
+pub const UNITS: &str = "/etc/systemd/system";
+/// Where the agent's options are.
+pub const CONFIG: &str = "/etc/orlop/datapath.yaml";
+
+/// Whose kubeconfig the agent uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// The one that was given.
+    Given,
+    /// The node's own, of kubeadm's kubelet.
+    Kubelet,
+    /// kube-proxy's, of k3s or RKE2.
+    KubeProxy,
+}
+
+/// Kubeconfigs that are looked for, in this order.
+const KNOWN: [(&str, Identity); 3] = [
+    ("/etc/kubernetes/kubelet.conf", Identity::Kubelet),
+    (
+        "/var/lib/rancher/k3s/agent/kubeproxy.kubeconfig",
+        Identity::KubeProxy,
+    ),
+    (
+        "/var/lib/rancher/rke2/agent/kubeproxy.kubeconfig",
+        Identity::KubeProxy,
+    ),
+];
+
+/// What is written and started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installation {
+    /// This program.
+    pub program: PathBuf,
+    /// The agent's kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// Whose it is.
+    pub identity: Identity,
+    /// The Node's name, where it is not the host's.
+    pub node_name: Option<String>,
+    /// Where programs and maps are pinned.
+    pub pin_dir: PathBuf,
+    /// The cgroup whose processes see Services, where it is not the root.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// Chooses the agent's kubeconfig.
+pub fn kubeconfig(
+    given: Option<&Path>,
+    exists: impl Fn(&Path) -> bool,
+) -> Option<(PathBuf, Identity)> {
+    if let Some(path) = given {
+        return Some((path.to_owned(), Identity::Given));
+    }
+    let mut known = KNOWN.iter().map(|(path, whose)| (Path::new(path), whose));
+    known
+        .find(|(path, _)| exists(path))
+        .map(|(path, whose)| (path.to_owned(), *whose))
+}
+
+/// Names the files that are looked for.
+pub fn looked_for() -> String {
+    KNOWN.map(|(path, _)| path).join(", ")
+}
+
+/// The binding by which nodes may read what kube-proxy reads; the rest they may anyway.
+pub fn binding() -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "orlop-datapath"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "system:node-proxier",
+        },
+        "subjects": [{
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "Group",
+            "name": "system:nodes",
+        }],
+    })
+}
+
+/// The command that makes the [`binding`].
+pub const BIND: &str = "kubectl create clusterrolebinding orlop-datapath \
+                        --clusterrole=system:node-proxier --group=system:nodes";
+
+impl Installation {
+    /// The file of options.
+    pub fn config(&self) -> String {
+        let mut text = String::from(
+            "# Written by `orlop node-agent install --datapath-only`. All options: `orlop config \
+             node-agent`.\napiVersion: orlop.dev/v1alpha1\nkind: NodeAgentConfiguration\n",
+        );
+        let mut line = |key: &str, value: &str| {
+            // JSON is YAML, whatever a path holds.
+            let value = serde_json::Value::from(value);
+            text.push_str(&format!("{key}: {value}\n"));
+        };
+        line("kubeconfig", &self.kubeconfig.display().to_string());
+        line("pinDir", &self.pin_dir.display().to_string());
+        if let Some(name) = &self.node_name {
+            line("nodeName", name);
+        }
+        if let Some(cgroup) = &self.cgroup {
+            line("cgroup", &cgroup.display().to_string());
+        }
+        text.push_str("datapathOnly: true\nwaitForPorts: true\n");
+        text
+    }
+
+    /// How the agent is started.
+    pub fn command(&self, config: &Path) -> String {
+        format!(
+            "{} node-agent --config {}",
+            self.program.display(),
+            config.display()
+        )
+    }
+
+    /// The unit of systemd.
+    pub fn unit(&self, config: &Path) -> String {
+        format!(
+            "[Unit]\n\
+             Description=Orlop datapath: Kubernetes Services in kube-proxy's place\n\
+             Documentation=https://kubernetes.io/docs/reference/networking/virtual-ips/\n\
+             After=network-online.target\n\
+             Wants=network-online.target\n\
+             \n\
+             [Service]\n\
+             Type=notify\n\
+             ExecStart={}\n\
+             Restart=always\n\
+             RestartSec=2\n\
+             LimitNOFILE=1048576\n\
+             LimitMEMLOCK=infinity\n\
+             KillMode=process\n\
+             NoNewPrivileges=yes\n\
+             \n\
+             [Install]\n\
+             WantedBy=multi-user.target\n",
+            self.command(config)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn installation() -> Installation {
+        Installation {
+            program: "/usr/bin/orlop".into(),
+            kubeconfig: "/etc/kubernetes/kubelet.conf".into(),
+            identity: Identity::Kubelet,
+            node_name: Some("n1".to_owned()),
+            pin_dir: "/sys/fs/bpf/orlop".into(),
+            cgroup: None,
+        }
+    }
+
+    #[test]
+    fn the_given_kubeconfig_wins_then_kubeadm_s_then_k3s_s() {
+        let all = |_: &Path| true;
+        let found = kubeconfig(Some(Path::new("/x")), all).unwrap();
+        assert_eq!(found, ("/x".into(), Identity::Given));
+        assert_eq!(kubeconfig(None, all).unwrap().1, Identity::Kubelet);
+        let k3s = |path: &Path| path.starts_with("/var/lib/rancher/k3s");
+        assert_eq!(kubeconfig(None, k3s).unwrap().1, Identity::KubeProxy);
+        assert_eq!(kubeconfig(None, |_| false), None);
+        assert!(looked_for().contains("kubelet.conf"));
+    }
+
+    #[test]
+    fn the_options_are_those_of_an_agent_beside_kube_proxy() {
+        let text = installation().config();
+        for line in [
+            "kubeconfig: \"/etc/kubernetes/kubelet.conf\"",
+            "nodeName: \"n1\"",
+            "datapathOnly: true",
+            "waitForPorts: true",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+        }
+        assert!(!text.contains("cgroup"));
+    }
+
+    #[test]
+    fn the_unit_starts_this_program_with_these_options() {
+        let unit = installation().unit(Path::new(CONFIG));
+        let start = "ExecStart=/usr/bin/orlop node-agent --config /etc/orlop/datapath.yaml\n";
+        assert!(unit.contains(start), "{unit}");
+        // Programs and maps outlive the process.
+        assert!(unit.contains("KillMode=process\n"));
+    }
+
+    #[test]
+    fn nodes_get_what_kube_proxy_may_and_no_more() {
+        let it = binding();
+        assert_eq!(it["roleRef"]["name"], "system:node-proxier");
+        assert_eq!(it["subjects"][0]["name"], "system:nodes");
+    }
+}

@@ -1,0 +1,4 @@
+//! From another implementation of Services to Orlop, and back.
+
+pub mod install;
+pub mod plan;

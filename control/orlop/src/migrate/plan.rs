@@ -1,0 +1,390 @@
+//! Which nodes are to change, in which order, and when to stop. Pure.
+
+use std::collections::BTreeMap;
+
+use node_agent::replace::step::{CONDITION, LABEL, Reason, Wanted};
+use serde_json::{Value, json};
+
+/// Where the DaemonSet's own affinity is kept until it is put back.
+pub const ORIGINAL: &str = "orlop.dev/kube-proxy-affinity";
+
+/// A node, as far as this matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeState {
+    /// Its name.
+    pub name: String,
+    /// What its label says.
+    pub wanted: Wanted,
+    /// What its agent says; none without an agent.
+    pub reported: Option<(Reason, String)>,
+}
+
+/// Something to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Have the DaemonSet leave out nodes that are labelled so.
+    ExemptNodes,
+    /// Label a node and wait until its agent reports this.
+    Move(String, Wanted),
+    /// Give the DaemonSet its own affinity back.
+    RestoreDaemonSet,
+}
+
+/// Why nothing is done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Nodes without an agent that reports.
+    #[error(
+        "no agent of Orlop reports on {0}: run `orlop node-agent install --datapath-only` there, and \
+         see that it may patch nodes/status"
+    )]
+    NoAgent(String),
+    /// There are no such nodes.
+    #[error("there is no node `{0}`")]
+    NoNode(String),
+    /// Nodes that a former run left worse.
+    #[error(
+        "{0} became worse than before when kube-proxy's rules were removed; give it back with \
+         `orlop migrate kube-proxy --undo --node {0}`"
+    )]
+    Worse(String),
+}
+
+/// How a node's way is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It arrived.
+    Done(String),
+    /// It is on its way; this is what it waits for.
+    Waiting(String),
+    /// It stopped.
+    Stopped(String),
+}
+
+impl NodeState {
+    /// Reads a Node.
+    pub fn of(node: &Value) -> Self {
+        let conditions = node["status"]["conditions"].as_array();
+        let condition = conditions
+            .into_iter()
+            .flatten()
+            .find(|it| it["type"] == CONDITION);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Self {
+            name: text(&node["metadata"]["name"]),
+            wanted: Wanted::of_label(node["metadata"]["labels"][LABEL].as_str()),
+            reported: condition.and_then(|it| {
+                let reason = Reason::of_word(it["reason"].as_str()?)?;
+                Some((reason, text(&it["message"])))
+            }),
+        }
+    }
+
+    /// Whether it has arrived where it is to go.
+    pub fn progress(&self, to: Wanted) -> Progress {
+        let Some((reason, message)) = self.reported.clone() else {
+            return Progress::Waiting("its agent says nothing".to_owned());
+        };
+        let arrived = match to {
+            Wanted::Replaced => reason == Reason::Replaced,
+            Wanted::Restored => reason == Reason::Restored,
+            Wanted::Beside => reason == Reason::Beside,
+        };
+        match reason {
+            _ if arrived => Progress::Done(message),
+            Reason::WorseThanBefore | Reason::CleanupFailed if to == Wanted::Replaced => {
+                Progress::Stopped(message)
+            }
+            _ => Progress::Waiting(message),
+        }
+    }
+}
+
+/// Chooses nodes by name; all of them without names.
+///
+/// # Errors
+/// [`Refusal::NoNode`].
+pub fn choose(nodes: &[NodeState], names: &[String]) -> Result<Vec<NodeState>, Refusal> {
+    if names.is_empty() {
+        return Ok(nodes.to_vec());
+    }
+    let find = |name: &String| {
+        let found = nodes.iter().find(|it| it.name == *name);
+        found.cloned().ok_or_else(|| Refusal::NoNode(name.clone()))
+    };
+    names.iter().map(find).collect()
+}
+
+/// Plans the way from kube-proxy to Orlop on these nodes.
+///
+/// # Errors
+/// [`Refusal::NoAgent`], [`Refusal::Worse`]: then nothing is to be done at all.
+pub fn migrate(chosen: &[NodeState], daemon_set: Option<&Value>) -> Result<Vec<Task>, Refusal> {
+    let silent: Vec<_> = chosen
+        .iter()
+        .filter(|it| it.reported.is_none())
+        .map(|it| it.name.as_str())
+        .collect();
+    if !silent.is_empty() {
+        return Err(Refusal::NoAgent(silent.join(", ")));
+    }
+    let is_worse = |it: &&NodeState| {
+        matches!(&it.reported, Some((Reason::WorseThanBefore, _))) && it.wanted == Wanted::Replaced
+    };
+    if let Some(node) = chosen.iter().find(is_worse) {
+        return Err(Refusal::Worse(node.name.clone()));
+    }
+    let to = Wanted::Replaced;
+    let left: Vec<_> = chosen
+        .iter()
+        .filter(|it| !matches!(it.progress(to), Progress::Done(_)) || it.wanted != to)
+        .map(|it| Task::Move(it.name.clone(), to))
+        .collect();
+    let exempt = daemon_set.filter(|it| !left.is_empty() && !is_exempting(it));
+    Ok(exempt
+        .map(|_| Task::ExemptNodes)
+        .into_iter()
+        .chain(left)
+        .collect())
+}
+
+/// Plans the way back. `nodes` are all, of which the `chosen` go back.
+pub fn undo(nodes: &[NodeState], chosen: &[NodeState], daemon_set: Option<&Value>) -> Vec<Task> {
+    let back: Vec<&str> = chosen
+        .iter()
+        .filter(|it| it.wanted == Wanted::Replaced)
+        .map(|it| it.name.as_str())
+        .collect();
+    let stays =
+        |it: &&NodeState| it.wanted == Wanted::Replaced && !back.contains(&it.name.as_str());
+    let restore = daemon_set.filter(|it| is_exempting(it) && !nodes.iter().any(|it| stays(&it)));
+    let moves = back
+        .iter()
+        .map(|name| Task::Move((*name).to_owned(), Wanted::Restored));
+    moves
+        .chain(restore.map(|_| Task::RestoreDaemonSet))
+        .collect()
+}
+
+fn is_exempting(daemon_set: &Value) -> bool {
+    daemon_set["metadata"]["annotations"][ORIGINAL].is_string()
+}
+
+/// The patch (RFC 7386) with which kube-proxy's pods leave nodes that are `replaced`. Each
+/// term of its own affinity gets the condition, since a node has to fit one of them.
+pub fn exempting(daemon_set: &Value) -> Value {
+    let own = &daemon_set["spec"]["template"]["spec"]["affinity"];
+    let condition = json!({"key": LABEL, "operator": "NotIn", "values": ["replaced"]});
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let mut affinity = if own.is_object() {
+        own.clone()
+    } else {
+        json!({})
+    };
+    let terms = affinity["nodeAffinity"][required]["nodeSelectorTerms"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let terms = if terms.is_empty() {
+        vec![json!({})]
+    } else {
+        terms
+    };
+    let terms: Vec<_> = terms
+        .into_iter()
+        .map(|mut term| {
+            let mut all = term["matchExpressions"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            all.push(condition.clone());
+            term["matchExpressions"] = Value::from(all);
+            term
+        })
+        .collect();
+    affinity["nodeAffinity"][required]["nodeSelectorTerms"] = Value::from(terms);
+    json!({
+        "metadata": {"annotations": {ORIGINAL: own.to_string()}},
+        "spec": {"template": {"spec": {"affinity": affinity}}},
+    })
+}
+
+/// The patch (RFC 6902) that gives the DaemonSet back what [`exempting`] changed.
+pub fn restoring(daemon_set: &Value) -> Option<Value> {
+    let annotations = daemon_set["metadata"]["annotations"].as_object()?;
+    let own: Value = serde_json::from_str(annotations.get(ORIGINAL)?.as_str()?).ok()?;
+    let affinity = "/spec/template/spec/affinity";
+    let path = format!("/metadata/annotations/{}", ORIGINAL.replace('/', "~1"));
+    let back = if own.is_null() {
+        json!({"op": "remove", "path": affinity})
+    } else {
+        json!({"op": "replace", "path": affinity, "value": own})
+    };
+    Some(json!([{"op": "remove", "path": path}, back]))
+}
+
+/// What the tasks are, for people.
+pub fn describe(tasks: &[Task], daemon_set: &str) -> BTreeMap<usize, String> {
+    let words = |task: &Task| match task {
+        Task::ExemptNodes => format!(
+            "DaemonSet {daemon_set}: leave out nodes with the label {LABEL}=replaced (its pods are \
+             replaced one by one)"
+        ),
+        Task::Move(node, Wanted::Replaced) => format!(
+            "node {node}: label {LABEL}=replaced; kube-proxy ends there, and the agent removes its \
+             rules once all Services are in force"
+        ),
+        Task::Move(node, _) => format!(
+            "node {node}: label {LABEL}=restored; kube-proxy starts there, and gets new connections \
+             once it has written its rules"
+        ),
+        Task::RestoreDaemonSet => format!("DaemonSet {daemon_set}: its own affinity again"),
+    };
+    tasks.iter().map(words).enumerate().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, wanted: Wanted, reason: Option<Reason>) -> NodeState {
+        NodeState {
+            name: name.to_owned(),
+            wanted,
+            reported: reason.map(|reason| (reason, "words".to_owned())),
+        }
+    }
+
+    fn beside(name: &str) -> NodeState {
+        node(name, Wanted::Beside, Some(Reason::Beside))
+    }
+
+    fn replaced(name: &str) -> NodeState {
+        node(name, Wanted::Replaced, Some(Reason::Replaced))
+    }
+
+    fn daemon_set(affinity: &Value) -> Value {
+        let mut it =
+            json!({"metadata": {"name": "kube-proxy"}, "spec": {"template": {"spec": {}}}});
+        if !affinity.is_null() {
+            it["spec"]["template"]["spec"]["affinity"] = affinity.clone();
+        }
+        it
+    }
+
+    /// Applies a patch as the API server does.
+    fn patched(object: &Value, patch: &Value) -> Value {
+        fn merge(into: &mut Value, patch: &Value) {
+            let Some(fields) = patch.as_object() else {
+                *into = patch.clone();
+                return;
+            };
+            if !into.is_object() {
+                *into = json!({});
+            }
+            for (key, value) in fields {
+                merge(&mut into[key], value);
+            }
+        }
+        let mut object = object.clone();
+        merge(&mut object, patch);
+        object
+    }
+
+    #[test]
+    fn nodes_move_one_by_one_after_the_daemon_set_may_leave_them() {
+        let nodes = [beside("a"), replaced("b"), beside("c")];
+        let to = |name: &str| Task::Move(name.to_owned(), Wanted::Replaced);
+        let set = daemon_set(&Value::Null);
+        let tasks = migrate(&nodes, Some(&set)).unwrap();
+        assert_eq!(tasks, [Task::ExemptNodes, to("a"), to("c")]);
+        assert_eq!(migrate(&nodes[..1], None).unwrap(), [to("a")]);
+        assert_eq!(migrate(&nodes[1..2], Some(&set)).unwrap(), []);
+        let again = patched(&set, &exempting(&set));
+        assert_eq!(migrate(&nodes[..1], Some(&again)).unwrap(), [to("a")]);
+    }
+
+    #[test]
+    fn nothing_begins_where_an_agent_is_missing_or_a_node_is_worse() {
+        let nodes = [beside("a"), node("b", Wanted::Beside, None)];
+        let refused = migrate(&nodes, None).unwrap_err();
+        assert_eq!(refused, Refusal::NoAgent("b".to_owned()));
+        let worse = node("c", Wanted::Replaced, Some(Reason::WorseThanBefore));
+        let refused = migrate(&[beside("a"), worse], None).unwrap_err();
+        assert!(refused.to_string().contains("--undo --node c"), "{refused}");
+        assert!(choose(&nodes, &["x".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn the_daemon_set_is_restored_with_the_last_node() {
+        let set = daemon_set(&Value::Null);
+        let set = patched(&set, &exempting(&set));
+        let nodes = [replaced("a"), replaced("b"), beside("c")];
+        let back = |name: &str| Task::Move(name.to_owned(), Wanted::Restored);
+        assert_eq!(undo(&nodes, &nodes[..1], Some(&set)), [back("a")]);
+        let all = undo(&nodes, &nodes, Some(&set));
+        assert_eq!(all, [back("a"), back("b"), Task::RestoreDaemonSet]);
+        // A run that was interrupted before the last task.
+        let nodes = [node("a", Wanted::Restored, Some(Reason::Restored))];
+        assert_eq!(undo(&nodes, &nodes, Some(&set)), [Task::RestoreDaemonSet]);
+    }
+
+    #[test]
+    fn a_node_that_became_worse_stops_the_way() {
+        let at = |reason| node("a", Wanted::Replaced, Some(reason)).progress(Wanted::Replaced);
+        assert!(matches!(at(Reason::Replaced), Progress::Done(_)));
+        assert!(matches!(at(Reason::Waiting), Progress::Waiting(_)));
+        assert!(matches!(at(Reason::WorseThanBefore), Progress::Stopped(_)));
+        assert!(matches!(at(Reason::CleanupFailed), Progress::Stopped(_)));
+        // What it said before it was asked.
+        assert!(matches!(at(Reason::Restored), Progress::Waiting(_)));
+    }
+
+    #[test]
+    fn the_daemon_set_gets_exactly_its_own_affinity_back() {
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        let linux = json!({"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]});
+        let terms = json!([{"matchExpressions": [linux]}, {"matchFields": []}]);
+        let own = json!({"nodeAffinity": {required: {"nodeSelectorTerms": terms}}});
+        for own in [Value::Null, own] {
+            let before = daemon_set(&own);
+            let changed = patched(&before, &exempting(&before));
+            let affinity = &changed["spec"]["template"]["spec"]["affinity"]["nodeAffinity"];
+            let terms = affinity[required]["nodeSelectorTerms"].as_array().unwrap();
+            assert!(!terms.is_empty());
+            for term in terms {
+                let last = term["matchExpressions"].as_array().unwrap().last().unwrap();
+                assert_eq!(
+                    (&last["key"], &last["operator"]),
+                    (&json!(LABEL), &json!("NotIn"))
+                );
+            }
+            let back = restoring(&changed).unwrap();
+            let last = &back[1];
+            if own.is_null() {
+                assert_eq!(last["op"], "remove");
+            } else {
+                assert_eq!(last["value"], own);
+            }
+            assert_eq!(
+                back[0]["path"],
+                "/metadata/annotations/orlop.dev~1kube-proxy-affinity"
+            );
+        }
+        assert_eq!(restoring(&daemon_set(&Value::Null)), None);
+    }
+
+    #[test]
+    fn a_node_is_read_with_its_label_and_its_agent_s_words() {
+        let it = NodeState::of(&json!({
+            "metadata": {"name": "a", "labels": {LABEL: "replaced"}},
+            "status": {"conditions": [
+                {"type": "Ready", "reason": "Replaced"},
+                {"type": CONDITION, "reason": "Waiting", "message": "words"},
+            ]},
+        }));
+        assert_eq!(it, node("a", Wanted::Replaced, Some(Reason::Waiting)));
+        let bare = NodeState::of(&json!({"metadata": {"name": "b"}}));
+        assert_eq!(bare, node("b", Wanted::Beside, None));
+    }
+}

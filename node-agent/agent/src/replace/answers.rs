@@ -1,0 +1,167 @@
+//! Which Services answer a client on this node: those with a TCP port and a ready endpoint
+//! are connected to, each port once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use control_client::{Client, Error, Meta, Selection, resources};
+use serde::Deserialize;
+use tokio::{net::TcpStream, sync::Semaphore, task::JoinSet, time::timeout};
+
+/// How long a Service may take to accept a connection.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Connections at a time.
+const AT_ONCE: usize = 64;
+/// The label that names a slice's Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+#[derive(Deserialize)]
+struct Service {
+    metadata: Meta,
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    #[serde(rename = "clusterIPs")]
+    cluster_ips: Vec<String>,
+    ports: Vec<Port>,
+}
+
+#[derive(Deserialize)]
+struct Port {
+    port: u16,
+    #[serde(default)]
+    protocol: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Slice {
+    metadata: Meta,
+    #[serde(default)]
+    endpoints: Option<Vec<Endpoint>>,
+}
+
+#[derive(Deserialize)]
+struct Endpoint {
+    #[serde(default)]
+    conditions: Conditions,
+}
+
+#[derive(Default, Deserialize)]
+struct Conditions {
+    ready: Option<bool>,
+}
+
+/// Returns the ports of Services, as `NAMESPACE/NAME ADDRESS:PORT`, that accept a connection
+/// of this process, and how many were asked.
+///
+/// # Errors
+/// What the API server says when it is asked for Services and their endpoints.
+pub async fn answering(client: &Client) -> Result<(BTreeSet<String>, usize), Error> {
+    let services = client
+        .list::<Service>(&resources::SERVICES, &Selection::all())
+        .await?;
+    let slices = client
+        .list::<Slice>(&resources::ENDPOINT_SLICES, &Selection::all())
+        .await?;
+    let places = places(&services.items, &slices.items);
+    let asked = places.len();
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let mut all = JoinSet::new();
+    for (name, place) in places {
+        let turns = Arc::clone(&turns);
+        all.spawn(async move {
+            let _turn = turns.acquire_owned().await;
+            // A single lost packet is no verdict.
+            for _ in 0..2 {
+                if let Ok(Ok(_)) = timeout(PATIENCE, TcpStream::connect(place)).await {
+                    return Some(name);
+                }
+            }
+            None
+        });
+    }
+    let answers = all.join_all().await;
+    Ok((answers.into_iter().flatten().collect(), asked))
+}
+
+/// Where Services with a ready endpoint are to answer.
+fn places(services: &[Service], slices: &[Slice]) -> BTreeMap<String, SocketAddr> {
+    let ready: BTreeSet<(&str, &str)> = slices
+        .iter()
+        .filter(|slice| {
+            let endpoints = slice.endpoints.iter().flatten();
+            endpoints
+                .into_iter()
+                .any(|it| it.conditions.ready != Some(false))
+        })
+        .filter_map(|slice| {
+            let meta = &slice.metadata;
+            Some((meta.namespace.as_str(), meta.labels.get(SERVICE_NAME)?))
+        })
+        .collect();
+    let mut places = BTreeMap::new();
+    for service in services {
+        let meta = &service.metadata;
+        let (namespace, name) = (meta.namespace.as_str(), meta.name.as_str());
+        if !ready.contains(&(namespace, name)) {
+            continue;
+        }
+        // A headless Service has `None` for an address.
+        let addresses = service.spec.cluster_ips.iter();
+        for address in addresses.filter_map(|it| it.parse::<IpAddr>().ok()) {
+            let tcp = |port: &&Port| port.protocol.as_deref().unwrap_or("TCP") == "TCP";
+            for port in service.spec.ports.iter().filter(tcp) {
+                let place = SocketAddr::new(address, port.port);
+                places.insert(format!("{namespace}/{name} {place}"), place);
+            }
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+
+    fn service(name: &str, addresses: &[&str], ports: &Value) -> Service {
+        let meta = json!({"namespace": "ns", "name": name});
+        let spec = json!({"clusterIPs": addresses, "ports": ports});
+        from_value(json!({"metadata": meta, "spec": spec})).expect("a Service")
+    }
+
+    fn slice(of: &str, endpoints: &Value) -> Slice {
+        let meta = json!({"namespace": "ns", "name": of, "labels": {SERVICE_NAME: of}});
+        from_value(json!({"metadata": meta, "endpoints": endpoints})).expect("a slice")
+    }
+
+    #[test]
+    fn tcp_ports_of_services_with_a_ready_endpoint_are_asked() {
+        let tcp = json!([{"port": 80}, {"port": 53, "protocol": "UDP"}]);
+        let services = [
+            service("web", &["10.96.0.1", "fd00::1"], &tcp),
+            service("starting", &["10.96.0.2"], &tcp),
+            service("empty", &["10.96.0.3"], &tcp),
+            service("headless", &["None"], &tcp),
+        ];
+        let slices = [
+            slice("web", &json!([{"conditions": {"ready": false}}, {}])),
+            slice("starting", &json!([{"conditions": {"ready": false}}])),
+            slice("empty", &Value::Null),
+            slice("headless", &json!([{}])),
+        ];
+        let found = places(&services, &slices);
+        let names: Vec<_> = found.keys().map(String::as_str).collect();
+        assert_eq!(names, ["ns/web 10.96.0.1:80", "ns/web [fd00::1]:80"]);
+    }
+}

@@ -1,0 +1,251 @@
+//! What a node does on its way from kube-proxy to these programs, and back. Pure.
+
+use std::collections::BTreeSet;
+
+/// The label of a Node that says who is to serve Services on it. kube-proxy's DaemonSet
+/// leaves out nodes with the value `replaced`.
+pub const LABEL: &str = "orlop.dev/kube-proxy";
+/// The condition of a Node that says who does.
+pub const CONDITION: &str = "KubeProxyReplaced";
+
+/// Who is to serve Services.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// These programs; kube-proxy may run beside them.
+    #[default]
+    Beside,
+    /// These programs alone: kube-proxy's rules go.
+    Replaced,
+    /// kube-proxy: these programs serve the connections that they know, and no other.
+    Restored,
+}
+
+/// What the condition says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The programs serve, whether or not kube-proxy does, too.
+    Beside,
+    /// Something has to happen first; the message says what.
+    Waiting,
+    /// The programs serve alone.
+    Replaced,
+    /// kube-proxy serves.
+    Restored,
+    /// Services that answered with kube-proxy's rules do not without.
+    WorseThanBefore,
+    /// kube-proxy's rules could not be removed.
+    CleanupFailed,
+}
+
+/// How things are on this node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Who is to serve.
+    pub wanted: Wanted,
+    /// The maps hold what the API says.
+    pub programmed: bool,
+    /// A kube-proxy runs in this network namespace.
+    pub kube_proxy: bool,
+    /// So many tables and sets of rules are kube-proxy's.
+    pub rules: usize,
+    /// Services that the last removal of rules made worse.
+    pub worse: BTreeSet<String>,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Remove kube-proxy's rules.
+    CleanUp,
+    /// Leave new connections to kube-proxy.
+    StandAside,
+    /// Nothing; this is said.
+    Say(Reason, String),
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    /// What the label says; an unknown value is that of no label.
+    #[must_use]
+    pub fn of_label(value: Option<&str>) -> Self {
+        match value {
+            Some("replaced") => Self::Replaced,
+            Some("restored") => Self::Restored,
+            _ => Self::Beside,
+        }
+    }
+
+    /// The label's value; none for no label.
+    #[must_use]
+    pub const fn label(self) -> Option<&'static str> {
+        match self {
+            Self::Beside => None,
+            Self::Replaced => Some("replaced"),
+            Self::Restored => Some("restored"),
+        }
+    }
+}
+
+// === impl Reason ===
+
+impl Reason {
+    const ALL: [Self; 6] = [
+        Self::Beside,
+        Self::Waiting,
+        Self::Replaced,
+        Self::Restored,
+        Self::WorseThanBefore,
+        Self::CleanupFailed,
+    ];
+
+    /// As the condition has it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Beside => "Beside",
+            Self::Waiting => "Waiting",
+            Self::Replaced => "Replaced",
+            Self::Restored => "Restored",
+            Self::WorseThanBefore => "WorseThanBefore",
+            Self::CleanupFailed => "CleanupFailed",
+        }
+    }
+
+    /// Reads a condition's reason.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.word() == word)
+    }
+}
+
+/// Decides on the next step.
+#[must_use]
+pub fn next(facts: &Facts) -> Step {
+    let wait = |why: &str| Step::Say(Reason::Waiting, why.to_owned());
+    match facts.wanted {
+        Wanted::Beside if facts.kube_proxy => Step::Say(
+            Reason::Beside,
+            "kube-proxy runs, too; Orlop serves new connections".to_owned(),
+        ),
+        Wanted::Beside => Step::Say(Reason::Beside, "Orlop serves Services".to_owned()),
+        Wanted::Replaced if !facts.programmed => {
+            wait("the maps do not hold all Services yet; kube-proxy's rules stay")
+        }
+        Wanted::Replaced if facts.kube_proxy => {
+            wait("kube-proxy still runs on this node; its rules stay until it has ended")
+        }
+        Wanted::Replaced if !facts.worse.is_empty() => {
+            let names: Vec<_> = facts.worse.iter().take(5).map(String::as_str).collect();
+            let more = facts.worse.len().saturating_sub(names.len());
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            Step::Say(
+                Reason::WorseThanBefore,
+                format!(
+                    "answered with kube-proxy's rules, and not without: {}{more}",
+                    names.join(", ")
+                ),
+            )
+        }
+        Wanted::Replaced if facts.rules > 0 => Step::CleanUp,
+        Wanted::Replaced => Step::Say(
+            Reason::Replaced,
+            "Orlop serves Services; no rule of kube-proxy is left".to_owned(),
+        ),
+        Wanted::Restored if !facts.kube_proxy => wait("kube-proxy does not run on this node yet"),
+        Wanted::Restored if facts.rules == 0 => wait("kube-proxy has written no rules yet"),
+        Wanted::Restored => Step::StandAside,
+    }
+}
+
+/// Returns the Services that answered `before` and do not `after`.
+#[must_use]
+pub fn worse(before: &BTreeSet<String>, after: &BTreeSet<String>) -> BTreeSet<String> {
+    before.difference(after).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(wanted: Wanted) -> Facts {
+        Facts {
+            wanted,
+            programmed: true,
+            kube_proxy: true,
+            rules: 3,
+            worse: BTreeSet::new(),
+        }
+    }
+
+    fn reason(facts: &Facts) -> Option<Reason> {
+        match next(facts) {
+            Step::Say(reason, _) => Some(reason),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn nothing_is_removed_before_kube_proxy_has_ended_and_maps_are_full() {
+        let mut it = facts(Wanted::Replaced);
+        assert_eq!(reason(&it), Some(Reason::Waiting), "it runs");
+        it.kube_proxy = false;
+        assert_eq!(next(&it), Step::CleanUp);
+        it.programmed = false;
+        assert_eq!(reason(&it), Some(Reason::Waiting), "the maps are behind");
+        it.programmed = true;
+        it.rules = 0;
+        assert_eq!(reason(&it), Some(Reason::Replaced));
+    }
+
+    #[test]
+    fn nothing_is_removed_without_being_asked() {
+        for kube_proxy in [false, true] {
+            let it = Facts {
+                kube_proxy,
+                ..facts(Wanted::Beside)
+            };
+            assert_eq!(reason(&it), Some(Reason::Beside));
+        }
+    }
+
+    #[test]
+    fn a_node_that_became_worse_says_which_services() {
+        let before: BTreeSet<String> = ["a/x:80", "a/y:80"].map(str::to_owned).into();
+        let after: BTreeSet<String> = ["a/y:80", "b/new:1"].map(str::to_owned).into();
+        let mut it = facts(Wanted::Replaced);
+        it.kube_proxy = false;
+        it.rules = 0;
+        it.worse = worse(&before, &after);
+        let Step::Say(Reason::WorseThanBefore, message) = next(&it) else {
+            panic!("{:?}", next(&it));
+        };
+        assert!(message.ends_with("and not without: a/x:80"), "{message}");
+    }
+
+    #[test]
+    fn new_connections_are_left_to_kube_proxy_once_it_has_rules() {
+        let mut it = facts(Wanted::Restored);
+        assert_eq!(next(&it), Step::StandAside);
+        it.rules = 0;
+        assert_eq!(reason(&it), Some(Reason::Waiting));
+        it.kube_proxy = false;
+        it.rules = 3;
+        assert_eq!(reason(&it), Some(Reason::Waiting), "those of another time");
+    }
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        for reason in Reason::ALL {
+            assert_eq!(Reason::of_word(reason.word()), Some(reason));
+        }
+        for wanted in [Wanted::Beside, Wanted::Replaced, Wanted::Restored] {
+            assert_eq!(Wanted::of_label(wanted.label()), wanted);
+        }
+        assert_eq!(Wanted::of_label(Some("true")), Wanted::Beside);
+    }
+}
