@@ -16,6 +16,7 @@ use control_client::{BearerToken, Client, Patch, Resource, Selection, resources}
 use control_pki::{Authority, Issued, ServiceAccountKey, Spec, kubeconfig};
 use http_body_util::{BodyExt, Empty};
 use serde_json::{Value, json};
+use tokio_util::bytes::Bytes;
 
 /// A program that ends with this value.
 struct Program(Child);
@@ -232,9 +233,7 @@ async fn ask(folder: &Folder, port: u16, path: &str, own: Option<&Issued>) -> (u
         .expect("HTTP");
     tokio::spawn(connection);
     let request = http::Request::get(path).header("host", "localhost");
-    let request = request
-        .body(Empty::<tokio_util::bytes::Bytes>::new())
-        .expect("a request");
+    let request = request.body(Empty::<Bytes>::new()).expect("a request");
     let answer = sender.send_request(request).await.expect("an answer");
     let status = answer.status().as_u16();
     let body = answer.into_body().collect().await.expect("a body");

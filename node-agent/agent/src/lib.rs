@@ -75,8 +75,8 @@ pub use node_agent_datapath::{
 };
 pub use node_agent_plan::{ObjectReport, Report, Selected};
 pub use node_agent_pods::ProviderFiles;
-use node_agent_pods::{Pulse, server::further::FurtherMetrics};
 pub use node_agent_pods::settings::{self, ServingPlaces, Settings};
+use node_agent_pods::{Pulse, server::further::FurtherMetrics};
 pub use node_agent_volumes::{DRIVER as VOLUME_DRIVER, SNAPSHOT_KINDS};
 pub use overlay::Overlay;
 pub use policy::why;

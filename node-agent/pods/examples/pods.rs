@@ -57,6 +57,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         listen: format!("{ip}:10250").parse()?,
         serving,
         further: None,
+        further_metrics: None,
         pulse: std::sync::Arc::default(),
     };
     let shutdown = CancellationToken::new();

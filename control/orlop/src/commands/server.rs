@@ -212,7 +212,7 @@ where
     };
     let backups = options.backups.run(
         std::sync::Arc::clone(&api.store),
-        if options.api.store.is_shared() {
+        if options.api.is_shared() {
             "etcd"
         } else {
             "embedded"
