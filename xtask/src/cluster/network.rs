@@ -97,6 +97,8 @@ pub fn address_bridge(lan: i32) -> Result<(), Error> {
 /// What `ip` says.
 pub fn join(lan: i32, node: i32, number: u8, net: &Net) -> Result<(), Error> {
     let address = address(number);
+    // Sockets that still say goodbye can keep the network of a host that ended, and its leg.
+    let _ = ip_in(lan, &format!("link del node{number}"));
     ip_in(
         lan,
         &format!("link add node{number} master br0 up type veth peer name eth0 netns {node}"),
