@@ -477,7 +477,7 @@ pub(crate) fn store_error(error: &control_store::Error) -> Status {
         control_store::Error::Closed => Status::service_unavailable("the server is shutting down"),
         // Another server may answer.
         unreachable @ control_store::Error::Unreachable { .. } => {
-            Status::service_unavailable(&unreachable.to_string())
+            Status::service_unavailable(unreachable.to_string())
         }
         other => Status::internal(other),
     }

@@ -140,7 +140,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let times = measure(dir.path()).expect("measured");
         assert!(!times.is_empty() && times.len() <= WRITES);
-        assert_eq!(std::fs::read_dir(dir.path()).expect("a folder").count(), 0);
+        assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 0);
         assert!(measure(&dir.path().join("missing")).is_err());
     }
 }

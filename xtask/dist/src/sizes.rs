@@ -4,9 +4,6 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use object::{Object, ObjectSection, SectionFlags};
 
-/// The most that `orlop` may have, in bytes.
-pub const LIMIT: u64 = 60_000_000;
-
 /// Parts of programs, with the sections that make them.
 const PARTS: [(&str, &[&str]); 6] = [
     ("code", &[".text", ".init", ".fini", ".plt", ".plt.got"]),

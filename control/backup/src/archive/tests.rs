@@ -28,7 +28,7 @@ fn entry(number: u64) -> Entry {
         // Not to be compressed away.
         value: Bytes::from(
             (0..900_u64)
-                .flat_map(|at| (at * 2_654_435_761 ^ number * 40_503).to_le_bytes())
+                .flat_map(|at| ((at * 2_654_435_761) ^ (number * 40_503)).to_le_bytes())
                 .collect::<Vec<u8>>(),
         ),
         lease: 0,
@@ -74,7 +74,7 @@ fn what_was_written_is_read() {
     let recipient = identity.recipient().expect("a key");
     for recipients in [&[][..], &[recipient]] {
         let (file, manifest) = written(1_500, recipients);
-        let (found, entries, files) = read(&file, &[identity.clone()]).expect("read");
+        let (found, entries, files) = read(&file, std::slice::from_ref(&identity)).expect("read");
         assert_eq!(found, manifest);
         assert_eq!((found.keys, found.leased_keys, files), (1_500, 750, 1));
         assert_eq!(found.resources["/registry/pods/"], 1_500);

@@ -34,7 +34,7 @@ pub enum Command {
     /// Deploy probes, check Services, DNS, policy, node ports, host network, MTU and egress, and
     /// print a table.
     #[command(after_help = EXAMPLES)]
-    Test(TestOptions),
+    Test(Box<TestOptions>),
     /// Be a probe.
     #[command(hide = true)]
     Probe {
@@ -111,7 +111,7 @@ fn group(name: &str) -> Result<Group, String> {
 /// What stops the test, or [`Error::Checks`] when a check fails.
 pub fn run(command: Command) -> Result<(), Error> {
     match command {
-        Command::Test(options) => crate::run::command(test(options)),
+        Command::Test(options) => crate::run::command(test(*options)),
         Command::Probe { words } => {
             control_connectivity::probe::run(words).map_err(Error::Connectivity)
         }
@@ -210,7 +210,7 @@ fn text(lines: &[Line], style: Style) -> String {
 }
 
 fn latency(micros: u64) -> String {
-    let millis = std::time::Duration::from_micros(micros).as_secs_f64() * 1000.0;
+    let millis = Duration::from_micros(micros).as_secs_f64() * 1000.0;
     format!("{millis:.2} ms")
 }
 

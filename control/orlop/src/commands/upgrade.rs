@@ -44,9 +44,9 @@ pub struct Options {
 enum Command {
     /// Check what an upgrade would meet: skew, removed APIs, store format, disk, backup. Changes
     /// nothing.
-    Plan(Plan),
+    Plan(Box<Plan>),
     /// Replace the binary of the server on this machine, or with --node that of the agent.
-    Apply(Apply),
+    Apply(Box<Apply>),
     /// Put the binary back that the last upgrade of this machine replaced.
     Rollback(Rollback),
     /// Print what this binary is, as JSON.

@@ -105,10 +105,9 @@ fn a_node_selects_itself_for_no_claim_and_refuses_a_class_that_excludes_it() {
     // The control plane selects the node.
     class["volumeBindingMode"] = json!("Immediate");
     assert_eq!(decided(claim, class.clone()), Decision::Nothing);
-    let only =
-        |node: &str| json!([{"matchLabelExpressions": [{"key": NODE_KEY, "values": [node]}]}]);
     // Selected by hand against the class.
-    class["allowedTopologies"] = only("n2");
+    class["allowedTopologies"] =
+        json!([{"matchLabelExpressions": [{"key": NODE_KEY, "values": ["n2"]}]}]);
     let refused = decided(testing::claim(), class);
     assert!(matches!(refused, Decision::Refuse(_)), "{refused:?}");
 }

@@ -155,7 +155,7 @@ async fn work(
             // still come.
             let value = 1 + (began << 8 | number as u64);
             let attempt = async {
-                if step % 2 == 0 {
+                if step.is_multiple_of(2) {
                     let object: Value = client
                         .get(&resources::CONFIG_MAPS, NAMESPACE, &name)
                         .await?;
