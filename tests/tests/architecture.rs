@@ -501,6 +501,7 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         3,
         "the whole process, and its signals",
     ),
+    ("control/serving/src/accept.rs", 1, "a connection"),
     ("control/scheduler/src/run/bind.rs", 1, "one binding"),
     (
         "control/scheduler/src/run/failure.rs",
@@ -621,7 +622,6 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         "a request, and its process",
     ),
     ("node-agent/pods/src/server/logs/mod.rs", 1, "a request"),
-    ("node-agent/pods/src/server/mod.rs", 1, "a connection"),
     ("node-agent/pods/src/server/streams.rs", 2, "connections"),
     ("node-agent/pods/src/server/websockets.rs", 2, "connections"),
 ];
