@@ -269,8 +269,9 @@ async fn a_backup_of_a_running_server_becomes_the_same_cluster_elsewhere() {
     let said = refused(&mut restore(&path("second"), &[]));
     assert!(said.contains("--replace"), "{said}");
     let server = Server::start(&path("second"), &[]);
-    let said = refused(&mut restore(&path("second"), &["--replace"]));
+    // Once it answers, it has its store.
     let client = server.client().await;
+    let said = refused(&mut restore(&path("second"), &["--replace"]));
     let after = get(&client, CONFIG_MAPS).await.expect("a list");
     assert_eq!(
         before["items"], after["items"],

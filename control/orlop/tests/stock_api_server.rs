@@ -310,10 +310,12 @@ async fn the_components_run_by_kubeadms_options_under_a_stock_api_server() {
         "metadata": {"name": "web", "namespace": "default"},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}},
             "template": template}});
-    admin
-        .create::<Value>(&DEPLOYMENTS, "default", &deployment)
-        .await
-        .expect("created");
+    // The namespace comes a moment after the server.
+    wait(&folder, "the Deployment is created", async || {
+        let created = admin.create::<Value>(&DEPLOYMENTS, "default", &deployment);
+        created.await.ok()
+    })
+    .await;
     wait(&folder, "three pods are bound", async || {
         let pods = admin
             .list::<Value>(&resources::PODS, &Selection::all())

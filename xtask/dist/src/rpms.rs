@@ -15,7 +15,7 @@ pub fn write(files: &[File], target: &Target, version: &str, epoch: u64) -> Resu
     let date = u32::try_from(epoch).unwrap_or(u32::MAX);
     let config = BuildConfig::v4()
         .source_date(date)
-        .compression(CompressionWithLevel::Gzip(9));
+        .compression(CompressionWithLevel::Zstd(19));
     let mut builder = PackageBuilder::new("orlop", version, "Apache-2.0", target.machine, summary);
     builder
         .using_config(config)

@@ -143,7 +143,7 @@ where
     let election = options
         .election
         .election_within(times, election::CONTROLLERS, &identity)?;
-    let api = options.api.open(false).await?;
+    let api = Box::pin(options.api.open(false)).await?;
     // Told to the parts when the network's clients are gone.
     let parting = CancellationToken::new();
     let more = more(&api, parting.clone());
@@ -222,6 +222,10 @@ where
         &identity,
         parting.clone(),
     );
+    // Together they would be too large for the stack of a thread.
+    let controllers = Box::pin(controllers);
+    let (scheduler, addons) = (Box::pin(scheduler), Box::pin(addons));
+    let (definitions, backups, more) = (Box::pin(definitions), Box::pin(backups), Box::pin(more));
     let (serving, parted) = (shutdown.child_token(), CancellationToken::new());
     let here = api.shared();
     let parts = async {
@@ -250,7 +254,10 @@ where
         parting.cancel();
         parted.cancelled().await;
     };
-    let (result, ()) = tokio::join!(parts, api.serve(serving.clone(), callers));
+    let (result, ()) = tokio::join!(
+        Box::pin(parts),
+        Box::pin(api.serve(serving.clone(), callers))
+    );
     result
 }
 
