@@ -40,18 +40,13 @@ pub struct Scheduled {
     #[arg(long, value_name = "PLACE", requires = "backup_schedule")]
     backup_to: Option<Address>,
     /// Backups to keep: a number, or a time such as 30d. The newest is kept in any case.
-    #[arg(
-        long,
-        value_name = "RULE",
-        default_value = "14",
-        requires = "backup_schedule"
-    )]
+    #[arg(long, value_name = "RULE", default_value = "14")]
     backup_keep: Option<Keep>,
     /// Recipient of age, `age1…`, for whom backups are encrypted. May be repeated.
-    #[arg(long, value_name = "RECIPIENT", requires = "backup_schedule")]
+    #[arg(long, value_name = "RECIPIENT")]
     backup_recipient: Vec<Recipient>,
     /// Do not encrypt backups: whoever reads one has all keys and Secrets of the cluster.
-    #[arg(long, requires = "backup_schedule")]
+    #[arg(long)]
     backup_plain: bool,
     #[command(flatten)]
     s3: S3,

@@ -84,15 +84,12 @@ impl Load {
             }));
         }
         {
-            let (stop, seen) = (stop.clone(), Arc::clone(&seen));
+            let seen = Arc::clone(&seen);
             tasks.push(runtime.spawn(async move {
                 let Ok(client) = Client::from_kubeconfig(&path).await else {
                     return;
                 };
-                tokio::select! {
-                    () = stop.cancelled() => {}
-                    () = watch(client, first, seen) => {}
-                }
+                watch(client, first, seen).await;
             }));
         }
         Ok(Self {
@@ -103,9 +100,8 @@ impl Load {
         })
     }
 
-    /// Ends the clients; the watch gets time to hear of the last write.
+    /// Ends the clients, then the watch, once it has heard of the last write or had the time to.
     pub fn end(self) -> Result<Outcome, Failure> {
-        std::thread::sleep(Duration::from_secs(3));
         let Self {
             runtime,
             stop,
@@ -118,7 +114,19 @@ impl Load {
             for task in tasks {
                 let _ = tokio::time::timeout(Duration::from_secs(30), task).await;
             }
+            for _ in 0..200 {
+                let has_heard = {
+                    let seen = lock(&seen);
+                    let last = seen.watched.last().map_or(0, |(_, at)| *at);
+                    seen.written.last().is_none_or(|written| *written <= last)
+                };
+                if has_heard {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
             if let Some(watch) = watch {
+                watch.abort();
                 let _ = watch.await;
             }
         });
