@@ -277,6 +277,21 @@ fn run_in_child(case: &Case, fs_type: &str, operation: &str, point: usize) -> bo
     ended
 }
 
+/// Runs an operation, again while something is busy: the child that another test forks has all
+/// open files, those on a volume too, until it begins its program.
+fn run_unless_busy(case: &Case, driver: &Driver, name: &str) {
+    for _ in 0..50 {
+        match case.run(driver, name) {
+            Ok(()) => return,
+            Err(error) if error.chain().contains("busy") => {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            Err(error) => panic!("{name}: {}", error.chain()),
+        }
+    }
+    panic!("{name}: it stays busy");
+}
+
 /// Kills the driver at every point of every operation, and returns the points.
 fn kill_everywhere(
     disk: &Disk,
@@ -293,8 +308,7 @@ fn kill_everywhere(
             {
                 let driver = open(class);
                 for before in operation.before {
-                    case.run(&driver, before)
-                        .unwrap_or_else(|e| panic!("{before}: {}", e.chain()));
+                    run_unless_busy(&case, &driver, before);
                 }
             }
             let ended = run_in_child(&case, fs_type, operation.name, point);
