@@ -19,7 +19,7 @@ pub struct Request {
     pub about: About,
     /// Files of the server.
     pub files: Vec<ServerFile>,
-    /// For whom it is encrypted; not at all if there is nobody.
+    /// Public keys to which the backup is encrypted. Empty: it is not encrypted.
     pub recipients: Vec<Recipient>,
     /// Where it goes.
     pub place: Arc<dyn Place>,

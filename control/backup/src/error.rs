@@ -66,9 +66,9 @@ pub enum Error {
     /// An answer of an S3 server.
     #[error("{action} at {place} failed with {status}: {detail}")]
     S3 {
-        /// What was asked for.
+        /// The operation that failed.
         action: &'static str,
-        /// Of whom.
+        /// The folder or bucket.
         place: String,
         /// The HTTP status.
         status: u16,
@@ -78,7 +78,7 @@ pub enum Error {
     /// An S3 server that is not reached.
     #[error("cannot reach {place}: check the endpoint, its certificate and the network")]
     Unreachable {
-        /// Whom.
+        /// The folder or bucket.
         place: String,
         /// What became of the request.
         #[source]
@@ -107,9 +107,9 @@ pub enum Error {
     /// A copy that is not equal to what was copied.
     #[error("{count} keys differ between source and target, the first is `{first}`")]
     Differs {
-        /// How many.
+        /// The number of keys that differ.
         count: u64,
-        /// One of them.
+        /// The first such key.
         first: String,
     },
     /// A source that changes after its server has stopped.

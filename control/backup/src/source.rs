@@ -19,7 +19,7 @@ pub struct Pages<'s> {
     revision: Revision,
     next: Option<Bytes>,
     limit: usize,
-    /// What is known of leases; none if nobody wants to know.
+    /// The remaining time to live of each lease. `None` when the caller does not need it.
     leases: Option<HashMap<u64, Option<Duration>>>,
 }
 

@@ -12,7 +12,7 @@ use crate::restore::{ensure_empty, put_all};
 use crate::source::{Pages, lease_time};
 use crate::{Entry, Error};
 
-/// What is filled.
+/// The store to which keys are copied.
 pub enum Target {
     /// A new file of the embedded store. Keys keep their revisions.
     Embedded(Box<Importer>),
@@ -161,8 +161,8 @@ impl Copy {
     }
 }
 
-/// Compares two stores, key by key and value by value, each as of now. A key with a limited
-/// life may have ended in one of them.
+/// Compares the present keys and values of two stores. A key with a lease may be missing from one
+/// of them, because it expired there.
 ///
 /// # Errors
 /// [`Error::Differs`], [`Error::Store`].

@@ -116,9 +116,9 @@ pub async fn from_text(text: &str, path: &Path) -> Result<Transport, Error> {
     from_parsed(Kubeconfig::from_yaml(text), path, User::Named).await
 }
 
-/// As whom a kubeconfig is used.
+/// The identity of requests through a kubeconfig.
 enum User {
-    /// The one that it names.
+    /// The user that the kubeconfig names.
     Named,
     /// The bearer of a token.
     Bearer(BearerToken),

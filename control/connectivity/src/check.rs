@@ -1,4 +1,4 @@
-//! A check: who does what, and what must come of it.
+//! A check: a client, an operation, and the expected result.
 
 use crate::operation::{Expectation, Operation};
 
@@ -45,17 +45,17 @@ pub enum Client {
 pub struct Check {
     /// Its group.
     pub group: Group,
-    /// What is checked, such as `ClusterIP, TCP`.
+    /// The name of the check, such as `ClusterIP, TCP`.
     pub name: String,
-    /// From where.
+    /// The client that runs the operation.
     pub client: Client,
-    /// To where, in words.
+    /// The target, as the table prints it.
     pub to: String,
-    /// What is done, or why it is not.
+    /// The operation, or the reason for which the check is skipped.
     pub step: Step,
 }
 
-/// What becomes of a check.
+/// What a check does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It is made.

@@ -32,11 +32,11 @@ const FILE_KEY: usize = 16;
 /// How long a header may be: more than a thousand recipients.
 const MAX_HEADER: usize = 1 << 18;
 
-/// Somebody for whom a backup is encrypted: `age1…`.
+/// A public key to which a backup is encrypted: `age1…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recipient([u8; 32]);
 
-/// The secret with which a recipient reads: `AGE-SECRET-KEY-1…`.
+/// The private key that decrypts a backup: `AGE-SECRET-KEY-1…`.
 #[derive(Clone)]
 pub struct Identity([u8; 32]);
 

@@ -21,7 +21,7 @@ pub struct ServerFile {
     pub name: String,
     /// Its permissions.
     pub mode: u32,
-    /// What is in it.
+    /// The content of the file.
     pub content: Vec<u8>,
 }
 

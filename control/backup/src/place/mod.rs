@@ -38,7 +38,8 @@ pub struct Stored {
     pub size: u64,
 }
 
-/// Takes the bytes of a backup. Dropped without [`Sink::commit`], nothing is left of it.
+/// Receives the bytes of a backup. A sink that is dropped before [`Sink::commit`] removes what it
+/// wrote.
 pub trait Sink: Write + Send {
     /// Makes the backup durable and visible; returns its size in bytes.
     ///
