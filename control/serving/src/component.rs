@@ -33,6 +33,8 @@ pub const OPEN: [&str; 3] = ["/healthz", "/readyz", "/livez"];
 
 /// How often certificates and authorities are looked up again.
 const LOOK: Duration = Duration::from_secs(60);
+/// The same while the API server does not answer, as when both start together.
+const RETRY: Duration = Duration::from_secs(2);
 
 /// How a component serves.
 #[derive(Clone, Debug)]
@@ -152,7 +154,8 @@ impl Component {
             },
             refusal: status,
         };
-        // As upstream's delegating options: nobody is somebody, and a minute less is kept.
+        // As upstream's delegating options: requests without credentials are those of
+        // system:anonymous, and answers are kept for ten seconds.
         let settings = Settings {
             anonymous: true,
             tokens_for: Duration::from_secs(10),
@@ -207,12 +210,14 @@ async fn refresh(options: &Options, tls: &Tls, client: &Client) {
         if let Err(error) = renew(options, tls) {
             tracing::warn!(%error, "the certificate of the port stays as it is");
         }
+        let mut pause = LOOK;
         if options.client_ca.is_none()
             && let Err(error) = publish(tls, client).await
         {
             tracing::debug!(error, "clients' authorities stay as they are");
+            pause = RETRY;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
