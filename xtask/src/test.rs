@@ -1,15 +1,20 @@
 //! `cargo xtask test`: everything that must hold before a change lands.
 
-use std::process::Command;
+use std::{
+    fmt,
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use clap::Args;
 
 use crate::{
-    build, differential, drill,
+    differential, drill, ebpf,
     error::Error,
     generate, go, machete, oracle,
     results::Results,
-    run::{Step, cargo, run, say},
+    run::{Step, cargo, run, say, target, workspace},
     setup, supply_chain, vm,
 };
 
@@ -26,6 +31,11 @@ pub struct Options {
     /// given: a change is to be judged by what it changes. Try others now and then.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Folder of the programs that clusters of test hosts run, such as `target/release`.
+    /// Without it, they run those that `cargo test` builds, without optimisation but with
+    /// checks of overflows, so that nothing is compiled twice.
+    #[arg(long, env = "ORLOP_PROGRAMS")]
+    programs: Option<PathBuf>,
 }
 
 /// Runs the checks and tests in the order in which they fail fastest. The last lines name
@@ -41,60 +51,105 @@ pub fn test(options: &Options) -> Result<(), Error> {
 }
 
 fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
-    setup::setup_for_tests()?;
-    let step = Step::begin("format");
-    run(cargo().args(["fmt", "--check"]))?;
+    let mut parts = Parts::default();
+    parts.run("what tests need", setup::setup_for_tests)?;
+    parts.run("format", || run(cargo().args(["fmt", "--check"])))?;
+    parts.run("what is built in", supply_chain::check)?;
+    parts.run("unused dependencies", machete::check)?;
+    let step = Step::begin("eBPF programs");
+    ebpf::build(&workspace(), &workspace().join(ebpf::OBJECT))?;
     step.done();
-    say("what is built in");
-    supply_chain::check()?;
-    say("unused dependencies");
-    machete::check()?;
-    build::build()?;
-    say("lints");
-    run(cargo().args([
-        "clippy",
-        "--quiet",
-        "--release",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]))?;
-    say("tables of the API, as published");
-    match generate::run(true) {
-        Err(Error::Missing { what, how }) => {
-            results.skip(
-                "tables of the API, as published",
-                format!("{what} is missing ({how})"),
-            );
+    parts.run("lints", || {
+        run(cargo().args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]))
+    })?;
+    parts.run("tables of the API, as published", || {
+        match generate::run(true) {
+            Err(Error::Missing { what, how }) => {
+                results.skip(
+                    "tables of the API, as published",
+                    format!("{what} is missing ({how})"),
+                );
+                Ok(())
+            }
+            result => result,
         }
-        result => result?,
-    }
-    say("unit, property, differential and namespace tests, and those with clusters of test hosts");
-    let tested = results.run(
-        tests(options)
-            .args(PACKAGES)
-            .arg("--no-fail-fast")
-            .args(&options.filter),
+    })?;
+    parts.run("tests are built", || {
+        run(tests(options).args(PACKAGES).args(["--quiet", "--no-run"]))
+    })?;
+    let tested = parts.run(
+        "unit, property, differential and namespace tests, and those with clusters of test hosts",
+        || {
+            results.run(
+                tests(options)
+                    .args(PACKAGES)
+                    .arg("--no-fail-fast")
+                    .args(&options.filter),
+            )
+        },
     );
     if options.filter.is_some() {
         return tested;
     }
     // One run tells all that is broken. The programs of what follows are built by now.
-    say("the datapath on other kernels");
-    let on_kernels = vm::short::run_among_tests(&PACKAGES, results);
-    say("answers of the API server, beside a stock one's");
-    let answers = oracle::run_among_tests();
-    let decisions = differential::run_among_tests(results);
-    say("faults, on a cluster of test hosts");
-    let mut drill = drill::short();
-    go::name_programs(&mut drill);
-    let drilled = results.run_program("drill", &mut drill);
-    let outcomes = [tested, on_kernels, answers, decisions, drilled];
+    let outcomes = [
+        tested,
+        parts.run("the datapath on other kernels", || {
+            vm::short::run_among_tests(&PACKAGES, results)
+        }),
+        parts.run(
+            "answers of the API server, beside a stock one's",
+            oracle::run_among_tests,
+        ),
+        parts.run("decisions, beside a stock scheduler's", || {
+            differential::run_among_tests(results)
+        }),
+        parts.run("faults, on a cluster of test hosts", || {
+            let mut drill = drill::short();
+            drill.env("ORLOP_PROGRAMS", programs(options));
+            go::name_programs(&mut drill);
+            results.run_program("drill", &mut drill)
+        }),
+    ];
+    println!("\n{parts}");
     for error in outcomes.iter().filter_map(|it| it.as_ref().err()) {
         say(format!("failed: {error}"));
     }
     outcomes.into_iter().collect()
+}
+
+/// The parts of a run, with the time that each took.
+#[derive(Default)]
+struct Parts(Vec<(&'static str, Duration)>);
+
+impl Parts {
+    fn run(
+        &mut self,
+        what: &'static str,
+        part: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        say(what);
+        let began = Instant::now();
+        let outcome = part();
+        self.0.push((what, began.elapsed()));
+        outcome
+    }
+}
+
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, took) in &self.0 {
+            writeln!(f, "{:>7.1} s  {what}", took.as_secs_f64())?;
+        }
+        let all: Duration = self.0.iter().map(|(_, took)| *took).sum();
+        writeln!(f, "{:>7.1} s  all", all.as_secs_f64())
+    }
+}
+
+/// Where the programs are that clusters of test hosts run.
+fn programs(options: &Options) -> PathBuf {
+    let built = || target().join("debug");
+    options.programs.clone().unwrap_or_else(built)
 }
 
 /// `cargo test` with the environment that tests read.
@@ -102,7 +157,8 @@ fn tests(options: &Options) -> Command {
     let mut command = cargo();
     command
         .arg("test")
-        .env("PROPTEST_RNG_SEED", options.seed.to_string());
+        .env("PROPTEST_RNG_SEED", options.seed.to_string())
+        .env("ORLOP_PROGRAMS", programs(options));
     go::name_programs(&mut command);
     command
 }
