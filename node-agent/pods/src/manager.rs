@@ -160,6 +160,7 @@ fn apply_statics(
             && !now.contains_key(uid)
             && let Some(worker) = workers.get(uid)
         {
+            shared.pods.disown(uid);
             worker.gone();
         }
     }
@@ -272,6 +273,7 @@ fn apply(
             .is_none_or(|c| c.uid() != previous.uid())
         && let Some(worker) = workers.get(previous.uid())
     {
+        shared.pods.disown(previous.uid());
         worker.gone();
     }
     if let Some(pod) = change.current.filter(|pod| !pod.is_mirror()) {

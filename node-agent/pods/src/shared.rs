@@ -8,7 +8,7 @@ use std::time::Instant;
 use control_client::events::{ObjectReference, Recorder};
 use control_client::resources;
 use control_client::{Cache, Client, Metadata};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::mpsc;
 
 use crate::cri::Runtime;
@@ -208,15 +208,24 @@ pub struct Entry {
 
 /// The pods of this node, by uid. Each worker writes its own entry.
 #[derive(Default)]
-pub struct Registry(RwLock<FxHashMap<String, Entry>>);
+pub struct Registry(RwLock<Pods>);
+
+#[derive(Default)]
+struct Pods {
+    entries: FxHashMap<String, Entry>,
+    /// Those that the API has no more and whose containers still end: deleted by force, or
+    /// with no grace period. They hold nothing against a pod that comes now, as in the
+    /// kubelet: a refusal would be for good, and what they hold is free in a moment.
+    disowned: FxHashSet<String>,
+}
 
 impl Registry {
     /// The pod of that name.
     #[must_use]
     pub fn find(&self, namespace: &str, name: &str) -> Option<Entry> {
-        self.read(|all| {
-            all.values()
-                .filter(|e| e.pod.namespace() == namespace && e.pod.name() == name)
+        self.read(|pods| {
+            let all = pods.entries.values();
+            all.filter(|e| e.pod.namespace() == namespace && e.pod.name() == name)
                 .max_by_key(|e| e.pod.metadata.creation_timestamp)
                 .cloned()
         })
@@ -225,21 +234,27 @@ impl Registry {
     /// The pod of that uid.
     #[must_use]
     pub fn get(&self, uid: &str) -> Option<Entry> {
-        self.read(|all| all.get(uid).cloned())
+        self.read(|pods| pods.entries.get(uid).cloned())
     }
 
     /// All pods.
     #[must_use]
     pub fn all(&self) -> Vec<Entry> {
-        self.read(|all| all.values().cloned().collect())
+        self.read(|pods| pods.entries.values().cloned().collect())
     }
 
-    /// What all pods but one hold of CPU and memory.
+    /// The pods beside which another must find room: all but itself, those that have ended and
+    /// those that the API has no more.
+    #[must_use]
+    pub fn beside(&self, uid: &str) -> Vec<Arc<Pod>> {
+        self.read(|pods| pods.beside(uid).map(|e| e.pod.clone()).collect())
+    }
+
+    /// What these pods hold of CPU and memory.
     #[must_use]
     pub fn room(&self, but: &str) -> Room {
-        self.read(|all| {
-            all.values()
-                .filter(|e| e.pod.uid() != but && !e.status.is_terminal())
+        self.read(|pods| {
+            pods.beside(but)
                 .map(|e| Room::asked(&e.pod.spec))
                 .fold(Room::default(), Room::plus)
         })
@@ -247,25 +262,44 @@ impl Registry {
 
     /// Writes a pod's entry.
     pub fn put(&self, entry: Entry) {
-        self.write(|all| {
-            all.insert(entry.pod.uid().to_owned(), entry);
+        self.write(|pods| {
+            pods.entries.insert(entry.pod.uid().to_owned(), entry);
+        });
+    }
+
+    /// Notes that the API has the pod no more.
+    pub fn disown(&self, uid: &str) {
+        self.write(|pods| {
+            if pods.entries.contains_key(uid) {
+                pods.disowned.insert(uid.to_owned());
+            }
         });
     }
 
     /// Takes a pod's entry away.
     pub fn remove(&self, uid: &str) {
-        self.write(|all| {
-            all.remove(uid);
+        self.write(|pods| {
+            pods.entries.remove(uid);
+            pods.disowned.remove(uid);
         });
     }
 
-    fn read<T>(&self, with: impl FnOnce(&FxHashMap<String, Entry>) -> T) -> T {
+    fn read<T>(&self, with: impl FnOnce(&Pods) -> T) -> T {
         // a writer that panicked left whole entries
         with(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write(&self, with: impl FnOnce(&mut FxHashMap<String, Entry>)) {
+    fn write(&self, with: impl FnOnce(&mut Pods)) {
         with(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Pods {
+    fn beside(&self, uid: &str) -> impl Iterator<Item = &Entry> {
+        self.entries.values().filter(move |entry| {
+            let other = entry.pod.uid();
+            other != uid && !entry.status.is_terminal() && !self.disowned.contains(other)
+        })
     }
 }
 
@@ -315,5 +349,45 @@ impl Attention {
     #[must_use]
     pub fn network_ready(&self) -> bool {
         self.network_ready.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_that_the_api_has_no_more_hold_nothing_against_others() {
+        let registry = Registry::default();
+        let spec = serde_json::json!({"containers": [
+            {"name": "a", "resources": {"requests": {"cpu": "1"}}},
+        ]});
+        let pod = |name: &str| {
+            let metadata = serde_json::json!({"name": name, "namespace": "default", "uid": name});
+            let pod = serde_json::json!({"metadata": metadata, "spec": spec});
+            serde_json::from_value(pod).unwrap()
+        };
+        let entry = |name: &str| Entry {
+            pod: Arc::new(pod(name)),
+            observed: Default::default(),
+            status: Default::default(),
+            places: Default::default(),
+        };
+        let (old, kept) = (entry("old"), entry("kept"));
+        let uid = old.pod.uid().to_owned();
+        registry.put(old.clone());
+        registry.put(kept);
+        assert_eq!(registry.beside("new").len(), 2);
+        registry.disown(&uid);
+        // Its worker goes on writing what it sees until the containers have ended.
+        registry.put(old.clone());
+        let names = |pods: Vec<Arc<Pod>>| pods.iter().map(|it| it.name().to_owned()).collect();
+        let beside: Vec<String> = names(registry.beside("new"));
+        assert_eq!(beside, ["kept"]);
+        assert_eq!(registry.room("new"), Room::asked(&old.pod.spec));
+        assert!(registry.get(&uid).is_some());
+        registry.remove(&uid);
+        registry.put(old);
+        assert_eq!(registry.beside("new").len(), 2, "a static pod came back");
     }
 }

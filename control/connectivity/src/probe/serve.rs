@@ -1,9 +1,10 @@
 //! The serving side: names over HTTP, and echoes.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     thread,
+    time::{Duration, Instant},
 };
 
 use nix::sys::signal::{SigSet, Signal};
@@ -13,9 +14,16 @@ use super::TIMEOUT;
 /// Bytes of a request that are read at most.
 const REQUEST: u64 = 8192;
 
+/// How long the port of another socket is waited for: on a node's own network, the probe of an
+/// earlier test may still be ending.
+const BUSY: Duration = Duration::from_secs(30);
+/// Between two tries to take a port.
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// Starts to serve: HTTP that answers with `NAME CLIENT`, and echoes.
 pub fn start(name: &str, http: u16, echo: u16) -> std::io::Result<()> {
-    let listener = TcpListener::bind(any(http))?;
+    let until = Instant::now() + BUSY;
+    let listener = free(until, || TcpListener::bind(any(http)))?;
     let name = name.to_owned();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -24,13 +32,13 @@ pub fn start(name: &str, http: u16, echo: u16) -> std::io::Result<()> {
             thread::spawn(move || drop(answer(&stream, &name)));
         }
     });
-    let listener = TcpListener::bind(any(echo))?;
+    let listener = free(until, || TcpListener::bind(any(echo)))?;
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             thread::spawn(move || drop(send_back(&stream)));
         }
     });
-    let socket = UdpSocket::bind(any(echo))?;
+    let socket = free(until, || UdpSocket::bind(any(echo)))?;
     thread::spawn(move || {
         let mut buffer = [0; 65_536];
         loop {
@@ -40,6 +48,18 @@ pub fn start(name: &str, http: u16, echo: u16) -> std::io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Binds again until the port is free, or time is up.
+fn free<T>(until: Instant, bind: impl Fn() -> std::io::Result<T>) -> std::io::Result<T> {
+    loop {
+        match bind() {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < until => {
+                thread::sleep(PAUSE);
+            }
+            bound => return bound,
+        }
+    }
 }
 
 /// The signals that end a serving probe. The first process of a container gets only those

@@ -25,6 +25,18 @@ fn server(name: &str) -> (u16, u16) {
 }
 
 #[test]
+fn a_probe_waits_for_a_port_that_another_still_holds() {
+    let (http, echo) = free_ports();
+    let held = TcpListener::bind(("::", http)).unwrap();
+    let ending = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        drop(held);
+    });
+    serve::start("second", http, echo).unwrap();
+    ending.join().unwrap();
+}
+
+#[test]
 fn a_probe_answers_with_its_name_and_the_clients_address() {
     let (http, _) = server("first");
     for host in ["127.0.0.1", "[::1]"] {

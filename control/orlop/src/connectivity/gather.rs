@@ -194,7 +194,11 @@ pub fn state(pod: &Value) -> String {
                 (text("reason"), text("message"))
             })
     };
-    match waiting.or_else(unscheduled) {
+    let refused = || {
+        let text = |key: &str| status[key].as_str().unwrap_or_default().to_owned();
+        Some((text("reason"), text("message"))).filter(|(reason, _)| !reason.is_empty())
+    };
+    match waiting.or_else(unscheduled).or_else(refused) {
         Some((reason, message)) if message.is_empty() => format!("{phase}: {reason}"),
         Some((reason, message)) => format!("{phase}: {reason}: {message}"),
         None => phase.to_owned(),
@@ -289,5 +293,9 @@ mod tests {
         }});
         assert_eq!(state(&unscheduled), "Pending: Unschedulable: 0/1 nodes");
         assert_eq!(state(&json!({"status": {"phase": "Running"}})), "Running");
+        let refused = json!({"status": {
+            "phase": "Failed", "reason": "NodePorts", "message": "Pod was rejected",
+        }});
+        assert_eq!(state(&refused), "Failed: NodePorts: Pod was rejected");
     }
 }

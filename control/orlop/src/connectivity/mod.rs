@@ -218,6 +218,10 @@ impl Test<'_> {
             let Some(first) = waiting.first() else {
                 return Ok(());
             };
+            let ended = |name: &&&&str| pods.get(***name).is_some_and(gather::has_ended);
+            if let Some(name) = waiting.iter().find(ended) {
+                return Err(self.ended(name, &pods[**name]).await);
+            }
             let state = pods
                 .get(**first)
                 .map_or_else(|| "there is no such pod".to_owned(), gather::state);
@@ -235,6 +239,18 @@ impl Test<'_> {
             }
             tokio::time::sleep(POLL).await;
         }
+    }
+
+    /// A server that ended serves nobody, however long one waits; it says why in its log.
+    async fn ended(&self, name: &str, pod: &Value) -> Error {
+        let log = gather::log(self.client, self.namespace, name).await;
+        let log = log.unwrap_or_default();
+        let said = log.lines().last().map(|line| format!(": {line}"));
+        Error::Connectivity(format!(
+            "pod {name} ended: {}{}",
+            gather::state(pod),
+            said.unwrap_or_default()
+        ))
     }
 
     async fn topology(&self, names: &[&str]) -> Result<Topology, Error> {

@@ -9,7 +9,6 @@ use super::state::State;
 use super::status::Sentence;
 use super::{admit, limits};
 use crate::managers::Reason;
-use crate::objects::pod::Pod;
 use crate::shared::Entry;
 
 impl State {
@@ -21,13 +20,7 @@ impl State {
         }
         let shared = self.shared.clone();
         let _turn = shared.grants.lock();
-        let others: Vec<Arc<Pod>> = shared
-            .pods
-            .all()
-            .into_iter()
-            .filter(|e| e.pod.uid() != self.pod.uid() && !e.status.is_terminal())
-            .map(|e| e.pod)
-            .collect();
+        let others = shared.pods.beside(self.pod.uid());
         let own = shared.node_object.get("", &shared.node_name);
         let node = admit::Node {
             name: &shared.node_name,
