@@ -476,9 +476,8 @@ pub(crate) fn store_error(error: &control_store::Error) -> Status {
         }
         control_store::Error::Closed => Status::service_unavailable("the server is shutting down"),
         // Another server may answer.
-        unreachable @ control_store::Error::Unreachable { .. } => {
-            Status::service_unavailable(unreachable.to_string())
-        }
+        away @ (control_store::Error::Unreachable { .. }
+        | control_store::Error::NoLeader { .. }) => Status::service_unavailable(away.to_string()),
         other => Status::internal(other),
     }
 }

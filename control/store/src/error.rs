@@ -87,6 +87,17 @@ pub enum Error {
         #[source]
         source: Arc<etcd_client::Error>,
     },
+    /// No member of etcd has known a leader for longer than an election takes: a majority of
+    /// them is gone, or cannot be reached by the others. Nothing was written.
+    #[error(
+        "etcd at {endpoints} has had no leader for {seconds} s: bring a majority of its members back, or recover from one of them (`orlop etcd members list` says how they are); resourceVersion=0 reads what is cached"
+    )]
+    NoLeader {
+        /// The members that were asked.
+        endpoints: Arc<str>,
+        /// For how long.
+        seconds: u64,
+    },
     /// etcd does not let this client do that.
     #[error(
         "etcd at {endpoints} refused: {reason}; check the client's certificate, user and roles"

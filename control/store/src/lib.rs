@@ -117,6 +117,12 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(futures::future::ready(None))
     }
 
+    /// For how long the store has not been able to take writes or say what is the present, where
+    /// that is known; none while it can.
+    fn outage(&self) -> Option<Duration> {
+        None
+    }
+
     /// The revision of the newest durable change that this process knows of.
     /// Never goes back.
     fn revision(&self) -> Revision;

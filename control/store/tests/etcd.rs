@@ -21,6 +21,9 @@ struct Server {
     client: u16,
     peer: u16,
     tls: Option<Tls>,
+    name: &'static str,
+    /// The other members: names and ports.
+    others: Vec<(&'static str, u16)>,
     child: Option<Child>,
 }
 
@@ -49,10 +52,26 @@ impl Server {
             client,
             peer,
             tls,
+            name: "default",
+            others: Vec::new(),
             child: None,
         };
         server.run();
         Some(server)
+    }
+
+    /// Two members of one cluster.
+    fn pair() -> Option<[Self; 2]> {
+        let (mut first, mut second) = (Self::start()?, Self::start()?);
+        (first.name, second.name) = ("first", "second");
+        first.others.push((second.name, second.peer));
+        second.others.push((first.name, first.peer));
+        for server in [&mut first, &mut second] {
+            server.kill();
+            let _ = std::fs::remove_dir_all(server.folder.path().join("data"));
+            server.run();
+        }
+        Some([first, second])
     }
 
     /// Starts the program; again, after [`Server::kill`].
@@ -60,15 +79,20 @@ impl Server {
         let folder = self.folder.path();
         let client = self.url();
         let peer = format!("http://127.0.0.1:{}", self.peer);
+        let mut members = format!("{}={peer}", self.name);
+        for (name, port) in &self.others {
+            members.push_str(&format!(",{name}=http://127.0.0.1:{port}"));
+        }
         let mut command = Command::new(&self.program);
         command
+            .args(["--name", self.name])
             .arg("--data-dir")
             .arg(folder.join("data"))
             .args(["--listen-client-urls", &client])
             .args(["--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer])
             .args(["--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &format!("default={peer}")])
+            .args(["--initial-cluster", &members])
             // A single member elects itself as soon as its patience ends.
             .args(["--heartbeat-interval", "10", "--election-timeout", "100"])
             .args(["--log-level", "error"])
@@ -405,6 +429,38 @@ async fn a_watch_outlives_its_server() {
             .mod_revision,
         first
     );
+}
+
+#[tokio::test]
+async fn without_a_majority_nothing_is_waited_for_and_all_goes_on_with_one() {
+    let Some([first, mut second]) = Server::pair() else {
+        return;
+    };
+    let store = first.connect().await;
+    let before = put(&store, "/a", "1", None).await;
+    assert_eq!(store.outage(), None);
+    second.kill();
+    let until = Instant::now() + Duration::from_secs(15);
+    while store.outage().is_none() {
+        assert!(Instant::now() < until, "the loss is not noticed");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let began = Instant::now();
+    let write = Write::Delete;
+    let refused = store.write(Bytes::from_static(b"/a"), Precondition::Any, write);
+    let error = refused.await.expect_err("no majority");
+    assert!(matches!(error, Error::NoLeader { .. }), "{error:?}");
+    assert!(error.to_string().contains(&first.url()), "{error}");
+    let error = store.latest().await.expect_err("no majority");
+    assert!(matches!(error, Error::NoLeader { .. }), "{error:?}");
+    assert!(began.elapsed() < Duration::from_millis(100), "at once");
+    second.run();
+    let until = Instant::now() + Duration::from_secs(15);
+    while store.outage().is_some() {
+        assert!(Instant::now() < until, "the leader is not noticed");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(put(&store, "/a", "2", None).await > before);
 }
 
 #[tokio::test]

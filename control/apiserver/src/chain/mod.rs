@@ -10,6 +10,7 @@ mod deadline;
 mod finish;
 mod in_flight;
 mod settings;
+mod stale;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
@@ -173,7 +174,11 @@ impl Chain {
             )
             .await;
         }
-        reply::warn(&mut response, &record.warnings.take());
+        let mut warnings = record.warnings.take();
+        if failure.is_none() {
+            warnings.extend(stale::warning(&info, self.api.store().outage()));
+        }
+        reply::warn(&mut response, &warnings);
         cors::strict_transport(
             &mut record.headers,
             &self.api.config.chain.transport_security,

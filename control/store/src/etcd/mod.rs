@@ -8,13 +8,15 @@
 //!   finds its progress by itself (see [`watch`]);
 //! * keys with a limited life share leases (see [`lease`]);
 //! * members may be reached by other ways than directly, and be told of what a call
-//!   belongs to (see [`members`]).
+//!   belongs to (see [`members`]);
+//! * while no member knows a leader, nobody waits for one (see [`leader`]).
 //!
 //! [`Store::revision`] is what this process has heard of. Where other processes
 //! write too, [`Store::latest`] asks the cluster.
 
 mod convert;
 mod fault;
+mod leader;
 mod lease;
 mod members;
 mod watch;
@@ -34,6 +36,7 @@ use tokio::sync::watch as channel;
 pub use self::members::{Calls, Dial, Io};
 
 use self::fault::Faults;
+use self::leader::Lost;
 use self::lease::Leases;
 use crate::txn::GRANTED;
 use crate::{
@@ -92,6 +95,8 @@ struct Shared {
     compacted: channel::Sender<Revision>,
     /// Whether members report a watch's progress only when it is true.
     progress: bool,
+    /// Since when no member has known a leader.
+    lost: Lost,
 }
 
 /// How often a read is tried, and how long to wait in between.
@@ -181,6 +186,7 @@ impl Etcd {
             revision: channel::Sender::new(0),
             compacted: channel::Sender::new(0),
             progress: false,
+            lost: leader::watch(options.clone()),
         };
         shared.latest(&client).await?;
         shared.find_compacted(&client).await?;
@@ -252,6 +258,7 @@ impl Etcd {
         precondition: Precondition,
         write: &Write,
     ) -> Result<Outcome, Error> {
+        self.shared.has_leader()?;
         let limit = self.max_entry_bytes;
         let (size, lease) = match write {
             Write::Put { value, ttl } => {
@@ -420,6 +427,10 @@ impl Store for Etcd {
         .boxed()
     }
 
+    fn outage(&self) -> Option<Duration> {
+        self.shared.lost.borrow().map(|since| since.elapsed())
+    }
+
     fn revision(&self) -> Revision {
         *self.shared.revision.borrow()
     }
@@ -504,14 +515,29 @@ impl Shared {
         raise(&self.compacted, revision);
     }
 
-    /// Gives up in time.
+    /// Gives up in time, and when there is nobody to wait for.
     async fn timed<T>(
         &self,
         call: impl Future<Output = Result<T, etcd_client::Error>>,
     ) -> Result<T, etcd_client::Error> {
-        tokio::time::timeout(self.timeout, call)
-            .await
-            .unwrap_or_else(|_| Err(fault::timed_out()))
+        let mut lost = self.lost.clone();
+        tokio::select! {
+            answer = tokio::time::timeout(self.timeout, call) => {
+                answer.unwrap_or_else(|_| Err(fault::timed_out()))
+            }
+            Ok(_) = lost.wait_for(Option::is_some) => Err(fault::timed_out()),
+        }
+    }
+
+    /// Refuses what needs a leader while there is none.
+    fn has_leader(&self) -> Result<(), Error> {
+        let lost = *self.lost.borrow();
+        lost.map_or(Ok(()), |since| {
+            Err(Error::NoLeader {
+                endpoints: self.faults.endpoints().into(),
+                seconds: since.elapsed().as_secs(),
+            })
+        })
     }
 
     /// Reads, again and again where a member does not answer: the next attempt
@@ -524,6 +550,7 @@ impl Shared {
     ) -> Result<etcd_client::GetResponse, Error> {
         let mut attempt = 1;
         loop {
+            self.has_leader()?;
             let (key, options) = question();
             let mut kv = reader(client);
             match self.timed(kv.get(key, Some(options))).await {
