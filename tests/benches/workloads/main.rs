@@ -140,7 +140,9 @@ async fn made(
     let all = Selection::all().namespace(namespace);
     let list = client.list::<Value>(&resources::PODS, &all).await?;
     ensure(list.items.is_empty(), "pods are left of before")?;
-    let watch = pods.watch_metadata(&WatchParams::default(), &list.resource_version).await?;
+    let watch = pods
+        .watch_metadata(&WatchParams::default(), &list.resource_version)
+        .await?;
     let mut watch = watch.boxed();
     let began = Instant::now();
     let created: Value = client.create(resource, namespace, object).await?;

@@ -48,6 +48,8 @@ struct Driver {
     /// Everything up to here was delivered.
     place: Revision,
     stream: Option<Opened>,
+    /// The stream ended by itself.
+    broke: bool,
     pause: Duration,
     /// Rung when somebody wants to know the progress.
     bell: Arc<Notify>,
@@ -92,6 +94,7 @@ pub(super) fn start(
         prefix,
         place: after,
         stream: None,
+        broke: false,
         pause: SHORTEST_PAUSE,
         bell: bell.clone(),
         known: shared.revision.subscribe(),
@@ -114,6 +117,9 @@ impl Driver {
     async fn next(&mut self) -> Option<Result<Batch, Error>> {
         while !self.over {
             let Some(stream) = &mut self.stream else {
+                if std::mem::take(&mut self.broke) {
+                    self.rest().await;
+                }
                 if let Err(error) = self.open().await {
                     self.over = true;
                     return Some(Err(error));
@@ -218,12 +224,22 @@ impl Driver {
             prefix = %String::from_utf8_lossy(&self.prefix),
             "the watch over etcd broke off; opening it again"
         );
+        self.rest().await;
+        Ok(())
+    }
+
+    /// Waits a little, each time longer until the watch says something, but not when there is a
+    /// leader again.
+    async fn rest(&mut self) {
+        let mut lost = self.shared.lost.clone();
+        let is_lost = lost.borrow().is_some();
         tokio::select! {
             _ = self.alive.changed() => self.over = true,
-            () = tokio::time::sleep(self.pause) => {}
+            () = tokio::time::sleep(self.pause) => {
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            }
+            Ok(_) = lost.wait_for(Option::is_none), if is_lost => self.pause = SHORTEST_PAUSE,
         }
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        Ok(())
     }
 
     fn respond(
@@ -234,11 +250,13 @@ impl Driver {
             Ok(Some(response)) => response,
             Ok(None) => {
                 self.stream = None;
+                self.broke = true;
                 return Ok(None);
             }
             Err(error) if fault::may_pass(&error) => {
                 tracing::warn!(%error, revision = self.place, "the watch over etcd broke off");
                 self.stream = None;
+                self.broke = true;
                 return Ok(None);
             }
             Err(error) => return Err(self.shared.faults.operation(error)),
@@ -246,10 +264,11 @@ impl Driver {
         if response.canceled() {
             return self.canceled(&response).map(|()| None);
         }
-        self.pause = SHORTEST_PAUSE;
         if response.created() {
+            // A member without a leader creates a watch, and ends it at once.
             return Ok(None);
         }
+        self.pause = SHORTEST_PAUSE;
         let before = self.place;
         let events = self.take(&response)?;
         if response.events().is_empty() && self.shared.progress {
