@@ -6,10 +6,12 @@
 //! is there. Its owner notices nothing: local address and port stay, and who waits
 //! for an answer goes on waiting.
 //!
-//! Where there is no backend, or the socket is found in no process, `SOCK_DESTROY`
-//! (sock_diag(7)) disconnects it: who waits for an answer gets `ECONNABORTED`, who
-//! sends `EDESTADDRREQ`, upon which clients connect anew. TCP needs no such thing: it
-//! drains, or times out.
+//! Where there is no backend, it [waits] for one, and its owner's datagrams are refused.
+//! A socket that is found in no process is disconnected by `SOCK_DESTROY` (sock_diag(7)):
+//! who waits for an answer gets `ECONNABORTED`, who sends `EDESTADDRREQ`, upon which
+//! clients connect anew. TCP needs no such thing: it drains, or times out.
+//!
+//! [waits]: waiting
 //!
 //! Which sockets: those of this node's network namespaces that are connected
 //! to exactly this backend, and of which `ORIGINALS` says that they came
@@ -38,9 +40,11 @@ use crate::table::Table;
 mod owner;
 mod pending;
 mod returned;
+mod waiting;
 
 use pending::Pending;
 use returned::Services;
+use waiting::{Waiting, nowhere};
 
 /// Kinds of messages (`linux/sock_diag.h`).
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -81,6 +85,8 @@ pub(crate) struct Known {
 struct Way {
     /// The service's address to which it was connected.
     front: (Address, Port),
+    /// Under which the service is known: for all addresses of the node, if it is one.
+    service: (Address, Port),
     /// Whether the service has another backend.
     serves: bool,
 }
@@ -98,6 +104,8 @@ pub struct Moved {
     pub found: usize,
     /// Those of them that were connected to another backend.
     pub reconnected: usize,
+    /// Those of them whose service has no other: they wait for one.
+    pub waiting: usize,
     /// Those of them that were destroyed.
     pub destroyed: usize,
 }
@@ -110,6 +118,7 @@ pub struct Mover {
     originals: Table<OriginalKey, Sealed<Original>>,
     namespaces: Namespaces,
     pending: Pending<Move>,
+    waiting: Waiting,
 }
 
 /// Backends that a service has no more.
@@ -137,17 +146,18 @@ impl Mover {
             directory,
             namespaces: Namespaces::default(),
             pending: Pending::default(),
+            waiting: Waiting::default(),
         })
     }
 
     /// Connects the UDP sockets to other backends, in all network namespaces of this
     /// machine, that were connected through the services to the backends that are gone;
-    /// destroys those of them for which that cannot be.
-    /// Those that were connected to a backend itself, or through another
+    /// destroys those of them for which that cannot be. Those that were connected to a backend itself, or through another
     /// service, stay.
     ///
     /// Those that live in a namespace that is not known yet, or are being connected
-    /// now, are found later: call this again, with nothing more, when that is
+    /// now, are found later, and those whose service has no other backend are connected
+    /// when it has one: call this again, with nothing more, when that is
     /// [due](Self::due). A backend that is back by then is left alone.
     ///
     /// # Errors
@@ -155,24 +165,30 @@ impl Mover {
     /// [`Error::Sockets`] when sockets cannot be listed; they are not looked for again.
     pub fn run(&mut self, moves: &[Move], now: Instant) -> Result<Moved, Error> {
         self.pending.add(moves, now);
-        let Some(which) = self.pending.look(now) else {
-            return Ok(Moved::default());
-        };
-        let moved = self.move_sockets(which);
-        match moved {
-            Ok(_) => self.pending.looked(which, now),
-            Err(_) => self.pending = Pending::default(),
+        let mut moved = Moved::default();
+        if let Some(which) = self.pending.look(now) {
+            let done = self.move_sockets(which, now);
+            match done {
+                Ok(_) => self.pending.looked(which, now),
+                Err(_) => self.pending = Pending::default(),
+            }
+            moved = done?;
         }
-        moved
+        if self.waiting.due().is_some_and(|due| due <= now) {
+            let services = Services::open(&self.directory)?;
+            moved.reconnected += self.waiting.connect(&services, now);
+        }
+        Ok(moved)
     }
 
     /// When sockets are to be looked for again, if any are.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
-        self.pending.due()
+        let both = self.pending.due().into_iter().chain(self.waiting.due());
+        both.min()
     }
 
-    fn move_sockets(&mut self, which: Which) -> Result<Moved, Error> {
+    fn move_sockets(&mut self, which: Which, now: Instant) -> Result<Moved, Error> {
         let (mut moves, again) = self.pending.all();
         let services = Services::open(&self.directory)?;
         moves.extend(services.without(&again)?);
@@ -194,16 +210,19 @@ impl Mover {
             let service = [front, any].into_iter().find(|it| known.contains(it))?;
             Some(Way {
                 front,
+                service,
                 serves: services.serves(service),
             })
         };
-        let done = move_each(&mut self.namespaces, which, &places, &way);
+        let mut waiting = Vec::new();
+        let done = move_each(&mut self.namespaces, which, &places, &way, &mut waiting);
+        self.waiting.add(waiting, now);
         done.map_err(|source| Error::Sockets { source })
     }
 }
 
 /// Moves the sockets connected to one of `backends` of which `way` knows, in these
-/// network namespaces of this machine.
+/// network namespaces of this machine. `waiting` gets those without a backend.
 ///
 /// # Errors
 ///
@@ -214,13 +233,17 @@ fn move_each(
     which: Which,
     backends: &BTreeSet<(Address, Port)>,
     way: &Ways<'_>,
+    waiting: &mut Vec<(Known, Way)>,
 ) -> io::Result<Moved> {
     if backends.is_empty() {
         return Ok(Moved::default());
     }
     let mut moved = Moved::default();
-    let entered = namespaces.in_each(which, &mut || in_namespace(backends, way, &mut moved))?;
+    let entered = namespaces.in_each(which, &mut || {
+        in_namespace(backends, way, &mut moved, waiting)
+    })?;
     moved.namespaces = entered;
+    moved.waiting = waiting.len();
     Ok(moved)
 }
 
@@ -245,6 +268,7 @@ fn in_namespace(
     backends: &BTreeSet<(Address, Port)>,
     way: &Ways<'_>,
     moved: &mut Moved,
+    waiting: &mut Vec<(Known, Way)>,
 ) -> io::Result<()> {
     let mut socket = Socket::open(Some(SOCK_DIAG))?;
     let mut found = Vec::new();
@@ -260,19 +284,26 @@ fn in_namespace(
     let mut ways: BTreeMap<u64, (Known, Way)> = ways
         .filter_map(|it| Some((it.cookie, (it, way(it.cookie, it.peer)?))))
         .collect();
-    let movable = ways.values().filter(|(_, way)| way.serves);
-    let movable: BTreeMap<u32, u64> = movable.map(|(it, _)| (it.inode, it.cookie)).collect();
-    if !movable.is_empty() {
-        owner::copies(movable, &mut |cookie, copy| {
-            let Some((known, way)) = ways.get(&cookie) else {
+    let wanted: BTreeMap<u32, u64> = ways.values().map(|(it, _)| (it.inode, it.cookie)).collect();
+    if !wanted.is_empty() {
+        owner::copies(wanted, &mut |cookie, copy| {
+            let Some((known, way)) = ways.get(&cookie).copied() else {
                 return;
             };
-            match rustix::net::connect(&copy, &front(known.family, way.front)) {
-                Ok(()) => {
-                    moved.reconnected += 1;
-                    ways.remove(&cookie);
-                }
-                Err(error) => debug!(%error, "a socket cannot be connected anew"),
+            let to = if way.serves {
+                named(known.family, way.front)
+            } else {
+                nowhere(known.family, &way)
+            };
+            if let Err(error) = rustix::net::connect(&copy, &to) {
+                debug!(%error, %to, "a socket cannot be connected anew");
+                return;
+            }
+            ways.remove(&cookie);
+            if way.serves {
+                moved.reconnected += 1;
+            } else {
+                waiting.push((known, way));
             }
         });
     }
@@ -288,8 +319,8 @@ fn in_namespace(
     Ok(())
 }
 
-/// The service's address as a socket of a family names it.
-fn front(family: u8, (address, port): (Address, Port)) -> SocketAddr {
+/// A place as a socket of a family names it.
+fn named(family: u8, (address, port): (Address, Port)) -> SocketAddr {
     let ip = match IpAddr::from(address) {
         IpAddr::V4(ip) if family == AF_INET6 => IpAddr::V6(ip.to_ipv6_mapped()),
         ip => ip,
@@ -404,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_accepted_sockets_to_the_backend_move_or_end() {
+    fn only_the_accepted_sockets_to_the_backend_move_or_wait() {
         if !nix::unistd::geteuid().is_root() {
             println!("skipped: needs root to destroy sockets");
             return;
@@ -421,19 +452,25 @@ mod tests {
         let front = place(other.local_addr().unwrap());
         let backends = BTreeSet::from([place(server.local_addr().unwrap())]);
         let cookie = |of: &UdpSocket| rustix::net::sockopt::socket_cookie(of).unwrap();
-        let (ends, moves) = (cookie(&gone), cookie(&going));
+        let (waits, moves) = (cookie(&gone), cookie(&going));
         let mut namespaces = Namespaces::default();
         let mut run = |backends: &_, way: &Ways<'_>| {
-            move_each(&mut namespaces, Which::AtHand, backends, way).unwrap()
+            let mut waiting = Vec::new();
+            move_each(&mut namespaces, Which::AtHand, backends, way, &mut waiting).unwrap()
         };
         let moved = run(&backends, &|cookie, _| {
             let serves = cookie == moves;
-            (serves || cookie == ends).then_some(Way { front, serves })
+            (serves || cookie == waits).then_some(Way {
+                front,
+                service: front,
+                serves,
+            })
         });
-        assert_eq!((moved.found, moved.reconnected, moved.destroyed), (3, 1, 1));
+        assert_eq!((moved.found, moved.reconnected), (3, 1));
+        assert_eq!((moved.waiting, moved.destroyed), (1, 0));
         assert_eq!(going.peer_addr().unwrap(), other.local_addr().unwrap());
         let error = gone.send(b"?").and_then(|_| gone.send(b"?")).unwrap_err();
-        println!("a destroyed socket says: {error}");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         kept.send(b"?").unwrap();
         elsewhere.send(b"?").unwrap();
         assert_eq!(run(&BTreeSet::new(), &|_, _| None), Moved::default());

@@ -104,7 +104,7 @@ fn sockets_of_a_backend_that_is_gone_move_without_their_owner_and_no_others() {
     let again = mover.run(&gone, since + Duration::from_secs(1)).unwrap();
     assert_eq!((again.reconnected, again.destroyed), (0, 0));
 
-    // Where nobody serves any more, clients are told.
+    // Where nobody serves any more, clients are refused until somebody does.
     put_slice(&mut engine, &slice("dns-4", "dns", &[], 5353));
     put_slice(&mut engine, &slice("dns-6", "dns", &[], 5353));
     let gone = [Move {
@@ -112,16 +112,27 @@ fn sockets_of_a_backend_that_is_gone_move_without_their_owner_and_no_others() {
         backends: sockets(&["10.244.0.2:5353", "[fd00:244::2]:5353"]),
     }];
     let moved = mover.run(&gone, since + Duration::from_secs(2)).unwrap();
-    assert_eq!((moved.reconnected, moved.destroyed), (0, 3));
+    assert_eq!(
+        (moved.reconnected, moved.waiting, moved.destroyed),
+        (0, 3, 0)
+    );
     for socket in [&v4, &mapped, &v6] {
         let error = ask(socket).unwrap_err();
-        // Who waits for an answer is woken with the former, who sends has no
-        // peer any more.
-        let expected = [nix::libc::ECONNABORTED, nix::libc::EDESTADDRREQ];
-        let errno = error.raw_os_error().unwrap_or_default();
-        assert!(expected.contains(&errno), "{error}");
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
     }
+    // What its owner connects meanwhile is the owner's.
+    mapped
+        .connect("[::ffff:10.244.0.1]:5353".parse::<SocketAddr>().unwrap())
+        .unwrap();
+    let due = mover.due().unwrap();
+    assert_eq!(mover.run(&[], due).unwrap(), Moved::default());
     put_slice(&mut engine, &slice("dns-4", "dns", &["10.244.0.2"], 5353));
+    put_slice(&mut engine, &slice("dns-6", "dns", &["fd00:244::2"], 5353));
+    let moved = mover.run(&[], mover.due().unwrap()).unwrap();
+    assert_eq!((moved.reconnected, moved.destroyed), (2, 0));
+    assert_eq!(ask(&v4).unwrap(), "10.244.0.2:5353");
+    assert_eq!(ask(&v6).unwrap(), "[fd00:244::2]:5353");
+    assert_eq!(ask(&mapped).unwrap(), "10.244.0.1:5353");
     // Connected anew, a client reaches a backend that is there.
     assert_eq!(ask(&connected("10.96.0.10:53")).unwrap(), "10.244.0.2:5353");
 }
