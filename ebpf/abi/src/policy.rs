@@ -45,7 +45,7 @@ pub struct PeerEntry {
 }
 
 impl PeerEntry {
-    /// A pod's own address.
+    /// A pod's own address, or those of a range of pods' addresses that are no known pod's.
     pub const POD: u32 = 1;
     /// A node's address.
     pub const NODE: u32 = 1 << 1;

@@ -33,6 +33,7 @@ use ipnet::IpNet;
 use node_agent_announce as announce;
 pub use policy_source::POD_ENDPOINTS;
 use policy_source::PolicySource;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -291,6 +292,7 @@ pub async fn run(
     }));
     let port = options.flows.port.filter(|_| !options.runs_pods);
     let (asks, asked) = policy::asks();
+    let (admitted, pod_ranges) = watch::channel(Vec::new());
     if enforced {
         let (own, kubeconfig) = (client.clone(), options.policy_kubeconfig);
         let until = stop.clone();
@@ -305,6 +307,7 @@ pub async fn run(
             asked,
             gate,
             wishes,
+            pod_ranges,
             metrics: others.policy.clone(),
         };
         let policy = async move {
@@ -396,6 +399,7 @@ pub async fn run(
         overlay: options.overlay,
         masquerade: options.masquerade,
         pool_ranges: options.pool_ranges,
+        admitted,
         pin_dir: pin_dir.clone(),
         nodes: nodes.cache(),
         client: client.clone().named("network"),

@@ -16,6 +16,7 @@ use control_client::{
 use ipnet::IpNet;
 use node_agent_datapath::{Egress, Exits};
 use rtnetlink::Handle;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -69,6 +70,8 @@ pub struct Network {
     pub masquerade: Option<PathBuf>,
     /// The ranges in which pools of other nodes lie.
     pub pool_ranges: Vec<IpNet>,
+    /// Gets the ranges of all nodes' pods, as far as they are admitted.
+    pub admitted: watch::Sender<Vec<IpNet>>,
     /// Where the datapath pins its maps.
     pub pin_dir: PathBuf,
     /// All Nodes.
@@ -161,6 +164,13 @@ impl Network {
             links: netlink::links(kernel).await?,
         };
         let (networks, mut refused) = claims::admit(claimed, &self.node, &limits);
+        let admitted = networks.iter().flat_map(|it| it.pod_ranges.iter().copied());
+        let admitted: Vec<IpNet> = admitted.collect();
+        self.admitted.send_if_modified(|known| {
+            let is_other = *known != admitted;
+            *known = admitted;
+            is_other
+        });
         let others = networks.iter().filter(|node| node.name != self.node);
         let others: Vec<IpAddr> = others
             .flat_map(|node| node.addresses.iter().copied())

@@ -17,7 +17,7 @@ use nix::sched::{CloneFlags, setns};
 const NAMED: [&str; 3] = ["/run/netns", "/var/run/netns", "/run/docker/netns"];
 
 /// A namespace, however it is called: the device and number of its file.
-type Identity = (u64, u64);
+pub(crate) type Identity = (u64, u64);
 
 /// Which namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ fn of_processes() -> impl Iterator<Item = PathBuf> {
 }
 
 /// What namespace a path is; none if it is none any more.
-fn identity(path: &Path) -> Option<Identity> {
+pub(crate) fn identity(path: &Path) -> Option<Identity> {
     let found = fs::metadata(path).ok()?;
     Some((found.dev(), found.ino()))
 }

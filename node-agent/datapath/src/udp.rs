@@ -1,9 +1,17 @@
-//! UDP that moves: sockets connected to a backend that is gone are destroyed.
+//! UDP that moves: sockets connected to a backend that is gone are connected anew.
 //!
 //! A connected UDP socket was translated once, when it was connected, and
-//! would send to its backend for ever. `SOCK_DESTROY` (sock_diag(7)) disconnects
-//! it: who waits for an answer gets `ECONNABORTED`, who sends `EDESTADDRREQ`,
-//! upon which clients connect anew, to a backend that is there. TCP needs no such thing: it drains, or times out.
+//! would send to its backend for ever. So a [copy](owner) of its descriptor is
+//! connected to the service once more, and the socket hooks choose a backend that
+//! is there. Its owner notices nothing: local address and port stay, and who waits
+//! for an answer goes on waiting.
+//!
+//! Where there is no backend, it [waits] for one, and its owner's datagrams are refused.
+//! A socket that is found in no process is disconnected by `SOCK_DESTROY` (sock_diag(7)):
+//! who waits for an answer gets `ECONNABORTED`, who sends `EDESTADDRREQ`, upon which
+//! clients connect anew. TCP needs no such thing: it drains, or times out.
+//!
+//! [waits]: waiting
 //!
 //! Which sockets: those of this node's network namespaces that are connected
 //! to exactly this backend, and of which `ORIGINALS` says that they came
@@ -21,6 +29,7 @@ use std::time::Instant;
 
 use ebpf_abi::{Address, Original, OriginalKey, Port, Protocol, Sealed, maps};
 use rustix::net::netlink::SOCK_DIAG;
+use tracing::debug;
 
 use crate::datapath;
 use crate::error::Error;
@@ -28,10 +37,14 @@ use crate::namespaces::{Namespaces, Which};
 use crate::netlink::{ACK, DUMP, Socket, word};
 use crate::table::Table;
 
+mod owner;
 mod pending;
 mod returned;
+mod waiting;
 
 use pending::Pending;
+use returned::Services;
+use waiting::{Waiting, nowhere};
 
 /// Kinds of messages (`linux/sock_diag.h`).
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -50,6 +63,8 @@ const ID_LEN: usize = 48;
 const DESTINATION_PORT: usize = ID + 2;
 const DESTINATION: usize = ID + 4 + 16;
 const COOKIE: usize = ID + 4 + 16 + 16 + 4;
+/// After expiry, two queues and the user.
+const INODE: usize = ID + ID_LEN + 16;
 
 /// A UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +76,24 @@ pub(crate) struct Known {
     pub(crate) cookie: u64,
     /// To where it is connected; nowhere with port 0.
     pub(crate) peer: (Address, Port),
+    /// Its number in the file system of sockets, by which its owner is found.
+    inode: u32,
 }
+
+/// How a socket came to its backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    /// The service's address to which it was connected.
+    front: (Address, Port),
+    /// Under which the service is known: for all addresses of the node, if it is one.
+    service: (Address, Port),
+    /// Whether the service has another backend.
+    serves: bool,
+}
+
+/// What is known of a socket, by its cookie and its peer: none if it came by no service
+/// that the peer left.
+type Ways<'a> = dyn Fn(u64, (Address, Port)) -> Option<Way> + Sync + 'a;
 
 /// What a walk through the namespaces did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,11 +102,15 @@ pub struct Moved {
     pub namespaces: usize,
     /// Sockets that were connected to one of the backends.
     pub found: usize,
+    /// Those of them that were connected to another backend.
+    pub reconnected: usize,
+    /// Those of them whose service has no other: they wait for one.
+    pub waiting: usize,
     /// Those of them that were destroyed.
     pub destroyed: usize,
 }
 
-/// Finds and destroys sockets, beside the process that writes the maps: it
+/// Finds and moves sockets, beside the process that writes the maps: it
 /// takes milliseconds, for which no change of a service is to wait.
 #[derive(Debug)]
 pub struct Mover {
@@ -82,6 +118,7 @@ pub struct Mover {
     originals: Table<OriginalKey, Sealed<Original>>,
     namespaces: Namespaces,
     pending: Pending<Move>,
+    waiting: Waiting,
 }
 
 /// Backends that a service has no more.
@@ -109,16 +146,18 @@ impl Mover {
             directory,
             namespaces: Namespaces::default(),
             pending: Pending::default(),
+            waiting: Waiting::default(),
         })
     }
 
-    /// Destroys the UDP sockets, in all network namespaces of this machine, that
-    /// were connected through the services to the backends that are gone.
-    /// Those that were connected to a backend itself, or through another
+    /// Connects the UDP sockets to other backends, in all network namespaces of this
+    /// machine, that were connected through the services to the backends that are gone;
+    /// destroys those of them for which that cannot be. Those that were connected to a backend itself, or through another
     /// service, stay.
     ///
     /// Those that live in a namespace that is not known yet, or are being connected
-    /// now, are found later: call this again, with nothing more, when that is
+    /// now, are found later, and those whose service has no other backend are connected
+    /// when it has one: call this again, with nothing more, when that is
     /// [due](Self::due). A backend that is back by then is left alone.
     ///
     /// # Errors
@@ -126,28 +165,33 @@ impl Mover {
     /// [`Error::Sockets`] when sockets cannot be listed; they are not looked for again.
     pub fn run(&mut self, moves: &[Move], now: Instant) -> Result<Moved, Error> {
         self.pending.add(moves, now);
-        let Some(which) = self.pending.look(now) else {
-            return Ok(Moved::default());
-        };
-        let moved = self.destroy(which);
-        match moved {
-            Ok(_) => self.pending.looked(which, now),
-            Err(_) => self.pending = Pending::default(),
+        let mut moved = Moved::default();
+        if let Some(which) = self.pending.look(now) {
+            let done = self.move_sockets(which, now);
+            match done {
+                Ok(_) => self.pending.looked(which, now),
+                Err(_) => self.pending = Pending::default(),
+            }
+            moved = done?;
         }
-        moved
+        if self.waiting.due().is_some_and(|due| due <= now) {
+            let services = Services::open(&self.directory)?;
+            moved.reconnected += self.waiting.connect(&services, now);
+        }
+        Ok(moved)
     }
 
     /// When sockets are to be looked for again, if any are.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
-        self.pending.due()
+        let both = self.pending.due().into_iter().chain(self.waiting.due());
+        both.min()
     }
 
-    fn destroy(&mut self, which: Which) -> Result<Moved, Error> {
+    fn move_sockets(&mut self, which: Which, now: Instant) -> Result<Moved, Error> {
         let (mut moves, again) = self.pending.all();
-        if !again.is_empty() {
-            moves.extend(returned::Services::open(&self.directory)?.without(&again)?);
-        }
+        let services = Services::open(&self.directory)?;
+        moves.extend(services.without(&again)?);
         let mut fronts: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for it in moves {
             for backend in it.backends.iter().copied().map(place) {
@@ -157,43 +201,49 @@ impl Mover {
         }
         let places = fronts.keys().copied().collect();
         let originals = &self.originals;
-        let ours = |cookie, backend: (Address, Port)| {
+        let way = |cookie, backend: (Address, Port)| {
             let key = OriginalKey::new(cookie, backend.0, backend.1, Protocol::UDP);
-            let Ok(Some(sealed)) = originals.get(&key) else {
-                return false;
-            };
-            let Some((original, fronts)) = sealed.open(&key).zip(fronts.get(&backend)) else {
-                return false;
-            };
-            fronts.contains(&(original.address, original.port))
-                || fronts.contains(&(original.address.wildcard(), original.port))
+            let original = originals.get(&key).ok()??.open(&key)?;
+            let front = (original.address, original.port);
+            let any = (original.address.wildcard(), original.port);
+            let known = fronts.get(&backend)?;
+            let service = [front, any].into_iter().find(|it| known.contains(it))?;
+            Some(Way {
+                front,
+                service,
+                serves: services.serves(service),
+            })
         };
-        let done = destroy(&mut self.namespaces, which, &places, &ours);
+        let mut waiting = Vec::new();
+        let done = move_each(&mut self.namespaces, which, &places, &way, &mut waiting);
+        self.waiting.add(waiting, now);
         done.map_err(|source| Error::Sockets { source })
     }
 }
 
-/// Destroys the sockets connected to one of `backends` that `ours` accepts, in these
-/// network namespaces of this machine.
-///
-/// `ours` is told the socket's cookie and its peer.
+/// Moves the sockets connected to one of `backends` of which `way` knows, in these
+/// network namespaces of this machine. `waiting` gets those without a backend.
 ///
 /// # Errors
 ///
 /// What keeps this machine's sockets from being listed at all. Namespaces and
 /// sockets that go away meanwhile are no error.
-fn destroy(
+fn move_each(
     namespaces: &mut Namespaces,
     which: Which,
     backends: &BTreeSet<(Address, Port)>,
-    ours: &(dyn Fn(u64, (Address, Port)) -> bool + Sync),
+    way: &Ways<'_>,
+    waiting: &mut Vec<(Known, Way)>,
 ) -> io::Result<Moved> {
     if backends.is_empty() {
         return Ok(Moved::default());
     }
     let mut moved = Moved::default();
-    let entered = namespaces.in_each(which, &mut || in_namespace(backends, ours, &mut moved))?;
+    let entered = namespaces.in_each(which, &mut || {
+        in_namespace(backends, way, &mut moved, waiting)
+    })?;
     moved.namespaces = entered;
+    moved.waiting = waiting.len();
     Ok(moved)
 }
 
@@ -201,7 +251,7 @@ fn destroy(
 ///
 /// # Errors
 ///
-/// As [`destroy`].
+/// As [`move_each`].
 pub(crate) fn all(namespaces: &mut Namespaces) -> io::Result<Vec<Known>> {
     let mut all = Vec::new();
     namespaces.in_each(Which::All, &mut || {
@@ -216,8 +266,9 @@ pub(crate) fn all(namespaces: &mut Namespaces) -> io::Result<Vec<Known>> {
 
 fn in_namespace(
     backends: &BTreeSet<(Address, Port)>,
-    ours: &(dyn Fn(u64, (Address, Port)) -> bool + Sync),
+    way: &Ways<'_>,
     moved: &mut Moved,
+    waiting: &mut Vec<(Known, Way)>,
 ) -> io::Result<()> {
     let mut socket = Socket::open(Some(SOCK_DIAG))?;
     let mut found = Vec::new();
@@ -229,10 +280,34 @@ fn in_namespace(
         })?;
     }
     moved.found += found.len();
-    for connected in found {
-        if !ours(connected.cookie, connected.peer) {
-            continue;
-        }
+    let ways = found.into_iter();
+    let mut ways: BTreeMap<u64, (Known, Way)> = ways
+        .filter_map(|it| Some((it.cookie, (it, way(it.cookie, it.peer)?))))
+        .collect();
+    let wanted: BTreeMap<u32, u64> = ways.values().map(|(it, _)| (it.inode, it.cookie)).collect();
+    if !wanted.is_empty() {
+        owner::copies(wanted, &mut |cookie, copy| {
+            let Some((known, way)) = ways.get(&cookie).copied() else {
+                return;
+            };
+            let to = if way.serves {
+                named(known.family, way.front)
+            } else {
+                nowhere(known.family, &way)
+            };
+            if let Err(error) = rustix::net::connect(&copy, &to) {
+                debug!(%error, %to, "a socket cannot be connected anew");
+                return;
+            }
+            ways.remove(&cookie);
+            if way.serves {
+                moved.reconnected += 1;
+            } else {
+                waiting.push((known, way));
+            }
+        });
+    }
+    for (connected, _) in ways.into_values() {
         let destroyed = socket.request(SOCK_DESTROY, ACK, &destruction(&connected), |_| {});
         match destroyed {
             Ok(()) => moved.destroyed += 1,
@@ -242,6 +317,15 @@ fn in_namespace(
         }
     }
     Ok(())
+}
+
+/// A place as a socket of a family names it.
+fn named(family: u8, (address, port): (Address, Port)) -> SocketAddr {
+    let ip = match IpAddr::from(address) {
+        IpAddr::V4(ip) if family == AF_INET6 => IpAddr::V6(ip.to_ipv6_mapped()),
+        ip => ip,
+    };
+    SocketAddr::new(ip, port.get())
 }
 
 /// Hands out the UDP sockets of a family, in some states, of the socket's namespace.
@@ -307,6 +391,7 @@ fn parse(body: &[u8]) -> Option<Known> {
         id,
         cookie,
         peer: (address, port),
+        inode: word(body, INODE)?,
     })
 }
 
@@ -338,7 +423,10 @@ mod tests {
         body.extend(0_u32.to_ne_bytes());
         body.extend(7_u32.to_ne_bytes());
         body.extend(1_u32.to_ne_bytes());
+        body.extend([0; 16]);
+        body.extend(99_u32.to_ne_bytes());
         let parsed = parse(&body).unwrap();
+        assert_eq!(parsed.inode, 99);
         assert_eq!(parsed.cookie, (1 << 32) | 7);
         assert_eq!(parsed.peer, place("10.0.0.2:53".parse().unwrap()));
         assert_eq!(parse(&body[..body.len() - 1]), None);
@@ -347,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_accepted_sockets_to_the_backend_end() {
+    fn only_the_accepted_sockets_to_the_backend_move_or_wait() {
         if !nix::unistd::geteuid().is_root() {
             println!("skipped: needs root to destroy sockets");
             return;
@@ -360,19 +448,32 @@ mod tests {
             socket
         };
         let (gone, kept, elsewhere) = (connect(&server), connect(&server), connect(&other));
+        let going = connect(&server);
+        let front = place(other.local_addr().unwrap());
         let backends = BTreeSet::from([place(server.local_addr().unwrap())]);
-        let cookie = rustix::net::sockopt::socket_cookie(&gone).unwrap();
+        let cookie = |of: &UdpSocket| rustix::net::sockopt::socket_cookie(of).unwrap();
+        let (waits, moves) = (cookie(&gone), cookie(&going));
         let mut namespaces = Namespaces::default();
-        let mut destroy = |backends: &_, ours: &(dyn Fn(u64, (Address, Port)) -> bool + Sync)| {
-            destroy(&mut namespaces, Which::AtHand, backends, ours).unwrap()
+        let mut run = |backends: &_, way: &Ways<'_>| {
+            let mut waiting = Vec::new();
+            move_each(&mut namespaces, Which::AtHand, backends, way, &mut waiting).unwrap()
         };
-        let moved = destroy(&backends, &|its, _| its == cookie);
-        assert_eq!((moved.found, moved.destroyed), (2, 1));
+        let moved = run(&backends, &|cookie, _| {
+            let serves = cookie == moves;
+            (serves || cookie == waits).then_some(Way {
+                front,
+                service: front,
+                serves,
+            })
+        });
+        assert_eq!((moved.found, moved.reconnected), (3, 1));
+        assert_eq!((moved.waiting, moved.destroyed), (1, 0));
+        assert_eq!(going.peer_addr().unwrap(), other.local_addr().unwrap());
         let error = gone.send(b"?").and_then(|_| gone.send(b"?")).unwrap_err();
-        println!("a destroyed socket says: {error}");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         kept.send(b"?").unwrap();
         elsewhere.send(b"?").unwrap();
-        assert_eq!(destroy(&BTreeSet::new(), &|_, _| true), Moved::default());
+        assert_eq!(run(&BTreeSet::new(), &|_, _| None), Moved::default());
     }
 
     #[test]

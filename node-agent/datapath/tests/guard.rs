@@ -79,6 +79,49 @@ fn a_pod_is_closed_until_its_rules_are_there_and_open_without_policy() {
 }
 
 #[test]
+fn a_pod_of_another_node_may_be_a_denied_one_until_it_is_known() {
+    let Some(mut world) = World::new() else {
+        return;
+    };
+    let mut server = world.pod("x", "server", &json!({}));
+    server.serve(80);
+    let policy = json!({
+        "metadata": {"name": "p"},
+        "spec": {
+            "tier": "Admin", "priority": 1, "subject": {"namespaces": {}},
+            "ingress": [{"action": "Deny", "from": [{"pods": {
+                "namespaceSelector": {}, "podSelector": {"matchLabels": {"app": "bad"}},
+            }}]}],
+        },
+    });
+    let policy = serde_json::from_value(policy).expect("a policy");
+    world.tell(move |it| it.cluster_network_policy("p", Some(&policy)));
+    world.sync();
+    reaches(&world, &world.outside, &server, 80);
+    // What is outside is another node's pod, and this node's address is in the range.
+    let ranges = [world.outside.v4, world.outside.v6].map(|it| match it {
+        IpAddr::V4(_) => format!("{it}/24"),
+        IpAddr::V6(_) => format!("{it}/64"),
+    });
+    let node = json!({"metadata": {"name": "other"}, "spec": {"podCIDRs": ranges}});
+    let node = serde_json::from_value(node).expect("a node");
+    world.tell(move |it| it.node("other", Some(&node)));
+    world.sync();
+    dropped(&world, &world.outside, &server, 80, Counter::DroppedIngress);
+    let own = world.host_place();
+    reaches(&world, &own, &server, 80);
+    let pod = json!({
+        "metadata": {"name": "new", "namespace": "y", "labels": {"app": "good"}},
+        "spec": {"nodeName": "other"},
+        "status": {"podIPs": [{"ip": world.outside.v4}, {"ip": world.outside.v6}]},
+    });
+    let pod = serde_json::from_value(pod).expect("a pod");
+    world.tell(move |it| it.pod("y", "new", Some(&pod)));
+    world.sync();
+    reaches(&world, &world.outside, &server, 80);
+}
+
+#[test]
 fn ingress_is_denied_and_allowed_by_pods_namespaces_addresses_and_ports() {
     let Some(mut world) = World::new() else {
         return;

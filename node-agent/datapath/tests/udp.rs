@@ -1,4 +1,4 @@
-//! UDP that moves: who was sent to a backend that is gone notices at once.
+//! UDP that moves: who was sent to a backend that is gone is sent to another at once.
 
 mod host;
 
@@ -34,7 +34,7 @@ fn ask(socket: &UdpSocket) -> std::io::Result<String> {
 }
 
 #[test]
-fn sockets_of_a_backend_that_is_gone_end_and_no_others() {
+fn sockets_of_a_backend_that_is_gone_move_without_their_owner_and_no_others() {
     let Some(host) = Host::new() else { return };
     for address in ["10.244.0.1", "10.244.0.2", "fd00:244::1", "fd00:244::2"] {
         host.address(address);
@@ -91,22 +91,50 @@ fn sockets_of_a_backend_that_is_gone_end_and_no_others() {
     let since = Instant::now();
     let moved = mover.run(&gone, since).unwrap();
     println!("{moved:?} in {:?}", since.elapsed());
-    assert_eq!((moved.found, moved.destroyed), (5, 3));
-    for socket in [&v4, &mapped, &v6] {
-        let error = ask(socket).unwrap_err();
-        // Who waits for an answer is woken with the former, who sends has no
-        // peer any more.
-        let expected = [nix::libc::ECONNABORTED, nix::libc::EDESTADDRREQ];
-        let errno = error.raw_os_error().unwrap_or_default();
-        assert!(expected.contains(&errno), "{error}");
+    assert_eq!((moved.found, moved.reconnected, moved.destroyed), (5, 3, 0));
+    for socket in [&v4, &mapped] {
+        assert_eq!(ask(socket).unwrap(), "10.244.0.2:5353");
     }
+    assert_eq!(ask(&v6).unwrap(), "[fd00:244::2]:5353");
+    let front = "10.96.0.10:53".parse::<SocketAddr>().unwrap();
+    assert_eq!(v4.peer_addr().unwrap(), front, "it sees the service still");
     assert_eq!(ask(&another_service).unwrap(), "10.244.0.1:5353");
     assert_eq!(ask(&direct).unwrap(), "10.244.0.1:5353");
-    // Connected anew, a client reaches a backend that is there.
-    assert_eq!(ask(&connected("10.96.0.10:53")).unwrap(), "10.244.0.2:5353");
 
     let again = mover.run(&gone, since + Duration::from_secs(1)).unwrap();
-    assert_eq!(again.destroyed, 0);
+    assert_eq!((again.reconnected, again.destroyed), (0, 0));
+
+    // Where nobody serves any more, clients are refused until somebody does.
+    put_slice(&mut engine, &slice("dns-4", "dns", &[], 5353));
+    put_slice(&mut engine, &slice("dns-6", "dns", &[], 5353));
+    let gone = [Move {
+        fronts: sockets(&["10.96.0.10:53", "[fd00:96::a]:53"]),
+        backends: sockets(&["10.244.0.2:5353", "[fd00:244::2]:5353"]),
+    }];
+    let moved = mover.run(&gone, since + Duration::from_secs(2)).unwrap();
+    assert_eq!(
+        (moved.reconnected, moved.waiting, moved.destroyed),
+        (0, 3, 0)
+    );
+    for socket in [&v4, &mapped, &v6] {
+        let error = ask(socket).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+    }
+    // What its owner connects meanwhile is the owner's.
+    mapped
+        .connect("[::ffff:10.244.0.1]:5353".parse::<SocketAddr>().unwrap())
+        .unwrap();
+    let due = mover.due().unwrap();
+    assert_eq!(mover.run(&[], due).unwrap(), Moved::default());
+    put_slice(&mut engine, &slice("dns-4", "dns", &["10.244.0.2"], 5353));
+    put_slice(&mut engine, &slice("dns-6", "dns", &["fd00:244::2"], 5353));
+    let moved = mover.run(&[], mover.due().unwrap()).unwrap();
+    assert_eq!((moved.reconnected, moved.destroyed), (2, 0));
+    assert_eq!(ask(&v4).unwrap(), "10.244.0.2:5353");
+    assert_eq!(ask(&v6).unwrap(), "[fd00:244::2]:5353");
+    assert_eq!(ask(&mapped).unwrap(), "10.244.0.1:5353");
+    // Connected anew, a client reaches a backend that is there.
+    assert_eq!(ask(&connected("10.96.0.10:53")).unwrap(), "10.244.0.2:5353");
 }
 
 /// A process with a network namespace of its own that has no name.
@@ -151,7 +179,7 @@ impl Drop for Alone {
 }
 
 #[test]
-fn sockets_of_a_namespace_that_is_new_end_too_unless_their_backend_is_back() {
+fn sockets_of_a_namespace_that_is_new_move_too_unless_their_backend_is_back() {
     let Some(host) = Host::new() else { return };
     let mut engine = host.engine();
     let backends = ["10.244.0.1", "10.244.0.2", "10.244.0.3"];
@@ -170,25 +198,25 @@ fn sockets_of_a_namespace_that_is_new_end_too_unless_their_backend_is_back() {
     // The first that goes is looked for everywhere.
     serve(&backends[1..2]);
     let moved = mover.run(&[gone(backends[0])], start).unwrap();
-    assert_eq!(moved.destroyed, 1);
-    assert!(early.send(b"?").is_err());
+    assert_eq!((moved.reconnected, moved.destroyed), (1, 0));
+    early.send(b"?").unwrap();
     // What is made since then is not known, and what is known is at hand.
     let new = Alone::new();
     let sockets = [&known, &new].map(|it| it.connected("10.96.0.10:53"));
     serve(&backends[2..]);
     let moved = mover.run(&[gone(backends[1])], after(2)).unwrap();
-    assert_eq!((moved.found, moved.destroyed), (1, 1));
-    assert!(sockets[0].send(b"?").is_err());
-    sockets[1].send(b"?").unwrap();
+    // The early one, too, is at the second backend by now.
+    assert_eq!((moved.found, moved.reconnected), (2, 2));
     // The next walk finds it; a backend that went and came back has kept its clients.
     let kept = new.connected("10.96.0.10:53");
     let moved = mover.run(&[gone(backends[2])], after(3)).unwrap();
-    assert_eq!(moved.destroyed, 0);
+    assert_eq!((moved.reconnected, moved.destroyed), (2, 0), "to the same");
     assert_eq!(mover.due(), Some(after(10)));
     assert_eq!(mover.run(&[], after(9)).unwrap(), Moved::default());
     let moved = mover.run(&[], after(10)).unwrap();
-    assert_eq!(moved.destroyed, 1);
-    assert!(sockets[1].send(b"?").is_err());
-    kept.send(b"?").unwrap();
+    assert_eq!((moved.reconnected, moved.destroyed), (1, 0));
+    for socket in sockets.iter().chain([&early, &kept]) {
+        socket.send(b"?").unwrap();
+    }
     assert_eq!(mover.due(), None);
 }

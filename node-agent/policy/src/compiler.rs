@@ -44,7 +44,7 @@ mod round;
 mod rulesets;
 mod view;
 
-pub use explain::{Decided, End, Explanation, Reason, Side};
+pub use explain::{Decided, End, Explanation, Reason, Side, UNKNOWN_POD};
 pub use leaving::Mark;
 pub use view::Sizes;
 
@@ -104,6 +104,10 @@ pub struct Compiler {
     ports: Ports,
     protected: Vec<PortId>,
     prefixes: Prefixes,
+    /// Ranges of pods' addresses, and how many nodes have them.
+    pod_ranges: FxHashMap<Prefix, u32>,
+    /// Those that no Node object names.
+    further_ranges: Vec<Prefix>,
     hosts: BTreeMap<u128, Host>,
     mentions: FxHashMap<Prefix, PeerId>,
 
@@ -170,6 +174,8 @@ struct NodeState {
     name: Box<str>,
     labels: Labels,
     addresses: SmallVec<[u128; 2]>,
+    /// From which its pods have their addresses.
+    ranges: SmallVec<[Prefix; 2]>,
     local: bool,
     rulesets: [RulesetId; 2],
 }
@@ -258,6 +264,8 @@ impl Compiler {
             ports,
             protected,
             prefixes: Prefixes::new(),
+            pod_ranges: FxHashMap::default(),
+            further_ranges: Vec::new(),
             hosts: BTreeMap::new(),
             mentions: FxHashMap::default(),
             peers: Interner::starting_at(PeerEntry::FIRST),
@@ -311,6 +319,12 @@ impl Compiler {
                 self.dirty.endpoints.insert(address);
             }
         }
+    }
+
+    /// All ranges of pods' addresses that no Node object names in `spec.podCIDRs`.
+    pub fn pod_ranges(&mut self, ranges: &[Prefix]) {
+        let old = std::mem::replace(&mut self.further_ranges, ranges.to_vec());
+        self.change_ranges(&old, ranges);
     }
 
     /// A NetworkPolicy as it is now.

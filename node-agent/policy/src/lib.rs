@@ -32,5 +32,7 @@ mod ruleset;
 
 pub use action::Action;
 pub use address::Prefix;
-pub use compiler::{Compiler, Config, Decided, End, Explanation, Mark, Reason, Side, Sizes};
+pub use compiler::{
+    Compiler, Config, Decided, End, Explanation, Mark, Reason, Side, Sizes, UNKNOWN_POD,
+};
 pub use labels::{Labels, Selector};

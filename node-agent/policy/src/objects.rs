@@ -119,9 +119,32 @@ pub struct Namespace {
 pub struct Node {
     /// Name and labels.
     pub metadata: Metadata,
+    /// The ranges of its pods.
+    #[serde(deserialize_with = "nullable")]
+    pub spec: NodeSpec,
     /// Addresses.
     #[serde(deserialize_with = "nullable")]
     pub status: NodeStatus,
+}
+
+/// A Node's `spec`.
+#[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
+#[serde(default)]
+pub struct NodeSpec {
+    /// The first of `podCIDRs`.
+    #[serde(rename = "podCIDR", deserialize_with = "nullable")]
+    pub pod_cidr: String,
+    /// The ranges from which its pods get their addresses.
+    #[serde(rename = "podCIDRs", deserialize_with = "nullable")]
+    pub pod_cidrs: Vec<String>,
+}
+
+impl NodeSpec {
+    /// All ranges, as they are written; the first one may be there twice.
+    pub fn ranges(&self) -> impl Iterator<Item = &str> {
+        let all = self.pod_cidrs.iter().chain([&self.pod_cidr]);
+        all.map(String::as_str).filter(|it| !it.is_empty())
+    }
 }
 
 /// A Node's `status`.

@@ -30,6 +30,10 @@ pub mod atom {
     /// A port that the pod has by name.
     pub const PORT: u32 = 3;
 
+    /// Ranges of pods' addresses, where no pod is known: it may match any selector of pods.
+    /// Tables of ranges begin with 1.
+    pub const UNKNOWN_POD: u32 = of(NETWORKS, 0);
+
     /// The atom of a table's number.
     pub const fn of(sort: u32, number: u32) -> u32 {
         number << 2 | sort
@@ -120,7 +124,8 @@ impl Peer {
         self.kind & 1 == 0
     }
 
-    fn has(&self, atom: AtomId) -> bool {
+    /// Returns whether an atom matches.
+    pub fn has(&self, atom: AtomId) -> bool {
         self.atoms.binary_search(&atom).is_ok()
     }
 }
@@ -208,6 +213,10 @@ pub struct Ruleset {
     families: Vec<(u32, bool, Option<AtomId>)>,
     anybody: Mask,
     all_pods: Mask,
+    /// Rules for some pods, which a pod that is not known may be one of.
+    some_pods: Mask,
+    /// Rules that ask for a port by its name at the destination.
+    by_name: Mask,
     names: FxHashSet<Box<str>>,
     /// Entries: of the four kinds, and of the peers that are treated otherwise.
     pub rows: FxHashMap<PeerId, Arc<Row>>,
@@ -235,7 +244,9 @@ impl Ruleset {
             all_ports: empty.clone(),
             families: Vec::new(),
             anybody: empty.clone(),
-            all_pods: empty,
+            all_pods: empty.clone(),
+            some_pods: empty.clone(),
+            by_name: empty,
             names: FxHashSet::default(),
             rows: FxHashMap::default(),
             held: named.to_vec(),
@@ -258,7 +269,12 @@ impl Ruleset {
                     match term {
                         Term::AllPods => set(&mut self.all_pods, number),
                         Term::Family { v4, except } => self.families.push((number, *v4, *except)),
-                        Term::Atom(atom) => self.by_atom.entry(*atom).or_default().push(number),
+                        Term::Atom(atom) => {
+                            self.by_atom.entry(*atom).or_default().push(number);
+                            if atom::sort(*atom) == atom::PODS {
+                                set(&mut self.some_pods, number);
+                            }
+                        }
                     }
                 }
             }
@@ -282,6 +298,7 @@ impl Ruleset {
                         }
                         PortTerm::Named { name, .. } => {
                             self.names.insert(name.clone());
+                            set(&mut self.by_name, number);
                         }
                     }
                 }
@@ -292,7 +309,10 @@ impl Ruleset {
     /// Atoms by which it tells peers apart.
     pub fn atoms(&self) -> impl Iterator<Item = AtomId> {
         let except = self.families.iter().filter_map(|(_, _, except)| *except);
-        self.by_atom.keys().copied().chain(except)
+        let is_any = |mask: &Mask| mask.iter().any(|it| *it != 0);
+        let unknown = is_any(&self.some_pods) || is_any(&self.by_name);
+        let unknown = unknown.then_some(atom::UNKNOWN_POD);
+        self.by_atom.keys().copied().chain(except).chain(unknown)
     }
 
     /// Names of its destinations' ports.
@@ -308,10 +328,15 @@ impl Ruleset {
     /// What it says to a peer. `bound` are the peer's named ports.
     pub fn row(&self, peer: &Peer, bound: &[Bound<'_>], ports: &Ports) -> Row {
         let mask = self.mask(peer);
+        let (mut possible, mut by_name) = (mask.clone(), None);
+        if peer.has(atom::UNKNOWN_POD) {
+            add(&mut possible, &self.some_pods);
+            by_name = Some(&self.by_name);
+        }
         let mut classes: SmallVec<[ClassId; 16]> = SmallVec::new();
         let mut dynamic: SmallVec<[(u32, PortId); 4]> = SmallVec::new();
         for (port, rules) in &self.by_port {
-            if rules.iter().any(|rule| get(&mask, *rule)) {
+            if rules.iter().any(|rule| get(&possible, *rule)) {
                 classes.extend(ports.classes(*port).iter().copied());
             }
         }
@@ -334,7 +359,16 @@ impl Ruleset {
         }
         classes.sort_unstable();
         classes.dedup();
-        let default = self.decide(&mask, &self.all_ports);
+        let decide = |open: &Mask| {
+            let sure = both(&mask, open);
+            let Some(by_name) = by_name else {
+                return self.decide(0, &sure, &sure);
+            };
+            let mut open = open.clone();
+            add(&mut open, by_name);
+            self.decide(0, &sure, &both(&possible, &open))
+        };
+        let default = decide(&self.all_ports);
         let mut said = Vec::new();
         for class in classes {
             let mut open = self.all_ports.clone();
@@ -348,7 +382,7 @@ impl Ruleset {
                     }
                 }
             }
-            let verdict = self.decide(&mask, &open);
+            let verdict = decide(&open);
             if verdict != default {
                 said.push((class, verdict));
             }
@@ -363,9 +397,7 @@ impl Ruleset {
     fn mask(&self, peer: &Peer) -> Mask {
         let mut mask = self.anybody.clone();
         if peer.is_pod() {
-            for (to, from) in mask.iter_mut().zip(&self.all_pods) {
-                *to |= from;
-            }
+            add(&mut mask, &self.all_pods);
         }
         for (rule, v4, except) in &self.families {
             if *v4 == peer.is_v4() && !except.is_some_and(|it| peer.has(it)) {
@@ -380,15 +412,18 @@ impl Ruleset {
         mask
     }
 
-    /// The tiers in their order: Admin's first match, then NetworkPolicies
-    /// together, then Baseline's first match, then everything is allowed.
-    fn decide(&self, peers: &Mask, ports: &Mask) -> Said {
-        let mut tier = 0;
-        for (word, (peers, ports)) in peers.iter().zip(ports).enumerate() {
-            let mut both = peers & ports;
-            while both != 0 {
-                let number = word * 64 + both.trailing_zeros() as usize;
-                both &= both - 1;
+    /// The tiers in their order, from `tier` on: Admin's first match, then
+    /// NetworkPolicies together, then Baseline's first match, then everything is
+    /// allowed. Of rules that are `possible` and not `sure`, nobody knows whether they
+    /// match: what may be denied is denied.
+    fn decide(&self, mut tier: usize, sure: &Mask, possible: &Mask) -> Said {
+        for (word, (certain, left)) in sure.iter().zip(possible).enumerate() {
+            let mut left = *left;
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                let number = word * 64 + bit as usize;
+                let is_sure = certain >> bit & 1 != 0;
+                left &= left - 1;
                 let of = self.ends.iter().filter(|end| number >= **end).count();
                 if of < tier {
                     continue;
@@ -403,7 +438,14 @@ impl Ruleset {
                     continue;
                 };
                 match rule.action {
-                    Verdict::Pass => tier = of + 1,
+                    Verdict::Pass if is_sure => tier = of + 1,
+                    Verdict::Pass => {
+                        let passed = self.decide(of + 1, sure, possible);
+                        if !passed.allow {
+                            return passed;
+                        }
+                    }
+                    Verdict::Accept if !is_sure => {}
                     action => {
                         return Said {
                             allow: action == Verdict::Accept,
@@ -432,6 +474,16 @@ pub fn kinds() -> impl Iterator<Item = (PeerId, Peer)> {
         let atoms = Box::default();
         (kind, Peer { kind, atoms })
     })
+}
+
+fn add(to: &mut Mask, from: &Mask) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to |= from;
+    }
+}
+
+fn both(a: &Mask, b: &Mask) -> Mask {
+    a.iter().zip(b).map(|(a, b)| a & b).collect()
 }
 
 fn set(mask: &mut Mask, rule: u32) {

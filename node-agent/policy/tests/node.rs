@@ -10,7 +10,7 @@ use ebpf_logic::policy::{Flow, Place, PolicyMaps, policy};
 use halted::{Halted, LOOKS};
 use node_agent_policy::check::{Objects, read};
 use node_agent_policy::policy::PortRange;
-use node_agent_policy::{Action, Compiler, Config};
+use node_agent_policy::{Action, Compiler, Config, End, Prefix, UNKNOWN_POD};
 
 const OBJECTS: &str = r#"
 apiVersion: v1
@@ -146,6 +146,86 @@ fn a_pod_is_closed_until_its_rules_are_complete() {
     compiler.pod_at(&stray, &["10.0.0.9".parse().unwrap()]);
     apply(compiler.sync(), &mut model);
     assert!(!into(&model, Place::Pod, "10.0.0.9", "10.0.0.2", 80));
+}
+
+const NO_BAD_PODS: &str = r#"
+apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata: {name: no-bad-pods}
+spec:
+  tier: Admin
+  priority: 1
+  subject: {namespaces: {}}
+  ingress:
+  - action: Deny
+    from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: bad}}}}]
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n2}
+spec: {podCIDR: 10.0.9.0/24}
+---
+apiVersion: v1
+kind: Pod
+metadata: {namespace: other, name: good}
+spec: {nodeName: n2}
+status: {podIP: 10.0.9.7}
+"#;
+
+#[test]
+fn a_new_pod_of_another_node_may_be_any_pod_until_it_is_known() {
+    let mut all = objects(OBJECTS);
+    all.policies.clear();
+    let mut new = objects(NO_BAD_PODS);
+    all.cluster_policies.append(&mut new.cluster_policies);
+    let mut model = PolicyModel::default();
+    let mut compiler = start(&all, &model);
+    compiler.own_addresses(&["10.0.9.254".parse().unwrap()]);
+    let mut ask = |compiler: &mut Compiler, peer: &str| {
+        let before = model.root.generation;
+        let actions = compiler.sync();
+        let something = !actions.is_empty();
+        apply(actions, &mut model);
+        assert_eq!(model.root.generation != before, something);
+        into(&model, Place::Pod, "10.0.0.1", peer, 80)
+    };
+    assert!(ask(&mut compiler, "10.0.9.7"), "no range is known");
+    compiler.node("n2", new.nodes.get("n2"));
+    assert!(!ask(&mut compiler, "10.0.9.7"));
+    assert!(ask(&mut compiler, "10.0.9.254"), "the node's own address");
+    assert!(ask(&mut compiler, "10.0.8.7"), "outside");
+    let explain = |compiler: &Compiler, from: &str| {
+        let to = "10.0.0.1".parse().unwrap();
+        compiler.explain(from.parse().unwrap(), to, Protocol::TCP, 80)
+    };
+    let explained = explain(&compiler, "10.0.9.7");
+    assert_eq!(explained.from, End::UnknownPod("10.0.9.7".parse().unwrap()));
+    let why = explained.ingress.unwrap();
+    assert!(why.unknown_pod && why.to_string().ends_with(UNKNOWN_POD));
+    assert!(!explain(&compiler, "10.0.8.7").ingress.unwrap().unknown_pod);
+
+    let pod = new.pods.get(&("other".into(), "good".into()));
+    compiler.pod("other", "good", pod);
+    assert!(
+        !ask(&mut compiler, "10.0.9.7"),
+        "its namespace is not known"
+    );
+    compiler.namespace("other", new.namespaces.get("other"));
+    assert!(ask(&mut compiler, "10.0.9.7"));
+    compiler.pod("other", "good", None);
+    assert!(!ask(&mut compiler, "10.0.9.7"));
+    // The range is another node's, too, and then nobody's.
+    compiler.node("n3", new.nodes.get("n2"));
+    compiler.node("n2", None);
+    assert!(!ask(&mut compiler, "10.0.9.7"));
+    compiler.node("n3", None);
+    assert!(ask(&mut compiler, "10.0.9.7"));
+    compiler.pod_ranges(&[Prefix::parse("10.0.9.0/28").unwrap()]);
+    assert!(!ask(&mut compiler, "10.0.9.7"), "a pool");
+    assert!(ask(&mut compiler, "10.0.9.17"), "beyond the pool");
+    // Nobody would be outside.
+    compiler.pod_ranges(&[Prefix::V4]);
+    assert!(ask(&mut compiler, "10.0.9.7"));
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn home_of(who: Who<'_>) -> Option<(&str, Place)> {
     match who {
         Who::Pod(pod) => Some((pod.spec.node_name.as_str(), Place::Pod)),
         Who::Node(node) => Some((node.metadata.name.as_str(), Place::Host)),
-        Who::Nobody => None,
+        Who::Nobody | Who::Unknown => None,
     }
 }
 
@@ -289,7 +289,7 @@ fn history_leaves_nothing_and_every_step_is_sound() {
                                     == (&b.metadata.namespace, &b.metadata.name)
                             }
                             (Who::Node(_), Who::Node(_)) => true,
-                            (Who::Nobody, Who::Nobody) => true,
+                            (Who::Nobody, Who::Nobody) | (Who::Unknown, Who::Unknown) => true,
                             _ => false,
                         };
                         let same = is_same(*own);

@@ -126,7 +126,7 @@ async fn report_of(
             .get(&(namespace.clone(), name.clone()))
             .map(|pod| pod.spec.node_name.clone())
             .filter(|node| !node.is_empty()),
-        End::Outside(_) => None,
+        End::UnknownPod(_) | End::Outside(_) => None,
     };
     let ends = [node_of(&explained.from), node_of(&explained.to)];
     let mut names: Vec<&String> = ends.iter().flatten().collect();

@@ -4,7 +4,7 @@ use std::{collections::HashMap, net::IpAddr};
 
 use ebpf_abi::{Counter, FlowRecord, policy::Direction as Way};
 use jiff::{SignedDuration, Timestamp};
-use node_agent_policy::{Compiler, End};
+use node_agent_policy::{Compiler, End, Reason, UNKNOWN_POD};
 
 use super::flow::{Direction, Flow, Party, Verdict};
 
@@ -52,21 +52,53 @@ pub fn known(compiler: &Compiler, record: &FlowRecord) -> Known {
         End::Outside(_) => None,
         end => Some(end),
     };
-    let [source, destination] = ends(record).map(|(address, _)| end(address));
-    let current = record.epoch != 0 && record.epoch == compiler.root().epoch;
-    let reason = current.then(|| compiler.reason(record.cookie)).flatten();
-    let object = reason.as_ref().and_then(|it| it.object());
     let way = if record.has(FlowRecord::INGRESS) {
         Way::INGRESS
     } else {
         Way::EGRESS
     };
+    let is_drop = Counter::of_index(record.reason).is_some_and(Counter::is_drop);
+    let [source, destination] = ends(record).map(|(address, _)| end(address));
+    let other = if way == Way::INGRESS {
+        &source
+    } else {
+        &destination
+    };
+    let note = if !is_drop {
+        None
+    } else if matches!(other, Some(End::UnknownPod(_))) {
+        Some(UNKNOWN_POD)
+    } else {
+        is_allowed_by_now(compiler, record, way).then_some(ALLOWED_BY_NOW)
+    };
+    let current = record.epoch != 0 && record.epoch == compiler.root().epoch;
+    let reason = current.then(|| compiler.reason(record.cookie)).flatten();
+    let object = reason.as_ref().and_then(|it| it.object());
     Known {
         source,
         destination,
         policy: object.map(ToString::to_string),
-        rule: object.and(reason.as_ref()).map(|it| it.words(way)),
+        rule: object.and(reason.as_ref()).map(|it| {
+            let words = it.words(way);
+            note.map_or_else(|| words.clone(), |note| format!("{words}; {note}"))
+        }),
     }
+}
+
+/// What to say of a drop whose flow rules allow since: a pod became known, or a policy
+/// changed.
+const ALLOWED_BY_NOW: &str = "by now it is allowed";
+
+fn is_allowed_by_now(compiler: &Compiler, record: &FlowRecord, way: Way) -> bool {
+    let [(source, _), (destination, port)] = ends(record);
+    let explained = compiler.explain(source, destination, record.tuple.protocol, port);
+    let side = if way == Way::INGRESS {
+        explained.ingress
+    } else {
+        explained.egress
+    };
+    // What only came through the node is not the node's own.
+    side.is_some_and(|it| it.decided.allow && it.decided.reason != Reason::Node)
 }
 
 /// A flow out of a record; none: it is another version's. `services` has names
@@ -149,7 +181,7 @@ fn party((address, port): (IpAddr, u16), end: Option<End>) -> Party {
     let (pod, node) = match end {
         Some(End::Pod { namespace, name }) => (Some(format!("{namespace}/{name}")), None),
         Some(End::Node(name)) => (None, Some(name)),
-        Some(End::Outside(_)) | None => (None, None),
+        Some(End::UnknownPod(_) | End::Outside(_)) | None => (None, None),
     };
     Party {
         address,
@@ -248,6 +280,7 @@ mod tests {
             "10.0.0.2",
             "10.0.0.1",
         );
+        it.tuple.destination_port = Port::new(81);
         it.cookie = cookie;
         it.epoch = compiler.root().epoch;
         let flow = told(&it, &compiler);
@@ -264,6 +297,53 @@ mod tests {
         // A former agent's cookie is nobody's.
         it.epoch += 1;
         assert_eq!(told(&it, &compiler).policy, None);
+    }
+
+    #[test]
+    fn drops_of_pods_that_are_not_known_yet_say_so() {
+        let mut compiler = compiler();
+        let of = |value| serde_json::from_value(value).expect("an object");
+        let node = json!({"metadata": {"name": "n2"}, "spec": {"podCIDR": "10.0.1.0/24"}});
+        compiler.node("n2", Some(&serde_json::from_value(node).expect("a node")));
+        let policy = json!({
+            "metadata": {"name": "q", "namespace": "x"},
+            "spec": {"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]},
+        });
+        compiler.network_policy("x", "q", Some(&of(policy)));
+        compiler.sync();
+        let recorded = |compiler: &Compiler, peer: &str| {
+            let to = "10.0.0.2".parse().expect("an address");
+            let from = peer.parse().expect("an address");
+            let side = compiler.explain(from, to, Protocol::TCP, 81).ingress;
+            let mut it = record(
+                FlowRecord::INGRESS,
+                Counter::DroppedIngress,
+                "10.0.0.2",
+                peer,
+            );
+            it.tuple.destination_port = Port::new(81);
+            it.cookie = side.expect("a side").decided.cookie;
+            it.epoch = compiler.root().epoch;
+            it
+        };
+        let rule = "no ingress rule allows it; selected by NetworkPolicy x/p";
+        let outside = recorded(&compiler, "192.0.2.1");
+        assert_eq!(told(&outside, &compiler).rule.as_deref(), Some(rule));
+        let early = recorded(&compiler, "10.0.1.9");
+        let flow = told(&early, &compiler);
+        assert_eq!(flow.rule, Some(format!("{rule}; {UNKNOWN_POD}")));
+        assert_eq!((flow.source.pod, flow.source.node), (None, None));
+        let pod = json!({
+            "metadata": {"name": "c", "namespace": "x"},
+            "spec": {"nodeName": "n2"},
+            "status": {"podIP": "10.0.1.9"},
+        });
+        let pod = serde_json::from_value(pod).expect("a pod");
+        compiler.pod("x", "c", Some(&pod));
+        compiler.sync();
+        let flow = told(&early, &compiler);
+        assert_eq!(flow.source.pod.as_deref(), Some("x/c"));
+        assert_eq!(flow.rule, Some(format!("{rule}; {ALLOWED_BY_NOW}")));
     }
 
     #[test]

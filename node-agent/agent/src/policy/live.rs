@@ -628,6 +628,7 @@ fn joined(asked: mpsc::Receiver<Ask>, wishes: Wishes) -> Joined {
         asked,
         gate,
         wishes,
+        pod_ranges: watch::channel(Vec::new()).1,
         metrics: Metrics::default(),
     }
 }

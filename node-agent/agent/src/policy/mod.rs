@@ -41,8 +41,9 @@ use std::{
 };
 
 use control_client::{Change, Changes, Client, Resource, Selection, reflect, reflect_resource};
+use ipnet::IpNet;
 use node_agent_datapath::Policy;
-use node_agent_policy::{Compiler, Config};
+use node_agent_policy::{Compiler, Config, Prefix};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -129,6 +130,8 @@ pub struct Joined {
     pub gate: (Gate, mpsc::Receiver<Asked>),
     /// What is asked of the owner of maps and programs, and what it tells.
     pub wishes: Wishes,
+    /// The ranges of all nodes' pods, those of pools too.
+    pub pod_ranges: watch::Receiver<Vec<IpNet>>,
     /// Shown by whoever shows metrics.
     pub metrics: Metrics,
 }
@@ -152,6 +155,7 @@ pub async fn run(
             asks: wishes,
             mut programs,
         },
+        mut pod_ranges,
         metrics,
     }: Joined,
     shutdown: CancellationToken,
@@ -210,6 +214,7 @@ pub async fn run(
             api: api.cache(),
         },
         own,
+        pod_ranges: prefixes(&pod_ranges.borrow_and_update()),
         book: Book::default(),
         kept,
         due: Instant::now(),
@@ -267,6 +272,10 @@ pub async fn run(
                     state.compiler.own_addresses(&own);
                     state.own = own;
                 }
+            }
+            Ok(()) = pod_ranges.changed() => {
+                state.pod_ranges = prefixes(&pod_ranges.borrow_and_update());
+                state.compiler.pod_ranges(&state.pod_ranges);
             }
             Some(question) = asked.recv() => {
                 state.waiting.push_back(Waiting::new(question));
@@ -352,6 +361,13 @@ fn own_addresses(all: &[IpAddr]) -> Vec<IpAddr> {
         IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local(),
     };
     all.iter().filter(counts).copied().collect()
+}
+
+fn prefixes(ranges: &[IpNet]) -> Vec<Prefix> {
+    let ranges = ranges.iter();
+    ranges
+        .filter_map(|range| Prefix::parse(&range.to_string()))
+        .collect()
 }
 
 fn unlisted(lists: &[(&str, bool)]) -> String {

@@ -9,7 +9,7 @@ use std::{
 
 use control_client::{Cache, Change, View};
 use ebpf_abi::Protocol;
-use node_agent_policy::{Compiler, Config, objects, policy::PortRange};
+use node_agent_policy::{Compiler, Config, Prefix, objects, policy::PortRange};
 use tracing::{debug, info, warn};
 
 use super::{
@@ -41,6 +41,7 @@ pub struct State {
     pub dns: objects::Pod,
     pub caches: Caches,
     pub own: Vec<IpAddr>,
+    pub pod_ranges: Vec<Prefix>,
     pub book: Book,
     pub kept: Kept,
     /// When all is to be compiled anew, unless the maps are sound.
@@ -158,6 +159,7 @@ impl State {
             previous,
         });
         self.compiler.own_addresses(&self.own);
+        self.compiler.pod_ranges(&self.pod_ranges);
         for node in self.caches.nodes.snapshot().iter() {
             self.compiler.node(&node.meta().name, Some(&node.planned()));
         }

@@ -60,18 +60,9 @@ views! {
 pub struct Node {
     metadata: Meta,
     #[serde(default)]
-    spec: Option<PodRanges>,
+    spec: Option<objects::NodeSpec>,
     #[serde(default)]
     status: Option<objects::NodeStatus>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct PodRanges {
-    #[serde(rename = "podCIDR")]
-    one: Option<String>,
-    #[serde(rename = "podCIDRs")]
-    all: Option<Vec<String>>,
 }
 
 impl View for Node {
@@ -87,9 +78,8 @@ impl Node {
     /// overlay, from which it speaks to pods behind that.
     pub fn planned(&self) -> objects::Node {
         let mut status = self.status.clone().unwrap_or_default();
-        let ranges = self.spec.iter();
-        let ranges = ranges.flat_map(|it| it.all.iter().flatten().chain(&it.one));
-        for range in ranges.filter_map(|text| text.parse::<IpNet>().ok()) {
+        let spec = self.spec.clone().unwrap_or_default();
+        for range in spec.ranges().filter_map(|text| text.parse::<IpNet>().ok()) {
             let address = range.network().to_string();
             if status.addresses.iter().all(|it| it.address != address) {
                 status.addresses.push(objects::NodeAddress { address });
@@ -97,6 +87,7 @@ impl Node {
         }
         objects::Node {
             metadata: metadata(&self.metadata),
+            spec,
             status,
         }
     }
@@ -137,5 +128,7 @@ mod tests {
             .map(|it| &*it.address)
             .collect();
         assert_eq!(addresses, ["192.0.2.1", "10.0.1.0", "fd00:1::"]);
+        let ranges: Vec<_> = planned.spec.ranges().collect();
+        assert_eq!(ranges, ["10.0.1.0/24", "fd00:1::/64", "10.0.1.0/24"]);
     }
 }

@@ -155,7 +155,7 @@ impl Question {
         PolicyQuestion {
             place: match own {
                 End::Node(_) => Place::Host,
-                End::Pod { .. } | End::Outside(_) => Place::Pod,
+                End::Pod { .. } | End::UnknownPod(_) | End::Outside(_) => Place::Pod,
             },
             direction,
             own: mine,

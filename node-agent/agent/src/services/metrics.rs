@@ -141,7 +141,7 @@ impl Metrics {
         );
         registry.register(
             "orlop_datapath_udp_sockets_moved",
-            "UDP sockets destroyed because their backend is gone",
+            "UDP sockets connected to another backend because theirs is gone, or destroyed",
             it.moved.clone(),
         );
         it.connections.register(

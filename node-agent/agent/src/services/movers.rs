@@ -44,7 +44,9 @@ impl Movers {
                     match mover.run(&moves, Instant::now()) {
                         Ok(moved) => {
                             debug!(?moved, "UDP sockets of backends that are gone");
-                            metrics.moved.inc_by(moved.destroyed as u64);
+                            metrics
+                                .moved
+                                .inc_by((moved.reconnected + moved.destroyed) as u64);
                         }
                         Err(error) => warn!(
                             error = &error as &dyn std::error::Error,

@@ -1,9 +1,10 @@
-//! Whether a backend that went is back: it may be when it is looked for later.
+//! What services have: whether another backend, and whether one that went is back, as it
+//! may be when it is looked for later.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
-use ebpf_abi::{Backend, Protocol, Sealed, Service, ServiceKey, SlotKey, maps};
+use ebpf_abi::{Address, Backend, Port, Protocol, Sealed, Service, ServiceKey, SlotKey, maps};
 
 use super::{Move, place};
 use crate::error::Error;
@@ -43,6 +44,15 @@ impl Services {
             }
         }
         Ok(gone)
+    }
+
+    /// Whether a service has a backend for who is inside.
+    pub(super) fn serves(&self, (address, port): (Address, Port)) -> bool {
+        let key = ServiceKey::internal(address, port, Protocol::UDP);
+        let service = self.services.get(&key).ok().flatten();
+        service
+            .and_then(|it| it.open(&key))
+            .is_some_and(|it| it.count > 0)
     }
 
     /// Sockets of this node ask as who is inside.

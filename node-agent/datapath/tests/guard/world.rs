@@ -241,7 +241,8 @@ impl World {
         &self.host.pin_dir
     }
 
-    fn tell(&mut self, what: impl Fn(&mut Compiler) + 'static) {
+    /// Tells the compiler something, and every one that takes over.
+    pub fn tell(&mut self, what: impl Fn(&mut Compiler) + 'static) {
         what(&mut self.compiler);
         self.told.push(Box::new(what));
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Compiler, NamespaceState, NodeState, Owner, PodState, is_of};
-use crate::address::number;
+use crate::address::{Prefix, number};
 use crate::labels::Labels;
 use crate::objects::{Namespace, Node, Pod};
 use crate::policy::{PortRange, protocol};
@@ -196,10 +196,15 @@ impl Compiler {
                 .collect();
             addresses.sort_unstable();
             addresses.dedup();
+            let mut ranges: SmallVec<[Prefix; 2]> =
+                node.spec.ranges().filter_map(Prefix::parse).collect();
+            ranges.sort_unstable();
+            ranges.dedup();
             NodeState {
                 name: name.into(),
                 labels: Labels::new(&node.metadata.labels),
                 addresses,
+                ranges,
                 local: self.is_local(name),
                 rulesets: [0; 2],
             }
@@ -213,12 +218,16 @@ impl Compiler {
                 self.next_node
             }
         };
+        let ranges = |node: Option<&NodeState>| node.map(|it| it.ranges.clone());
+        let old = ranges(self.nodes.get(&id)).unwrap_or_default();
+        self.change_ranges(&old, &ranges(new.as_ref()).unwrap_or_default());
         let mut rulesets = [0; 2];
-        if let Some(before) = self.nodes.get(&id) {
+        if let Some(before) = self.nodes.get_mut(&id) {
             rulesets = before.rulesets;
             let same =
                 |it: &NodeState| it.labels == before.labels && it.addresses == before.addresses;
-            if new.as_ref().is_some_and(same) {
+            if let Some(new) = new.as_ref().filter(|it| same(it)) {
+                before.ranges.clone_from(&new.ranges);
                 return;
             }
             for address in &before.addresses {
@@ -246,6 +255,33 @@ impl Compiler {
             self.dirty.nodes.insert(id);
         }
         self.nodes.insert(id, new);
+    }
+
+    /// Says anew which addresses are those of pods, known or not. A whole family is no
+    /// range of pods: nobody would be outside.
+    pub(super) fn change_ranges(&mut self, old: &[Prefix], new: &[Prefix]) {
+        if old == new {
+            return;
+        }
+        let is_range = |it: &&Prefix| **it != Prefix::V4 && **it != Prefix::V6;
+        // What stays is never gone in between.
+        for range in new.iter().filter(is_range) {
+            let count = self.pod_ranges.entry(*range).or_default();
+            *count += 1;
+            if *count == 1 {
+                self.put_range(*range, true);
+            }
+        }
+        for range in old.iter().filter(is_range) {
+            let Some(count) = self.pod_ranges.get_mut(range) else {
+                continue;
+            };
+            *count -= 1;
+            if *count == 0 {
+                self.pod_ranges.remove(range);
+                self.put_range(*range, false);
+            }
+        }
     }
 
     /// Who has an address: a node before pods, which cannot have its; the

@@ -25,6 +25,9 @@ pub enum End {
     },
     /// A node (or a pod in its network).
     Node(String),
+    /// A pod of which nothing is known but its address: the address is in a range of
+    /// pods' addresses, or a pod's whose namespace is not known.
+    UnknownPod(IpAddr),
     /// Nobody of the cluster.
     Outside(IpAddr),
 }
@@ -34,6 +37,7 @@ impl fmt::Display for End {
         match self {
             Self::Pod { namespace, name } => write!(f, "{namespace}/{name}"),
             Self::Node(name) => write!(f, "node/{name}"),
+            Self::UnknownPod(address) => write!(f, "unknown pod {address}"),
             Self::Outside(address) => write!(f, "{address}"),
         }
     }
@@ -71,7 +75,14 @@ pub struct Side {
     pub class: u16,
     /// What is decided.
     pub decided: Decided,
+    /// Whether it is denied only because the other end is an [unknown
+    /// pod](End::UnknownPod): from outside the cluster it would be allowed.
+    pub unknown_pod: bool,
 }
+
+/// What to say of a flow that is denied for [`Side::unknown_pod`].
+pub const UNKNOWN_POD: &str =
+    "the other end has a pod's address, but no pod is known there yet, so it counts as any pod";
 
 /// What is decided, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,17 +141,20 @@ impl fmt::Display for Side {
             Reason::NoPolicy if self.policies.is_empty() => f.write_str("no policy selects it"),
             reason => f.write_str(&reason.words(self.direction)),
         }?;
-        let Reason::Isolated { object } = &self.decided.reason else {
-            return Ok(());
-        };
-        let others = self
-            .policies
-            .iter()
-            .filter(|it| it.kind == crate::policy::Kind::NetworkPolicy && *it != object);
-        match others.count() {
-            0 => Ok(()),
-            count => write!(f, " and {count} more"),
+        if let Reason::Isolated { object } = &self.decided.reason {
+            let others = self
+                .policies
+                .iter()
+                .filter(|it| it.kind == crate::policy::Kind::NetworkPolicy && *it != object);
+            match others.count() {
+                0 => {}
+                count => write!(f, " and {count} more")?,
+            }
         }
+        if self.unknown_pod {
+            write!(f, "; {UNKNOWN_POD}")?;
+        }
+        Ok(())
     }
 }
 
@@ -224,16 +238,25 @@ impl Compiler {
                 .nodes
                 .get(&id)
                 .map(|node| End::Node(node.name.to_string())),
+            None if self.is_unknown_pod(number(address)) => Some(End::UnknownPod(address)),
             None => None,
         }
         .unwrap_or(End::Outside(address))
+    }
+
+    /// Whether an address that is nobody's counts as a pod's.
+    fn is_unknown_pod(&self, address: u128) -> bool {
+        let ranges = self.prefixes.signature(Prefix::of(address, 128));
+        let host = self.hosts.get(&address);
+        !host.is_some_and(|it| it.own)
+            && (ranges.contains(&atom::UNKNOWN_POD) || host.is_some_and(|it| !it.pods.is_empty()))
     }
 
     /// The addresses of an end.
     #[must_use]
     pub fn addresses(&self, end: &End) -> Vec<IpAddr> {
         match end {
-            End::Outside(address) => vec![*address],
+            End::Outside(address) | End::UnknownPod(address) => vec![*address],
             End::Node(name) => {
                 let node = self.node_ids.get(name.as_str());
                 let node = node.and_then(|id| self.nodes.get(id));
@@ -303,8 +326,28 @@ impl Compiler {
             ruleset: ruleset.unwrap_or(0),
             policies,
             class,
+            unknown_pod: !decided.allow
+                && ruleset.is_some_and(|id| self.is_denied_as_unknown(id, state, class)),
             decided,
         })
+    }
+
+    /// Whether a ruleset allows to the outside what it may deny to an unknown pod.
+    fn is_denied_as_unknown(&self, id: RulesetId, peer: &Peer, class: u16) -> bool {
+        if !peer.has(atom::UNKNOWN_POD) {
+            return false;
+        }
+        let outside = Peer {
+            kind: peer.kind & 1,
+            atoms: peer
+                .atoms
+                .iter()
+                .copied()
+                .filter(|it| *it != atom::UNKNOWN_POD)
+                .collect(),
+        };
+        let ruleset = self.rulesets.get(&id);
+        ruleset.is_some_and(|it| it.row(&outside, &[], &self.ports).said(class).allow)
     }
 
     /// A pod's node reaches it, and a node reaches its pods.
@@ -328,10 +371,7 @@ impl Compiler {
         let said = self.hosts.get(&address).and_then(|it| it.said);
         let id = said.map_or_else(
             || {
-                let peer = Peer {
-                    kind: PeerEntry::other_kind(prefix.address()),
-                    atoms: self.prefixes.signature(prefix).as_ref().into(),
-                };
+                let peer = self.unowned(prefix);
                 self.peers.number(&peer).unwrap_or(peer.kind)
             },
             |it| it.peer,
@@ -399,6 +439,7 @@ impl Compiler {
         Some(match atom::sort(atom) {
             atom::PODS => self.pod_atoms.get(number)?.to_string(),
             atom::NODES => format!("nodes {}", self.node_atoms.get(number)?),
+            _ if atom == atom::UNKNOWN_POD => "any pod, since it is not known which".to_owned(),
             atom::NETWORKS => self.network_atoms.get(number)?.to_string(),
             _ => {
                 let it = self.bindings.get(number)?;

@@ -18,15 +18,11 @@ impl Compiler {
         for prefix in std::mem::take(&mut self.dirty.mentions) {
             let before = self.mentions.get(&prefix).copied();
             if self.prefixes.is_mentioned(prefix) {
-                let peer = Peer {
-                    kind: PeerEntry::other_kind(prefix.address()),
-                    atoms: self.prefixes.signature(prefix).as_ref().into(),
-                };
-                let id = self.hold_peer(peer, &mut new);
+                let id = self.hold_peer(self.unowned(prefix), &mut new);
                 self.mentions.insert(prefix, id);
                 self.leave_peer(before, Some(id));
                 if before != Some(id) {
-                    let entry = PeerEntry { peer: id, flags: 0 };
+                    let entry = self.range_entry(id);
                     // A host's own entry is under the same key as its prefix.
                     if !self.is_host(prefix) {
                         out.peers.push(Action::PutPeer(epoch, prefix, entry));
@@ -71,20 +67,35 @@ impl Compiler {
                     out.peers.push(Action::PutPeer(epoch, prefix, wanted));
                 }
                 (Some(_), None) => match self.mentions.get(&prefix) {
-                    Some(peer) => out.peers.push(Action::PutPeer(
-                        epoch,
-                        prefix,
-                        PeerEntry {
-                            peer: *peer,
-                            flags: 0,
-                        },
-                    )),
+                    Some(peer) => {
+                        let entry = self.range_entry(*peer);
+                        out.peers.push(Action::PutPeer(epoch, prefix, entry));
+                    }
                     None => out.gone.push(Action::DeletePeer(epoch, prefix)),
                 },
                 _ => {}
             }
         }
         new
+    }
+
+    /// The peer of a prefix, or of an address, that is nobody's: in a range of pods it
+    /// counts as a pod of which nothing is known.
+    pub(super) fn unowned(&self, prefix: Prefix) -> Peer {
+        let atoms: Box<[AtomId]> = self.prefixes.signature(prefix).as_ref().into();
+        let kind = if atoms.contains(&atom::UNKNOWN_POD) {
+            PeerEntry::pod_kind(prefix.address())
+        } else {
+            PeerEntry::other_kind(prefix.address())
+        };
+        Peer { kind, atoms }
+    }
+
+    /// The entry of a range.
+    fn range_entry(&self, peer: PeerId) -> PeerEntry {
+        let is_pod = |it: &std::sync::Arc<Peer>| it.has(atom::UNKNOWN_POD);
+        let flags = u32::from(self.peers.get(peer).is_some_and(is_pod)) * PeerEntry::POD;
+        PeerEntry { peer, flags }
     }
 
     /// The peer that something was until now, and what it is: if that is the same, it
@@ -128,6 +139,15 @@ impl Compiler {
                 (other, PeerEntry::NODE | here(node.local || own))
             }
             None if own => (other, PeerEntry::NODE | here(true)),
+            // Pods whose namespaces are not known.
+            None if self
+                .hosts
+                .get(&address)
+                .is_some_and(|it| !it.pods.is_empty()) =>
+            {
+                atoms.push(atom::UNKNOWN_POD);
+                (other | 2, PeerEntry::POD)
+            }
             None => return None,
             Some(Owner::Pod(id)) => {
                 let pod = self.pods.get(&id)?;
@@ -152,7 +172,9 @@ impl Compiler {
                 (other | 2, flags)
             }
         };
-        atoms.extend(self.prefixes.signature(prefix).iter().copied());
+        let ranges = self.prefixes.signature(prefix);
+        let ranges = ranges.iter().copied();
+        atoms.extend(ranges.filter(|it| *it != atom::UNKNOWN_POD));
         atoms.sort_unstable();
         atoms.dedup();
         let atoms = atoms.as_slice().into();

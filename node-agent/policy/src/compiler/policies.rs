@@ -213,6 +213,25 @@ impl Compiler {
         atom
     }
 
+    /// Mentions a range of pods' addresses, or does not any more.
+    pub(super) fn put_range(&mut self, range: Prefix, is_there: bool) {
+        let set = Networks {
+            within: [range].into(),
+            except: Box::default(),
+        };
+        let changed = if is_there {
+            let new = self.prefixes.insert(atom::UNKNOWN_POD, &set);
+            for prefix in &new {
+                self.prefixes.refresh_one(*prefix);
+            }
+            new
+        } else {
+            self.prefixes.remove(atom::UNKNOWN_POD, &set)
+        };
+        self.dirty.mentions.extend(changed);
+        self.refresh(&set);
+    }
+
     /// Says anew who is inside a set of addresses.
     fn refresh(&mut self, set: &Networks) {
         let changed = self.prefixes.refresh(set);

@@ -65,9 +65,18 @@ const CIDRS: [&str; 14] = [
     "2001:db8::/32",
 ];
 
+/// Ranges of pods' addresses.
+const RANGES: [&str; 5] = [
+    "10.0.0.0/29",
+    "10.0.0.8/29",
+    "10.0.0.0/24",
+    "10.0.1.0/24",
+    "fd00::4/126",
+];
+
 /// Addresses worth asking about.
 pub fn addresses() -> Vec<IpAddr> {
-    let mut all: Vec<String> = (1..=9).map(|it| format!("10.0.0.{it}")).collect();
+    let mut all: Vec<String> = (1..=10).map(|it| format!("10.0.0.{it}")).collect();
     all.extend((1..=5).map(|it| format!("fd00::{it}")));
     for it in [
         "10.0.1.1",
@@ -150,11 +159,17 @@ pub fn node(random: &mut Random, name: &str) -> Node {
     if number == 1 && random.one_in(2) {
         addresses.push("fd01::1".into());
     }
+    // Ranges that come late, change, overlap and are not those of all pods.
+    let ranges = random.some(2, |it| it.pick(&RANGES).to_owned());
     Node {
         metadata: Metadata {
             name: name.into(),
             labels: labels(random),
             ..Metadata::default()
+        },
+        spec: NodeSpec {
+            pod_cidr: ranges.first().cloned().unwrap_or_default(),
+            pod_cidrs: ranges,
         },
         status: NodeStatus {
             addresses: addresses

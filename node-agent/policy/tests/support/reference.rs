@@ -16,7 +16,29 @@ use super::Cluster;
 pub enum Who<'a> {
     Pod(&'a Pod),
     Node(&'a Node),
+    /// A pod of which nothing is known.
+    Unknown,
     Nobody,
+}
+
+/// Whether something matches.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Match {
+    No,
+    /// Some pods would, others would not.
+    Maybe,
+    Yes,
+}
+
+impl From<bool> for Match {
+    fn from(matches: bool) -> Self {
+        if matches { Self::Yes } else { Self::No }
+    }
+}
+
+/// Whether one of some matches.
+fn any(all: impl Iterator<Item = Match>) -> Match {
+    all.max().unwrap_or(Match::No)
 }
 
 /// Who is at an address; looking for that is most of what a question costs.
@@ -57,7 +79,6 @@ impl Cluster {
             .values()
             .filter(|pod| !pod.spec.host_network)
             .filter(|pod| pod.status.phase != "Succeeded" && pod.status.phase != "Failed")
-            .filter(|pod| self.namespaces.contains_key(&pod.metadata.namespace))
             .filter(|pod| {
                 pod.status
                     .pod_ips
@@ -65,6 +86,9 @@ impl Cluster {
                     .any(|it| it.ip.parse() == Ok(address))
             })
             .collect();
+        let of_range = |node: &Node| node.spec.ranges().any(|it| within(it, address));
+        let unknown = !pods.is_empty() || self.nodes.values().any(of_range);
+        pods.retain(|pod| self.namespaces.contains_key(&pod.metadata.namespace));
         pods.sort_by(|a, b| {
             let key = |it: &Metadata| {
                 (
@@ -75,7 +99,11 @@ impl Cluster {
             };
             key(&a.metadata).cmp(&key(&b.metadata))
         });
-        pods.last().map_or(Who::Nobody, |pod| Who::Pod(pod))
+        match pods.last() {
+            Some(pod) => Who::Pod(pod),
+            None if unknown => Who::Unknown,
+            None => Who::Nobody,
+        }
     }
 
     /// Who is there, for many questions.
@@ -120,7 +148,7 @@ impl Cluster {
             them
         };
         match (us, them) {
-            (Who::Nobody, _) => return None,
+            (Who::Nobody | Who::Unknown, _) => return None,
             (Who::Pod(pod), Who::Node(node))
                 if direction == Direction::INGRESS && pod.spec.node_name == node.metadata.name =>
             {
@@ -159,10 +187,15 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
+    /// An unknown pod is allowed what every pod would be that it may be.
     fn decide(&self) -> bool {
-        if let Some(Some(verdict)) = self.cluster_tier("Admin") {
-            return verdict;
-        }
+        self.cluster_tier("Admin").into_iter().all(|it| match it {
+            Some(Some(verdict)) => verdict,
+            _ => self.after_admin(),
+        })
+    }
+
+    fn after_admin(&self) -> bool {
         let selecting: Vec<&NetworkPolicy> = self
             .cluster
             .policies
@@ -170,13 +203,17 @@ impl<'a> Asked<'a> {
             .filter(|it| self.is_selected(it) && self.has_type(it))
             .collect();
         if !selecting.is_empty() {
-            return selecting.iter().any(|it| self.network_policy_allows(it));
+            let allowed = selecting.iter().map(|it| self.network_policy_allows(it));
+            return any(allowed) == Match::Yes;
         }
-        self.cluster_tier("Baseline").flatten().unwrap_or(true)
+        let baseline = self.cluster_tier("Baseline").into_iter();
+        baseline.map(Option::flatten).all(|it| it != Some(false))
     }
 
-    /// Some(Some): decided; Some(None): passed on; None: nothing matched.
-    fn cluster_tier(&self, tier: &str) -> Option<Option<bool>> {
+    /// What may come of it. Some(Some): decided; Some(None): passed on; None: nothing
+    /// matched.
+    fn cluster_tier(&self, tier: &str) -> Vec<Option<Option<bool>>> {
+        let mut possible = Vec::new();
         let mut policies: Vec<&ClusterNetworkPolicy> = self
             .cluster
             .cluster_policies
@@ -186,15 +223,20 @@ impl<'a> Asked<'a> {
         policies.sort_by_key(|it| (it.spec.priority, &it.metadata.name));
         for policy in policies {
             for rule in rules(policy, self.direction) {
-                if let Some(decided) = self.cluster_rule(&rule) {
-                    return Some(decided);
+                let (matches, decided) = self.cluster_rule(&rule);
+                if matches != Match::No {
+                    possible.push(Some(decided));
+                }
+                if matches == Match::Yes {
+                    return possible;
                 }
             }
         }
-        None
+        possible.push(None);
+        possible
     }
 
-    fn cluster_rule(&self, rule: &ClusterRule<'_>) -> Option<Option<bool>> {
+    fn cluster_rule(&self, rule: &ClusterRule<'_>) -> (Match, Option<bool>) {
         let unknown = rule.peers.iter().any(|it| matches!(it, Peer::Unknown))
             || rule
                 .protocols
@@ -202,23 +244,36 @@ impl<'a> Asked<'a> {
                 .any(|it| *it == ClusterProtocol::default());
         if unknown {
             // Fail closed: accept nothing, deny all.
-            return (rule.action != "Accept").then_some(Some(false));
+            return ((rule.action != "Accept").into(), Some(false));
         }
-        let matches = rule.peers.iter().any(|it| self.is_peer(it))
-            && (rule.protocols.is_empty() || rule.protocols.iter().any(|it| self.is_protocol(it)));
-        matches.then_some(match rule.action {
+        let peers = any(rule.peers.iter().map(|it| self.is_peer(it)));
+        let protocols = any(rule.protocols.iter().map(|it| self.is_protocol(it)));
+        let protocols = protocols.max(rule.protocols.is_empty().into());
+        let decided = match rule.action {
             "Accept" => Some(true),
             "Deny" => Some(false),
             _ => None,
-        })
+        };
+        (peers.min(protocols), decided)
     }
 
-    fn is_peer(&self, peer: &Peer<'_>) -> bool {
+    fn is_peer(&self, peer: &Peer<'_>) -> Match {
         match (peer, self.them) {
-            (Peer::Pods(namespaces, pods), Who::Pod(pod)) => self.is_pod(*namespaces, *pods, pod),
-            (Peer::Nodes(selector), Who::Node(node)) => matches(selector, &node.metadata),
-            (Peer::Networks(list), _) => list.iter().any(|it| within(it, self.peer)),
-            _ => false,
+            (Peer::Pods(namespaces, pods), Who::Pod(pod)) => {
+                self.is_pod(*namespaces, *pods, pod).into()
+            }
+            (Peer::Pods(namespaces, pods), Who::Unknown) => {
+                let pods = pods.map(|it| [&it.namespace_selector, &it.pod_selector]);
+                let mut all = namespaces.iter().copied().chain(pods.into_iter().flatten());
+                if all.all(selects_all) {
+                    Match::Yes
+                } else {
+                    Match::Maybe
+                }
+            }
+            (Peer::Nodes(selector), Who::Node(node)) => matches(selector, &node.metadata).into(),
+            (Peer::Networks(list), _) => list.iter().any(|it| within(it, self.peer)).into(),
+            _ => Match::No,
         }
     }
 
@@ -245,7 +300,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn is_protocol(&self, it: &ClusterProtocol) -> bool {
+    fn is_protocol(&self, it: &ClusterProtocol) -> Match {
         let number = |protocol, ports: &Option<ClusterPorts>| {
             let Some(ports) = ports else {
                 return false;
@@ -262,16 +317,21 @@ impl<'a> Asked<'a> {
         if !it.destination_named_port.is_empty() {
             return self.is_named(&it.destination_named_port, None);
         }
-        number(Protocol::TCP, &it.tcp)
+        let numbers = number(Protocol::TCP, &it.tcp)
             || number(Protocol::UDP, &it.udp)
-            || number(Protocol::SCTP, &it.sctp)
+            || number(Protocol::SCTP, &it.sctp);
+        numbers.into()
     }
 
-    fn is_named(&self, name: &str, protocol: Option<Protocol>) -> bool {
-        let Who::Pod(pod) = self.destination else {
-            return false;
+    fn is_named(&self, name: &str, protocol: Option<Protocol>) -> Match {
+        let pod = match self.destination {
+            Who::Pod(pod) => pod,
+            // Any port may have the name.
+            Who::Unknown => return Match::Maybe,
+            Who::Node(_) | Who::Nobody => return Match::No,
         };
-        pod.spec
+        let is_named = pod
+            .spec
             .containers
             .iter()
             .flat_map(|it| &it.ports)
@@ -280,7 +340,8 @@ impl<'a> Asked<'a> {
                     && protocol.is_none_or(|protocol| protocol == of(it.protocol.as_deref()))
                     && of(it.protocol.as_deref()) == self.protocol
                     && it.container_port == i64::from(self.port)
-            })
+            });
+        is_named.into()
     }
 
     fn is_subject(&self, policy: &ClusterNetworkPolicy) -> bool {
@@ -323,30 +384,42 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn network_policy_allows(&self, policy: &NetworkPolicy) -> bool {
+    fn network_policy_allows(&self, policy: &NetworkPolicy) -> Match {
         let namespace = &policy.metadata.namespace;
         let rule = |peers: &[NetworkPolicyPeer], ports: &[NetworkPolicyPort]| {
-            (peers.is_empty() || peers.iter().any(|it| self.is_np_peer(namespace, it)))
-                && (ports.is_empty() || ports.iter().any(|it| self.is_np_port(it)))
+            let of_peers = any(peers.iter().map(|it| self.is_np_peer(namespace, it)));
+            let of_ports = any(ports.iter().map(|it| self.is_np_port(it)));
+            let of_peers = of_peers.max(peers.is_empty().into());
+            of_peers.min(of_ports.max(ports.is_empty().into()))
         };
         if self.direction == Direction::INGRESS {
-            policy
+            any(policy
                 .spec
                 .ingress
                 .iter()
-                .any(|it| rule(&it.from, &it.ports))
+                .map(|it| rule(&it.from, &it.ports)))
         } else {
-            policy.spec.egress.iter().any(|it| rule(&it.to, &it.ports))
+            any(policy.spec.egress.iter().map(|it| rule(&it.to, &it.ports)))
         }
     }
 
-    fn is_np_peer(&self, namespace: &str, peer: &NetworkPolicyPeer) -> bool {
+    fn is_np_peer(&self, namespace: &str, peer: &NetworkPolicyPeer) -> Match {
         if let Some(block) = &peer.ip_block {
-            return within(&block.cidr, self.peer)
-                && !block.except.iter().any(|it| within(it, self.peer));
+            let inside = within(&block.cidr, self.peer);
+            return (inside && !block.except.iter().any(|it| within(it, self.peer))).into();
         }
-        let Who::Pod(pod) = self.them else {
-            return false;
+        let pod = match self.them {
+            Who::Pod(pod) => pod,
+            Who::Unknown => {
+                let everywhere = peer.namespace_selector.as_ref().is_some_and(selects_all);
+                let everyone = peer.pod_selector.as_ref().is_none_or(selects_all);
+                return if everywhere && everyone {
+                    Match::Yes
+                } else {
+                    Match::Maybe
+                };
+            }
+            Who::Node(_) | Who::Nobody => return Match::No,
         };
         let in_namespace = match &peer.namespace_selector {
             None => pod.metadata.namespace == namespace,
@@ -356,16 +429,16 @@ impl<'a> Asked<'a> {
             ),
         };
         let selected = peer.pod_selector.as_ref();
-        in_namespace && selected.is_none_or(|it| matches(it, &pod.metadata))
+        (in_namespace && selected.is_none_or(|it| matches(it, &pod.metadata))).into()
     }
 
-    fn is_np_port(&self, port: &NetworkPolicyPort) -> bool {
+    fn is_np_port(&self, port: &NetworkPolicyPort) -> Match {
         let protocol = of(port.protocol.as_deref());
         match (&port.port, port.end_port) {
-            (None, _) => self.protocol == protocol,
+            (None, _) => (self.protocol == protocol).into(),
             (Some(IntOrString::Int(first)), last) => {
-                self.protocol == protocol
-                    && (*first..=last.unwrap_or(*first)).contains(&i64::from(self.port))
+                let range = *first..=last.unwrap_or(*first);
+                (self.protocol == protocol && range.contains(&i64::from(self.port))).into()
             }
             (Some(IntOrString::String(name)), _) => self.is_named(name, Some(protocol)),
         }
@@ -430,6 +503,10 @@ fn for_nodes(metadata: &Metadata) -> bool {
         .annotations
         .get("policy.orlop.dev/applies-to")
         .is_some_and(|it| it == "nodes")
+}
+
+fn selects_all(selector: &LabelSelector) -> bool {
+    selector.match_labels.is_empty() && selector.match_expressions.is_empty()
 }
 
 fn matches(selector: &LabelSelector, metadata: &Metadata) -> bool {

@@ -1,0 +1,96 @@
+//! Sockets whose service has no backend.
+//!
+//! They are connected to [nowhere]: to a port of their own namespace's loopback address
+//! at which nobody listens. So their owners get `ECONNREFUSED` for what they send, as
+//! from a node that rejects packets for a service without backends, and the sockets stay
+//! theirs. As soon as the service has a backend, they are connected to it again.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use ebpf_abi::{Address, Port};
+
+use super::returned::Services;
+use super::{Known, Way, named, owner};
+
+/// How often services are looked at, as long as there is such a socket.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often sockets are looked for, whatever services have, so that those that were
+/// closed are forgotten. This walks through the descriptors of all processes.
+const PRUNE: Duration = Duration::from_secs(60);
+
+/// Of the Internet Assigned Numbers Authority's `tcpmux`, which nothing serves over UDP. (To
+/// port 0 sockets of IPv6 send nothing to IPv4.)
+const UNUSED_PORT: Port = Port::new(1);
+
+/// The sockets.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    sockets: BTreeMap<u64, (Known, Way)>,
+    due: Option<Instant>,
+    prune: Option<Instant>,
+}
+
+/// What sockets of a way are connected to meanwhile.
+pub(super) fn nowhere(family: u8, way: &Way) -> SocketAddr {
+    let address = if way.front.0.is_v4() {
+        Address::v4([127, 0, 0, 1])
+    } else {
+        Address::v6(std::net::Ipv6Addr::LOCALHOST.octets())
+    };
+    named(family, (address, UNUSED_PORT))
+}
+
+// === impl Waiting ===
+
+impl Waiting {
+    /// These wait from now on.
+    pub(super) fn add(&mut self, sockets: Vec<(Known, Way)>, now: Instant) {
+        let sockets = sockets.into_iter().map(|it| (it.0.cookie, it));
+        self.sockets.extend(sockets);
+        if !self.sockets.is_empty() {
+            self.due.get_or_insert(now + PAUSE);
+            self.prune.get_or_insert(now + PRUNE);
+        }
+    }
+
+    /// When to look at services next.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Connects those whose services have backends; returns how many were.
+    pub(super) fn connect(&mut self, services: &Services, now: Instant) -> usize {
+        let is_served = |(_, way): &(Known, Way)| services.serves(way.service);
+        let mut connected = 0;
+        if self.sockets.values().any(is_served) || self.prune.is_some_and(|at| at <= now) {
+            let wanted = self.sockets.values();
+            let wanted = wanted.map(|(it, _)| (it.inode, it.cookie)).collect();
+            let mut left = BTreeMap::new();
+            owner::copies(wanted, &mut |cookie, copy| {
+                let Some((known, way)) = self.sockets.get(&cookie) else {
+                    return;
+                };
+                // Its owner may have connected it to somewhere else.
+                let peer = rustix::net::getpeername(&copy).ok().flatten();
+                let peer = peer.and_then(|it| SocketAddr::try_from(it).ok());
+                if peer != Some(nowhere(known.family, way)) {
+                    return;
+                }
+                let front = named(known.family, way.front);
+                if services.serves(way.service) && rustix::net::connect(&copy, &front).is_ok() {
+                    connected += 1;
+                } else {
+                    left.insert(cookie, (*known, *way));
+                }
+            });
+            self.sockets = left;
+            self.prune = Some(now + PRUNE);
+        }
+        let is_waiting = !self.sockets.is_empty();
+        self.due = is_waiting.then(|| now + PAUSE);
+        self.prune = self.prune.filter(|_| is_waiting);
+        connected
+    }
+}
