@@ -131,6 +131,11 @@ const SCENARIOS: &[Scenario] = &[
         "adopt",
     ),
     (
+        "local_volumes_keep_data_sizes_and_no_leftovers",
+        scenarios::local_volumes::run,
+        "volume",
+    ),
+    (
         "clients_do_not_notice_the_loss_of_a_server",
         scenarios::servers::run,
         "etcd",

@@ -26,6 +26,7 @@ const PACKAGES: &[&str] = &[
     "control-scheduler",
     "node-agent-plan",
     "node-agent-datapath",
+    "csi",
     "tests",
 ];
 

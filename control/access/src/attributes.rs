@@ -62,6 +62,19 @@ impl Attributes {
                 .any(|term| !term.negated && term.field == field && term.value == value)
         })
     }
+
+    /// Whether only objects are asked for whose label `key` is `value`.
+    #[must_use]
+    pub fn selects_label(&self, key: &str, value: &str) -> bool {
+        use labels::Operator::{DoubleEquals, Equals, In};
+        self.selection.as_ref().is_some_and(|selection| {
+            selection.labels.iter().any(|it| {
+                it.key == key
+                    && matches!(it.operator, Equals | DoubleEquals | In)
+                    && matches!(&it.values[..], [one] if one == value)
+            })
+        })
+    }
 }
 
 // === impl Selection ===

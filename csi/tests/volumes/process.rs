@@ -4,16 +4,18 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::str::FromStr;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use csi_api as api;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 use tonic::transport::{Endpoint, Uri};
 
-use super::disk::{Disk, isolate, missing};
 use super::harness::configuration;
 
 /// How long the program may take to answer, and a call to end.
@@ -142,6 +144,60 @@ impl Process {
             .expect("a volume");
         answer.volume.expect("a volume").volume_id
     }
+
+    /// Kills it after a while, from a thread.
+    pub fn kill_after(&self, after: Duration) -> JoinHandle<()> {
+        let pid = self.child.as_ref().map(Child::id);
+        std::thread::spawn(move || {
+            std::thread::sleep(after);
+            let pid = pid.and_then(|pid| i32::try_from(pid).ok());
+            let pid = Pid::from_raw(pid.expect("it runs"));
+            kill(pid, Signal::SIGKILL).expect("killed");
+        })
+    }
+
+    /// Stages and publishes a volume, as the kubelet does for a pod, and again when it or
+    /// the driver was restarted.
+    pub fn publish(&self, volume: &str, staging: &Path, target: &Path) {
+        let (staging, target) = (staging.display().to_string(), target.display().to_string());
+        let stage = api::NodeStageVolumeRequest {
+            volume_id: volume.to_owned(),
+            staging_target_path: staging.clone(),
+            volume_capability: Some(capability()),
+            ..api::NodeStageVolumeRequest::default()
+        };
+        let staged: Result<api::NodeStageVolumeResponse, _> =
+            self.call("Node/NodeStageVolume", stage);
+        staged.expect("staged");
+        let publish = api::NodePublishVolumeRequest {
+            volume_id: volume.to_owned(),
+            staging_target_path: staging,
+            target_path: target,
+            volume_capability: Some(capability()),
+            ..api::NodePublishVolumeRequest::default()
+        };
+        let published: Result<api::NodePublishVolumeResponse, _> =
+            self.call("Node/NodePublishVolume", publish);
+        published.expect("published");
+    }
+
+    /// Takes a volume away, as the kubelet does when its last pod is gone.
+    pub fn unpublish(&self, volume: &str, staging: &Path, target: &Path) {
+        let unpublish = api::NodeUnpublishVolumeRequest {
+            volume_id: volume.to_owned(),
+            target_path: target.display().to_string(),
+        };
+        let unpublished: Result<api::NodeUnpublishVolumeResponse, _> =
+            self.call("Node/NodeUnpublishVolume", unpublish);
+        unpublished.expect("unpublished");
+        let unstage = api::NodeUnstageVolumeRequest {
+            volume_id: volume.to_owned(),
+            staging_target_path: staging.display().to_string(),
+        };
+        let unstaged: Result<api::NodeUnstageVolumeResponse, _> =
+            self.call("Node/NodeUnstageVolume", unstage);
+        unstaged.expect("unstaged");
+    }
 }
 
 impl Drop for Process {
@@ -150,7 +206,7 @@ impl Drop for Process {
     }
 }
 
-fn capability() -> api::VolumeCapability {
+pub fn capability() -> api::VolumeCapability {
     api::VolumeCapability {
         block: None,
         mount: Some(api::MountVolume::default()),
@@ -158,72 +214,4 @@ fn capability() -> api::VolumeCapability {
             mode: api::Mode::SingleNodeWriter.into(),
         }),
     }
-}
-
-/// csi-sanity's paging of snapshots wants five volumes of 10 GiB: a class that promises no
-/// more than it has refuses the last on a small disk, and one that may promise more lists
-/// their snapshots page by page.
-#[test]
-fn snapshots_of_volumes_larger_than_the_disk_are_listed_page_by_page() {
-    if let Some(reason) = missing(&["mkfs.ext4"]) {
-        println!("skipped: {reason}");
-        return;
-    }
-    isolate();
-    let disk = Disk::new("ext4", 256);
-    let folder = disk.beside("driver");
-    let class = format!("backend: file, path: {}", disk.path().display());
-    let create = api::CreateVolumeRequest {
-        name: "v".to_owned(),
-        capacity_range: Some(api::CapacityRange {
-            required_bytes: 10 << 30,
-            limit_bytes: 0,
-        }),
-        volume_capabilities: vec![capability()],
-        ..api::CreateVolumeRequest::default()
-    };
-    let strict = Process::start(&folder, &class);
-    let refused: Result<api::CreateVolumeResponse, _> =
-        strict.call("Controller/CreateVolume", create);
-    let refused = refused.expect_err("no space");
-    assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
-    assert!(
-        refused.message().contains("raise `overcommit`"),
-        "{refused}"
-    );
-    drop(strict);
-
-    let driver = Process::start(&folder, &format!("{class}, overcommit: 1000"));
-    for number in 0..5 {
-        let volume = driver.create(&format!("v{number}"), 10 << 30, None);
-        let request = api::CreateSnapshotRequest {
-            source_volume_id: volume,
-            name: format!("s{number}"),
-            ..api::CreateSnapshotRequest::default()
-        };
-        let made: Result<api::CreateSnapshotResponse, _> =
-            driver.call("Controller/CreateSnapshot", request);
-        made.expect("a snapshot");
-    }
-    let (mut token, mut sizes, mut found) = (String::new(), Vec::new(), Vec::new());
-    for _ in 0..5 {
-        let request = api::ListSnapshotsRequest {
-            max_entries: 2,
-            starting_token: token,
-            ..api::ListSnapshotsRequest::default()
-        };
-        let page: api::ListSnapshotsResponse = driver
-            .call("Controller/ListSnapshots", request)
-            .expect("a page");
-        sizes.push(page.entries.len());
-        let snapshots = page.entries.into_iter().filter_map(|entry| entry.snapshot);
-        found.extend(snapshots.map(|snapshot| snapshot.snapshot_id));
-        token = page.next_token;
-        if token.is_empty() {
-            break;
-        }
-    }
-    assert_eq!(sizes, [2, 2, 1]);
-    found.dedup();
-    assert_eq!(found.len(), 5, "{found:?}");
 }

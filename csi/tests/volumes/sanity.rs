@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use csi_api as api;
+
 use super::disk::{Disk, isolate, missing};
 use super::harness::configuration;
+use super::process::{self, capability};
 
 /// Names the program, which `cargo xtask setup --for-tests` builds.
 const VARIABLE: &str = "ORLOP_CSI_SANITY";
@@ -228,4 +231,72 @@ fn csi_sanity_passes_on_folders_without_an_enforced_size() {
         let may_skip = [&LOCAL[..], &WITHOUT_COPIES].concat();
         sanity(&disk, &class, "mount", &[], &may_skip);
     }
+}
+
+/// csi-sanity's paging of snapshots wants five volumes of 10 GiB: a class that promises no
+/// more than it has refuses the last on a small disk, and one that may promise more lists
+/// their snapshots page by page.
+#[test]
+fn snapshots_of_volumes_larger_than_the_disk_are_listed_page_by_page() {
+    if let Some(reason) = missing(&["mkfs.ext4"]) {
+        println!("skipped: {reason}");
+        return;
+    }
+    isolate();
+    let disk = Disk::new("ext4", 256);
+    let folder = disk.beside("driver");
+    let class = format!("backend: file, path: {}", disk.path().display());
+    let create = api::CreateVolumeRequest {
+        name: "v".to_owned(),
+        capacity_range: Some(api::CapacityRange {
+            required_bytes: 10 << 30,
+            limit_bytes: 0,
+        }),
+        volume_capabilities: vec![capability()],
+        ..api::CreateVolumeRequest::default()
+    };
+    let strict = process::Process::start(&folder, &class);
+    let refused: Result<api::CreateVolumeResponse, _> =
+        strict.call("Controller/CreateVolume", create);
+    let refused = refused.expect_err("no space");
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+    assert!(
+        refused.message().contains("raise `overcommit`"),
+        "{refused}"
+    );
+    drop(strict);
+
+    let driver = process::Process::start(&folder, &format!("{class}, overcommit: 1000"));
+    for number in 0..5 {
+        let volume = driver.create(&format!("v{number}"), 10 << 30, None);
+        let request = api::CreateSnapshotRequest {
+            source_volume_id: volume,
+            name: format!("s{number}"),
+            ..api::CreateSnapshotRequest::default()
+        };
+        let made: Result<api::CreateSnapshotResponse, _> =
+            driver.call("Controller/CreateSnapshot", request);
+        made.expect("a snapshot");
+    }
+    let (mut token, mut sizes, mut found) = (String::new(), Vec::new(), Vec::new());
+    for _ in 0..5 {
+        let request = api::ListSnapshotsRequest {
+            max_entries: 2,
+            starting_token: token,
+            ..api::ListSnapshotsRequest::default()
+        };
+        let page: api::ListSnapshotsResponse = driver
+            .call("Controller/ListSnapshots", request)
+            .expect("a page");
+        sizes.push(page.entries.len());
+        let snapshots = page.entries.into_iter().filter_map(|entry| entry.snapshot);
+        found.extend(snapshots.map(|snapshot| snapshot.snapshot_id));
+        token = page.next_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(sizes, [2, 2, 1]);
+    found.dedup();
+    assert_eq!(found.len(), 5, "{found:?}");
 }

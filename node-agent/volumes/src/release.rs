@@ -100,6 +100,7 @@ impl Releaser {
             return Err(error);
         }
         shared.space_changed.notify_one();
+        shared.space_freed.notify_one();
         self.remove(&volume).await?;
         tracing::info!(volume = %key.name, "volume deleted");
         Ok(None)

@@ -72,6 +72,8 @@ pub struct Shared {
     pub standby: Standby,
     /// Called when space was taken or given back.
     pub space_changed: Notify,
+    /// Called when space was given back, for claims that wait for it.
+    pub space_freed: Notify,
 }
 
 #[derive(Deserialize)]
@@ -95,6 +97,7 @@ impl Shared {
             attributes: reflect(client, Selection::all()),
             standby: Standby::default(),
             space_changed: Notify::new(),
+            space_freed: Notify::new(),
         }
     }
 

@@ -10,7 +10,8 @@ use crate::run::output;
 /// A file: `major:minor` of its device, and its inode.
 type File = (String, u64);
 
-/// Detaches the loop devices whose files are below `folder`.
+/// Detaches the loop devices whose files are below `folder`, or on a file system that is on
+/// such a device.
 pub fn detach(folder: &Path) {
     let mut files = BTreeSet::new();
     collect(folder, &mut files);
@@ -19,7 +20,7 @@ pub fn detach(folder: &Path) {
     }
     let mut list = Command::new("losetup");
     list.args(["--list", "--raw", "--noheadings", "--output"])
-        .arg("NAME,BACK-MAJ:MIN,BACK-INO");
+        .arg("NAME,MAJ:MIN,BACK-MAJ:MIN,BACK-INO");
     let Ok(listed) = output(&mut list) else {
         return;
     };
@@ -44,15 +45,38 @@ fn collect(folder: &Path, files: &mut BTreeSet<File>) {
     }
 }
 
-/// Returns the devices of a listing whose files are among these.
+/// Returns the devices of a listing whose files are among these or on a device that is
+/// returned, the innermost first.
 fn attached<'a>(listed: &'a str, files: &BTreeSet<File>) -> Vec<&'a str> {
-    let device = |line: &'a str| {
-        let mut words = line.split_whitespace();
-        let (name, device, inode) = (words.next()?, words.next()?, words.next()?);
-        let file = (device.to_owned(), inode.parse().ok()?);
-        files.contains(&file).then_some(name)
-    };
-    listed.lines().filter_map(device).collect()
+    // Raw columns of numbers are padded with blanks, which are written as `\x20`.
+    let words = |line: &'a str| line.split_whitespace().map(|word| unpadded(word));
+    let lines: Vec<Vec<&str>> = listed.lines().map(|line| words(line).collect()).collect();
+    let (mut names, mut numbers) = (Vec::new(), BTreeSet::new());
+    loop {
+        let before = names.len();
+        for line in &lines {
+            let [name, number, device, inode] = line[..] else {
+                continue;
+            };
+            let inode = inode.parse();
+            let is_listed = inode.is_ok_and(|inode| files.contains(&(device.to_owned(), inode)));
+            if (is_listed || numbers.contains(device)) && numbers.insert(number) {
+                names.push(name);
+            }
+        }
+        if names.len() == before {
+            names.reverse();
+            return names;
+        }
+    }
+}
+
+fn unpadded(mut word: &str) -> &str {
+    const BLANK: &str = "\\x20";
+    while let Some(rest) = word.strip_prefix(BLANK).or(word.strip_suffix(BLANK)) {
+        word = rest;
+    }
+    word
 }
 
 #[cfg(test)]
@@ -72,9 +96,13 @@ mod tests {
             panic!("{files:?}");
         };
         let listed = format!(
-            "/dev/loop0 {device} {inode}\n/dev/loop1 {device} {}\n/dev/loop2 254:77 {inode}\n",
+            "/dev/loop3 \\x20\\x207:3\\x20\\x20 \\x20\\x207:0\\x20\\x20 131\n\
+             /dev/loop0 \\x20\\x207:0\\x20\\x20 \\x20{device}\\x20\\x20 {inode}\n\
+             /dev/loop1 7:1 {device} {}\n/dev/loop2 7:2 254:77 {inode}\n\
+             /dev/loop4 7:4 7:1 131\n",
             inode + 1
         );
-        assert_eq!(attached(&listed, &files), ["/dev/loop0"]);
+        // The third is on a file system that is on the first.
+        assert_eq!(attached(&listed, &files), ["/dev/loop3", "/dev/loop0"]);
     }
 }

@@ -14,7 +14,9 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{Cluster, Node, down, first_process_of, groups, is_keeper, network, node_dir, up};
+use super::{
+    Cluster, Node, down, first_process_of, groups, is_keeper, loops, network, node_dir, up,
+};
 use crate::{
     error::{Error, at},
     run::{say, wait_until},
@@ -104,7 +106,10 @@ impl<'a> Host<'a> {
     /// When a control group stays.
     pub fn kill(&self) -> Result<(), Error> {
         let node = self.node();
-        down::end(node.pid, &node_dir(self.dir, &node.name));
+        let folder = node_dir(self.dir, &node.name);
+        down::end(node.pid, &folder);
+        // The kernel, which is the machine's, has not ended.
+        loops::detach(&folder);
         match groups::remove(&self.group()).first() {
             None => Ok(()),
             Some(left) => Err(Error::State(format!(

@@ -13,11 +13,14 @@ use rustc_hash::FxHashMap;
 const DRIVER: &str = "csi.orlop.dev";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const NODE_KEY: &str = "topology.csi.orlop.dev/node";
-/// Parameters of a class that name such a secret, before `-name` and `-namespace`.
-const SECRETS: [&str; 2] = [
-    "csi.storage.k8s.io/provisioner-secret",
-    "csi.storage.k8s.io/controller-expand-secret",
+/// Parameters of a class that name such a secret, before `-name` and `-namespace`, and
+/// whether the name may depend on annotations of the claim.
+const SECRETS: [(&str, bool); 2] = [
+    ("csi.storage.k8s.io/provisioner-secret", false),
+    ("csi.storage.k8s.io/controller-expand-secret", true),
 ];
+/// Length of the longest name of a secret: longer annotations are part of none.
+const LONGEST: usize = 253;
 
 /// Claims and volumes with a node, and classes with secrets.
 #[derive(Debug, Default)]
@@ -35,6 +38,8 @@ struct Use {
     volume: CompactString,
     namespace: CompactString,
     claim: CompactString,
+    /// Of the claim. A node cannot write them.
+    annotations: FxHashMap<CompactString, CompactString>,
 }
 
 /// Name and namespace of a secret, with `${…}` in them.
@@ -42,6 +47,7 @@ struct Use {
 struct Template {
     name: String,
     namespace: String,
+    has_annotations: bool,
 }
 
 impl LocalStorage {
@@ -60,6 +66,7 @@ impl LocalStorage {
             volume: format!("pvc-{}", meta::uid(claim)).into(),
             namespace: namespace.into(),
             claim: name.into(),
+            annotations: annotations(claim),
         };
         self.claims.insert((namespace.into(), name.into()), known);
     }
@@ -94,6 +101,7 @@ impl LocalStorage {
                 volume: name.into(),
                 namespace: text(&["spec", "claimRef", "namespace"]),
                 claim: text(&["spec", "claimRef", "name"]),
+                annotations: FxHashMap::default(),
             };
             self.volumes.insert(name.into(), known);
         }
@@ -115,13 +123,14 @@ impl LocalStorage {
             let key = format!("{secret}-{part}");
             class.str_at(&["parameters", &key]).map(str::to_owned)
         };
-        let template = |secret: &&str| {
+        let template = |(secret, has_annotations): (&str, bool)| {
             Some(Template {
                 name: parameter(secret, "name")?,
                 namespace: parameter(secret, "namespace")?,
+                has_annotations,
             })
         };
-        let templates: Vec<Template> = SECRETS.iter().filter_map(template).collect();
+        let templates: Vec<Template> = SECRETS.into_iter().filter_map(template).collect();
         if !templates.is_empty() {
             self.classes.insert(name.into(), templates);
         }
@@ -146,8 +155,8 @@ impl LocalStorage {
             templates.is_some_and(|templates| {
                 let mut templates = templates.iter();
                 templates.any(|template| {
-                    known.fills(&template.namespace, false).as_deref() == Some(namespace)
-                        && known.fills(&template.name, true).as_deref() == Some(name)
+                    known.namespace_of(template).as_deref() == Some(namespace)
+                        && known.name_of(template).as_deref() == Some(name)
                 })
             })
         })
@@ -155,25 +164,57 @@ impl LocalStorage {
 }
 
 impl Use {
-    /// Puts values in place of `${token}`, as external-provisioner does; none, when there is
-    /// no such value. Only names may depend on the name of a claim.
-    fn fills(&self, template: &str, is_name: bool) -> Option<String> {
-        let mut text = String::new();
-        let mut rest = template;
-        while let Some((before, after)) = rest.split_once("${") {
-            let (token, after) = after.split_once('}')?;
-            text.push_str(before);
-            text.push_str(match token {
-                "pv.name" => &self.volume,
-                "pvc.namespace" => &self.namespace,
-                "pvc.name" if is_name => &self.claim,
-                _ => return None,
-            });
-            rest = after;
-        }
-        text.push_str(rest);
-        Some(text)
+    fn namespace_of(&self, template: &Template) -> Option<String> {
+        fill(&template.namespace, |token| self.value(token))
     }
+
+    /// Returns the name of the secret. It alone may depend on the claim's name and annotations.
+    fn name_of(&self, template: &Template) -> Option<String> {
+        fill(&template.name, |token| match token {
+            "pvc.name" => Some(&self.claim),
+            _ if template.has_annotations && token.starts_with("pvc.annotations") => {
+                let key = token.strip_prefix("pvc.annotations['")?;
+                let value = self.annotations.get(key.strip_suffix("']")?)?;
+                Some(value)
+            }
+            _ => self.value(token),
+        })
+    }
+
+    fn value(&self, token: &str) -> Option<&str> {
+        match token {
+            "pv.name" => Some(&self.volume),
+            "pvc.namespace" => Some(&self.namespace),
+            _ => None,
+        }
+    }
+}
+
+/// Puts values in place of `${token}`, as external-provisioner does; none, when there is
+/// no such value.
+fn fill<'a>(template: &str, value: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (token, after) = after.split_once('}')?;
+        text.push_str(before);
+        text.push_str(value(token)?);
+        rest = after;
+    }
+    text.push_str(rest);
+    Some(text)
+}
+
+/// Returns the annotations of a claim that may be part of a secret's name.
+fn annotations(claim: &Value) -> FxHashMap<CompactString, CompactString> {
+    let Some(Value::Object(all)) = claim.path(&["metadata", "annotations"]) else {
+        return FxHashMap::default();
+    };
+    let values = all.iter().filter_map(|(key, value)| {
+        let value = value.as_str().filter(|value| value.len() <= LONGEST)?;
+        Some((CompactString::from(&**key), CompactString::from(value)))
+    });
+    values.collect()
 }
 
 #[cfg(test)]
@@ -200,6 +241,30 @@ mod tests {
             },
             "spec": {"storageClassName": class}
         })
+    }
+
+    #[test]
+    fn the_secret_for_growth_may_be_named_by_an_annotation_of_the_claim_and_no_other() {
+        let (key, team) = ("${pvc.annotations['team/key']}", "csi.storage.k8s.io/");
+        let parameter = |secret: &str, part: &str| format!("{team}{secret}-secret-{part}");
+        let mut class = class("crypt", DRIVER, key, "kube-system");
+        for (part, value) in [("name", key), ("namespace", "${pvc.namespace}")] {
+            let path = parameter("controller-expand", part);
+            class.set_path(&["parameters", &path], value);
+        }
+        let mut storage = LocalStorage::default();
+        storage.set_class(&class);
+        let mut own = claim("data", "n1", "crypt");
+        storage.set_claim(&own);
+        assert!(!storage.needs("n1", "shop", ""), "it has no annotation");
+        own.set_path(&["metadata", "annotations", "team/key"], "blue");
+        storage.set_claim(&own);
+        assert!(storage.needs("n1", "shop", "blue"));
+        assert!(!storage.needs("n2", "shop", "blue"));
+        assert!(
+            !storage.needs("n1", "kube-system", "blue"),
+            "the provisioner takes no annotations"
+        );
     }
 
     #[test]

@@ -196,6 +196,11 @@ impl NodeGraph {
             ("resource.k8s.io", "resourceslices") => self.slice(node, asked),
             ("", "nodes") => own_node(node, asked),
             ("storage.orlop.dev", "localclaims" | "localvolumes") => own_storage(node, asked),
+            ("snapshot.storage.k8s.io", "volumesnapshotcontents")
+                if matches!(&*asked.verb, "list" | "watch") =>
+            {
+                own_contents(node, asked)
+            }
             ("", "pods") => self.pod(node, asked),
             // Requests for pods' certificates are behind a gate that is off.
             ("certificates.k8s.io", "podcertificaterequests") => Err(String::new()),
@@ -387,6 +392,18 @@ fn own_storage(node: &str, asked: &Attributes) -> Refused {
     }
     Err(format!(
         "can only list/watch {} with spec.nodeName field selector",
+        asked.resource
+    ))
+}
+
+/// Snapshots in the storage of the node's own driver.
+fn own_contents(node: &str, asked: &Attributes) -> Refused {
+    const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
+    if asked.selects_label(MANAGED_BY, node) {
+        return Ok(());
+    }
+    Err(format!(
+        "can only list/watch {} with {MANAGED_BY} label selector",
         asked.resource
     ))
 }

@@ -162,6 +162,31 @@ fn an_agent_lists_what_it_selects_by_its_own_name() {
 }
 
 #[test]
+fn an_agent_lists_the_snapshots_that_are_labelled_with_its_name() {
+    let graph = NodeGraph::default();
+    let label = "snapshot.storage.kubernetes.io/managed-by";
+    for (selector, allowed) in [
+        (format!("{label}=n1"), true),
+        (format!("{label} in (n1)"), true),
+        (format!("{label}=n1,other"), true),
+        (format!("{label}=n2"), false),
+        (format!("{label} in (n1,n2)"), false),
+        (format!("{label}!=n1"), false),
+        ("other=n1".to_owned(), false),
+        (String::new(), false),
+    ] {
+        let mut question = ask(
+            "list",
+            "snapshot.storage.k8s.io:volumesnapshotcontents",
+            "",
+            "",
+        );
+        question.selection = Selection::parse("", &selector);
+        assert_eq!(graph.allows("n1", &question).is_ok(), allowed, "{selector}");
+    }
+}
+
+#[test]
 fn two_pods_may_refer_to_one_thing_and_the_last_takes_it_along() {
     let graph = NodeGraph::default();
     let secret = ask("get", "secrets", "a", "key");

@@ -198,3 +198,53 @@ async fn nothing_is_made_until_it_is_known_that_no_sidecar_works() {
     assert_eq!(api.written("/persistentvolumes"), Vec::<Value>::new());
     end.cancel();
 }
+
+#[tokio::test]
+async fn a_claim_that_failed_is_tried_again_as_soon_as_there_is_room() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let end = CancellationToken::new();
+    let api = FixedApi::default();
+    let shared = Shared::new(
+        &api.client(),
+        "n1",
+        driver(dir.path(), &end).await,
+        Arc::new(Vec::new),
+    );
+    shared.synced().await;
+    shared.standby.assume_no_sidecars();
+    let shared = Arc::new(shared);
+    let hour = Duration::from_secs(3600);
+    let provisioner = Arc::new(Provisioner {
+        shared: shared.clone(),
+        queue: Queue::with_delays(hour, hour),
+        unsaved: Mutex::default(),
+    });
+    let worker = provisioner.clone();
+    let work = move |key| {
+        let this = worker.clone();
+        async move { this.sync(key).await }
+    };
+    api.refuses.store(true, Ordering::Relaxed);
+    let attempts = async {
+        while api.written("/persistentvolumes").is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // The failure is in the queue by the time of the notice.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        api.refuses.store(false, Ordering::Relaxed);
+        shared.space_freed.notify_one();
+        while api.written("/persistentvolumes").len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let all = async {
+        tokio::select! {
+            () = provisioner.queue.run("test", 1, &end, work) => {}
+            () = provisioner.follow() => {}
+            () = attempts => {}
+        }
+    };
+    let done = tokio::time::timeout(Duration::from_secs(20), all).await;
+    assert!(done.is_ok(), "the claim waits for an hour");
+    end.cancel();
+}

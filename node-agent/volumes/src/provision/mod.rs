@@ -81,6 +81,7 @@ impl Provisioner {
                     Some(_) => true,
                     None => return,
                 },
+                () = self.shared.space_freed.notified() => true,
             };
             if all {
                 for claim in self.shared.claims.cache().snapshot().iter() {

@@ -101,6 +101,11 @@ pub fn decide_snapshot(state: &SnapshotState<'_>) -> SnapshotStep {
     if let Some(content) = content {
         return decide_bound(snapshot, content);
     }
+    if snapshot.status.bound_volume_snapshot_content_name.is_some() {
+        // Another copy would be of what the volume holds now, or of another volume.
+        let message = "VolumeSnapshotContent is missing";
+        return status(snapshot, None, Some(error(snapshot, message)));
+    }
     if snapshot.spec.source.volume_snapshot_content_name.is_some() {
         return SnapshotStep::Nothing;
     }

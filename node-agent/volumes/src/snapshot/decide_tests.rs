@@ -96,6 +96,25 @@ fn a_snapshot_gets_finalizers_a_class_a_content_and_a_status_in_this_order() {
 }
 
 #[test]
+fn a_snapshot_whose_content_is_gone_is_not_taken_again() {
+    let classes = [class("local", NAME, true)];
+    let mut object = snapshot();
+    object["status"] = json!({
+        "boundVolumeSnapshotContentName": "snapcontent-s1", "readyToUse": true,
+    });
+    let SnapshotStep::SetStatus(status) = decided(object.clone(), None, &classes) else {
+        panic!("a status");
+    };
+    assert_eq!(status["readyToUse"], false);
+    assert_eq!(
+        status["error"]["message"],
+        "VolumeSnapshotContent is missing"
+    );
+    object["status"] = status;
+    assert_eq!(decided(object, None, &classes), SnapshotStep::Nothing);
+}
+
+#[test]
 fn what_keeps_a_snapshot_from_being_taken_is_its_error() {
     let message =
         |snapshot: Value, content: Option<Value>, classes: &[Arc<SnapshotClass>]| match decided(

@@ -22,7 +22,7 @@ use decide::{
     BEING_DELETED, CONTENT_PROTECTION, ContentStep, SnapshotState, SnapshotStep, content_name,
     content_status, decide_content, decide_snapshot, driver_parameters,
 };
-use views::{Content, Snapshot, SnapshotClass};
+use views::{Content, MANAGED_BY, Snapshot, SnapshotClass};
 
 /// How often it is looked whether the kinds of snapshots are defined.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -33,6 +33,7 @@ const WORKERS: usize = 2;
 struct Snapshots {
     shared: Arc<Shared>,
     snapshots: Reflector<Snapshot>,
+    /// Those in the storage of this node.
     contents: Reflector<Content>,
     classes: Reflector<SnapshotClass>,
     /// Snapshots have a namespace, contents have none.
@@ -51,7 +52,10 @@ pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
     let client = &shared.client;
     let this = Arc::new(Snapshots {
         snapshots: reflect(client, Selection::all()),
-        contents: reflect(client, Selection::all()),
+        contents: reflect(
+            client,
+            Selection::all().labels(format!("{MANAGED_BY}={}", shared.node)),
+        ),
         classes: reflect(client, Selection::all()),
         queue: queue(),
         shared: shared.clone(),
@@ -183,6 +187,9 @@ impl Snapshots {
         if !shared.standby.is_ours(Duty::Snapshot) {
             return Ok(Some(REST / 10));
         }
+        if content.is_none() && self.is_elsewhere(&snapshot).await? {
+            return Ok(None);
+        }
         self.take(&snapshot, content.as_deref(), step).await?;
         Ok(None)
     }
@@ -198,9 +205,6 @@ impl Snapshots {
         match step {
             SnapshotStep::Nothing => {}
             SnapshotStep::SetFinalizers(finalizers) => {
-                if snapshot.metadata.is_terminating() && content.is_none() {
-                    self.check_without_content(snapshot).await?;
-                }
                 let patch = json!({"metadata": {"finalizers": finalizers}});
                 let what = "write the finalizers of the VolumeSnapshot";
                 shared.patch(what, snapshot, "", patch).await?;
@@ -266,16 +270,17 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Makes sure that a snapshot has no content that the cache does not show yet.
-    async fn check_without_content(&self, snapshot: &Snapshot) -> Result<()> {
-        let name = content_name(snapshot);
+    /// Whether a snapshot has a content that the cache does not show: that of another node,
+    /// which does what is to be done, or one that is new.
+    async fn is_elsewhere(&self, snapshot: &Snapshot) -> Result<bool> {
+        let made = content_name(snapshot);
+        let source = &snapshot.spec.source.volume_snapshot_content_name;
+        let name = source.as_ref().unwrap_or(&made);
         let client = &self.shared.client;
-        match client.get::<Discard>(&Content::RESOURCE, "", &name).await {
-            Err(error) if error.is_not_found() => Ok(()),
+        match client.get::<Discard>(&Content::RESOURCE, "", name).await {
+            Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(Error::api("read the VolumeSnapshotContent")(error)),
-            Ok(_) => Err(Error::Refused(format!(
-                "VolumeSnapshotContent {name} exists"
-            ))),
+            Ok(_) => Ok(true),
         }
     }
 
@@ -331,6 +336,7 @@ impl Snapshots {
                     return Err(error.into());
                 }
                 shared.space_changed.notify_one();
+                shared.space_freed.notify_one();
                 self.keep(&content, false).await?;
             }
             ContentStep::Create { name, volume } => {

@@ -12,12 +12,17 @@
 //! demo stretch PATH GIBIBYTES          makes a file that long, without content
 //! demo nest PATH DEPTH                 makes so many folders, each in the one before
 //! demo stall HOST:PORT COUNT SECONDS   asks by DNS on so many connections, and reads nothing
+//! demo keep PATH TEXT                  writes a file and waits until it is on the disk
+//! demo fill PATH                       appends blocks of a mebibyte, each waited for, until the
+//!                                      disk is full; prints how many are on it
+//! demo blocks PATH                     prints with how many whole blocks of `fill` a file begins
+//! demo room PATH                       prints the size of the file system of PATH, in bytes
 //! ```
 //!
 //! `get` prints one line an answer: the answer's body, or `error: …`.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket},
     process::ExitCode,
     thread,
@@ -63,6 +68,10 @@ fn main() -> ExitCode {
         ["repeat"] => {
             std::io::copy(&mut std::io::stdin().lock(), &mut std::io::stdout().lock()).map(drop)
         }
+        ["keep", path, text] => keep(path, text),
+        ["fill", path] => fill(path),
+        ["blocks", path] => blocks(path).map(|count| println!("{count}")),
+        ["room", path] => room(path).map(|bytes| println!("{bytes}")),
         ["hold", mebibytes] => match mebibytes.parse() {
             Ok(mebibytes) => hold(mebibytes),
             Err(error) => Err(other(error)),
@@ -87,7 +96,7 @@ fn main() -> ExitCode {
         ["echo", target, "tcp", text] => echo_tcp(target, text),
         ["echo", target, "udp", text] => echo_udp(target, text),
         _ => Err(other(
-            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | watch HOST:PORT SECONDS | echo HOST:PORT udp|tcp TEXT | env | cat PATH | repeat | hold MEBIBYTES | fork COUNT | stretch PATH GIBIBYTES | nest PATH DEPTH | stall HOST:PORT COUNT SECONDS",
+            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | watch HOST:PORT SECONDS | echo HOST:PORT udp|tcp TEXT | env | cat PATH | repeat | hold MEBIBYTES | fork COUNT | stretch PATH GIBIBYTES | nest PATH DEPTH | stall HOST:PORT COUNT SECONDS | keep PATH TEXT | fill PATH | blocks PATH | room PATH",
         )),
     };
     match done {
@@ -107,6 +116,52 @@ fn other(error: impl ToString) -> std::io::Error {
 fn stretch(path: &str, length: u64) -> std::io::Result<()> {
     let file = std::fs::File::options().write(true).open(path)?;
     file.set_len(length)
+}
+
+fn keep(path: &str, text: &str) -> std::io::Result<()> {
+    let mut file = std::fs::File::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// Returns the content of a block, which says its number everywhere.
+fn block(number: u64) -> Vec<u8> {
+    number.to_le_bytes().repeat((1 << 20) / 8)
+}
+
+/// Appends blocks until the disk is full. A block counts once the disk has it.
+fn fill(path: &str) -> std::io::Result<()> {
+    let mut file = std::fs::File::create(path)?;
+    for number in 0.. {
+        let written = file.write_all(&block(number));
+        match written.and_then(|()| file.sync_all()) {
+            Ok(()) => {}
+            Err(error) => {
+                println!("{number}");
+                return match error.kind() {
+                    ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Ok(()),
+                    _ => Err(error),
+                };
+            }
+        }
+    }
+    Ok(())
+}
+
+fn blocks(path: &str) -> std::io::Result<u64> {
+    let mut file = std::fs::File::open(path)?;
+    let mut found = vec![0; 1 << 20];
+    for number in 0.. {
+        if file.read_exact(&mut found).is_err() || found != block(number) {
+            return Ok(number);
+        }
+    }
+    Ok(0)
+}
+
+fn room(path: &str) -> std::io::Result<u64> {
+    let found = nix::sys::statvfs::statvfs(path)?;
+    Ok(found.blocks() * found.fragment_size())
 }
 
 /// Makes a chain of folders that no path from the root can name once it is deep enough.
@@ -151,7 +206,7 @@ fn stall(target: &str, count: usize, time: Duration) -> std::io::Result<()> {
         open.retain_mut(
             |stream| match (0..100).try_for_each(|_| stream.write_all(&query)) {
                 Ok(()) => true,
-                Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+                Err(error) => error.kind() == ErrorKind::WouldBlock,
             },
         );
         thread::sleep(Duration::from_millis(20));

@@ -1,6 +1,6 @@
 //! Decides which node makes the volume of a claim.
 
-use control_types::quantity::Quantity;
+use control_types::quantity::{Format, Quantity};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -160,14 +160,6 @@ pub(super) fn choose(
             && bytes(capacity.capacity.as_ref()).is_some_and(|bytes| bytes >= wanted)
             && largest.is_none_or(|largest| largest >= wanted)
     };
-    let is_open = |name: &str| {
-        let mut nodes = nodes.iter().map(AsRef::<Node>::as_ref);
-        nodes.any(|node| {
-            let mut conditions = node.status.conditions.iter();
-            let ready = conditions.any(|it| it.r#type == "Ready" && it.status == "True");
-            node.metadata.name == name && ready && !node.spec.unschedulable
-        })
-    };
     let count = |name: &str| {
         let volumes = volumes.iter().map(AsRef::<Volume>::as_ref);
         let there = volumes.filter(|volume| node_of(volume) == Some(name));
@@ -180,11 +172,51 @@ pub(super) fn choose(
     };
     let candidates = capacities.iter().filter(fits);
     let candidates = candidates.map(|capacity| &capacity.node_topology.match_labels.node);
-    let candidates = candidates.filter(|node| is_open(node) && class.allows(NODE_KEY, node));
+    let candidates = candidates.filter(|node| may_have(nodes, class, node));
     let share = |node: &Text| hash::digest64(&json!([claim.metadata.uid, node]), "");
     candidates
         .min_by_key(|node| (count(node), share(node)))
         .cloned()
+}
+
+/// Returns why [`choose`] finds no node for a claim, in words for whoever made it.
+pub(super) fn no_space(
+    claim: &Claim,
+    class: &StorageClass,
+    nodes: &[impl AsRef<Node>],
+    capacities: &[NodeCapacity],
+) -> String {
+    let name = &class.metadata.name;
+    let own = capacities.iter().filter(|capacity| {
+        let node = &capacity.node_topology.match_labels.node;
+        capacity.storage_class_name == *name && may_have(nodes, class, node)
+    });
+    let most = own.filter_map(|capacity| {
+        let left = bytes(capacity.capacity.as_ref())?;
+        let largest = bytes(capacity.maximum_volume_size.as_ref());
+        Some(largest.map_or(left, |largest| left.min(largest)))
+    });
+    let Some(most) = most.max() else {
+        return format!("no node that takes pods has storage of class {name}");
+    };
+    let most = Quantity::new(most, Format::BinarySI).canonical();
+    let wanted = claim.spec.resources.requests.storage.as_ref();
+    let wanted = wanted.map_or("0", Text::as_str);
+    format!(
+        "no node that takes pods has {wanted} left of storage class {name}, the most is {most}: \
+         delete volumes or add space"
+    )
+}
+
+/// Whether a node takes pods, and volumes of a class.
+fn may_have(nodes: &[impl AsRef<Node>], class: &StorageClass, name: &Text) -> bool {
+    let mut nodes = nodes.iter().map(AsRef::<Node>::as_ref);
+    let is_open = nodes.any(|node| {
+        let mut conditions = node.status.conditions.iter();
+        let ready = conditions.any(|it| it.r#type == "Ready" && it.status == "True");
+        node.metadata.name == *name && ready && !node.spec.unschedulable
+    });
+    is_open && class.allows(NODE_KEY, name)
 }
 
 fn bytes(text: Option<&Text>) -> Option<i64> {
@@ -343,6 +375,11 @@ mod tests {
             choose(&claim, &class, &nodes, &capacities, &none, NO_CLAIMS),
             None
         );
+        let said = no_space(&claim, &class, &nodes, &capacities);
+        assert!(
+            said.contains("2Gi left of storage class local, the most is 1Gi"),
+            "closed and lost nodes have more: {said}"
+        );
         capacities.push(capacity("full", "2Gi"));
         let chosen = choose(&claim, &class, &nodes, &capacities, &none, NO_CLAIMS);
         assert_eq!(chosen.as_deref(), Some("full"));
@@ -353,5 +390,7 @@ mod tests {
             choose(&claim, &elsewhere, &nodes, &capacities, &none, NO_CLAIMS),
             None
         );
+        let said = no_space(&claim, &elsewhere, &nodes, &capacities);
+        assert_eq!(said, "no node that takes pods has storage of class local");
     }
 }

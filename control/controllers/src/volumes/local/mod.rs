@@ -13,13 +13,15 @@ mod decide;
 use std::sync::Arc;
 use std::time::Duration;
 
+use control_client::events::{ObjectReference, Recorder};
 use control_client::{Client, Error, Meta, Queue, Resource, Selection, resources};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
 use self::decide::{
-    ClaimSnapshot, DRIVER, Decision, NodeCapacity, SELECTED_NODE, Source, choose, decide, node_of,
+    ClaimSnapshot, DRIVER, Decision, NodeCapacity, SELECTED_NODE, Source, choose, decide, no_space,
+    node_of,
 };
 use crate::Controller;
 use crate::context::{Context, Key, Kind};
@@ -59,6 +61,7 @@ struct LocalVolumes {
     volumes: Arc<Kind<Volume>>,
     classes: Arc<Kind<StorageClass>>,
     nodes: Arc<Kind<Node>>,
+    recorder: Recorder,
     queue: Queue<Key>,
 }
 
@@ -104,6 +107,7 @@ fn start(ctx: &Context) -> BoxFuture<'static, ()> {
         volumes: ctx.volumes(),
         classes: ctx.storage_classes(),
         nodes: ctx.nodes(),
+        recorder: ctx.recorder("local-volume-controller"),
         queue: work::queue(),
     });
     this.claims.queue_present(&this.queue);
@@ -170,7 +174,13 @@ impl LocalVolumes {
         let capacities = self.client.list::<NodeCapacity>(&CAPACITIES, &all).await?;
         let (nodes, volumes, claims) = (self.nodes.all(), self.volumes.all(), self.claims.all());
         let capacities = &capacities.items;
-        Ok(choose(claim, class, &nodes, capacities, &volumes, &claims))
+        let chosen = choose(claim, class, &nodes, capacities, &volumes, &claims);
+        if chosen.is_none() {
+            let about = ObjectReference::of(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata);
+            let message = no_space(claim, class, &nodes, capacities);
+            self.recorder.warning(&about, "ProvisioningFailed", message);
+        }
+        Ok(chosen)
     }
 
     async fn select(&self, claim: &Claim, node: &str) -> Outcome {
