@@ -12,6 +12,7 @@ pub mod exec;
 pub mod hang;
 pub mod leaks;
 pub mod load_balancer;
+pub mod migration;
 pub mod namespace;
 pub mod node;
 pub mod policy;
