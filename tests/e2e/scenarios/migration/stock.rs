@@ -77,11 +77,8 @@ pub fn convert(cluster: &Cluster, stock: &Stock) -> Result<(), Failure> {
     for (at, (name, _)) in NODES.iter().enumerate() {
         let other = 1 - at;
         let route = format!("ip route add {} via {}", ranges[other], NODES[other].1);
-        shell(
-            cluster,
-            name,
-            &format!("sysctl -qw net.ipv4.ip_forward=1 && {route}"),
-        )?;
+        let settings = "net.ipv4.ip_forward=1 net.bridge.bridge-nf-call-iptables=1";
+        shell(cluster, name, &format!("sysctl -qw {settings} && {route}"))?;
     }
     Ok(())
 }
@@ -117,8 +114,8 @@ fn prepare(
     }
     script(&folder.join("tools/systemctl"), SYSTEMCTL)?;
     script(&folder.join("tools/unit"), UNIT)?;
-    let demo = tests::workspace().join("target/images/x86_64-unknown-linux-gnu/release/demo");
-    fs::copy(demo, folder.join("tools/demo"))?;
+    let demo = "../images/x86_64-unknown-linux-gnu/release/demo";
+    fs::copy(tests::programs().join(demo), folder.join("tools/demo"))?;
     fs::write(folder.join("held/datapath"), "")?;
     fs::write(
         folder.join("cni/10-pods.conflist"),
