@@ -148,7 +148,8 @@ pub fn migrate(chosen: &[NodeState], daemon_set: Option<&Value>) -> Result<Vec<T
         .collect())
 }
 
-/// Plans the way back. `nodes` are all, of which the `chosen` go back.
+/// Plans the way back. `nodes` are all, of which the `chosen` go back. The DaemonSet comes first:
+/// its change restarts kube-proxy's pods, which nobody notices while Orlop serves.
 pub fn undo(nodes: &[NodeState], chosen: &[NodeState], daemon_set: Option<&Value>) -> Vec<Task> {
     let back: Vec<&str> = chosen
         .iter()
@@ -161,8 +162,10 @@ pub fn undo(nodes: &[NodeState], chosen: &[NodeState], daemon_set: Option<&Value
     let moves = back
         .iter()
         .map(|name| Task::Move((*name).to_owned(), Wanted::Restored));
-    moves
-        .chain(restore.map(|_| Task::RestoreDaemonSet))
+    restore
+        .map(|_| Task::RestoreDaemonSet)
+        .into_iter()
+        .chain(moves)
         .collect()
 }
 
@@ -316,15 +319,15 @@ mod tests {
     }
 
     #[test]
-    fn the_daemon_set_is_restored_with_the_last_node() {
+    fn the_daemon_set_is_restored_before_the_last_nodes() {
         let set = daemon_set(&Value::Null);
         let set = patched(&set, &exempting(&set));
         let nodes = [replaced("a"), replaced("b"), beside("c")];
         let back = |name: &str| Task::Move(name.to_owned(), Wanted::Restored);
         assert_eq!(undo(&nodes, &nodes[..1], Some(&set)), [back("a")]);
         let all = undo(&nodes, &nodes, Some(&set));
-        assert_eq!(all, [back("a"), back("b"), Task::RestoreDaemonSet]);
-        // A run that was interrupted before the last task.
+        assert_eq!(all, [Task::RestoreDaemonSet, back("a"), back("b")]);
+        // Nodes that went back one by one.
         let nodes = [node("a", Wanted::Restored, Some(Reason::Restored))];
         assert_eq!(undo(&nodes, &nodes, Some(&set)), [Task::RestoreDaemonSet]);
     }

@@ -161,7 +161,7 @@ spec:
                     if last != good {
                         let lines: Vec<&str> = said.lines().collect();
                         let bad = lines.iter().filter(|line| !line.starts_with("held"));
-                        let first: Vec<_> = bad.take(5).collect();
+                        let first: Vec<_> = bad.take(40).collect();
                         wrong.push(format!("{generation}, {}: {last} {first:?}", keeper.what));
                     }
                     self.all[at].made = made;
@@ -184,25 +184,30 @@ spec:
         for keeper in &self.all {
             eventually(&format!("{} to notice", keeper.what), 20, || {
                 let said = self.said(keeper)?;
-                ensure(said.contains("s: lost: "), said)
+                ensure(said.contains(": lost: "), said)
             })?;
         }
         Ok(())
     }
 
     /// Ends the clients, and so their connections.
-    pub fn end(mut self) -> Result<(), Failure> {
+    pub fn end(self) -> Result<(), Failure> {
+        for keeper in &self.all {
+            if let Place::Pod(name) = &keeper.place {
+                let delete = format!("delete pod {name} --grace-period=1 --timeout=30s");
+                self.cluster.kubectl(&delete)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Keepers<'_> {
+    fn drop(&mut self) {
         for keeper in &mut self.all {
-            match &mut keeper.place {
-                Place::Process { child, .. } => {
-                    child.kill()?;
-                    child.wait()?;
-                }
-                Place::Pod(name) => {
-                    let name = name.clone();
-                    let delete = format!("delete pod {name} --grace-period=1 --wait=false");
-                    self.cluster.kubectl(&delete)?;
-                }
+            if let Place::Process { child, .. } = &mut keeper.place {
+                let _ = child.kill();
+                let _ = child.wait();
             }
         }
         // nsenter(1) leaves its child behind.
@@ -213,6 +218,5 @@ spec:
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
         }
-        Ok(())
     }
 }

@@ -80,7 +80,10 @@ pub fn convert(cluster: &Cluster, stock: &Stock) -> Result<(), Failure> {
         let settings = "net.ipv4.ip_forward=1 net.bridge.bridge-nf-call-iptables=1";
         shell(cluster, name, &format!("sysctl -qw {settings} && {route}"))?;
     }
-    Ok(())
+    // What a stock API server does not let nodes do.
+    cluster
+        .kubectl("delete clusterrolebinding orlop:node-agent")
+        .map(drop)
 }
 
 /// Writes what the next start of a host is to find.

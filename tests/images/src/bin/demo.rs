@@ -22,7 +22,7 @@ use std::{
     net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket},
     process::ExitCode,
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nix::sys::signal::{SigSet, Signal};
@@ -284,7 +284,7 @@ fn keep(target: &str, count: usize, time: Duration) -> std::io::Result<()> {
             Ok(()) => true,
             Err(error) => {
                 lost += 1;
-                println!("{:.3} s: lost: {error}", started.elapsed().as_secs_f64());
+                println!("{}: lost: {error}", time_of_day());
                 false
             }
         });
@@ -292,7 +292,7 @@ fn keep(target: &str, count: usize, time: Duration) -> std::io::Result<()> {
             made += 1;
             if let Err(error) = open_echo(target) {
                 failed += 1;
-                println!("{:.3} s: failed: {error}", started.elapsed().as_secs_f64());
+                println!("{}: failed: {error}", time_of_day());
             }
         }
         if said.is_none_or(|at| at.elapsed() > Duration::from_secs(1)) {
@@ -305,6 +305,16 @@ fn keep(target: &str, count: usize, time: Duration) -> std::io::Result<()> {
         thread::sleep(Duration::from_millis(50));
     }
     Ok(())
+}
+
+/// The time of day in UTC, as logs have it.
+fn time_of_day() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let since = since.unwrap_or_default();
+    let seconds = since.as_secs() % 86_400;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let (seconds, millis) = (seconds % 60, since.subsec_millis());
+    format!("{hours:02}:{minutes:02}:{seconds:02}.{millis:03}")
 }
 
 /// A connection to an echo that has answered once.
