@@ -18,6 +18,8 @@ use super::stock::{NODES, command};
 
 /// Connections that each client holds.
 const HELD: usize = 12;
+/// New connections of one client that may fail, of some thousands. An interruption takes more.
+const UNLUCKY: usize = 1;
 /// Longer than a scenario takes.
 const SECONDS: u32 = 600;
 
@@ -40,6 +42,7 @@ struct Keeper {
     place: Place,
     /// How many connections it had made when it was last looked at.
     made: u64,
+    failed: usize,
 }
 
 enum Place {
@@ -105,6 +108,7 @@ impl<'a> Keepers<'a> {
             what,
             place: Place::Process { child, log },
             made: 0,
+            failed: 0,
         });
         Ok(())
     }
@@ -128,6 +132,7 @@ spec:
             what: format!("cluster IP from a pod on {node}"),
             place: Place::Pod(name),
             made: 0,
+            failed: 0,
         });
         Ok(())
     }
@@ -139,8 +144,8 @@ spec:
         }
     }
 
-    /// Fails unless all connections are still held, none failed, and new ones were made since
-    /// the last look.
+    /// Fails unless all connections are still held, and new ones were made since the last look,
+    /// of which at most [`UNLUCKY`] failed.
     pub fn go_on(&mut self, when: &str) -> Result<(), Failure> {
         let mut wrong = Vec::new();
         for at in 0..self.all.len() {
@@ -157,13 +162,14 @@ spec:
             });
             match made {
                 Ok((made, last, said)) => {
-                    let good = format!("held {HELD} lost 0 made {made} failed 0");
-                    if last != good {
-                        let lines: Vec<&str> = said.lines().collect();
-                        let bad = lines.iter().filter(|line| !line.starts_with("held"));
-                        let first: Vec<_> = bad.take(40).collect();
+                    let held = format!("held {HELD} lost 0 made {made} failed ");
+                    let failed = last.strip_prefix(&held).and_then(|it| it.parse().ok());
+                    if failed.is_none_or(|failed: usize| failed > UNLUCKY) {
+                        let bad = said.lines().filter(|line| !line.starts_with("held"));
+                        let first: Vec<_> = bad.take(5).collect();
                         wrong.push(format!("{generation}, {}: {last} {first:?}", keeper.what));
                     }
+                    self.all[at].failed = failed.unwrap_or_default();
                     self.all[at].made = made;
                 }
                 Err(error) => wrong.push(format!("{generation}, {}: {error}", keeper.what)),
@@ -172,10 +178,13 @@ spec:
         ensure(wrong.is_empty(), format!("{when}:\n{}", wrong.join("\n")))
     }
 
-    /// How many connections are held, and how many were made besides.
-    pub fn count(&self) -> (usize, u64) {
-        let made = self.all.iter().map(|it| it.made).sum();
-        (self.all.len() * HELD, made)
+    /// Says how many connections were held, and how many were made besides and failed.
+    pub fn summary(&self) -> String {
+        let made: u64 = self.all.iter().map(|it| it.made).sum();
+        let failed: usize = self.all.iter().map(|it| it.failed).sum();
+        let held = self.all.len() * HELD;
+        let generation = self.generation;
+        format!("begun through {generation}: 0 of {held} held lost, {failed} of {made} new failed")
     }
 
     /// Fails unless every client has noticed that the Service is gone: what is said of them is

@@ -107,19 +107,12 @@ fn scenario(cluster: &Cluster, stock: &Stock) -> Result<(), Failure> {
 fn whole_way(cluster: &Cluster, target: &Target) -> Result<(), Failure> {
     let before = snapshots(cluster)?;
     let own = daemon_set(cluster)?;
-    let healthy = if std::env::var_os("QUICK").is_some() { BTreeSet::new() } else { connectivity(cluster)? };
+    let healthy = if std::env::var_os("QUICK").is_some() {
+        BTreeSet::new()
+    } else {
+        connectivity(cluster)?
+    };
     let mut old = Keepers::start(cluster, target, "kube-proxy")?;
-    {
-        let mut native = Keepers::start(cluster, target, "native")?;
-        cluster.kubectl("rollout restart -n kube-system daemonset/kube-proxy")?;
-        cluster.kubectl("rollout status -n kube-system daemonset/kube-proxy --timeout=60s")?;
-        std::thread::sleep(Duration::from_secs(8));
-        let r = native.go_on("native restart");
-        println!("NATIVE {:?}", r.map_err(|e| e.to_string().chars().take(3000).collect::<String>()));
-        native.end()?;
-        old.end()?;
-        old = Keepers::start(cluster, target, "kube-proxy-2")?;
-    }
     install(cluster)?;
     old.go_on("beside kube-proxy")?;
 
@@ -132,7 +125,11 @@ fn whole_way(cluster: &Cluster, target: &Target) -> Result<(), Failure> {
     old.go_on("after all nodes")?;
     replaced(cluster)?;
     let mut new = Keepers::start(cluster, target, "orlop")?;
-    let now = if std::env::var_os("QUICK").is_some() { BTreeSet::new() } else { connectivity(cluster)? };
+    let now = if std::env::var_os("QUICK").is_some() {
+        BTreeSet::new()
+    } else {
+        connectivity(cluster)?
+    };
     let lost: Vec<_> = healthy.difference(&now).collect();
     ensure(
         lost.is_empty(),
@@ -141,7 +138,6 @@ fn whole_way(cluster: &Cluster, target: &Target) -> Result<(), Failure> {
 
     let took = timed(|| migrate(cluster, &["--undo"]))?;
     println!("    undone: {took:.1?}");
-    std::thread::sleep(Duration::from_secs(8));
     ensure(took < BACK, format!("the way back took {took:?}"))?;
     old.go_on("after the way back")?;
     new.go_on("after the way back")?;
@@ -160,12 +156,9 @@ fn whole_way(cluster: &Cluster, target: &Target) -> Result<(), Failure> {
     migrate(cluster, &["--undo"])?;
     old.go_on("in the end")?;
     new.go_on("in the end")?;
-    let ((held, made), (further, others)) = (old.count(), new.count());
-    println!(
-        "    0 of {} held connections lost, 0 of {} new ones failed",
-        held + further,
-        made + others
-    );
+    for it in [&old, &new] {
+        println!("    {}", it.summary());
+    }
     old.end()?;
     new.end()?;
     uninstall(cluster)?;
@@ -297,7 +290,8 @@ fn uninstall(cluster: &Cluster) -> Result<(), Failure> {
         shell(
             cluster,
             node,
-            "rm /etc/orlop/datapath.yaml /etc/systemd/system/orlop-datapath.service",
+            "rm /etc/orlop/datapath.yaml /etc/systemd/system/orlop-datapath.service \
+             && rmdir --ignore-fail-on-non-empty /etc/orlop && systemctl daemon-reload",
         )?;
     }
     Ok(())
