@@ -188,18 +188,6 @@ spec:
         format!("begun through {generation}: 0 of {held} held lost, {failed} of {made} new failed")
     }
 
-    /// Fails unless every client has noticed that the Service is gone: what is said of them is
-    /// worth something.
-    pub fn notice_the_end(&self) -> Result<(), Failure> {
-        for keeper in &self.all {
-            eventually(&format!("{} to notice", keeper.what), 20, || {
-                let said = self.said(keeper)?;
-                ensure(said.contains(": lost: "), said)
-            })?;
-        }
-        Ok(())
-    }
-
     /// Ends the clients, and so their connections.
     pub fn end(self) -> Result<(), Failure> {
         for keeper in &self.all {
