@@ -140,6 +140,11 @@ const SCENARIOS: &[Scenario] = &[
         scenarios::servers::run,
         "etcd",
     ),
+    (
+        "kube_proxy_is_replaced_and_gets_services_back",
+        scenarios::migration::run,
+        "node_agent",
+    ),
 ];
 
 fn main() -> ExitCode {

@@ -25,7 +25,7 @@ struct Program {
 /// The release that programs report.
 const KUBERNETES: &str = "v1.36.3";
 
-const PROGRAMS: [Program; 10] = [
+const PROGRAMS: [Program; 11] = [
     Program {
         name: "kubectl",
         module: "kubernetes",
@@ -81,6 +81,13 @@ const PROGRAMS: [Program; 10] = [
         package: "k8s.io/kubernetes/cmd/kube-controller-manager",
         variable: "KUBE_CONTROLLER_MANAGER",
         on_path: || which("kube-controller-manager").is_some(),
+    },
+    Program {
+        name: "kube-proxy",
+        module: "kubernetes",
+        package: "k8s.io/kubernetes/cmd/kube-proxy",
+        variable: "KUBE_PROXY",
+        on_path: || which("kube-proxy").is_some(),
     },
     Program {
         name: "containerd",

@@ -13,6 +13,7 @@ pub mod hang;
 pub mod leaks;
 pub mod load_balancer;
 pub mod local_volumes;
+pub mod migration;
 pub mod namespace;
 pub mod node;
 pub mod policy;

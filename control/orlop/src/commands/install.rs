@@ -11,7 +11,10 @@ use clap::Args;
 use control_client::{Client, Discard, Resource, Selection, resources};
 use node_agent::{
     machine::{self, Places, Role, Verdict},
-    replace::{answering, step::CONDITION},
+    replace::{
+        answering,
+        step::{CONDITION, Reason},
+    },
 };
 use serde_json::Value;
 
@@ -214,11 +217,13 @@ fn node_name(options: &Options) -> Result<String, Error> {
     }
 }
 
-/// When the agent last said something on its Node.
+/// When the agent last said on its Node how things are, other than that it waits.
 async fn heartbeat(client: &Client, node: &str) -> Option<Value> {
     let node: Value = client.get(&resources::NODES, "", node).await.ok()?;
     let conditions = node["status"]["conditions"].as_array()?;
-    let condition = conditions.iter().find(|it| it["type"] == CONDITION)?;
+    let condition = conditions
+        .iter()
+        .find(|it| it["type"] == CONDITION && it["reason"] != Reason::Waiting.word())?;
     Some(condition["lastHeartbeatTime"].clone())
 }
 

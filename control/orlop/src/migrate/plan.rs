@@ -140,15 +140,19 @@ pub fn migrate(chosen: &[NodeState], daemon_set: Option<&Value>) -> Result<Vec<T
         .filter(|it| !matches!(it.progress(to), Progress::Done(_)) || it.wanted != to)
         .map(|it| Task::Move(it.name.clone(), to))
         .collect();
-    let exempt = daemon_set.filter(|it| !left.is_empty() && !is_exempting(it));
-    Ok(exempt
-        .map(|_| Task::ExemptNodes)
-        .into_iter()
-        .chain(left)
-        .collect())
+    let Some(_) = daemon_set.filter(|it| !left.is_empty() && !is_exempting(it)) else {
+        return Ok(left);
+    };
+    // Its change restarts kube-proxy's pods, which nobody notices where Orlop serves.
+    let beside = chosen
+        .iter()
+        .filter(|it| it.wanted == Wanted::Restored)
+        .map(|it| Task::Move(it.name.clone(), Wanted::Beside));
+    Ok(beside.chain([Task::ExemptNodes]).chain(left).collect())
 }
 
-/// Plans the way back. `nodes` are all, of which the `chosen` go back.
+/// Plans the way back. `nodes` are all, of which the `chosen` go back. The DaemonSet comes first:
+/// its change restarts kube-proxy's pods, which nobody notices while Orlop serves.
 pub fn undo(nodes: &[NodeState], chosen: &[NodeState], daemon_set: Option<&Value>) -> Vec<Task> {
     let back: Vec<&str> = chosen
         .iter()
@@ -161,8 +165,10 @@ pub fn undo(nodes: &[NodeState], chosen: &[NodeState], daemon_set: Option<&Value
     let moves = back
         .iter()
         .map(|name| Task::Move((*name).to_owned(), Wanted::Restored));
-    moves
-        .chain(restore.map(|_| Task::RestoreDaemonSet))
+    restore
+        .map(|_| Task::RestoreDaemonSet)
+        .into_iter()
+        .chain(moves)
         .collect()
 }
 
@@ -234,7 +240,10 @@ pub fn describe(tasks: &[Task], daemon_set: &str) -> BTreeMap<usize, String> {
             "node {node}: label {LABEL}=replaced; kube-proxy ends there, and the agent removes its \
              rules once all Services are in force"
         ),
-        Task::Move(node, _) => format!(
+        Task::Move(node, Wanted::Beside) => {
+            format!("node {node}: no label {LABEL}; Orlop serves new connections again")
+        }
+        Task::Move(node, Wanted::Restored) => format!(
             "node {node}: label {LABEL}=restored; kube-proxy starts there, and gets new connections \
              once it has written its rules"
         ),
@@ -305,6 +314,20 @@ mod tests {
     }
 
     #[test]
+    fn orlop_serves_again_before_the_daemon_set_is_changed_again() {
+        let restored = node("a", Wanted::Restored, Some(Reason::Restored));
+        let nodes = [restored, beside("b")];
+        let to = |name: &str, wanted| Task::Move(name.to_owned(), wanted);
+        let set = daemon_set(&Value::Null);
+        let moves = [to("a", Wanted::Replaced), to("b", Wanted::Replaced)];
+        let [first, second] = moves.clone();
+        let expected = [to("a", Wanted::Beside), Task::ExemptNodes, first, second];
+        assert_eq!(migrate(&nodes, Some(&set)).unwrap(), expected);
+        let changed = patched(&set, &exempting(&set));
+        assert_eq!(migrate(&nodes, Some(&changed)).unwrap(), moves);
+    }
+
+    #[test]
     fn nothing_begins_where_an_agent_is_missing_or_a_node_is_worse() {
         let nodes = [beside("a"), node("b", Wanted::Beside, None)];
         let refused = migrate(&nodes, None).unwrap_err();
@@ -316,15 +339,15 @@ mod tests {
     }
 
     #[test]
-    fn the_daemon_set_is_restored_with_the_last_node() {
+    fn the_daemon_set_is_restored_before_the_last_nodes() {
         let set = daemon_set(&Value::Null);
         let set = patched(&set, &exempting(&set));
         let nodes = [replaced("a"), replaced("b"), beside("c")];
         let back = |name: &str| Task::Move(name.to_owned(), Wanted::Restored);
         assert_eq!(undo(&nodes, &nodes[..1], Some(&set)), [back("a")]);
         let all = undo(&nodes, &nodes, Some(&set));
-        assert_eq!(all, [back("a"), back("b"), Task::RestoreDaemonSet]);
-        // A run that was interrupted before the last task.
+        assert_eq!(all, [Task::RestoreDaemonSet, back("a"), back("b")]);
+        // Nodes that went back one by one.
         let nodes = [node("a", Wanted::Restored, Some(Reason::Restored))];
         assert_eq!(undo(&nodes, &nodes, Some(&set)), [Task::RestoreDaemonSet]);
     }

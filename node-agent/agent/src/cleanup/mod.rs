@@ -4,12 +4,16 @@
 //!
 //! ```text
 //! iptables-save, nft, ipset, /proc/net/ip_vs ──► [Item] ──► the programs that remove them
+//!                                            └─► addresses that the rules name
 //! ```
 
+pub mod addresses;
 pub mod iptables;
 
 use std::{
+    collections::BTreeSet,
     io::{self, Write},
+    net::IpAddr,
     path::Path,
     process::{Command, Stdio},
 };
@@ -28,6 +32,8 @@ const IPTABLES: &[&str] = &[
 const PLAIN: &[&str] = &["iptables", "ip6tables"];
 /// The device with kube-proxy's addresses in mode ipvs.
 const DEVICE: &str = "kube-ipvs0";
+/// Where the kernel lists virtual servers of IPVS.
+const VIRTUAL_SERVERS: &str = "/proc/net/ip_vs";
 
 /// Something that kube-proxy left.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,21 +119,7 @@ impl std::fmt::Display for Item {
 /// kernel shows that there is something.
 pub fn find() -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();
-    let variants: Vec<&str> = IPTABLES
-        .iter()
-        .copied()
-        .filter(|it| exists(&format!("{it}-save")))
-        .collect();
-    let programs = if variants.is_empty() {
-        PLAIN
-            .iter()
-            .copied()
-            .filter(|it| exists(&format!("{it}-save")))
-            .collect()
-    } else {
-        variants
-    };
-    for program in programs {
+    for program in iptables_programs() {
         let saved = output(&format!("{program}-save"), &[])?;
         items.extend(
             iptables::find(&saved)
@@ -146,7 +138,7 @@ pub fn find() -> Result<Vec<Item>, Error> {
     }
     let device = Path::new("/sys/class/net").join(DEVICE).exists() || exists_device();
     if device {
-        let servers = std::fs::read_to_string("/proc/net/ip_vs").unwrap_or_default();
+        let servers = std::fs::read_to_string(VIRTUAL_SERVERS).unwrap_or_default();
         let count = virtual_servers(&servers);
         if count > 0 {
             if !exists("ipvsadm") {
@@ -167,6 +159,38 @@ pub fn find() -> Result<Vec<Item>, Error> {
         }));
     }
     Ok(items)
+}
+
+/// Lists the addresses that kube-proxy's rules name in this network namespace: those of Services
+/// and of their endpoints. kube-proxy makes chains before it writes rules.
+///
+/// # Errors
+/// [`Error`].
+pub fn addresses() -> Result<BTreeSet<IpAddr>, Error> {
+    let mut all = BTreeSet::new();
+    for program in iptables_programs() {
+        let saved = output(&format!("{program}-save"), &[])?;
+        let rules = saved.lines().filter(|line| line.starts_with("-A KUBE-"));
+        all.extend(rules.flat_map(addresses::of_rules));
+    }
+    if exists("nft") {
+        let tables = output("nft", &["list", "tables"])?;
+        for family in tables_of(&tables) {
+            let table = output("nft", &["list", "table", family, "kube-proxy"])?;
+            all.extend(addresses::of_rules(&table));
+        }
+    }
+    let servers = std::fs::read_to_string(VIRTUAL_SERVERS).unwrap_or_default();
+    all.extend(addresses::of_virtual_servers(&servers));
+    Ok(all)
+}
+
+/// Programs of iptables that may hold rules.
+fn iptables_programs() -> impl Iterator<Item = &'static str> {
+    let has_save = |it: &&str| exists(&format!("{it}-save"));
+    let variants = IPTABLES.iter().copied().any(|it| has_save(&it));
+    let names = if variants { IPTABLES } else { PLAIN };
+    names.iter().copied().filter(has_save)
 }
 
 /// Removes what [`find`] found: rules first, then the sets they name. Connections that they
@@ -351,6 +375,21 @@ mod tests {
                 assert!(output("nft", &["list", "tables"]).expect("listed").contains("table ip mine"));
             });
         });
+    }
+
+    /// As [`rules_of_a_real_kube_proxy_go_and_nobody_elses`] finds them in the kernel.
+    #[test]
+    fn rules_name_the_addresses_of_services() {
+        for rules in [
+            include_str!("recorded/iptables.rules"),
+            include_str!("recorded/nftables.rules"),
+        ] {
+            let all: BTreeSet<IpAddr> = addresses::of_rules(rules).collect();
+            for service in ["10.96.0.1", "10.96.0.10", "10.96.62.189"] {
+                let address = service.parse().expect("an address");
+                assert!(all.contains(&address), "{service}: {all:?}");
+            }
+        }
     }
 
     /// Rules that are not kube-proxy's, in their order; without what counts.

@@ -435,6 +435,12 @@ fn ports(all: &mut Findings, facts: &Facts, role: Role) {
             }) if process.starts_with("orlop") => {
                 all.ok(&check, format!("used by {process}"));
             }
+            Some(Port {
+                process: Some(process),
+                ..
+            }) if role == Role::Datapath && process.starts_with("kube-proxy ") => {
+                all.ok(&check, format!("used by {process} until it is replaced"));
+            }
             Some(port) => {
                 let process = port.process.as_deref().unwrap_or("another process");
                 let found = format!("used by {process}");

@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const AT_ONCE: usize = 64;
 /// The label that names a slice's Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// The label of Services that another program than kube-proxy serves.
+const OTHER_PROXY: &str = "service.kubernetes.io/service-proxy-name";
 
 #[derive(Deserialize)]
 struct Service {
@@ -66,13 +68,8 @@ struct Conditions {
 /// # Errors
 /// What the API server says when it is asked for Services and their endpoints.
 pub async fn answering(client: &Client) -> Result<(BTreeSet<String>, usize), Error> {
-    let services = client
-        .list::<Service>(&resources::SERVICES, &Selection::all())
-        .await?;
-    let slices = client
-        .list::<Slice>(&resources::ENDPOINT_SLICES, &Selection::all())
-        .await?;
-    let places = places(&services.items, &slices.items);
+    let (services, slices) = listed(client).await?;
+    let places = places(&services, &slices);
     let asked = places.len();
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     let mut all = JoinSet::new();
@@ -93,36 +90,75 @@ pub async fn answering(client: &Client) -> Result<(BTreeSet<String>, usize), Err
     Ok((answers.into_iter().flatten().collect(), asked))
 }
 
-/// Where Services with a ready endpoint are to answer.
-fn places(services: &[Service], slices: &[Slice]) -> BTreeMap<String, SocketAddr> {
-    let ready: BTreeSet<(&str, &str)> = slices
+/// Returns the Services with a ready endpoint, as `NAMESPACE/NAME ADDRESS`, whose address is not
+/// among these.
+///
+/// # Errors
+/// What the API server says when it is asked for Services and their endpoints.
+pub async fn unnamed(client: &Client, named: &BTreeSet<IpAddr>) -> Result<BTreeSet<String>, Error> {
+    let (services, slices) = listed(client).await?;
+    let all = serving(&services, &slices);
+    let unnamed = all.filter(|(_, address)| !named.contains(address));
+    Ok(unnamed
+        .map(|(service, address)| format!("{} {address}", service.full_name()))
+        .collect())
+}
+
+async fn listed(client: &Client) -> Result<(Vec<Service>, Vec<Slice>), Error> {
+    let services = client
+        .list::<Service>(&resources::SERVICES, &Selection::all())
+        .await?;
+    let slices = client
+        .list::<Slice>(&resources::ENDPOINT_SLICES, &Selection::all())
+        .await?;
+    Ok((services.items, slices.items))
+}
+
+impl Service {
+    fn full_name(&self) -> String {
+        format!("{}/{}", self.metadata.namespace, self.metadata.name)
+    }
+}
+
+/// Services of kube-proxy with a ready endpoint, by each of their addresses.
+fn serving<'a>(
+    services: &'a [Service],
+    slices: &[Slice],
+) -> impl Iterator<Item = (&'a Service, IpAddr)> {
+    let ready: BTreeSet<(String, String)> = slices
         .iter()
         .filter(|slice| {
-            let endpoints = slice.endpoints.iter().flatten();
-            endpoints
-                .into_iter()
-                .any(|it| it.conditions.ready != Some(false))
+            let mut endpoints = slice.endpoints.iter().flatten();
+            endpoints.any(|it| it.conditions.ready != Some(false))
         })
         .filter_map(|slice| {
             let meta = &slice.metadata;
-            Some((meta.namespace.as_str(), meta.labels.get(SERVICE_NAME)?))
+            let service = meta.labels.get(SERVICE_NAME)?;
+            Some((meta.namespace.to_string(), service.to_string()))
         })
         .collect();
+    services
+        .iter()
+        .filter(move |service| {
+            let meta = &service.metadata;
+            let name = (meta.namespace.to_string(), meta.name.to_string());
+            ready.contains(&name) && !meta.labels.contains_key(OTHER_PROXY)
+        })
+        .flat_map(|service| {
+            // A headless Service has `None` for an address.
+            let addresses = service.spec.cluster_ips.iter();
+            addresses.filter_map(move |it| Some((service, it.parse().ok()?)))
+        })
+}
+
+/// Where Services with a ready endpoint are to answer.
+fn places(services: &[Service], slices: &[Slice]) -> BTreeMap<String, SocketAddr> {
     let mut places = BTreeMap::new();
-    for service in services {
-        let meta = &service.metadata;
-        let (namespace, name) = (meta.namespace.as_str(), meta.name.as_str());
-        if !ready.contains(&(namespace, name)) {
-            continue;
-        }
-        // A headless Service has `None` for an address.
-        let addresses = service.spec.cluster_ips.iter();
-        for address in addresses.filter_map(|it| it.parse::<IpAddr>().ok()) {
-            let tcp = |port: &&Port| port.protocol.as_deref().unwrap_or("TCP") == "TCP";
-            for port in service.spec.ports.iter().filter(tcp) {
-                let place = SocketAddr::new(address, port.port);
-                places.insert(format!("{namespace}/{name} {place}"), place);
-            }
+    for (service, address) in serving(services, slices) {
+        let tcp = |port: &&Port| port.protocol.as_deref().unwrap_or("TCP") == "TCP";
+        for port in service.spec.ports.iter().filter(tcp) {
+            let place = SocketAddr::new(address, port.port);
+            places.insert(format!("{} {place}", service.full_name()), place);
         }
     }
     places
@@ -163,5 +199,19 @@ mod tests {
         let found = places(&services, &slices);
         let names: Vec<_> = found.keys().map(String::as_str).collect();
         assert_eq!(names, ["ns/web 10.96.0.1:80", "ns/web [fd00::1]:80"]);
+    }
+
+    #[test]
+    fn kube_proxy_s_rules_name_all_services_but_those_of_another_proxy() {
+        let udp = json!([{"port": 53, "protocol": "UDP"}]);
+        let meta = json!({"namespace": "ns", "name": "others", "labels": {OTHER_PROXY: "x"}});
+        let spec = json!({"clusterIPs": ["10.96.0.9"], "ports": udp});
+        let others = from_value(json!({"metadata": meta, "spec": spec})).expect("a Service");
+        let services = [service("dns", &["10.96.0.2", "fd00::2"], &udp), others];
+        let slices = [slice("dns", &json!([{}])), slice("others", &json!([{}]))];
+        let found: Vec<_> = serving(&services, &slices)
+            .map(|it| it.1.to_string())
+            .collect();
+        assert_eq!(found, ["10.96.0.2", "fd00::2"]);
     }
 }

@@ -20,7 +20,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use control_client::{Cache, Client, Discard, Patch, resources};
@@ -36,6 +36,8 @@ use crate::{Error, cleanup, views::Node};
 
 /// How often is looked whether something is to be done.
 const EVERY: Duration = Duration::from_secs(1);
+/// The same when all is as wanted: to look for rules takes several programs.
+const SETTLED: Duration = Duration::from_secs(30);
 /// The name of its process.
 const NAME: &str = "kube-proxy";
 
@@ -69,15 +71,20 @@ impl Replacement {
     pub async fn serve(self, shutdown: CancellationToken) {
         let mut teller = Teller::default();
         let mut last: BTreeSet<String> = BTreeSet::new();
+        let mut settled: Option<(Wanted, Instant)> = None;
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = sleep(EVERY) => {}
             }
+            let wanted = self.wanted();
+            if settled.is_some_and(|(as_of, at)| as_of == wanted && at.elapsed() < SETTLED) {
+                continue;
+            }
             let facts = match self.facts(&last).await {
                 Ok(facts) => facts,
                 Err(message) => {
-                    teller.tell(&self, Reason::CleanupFailed, message).await;
+                    let _ = teller.tell(&self, Reason::CleanupFailed, message).await;
                     continue;
                 }
             };
@@ -85,13 +92,17 @@ impl Replacement {
                 last.clear();
             }
             match next(&facts) {
-                Step::Say(reason, message) => teller.tell(&self, reason, message).await,
+                Step::Say(reason, message) => {
+                    let is_done = matches!(reason, Reason::Beside | Reason::Replaced);
+                    let is_told = teller.tell(&self, reason, message).await;
+                    settled = (is_done && is_told).then(|| (wanted, Instant::now()));
+                }
                 Step::StandAside => return,
                 Step::CleanUp => match self.clean_up().await {
                     Ok(became_worse) => last = became_worse,
                     Err(message) => {
                         warn!(message, "kube-proxy's rules could not be removed");
-                        teller.tell(&self, Reason::CleanupFailed, message).await;
+                        let _ = teller.tell(&self, Reason::CleanupFailed, message).await;
                     }
                 },
             }
@@ -119,7 +130,7 @@ impl Replacement {
             }
             let message = "kube-proxy serves Services; Orlop's programs serve the connections \
                            that they know until these end";
-            teller
+            let _ = teller
                 .tell(self, Reason::Restored, message.to_owned())
                 .await;
             tokio::select! {
@@ -144,13 +155,31 @@ impl Replacement {
             (runs_here(NAME), rules)
         });
         let (kube_proxy, rules) = looked.await.map_err(|panic| panic.to_string())?;
+        let rules = rules.map_err(|error| error.to_string())?.len();
+        let is_to_serve = wanted == Wanted::Restored && kube_proxy && rules > 0;
+        let unwritten = if is_to_serve {
+            self.unwritten().await?
+        } else {
+            BTreeSet::new()
+        };
         Ok(Facts {
             wanted,
             programmed: self.programmed.load(Ordering::Relaxed),
             kube_proxy,
-            rules: rules.map_err(|error| error.to_string())?.len(),
+            rules,
+            unwritten,
             worse: last.clone(),
         })
+    }
+
+    /// Services that kube-proxy's rules do not name yet.
+    async fn unwritten(&self) -> Result<BTreeSet<String>, String> {
+        let named = tokio::task::spawn_blocking(cleanup::addresses);
+        let named = named.await.map_err(|panic| panic.to_string())?;
+        let named = named.map_err(|error| error.to_string())?;
+        answers::unnamed(&self.client, &named)
+            .await
+            .map_err(|error| error.chain())
     }
 
     /// Removes kube-proxy's rules; returns the Services that do not answer any more. The
@@ -193,10 +222,11 @@ fn runs_here(name: &str) -> bool {
 // === impl Teller ===
 
 impl Teller {
-    async fn tell(&mut self, about: &Replacement, reason: Reason, message: String) {
+    /// Returns whether the condition says so, or never will.
+    async fn tell(&mut self, about: &Replacement, reason: Reason, message: String) -> bool {
         let now = Some((reason, message.clone()));
         if self.told == now {
-            return;
+            return true;
         }
         let patch = condition(reason, &message, Timestamp::now());
         let done = about
@@ -212,6 +242,7 @@ impl Teller {
             Ok(_) => {
                 info!(reason = reason.word(), message, "kube-proxy's place");
                 self.told = now;
+                true
             }
             Err(control_client::Error::Forbidden(_)) => {
                 if !std::mem::replace(&mut self.forbidden, true) {
@@ -221,12 +252,16 @@ impl Teller {
                          cannot follow this node"
                     );
                 }
+                true
             }
-            Err(error) => info!(
-                error = &error as &dyn std::error::Error,
-                condition = CONDITION,
-                "the condition could not be written; trying again"
-            ),
+            Err(error) => {
+                info!(
+                    error = &error as &dyn std::error::Error,
+                    condition = CONDITION,
+                    "the condition could not be written; trying again"
+                );
+                false
+            }
         }
     }
 }

@@ -48,6 +48,9 @@ pub struct Facts {
     pub kube_proxy: bool,
     /// So many tables and sets of rules are kube-proxy's.
     pub rules: usize,
+    /// Services with endpoints that kube-proxy's rules do not name; looked for only when
+    /// kube-proxy is to serve.
+    pub unwritten: BTreeSet<String>,
     /// Services that the last removal of rules made worse.
     pub worse: BTreeSet<String>,
 }
@@ -124,6 +127,7 @@ impl Reason {
 pub fn next(facts: &Facts) -> Step {
     let wait = |why: &str| Step::Say(Reason::Waiting, why.to_owned());
     match facts.wanted {
+        Wanted::Beside if !facts.programmed => wait("the maps do not hold all Services yet"),
         Wanted::Beside if facts.kube_proxy => Step::Say(
             Reason::Beside,
             "kube-proxy runs, too; Orlop serves new connections".to_owned(),
@@ -135,22 +139,13 @@ pub fn next(facts: &Facts) -> Step {
         Wanted::Replaced if facts.kube_proxy => {
             wait("kube-proxy still runs on this node; its rules stay until it has ended")
         }
-        Wanted::Replaced if !facts.worse.is_empty() => {
-            let names: Vec<_> = facts.worse.iter().take(5).map(String::as_str).collect();
-            let more = facts.worse.len().saturating_sub(names.len());
-            let more = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
-            };
-            Step::Say(
-                Reason::WorseThanBefore,
-                format!(
-                    "answered with kube-proxy's rules, and not without: {}{more}",
-                    names.join(", ")
-                ),
-            )
-        }
+        Wanted::Replaced if !facts.worse.is_empty() => Step::Say(
+            Reason::WorseThanBefore,
+            format!(
+                "answered with kube-proxy's rules, and not without: {}",
+                some(&facts.worse)
+            ),
+        ),
         Wanted::Replaced if facts.rules > 0 => Step::CleanUp,
         Wanted::Replaced => Step::Say(
             Reason::Replaced,
@@ -158,7 +153,20 @@ pub fn next(facts: &Facts) -> Step {
         ),
         Wanted::Restored if !facts.kube_proxy => wait("kube-proxy does not run on this node yet"),
         Wanted::Restored if facts.rules == 0 => wait("kube-proxy has written no rules yet"),
+        Wanted::Restored if !facts.unwritten.is_empty() => wait(&format!(
+            "kube-proxy has not written the rules of these Services yet: {}",
+            some(&facts.unwritten)
+        )),
         Wanted::Restored => Step::StandAside,
+    }
+}
+
+/// Names the first of them, and how many more there are.
+fn some(names: &BTreeSet<String>) -> String {
+    let first: Vec<_> = names.iter().take(5).map(String::as_str).collect();
+    match names.len().saturating_sub(first.len()) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 
@@ -178,6 +186,7 @@ mod tests {
             programmed: true,
             kube_proxy: true,
             rules: 3,
+            unwritten: BTreeSet::new(),
             worse: BTreeSet::new(),
         }
     }
@@ -211,6 +220,26 @@ mod tests {
             };
             assert_eq!(reason(&it), Some(Reason::Beside));
         }
+    }
+
+    #[test]
+    fn an_agent_whose_maps_are_behind_does_not_say_that_it_serves() {
+        let mut it = facts(Wanted::Beside);
+        it.programmed = false;
+        assert_eq!(reason(&it), Some(Reason::Waiting));
+    }
+
+    /// Chains are there before rules, and rules of one IP version before those of the other.
+    #[test]
+    fn kube_proxy_serves_once_its_rules_name_every_service() {
+        let mut it = facts(Wanted::Restored);
+        it.unwritten = (0..7).map(|it| format!("ns/{it} 10.96.0.{it}")).collect();
+        let Step::Say(Reason::Waiting, message) = next(&it) else {
+            panic!("{:?}", next(&it));
+        };
+        assert!(message.ends_with("ns/4 10.96.0.4 and 2 more"), "{message}");
+        it.unwritten.clear();
+        assert_eq!(next(&it), Step::StandAside);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! demo get HOST:PORT COUNT             asks COUNT times, each on a new connection
 //! demo watch HOST:PORT SECONDS         asks all the while, and counts
 //! demo echo HOST:PORT udp|tcp TEXT     sends TEXT, prints what comes back
+//! demo connect HOST:PORT COUNT SECONDS holds connections to an echo, and makes new ones all the while
 //! demo env | cat PATH                  prints its variables, or a file
 //! demo repeat                          gives back what it is told, until that ends
 //! demo hold MEBIBYTES                  takes so much memory and keeps it
@@ -26,7 +27,7 @@ use std::{
     net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket},
     process::ExitCode,
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nix::sys::signal::{SigSet, Signal};
@@ -57,6 +58,10 @@ fn main() -> ExitCode {
         ["watch", target, seconds] => match seconds.parse() {
             Ok(seconds) => return watch(target, Duration::from_secs(seconds)),
             Err(error) => Err(other(error)),
+        },
+        ["connect", target, count, seconds] => match (count.parse(), seconds.parse()) {
+            (Ok(count), Ok(seconds)) => connect(target, count, Duration::from_secs(seconds)),
+            _ => Err(other("counts and seconds are numbers")),
         },
         ["env"] => {
             for (name, value) in std::env::vars() {
@@ -96,7 +101,7 @@ fn main() -> ExitCode {
         ["echo", target, "tcp", text] => echo_tcp(target, text),
         ["echo", target, "udp", text] => echo_udp(target, text),
         _ => Err(other(
-            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | watch HOST:PORT SECONDS | echo HOST:PORT udp|tcp TEXT | env | cat PATH | repeat | hold MEBIBYTES | fork COUNT | stretch PATH GIBIBYTES | nest PATH DEPTH | stall HOST:PORT COUNT SECONDS | keep PATH TEXT | fill PATH | blocks PATH | room PATH",
+            "usage: demo serve [HTTP [ECHO]] | get HOST:PORT COUNT | watch HOST:PORT SECONDS | echo HOST:PORT udp|tcp TEXT | connect HOST:PORT COUNT SECONDS | env | cat PATH | repeat | hold MEBIBYTES | fork COUNT | stretch PATH GIBIBYTES | nest PATH DEPTH | stall HOST:PORT COUNT SECONDS | keep PATH TEXT | fill PATH | blocks PATH | room PATH",
         )),
     };
     match done {
@@ -314,6 +319,76 @@ fn watch(target: &str, time: Duration) -> ExitCode {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    }
+}
+
+/// Holds connections to an echo and uses each of them again and again; meanwhile it makes new
+/// ones, each for one use. Says at once what is lost or fails, and about once a second how many
+/// there are.
+fn connect(target: &str, count: usize, time: Duration) -> std::io::Result<()> {
+    end_on_signals()?;
+    let started = Instant::now();
+    let mut held = Vec::new();
+    for _ in 0..count {
+        held.push(open_echo(target)?);
+    }
+    let (mut lost, mut made, mut failed) = (0, 0_u64, 0);
+    let mut said = None::<Instant>;
+    while started.elapsed() < time {
+        held.retain(|stream| match use_echo(stream) {
+            Ok(()) => true,
+            Err(error) => {
+                lost += 1;
+                println!("{}: lost: {error}", time_of_day());
+                false
+            }
+        });
+        for _ in 0..5 {
+            made += 1;
+            if let Err(error) = open_echo(target) {
+                failed += 1;
+                println!("{}: failed: {error}", time_of_day());
+            }
+        }
+        if said.is_none_or(|at| at.elapsed() > Duration::from_secs(1)) {
+            said = Some(Instant::now());
+            println!(
+                "held {} lost {lost} made {made} failed {failed}",
+                held.len()
+            );
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// The time of day in UTC, as logs have it.
+fn time_of_day() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let since = since.unwrap_or_default();
+    let seconds = since.as_secs() % 86_400;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let (seconds, millis) = (seconds % 60, since.subsec_millis());
+    format!("{hours:02}:{minutes:02}:{seconds:02}.{millis:03}")
+}
+
+/// A connection to an echo that has answered once.
+fn open_echo(target: &str) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&resolve(target)?, TIMEOUT)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    use_echo(&stream)?;
+    Ok(stream)
+}
+
+fn use_echo(mut stream: &TcpStream) -> std::io::Result<()> {
+    let mut answer = [0; 4];
+    stream.write_all(b"here")?;
+    stream.read_exact(&mut answer)?;
+    if &answer == b"here" {
+        Ok(())
+    } else {
+        Err(other("the answer is another connection's"))
     }
 }
 

@@ -222,3 +222,27 @@ fn old_runtimes_small_mtus_and_full_disks_are_named() {
     assert_eq!(release("v2.4.0-rc.1"), Some((2, 4)));
     assert_eq!(release("next"), None);
 }
+
+/// An agent beside kube-proxy waits for its ports.
+#[test]
+fn kube_proxy_may_have_its_ports_where_it_is_to_be_replaced() {
+    let by = |process: &str| Facts {
+        ports: vec![Port {
+            number: 10249,
+            process: Some(process.to_owned()),
+        }],
+        ..good()
+    };
+    assert_eq!(
+        worst(&by("kube-proxy (7)"), Role::Datapath).verdict,
+        Verdict::Ok
+    );
+    assert_eq!(
+        worst(&by("kube-proxy (7)"), Role::Node).verdict,
+        Verdict::Missing
+    );
+    assert_eq!(
+        worst(&by("else (7)"), Role::Datapath).verdict,
+        Verdict::Missing
+    );
+}

@@ -1,0 +1,57 @@
+//! Addresses in what `iptables-save`, `nft list table` and `/proc/net/ip_vs` print. Pure.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Finds the addresses in the rules of iptables or nftables.
+pub fn of_rules(text: &str) -> impl Iterator<Item = IpAddr> {
+    let is_part = |c: char| c.is_ascii_hexdigit() || c == '.' || c == ':';
+    text.split(move |c| !is_part(c))
+        .filter_map(|word| word.parse().ok())
+}
+
+/// Finds the addresses of virtual servers: eight hexadecimal digits for IPv4, brackets for IPv6.
+pub fn of_virtual_servers(listed: &str) -> impl Iterator<Item = IpAddr> {
+    listed.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        words
+            .next()
+            .filter(|it| ["TCP", "UDP", "SCTP"].contains(it))?;
+        let (address, _port) = words.next()?.rsplit_once(':')?;
+        match address.strip_prefix('[') {
+            Some(rest) => rest.trim_end_matches(']').parse().ok(),
+            None => {
+                let number = u32::from_str_radix(address, 16).ok()?;
+                Some(Ipv4Addr::from(number).into())
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(all: impl Iterator<Item = IpAddr>) -> Vec<String> {
+        all.map(|it| it.to_string()).collect()
+    }
+
+    #[test]
+    fn addresses_are_found_in_rules_of_both_kinds() {
+        let rule = "-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment \"a/b:c cluster IP\" -m tcp --dport 53 -j KUBE-SVC-ABCDEF";
+        assert_eq!(found(of_rules(rule)), ["10.96.0.10"]);
+        let rule = "-A KUBE-SERVICES -d fd00:96::a/128 -p udp --dport 53 -j KUBE-SVC-A";
+        assert_eq!(found(of_rules(rule)), ["fd00:96::a"]);
+        let element = "elements = { 10.96.0.10 . tcp . 53 : goto service-X,\n fd00::1 . udp . 53 : goto service-Y }";
+        assert_eq!(found(of_rules(element)), ["10.96.0.10", "fd00::1"]);
+        assert_eq!(found(of_rules(":KUBE-PROXY-CANARY - [0:0]")), [""; 0]);
+    }
+
+    #[test]
+    fn addresses_of_virtual_servers_are_found() {
+        let listed = "IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port Forward Weight ActiveConn InActConn\nTCP  0A600001:01BB rr\n  -> C0000201:192B      Masq    1      0          0\nUDP  [fd00:0096:0000:0000:0000:0000:0000:000a]:0035 rr\n";
+        assert_eq!(
+            found(of_virtual_servers(listed)),
+            ["10.96.0.1", "fd00:96::a"]
+        );
+    }
+}

@@ -1,0 +1,310 @@
+//! A stock kube-proxy, deployed as kubeadm deploys it, is replaced by Orlop's datapath node by
+//! node, and gets Services back. No connection that is held is lost meanwhile, through kube-proxy
+//! or through Orlop, and new ones are made all the while.
+//!
+//! The commands are those of the page *Replace kube-proxy*. The scenario brings a cluster of its
+//! own up. `KUBE_PROXY` and `ORLOP_KUBELET` name other programs than those of the PATH and
+//! target/go/bin.
+
+mod keepers;
+mod stock;
+
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tests::{
+    Cluster, Failure, ensure, eventually, no_stock_program, node_programs, report::skip,
+    stock_program,
+};
+
+use self::{
+    keepers::{Keepers, Target},
+    stock::{NODES, Stock, shell},
+};
+use super::IMAGE;
+
+const PROBE: &str = "registry.orlop.dev/probe:1";
+
+/// The longest that the way back may take, of two nodes, on a busy machine.
+const BACK: Duration = Duration::from_secs(60);
+
+const ECHO: &str = "apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: echo}
+spec:
+  selector: {matchLabels: {app: echo}}
+  template:
+    metadata: {labels: {app: echo}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: echo, image: IMAGE}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: echo}
+spec:
+  type: NodePort
+  selector: {app: echo}
+  ports: [{name: echo, port: 7777}]
+";
+
+pub fn run(_: &Cluster) -> Result<(), Failure> {
+    let Some(kube_proxy) = stock_program("KUBE_PROXY", "kube-proxy") else {
+        return skip(no_stock_program("KUBE_PROXY", "kube-proxy"));
+    };
+    let Some(kubelet) = stock_program("ORLOP_KUBELET", "kubelet") else {
+        return skip(no_stock_program("ORLOP_KUBELET", "kubelet"));
+    };
+    if !Path::new(stock::PLUGINS).join("bridge").is_file() {
+        return skip("no standard CNI plugins: install containernetworking-plugins");
+    }
+    let dir = tempfile::tempdir()?;
+    let cluster = Cluster::up(&dir.path().join("kubeadm"), 2, false)?;
+    let stock = Stock {
+        kubelet,
+        kube_proxy,
+    };
+    let result = scenario(&cluster, &stock);
+    if result.is_err() {
+        for (node, _) in NODES {
+            let pods =
+                cluster.kubectl("logs -n kube-system -l k8s-app=kube-proxy --tail=40 --prefix");
+            println!("{}", pods.unwrap_or_default());
+            let log = cluster.dir.join(format!("nodes/{node}/logs/datapath.log"));
+            let text = std::fs::read_to_string(log).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let last = &lines[lines.len().saturating_sub(40)..];
+            println!("--- agent of {node}\n{}", last.join("\n"));
+        }
+    }
+    cluster.down()?;
+    result
+}
+
+fn scenario(cluster: &Cluster, stock: &Stock) -> Result<(), Failure> {
+    let begun = Instant::now();
+    stock::convert(cluster, stock)?;
+    deploy_kube_proxy(cluster, "nftables")?;
+    cluster.kubectl_with("apply -f -", &ECHO.replace("IMAGE", IMAGE))?;
+    cluster.kubectl("rollout status daemonset/echo --timeout=60s")?;
+    let target = target(cluster)?;
+    println!("    kubeadm's kind of cluster after {}", seconds(begun));
+    there_and_back(cluster, &target)
+}
+
+/// Mode nftables: the commands of the page, but for the last, which remove Orlop.
+fn there_and_back(cluster: &Cluster, target: &Target) -> Result<(), Failure> {
+    let own = daemon_set(cluster)?;
+    let healthy = connectivity(cluster)?;
+    let mut old = Keepers::start(cluster, target, "kube-proxy")?;
+    install(cluster)?;
+    old.go_on("beside kube-proxy")?;
+
+    let steps = migrate(cluster, &["--dry-run"])?;
+    ensure(steps.contains("[3/3] node node-2"), format!("{steps}"))?;
+    migrate(cluster, &["--node", "node-2"])?;
+    old.go_on("after the first node")?;
+    let took = timed(|| migrate(cluster, &[]))?;
+    println!("    migrated: {took:.1?}");
+    old.go_on("after all nodes")?;
+    replaced(cluster)?;
+    let mut new = Keepers::start(cluster, target, "orlop")?;
+    let now = connectivity(cluster)?;
+    let lost: Vec<_> = healthy.difference(&now).collect();
+    ensure(
+        lost.is_empty(),
+        format!("passed before, not now: {lost:#?}"),
+    )?;
+
+    let took = timed(|| migrate(cluster, &["--undo"]))?;
+    println!("    undone: {took:.1?}");
+    ensure(took < BACK, format!("the way back took {took:?}"))?;
+    old.go_on("after the way back")?;
+    new.go_on("after the way back")?;
+    restored(cluster)?;
+    ensure(
+        daemon_set(cluster)? == own,
+        "the DaemonSet is not as it was",
+    )?;
+
+    for it in [&old, &new] {
+        println!("    {}", it.summary());
+    }
+    old.end()?;
+    new.end()
+}
+
+fn deploy_kube_proxy(cluster: &Cluster, mode: &str) -> Result<(), Failure> {
+    let manifests = include_str!("kube-proxy.yaml")
+        .replace("MODE", mode)
+        .replace("IMAGE", IMAGE)
+        .replace("SERVER", "https://10.88.0.11:6443");
+    cluster.kubectl_with("apply -f -", &manifests)?;
+    // A changed ConfigMap restarts nobody.
+    let pods = "pods -n kube-system -l k8s-app=kube-proxy";
+    cluster.kubectl(&format!("delete {pods} --grace-period=1 --timeout=60s"))?;
+    cluster.kubectl("rollout status -n kube-system daemonset/kube-proxy --timeout=60s")?;
+    eventually("kube-proxy's rules", 30, || {
+        for (node, _) in NODES {
+            let got = shell(
+                cluster,
+                node,
+                "curl -s --max-time 1 http://127.0.0.1:10249/proxyMode",
+            )?;
+            ensure(got == mode, format!("{node} is in mode {got}"))?;
+            shell(
+                cluster,
+                node,
+                "orlop node-agent cleanup-kube-proxy --dry-run | grep -q .",
+            )?;
+        }
+        Ok(())
+    })
+}
+
+fn target(cluster: &Cluster) -> Result<Target, Failure> {
+    let service = cluster.get("service echo")?;
+    let port = service["spec"]["ports"][0]["nodePort"].as_u64();
+    Ok(Target {
+        cluster_ip: service["spec"]["clusterIP"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        port: 7777,
+        node_port: u16::try_from(port.unwrap_or_default())?,
+    })
+}
+
+/// What an administrator has of the DaemonSet.
+fn daemon_set(cluster: &Cluster) -> Result<(Value, Value), Failure> {
+    let mut it = cluster.get("daemonset -n kube-system kube-proxy")?;
+    let annotations = it["metadata"]["annotations"].as_object_mut();
+    if let Some(annotations) = annotations {
+        annotations.remove("deprecated.daemonset.template.generation");
+    }
+    let annotations = it["metadata"]["annotations"].clone();
+    Ok((annotations, it["spec"].clone()))
+}
+
+/// The worker first, where nobody may change rights.
+fn install(cluster: &Cluster) -> Result<(), Failure> {
+    let line = "orlop node-agent install --datapath-only --cgroup $(cat /mnt/cgroup.path)";
+    for (node, _) in NODES {
+        shell(cluster, node, "orlop preflight --role datapath")?;
+    }
+    let bound = cluster
+        .kubectl("get clusterrolebinding orlop-datapath")
+        .is_ok();
+    if !bound {
+        let refused = shell(cluster, "node-2", line).err();
+        let said = refused.map(|error| error.to_string()).unwrap_or_default();
+        let way_out = "kubectl create clusterrolebinding orlop-datapath";
+        ensure(said.contains(way_out), format!("node-2 said: {said}"))?;
+    }
+    for (node, _) in NODES {
+        let begun = Instant::now();
+        let said = shell(cluster, node, line)?;
+        println!("    installed on {node}: {}", seconds(begun));
+        ensure(said.contains("next: orlop migrate kube-proxy"), said)?;
+    }
+    Ok(())
+}
+
+/// `orlop migrate kube-proxy`, by an administrator from elsewhere.
+fn migrate(cluster: &Cluster, words: &[&str]) -> Result<String, Failure> {
+    let output = Command::new(node_programs().join("orlop"))
+        .args(["migrate", "kube-proxy", "--timeout", "60s", "--kubeconfig"])
+        .arg(cluster.kubeconfig())
+        .args(words)
+        .stdin(Stdio::null())
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure(
+        output.status.success(),
+        format!("migrate {words:?}: {errors}{text}"),
+    )?;
+    Ok(text)
+}
+
+/// kube-proxy has gone from all nodes with its rules, and we have its ports.
+fn replaced(cluster: &Cluster) -> Result<(), Failure> {
+    let pods = cluster.get("pods -n kube-system -l k8s-app=kube-proxy")?;
+    let pods = pods["items"].as_array().map_or(0, Vec::len);
+    ensure(pods == 0, format!("{pods} pods of kube-proxy"))?;
+    for (node, _) in NODES {
+        let left = shell(
+            cluster,
+            node,
+            "orlop node-agent cleanup-kube-proxy --dry-run",
+        )?;
+        ensure(left.contains("left nothing"), format!("{node}: {left}"))?;
+        mode(cluster, node, "ebpf")?;
+    }
+    Ok(())
+}
+
+fn restored(cluster: &Cluster) -> Result<(), Failure> {
+    for (node, _) in NODES {
+        mode(cluster, node, "nftables")?;
+    }
+    Ok(())
+}
+
+/// Who answers at kube-proxy's ports.
+fn mode(cluster: &Cluster, node: &str, expected: &str) -> Result<(), Failure> {
+    eventually(&format!("{expected} at the ports of {node}"), 20, || {
+        let of_mode = "curl -s --max-time 1 http://127.0.0.1:10249/proxyMode";
+        let mode = shell(cluster, node, of_mode)?;
+        let of_health = "curl -sf --max-time 1 http://127.0.0.1:10256/healthz";
+        let health = shell(cluster, node, of_health)?;
+        ensure(mode == expected, format!("mode {mode}, health {health}"))
+    })
+}
+
+/// What passes of `orlop connectivity test`. The nodes have neither cluster DNS nor policy.
+fn connectivity(cluster: &Cluster) -> Result<BTreeSet<String>, Failure> {
+    let begun = Instant::now();
+    let output = Command::new(node_programs().join("orlop"))
+        .args(["connectivity", "test", "--image", PROBE, "-o", "json"])
+        .args(["--skip", "dns,policy,egress,mtu", "--exit-code", "0"])
+        .args(["--settle", "4s", "--kubeconfig"])
+        .arg(cluster.kubeconfig())
+        .stdin(Stdio::null())
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let result: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("connectivity test: {error}: {said}"))?;
+    println!(
+        "    connectivity: {} passed, {} failed, {} skipped: {}",
+        result["passed"],
+        result["failed"],
+        result["skipped"],
+        seconds(begun)
+    );
+    let all = result["checks"].as_array().into_iter().flatten();
+    let passed = all.filter(|line| line["result"] == "pass");
+    Ok(passed
+        .map(|line| {
+            format!(
+                "{} {} {} {}",
+                line["group"], line["from"], line["to"], line["check"]
+            )
+        })
+        .collect())
+}
+
+fn timed(work: impl FnOnce() -> Result<String, Failure>) -> Result<Duration, Failure> {
+    let begun = Instant::now();
+    work()?;
+    Ok(begun.elapsed())
+}
+
+fn seconds(begun: Instant) -> String {
+    format!("{:.1} s", begun.elapsed().as_secs_f64())
+}
