@@ -118,7 +118,8 @@ async fn an_embedded_store_comes_back_with_its_revisions_and_without_a_past() {
     .expect("restored");
     let second = open(&path);
     assert_eq!(second.revision(), restored.revision);
-    assert!(restored.revision > lost + 1_000_000_000);
+    // A backup that is restored within its second is taken to be of no age.
+    assert!(restored.revision >= created.manifest.about.revision + 1_000_000_000);
     assert_eq!(without_leases(all(&*second).await), without_leases(before));
     for after in [created.manifest.about.revision, lost] {
         let gone = second.watch(Bytes::new(), after).next().await;

@@ -21,7 +21,9 @@ use csi::request::size::Range;
 use csi::steps::{Step, StepObserver};
 
 use super::disk::{Disk, isolate, missing};
-use super::harness::{MIB, Places, mount, new, open, open_observed, places, publish, unpublish};
+use super::harness::{
+    MIB, Places, mount, new, open, open_observed, places, publish, unless_busy, unpublish,
+};
 
 /// Tells the child which class, folder, operation and point it has.
 const CHILD: &str = "ORLOP_CSI_TEST_CRASH";
@@ -277,21 +279,6 @@ fn run_in_child(case: &Case, fs_type: &str, operation: &str, point: usize) -> bo
     ended
 }
 
-/// Runs an operation, again while something is busy: the child that another test forks has all
-/// open files, those on a volume too, until it begins its program.
-fn run_unless_busy(case: &Case, driver: &Driver, name: &str) {
-    for _ in 0..50 {
-        match case.run(driver, name) {
-            Ok(()) => return,
-            Err(error) if error.chain().contains("busy") => {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
-            Err(error) => panic!("{name}: {}", error.chain()),
-        }
-    }
-    panic!("{name}: it stays busy");
-}
-
 /// Kills the driver at every point of every operation, and returns the points.
 fn kill_everywhere(
     disk: &Disk,
@@ -308,7 +295,7 @@ fn kill_everywhere(
             {
                 let driver = open(class);
                 for before in operation.before {
-                    run_unless_busy(&case, &driver, before);
+                    unless_busy(before, || case.run(&driver, before));
                 }
             }
             let ended = run_in_child(&case, fs_type, operation.name, point);

@@ -9,6 +9,7 @@ use csi::catalog::record::{Origin, VolumeRecord};
 use csi::config::Config;
 use csi::driver::Driver;
 use csi::driver::volumes::NewVolume;
+use csi::error::Result;
 use csi::request::access::Access;
 use csi::request::size::Range;
 use csi::steps::{StepObserver, TraceSteps};
@@ -116,6 +117,21 @@ pub fn publish(driver: &Driver, id: &str, places: &Places, access: &Access) {
 
 /// Takes a volume away.
 pub fn unpublish(driver: &Driver, id: &str, places: &Places) {
-    driver.unpublish(id, &places.target).expect("unpublish");
-    driver.unstage(id, &places.staging).expect("unstage");
+    unless_busy("unpublish", || driver.unpublish(id, &places.target));
+    unless_busy("unstage", || driver.unstage(id, &places.staging));
+}
+
+/// Does something, again while something is busy: the child that another test forks has all
+/// open files, those on a volume too, until it begins its program.
+pub fn unless_busy<T>(what: &str, operation: impl Fn() -> Result<T>) -> T {
+    for _ in 0..50 {
+        match operation() {
+            Ok(done) => return done,
+            Err(error) if error.chain().contains("busy") => {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            Err(error) => panic!("{what}: {}", error.chain()),
+        }
+    }
+    panic!("{what}: it stays busy");
 }

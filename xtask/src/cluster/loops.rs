@@ -49,7 +49,7 @@ fn collect(folder: &Path, files: &mut BTreeSet<File>) {
 /// returned, the innermost first.
 fn attached<'a>(listed: &'a str, files: &BTreeSet<File>) -> Vec<&'a str> {
     // Raw columns of numbers are padded with blanks, which are written as `\x20`.
-    let words = |line: &'a str| line.split_whitespace().map(|word| unpadded(word));
+    let words = |line: &'a str| line.split_whitespace().map(unpadded);
     let lines: Vec<Vec<&str>> = listed.lines().map(|line| words(line).collect()).collect();
     let (mut names, mut numbers) = (Vec::new(), BTreeSet::new());
     loop {

@@ -30,7 +30,8 @@ pub(super) type Lost = channel::Receiver<Option<Instant>>;
 /// Asks the members for a leader until nobody listens.
 pub(super) fn watch(options: Options) -> Lost {
     let (tell, lost) = channel::channel(None);
-    tokio::spawn(ask(options, tell));
+    let task = control_supervise::task("etcd-leader").detail(options.endpoints.join(", "));
+    task.spawn_restarting(move || ask(options.clone(), tell.clone()));
     lost
 }
 
@@ -40,7 +41,10 @@ async fn ask(options: Options, tell: channel::Sender<Option<Instant>>) {
     while !tell.is_closed() {
         let asked = clients.iter_mut().zip(&options.endpoints);
         let asked = asked.map(|(client, endpoint)| knows_leader(client, &options, endpoint));
-        let has_leader = join_all(asked).await.contains(&true);
+        let has_leader = tokio::select! {
+            answers = join_all(asked) => answers.contains(&true),
+            () = tell.closed() => return,
+        };
         let before = seen.lost();
         seen.heard(has_leader, Instant::now());
         if seen.lost() != before {

@@ -106,7 +106,7 @@ fn there_and_back(cluster: &Cluster, target: &Target) -> Result<(), Failure> {
     old.go_on("beside kube-proxy")?;
 
     let steps = migrate(cluster, &["--dry-run"])?;
-    ensure(steps.contains("[3/3] node node-2"), format!("{steps}"))?;
+    ensure(steps.contains("[3/3] node node-2"), steps.clone())?;
     migrate(cluster, &["--node", "node-2"])?;
     old.go_on("after the first node")?;
     let took = timed(|| migrate(cluster, &[]))?;
