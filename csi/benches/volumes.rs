@@ -28,7 +28,7 @@ const ROUNDS: usize = 5;
 /// Seconds of one measurement.
 const SECONDS: &str = "4";
 
-/// Name, and what fio is told.
+/// The jobs: a name, and the options of fio.
 const WORKLOADS: [(&str, &[&str]); 4] = [
     (
         "random reads, 4 KiB, 16 at once",

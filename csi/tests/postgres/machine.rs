@@ -12,7 +12,7 @@ use super::disk::Disk;
 
 /// A disk whose image lies on a file system that shares blocks of copies.
 pub struct Machine {
-    /// Of the file system that holds the image.
+    /// The disk with the file system that holds the image.
     outer: Disk,
     fs_type: &'static str,
 }

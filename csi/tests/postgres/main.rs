@@ -2,8 +2,8 @@
 //! crash at random: no acknowledged transaction is lost, and no page is damaged.
 //!
 //! A crash of the node is what its disk held at one moment: the disk is an image, which is
-//! copied by reflink under load, and the node goes on from the copy. What this cannot show
-//! is a disk that loses what it was told to flush.
+//! copied by reflink under load, and the node goes on from the copy. Disks that lose writes
+//! after a flush are not simulated.
 //!
 //! `cargo test --package csi --test postgres -- --cycles 500 --seed 7` crashes as often, in
 //! another order.

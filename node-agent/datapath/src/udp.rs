@@ -1,4 +1,4 @@
-//! UDP that moves: sockets connected to a backend that is gone are connected anew.
+//! Reconnects connected UDP sockets whose backend is gone to another backend.
 //!
 //! A connected UDP socket was translated once, when it was connected, and
 //! would send to its backend for ever. So a [copy](owner) of its descriptor is
@@ -9,7 +9,7 @@
 //! Where there is no backend, it [waits] for one, and its owner's datagrams are refused.
 //! A socket that is found in no process is disconnected by `SOCK_DESTROY` (sock_diag(7)):
 //! who waits for an answer gets `ECONNABORTED`, who sends `EDESTADDRREQ`, upon which
-//! clients connect anew. TCP needs no such thing: it drains, or times out.
+//! clients reconnect. TCP connections are left alone: they drain, or time out.
 //!
 //! [waits]: waiting
 //!
@@ -91,8 +91,8 @@ struct Way {
     serves: bool,
 }
 
-/// What is known of a socket, by its cookie and its peer: none if it came by no service
-/// that the peer left.
+/// Looks up how a socket, given by its cookie and its peer, came to that peer; none unless
+/// it was through a service that has the peer no more.
 type Ways<'a> = dyn Fn(u64, (Address, Port)) -> Option<Way> + Sync + 'a;
 
 /// What a walk through the namespaces did.
@@ -296,7 +296,7 @@ fn in_namespace(
                 nowhere(known.family, &way)
             };
             if let Err(error) = rustix::net::connect(&copy, &to) {
-                debug!(%error, %to, "a socket cannot be connected anew");
+                debug!(%error, %to, "cannot reconnect a UDP socket");
                 return;
             }
             ways.remove(&cookie);

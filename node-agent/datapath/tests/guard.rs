@@ -98,7 +98,7 @@ fn a_pod_of_another_node_may_be_a_denied_one_until_it_is_known() {
     world.tell(move |it| it.cluster_network_policy("p", Some(&policy)));
     world.sync();
     reaches(&world, &world.outside, &server, 80);
-    // What is outside is another node's pod, and this node's address is in the range.
+    // The host `outside` plays a pod of another node; the range holds this node's address, too.
     let ranges = [world.outside.v4, world.outside.v6].map(|it| match it {
         IpAddr::V4(_) => format!("{it}/24"),
         IpAddr::V6(_) => format!("{it}/64"),

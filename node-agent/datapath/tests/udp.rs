@@ -133,7 +133,7 @@ fn sockets_of_a_backend_that_is_gone_move_without_their_owner_and_no_others() {
     assert_eq!(ask(&v4).unwrap(), "10.244.0.2:5353");
     assert_eq!(ask(&v6).unwrap(), "[fd00:244::2]:5353");
     assert_eq!(ask(&mapped).unwrap(), "10.244.0.1:5353");
-    // Connected anew, a client reaches a backend that is there.
+    // A client that reconnects reaches a backend that is there.
     assert_eq!(ask(&connected("10.96.0.10:53")).unwrap(), "10.244.0.2:5353");
 }
 

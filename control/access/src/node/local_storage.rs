@@ -38,7 +38,7 @@ struct Use {
     volume: CompactString,
     namespace: CompactString,
     claim: CompactString,
-    /// Of the claim. A node cannot write them.
+    /// The claim's annotations, which nodes may not write.
     annotations: FxHashMap<CompactString, CompactString>,
 }
 

@@ -12,7 +12,7 @@ use futures::future::join_all;
 use tokio::sync::watch as channel;
 use tokio::time::Instant;
 
-use super::{Options, members};
+use super::{Options, fault, members};
 
 /// Between two questions while there is a leader.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -38,20 +38,26 @@ pub(super) fn watch(options: Options) -> Lost {
 async fn ask(options: Options, tell: channel::Sender<Option<Instant>>) {
     let mut clients: Vec<Option<Client>> = vec![None; options.endpoints.len()];
     let mut seen = Seen::default();
+    // A task that is started again knows nothing of what the former one told.
+    tell.send_replace(None);
     while !tell.is_closed() {
         let asked = clients.iter_mut().zip(&options.endpoints);
-        let asked = asked.map(|(client, endpoint)| knows_leader(client, &options, endpoint));
-        let has_leader = tokio::select! {
-            answers = join_all(asked) => answers.contains(&true),
+        let asked = asked.map(|(client, endpoint)| ask_one(client, &options, endpoint));
+        let heard = tokio::select! {
+            answers = join_all(asked) => Answer::of_all(&answers),
             () = tell.closed() => return,
         };
         let before = seen.lost();
-        seen.heard(has_leader, Instant::now());
+        seen.heard(heard, Instant::now());
         if seen.lost() != before {
             say(&options, seen.lost());
             tell.send_replace(seen.lost());
         }
-        let pause = if has_leader { PAUSE } else { HURRY };
+        let pause = if heard == Answer::NoLeader && seen.has_named {
+            HURRY
+        } else {
+            PAUSE
+        };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = tell.closed() => {}
@@ -70,8 +76,29 @@ fn say(options: &Options, lost: Option<Instant>) {
     }
 }
 
-/// Whether a member answers and knows its leader.
-async fn knows_leader(client: &mut Option<Client>, options: &Options, endpoint: &String) -> bool {
+/// What a member says of its leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// It knows one.
+    Leader,
+    /// It knows none, or does not answer.
+    NoLeader,
+    /// It answers, but does not say: it refuses the question.
+    Unknown,
+}
+
+impl Answer {
+    /// What all members together say: nobody is taken to be without a leader as long as one
+    /// member may know better.
+    fn of_all(answers: &[Self]) -> Self {
+        let said = [Self::Leader, Self::Unknown];
+        let said = said.into_iter().find(|it| answers.contains(it));
+        said.unwrap_or(Self::NoLeader)
+    }
+}
+
+/// Asks a member for its leader.
+async fn ask_one(client: &mut Option<Client>, options: &Options, endpoint: &String) -> Answer {
     let asked = async {
         let member = match client {
             Some(client) => client,
@@ -83,15 +110,19 @@ async fn knows_leader(client: &mut Option<Client>, options: &Options, endpoint: 
         member.maintenance_client().status().await
     };
     match tokio::time::timeout(PATIENCE, asked).await {
-        Ok(Ok(status)) => status.leader() != 0,
-        Ok(Err(_)) | Err(_) => false,
+        Ok(Ok(status)) if status.leader() != 0 => Answer::Leader,
+        Ok(Err(error)) if !fault::may_pass(&error) => Answer::Unknown,
+        Ok(_) | Err(_) => Answer::NoLeader,
     }
 }
 
 /// What was heard of a leader.
 #[derive(Debug, Default)]
 struct Seen {
-    /// When it was first heard that there is none.
+    /// Whether a member has ever named a leader. Servers that only speak etcd's protocol, such
+    /// as kine, never do.
+    has_named: bool,
+    /// Since when every answer has been that there is no leader.
     none_since: Option<Instant>,
     is_lost: bool,
 }
@@ -99,9 +130,11 @@ struct Seen {
 // === impl Seen ===
 
 impl Seen {
-    fn heard(&mut self, has_leader: bool, now: Instant) {
-        if has_leader {
-            *self = Self::default();
+    fn heard(&mut self, answer: Answer, now: Instant) {
+        self.has_named |= answer == Answer::Leader;
+        if answer != Answer::NoLeader || !self.has_named {
+            self.none_since = None;
+            self.is_lost = false;
             return;
         }
         let since = *self.none_since.get_or_insert(now);
@@ -122,18 +155,39 @@ mod tests {
         let began = Instant::now();
         let at = |millis| began + Duration::from_millis(millis);
         let mut seen = Seen::default();
-        for (millis, has_leader, lost) in [
-            (0, true, None),
-            (1000, false, None),
-            (3400, false, None),
-            (3500, false, Some(at(1000))),
-            (9000, false, Some(at(1000))),
-            (9250, true, None),
-            (9500, false, None),
-            (11_999, false, None),
+        use Answer::{Leader, NoLeader, Unknown};
+        for (millis, answer, lost) in [
+            (0, Leader, None),
+            (1000, NoLeader, None),
+            (3400, NoLeader, None),
+            (3500, NoLeader, Some(at(1000))),
+            (9000, NoLeader, Some(at(1000))),
+            (9250, Leader, None),
+            (9500, NoLeader, None),
+            (11_999, NoLeader, None),
+            (12_000, NoLeader, Some(at(9500))),
+            (12_100, Unknown, None),
         ] {
-            seen.heard(has_leader, at(millis));
+            seen.heard(answer, at(millis));
             assert_eq!(seen.lost(), lost, "after {millis} ms");
         }
+    }
+
+    #[test]
+    fn a_server_that_never_names_a_leader_has_not_lost_it() {
+        let began = Instant::now();
+        let mut seen = Seen::default();
+        for seconds in 0..60 {
+            seen.heard(Answer::NoLeader, began + Duration::from_secs(seconds));
+            assert_eq!(seen.lost(), None);
+        }
+    }
+
+    #[test]
+    fn one_member_that_may_know_better_is_enough() {
+        use Answer::{Leader, NoLeader, Unknown};
+        assert_eq!(Answer::of_all(&[NoLeader, Unknown, Leader]), Leader);
+        assert_eq!(Answer::of_all(&[NoLeader, Unknown]), Unknown);
+        assert_eq!(Answer::of_all(&[NoLeader, NoLeader]), NoLeader);
     }
 }

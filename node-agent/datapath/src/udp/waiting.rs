@@ -5,7 +5,7 @@
 //! from a node that rejects packets for a service without backends, and the sockets stay
 //! theirs. As soon as the service has a backend, they are connected to it again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -20,14 +20,17 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// closed are forgotten. This walks through the descriptors of all processes.
 const PRUNE: Duration = Duration::from_secs(60);
 
-/// Of the Internet Assigned Numbers Authority's `tcpmux`, which nothing serves over UDP. (To
-/// port 0 sockets of IPv6 send nothing to IPv4.)
+/// The port of `tcpmux` (RFC 1078), which no program serves over UDP. Port 0 would not do: an
+/// IPv6 socket that is connected to it sends nothing to IPv4 addresses.
 const UNUSED_PORT: Port = Port::new(1);
 
 /// The sockets.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     sockets: BTreeMap<u64, (Known, Way)>,
+    /// Those that could not be connected though their service has a backend. They are tried
+    /// again only when sockets are pruned: their owner, a pod, decides how long that goes on.
+    refused: BTreeSet<u64>,
     due: Option<Instant>,
     prune: Option<Instant>,
 }
@@ -62,12 +65,14 @@ impl Waiting {
 
     /// Connects those whose services have backends; returns how many were.
     pub(super) fn connect(&mut self, services: &Services, now: Instant) -> usize {
-        let is_served = |(_, way): &(Known, Way)| services.serves(way.service);
+        let may_connect = |(cookie, (_, way)): (&u64, &(Known, Way))| {
+            !self.refused.contains(cookie) && services.serves(way.service)
+        };
         let mut connected = 0;
-        if self.sockets.values().any(is_served) || self.prune.is_some_and(|at| at <= now) {
+        if self.sockets.iter().any(may_connect) || self.prune.is_some_and(|at| at <= now) {
             let wanted = self.sockets.values();
             let wanted = wanted.map(|(it, _)| (it.inode, it.cookie)).collect();
-            let mut left = BTreeMap::new();
+            let (mut left, mut refused) = (BTreeMap::new(), BTreeSet::new());
             owner::copies(wanted, &mut |cookie, copy| {
                 let Some((known, way)) = self.sockets.get(&cookie) else {
                     return;
@@ -79,13 +84,18 @@ impl Waiting {
                     return;
                 }
                 let front = named(known.family, way.front);
-                if services.serves(way.service) && rustix::net::connect(&copy, &front).is_ok() {
+                let is_served = services.serves(way.service);
+                if is_served && rustix::net::connect(&copy, &front).is_ok() {
                     connected += 1;
-                } else {
-                    left.insert(cookie, (*known, *way));
+                    return;
+                }
+                left.insert(cookie, (*known, *way));
+                if is_served {
+                    refused.insert(cookie);
                 }
             });
             self.sockets = left;
+            self.refused = refused;
             self.prune = Some(now + PRUNE);
         }
         let is_waiting = !self.sockets.is_empty();

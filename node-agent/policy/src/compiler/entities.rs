@@ -257,8 +257,8 @@ impl Compiler {
         self.nodes.insert(id, new);
     }
 
-    /// Says anew which addresses are those of pods, known or not. A whole family is no
-    /// range of pods: nobody would be outside.
+    /// Replaces ranges of pods' addresses. A range that spans a whole address family is ignored:
+    /// with it, no address would be outside the cluster.
     pub(super) fn change_ranges(&mut self, old: &[Prefix], new: &[Prefix]) {
         if old == new {
             return;

@@ -294,7 +294,8 @@ fn claim_waits_for_room(cluster: &Cluster) -> Result<(), Failure> {
         let events = cluster.get("events --field-selector involvedObject.name=second")?;
         let all = events["items"].as_array().into_iter().flatten();
         let mut messages = all.filter_map(|event| event["message"].as_str());
-        // Of the controller, or of a node that had just promised its room to the other.
+        // The event comes from the controller, or from a node that had just promised its room to
+        // the other claim.
         let says = [
             "2700Mi left of storage class local-at-once",
             "class `local` has",
