@@ -136,6 +136,11 @@ const SCENARIOS: &[Scenario] = &[
         "volume",
     ),
     (
+        "a_database_of_a_chart_comes_up_rolls_and_heals",
+        scenarios::charts::run,
+        "controllers",
+    ),
+    (
         "clients_do_not_notice_the_loss_of_a_server",
         scenarios::servers::run,
         "etcd",

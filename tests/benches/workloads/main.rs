@@ -1,5 +1,5 @@
 //! How fast the controllers of a control plane make the pods of a StatefulSet and of a
-//! DaemonSet, and what the control plane costs with many nodes and pods while nothing changes.
+//! DaemonSet, and tell in EndpointSlices that pods are ready; and what the control plane costs with many nodes and pods while nothing changes.
 //!
 //! Measures any cluster without nodes of its own, Orlop's or a stock one:
 //!
@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use tests::{Failure, ensure};
 
 mod cost;
+mod slices;
 
 #[derive(Parser)]
 struct Options {
@@ -109,6 +110,8 @@ async fn measure(client: &Client, namespace: &str, options: &Options) -> Result<
         );
     }
     say("DaemonSet", options.nodes, times, &options.pid);
+
+    slices::storm(client, namespace, options.rounds).await?;
 
     if options.idle_nodes > 0 {
         make_nodes(client, options.nodes..options.idle_nodes).await?;

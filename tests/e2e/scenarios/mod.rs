@@ -3,6 +3,7 @@
 pub mod adoption;
 pub mod apply;
 pub mod attack;
+pub mod charts;
 pub mod claims;
 pub mod connectivity;
 pub mod crash;

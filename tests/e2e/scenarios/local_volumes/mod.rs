@@ -3,7 +3,7 @@
 //! gets it, a StatefulSet goes on without a node that is gone, and nothing is left.
 
 mod lost;
-mod pool;
+pub mod pool;
 
 use serde_json::Value;
 use tests::{Cluster, Failure, ensure, eventually, node_programs};
