@@ -11,13 +11,14 @@ use std::str::FromStr;
 use compact_str::{CompactString, format_compact};
 
 /// How a quantity is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// `12e6`
     DecimalExponent,
     /// `12Mi`: powers of 1024.
     BinarySI,
     /// `12M`: powers of 1000.
+    #[default]
     DecimalSI,
 }
 
@@ -78,6 +79,17 @@ impl Quantity {
             mantissa: i128::from(milli),
             scale: -3,
             format: Format::DecimalSI,
+            text: None,
+        }
+    }
+
+    /// Billionths: `from_nanos(1_500_000_000, Format::DecimalSI)` is `1500m`.
+    #[must_use]
+    pub const fn from_nanos(nanos: i128, format: Format) -> Self {
+        Self {
+            mantissa: nanos,
+            scale: -9,
+            format,
             text: None,
         }
     }
@@ -516,6 +528,11 @@ mod tests {
         assert_eq!(nanos("0.1n"), 1);
         assert_eq!(nanos("1E"), 10_i128.pow(27));
         assert_eq!(nanos("0e90"), 0);
+        for text in ["0", "1500m", "-2k", "64Mi", "12e6", "1n"] {
+            let read = Quantity::parse(text).unwrap();
+            let again = Quantity::from_nanos(read.nanos(), read.format());
+            assert_eq!(again.to_string(), text);
+        }
     }
 
     #[test]

@@ -2,24 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use control_types::value::{Map, Value};
+use control_types::{
+    quantity::{Format, Quantity},
+    value::{Map, Value},
+};
 
 use crate::rules::quantity::{self, Nanos};
-
-/// How a quantity is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-enum Form {
-    #[default]
-    Decimal,
-    Binary,
-    Exponent,
-}
 
 /// A quantity that remembers how it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Amount {
     nanos: Nanos,
-    form: Form,
+    format: Format,
 }
 
 /// Amounts by the names of what is limited.
@@ -36,23 +30,23 @@ impl Amount {
     pub fn number(count: i64) -> Self {
         Self {
             nanos: Nanos::from(count) * ONE,
-            form: Form::Decimal,
+            format: Format::DecimalSI,
         }
     }
 
     /// A field that holds a quantity.
     pub(super) fn of(value: &Value) -> Self {
         let text = value.as_str().unwrap_or_default();
-        let form = if text.ends_with('i') {
-            Form::Binary
+        let format = if text.ends_with('i') {
+            Format::BinarySI
         } else if text.contains(['e', 'E']) && !text.ends_with('E') {
-            Form::Exponent
+            Format::DecimalExponent
         } else {
-            Form::Decimal
+            Format::DecimalSI
         };
         Self {
             nanos: quantity::of(value),
-            form,
+            format,
         }
     }
 
@@ -74,26 +68,26 @@ impl Amount {
 
     /// The sum, written as the first part is unless that is nothing.
     fn plus(self, other: Self) -> Self {
-        let form = if self.nanos == 0 {
-            other.form
+        let format = if self.nanos == 0 {
+            other.format
         } else {
-            self.form
+            self.format
         };
         Self {
             nanos: self.nanos.saturating_add(other.nanos),
-            form,
+            format,
         }
     }
 
     fn minus(self, other: Self) -> Self {
-        let form = if self.nanos == 0 {
-            other.form
+        let format = if self.nanos == 0 {
+            other.format
         } else {
-            self.form
+            self.format
         };
         Self {
             nanos: self.nanos.saturating_sub(other.nanos),
-            form,
+            format,
         }
     }
 
@@ -109,24 +103,7 @@ impl Amount {
 
 impl std::fmt::Display for Amount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text = quantity::format(self.nanos, self.form == Form::Binary);
-        if self.form != Form::Exponent {
-            return f.write_str(&text);
-        }
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let exponent = match &text[digits.len()..] {
-            "n" => "e-9",
-            "u" => "e-6",
-            "m" => "e-3",
-            "k" => "e3",
-            "M" => "e6",
-            "G" => "e9",
-            "T" => "e12",
-            "P" => "e15",
-            "E" => "e18",
-            _ => "",
-        };
-        write!(f, "{digits}{exponent}")
+        write!(f, "{}", Quantity::from_nanos(self.nanos, self.format))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Quantities as exact numbers, for comparing and adding.
 
-use control_types::quantity::Quantity;
+use control_types::quantity::{Format, Quantity};
 use control_types::value::Value;
 
 use crate::tree::Read;
@@ -32,36 +32,12 @@ pub(crate) fn is_whole(nanos: Nanos) -> bool {
 
 /// The canonical text of a sum of quantities: decimal, or binary when `binary`.
 pub(crate) fn format(nanos: Nanos, binary: bool) -> String {
-    let (sign, amount) = if nanos < 0 {
-        ("-", -nanos)
+    let format = if binary {
+        Format::BinarySI
     } else {
-        ("", nanos)
+        Format::DecimalSI
     };
-    if binary && amount % ONE == 0 && amount >= 1024 * ONE {
-        let mut whole = amount / ONE;
-        let mut suffix = "";
-        for next in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
-            if whole % 1024 != 0 {
-                break;
-            }
-            whole /= 1024;
-            suffix = next;
-        }
-        return format!("{sign}{whole}{suffix}");
-    }
-    if amount == 0 {
-        return "0".into();
-    }
-    let mut value = amount;
-    let mut suffix = "n";
-    for next in ["u", "m", "", "k", "M", "G", "T", "P", "E"] {
-        if value % 1000 != 0 {
-            break;
-        }
-        value /= 1000;
-        suffix = next;
-    }
-    format!("{sign}{value}{suffix}")
+    Quantity::from_nanos(nanos, format).to_string()
 }
 
 /// Rounds what is finer than a thousandth up, as resource lists are kept.
