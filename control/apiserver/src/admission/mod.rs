@@ -165,7 +165,7 @@ pub async fn check_create(
             certificates::check_create(served, object, restricted)
         }
         ("", "pods") if on(Plugin::RuntimeClass) => {
-            let class = runtime_class(context, served, object)?;
+            let class = runtime_class(context, served, object).await?;
             rules::check_runtime_class(object, class.as_ref())
                 .map_err(|why| refuse(served, object, &why))
         }
@@ -336,13 +336,9 @@ pub(crate) async fn living_namespace(
         return Ok(());
     }
     let namespace = context.info.namespace.as_str();
-    let mut found = context.api.cached("", "namespaces", namespace);
-    if found.is_none() {
-        // It may have been made a moment ago.
-        context.api.catch_up().await?;
-        found = context.api.cached("", "namespaces", namespace);
-    }
-    let found = found.ok_or_else(|| Status::not_found("", "namespaces", namespace))?;
+    let found = found(&context.api, "", "namespaces", namespace)
+        .await?
+        .ok_or_else(|| Status::not_found("", "namespaces", namespace))?;
     if found.field("status.phase") != Some("Terminating") {
         return Ok(());
     }
@@ -378,7 +374,7 @@ async fn admit_pod(context: &Context, served: &Served, pod: &mut Value) -> Resul
     node_restriction::check(context, served, "", pod, None)?;
     optional::before_priority(context, served, pod, None)?;
     if on(Plugin::Priority) {
-        let priority = priority(context, served, pod)?;
+        let priority = priority(context, served, pod).await?;
         rules::assign_priority(pod, &priority).map_err(|why| refuse(served, pod, &why))?;
     }
     if on(Plugin::DefaultTolerationSeconds) {
@@ -386,7 +382,7 @@ async fn admit_pod(context: &Context, served: &Served, pod: &mut Value) -> Resul
     }
     optional::after_tolerations(context, pod, None)?;
     if on(Plugin::RuntimeClass)
-        && let Some(class) = runtime_class(context, served, pod)?
+        && let Some(class) = runtime_class(context, served, pod).await?
     {
         rules::apply_runtime_class(pod, &class).map_err(|why| refuse(served, pod, &why))?;
     }
@@ -399,7 +395,11 @@ async fn admit_pod(context: &Context, served: &Served, pod: &mut Value) -> Resul
     Ok(())
 }
 
-fn priority(context: &Context, served: &Served, pod: &Value) -> Result<rules::Priority, Status> {
+async fn priority(
+    context: &Context,
+    served: &Served,
+    pod: &Value,
+) -> Result<rules::Priority, Status> {
     const GROUP: &str = "scheduling.k8s.io";
     let api = &context.api;
     let name = pod
@@ -413,8 +413,11 @@ fn priority(context: &Context, served: &Served, pod: &Value) -> Result<rules::Pr
         let default = rules::global_default(classes.iter());
         return Ok(default.map_or_else(rules::Priority::without_class, rules::Priority::of));
     }
-    match value(api, GROUP, "priorityclasses", name) {
-        Some(class) => Ok(rules::Priority::of(&class)),
+    match found(api, GROUP, "priorityclasses", name).await? {
+        Some(class) => {
+            let class = class.value().map_err(Status::internal)?;
+            Ok(rules::Priority::of(&class))
+        }
         None => {
             let why = format!("no PriorityClass with name {name} was found");
             Err(refuse(served, pod, &why))
@@ -423,12 +426,16 @@ fn priority(context: &Context, served: &Served, pod: &Value) -> Result<rules::Pr
 }
 
 /// The runtime class that a pod names, if it names one.
-fn runtime_class(context: &Context, served: &Served, pod: &Value) -> Result<Option<Value>, Status> {
+async fn runtime_class(
+    context: &Context,
+    served: &Served,
+    pod: &Value,
+) -> Result<Option<Value>, Status> {
     let Some(name) = pod.str_at(&["spec", "runtimeClassName"]) else {
         return Ok(None);
     };
-    match value(&context.api, "node.k8s.io", "runtimeclasses", name) {
-        Some(class) => Ok(Some(class)),
+    match found(&context.api, "node.k8s.io", "runtimeclasses", name).await? {
+        Some(class) => Ok(Some(class.value().map_err(Status::internal)?)),
         None => {
             let shown = control_types::status::quote(name);
             let why = format!("pod rejected: RuntimeClass {shown} not found");
@@ -485,6 +492,21 @@ fn refuse(served: &Served, object: &Value, why: &str) -> Status {
         (name, _) => name,
     };
     Status::forbidden(served.resource.group, served.resource.plural, name, why)
+}
+
+/// An object that a request names, which may have been made a moment ago: one that the caches
+/// lack is looked for again when they are as new as the store.
+async fn found(
+    api: &Api,
+    group: &str,
+    plural: &str,
+    key: &str,
+) -> Result<Option<Arc<Cached>>, Status> {
+    if let Some(found) = api.cached(group, plural, key) {
+        return Ok(Some(found));
+    }
+    api.catch_up().await?;
+    Ok(api.cached(group, plural, key))
 }
 
 /// A cached object as a tree; one that cannot be read counts as missing.
