@@ -85,3 +85,53 @@ fn roles_and_bindings_are_those_of_kube_apiserver() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Under a stock API server, controllers have the rights of stock ones: what they patch here,
+/// they update there.
+#[test]
+fn controllers_may_update_with_stock_rights_what_they_patch() {
+    let objects = bootstrap::objects();
+    let named = |name: &str| {
+        let mut all = objects.iter();
+        all.find(|it| {
+            it.str_at(&["kind"]) == Some("ClusterRole")
+                && it.str_at(&["metadata", "name"]) == Some(name)
+        })
+    };
+    let list = |rule: &Value, part: &str| -> Vec<String> {
+        let items = rule.items_at(&[part]).iter();
+        items
+            .filter_map(|it| it.as_str().map(str::to_owned))
+            .collect()
+    };
+    let allows = |role: &Value, wanted: [&str; 3]| {
+        role.items_at(&["rules"]).iter().any(|rule| {
+            let parts = ["verbs", "apiGroups", "resources"];
+            parts.iter().zip(wanted).all(|(part, wanted)| {
+                let all = list(rule, part);
+                all.iter().any(|it| it == wanted || it == "*")
+            })
+        })
+    };
+    let mut compared = 0;
+    for object in &objects {
+        let name = object.str_at(&["metadata", "name"]).unwrap_or_default();
+        let Some(controller) = name.strip_prefix("orlop:controller:") else {
+            continue;
+        };
+        let Some(stock) = named(&format!("system:controller:{controller}")) else {
+            continue;
+        };
+        for rule in object.items_at(&["rules"]) {
+            assert_eq!(list(rule, "verbs"), ["patch"], "{name}");
+            for group in list(rule, "apiGroups") {
+                for resource in list(rule, "resources") {
+                    let is_allowed = allows(stock, ["update", &group, &resource]);
+                    assert!(is_allowed, "{name}: {resource} of `{group}`");
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 15, "{compared}");
+}

@@ -17,6 +17,7 @@ use crate::error::{Error, Status};
 use crate::reflector::Selection;
 use crate::resource::Resource;
 use crate::transport::{self, RequestBody};
+use crate::updates::Updates;
 use crate::wire::Page;
 
 /// For an answer whose content does not matter: `client.patch::<Discard>(…)`.
@@ -44,6 +45,8 @@ pub struct Client {
     token: Option<BearerToken>,
     /// The servers behind it, over the network.
     servers: Option<transport::Servers>,
+    /// What to do where it may not patch.
+    updates: Option<Arc<Updates>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -305,6 +308,7 @@ impl Client {
             ))),
             token: None,
             servers: None,
+            updates: None,
         }
     }
 
@@ -317,6 +321,15 @@ impl Client {
         if let Ok(agent) = header::HeaderValue::from_str(&agent) {
             self.user_agent = Arc::new(agent);
         }
+        self
+    }
+
+    /// The same client for a user who may be allowed to update objects, but not to patch them:
+    /// a merge patch that is refused for want of the right becomes an update of the whole
+    /// object, which `reader` is asked for by a list.
+    #[must_use]
+    pub fn updating_through(mut self, reader: &Self) -> Self {
+        self.updates = Some(Arc::new(Updates::new(reader.clone())));
         self
     }
 
@@ -507,6 +520,8 @@ impl Client {
         patch: Patch<'_, impl Serialize>,
     ) -> Result<R, Error> {
         let path = path(resource, namespace, name, subresource);
+        let updates = self.updates.as_deref();
+        let updates = updates.filter(|_| matches!(patch, Patch::Merge(_)));
         let (media, body, path) = match patch {
             Patch::Json(body) => ("application/json-patch+json", body, path),
             Patch::Merge(body) => ("application/merge-patch+json", body, path),
@@ -525,7 +540,24 @@ impl Client {
             }
         };
         let body = encode(Method::PATCH, &path, body)?;
-        self.exchange(Method::PATCH, &path, media, JSON, body).await
+        let exchange = self.exchange(Method::PATCH, &path, media, JSON, body.clone());
+        let Some(updates) = updates else {
+            return exchange.await;
+        };
+        if !updates.are_known_for(resource, subresource) {
+            match exchange.await {
+                Err(error) if updates.help_with(&error, resource, subresource) => {}
+                answer => return answer,
+            }
+        }
+        let patch = serde_json::from_slice(&body).map_err(|source| Error::Encode {
+            request: format!("PATCH {path}"),
+            source,
+        })?;
+        let object = (namespace, name);
+        updates
+            .patch(self, resource, object, subresource, &patch)
+            .await
     }
 
     /// Patches the status of an object.

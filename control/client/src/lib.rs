@@ -36,6 +36,7 @@ mod resource;
 mod servers;
 pub mod time;
 mod transport;
+mod updates;
 mod wire;
 
 pub use backoff::Backoff;

@@ -301,13 +301,26 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
                             }
                             Err(error) => {
                                 let delay = queue.add_again(key.clone(), is_unreachable(&error));
-                                tracing::debug!(
-                                    worker = name,
-                                    ?key,
-                                    ?delay,
-                                    error = &error as &dyn std::error::Error,
-                                    "trying again"
-                                );
+                                let failures = queue.failures(&key);
+                                let error = &error as &dyn std::error::Error;
+                                if is_worth_a_warning(failures) {
+                                    tracing::warn!(
+                                        worker = name,
+                                        ?key,
+                                        failures,
+                                        ?delay,
+                                        error,
+                                        "still failing, trying again"
+                                    );
+                                } else {
+                                    tracing::debug!(
+                                        worker = name,
+                                        ?key,
+                                        ?delay,
+                                        error,
+                                        "trying again"
+                                    );
+                                }
                             }
                         }
                         taken.finish();
@@ -326,6 +339,11 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Conflicts and late caches pass within a few attempts; what lasts is told ever more rarely.
+const fn is_worth_a_warning(failures: u32) -> bool {
+    failures >= 8 && failures.is_power_of_two()
 }
 
 /// Whether an error is, or comes from, a server that cannot be reached.

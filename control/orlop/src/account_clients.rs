@@ -42,6 +42,7 @@ pub async fn open(
     let mut clients = BTreeMap::new();
     for (name, token, renew_in) in opened {
         let client = anonymous.clone().bearing(token.clone()).named(name);
+        let client = client.updating_through(own);
         clients.insert(name, client);
         let own = own.clone();
         control_supervise::task("service-account-token")

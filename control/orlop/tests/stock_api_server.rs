@@ -243,6 +243,176 @@ async fn ask(folder: &Folder, port: u16, path: &str, own: Option<&Issued>) -> (u
     )
 }
 
+/// Objects of kinds whose controllers may update them, but not patch them, and what becomes of
+/// each.
+fn workloads() -> Vec<(Resource, Value, &'static str, Value)> {
+    let template = json!({"metadata": {"labels": {"app": "other"}},
+        "spec": {"containers": [{"name": "c", "image": "example.org/other"}]}});
+    let selector = json!({"matchLabels": {"app": "other"}});
+    let mut finite = template.clone();
+    finite["spec"]["restartPolicy"] = "Never".into();
+    let of = Resource::namespaced;
+    vec![
+        (
+            of("apps", "v1", "statefulsets", "StatefulSet"),
+            json!({"spec": {"selector": selector, "serviceName": "s", "template": template}}),
+            "/status/replicas",
+            json!(1),
+        ),
+        (
+            of("apps", "v1", "daemonsets", "DaemonSet"),
+            json!({"spec": {"selector": selector, "template": template}}),
+            "/status/currentNumberScheduled",
+            json!(1),
+        ),
+        (
+            of("apps", "v1", "replicasets", "ReplicaSet"),
+            json!({"spec": {"selector": selector, "template": template}}),
+            "/status/replicas",
+            json!(1),
+        ),
+        (
+            of("", "v1", "replicationcontrollers", "ReplicationController"),
+            json!({"spec": {"selector": {"app": "other"}, "template": template}}),
+            "/status/replicas",
+            json!(1),
+        ),
+        (
+            of("batch", "v1", "jobs", "Job"),
+            json!({"spec": {"template": finite}}),
+            "/status/active",
+            json!(1),
+        ),
+        (
+            of(
+                "autoscaling",
+                "v2",
+                "horizontalpodautoscalers",
+                "HorizontalPodAutoscaler",
+            ),
+            json!({"spec": {"maxReplicas": 4, "metrics": [{"type": "Resource", "resource":
+                {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}],
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}}),
+            "/status/conditions/0/type",
+            json!("AbleToScale"),
+        ),
+    ]
+}
+
+/// Each controller writes what it finds, with the rights that stock ones have.
+async fn statuses_are_written(folder: &Folder, admin: &Client) {
+    let becomes = async |resource: &Resource, name: &str, pointer: &str, wanted: &Value| {
+        let what = format!("{resource} {name}: {pointer} is {wanted}");
+        wait(folder, &what, async || {
+            let object: Value = admin.get(resource, "default", name).await.ok()?;
+            (object.pointer(pointer) == Some(wanted)).then_some(())
+        })
+        .await;
+    };
+    becomes(&DEPLOYMENTS, "web", "/status/replicas", &json!(3)).await;
+    for (resource, mut object, pointer, wanted) in workloads() {
+        object["metadata"] = json!({"name": "other"});
+        let created = admin.create::<Value>(&resource, "default", &object);
+        created.await.expect("created");
+        becomes(&resource, "other", pointer, &wanted).await;
+    }
+
+    // Endpoints that exist are changed.
+    let service = json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"},
+        "ports": [{"port": 80}]}});
+    let created = admin.create::<Value>(&resources::SERVICES, "default", &service);
+    created.await.expect("created");
+    let endpoints = Resource::namespaced("", "v1", "endpoints", "Endpoints");
+    wait(folder, "Endpoints are there", async || {
+        admin.get::<Value>(&endpoints, "default", "web").await.ok()
+    })
+    .await;
+    let mark = json!({"metadata": {"labels": {"mark": "1"}}});
+    for resource in [&resources::SERVICES, &resources::PODS] {
+        let selection = Selection::all().namespace("default");
+        let all = admin.list::<Value>(resource, &selection).await;
+        for object in all.expect("listed").items {
+            let name = text(&object, "/metadata/name");
+            let is_web = name == "web" || text(&object, "/metadata/labels/app") == "web";
+            if !is_web {
+                continue;
+            }
+            let marked = admin.patch::<Value>(resource, "default", name, "", Patch::Merge(&mark));
+            marked.await.expect("patched");
+            if resource.kind == "Pod" {
+                let ready = json!({"status": {"phase": "Running", "podIP": "10.244.0.9",
+                    "podIPs": [{"ip": "10.244.0.9"}],
+                    "conditions": [{"type": "Ready", "status": "True"}]}});
+                let patch = Patch::Merge(&ready);
+                let ready = admin.patch_status::<Value>(resource, "default", name, patch);
+                ready.await.expect("patched");
+            }
+        }
+    }
+    let address = json!("10.244.0.9");
+    becomes(&endpoints, "web", "/subsets/0/addresses/0/ip", &address).await;
+    becomes(&endpoints, "web", "/metadata/labels/mark", &json!("1")).await;
+    let slices = Resource::namespaced("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice");
+    wait(folder, "the EndpointSlice has the pod", async || {
+        let of_web = Selection::all().labels("kubernetes.io/service-name=web");
+        let all = admin.list::<Value>(&slices, &of_web).await.ok()?;
+        let mut all = all.items.iter();
+        all.any(|it| it.pointer("/endpoints/0/conditions/ready") == Some(&json!(true)))
+            .then_some(())
+    })
+    .await;
+
+    // What is published in a namespace is put right.
+    let root = "kube-root-ca.crt";
+    let config_maps = Resource::namespaced("", "v1", "configmaps", "ConfigMap");
+    let spoiled = json!({"data": {"ca.crt": "none"}});
+    wait(folder, "the authority is published", async || {
+        let patch = Patch::Merge(&spoiled);
+        let patched = admin.patch::<Value>(&config_maps, "default", root, "", patch);
+        patched.await.ok()
+    })
+    .await;
+    let authority = json!(folder.authority.certificate_pem());
+    becomes(&config_maps, root, "/data/ca.crt", &authority).await;
+
+    // A claim and its volume are bound to each other.
+    let volume = json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/v"}, "storageClassName": "none"}});
+    let volumes = Resource::cluster("", "v1", "persistentvolumes", "PersistentVolume");
+    let created = admin.create::<Value>(&volumes, "", &volume);
+    created.await.expect("created");
+    let claim = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "none"}});
+    let claims = Resource::namespaced("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
+    let created = admin.create::<Value>(&claims, "default", &claim);
+    created.await.expect("created");
+    becomes(&claims, "c", "/status/phase", &json!("Bound")).await;
+
+    // A namespace that cannot end says why not.
+    let space = json!({"metadata": {"name": "held"}});
+    let namespaces = &resources::NAMESPACES;
+    let created = admin.create::<Value>(namespaces, "", &space);
+    created.await.expect("created");
+    let held = json!({"metadata": {"name": "held", "finalizers": ["example.org/held"]}});
+    let created = admin.create::<Value>(&config_maps, "held", &held);
+    created.await.expect("created");
+    let deleted = admin.delete(namespaces, "", "held", &Default::default());
+    deleted.await.expect("deleted");
+    wait(folder, "the namespace has conditions", async || {
+        let space: Value = admin.get(namespaces, "", "held").await.ok()?;
+        space.pointer("/status/conditions/0").map(drop)
+    })
+    .await;
+    let free = json!({"metadata": {"finalizers": null}});
+    let freed = admin.patch::<Value>(&config_maps, "held", "held", "", Patch::Merge(&free));
+    freed.await.expect("patched");
+    wait(folder, "the namespace is gone", async || {
+        let found = admin.get::<Value>(namespaces, "", "held").await;
+        found.is_err_and(|error| error.is_not_found()).then_some(())
+    })
+    .await;
+}
+
 static DEPLOYMENTS: Resource = Resource::namespaced("apps", "v1", "deployments", "Deployment");
 static CSRS: Resource = Resource::cluster(
     "certificates.k8s.io",
@@ -334,10 +504,13 @@ async fn the_components_run_by_kubeadms_options_under_a_stock_api_server() {
         "{node}"
     );
 
+    statuses_are_written(&folder, &admin).await;
+
     // Each controller acts as its own account: its writes say so.
     let replica_sets = Resource::namespaced("apps", "v1", "replicasets", "ReplicaSet");
+    let of_web = Selection::all().labels("app=web");
     let all = admin
-        .list::<Value>(&replica_sets, &Selection::all())
+        .list::<Value>(&replica_sets, &of_web)
         .await
         .expect("listed");
     let manager = text(&all.items[0], "/metadata/managedFields/0/manager");

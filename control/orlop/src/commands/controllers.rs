@@ -192,7 +192,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
             account,
         }
     } else {
-        client.into()
+        client.clone().updating_through(&client).into()
     };
     control_controllers::run(identities, config, shutdown)
         .await
