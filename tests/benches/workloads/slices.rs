@@ -10,10 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use control_client::{Client, Selection, resources};
+use control_client::{Client, resources};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{Api, WatchEvent, WatchParams};
+use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
 use tests::{Failure, ensure};
 use tokio::sync::Notify;
@@ -162,15 +162,13 @@ async fn watch(
     namespace: String,
     seen: Arc<std::sync::Mutex<Seen>>,
     changed: Arc<Notify>,
-) -> Result<(), Failure> {
-    let list = Selection::all().namespace(&namespace);
-    let list = client
-        .list::<EndpointSlice>(&resources::ENDPOINT_SLICES, &list)
-        .await?;
+) -> Result<(), kube::Error> {
+    let slices: Api<EndpointSlice> = Api::namespaced(client.kube().clone(), &namespace);
+    let list = slices.list(&ListParams::default()).await?;
     let note = |slice: &EndpointSlice| {
         let now = Instant::now();
         let Ok(mut seen) = seen.lock() else { return };
-        for endpoint in &slice.endpoints {
+        for endpoint in slice.endpoints.iter().flatten() {
             let ready = endpoint.conditions.as_ref().and_then(|it| it.ready) == Some(true);
             for address in &endpoint.addresses {
                 match seen.get(address) {
@@ -183,10 +181,8 @@ async fn watch(
         changed.notify_one();
     };
     list.items.iter().for_each(note);
-    let slices: Api<EndpointSlice> = Api::namespaced(client.kube().clone(), &namespace);
-    let events = slices
-        .watch(&WatchParams::default(), &list.resource_version)
-        .await?;
+    let revision = list.metadata.resource_version.unwrap_or_default();
+    let events = slices.watch(&WatchParams::default(), &revision).await?;
     let mut events = events.boxed();
     while let Some(event) = events.try_next().await? {
         if let WatchEvent::Added(slice) | WatchEvent::Modified(slice) = event {
