@@ -320,7 +320,8 @@ async fn statuses_are_written(folder: &Folder, admin: &Client) {
     // Endpoints that exist are changed.
     let service = json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"},
         "ports": [{"port": 80}]}});
-    let created = admin.create::<Value>(&resources::SERVICES, "default", &service);
+    let services = &resources::SERVICES;
+    let created = admin.create::<Value>(services, "default", &service);
     created.await.expect("created");
     let endpoints = Resource::namespaced("", "v1", "endpoints", "Endpoints");
     wait(folder, "Endpoints are there", async || {

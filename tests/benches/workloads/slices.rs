@@ -36,8 +36,10 @@ pub async fn storm(client: &Client, namespace: &str, rounds: usize) -> Result<()
             "metadata": {"name": format!("storm-{number}")},
             "spec": {"selector": {"storm": number.to_string()}, "ports": [{"port": 80}]},
         });
-        let created = client.create::<Value>(&resources::SERVICES, namespace, &service);
-        created.await.map(drop)
+        client
+            .create::<Value>(&resources::SERVICES, namespace, &service)
+            .await
+            .map(drop)
     };
     let all = stream::iter((0..SERVICES).map(service));
     let () = all.buffer_unordered(CONCURRENCY).try_collect().await?;
