@@ -33,7 +33,7 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 /// Pause before an operation that failed is tried again.
 const AGAIN: Duration = Duration::from_millis(20);
 /// How long all may take to be well after the last fault.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// What a register has that is not there.
 const MISSING: u64 = u64::MAX;
 
@@ -42,7 +42,8 @@ pub struct Load {
     runtime: Runtime,
     watches: Watches,
     namespace: String,
-    kubeconfigs: Vec<PathBuf>,
+    /// One for each kubeconfig.
+    clients: Vec<Client>,
     /// What times of operations count from.
     epoch: Instant,
     rounds: usize,
@@ -120,9 +121,12 @@ impl Load {
             .worker_threads(2)
             .enable_all()
             .build()?;
-        let (_, first) = kubeconfigs.first().ok_or("a load needs a kubeconfig")?;
+        let mut clients = Vec::new();
+        for (_, path) in kubeconfigs {
+            clients.push(runtime.block_on(Client::from_kubeconfig(path))?);
+        }
+        let client = clients.first().ok_or("a load needs a kubeconfig")?;
         let revision = runtime.block_on(async {
-            let client = Client::from_kubeconfig(first).await?;
             let body = json!({"metadata": {"name": namespace}});
             match client
                 .create::<Value>(&resources::NAMESPACES, "", &body)
@@ -140,17 +144,17 @@ impl Load {
             runtime,
             watches,
             namespace: namespace.to_owned(),
-            kubeconfigs: kubeconfigs.iter().map(|(_, path)| path.clone()).collect(),
+            clients,
             epoch: Instant::now(),
             rounds: 0,
         })
     }
 
-    /// Makes registers, and starts as many clients for each kubeconfig.
+    /// Makes registers, and starts as many workers for each kubeconfig.
     ///
     /// # Errors
-    /// A kubeconfig that cannot be used, or registers that cannot be made.
-    pub fn begin(&mut self, clients: usize) -> Result<Round, Failure> {
+    /// Registers that cannot be made.
+    pub fn begin(&mut self, workers: usize) -> Result<Round, Failure> {
         self.rounds += 1;
         let name = |at| format!("register-{}-{at}", self.rounds);
         let registers: Vec<String> = (0..REGISTERS).map(name).collect();
@@ -170,11 +174,11 @@ impl Load {
         }
         let stop = CancellationToken::new();
         let mut tasks = Vec::new();
-        let everyone = self.kubeconfigs.iter().cycle();
-        let count = clients * self.kubeconfigs.len();
-        for (number, path) in everyone.take(count).enumerate() {
+        let everyone = self.clients.iter().cycle();
+        let count = workers * self.clients.len();
+        for (number, client) in everyone.take(count).enumerate() {
             let worker = Worker {
-                client: self.runtime.block_on(Client::from_kubeconfig(path))?,
+                client: client.clone(),
                 number,
                 namespace: self.namespace.clone(),
                 registers: registers.clone(),
@@ -260,9 +264,9 @@ impl Load {
         }
         let revision = written.revision;
         lock(seen).acknowledged.push(written);
-        for path in &self.kubeconfigs {
+        for client in &self.clients {
             let began = micros_since(self.epoch);
-            let read = self.until_answered_by(path, |client| async move {
+            let read = self.until_answered_by(client, |client| async move {
                 client
                     .get::<Value>(&CONFIG_MAPS, &self.namespace, register)
                     .await
@@ -273,22 +277,37 @@ impl Load {
         Ok(revision)
     }
 
+    /// Waits until each server says that it is ready, asked by its kubeconfig.
+    ///
+    /// # Errors
+    /// What one answers in the end.
+    pub fn all_are_ready(&self) -> Result<(), Failure> {
+        for client in &self.clients {
+            self.until_answered_by(client, |client| async move {
+                let request = http::Request::get("/readyz").body(Vec::new());
+                let request = request.unwrap_or_default();
+                let answer = client.kube().request_text(request).await;
+                answer.map_err(control_client::Error::from_transport)
+            })?;
+        }
+        Ok(())
+    }
+
     fn until_answered<T, F: Future<Output = Result<T, control_client::Error>>>(
         &self,
         ask: impl FnMut(Client) -> F,
     ) -> Result<T, Failure> {
-        self.until_answered_by(&self.kubeconfigs[0], ask)
+        self.until_answered_by(&self.clients[0], ask)
     }
 
     /// Asks again and again until there is an answer.
     fn until_answered_by<T, F: Future<Output = Result<T, control_client::Error>>>(
         &self,
-        kubeconfig: &PathBuf,
+        client: &Client,
         mut ask: impl FnMut(Client) -> F,
     ) -> Result<T, Failure> {
         let until = Instant::now() + PATIENCE;
         self.runtime.block_on(async {
-            let client = Client::from_kubeconfig(kubeconfig).await?;
             loop {
                 let attempt = tokio::time::timeout(5 * ATTEMPT, ask(client.clone())).await;
                 let error = match attempt {
@@ -297,8 +316,7 @@ impl Load {
                     Err(elapsed) => elapsed.to_string(),
                 };
                 if Instant::now() > until {
-                    let path = kubeconfig.display();
-                    return Err(format!("no answer by {path} for {PATIENCE:?}: {error}").into());
+                    return Err(format!("no answer for {PATIENCE:?}: {error}").into());
                 }
                 tokio::time::sleep(5 * AGAIN).await;
             }

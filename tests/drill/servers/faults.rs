@@ -15,7 +15,7 @@ use nix::{
     unistd::Pid,
 };
 use serde::Deserialize;
-use tests::{Cluster, Failure, ensure, eventually, machine, report::skip};
+use tests::{Cluster, Failure, ensure, eventually, load::Load, machine, report::skip};
 
 use super::plan::{Cycle, Fault, Partition, Program, SERVERS, Server};
 use crate::scenarios::clock;
@@ -114,7 +114,7 @@ impl<'a> Faults<'a> {
     ///
     /// # Errors
     /// A fault that cannot be made here, as skipped; one that cannot be undone.
-    pub fn cycle(&self, cycle: Cycle) -> Result<(), Failure> {
+    pub fn cycle(&self, cycle: Cycle, load: &Load) -> Result<(), Failure> {
         let Cycle { fault, lasts } = cycle;
         match fault {
             Fault::Partition(partition) => {
@@ -150,7 +150,7 @@ impl<'a> Faults<'a> {
                 sleep(lasts);
                 undo.now()
             }
-            Fault::Clock(server, is_ahead) => self.clock(server, is_ahead, lasts),
+            Fault::Clock(server, is_ahead) => self.clock(server, is_ahead, lasts, load),
             Fault::Certificates(server, program) => self.certificates(server, program),
             Fault::Replace(server) => {
                 self.cluster.host("kill", &name(server))?;
@@ -159,21 +159,6 @@ impl<'a> Faults<'a> {
                 self.cluster.replace_server(&name(server), &asked).map(drop)
             }
         }
-    }
-
-    /// Waits until every server answers that it is ready.
-    ///
-    /// # Errors
-    /// What a server answers after a minute.
-    pub fn all_are_ready(&self) -> Result<(), Failure> {
-        for server in SERVERS {
-            eventually(&format!("{} to be ready", name(server)), 60, || {
-                self.cluster
-                    .of_server(server, "get --raw /readyz --request-timeout=2s")
-                    .map(drop)
-            })?;
-        }
-        Ok(())
     }
 
     fn undo(&self, how: How) -> Undo<'_> {
@@ -285,7 +270,13 @@ impl<'a> Faults<'a> {
     }
 
     /// Starts a server with a clock that can be moved, and moves it away and back.
-    fn clock(&self, server: Server, is_ahead: bool, lasts: Duration) -> Result<(), Failure> {
+    fn clock(
+        &self,
+        server: Server,
+        is_ahead: bool,
+        lasts: Duration,
+        load: &Load,
+    ) -> Result<(), Failure> {
         if !Path::new(clock::LIBRARY).exists() {
             return skip(format!("`{}` is missing", clock::LIBRARY));
         }
@@ -294,7 +285,7 @@ impl<'a> Faults<'a> {
         clock::set(&folder, "server", "+0")?;
         clock::prepare(&folder, "server")?;
         self.signal(server, Program::Server, Signal::SIGKILL)?;
-        self.all_are_ready()?;
+        load.all_are_ready()?;
         clock::set(&folder, "server", if is_ahead { "+3600" } else { "-3600" })?;
         sleep(lasts);
         clock::set(&folder, "server", "+0")?;

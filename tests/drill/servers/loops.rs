@@ -24,7 +24,7 @@ const NAMESPACE: &str = "loops";
 /// How often running containers are looked at.
 const LOOK: Duration = Duration::from_millis(150);
 /// How long the pods of a Job may take to be done once all servers are well.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// The label of a Job's pods with the Job's name.
 const JOB: &str = "batch.kubernetes.io/job-name";
 /// The label of an indexed Job's pods with the index.
@@ -112,7 +112,7 @@ impl<'a> Loops<'a> {
     /// What kubectl printed, or a cluster that does not answer.
     pub fn start(cluster: &'a Cluster) -> Result<Self, Failure> {
         cluster.kubectl_with("apply -f -", ORDINALS)?;
-        let rollout = "rollout status statefulset/ordinals --namespace loops --timeout=60s";
+        let rollout = "rollout status statefulset/ordinals --namespace loops --timeout=180s";
         cluster.kubectl(rollout)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -215,7 +215,7 @@ impl<'a> Loops<'a> {
     /// As [`Loops::check`].
     pub fn end(mut self) -> Result<(), Failure> {
         let cluster = self.cluster;
-        let rollout = "rollout status statefulset/ordinals --namespace loops --timeout=60s";
+        let rollout = "rollout status statefulset/ordinals --namespace loops --timeout=180s";
         cluster.kubectl(rollout)?;
         eventually("all Jobs to be done", PATIENCE.as_secs(), || {
             self.check()?;

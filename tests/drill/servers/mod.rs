@@ -88,8 +88,8 @@ fn cycles(cluster: &Cluster, has_disks: bool, options: Options) -> Result<(), Fa
     )?;
     println!("{cycles} cycles from seed {seed}; `--seed N --cycles 1` repeats the one of seed N");
     let faults = Faults::new(cluster, has_disks);
-    faults.all_are_ready()?;
     let mut load = Load::start(&everyone, "drill-servers")?;
+    load.all_are_ready()?;
     let mut loops = Loops::start(cluster)?;
     let mut failed = Vec::new();
     let mut operations = 0;
@@ -122,7 +122,7 @@ fn cycles(cluster: &Cluster, has_disks: bool, options: Options) -> Result<(), Fa
                 );
                 failed.push(seed);
                 // Of a cluster that is not well, further cycles tell nothing.
-                faults.all_are_ready()?;
+                load.all_are_ready()?;
             }
         }
     }
@@ -155,10 +155,10 @@ fn one(
     let round = load.begin(1)?;
     loops.begin()?;
     std::thread::sleep(BEFORE);
-    let fault = faults.cycle(cycle);
+    let fault = faults.cycle(cycle, load);
     let undone = Instant::now();
     let ready = match &fault {
-        Ok(()) => faults.all_are_ready(),
+        Ok(()) => load.all_are_ready(),
         Err(_) => Ok(()),
     };
     let healing = undone.elapsed();
