@@ -73,8 +73,25 @@ impl Cluster {
     /// # Errors
     /// What the commands printed, or a member that does not come.
     pub fn replace_server(&self, lost: &str, asked: &str) -> Result<Duration, Failure> {
+        self.empty(lost)?;
+        let printed = self.on_server(asked, &["etcd", "members", "replace", lost])?;
+        self.join_anew(lost, asked, &printed)
+    }
+
+    /// The same for a server that is no member any more.
+    ///
+    /// # Errors
+    /// As [`Cluster::replace_server`].
+    pub fn replace_lost_server(&self, lost: &str, asked: &str) -> Result<Duration, Failure> {
+        self.empty(lost)?;
+        let printed = self.on_server(asked, &["token", "create", "--server"])?;
+        self.join_anew(lost, asked, &printed)
+    }
+
+    /// Empties the disk of a server.
+    fn empty(&self, server: &str) -> Result<(), Failure> {
         // The folder itself may be where a disk is mounted.
-        for entry in fs::read_dir(self.dir.join("server").join(lost))? {
+        for entry in fs::read_dir(self.dir.join("server").join(server))? {
             let path = entry?.path();
             if path.is_dir() {
                 fs::remove_dir_all(path)?;
@@ -82,7 +99,11 @@ impl Cluster {
                 fs::remove_file(path)?;
             }
         }
-        let printed = self.on_server(asked, &["etcd", "members", "replace", lost])?;
+        Ok(())
+    }
+
+    /// Starts a machine with the line that joins it, and waits for its vote.
+    fn join_anew(&self, lost: &str, asked: &str, printed: &str) -> Result<Duration, Failure> {
         let line = printed
             .lines()
             .find(|line| line.starts_with("orlop server --join"))

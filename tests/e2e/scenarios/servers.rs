@@ -68,7 +68,8 @@ fn scenario(cluster: &Cluster) -> Result<(), Failure> {
     let outcome = load.end(round)?;
     check(&outcome)?;
     asker_went_on(cluster, "asker")?;
-    lose_quorum(cluster)
+    lose_quorum(cluster)?;
+    recover_from_one(cluster)
 }
 
 fn steady_pods(cluster: &Cluster) -> Result<(), Failure> {
@@ -246,6 +247,44 @@ fn lose_quorum(cluster: &Cluster) -> Result<(), Failure> {
         cluster.kubectl("create configmap found").map(drop)
     })?;
     asker_went_on(cluster, "witness")
+}
+
+/// Two of three machines are lost for good: the third goes on alone, and others join it.
+fn recover_from_one(cluster: &Cluster) -> Result<(), Failure> {
+    cluster.kubectl("create configmap before")?;
+    cluster.host("kill", "server-2")?;
+    cluster.host("kill", "server-3")?;
+    let refused = cluster.on_server("server-1", &["etcd", "recover"]);
+    let refused = match refused {
+        Err(error) => error.to_string(),
+        Ok(_) => return Err("it went on alone beside its server".into()),
+    };
+    ensure(refused.contains("the server runs"), refused)?;
+    // The host does not start it again meanwhile.
+    let held = cluster.dir.join("nodes/server-1/held");
+    fs::create_dir_all(&held)?;
+    fs::write(held.join("server"), "")?;
+    machine::kill_program(&cluster.dir, "server-1", &["orlop server", "--secure-port"]);
+    let began = Instant::now();
+    let said = eventually("the member to go on alone", 60, || {
+        cluster.on_server(
+            "server-1",
+            &["etcd", "recover", "--revisions-ahead", "2000"],
+        )
+    })?;
+    println!("    {} ({:.1?})", said.trim(), began.elapsed());
+    fs::remove_file(held.join("server"))?;
+    eventually("writes by the one that is left", 60, || {
+        cluster.of_server(1, "create configmap alone").map(drop)
+    })?;
+    cluster.of_server(1, "get configmap before")?;
+    for number in [2, 3] {
+        cluster.replace_lost_server(&format!("server-{number}"), "server-1")?;
+    }
+    cluster.members_are_well("server-1", 3)?;
+    eventually("all servers", 60, || {
+        cluster.of_server(3, "get configmap alone").map(drop)
+    })
 }
 
 /// What server 1 has cached, and its warnings.
