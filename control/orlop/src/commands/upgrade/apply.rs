@@ -1,7 +1,7 @@
 //! `orlop upgrade apply`: another binary for the server or the agent of this machine.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -122,16 +122,20 @@ impl Options {
     }
 
     /// The agent of this machine, whose node is emptied before if that is wanted.
-    async fn agent(&self, binary: &PathBuf, client: &Client, record: &Record) -> Result<(), Error> {
+    async fn agent(&self, binary: &Path, client: &Client, record: &Record) -> Result<(), Error> {
         let node = self.node()?;
         let drained = match self.drain {
             true => Some(Drained::begin(client, &node, self.drain_timeout).await?),
             false => None,
         };
         let before = ready::containers(client, &node).await?;
-        let restarted = Timestamp::now();
+        // Asked for the first time after the restart: what was heard before is of the old agent.
+        let mut restarted = None;
         let replaced = self
-            .replace(binary, record, || ready::node(client, &node, restarted))
+            .replace(binary, record, || {
+                let since = *restarted.get_or_insert_with(Timestamp::now);
+                ready::node(client, &node, since)
+            })
             .await;
         // Also of an upgrade that was taken back.
         if let Some(drained) = drained {
@@ -147,7 +151,7 @@ impl Options {
     /// Replaces the binary and waits until it is at work; puts the old one back otherwise.
     async fn replace<F: Future<Output = Result<(), String>>>(
         &self,
-        binary: &PathBuf,
+        binary: &Path,
         record: &Record,
         is_ready: impl FnMut() -> F,
     ) -> Result<(), Error> {
