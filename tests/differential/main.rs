@@ -33,7 +33,6 @@ mod generate;
 mod loops;
 mod ours;
 mod process;
-mod random;
 mod shrink;
 mod stage;
 mod stock;

@@ -2,11 +2,12 @@
 //! users see, what the API says and how it heals against bounds.
 //!
 //! ```text
-//! drill [NAME|list] [--state DIR] [--short]
+//! drill [NAME|list] [--state DIR] [--short] [--cycles N] [--seed N]
 //! drill probe HOST:PORT      asks every 100 ms, one line an answer, until standard input ends
 //! ```
 //!
-//! A scenario is a file of its own under `scenarios/`, listed here.
+//! A scenario is a file of its own under `scenarios/`, listed here. The cycles of faults of three
+//! servers are in `servers/`.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,6 +21,7 @@ mod bounds;
 mod host;
 mod probe;
 mod scenarios;
+mod servers;
 mod timeline;
 mod workload;
 
@@ -132,10 +134,17 @@ fn perform(words: &[String]) -> Result<ExitCode, Failure> {
     let mut name = None;
     let mut state = None;
     let mut short = false;
+    let (mut cycles, mut seed) = (None, None);
     let mut words = words.iter();
     while let Some(word) = words.next() {
+        let mut number = || -> Result<u64, Failure> {
+            let value = words.next().and_then(|value| value.parse().ok());
+            value.ok_or_else(|| format!("{word} wants a number").into())
+        };
         match word.as_str() {
             "--short" => short = true,
+            "--cycles" => cycles = Some(number()?),
+            "--seed" => seed = Some(number()?),
             "--state" => state = Some(PathBuf::from(words.next().ok_or("--state wants a folder")?)),
             word if word.starts_with('-') => return Err(format!("no option `{word}`").into()),
             word => name = Some(word.to_owned()),
@@ -145,6 +154,7 @@ fn perform(words: &[String]) -> Result<ExitCode, Failure> {
         for scenario in SCENARIOS {
             println!("{:<14} {}", scenario.name, scenario.fault);
         }
+        println!("{:<14} {}", servers::NAME, servers::FAULT);
         return Ok(ExitCode::SUCCESS);
     }
     let chosen: Vec<&Scenario> = SCENARIOS
@@ -154,11 +164,16 @@ fn perform(words: &[String]) -> Result<ExitCode, Failure> {
             None => scenario.short || !short,
         })
         .collect();
-    if chosen.is_empty() {
+    let has_servers = match &name {
+        Some(name) => servers::NAME.contains(name.as_str()),
+        None => true,
+    };
+    if chosen.is_empty() && !has_servers {
         return Err("no scenario has such a name; `drill list` prints all".into());
     }
     let mut report = Report::default();
     let names = chosen.iter().map(|scenario| scenario.name);
+    let names: Vec<&str> = names.chain(has_servers.then_some(servers::NAME)).collect();
     if !nix::unistd::geteuid().is_root() {
         report.skip_all(
             names,
@@ -170,7 +185,42 @@ fn perform(words: &[String]) -> Result<ExitCode, Failure> {
         report.skip_all(names, &tests::no_stock_program("KUBECTL", "kubectl"));
         return Ok(report.end());
     }
-    let cluster = match &state {
+    if !chosen.is_empty() {
+        run(&chosen, state.as_deref(), short, &mut report)?;
+    }
+    // A cluster with two nodes has not three servers.
+    if has_servers && (state.is_none() || chosen.is_empty()) {
+        let usual = if short {
+            servers::SHORT
+        } else {
+            servers::CYCLES
+        };
+        let usual_seed = if short {
+            servers::SHORT_SEED
+        } else {
+            servers::any_seed()
+        };
+        let options = servers::Options {
+            cycles: cycles.unwrap_or(usual),
+            seed: seed.unwrap_or(usual_seed),
+        };
+        println!("\n{}: {}", servers::NAME, servers::FAULT);
+        let started = Instant::now();
+        let own = tests::workspace().join("target/drill-servers");
+        let result = servers::run(state.as_deref(), &own, options);
+        report.record(servers::NAME, started, result);
+    }
+    Ok(report.end())
+}
+
+/// Runs scenarios on a cluster of two nodes.
+fn run(
+    chosen: &[&Scenario],
+    state: Option<&Path>,
+    short: bool,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let cluster = match state {
         Some(dir) => {
             let cluster = Cluster::running(dir)?;
             // Before anything is done to it.
@@ -195,5 +245,5 @@ fn perform(words: &[String]) -> Result<ExitCode, Failure> {
         report.record(scenario.name, started, result.and_then(|()| bounds.judge()));
     }
     let _ = workload::remove(&drill.cluster);
-    Ok(report.end())
+    Ok(())
 }

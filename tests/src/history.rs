@@ -11,6 +11,34 @@ pub enum Action {
     Write(u64),
     /// Read this value; 0 before the first write.
     Read(u64),
+    /// Replaced `from`, and nothing else, by `to`, which nobody else ever writes.
+    Swap {
+        /// The value that was there.
+        from: u64,
+        /// The value that is there from then on.
+        to: u64,
+    },
+}
+
+// === impl Action ===
+
+impl Action {
+    /// The value that it writes.
+    fn written(&self) -> Option<u64> {
+        match *self {
+            Self::Write(value) | Self::Swap { to: value, .. } => Some(value),
+            Self::Read(_) => None,
+        }
+    }
+
+    /// The register's value after it, if it can happen to one with `value`.
+    fn apply(&self, value: u64) -> Option<u64> {
+        match *self {
+            Self::Write(written) => Some(written),
+            Self::Read(read) => (read == value).then_some(value),
+            Self::Swap { from, to } => (from == value).then_some(to),
+        }
+    }
 }
 
 /// One operation. Times are of one clock.
@@ -29,20 +57,20 @@ pub struct Operation {
 /// and its end, by which every read gives the value of the write before it.
 #[must_use]
 pub fn is_linearizable(history: &[Operation]) -> bool {
-    // What is not known to have happened and was read by nobody may be taken as not happened.
-    let read: HashSet<u64> = history
+    // What is not known to have happened and was seen by nobody may be taken as not happened.
+    let seen: HashSet<u64> = history
         .iter()
-        .filter_map(|one| match one.action {
-            Action::Read(value) if one.ended.is_some() => Some(value),
+        .filter_map(|one| match (&one.action, one.ended) {
+            (Action::Read(value), Some(_)) => Some(*value),
+            (Action::Swap { from, .. }, _) => Some(*from),
             _ => None,
         })
         .collect();
     let mut all: Vec<&Operation> = history
         .iter()
-        .filter(|one| match (&one.action, one.ended) {
-            (Action::Read(_), None) => false,
-            (Action::Write(value), None) => read.contains(value),
-            _ => true,
+        .filter(|one| {
+            let written = one.action.written();
+            one.ended.is_some() || written.is_some_and(|value| seen.contains(&value))
         })
         .collect();
     all.sort_by_key(|one| one.began);
@@ -91,10 +119,8 @@ impl Search<'_> {
             if is_set(done, at) {
                 continue;
             }
-            let next = match operation.action {
-                Action::Write(written) => written,
-                Action::Read(read) if read == value => value,
-                Action::Read(_) => continue,
+            let Some(next) = operation.action.apply(value) else {
+                continue;
             };
             done[at / 64] |= 1 << (at % 64);
             if self.from(first, done, next) {
@@ -203,6 +229,35 @@ mod tests {
             read(2, 5, 6),
             read(1, 7, 8),
         ]));
+    }
+
+    #[test]
+    fn a_swap_happens_only_to_the_value_that_it_replaces() {
+        let swap = |from, to, began, ended| Operation {
+            action: Action::Swap { from, to },
+            began,
+            ended,
+        };
+        assert!(is_linearizable(&[
+            write(1, 0, 1),
+            swap(1, 2, 2, Some(3)),
+            read(2, 4, 5)
+        ]));
+        let after_another = [write(1, 0, 1), write(2, 2, 3), swap(1, 3, 4, Some(5))];
+        assert!(!is_linearizable(&after_another), "a write is lost");
+        let both = [
+            write(1, 0, 1),
+            swap(1, 2, 2, Some(9)),
+            swap(1, 3, 2, Some(9)),
+        ];
+        assert!(!is_linearizable(&both), "two replaced the same value");
+        assert!(is_linearizable(&[
+            write(1, 0, 1),
+            swap(1, 2, 2, None),
+            swap(2, 3, 4, Some(5)),
+            read(3, 6, 7),
+        ]));
+        assert!(is_linearizable(&[swap(7, 8, 0, None), read(0, 1, 2)]));
     }
 
     #[test]

@@ -8,10 +8,14 @@ use std::{
 
 pub mod history;
 pub mod lan;
+pub mod load;
 pub mod logs;
 pub mod machine;
 pub mod netns;
+pub mod random;
 pub mod report;
+mod servers;
+pub mod watches;
 
 use serde_json::Value;
 

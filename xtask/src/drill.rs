@@ -21,13 +21,19 @@ use crate::{
 pub struct Options {
     /// Only scenarios whose names contain this; `list` prints all.
     name: Option<String>,
-    /// Folder of a running cluster of test hosts with two nodes or more. Without it, a cluster
-    /// is brought up in target/drill and taken down afterwards.
+    /// Folder of a running cluster of test hosts with two nodes or more; for `servers`, with
+    /// three servers. Without it, one is brought up below target and taken down afterwards.
     #[arg(long)]
     state: Option<PathBuf>,
     /// Shorter outages, and only the scenarios that CI runs.
     #[arg(long)]
     pub short: bool,
+    /// Cycles of the scenario `servers`.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    cycles: Option<u64>,
+    /// Seed of the first cycle of the scenario `servers`; the next has the next.
+    #[arg(long)]
+    seed: Option<u64>,
     /// Folder of the programs that a cluster of its own runs, instead of building them.
     #[arg(long, conflicts_with = "state")]
     programs: Option<PathBuf>,
@@ -73,6 +79,11 @@ pub fn drill(options: &Options) -> Result<(), Error> {
     }
     if let Some(programs) = &options.programs {
         command.env("ORLOP_PROGRAMS", programs);
+    }
+    for (option, value) in [("--cycles", options.cycles), ("--seed", options.seed)] {
+        if let Some(value) = value {
+            command.args([option, &value.to_string()]);
+        }
     }
     if options.short {
         command.arg("--short");

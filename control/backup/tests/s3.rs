@@ -1,5 +1,8 @@
-//! A bucket of an S3 server (`gofakes3` on the PATH or in `$GOFAKES3`) keeps backups as a folder
-//! does. Without the server this says so and passes.
+//! A bucket keeps backups as a folder does: one in memory that checks signatures, and one of an S3
+//! server (`gofakes3` on the PATH or in `$GOFAKES3`). Without the server that test says so and
+//! passes.
+
+mod bucket;
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -88,24 +91,60 @@ fn check(place: &dyn Place) {
 
 #[test]
 fn a_bucket_keeps_backups() {
-    let Some((_server, endpoint)) = start() else {
-        return;
+    if let Some((_server, endpoint)) = start() {
+        check_all(&endpoint, "a_bucket_keeps_backups");
+    }
+}
+
+#[test]
+fn a_bucket_that_checks_signatures_keeps_backups() {
+    let name = "a_bucket_that_checks_signatures_keeps_backups";
+    check_all(&bucket::start(), name);
+}
+
+#[test]
+fn another_secret_is_refused() {
+    if !has_credentials() {
+        return again("another_secret_is_refused", "another");
+    }
+    let options = S3Options {
+        endpoint: Some(bucket::start()),
+        ..S3Options::default()
     };
-    // The place reads its credentials from the environment of the process.
-    let set = std::env::var_os("AWS_ACCESS_KEY_ID").is_some();
-    if !set {
-        let test = std::env::current_exe().expect("this test");
-        let done = Command::new(test)
-            .env("AWS_ACCESS_KEY_ID", "key")
-            .env("AWS_SECRET_ACCESS_KEY", "secret")
-            .args(["--exact", "a_bucket_keeps_backups", "--nocapture"])
-            .status();
-        assert!(done.expect("it runs").success());
-        return;
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let address: Address = "s3://backups".parse().expect("an address");
+        let place = address.place(&options).expect("a place");
+        let listed = tokio::task::spawn_blocking(move || place.list()).await;
+        let refused = listed.expect("asked").expect_err("refused").to_string();
+        assert!(refused.contains("SignatureDoesNotMatch"), "{refused}");
+    });
+}
+
+/// Whether this process has the variables by which a place learns its credentials.
+fn has_credentials() -> bool {
+    std::env::var_os("AWS_ACCESS_KEY_ID").is_some()
+}
+
+/// Runs a test of this file again, in a process with credentials.
+fn again(test: &str, secret: &str) {
+    let program = std::env::current_exe().expect("this test");
+    let done = Command::new(program)
+        .env("AWS_ACCESS_KEY_ID", bucket::KEY)
+        .env("AWS_SECRET_ACCESS_KEY", secret)
+        .args(["--exact", test, "--nocapture"])
+        .status();
+    assert!(done.expect("it runs").success());
+}
+
+/// Checks a bucket as a whole and a part of it.
+fn check_all(endpoint: &str, test: &str) {
+    if !has_credentials() {
+        return again(test, bucket::SECRET);
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let options = S3Options {
-        endpoint: Some(endpoint),
+        endpoint: Some(endpoint.to_owned()),
         ..S3Options::default()
     };
     runtime.block_on(async {

@@ -21,6 +21,7 @@ mod log_line;
 pub mod plan;
 pub mod process;
 pub mod record;
+pub mod recover;
 mod spawn;
 pub mod upkeep;
 

@@ -46,6 +46,8 @@ pub struct Launch {
     pub pki: PathBuf,
     /// Bytes of the database at which etcd takes no more writes.
     pub quota_bytes: u64,
+    /// Whether it forgets the other members and goes on alone with the data that it has.
+    pub begins_anew: bool,
 }
 
 // === impl Record ===
@@ -133,6 +135,15 @@ impl Record {
         url(self.address, self.peer_port)
     }
 
+    /// The record of the same member once it is the only one of its cluster.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        self.initial_cluster = vec![(self.name.clone(), self.peer_url())];
+        self.joined = false;
+        self.others = Vec::new();
+        self
+    }
+
     /// Takes down where the other members are, for when this one does not answer; returns
     /// whether that is news.
     pub fn knows(&mut self, members: &[MemberView]) -> bool {
@@ -197,9 +208,13 @@ impl Record {
             // Less than the default of 100 000 entries, which is memory of each member.
             ("snapshot-count", "10000".to_owned()),
         ];
+        let anew = launch
+            .begins_anew
+            .then(|| "--force-new-cluster=true".to_owned());
         pairs
             .into_iter()
             .map(|(name, value)| format!("--{name}={value}"))
+            .chain(anew)
             .collect()
     }
 }
@@ -245,6 +260,7 @@ mod tests {
             folder: "/data/etcd".into(),
             pki: "/data/pki/etcd".into(),
             quota_bytes: 8,
+            begins_anew: false,
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use control_etcd::plan::{Defragmentation, MemberView};
 use control_etcd::record::Launch;
-use control_etcd::{Admin, Credentials, Process, Record, join, process, upkeep};
+use control_etcd::{Admin, Credentials, Process, Record, join, process, recover, upkeep};
 use control_pki::EtcdPki;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -75,6 +75,7 @@ impl Cluster {
             folder: self.dir.path().join(&record.name),
             pki: pki.file(""),
             quota_bytes,
+            begins_anew: false,
         }
     }
 
@@ -294,4 +295,51 @@ fn process_of(folder: &Path) -> Option<i32> {
                 .any(|word| word == wanted.as_bytes());
             has.then_some(id)
         })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_member_of_three_goes_on_alone_and_gets_others_again() {
+    let Some(cluster) = Cluster::new() else {
+        return;
+    };
+    let first = cluster.start(cluster.record("a"), 1 << 30);
+    let admin = cluster.admin(&[&first]);
+    join::serving(&admin, &first.record.local_url(), PATIENCE)
+        .await
+        .expect("serves");
+    let second = join_one(&cluster, &admin, "b").await;
+    let third = join_one(&cluster, &admin, "c").await;
+    healthy(&admin, 3).await;
+    let mut client = cluster.client(&first).await;
+    client.put("key", "kept", None).await.expect("written");
+    let (record, launch) = (first.record.clone(), first.launch.clone());
+    for member in [second, third, first] {
+        member.process.stop().await;
+    }
+
+    let (record, process) = recover::alone(record, &launch, &admin, PATIENCE)
+        .await
+        .expect("it goes on");
+    assert_eq!(healthy(&admin, 1).await.len(), 1);
+    process.stop().await;
+    record.save(&launch.folder).expect("saved");
+    // As every start is.
+    let record = Record::load(&launch.folder).expect("read").expect("there");
+    let process = Process::start(record.clone(), launch.clone());
+    join::serving(&admin, &record.local_url(), PATIENCE)
+        .await
+        .expect("serves");
+    let alone = Member {
+        record,
+        launch,
+        process,
+    };
+    let mut client = cluster.client(&alone).await;
+    let found = client.get("key", None).await.expect("read");
+    assert_eq!(found.kvs()[0].value(), b"kept");
+    client.put("key", "written", None).await.expect("written");
+    let another = join_one(&cluster, &admin, "d").await;
+    assert_eq!(healthy(&admin, 2).await.len(), 2);
+    another.process.stop().await;
+    alone.process.stop().await;
 }

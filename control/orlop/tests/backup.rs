@@ -562,10 +562,78 @@ async fn a_running_server_gets_another_binary_and_its_old_one_back() {
     ];
     let said = refused(&mut upgrade(&apply, Some(&bad)));
     assert!(said.contains("putting the old one back"), "{said}");
-    get(&client(&data).await, &format!("{CONFIG_MAPS}/c"))
+    let server = client(&data).await;
+    get(&server, &format!("{CONFIG_MAPS}/c"))
         .await
         .expect("still there");
+    refused(&mut upgrade(&["rollback", "--restart", &restart], None));
+
+    // The end of an upgrade: what is stored in an old version is stored in the new one.
+    things_in_two_versions(&server).await;
+    let apply = ["apply", "--restart", &restart, "--no-backup"];
+    printed(&mut upgrade(&apply, Some(&new)));
+    let server = client(&data).await;
+    let said = printed(&mut upgrade(&["finish"], None));
+    assert!(
+        said.contains("2 things written anew") && said.contains("is finished"),
+        "{said}"
+    );
+    let definition = get(&server, THINGS).await.expect("there");
+    assert_eq!(definition["status"]["storedVersions"], json!(["v2"]));
+    let left = |end: &str| fs::exists(format!("{}.{end}", binary.display())).expect("looked");
+    assert!(!left("before-upgrade") && !left("upgrade.json"));
+    refused(&mut upgrade(&["rollback", "--restart", &restart], None));
+    refused(&mut upgrade(&["finish"], None));
     drop(end);
+}
+
+const THINGS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
+
+/// Makes custom resources that are stored in `v1`, whose definition stores in `v2` from then on.
+async fn things_in_two_versions(client: &Client) {
+    let version = |name: &str, stores: bool| {
+        let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        json!({"name": name, "served": true, "storage": stores,
+            "schema": {"openAPIV3Schema": schema}})
+    };
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
+            "versions": [version("v1", true), version("v2", false)]}});
+    let (all, _) = THINGS.rsplit_once('/').expect("a path");
+    post(client, all, definition).await;
+    for name in ["one", "two"] {
+        let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing",
+            "metadata": {"name": name}});
+        let path = "/apis/example.com/v1/namespaces/default/things";
+        let began = Instant::now();
+        // They are served a moment after their definition.
+        while let Err(error) = client
+            .request::<Value>(Method::POST, path, Some(&thing))
+            .await
+        {
+            assert!(began.elapsed() < Duration::from_secs(30), "{error}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    let began = Instant::now();
+    loop {
+        let mut definition = get(client, THINGS).await.expect("there");
+        definition["spec"]["versions"] = json!([version("v1", false), version("v2", true)]);
+        let put = client.request::<Value>(Method::PUT, THINGS, Some(&definition));
+        let put = put.await;
+        let definition = get(client, THINGS).await.expect("there");
+        if definition["status"]["storedVersions"] == json!(["v1", "v2"]) {
+            return;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "{put:?} {definition}"
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Ends the process whose number is in a file.

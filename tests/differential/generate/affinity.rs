@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::label_selector;
 use super::nodes::TOPOLOGIES;
-use crate::random::Random;
+use tests::random::Random;
 
 /// Affinity to nodes.
 pub fn of_nodes(random: &mut Random, nodes: &[String]) -> Value {

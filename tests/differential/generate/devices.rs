@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::NAMESPACES;
 use crate::case::Object;
-use crate::random::Random;
+use tests::random::Random;
 
 const DRIVER: &str = "gpu.example.com";
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::case::{Case, Object, Step};
-use crate::random::Random;
+use tests::random::Random;
 
 mod affinity;
 mod devices;

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Constraint, Focus};
 use crate::case::Object;
-use crate::random::Random;
+use tests::random::Random;
 
 /// Labels whose values are domains.
 pub const TOPOLOGIES: [&str; 4] = [

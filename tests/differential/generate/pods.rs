@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::nodes::{EFFECTS, IMAGES, TAINTS, TOPOLOGIES};
 use super::{Constraint, Focus, NAMESPACES, PRIORITIES, affinity, label_selector};
-use crate::random::Random;
+use tests::random::Random;
 
 /// Values of the label `app`.
 pub const APPS: [&str; 3] = ["web", "db", "cache"];

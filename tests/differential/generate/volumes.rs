@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::NAMESPACES;
 use crate::case::Object;
-use crate::random::Random;
+use tests::random::Random;
 
 /// The CSI driver of all volumes.
 const DRIVER: &str = "csi.example.com";

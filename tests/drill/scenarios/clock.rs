@@ -7,7 +7,8 @@ use tests::{Cluster, Failure, eventually, report::skip};
 
 use crate::{Drill, SERVER, VICTIM, bounds::Bounds, host, timeline::now, workload::Workload};
 
-const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+/// The library.
+pub const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 
 /// One hour ahead.
 pub fn ahead(drill: &Drill, bounds: &mut Bounds) -> Result<(), Failure> {
@@ -53,6 +54,33 @@ fn jumps(drill: &Drill, bounds: &mut Bounds, by: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Has the host in `folder` start a program with a clock that [`set`] moves.
+pub fn prepare(folder: &Path, program: &str) -> Result<(), Failure> {
+    let environment = folder.join("environment");
+    fs::create_dir_all(&environment)?;
+    fs::write(
+        environment.join(program),
+        format!(
+            "LD_PRELOAD={LIBRARY}\nFAKETIME_TIMESTAMP_FILE=/mnt/clock-{program}\n\
+             FAKETIME_NO_CACHE=1\nFAKETIME_DONT_FAKE_MONOTONIC=1\n"
+        ),
+    )?;
+    Ok(())
+}
+
+/// Has the host start the program with its own clock again.
+pub fn remove(folder: &Path, program: &str) -> Result<(), Failure> {
+    Ok(fs::remove_file(folder.join("environment").join(program))?)
+}
+
+/// Moves the clock by so many seconds from the true time, such as `+3600`.
+pub fn set(folder: &Path, program: &str, by: &str) -> Result<(), Failure> {
+    let new = folder.join("clock.new");
+    fs::write(&new, format!("{by}\n"))?;
+    fs::rename(new, folder.join(format!("clock-{program}")))?;
+    Ok(())
+}
+
 /// A program with a clock that can be set; it has its own again when this is dropped.
 struct Clock<'a> {
     cluster: &'a Cluster,
@@ -72,15 +100,7 @@ impl<'a> Clock<'a> {
             program,
         };
         clock.set("+0")?;
-        let folder = host::folder(cluster, node).join("environment");
-        fs::create_dir_all(&folder)?;
-        fs::write(
-            folder.join(program),
-            format!(
-                "LD_PRELOAD={LIBRARY}\nFAKETIME_TIMESTAMP_FILE=/mnt/clock-{program}\n\
-                 FAKETIME_NO_CACHE=1\nFAKETIME_DONT_FAKE_MONOTONIC=1\n"
-            ),
-        )?;
+        prepare(&host::folder(cluster, node), program)?;
         host::restart(cluster, node, program)?;
         eventually("a cluster that answers", 60, || {
             cluster.kubectl("get --raw /readyz")?;
@@ -91,18 +111,13 @@ impl<'a> Clock<'a> {
 
     /// Moves the clock by so many seconds from the true time.
     fn set(&self, by: &str) -> Result<(), Failure> {
-        let folder = host::folder(self.cluster, self.node);
-        let new = folder.join("clock.new");
-        fs::write(&new, format!("{by}\n"))?;
-        fs::rename(new, folder.join(format!("clock-{}", self.program)))?;
-        Ok(())
+        set(&host::folder(self.cluster, self.node), self.program, by)
     }
 }
 
 impl Drop for Clock<'_> {
     fn drop(&mut self) {
-        let folder = host::folder(self.cluster, self.node);
-        let _ = fs::remove_file(folder.join("environment").join(self.program));
+        let _ = remove(&host::folder(self.cluster, self.node), self.program);
         let _ = host::restart(self.cluster, self.node, self.program);
         let _ = eventually("a cluster that answers", 60, || {
             self.cluster.kubectl("get --raw /readyz").map(drop)

@@ -4,6 +4,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use control_store::Error;
 use control_types::status::Status;
 use futures::FutureExt;
 
@@ -52,12 +53,17 @@ async fn run(api: &Api) -> Result<(), Status> {
     if let Some(old) = api.history.note(Instant::now(), store.revision())
         && old > store.compacted()
     {
-        store
-            .compact(old)
-            .await
-            .map_err(|error| store_error(&error))?;
+        forgotten(store.compact(old).await).map_err(|error| store_error(&error))?;
     }
     Ok(())
+}
+
+/// Whether the past is forgotten; another server of the same store may have done it just before.
+fn forgotten(compacted: Result<(), Error>) -> Result<(), Error> {
+    match compacted {
+        Err(Error::Compacted { .. }) => Ok(()),
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -75,5 +81,19 @@ mod tests {
             Some(5)
         );
         assert_eq!(marks.note(start + KEEP * 3, 12), Some(11));
+    }
+
+    #[test]
+    fn what_another_server_has_forgotten_is_forgotten() {
+        let already = Error::Compacted {
+            requested: 7,
+            compacted: 9,
+        };
+        assert!(forgotten(Err(already)).is_ok());
+        let ahead = Error::FutureRevision {
+            requested: 7,
+            current: 5,
+        };
+        assert!(forgotten(Err(ahead)).is_err());
     }
 }

@@ -268,7 +268,7 @@ async fn rotate(client: &Client, path: &Path) -> Result<(), Error> {
 }
 
 /// A value of a query.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.bytes().fold(String::new(), |mut out, byte| {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
             out.push(char::from(byte));

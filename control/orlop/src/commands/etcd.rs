@@ -1,5 +1,7 @@
 //! `orlop etcd`: the members of the etcd that servers manage.
 
+mod recover;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -48,6 +50,9 @@ enum Command {
         #[command(subcommand)]
         change: Option<Change>,
     },
+    /// Have the member of this machine go on alone when most of the others are lost for good.
+    /// Stop the server before. What only the others have is lost.
+    Recover(recover::Options),
 }
 
 /// How the members are to change.
@@ -77,7 +82,10 @@ struct Removal {
 /// # Errors
 /// A folder without a member, members that do not answer, a removal that is refused.
 pub async fn run(options: Options) -> Result<(), Error> {
-    let Command::Members { json, change } = &options.command;
+    let (json, change) = match &options.command {
+        Command::Members { json, change } => (json, change),
+        Command::Recover(recovery) => return recover::run(&options.data_dir, recovery).await,
+    };
     let admin = admin(&options).await?;
     let failed = |error| Error::Servers(servers::Error::Etcd(error));
     let members = admin.survey().await.map_err(failed)?;

@@ -166,6 +166,7 @@ impl Options {
             folder: own_folder,
             pki: pki.file(""),
             quota_bytes: self.etcd_quota,
+            begins_anew: false,
         };
         let process = Process::start(record.clone(), launch);
         let local = Admin::new(credentials.clone(), vec![record.local_url()]);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::template;
 use crate::controllers::scenario::{AFTER_BACKOFF, Action, Step};
-use crate::random::Random;
+use tests::random::Random;
 
 /// A template whose containers end with these codes.
 fn ending(codes: &str) -> Value {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{steps, template};
 use crate::controllers::scenario::{Action, Step};
-use crate::random::Random;
+use tests::random::Random;
 
 fn deployment(replicas: usize) -> Action {
     let mut template = template("web", "one", &json!({}));

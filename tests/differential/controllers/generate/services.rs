@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{image, steps, template};
 use crate::controllers::mirror::AUTOSCALERS;
 use crate::controllers::scenario::{AFTER_PERIOD, Action, Step};
-use crate::random::Random;
+use tests::random::Random;
 
 fn deployment(app: &str, replicas: usize) -> Action {
     let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": app},

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{steps, template};
 use crate::controllers::scenario::{AFTER_PERIOD, Action, Step};
-use crate::random::Random;
+use tests::random::Random;
 
 const MODES: [&str; 3] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"];
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{and, image, int_or_percent, steps, template};
 use crate::controllers::scenario::{Action, Step};
-use crate::random::Random;
+use tests::random::Random;
 
 const PROPAGATIONS: [Propagation; 3] = [
     Propagation::Background,

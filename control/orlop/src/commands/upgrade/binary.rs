@@ -37,6 +37,15 @@ pub fn put_back(binary: &Path) -> Result<(), Error> {
     rename(&kept(binary), binary)
 }
 
+/// Removes the binary that was replaced.
+///
+/// # Errors
+/// When there is none, or it cannot be removed.
+pub fn forget(binary: &Path) -> Result<(), Error> {
+    let path = kept(binary);
+    fs::remove_file(&path).map_err(|source| Error::File { path, source })
+}
+
 fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     // Over a program that runs one cannot write.
     let _ = fs::remove_file(to);
@@ -93,6 +102,10 @@ mod tests {
         put_back(&binary).unwrap();
         assert_eq!(read(&binary), "old");
         assert!(put_back(&binary).is_err());
+        assert!(forget(&binary).is_err());
+        replace(&binary, &new).unwrap();
+        forget(&binary).unwrap();
+        assert_eq!(read(&binary), "new");
         assert_eq!(
             fs::read_dir(dir.path()).unwrap().count(),
             2,

@@ -36,8 +36,22 @@ pub struct Facts {
     pub deprecated: Option<Vec<DeprecatedApi>>,
     /// Free bytes where the store and the binary are, and bytes that are needed.
     pub disk: (u64, u64),
-    /// Whether a backup is made first.
-    pub makes_backup: bool,
+    /// Which program is replaced.
+    pub part: Part,
+    /// The version of Kubernetes that the server which answers serves; `None` if none was asked.
+    pub serves: Option<String>,
+}
+
+/// The program that is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A server.
+    Server {
+        /// Whether a backup is made first.
+        makes_backup: bool,
+    },
+    /// The agent of a node.
+    Agent,
 }
 
 /// How a check ended.
@@ -85,14 +99,88 @@ fn minor(version: &str) -> Option<u32> {
 
 /// Looks at everything.
 pub fn checks(facts: &Facts) -> Vec<Check> {
-    vec![
-        release(facts),
-        nodes(facts),
-        removals(facts),
-        store(facts),
-        disk(facts),
-        backup(facts),
-    ]
+    match facts.part {
+        Part::Server { makes_backup } => vec![
+            release(facts),
+            nodes(facts),
+            removals(facts),
+            store(facts),
+            disk(facts),
+            backup(makes_backup),
+        ],
+        Part::Agent => vec![agent(facts), disk(facts)],
+    }
+}
+
+/// A server serves agents of its own release and of three before, never newer ones.
+fn agent(facts: &Facts) -> Check {
+    let name = "release";
+    let (from, to) = (&facts.current, &facts.new);
+    let text = format!(
+        "{} (Kubernetes {}) to {} (Kubernetes {})",
+        from.version, from.kubernetes, to.version, to.kubernetes
+    );
+    let refused = |why: &str| check(name, Verdict::Refused, format!("{text}: {why}"));
+    let (Some(old), Some(new)) = (minor(&from.kubernetes), minor(&to.kubernetes)) else {
+        return refused("unknown version of Kubernetes");
+    };
+    if new < old {
+        return refused("this goes back, use `orlop upgrade rollback`");
+    }
+    let Some(serves) = &facts.serves else {
+        return check(
+            name,
+            Verdict::Note,
+            format!("{text}; the server was not asked for its release"),
+        );
+    };
+    match minor(serves) {
+        Some(server) if new > server => refused(&format!(
+            "the server serves nodes of 1.{server} at most: upgrade all servers first"
+        )),
+        Some(server) if server - new > OLDEST_NODE => refused(&format!(
+            "the server serves nodes from 1.{} on",
+            server - OLDEST_NODE
+        )),
+        Some(_) => check(name, Verdict::Fine, text),
+        None => refused("the server has an unknown version of Kubernetes"),
+    }
+}
+
+/// Whether a server of this program may serve the nodes again.
+///
+/// # Errors
+/// The nodes that are newer.
+pub fn may_go_back(to: &Program, nodes: &[(String, String)]) -> Result<(), String> {
+    let newer: Vec<&str> = nodes
+        .iter()
+        .filter(|(_, version)| minor(version) > minor(&to.kubernetes))
+        .map(|(node, _)| &**node)
+        .collect();
+    if newer.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "a server of {} serves no newer nodes: roll back first {}",
+        to.kubernetes,
+        newer.join(", ")
+    ))
+}
+
+/// Whether the cluster is of the release of `program`, so that nothing of the one before has to be
+/// able to read what is written from now on.
+///
+/// # Errors
+/// The release of the server that answers.
+pub fn may_finish(program: &Program, serves: Option<&str>) -> Result<(), String> {
+    let serves = serves.unwrap_or("an unknown version");
+    if minor(serves) == minor(&program.kubernetes) {
+        return Ok(());
+    }
+    Err(format!(
+        "the server that answers is of {serves}: upgrade all servers to {} first",
+        program.kubernetes
+    ))
 }
 
 /// Whether nothing hinders the upgrade.
@@ -224,9 +312,9 @@ fn disk(facts: &Facts) -> Check {
     check("disk space", verdict, text)
 }
 
-fn backup(facts: &Facts) -> Check {
+fn backup(makes_backup: bool) -> Check {
     let name = "backup";
-    if facts.makes_backup {
+    if makes_backup {
         return check(name, Verdict::Fine, "one is made before anything changes");
     }
     check(
@@ -258,7 +346,8 @@ mod tests {
             ]),
             deprecated: Some(Vec::new()),
             disk: (1 << 30, 1 << 20),
-            makes_backup: true,
+            part: Part::Server { makes_backup: true },
+            serves: Some("v1.36.1".to_owned()),
         }
     }
 
@@ -348,5 +437,46 @@ mod tests {
             }),
             ["disk space"]
         );
+    }
+
+    #[test]
+    fn an_agent_is_never_newer_than_its_server() {
+        for (server, possible) in [
+            ("v1.36.4", false),
+            ("v1.37.0-orlop", true),
+            ("v1.40.0", true),
+            ("v1.41.0", false),
+            ("nonsense", false),
+        ] {
+            let facts = Facts {
+                part: Part::Agent,
+                serves: Some(server.to_owned()),
+                // Of a server's upgrade these would be refused.
+                nodes: Some(vec![("n".to_owned(), "v1.20.0".to_owned())]),
+                ..facts()
+            };
+            assert_eq!(refused(&facts).is_empty(), possible, "{server}");
+        }
+        let back = Facts {
+            part: Part::Agent,
+            new: program("1.35", (1, 2)),
+            ..facts()
+        };
+        assert_eq!(refused(&back), ["release"]);
+    }
+
+    #[test]
+    fn the_way_back_is_open_until_nodes_are_newer() {
+        let nodes = |versions: &[&str]| {
+            let named = |(at, version): (usize, &&str)| (format!("n{at}"), (*version).to_owned());
+            versions.iter().enumerate().map(named).collect::<Vec<_>>()
+        };
+        let (old, new) = (program("1.36", (1, 2)), program("1.37", (1, 2)));
+        assert_eq!(may_go_back(&old, &nodes(&["v1.36.9", "v1.34.0"])), Ok(()));
+        let refused = may_go_back(&old, &nodes(&["v1.36.0", "v1.37.0"]));
+        assert!(refused.is_err_and(|why| why.ends_with("n1")));
+        assert_eq!(may_finish(&new, Some("v1.37.2")), Ok(()));
+        assert!(may_finish(&new, Some("v1.36.0")).is_err());
+        assert!(may_finish(&new, None).is_err());
     }
 }

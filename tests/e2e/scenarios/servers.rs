@@ -1,8 +1,6 @@
 //! Three servers with a managed etcd: each is killed in turn under load, one is replaced, then
 //! two are lost. The scenario brings a cluster of its own up.
 
-mod load;
-
 use std::{
     fs,
     path::Path,
@@ -10,10 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
-use tests::{Cluster, Failure, ensure, eventually, kubectl_program, machine};
+use tests::{
+    Cluster, Failure, ensure, eventually, kubectl_program,
+    load::{Load, Outcome},
+    machine,
+};
 
-use self::load::{Load, Outcome};
 use super::IMAGE;
 
 /// How long clients may notice a server that is killed, and how long the loops may stand still.
@@ -21,6 +21,9 @@ use super::IMAGE;
 /// measured is printed.
 const CLIENTS: Duration = Duration::from_secs(2);
 const LEADERS: Duration = Duration::from_secs(8);
+
+/// Clients of the load.
+const CLIENTS_AT_ONCE: usize = 4;
 
 /// How long a refusal may take once the loss of the majority is known.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -48,77 +51,25 @@ pub fn run(_: &Cluster) -> Result<(), Failure> {
 }
 
 fn scenario(cluster: &Cluster) -> Result<(), Failure> {
-    members_are_well(cluster, "server-1", 3)?;
+    cluster.members_are_well("server-1", 3)?;
     for number in 1..=3 {
-        let one = of_server(cluster, number, "get --raw /readyz")?;
+        let one = cluster.of_server(number, "get --raw /readyz")?;
         ensure(one == "ok", one)?;
     }
     steady_pods(cluster)?;
     start_asker(cluster, "asker", 60)?;
-    let load = Load::start(cluster)?;
+    let everyone = [("all servers".to_owned(), cluster.kubeconfig())];
+    let mut load = Load::start(&everyone, "load")?;
+    let round = load.begin(CLIENTS_AT_ONCE)?;
     for number in 1..=3 {
         kill_one(cluster, number)?;
     }
     replace_one(cluster)?;
-    let outcome = load.end()?;
+    let outcome = load.end(round)?;
     check(&outcome)?;
     asker_went_on(cluster, "asker")?;
-    lose_quorum(cluster)
-}
-
-/// The members of etcd, asked on one of the servers.
-fn members(cluster: &Cluster, server: &str) -> Result<Value, Failure> {
-    let text = on_server(cluster, server, &["etcd", "members", "list", "--json"])?;
-    Ok(serde_json::from_str(text.trim())?)
-}
-
-fn members_are_well(cluster: &Cluster, server: &str, count: usize) -> Result<(), Failure> {
-    eventually(&format!("{count} voting members that are well"), 60, || {
-        let all = members(cluster, server)?;
-        let all = all.as_array().ok_or("no list")?;
-        let well = |one: &&Value| one["isHealthy"] == true && one["isLearner"] == false;
-        ensure(
-            all.len() == count && all.iter().filter(well).count() == count,
-            format!("{all:?}"),
-        )
-    })
-}
-
-/// Runs our program on a server, as an operator does.
-fn on_server(cluster: &Cluster, server: &str, words: &[&str]) -> Result<String, Failure> {
-    let mut command = Command::new(tests::programs().join("xtask"));
-    command
-        .current_dir(tests::workspace())
-        .args(["shell", server, "--state"])
-        .arg(&cluster.dir)
-        .args(["--", "orlop"])
-        .args(words)
-        .args(["--data-dir", "/mnt/server"])
-        .stdin(Stdio::null());
-    let output = command.output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() {
-        return Ok(text);
-    }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{words:?} on {server}: {errors}{text}").into())
-}
-
-/// Asks one server with kubectl.
-fn of_server(cluster: &Cluster, number: u8, words: &str) -> Result<String, Failure> {
-    let kubectl = kubectl_program().ok_or("no kubectl")?;
-    let file = cluster
-        .dir
-        .join(format!("servers/server-{number}.kubeconfig"));
-    let output = Command::new(kubectl)
-        .env("KUBECONFIG", file)
-        .args(words.split_whitespace())
-        .stdin(Stdio::null())
-        .output()?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(String::from_utf8_lossy(&output.stderr).into_owned().into())
+    lose_quorum(cluster)?;
+    recover_from_one(cluster)
 }
 
 fn steady_pods(cluster: &Cluster) -> Result<(), Failure> {
@@ -204,9 +155,9 @@ fn kill_one(cluster: &Cluster, number: u8) -> Result<(), Failure> {
     }
     cluster.host("start", &name)?;
     let other = if number == 1 { "server-2" } else { "server-1" };
-    members_are_well(cluster, other, 3)?;
+    cluster.members_are_well(other, 3)?;
     eventually(&format!("{name} to answer"), 60, || {
-        of_server(cluster, number, "get --raw /readyz").map(drop)
+        cluster.of_server(number, "get --raw /readyz").map(drop)
     })
 }
 
@@ -222,36 +173,11 @@ fn address_leaves(cluster: &Cluster, number: u8) -> Result<(), Failure> {
 /// A machine is lost for good, and another takes its place.
 fn replace_one(cluster: &Cluster) -> Result<(), Failure> {
     cluster.host("kill", "server-3")?;
-    fs::remove_dir_all(cluster.dir.join("server/server-3"))?;
-    fs::create_dir(cluster.dir.join("server/server-3"))?;
-    let printed = on_server(
-        cluster,
-        "server-1",
-        &["etcd", "members", "replace", "server-3"],
-    )?;
-    let line = printed
-        .lines()
-        .find(|line| line.starts_with("orlop server --join"))
-        .ok_or_else(|| format!("no line to join with: {printed}"))?;
-    let words: Vec<&str> = line.split_whitespace().skip(2).collect();
-    let path = cluster.dir.join("nodes/server-3/host.json");
-    let as_it_was = fs::read(&path)?;
-    let mut host: Value = serde_json::from_slice(&as_it_was)?;
-    let command = host["programs"][0]["command"].as_array_mut();
-    command
-        .ok_or("no command")?
-        .extend(words.into_iter().map(Value::from));
-    fs::write(&path, serde_json::to_vec(&host)?)?;
-    let began = Instant::now();
-    cluster.host("start", "server-3")?;
-    members_are_well(cluster, "server-1", 3)?;
-    println!(
-        "    server-3 replaced after {:.1} s",
-        began.elapsed().as_secs_f64()
-    );
-    fs::write(&path, as_it_was)?;
+    let took = cluster.replace_server("server-3", "server-1")?;
+    println!("    server-3 replaced after {:.1} s", took.as_secs_f64());
+    cluster.members_are_well("server-1", 3)?;
     eventually("server-3 to answer", 60, || {
-        of_server(cluster, 3, "get --raw /readyz").map(drop)
+        cluster.of_server(3, "get --raw /readyz").map(drop)
     })
 }
 
@@ -263,14 +189,14 @@ fn check(outcome: &Outcome) -> Result<(), Failure> {
         outcome.unknown(),
         outcome.percentile(50),
         outcome.percentile(100),
-        outcome.watched.len(),
+        outcome.watched(),
     );
     ensure(
         outcome.operations() > 200,
         "too few operations to say anything",
     )?;
     outcome.check_history()?;
-    outcome.check_watch()?;
+    outcome.check_watches()?;
     ensure(p99 <= CLIENTS, format!("clients waited {p99:?}"))
 }
 
@@ -287,7 +213,7 @@ fn lose_quorum(cluster: &Cluster) -> Result<(), Failure> {
         ensure(listed.contains("no leader"), listed)
     })?;
     let began = Instant::now();
-    let refused = of_server(cluster, 1, "create configmap lost --request-timeout=15s");
+    let refused = cluster.of_server(1, "create configmap lost --request-timeout=15s");
     let refused = match refused {
         Err(error) => error.to_string(),
         Ok(_) => return Err("a write without a majority was acknowledged".into()),
@@ -299,11 +225,7 @@ fn lose_quorum(cluster: &Cluster) -> Result<(), Failure> {
     );
     ensure(refused.contains("no leader"), "the refusal has no reason")?;
     ensure(took < AT_ONCE, format!("the refusal took {took:?}"))?;
-    let fresh = of_server(
-        cluster,
-        1,
-        "get configmap kube-root-ca.crt --request-timeout=15s",
-    );
+    let fresh = cluster.of_server(1, "get configmap kube-root-ca.crt --request-timeout=15s");
     ensure(
         fresh.is_err(),
         "a read of the present was answered from the cache",
@@ -320,11 +242,49 @@ fn lose_quorum(cluster: &Cluster) -> Result<(), Failure> {
     )?;
     cluster.host("start", "server-2")?;
     cluster.host("start", "server-3")?;
-    members_are_well(cluster, "server-1", 3)?;
+    cluster.members_are_well("server-1", 3)?;
     eventually("writes again", 60, || {
         cluster.kubectl("create configmap found").map(drop)
     })?;
     asker_went_on(cluster, "witness")
+}
+
+/// Two of three machines are lost for good: the third goes on alone, and others join it.
+fn recover_from_one(cluster: &Cluster) -> Result<(), Failure> {
+    cluster.kubectl("create configmap before")?;
+    cluster.host("kill", "server-2")?;
+    cluster.host("kill", "server-3")?;
+    let refused = cluster.on_server("server-1", &["etcd", "recover"]);
+    let refused = match refused {
+        Err(error) => error.to_string(),
+        Ok(_) => return Err("it went on alone beside its server".into()),
+    };
+    ensure(refused.contains("the server runs"), refused)?;
+    // The host does not start it again meanwhile.
+    let held = cluster.dir.join("nodes/server-1/held");
+    fs::create_dir_all(&held)?;
+    fs::write(held.join("server"), "")?;
+    machine::kill_program(&cluster.dir, "server-1", &["orlop server", "--secure-port"]);
+    let began = Instant::now();
+    let said = eventually("the member to go on alone", 60, || {
+        cluster.on_server(
+            "server-1",
+            &["etcd", "recover", "--revisions-ahead", "2000"],
+        )
+    })?;
+    println!("    {} ({:.1?})", said.trim(), began.elapsed());
+    fs::remove_file(held.join("server"))?;
+    eventually("writes by the one that is left", 60, || {
+        cluster.of_server(1, "create configmap alone").map(drop)
+    })?;
+    cluster.of_server(1, "get configmap before")?;
+    for number in [2, 3] {
+        cluster.replace_lost_server(&format!("server-{number}"), "server-1")?;
+    }
+    cluster.members_are_well("server-1", 3)?;
+    eventually("all servers", 60, || {
+        cluster.of_server(3, "get configmap alone").map(drop)
+    })
 }
 
 /// What server 1 has cached, and its warnings.
@@ -332,10 +292,7 @@ fn cached(cluster: &Cluster) -> Result<String, Failure> {
     let kubectl = kubectl_program().ok_or("no kubectl")?;
     let path = "/api/v1/namespaces/default/configmaps?resourceVersion=0";
     let output = Command::new(kubectl)
-        .env(
-            "KUBECONFIG",
-            cluster.dir.join("servers/server-1.kubeconfig"),
-        )
+        .env("KUBECONFIG", cluster.kubeconfig_of_server(1))
         .args(["get", "--raw", path])
         .stdin(Stdio::null())
         .output()?;

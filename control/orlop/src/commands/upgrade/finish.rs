@@ -1,0 +1,43 @@
+//! `orlop upgrade finish`: the end of an upgrade, from which there is no way back but a backup.
+
+use clap::Args;
+
+use super::{Machine, Record, binary, facts, migrate, plan, this_program};
+use crate::error::Error;
+use crate::kubeconfig::Kubeconfig;
+
+/// Which machine.
+#[derive(Args)]
+pub struct Options {
+    /// Of the agent of this machine: only its old binary is removed.
+    #[arg(long)]
+    node: bool,
+    #[command(flatten)]
+    machine: Machine,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
+}
+
+impl Options {
+    /// Writes objects anew that the release before stored otherwise, and removes its binary.
+    ///
+    /// # Errors
+    /// No upgrade, a server that is not upgraded, or what the API answers.
+    pub async fn run(self) -> Result<(), Error> {
+        let binary = self.machine.binary()?;
+        let record = Record::load(&binary)?;
+        if !self.node {
+            let files = self.machine.client_files();
+            let client = self.kubeconfig.client_or(&files, "orlop-upgrade").await?;
+            let serves = facts::version(&client).await;
+            plan::may_finish(&this_program(), serves.as_deref()).map_err(Error::Option)?;
+            let now = facts::stored_as(&client).await?;
+            let written = migrate::migrate(&client, &record.stored_as, &now).await?;
+            println!("{written} objects written anew");
+        }
+        binary::forget(&binary)?;
+        Record::remove(&binary)?;
+        println!("the upgrade from {} is finished", record.from.version);
+        Ok(())
+    }
+}
