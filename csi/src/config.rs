@@ -157,7 +157,8 @@ pub enum Wipe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Encryption {
-    /// LUKS2 by dm-crypt; the passphrase comes with the staging secrets.
+    /// LUKS2 by dm-crypt; the passphrase comes with the staging secrets, or from a key
+    /// manager.
     Luks2,
 }
 
@@ -187,6 +188,9 @@ pub struct ClassConfig {
     pub wipe: Option<Wipe>,
     /// Encryption of the volumes.
     pub encryption: Option<Encryption>,
+    /// Socket of the key manager (KMS v2) that wraps the keys of encrypted volumes:
+    /// `unix:///PATH`.
+    pub kms_endpoint: Option<String>,
     /// Whether a folder without an enforced size is accepted.
     pub allow_unenforced_size: Option<bool>,
     /// Where records and the journal are kept; by default with the data, or
@@ -278,6 +282,13 @@ impl ClassConfig {
         }
     }
 
+    /// Returns the path of the key manager's socket, if the class has one.
+    #[must_use]
+    pub fn kms_socket(&self) -> Option<&str> {
+        let path = self.kms_endpoint.as_ref()?.strip_prefix("unix://")?;
+        is_plain_path(Path::new(path)).then_some(path)
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         if !is_class_name(&self.name) {
             return Err(ConfigError::ClassName {
@@ -304,7 +315,7 @@ impl ClassConfig {
         self.check_values()
     }
 
-    fn set_fields(&self) -> [(&'static str, bool); 10] {
+    fn set_fields(&self) -> [(&'static str, bool); 11] {
         [
             ("path", self.path.is_some()),
             ("volumeGroup", self.volume_group.is_some()),
@@ -315,6 +326,7 @@ impl ClassConfig {
             ("filesystem", self.filesystem.is_some()),
             ("wipe", self.wipe.is_some()),
             ("encryption", self.encryption.is_some()),
+            ("kmsEndpoint", self.kms_endpoint.is_some()),
             ("allowUnenforcedSize", self.allow_unenforced_size.is_some()),
         ]
     }
@@ -328,7 +340,7 @@ impl ClassConfig {
             | ("devices", Raw) => Usage::Required,
             ("provisioning", File)
             | ("overcommit", File | Btrfs | XfsQuota | LvmThin)
-            | ("filesystem" | "encryption" | "wipe", File | Lvm | LvmThin | Raw)
+            | ("filesystem" | "encryption" | "kmsEndpoint" | "wipe", File | Lvm | LvmThin | Raw)
             | ("allowUnenforcedSize", Btrfs | XfsQuota) => Usage::Optional,
             _ => Usage::None,
         }
@@ -371,6 +383,16 @@ impl ClassConfig {
         }
         if let Some(factor) = self.overcommit.filter(|it| !(1.0..=1000.0).contains(it)) {
             return wrong("overcommit", factor.to_string(), "a number from 1 to 1000");
+        }
+        if let Some(endpoint) = &self.kms_endpoint {
+            if self.encryption.is_none() {
+                let expected = "it wraps keys of encrypted volumes: set `encryption: luks2`";
+                return wrong("kmsEndpoint", endpoint.clone(), expected);
+            }
+            if self.kms_socket().is_none() {
+                let expected = "use `unix:///PATH`, the socket of a KMS v2 plugin";
+                return wrong("kmsEndpoint", endpoint.clone(), expected);
+            }
         }
         if self.backend == BackendKind::File && self.wipe == Some(Wipe::Zero) {
             let expected = "a file cannot be overwritten in place on every file system; use `none` or `discard`, or `encryption: luks2`";

@@ -102,6 +102,18 @@ fn values_are_checked() {
             "`volumeGroup` is `--yes`",
         ),
         (
+            "- {name: k, backend: file, path: /d, kmsEndpoint: 'unix:///run/kms.sock'}",
+            "set `encryption: luks2`",
+        ),
+        (
+            "- {name: k, backend: file, path: /d, encryption: luks2, kmsEndpoint: /run/kms.sock}",
+            "`kmsEndpoint` is `/run/kms.sock`",
+        ),
+        (
+            "- {name: k, backend: file, path: /d, encryption: luks2, kmsEndpoint: 'unix://kms.sock'}",
+            "`kmsEndpoint` is `unix://kms.sock`",
+        ),
+        (
             "- {name: r, backend: raw, devices: []}",
             "`devices` is `[]`",
         ),

@@ -162,6 +162,17 @@ pub enum Error {
         #[source]
         source: ToolError,
     },
+    /// A key manager refused or did not answer.
+    #[error("cannot {what} `{id}`: the key manager of its class fails")]
+    KeyManager {
+        /// What was tried.
+        what: &'static str,
+        /// Identifier of the volume.
+        id: String,
+        /// What it said.
+        #[source]
+        source: control_kms::Error,
+    },
     /// A system call failed.
     #[error("cannot {what} `{}`", path.display())]
     Io {
@@ -199,7 +210,7 @@ impl Error {
             | Self::Unsupported { .. }
             | Self::Precondition { .. }
             | Self::Unenforced { .. } => Code::FailedPrecondition,
-            Self::Unavailable { .. } => Code::Unavailable,
+            Self::Unavailable { .. } | Self::KeyManager { .. } => Code::Unavailable,
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Code::ResourceExhausted
             }
@@ -243,6 +254,18 @@ impl Error {
     /// Wraps the failure of an external program.
     pub(crate) fn tool<'a>(what: &'static str, id: &'a str) -> impl FnOnce(ToolError) -> Self + 'a {
         move |source| Self::Tool {
+            what,
+            id: id.to_owned(),
+            source,
+        }
+    }
+
+    /// Wraps the failure of a key manager.
+    pub(crate) fn key_manager<'a>(
+        what: &'static str,
+        id: &'a str,
+    ) -> impl FnOnce(control_kms::Error) -> Self + 'a {
+        move |source| Self::KeyManager {
             what,
             id: id.to_owned(),
             source,

@@ -6,6 +6,12 @@ use sha2::{Digest, Sha256};
 /// Longest name that the specification lets a caller send, in bytes.
 pub const NAME_LIMIT: usize = 128;
 
+/// Longest identifier that the specification lets a driver return, in bytes.
+const ID_LIMIT: usize = 128;
+
+/// Stands between the identifier of a snapshot and the node that has it.
+const AT_NODE: char = '@';
+
 /// What begins identifiers that are made of a hash.
 const HASHED: &str = "name-";
 
@@ -22,6 +28,28 @@ pub fn for_name(name: &str) -> String {
         id.push_str(&format!("{byte:02x}"));
     }
     id
+}
+
+/// Returns the identifier of a snapshot as callers know it. It names the node, so that who
+/// has nothing but the identifier knows where the snapshot is; a volume's object says that
+/// by its topology, and there is none of that for a snapshot that outlives its objects.
+#[must_use]
+pub fn snapshot_handle(id: &str, node: &str) -> String {
+    let handle = format!("{id}{AT_NODE}{node}");
+    if handle.len() > ID_LIMIT {
+        return id.to_owned();
+    }
+    handle
+}
+
+/// Returns the driver's own identifier of a snapshot of `node`, of which callers may know
+/// one without a node. That of another node is returned as it is and names no snapshot.
+#[must_use]
+pub fn of_snapshot_handle(handle: String, node: &str) -> String {
+    match handle.rsplit_once(AT_NODE) {
+        Some((id, named)) if named == node => id.to_owned(),
+        _ => handle,
+    }
 }
 
 /// Whether a name may be an identifier, distinct from every hash.
@@ -56,6 +84,25 @@ mod tests {
         let hashed = for_name("../etc/passwd");
         assert!(hashed.starts_with(HASHED));
         assert_ne!(for_name(&hashed), hashed);
+    }
+
+    #[test]
+    fn a_snapshot_is_known_by_its_own_identifier_and_by_the_one_that_names_its_node() {
+        let node = "node-1.example.com";
+        let handle = snapshot_handle("snapshot-1", node);
+        assert_eq!(handle, "snapshot-1@node-1.example.com");
+        for known in ["snapshot-1", &handle] {
+            assert_eq!(of_snapshot_handle(known.to_owned(), node), "snapshot-1");
+        }
+        let elsewhere = of_snapshot_handle(handle.clone(), "node-2");
+        assert_eq!(elsewhere, handle);
+        assert_ne!(
+            for_name(&handle),
+            handle,
+            "no snapshot has such an identifier"
+        );
+        let long = snapshot_handle("snapshot-1", &"n".repeat(200));
+        assert_eq!(long, "snapshot-1", "no caller would take a longer one");
     }
 
     proptest! {

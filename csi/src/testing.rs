@@ -19,6 +19,7 @@ pub fn class(backend: BackendKind) -> ClassConfig {
         filesystem: None,
         wipe: None,
         encryption: None,
+        kms_endpoint: None,
         allow_unenforced_size: None,
         state_dir: None,
     }

@@ -6,6 +6,7 @@
 //! (the limits are those of the stock components).
 
 mod correlator;
+mod repeats;
 
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use crate::error::Error;
 use crate::meta::Meta;
 use crate::resource::{Resource, resources};
 use crate::time;
+
+pub use self::repeats::RepeatFilter;
 
 /// Events that may wait to be sent; more are dropped.
 const BACKLOG: usize = 1000;

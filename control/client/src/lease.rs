@@ -4,6 +4,8 @@
 //! the holder's: what counts is for how long, by our own clock, the lease did
 //! not change.
 
+mod observed;
+
 use std::time::Duration;
 
 use compact_str::CompactString;
@@ -18,6 +20,8 @@ use crate::error::Error;
 use crate::meta::{Meta, Metadata};
 use crate::resource::{Resource, View, resources};
 use crate::time;
+
+pub use self::observed::ObservedLease;
 
 /// The view of a lease.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

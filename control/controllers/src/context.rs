@@ -22,6 +22,7 @@ use crate::views::{
     ReplicationController, ResourceClaim, ResourceSlice, Revision, Service, ServiceAccount,
     StatefulSet, StorageClass, Text, Volume, VolumeAttachment,
 };
+use crate::volumes::local::NodeCapacity;
 
 /// The name of an object, by which work is queued.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -357,6 +358,8 @@ caches! {
         .fields("metadata.name=cluster-info");
     /// HorizontalPodAutoscalers.
     autoscalers: HorizontalPodAutoscaler, false, Selection::all();
+    /// How much nodes can have of classes of local volumes.
+    node_capacities: NodeCapacity, false, Selection::all();
     /// PodDisruptionBudgets.
     budgets: PodDisruptionBudget, false, Selection::all();
     /// ValidatingAdmissionPolicies.

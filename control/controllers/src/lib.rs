@@ -137,6 +137,7 @@ pub static CONTROLLERS: &[Controller] = &[
     volumes::expand::CONTROLLER,
     volumes::attach::CONTROLLER,
     volumes::local::CONTROLLER,
+    volumes::snapshots::CONTROLLER,
     resource_claim::CONTROLLER,
     device_taints::CONTROLLER,
     admission_policies::CONTROLLER,

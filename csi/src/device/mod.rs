@@ -1,5 +1,6 @@
 //! Block devices: loop devices, encryption, wiping.
 
 pub mod block;
+pub mod key_manager;
 pub mod loop_device;
 pub mod luks;

@@ -13,6 +13,7 @@ pub mod snapshots;
 pub mod staging;
 pub mod volumes;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,6 +22,7 @@ use crate::backend::{self, Attachment, Backend, Environment, Space};
 use crate::catalog::Catalog;
 use crate::catalog::record::{SnapshotRecord, VolumeRecord};
 use crate::config::{ClassConfig, Config, Encryption};
+use crate::device::key_manager::KeyManager;
 use crate::device::luks;
 use crate::error::{Error, Result};
 use crate::filesystem::mounts::{Mount, MountTable};
@@ -37,6 +39,8 @@ pub struct Store {
     pub backend: Arc<dyn Backend>,
     /// What is recorded.
     pub catalog: Catalog,
+    /// Who wraps the keys of encrypted volumes, where the class names one.
+    key_manager: Option<KeyManager>,
     /// Taken while space is promised.
     admission: Mutex<()>,
 }
@@ -64,6 +68,19 @@ impl Store {
 
     fn is_encrypted(&self) -> bool {
         self.class.encryption == Some(Encryption::Luks2)
+    }
+
+    /// Returns where the key of an encrypted volume comes from; none where the class is not
+    /// encrypted.
+    fn key(&self, secrets: &BTreeMap<String, String>) -> Result<Option<luks::Key<'_>>> {
+        if !self.is_encrypted() {
+            return Ok(None);
+        }
+        let key = match &self.key_manager {
+            Some(manager) => luks::Key::Managed(manager),
+            None => luks::Key::Passphrase(luks::passphrase(secrets)?),
+        };
+        Ok(Some(key))
     }
 
     /// Returns where a volume's plain data is reachable, if it is.
@@ -165,10 +182,14 @@ impl Driver {
         let open = || -> Result<Arc<Store>> {
             let backend = backend::open(&class.config, &self.environment)?;
             let catalog = Catalog::open(&class.config.state_dir())?;
+            let name = &class.config.name;
+            let socket = class.config.kms_socket();
+            let manager = socket.map(|socket| KeyManager::start(name, socket));
             let store = Arc::new(Store {
                 class: class.config.clone(),
                 backend,
                 catalog,
+                key_manager: manager.transpose()?,
                 admission: Mutex::new(()),
             });
             recover::recover(&store)?;

@@ -194,8 +194,10 @@ impl Driver {
         if !store.backend.features().devices || (record.filled >= bytes && !record.block) {
             return Ok(bytes);
         }
-        if store.is_encrypted() {
-            luks::resize(&*self.environment.tools, id, &luks::passphrase(secrets)?)?;
+        if let (Some(key), Some(Attachment::Device(device))) =
+            (store.key(secrets)?, store.backend.attached(&record)?)
+        {
+            luks::resize(&*self.environment.tools, id, &device, &key)?;
         }
         if let (Content::Filesystem(fs_type), Some(Attachment::Device(device))) =
             (record.content, store.reachable(&record)?)

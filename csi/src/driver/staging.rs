@@ -60,10 +60,7 @@ impl Driver {
         read_only: bool,
         secrets: &BTreeMap<String, String>,
     ) -> Result<Attachment> {
-        let key = store
-            .is_encrypted()
-            .then(|| luks::passphrase(secrets))
-            .transpose()?;
+        let key = store.key(secrets)?;
         let attachment = store.backend.attach(record, read_only)?;
         self.environment
             .steps

@@ -13,7 +13,7 @@ use crate::driver::volumes::NewVolume;
 use crate::driver::{Driver, NAME};
 use crate::error::{Error, Result};
 use crate::filesystem::mounts::MountTable;
-use crate::ids::NAME_LIMIT;
+use crate::ids::{self, NAME_LIMIT};
 use crate::request::access::Access;
 use crate::request::size::{Range, to_wire};
 use crate::request::{pages, topology};
@@ -68,17 +68,15 @@ fn checked_name(name: String) -> Result<String> {
     Ok(name)
 }
 
-fn origin(source: Option<api::VolumeContentSource>) -> Result<Option<Origin>> {
+fn origin(driver: &Driver, source: Option<api::VolumeContentSource>) -> Result<Option<Origin>> {
     let Some(source) = source else {
         return Ok(None);
     };
     match (source.snapshot, source.volume) {
         (Some(snapshot), None) => {
             let field = "volume_content_source.snapshot.snapshot_id";
-            Ok(Some(Origin::Snapshot(required(
-                field,
-                snapshot.snapshot_id,
-            )?)))
+            let id = snapshot_id(driver, field, snapshot.snapshot_id)?;
+            Ok(Some(Origin::Snapshot(id)))
         }
         (None, Some(volume)) => {
             let field = "volume_content_source.volume.volume_id";
@@ -99,7 +97,7 @@ fn create_volume(
         range: Range::parse(&name, request.capacity_range)?,
         access: Access::parse_all(&request.volume_capabilities)?,
         class: class(&request.parameters)?,
-        origin: origin(request.volume_content_source)?,
+        origin: origin(driver, request.volume_content_source)?,
         mutable: request.mutable_parameters,
         ephemeral: None,
         name,
@@ -115,7 +113,7 @@ fn volume(driver: &Driver, record: &VolumeRecord) -> api::Volume {
     let content_source = record.origin.as_ref().map(|origin| match origin {
         Origin::Snapshot(id) => api::VolumeContentSource {
             snapshot: Some(api::SnapshotSource {
-                snapshot_id: id.clone(),
+                snapshot_id: ids::snapshot_handle(id, &driver.node),
             }),
             volume: None,
         },
@@ -320,10 +318,15 @@ fn capabilities(
     })
 }
 
-pub(super) fn snapshot(record: &SnapshotRecord) -> api::Snapshot {
+/// Returns the driver's own identifier of the snapshot that a request names.
+pub(super) fn snapshot_id(driver: &Driver, field: &'static str, id: String) -> Result<String> {
+    Ok(ids::of_snapshot_handle(required(field, id)?, &driver.node))
+}
+
+pub(super) fn snapshot(driver: &Driver, record: &SnapshotRecord) -> api::Snapshot {
     api::Snapshot {
         size_bytes: to_wire(record.bytes),
-        snapshot_id: record.id.clone(),
+        snapshot_id: ids::snapshot_handle(&record.id, &driver.node),
         source_volume_id: record.source.clone(),
         creation_time: Some(api::Timestamp {
             seconds: record.created,
@@ -345,7 +348,7 @@ fn create_snapshot(
     topology::check(request.accessibility_requirements.as_ref(), &driver.node)?;
     let record = driver.create_snapshot(&name, &source)?;
     Ok(api::CreateSnapshotResponse {
-        snapshot: Some(snapshot(&record)),
+        snapshot: Some(snapshot(driver, &record)),
     })
 }
 
@@ -353,7 +356,7 @@ fn delete_snapshot(
     driver: &Driver,
     request: api::DeleteSnapshotRequest,
 ) -> Result<api::DeleteSnapshotResponse> {
-    driver.delete_snapshot(&required("snapshot_id", request.snapshot_id)?)?;
+    driver.delete_snapshot(&snapshot_id(driver, "snapshot_id", request.snapshot_id)?)?;
     Ok(api::DeleteSnapshotResponse {})
 }
 
@@ -361,9 +364,10 @@ fn list_snapshots(
     driver: &Driver,
     request: api::ListSnapshotsRequest,
 ) -> Result<api::ListSnapshotsResponse> {
+    let id = ids::of_snapshot_handle(request.snapshot_id, &driver.node);
     let wanted = |record: &SnapshotRecord| {
         let is = |filter: &str, value: &str| filter.is_empty() || filter == value;
-        is(&request.snapshot_id, &record.id) && is(&request.source_volume_id, &record.source)
+        is(&id, &record.id) && is(&request.source_volume_id, &record.source)
     };
     let mut all: Vec<(String, SnapshotRecord)> = Vec::new();
     for store in driver.stores() {
@@ -374,7 +378,7 @@ fn list_snapshots(
     all.sort_by(|a, b| a.0.cmp(&b.0));
     let (page, next_token) = pages::cut(all, &request.starting_token, request.max_entries)?;
     let entry = |record: &SnapshotRecord| api::ListSnapshotsEntry {
-        snapshot: Some(snapshot(record)),
+        snapshot: Some(snapshot(driver, record)),
     };
     Ok(api::ListSnapshotsResponse {
         entries: page.iter().map(entry).collect(),
@@ -386,9 +390,9 @@ fn get_snapshot(
     driver: &Driver,
     request: api::GetSnapshotRequest,
 ) -> Result<api::GetSnapshotResponse> {
-    let (_, record) = driver.snapshot(&required("snapshot_id", request.snapshot_id)?)?;
+    let (_, record) = driver.snapshot(&snapshot_id(driver, "snapshot_id", request.snapshot_id)?)?;
     Ok(api::GetSnapshotResponse {
-        snapshot: Some(snapshot(&record)),
+        snapshot: Some(snapshot(driver, &record)),
     })
 }
 

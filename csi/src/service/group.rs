@@ -9,6 +9,7 @@ use super::{Answer, Services, required, unimplemented};
 use crate::catalog::record::{GroupRecord, SnapshotRecord};
 use crate::driver::{Driver, groups};
 use crate::error::{Error, Result};
+use crate::ids::of_snapshot_handle;
 
 /// The GroupController service.
 #[derive(Clone)]
@@ -48,16 +49,27 @@ fn capabilities(
     })
 }
 
-fn group(record: &GroupRecord, members: &[SnapshotRecord]) -> api::VolumeGroupSnapshot {
+fn group(
+    driver: &Driver,
+    record: &GroupRecord,
+    members: &[SnapshotRecord],
+) -> api::VolumeGroupSnapshot {
+    let all = members.iter();
     api::VolumeGroupSnapshot {
         group_snapshot_id: record.id.clone(),
-        snapshots: members.iter().map(snapshot).collect(),
+        snapshots: all.map(|record| snapshot(driver, record)).collect(),
         creation_time: Some(api::Timestamp {
             seconds: record.created,
             nanos: 0,
         }),
         ready_to_use: true,
     }
+}
+
+/// Returns the driver's own identifiers of snapshots.
+fn own_ids(driver: &Driver, ids: Vec<String>) -> Vec<String> {
+    let own = |id| of_snapshot_handle(id, &driver.node);
+    ids.into_iter().map(own).collect()
 }
 
 fn create(
@@ -72,7 +84,7 @@ fn create(
     }
     let (record, members) = driver.create_group(&name, &request.source_volume_ids)?;
     Ok(api::CreateVolumeGroupSnapshotResponse {
-        group_snapshot: Some(group(&record, &members)),
+        group_snapshot: Some(group(driver, &record, &members)),
     })
 }
 
@@ -81,7 +93,7 @@ fn delete(
     request: api::DeleteVolumeGroupSnapshotRequest,
 ) -> Result<api::DeleteVolumeGroupSnapshotResponse> {
     let id = required("group_snapshot_id", request.group_snapshot_id)?;
-    driver.delete_group(&id, &request.snapshot_ids)?;
+    driver.delete_group(&id, &own_ids(driver, request.snapshot_ids))?;
     Ok(api::DeleteVolumeGroupSnapshotResponse {})
 }
 
@@ -91,8 +103,8 @@ fn get(
 ) -> Result<api::GetVolumeGroupSnapshotResponse> {
     let id = required("group_snapshot_id", request.group_snapshot_id)?;
     let (_, record, members) = driver.group(&id)?;
-    groups::check_members(&record, &request.snapshot_ids)?;
+    groups::check_members(&record, &own_ids(driver, request.snapshot_ids))?;
     Ok(api::GetVolumeGroupSnapshotResponse {
-        group_snapshot: Some(group(&record, &members)),
+        group_snapshot: Some(group(driver, &record, &members)),
     })
 }

@@ -5,7 +5,8 @@ use csi_api as api;
 use futures::future::BoxFuture;
 use tonic::body::Body;
 
-use super::{Answer, Services, required, unimplemented};
+use super::controller::snapshot_id;
+use super::{Answer, Services, unimplemented};
 use crate::backend::Extent;
 use crate::driver::Driver;
 use crate::error::{Error, Result};
@@ -74,7 +75,7 @@ fn allocated(
     driver: &Driver,
     request: api::GetMetadataAllocatedRequest,
 ) -> Result<Vec<api::GetMetadataAllocatedResponse>> {
-    let id = required("snapshot_id", request.snapshot_id)?;
+    let id = snapshot_id(driver, "snapshot_id", request.snapshot_id)?;
     let (size, extents) = driver.snapshot_blocks(&id, None)?;
     let (offset, limit) = bounds(request.starting_offset, size, request.max_results)?;
     let blocks = clip(extents, offset, size);
@@ -90,8 +91,8 @@ fn delta(
     driver: &Driver,
     request: api::GetMetadataDeltaRequest,
 ) -> Result<Vec<api::GetMetadataDeltaResponse>> {
-    let base = required("base_snapshot_id", request.base_snapshot_id)?;
-    let target = required("target_snapshot_id", request.target_snapshot_id)?;
+    let base = snapshot_id(driver, "base_snapshot_id", request.base_snapshot_id)?;
+    let target = snapshot_id(driver, "target_snapshot_id", request.target_snapshot_id)?;
     let (size, extents) = driver.snapshot_blocks(&target, Some(&base))?;
     let (offset, limit) = bounds(request.starting_offset, size, request.max_results)?;
     let blocks = clip(extents, offset, size);

@@ -6,14 +6,16 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
+use control_kms::fake::FakeManager;
 use csi::catalog::record::Origin;
 use csi::driver::Driver;
 use csi::request::size::Range;
 
 use super::disk::{Disk, isolate, missing};
 use super::harness::{MIB, block, create, mount, new, open, places, publish, unpublish};
-use super::sanity::{LOCAL, sanity};
+use super::sanity::{LOCAL, WITHOUT_COPIES, WITHOUT_GROUPS, sanity};
 
 /// Prints why a test cannot run.
 fn is_skipped(programs: &[&str]) -> bool {
@@ -167,8 +169,7 @@ fn logical_volumes_are_copied_grown_and_zeroed() {
     // Extents are given out from the first free one on: the same to both owners.
     check_former_owner(&driver, &folder, 64 * MIB);
     drop(driver);
-    let may_skip = [&LOCAL[..], &["GroupControllerService not supported"]].concat();
-    sanity(&disk, &class, "mount", &[], &may_skip);
+    sanity(&disk, &class, "mount", &[&LOCAL, &WITHOUT_GROUPS]);
 }
 
 #[test]
@@ -221,7 +222,7 @@ fn thin_volumes_are_copied_grown_and_zeroed() {
         .replace("thinPool: pool", "thinPool: small")
         .replace("/state", "/small");
     check_former_owner(&open(&small), &folder, 48 * MIB);
-    sanity(&disk, &class, "mount", &[], &LOCAL);
+    sanity(&disk, &class, "mount", &[&LOCAL]);
 }
 
 /// Whether a mounted ext4 can grow here.
@@ -278,6 +279,60 @@ fn an_encrypted_volume_shows_its_data_to_the_holder_of_the_passphrase_alone() {
 }
 
 #[test]
+fn a_volume_whose_key_a_manager_wraps_opens_again_grows_and_is_copied() {
+    if is_skipped(&["cryptsetup", "mkfs.ext4"]) {
+        return;
+    }
+    let disk = Disk::new("xfs", 512);
+    let folder = disk.beside("pods");
+    let socket = disk.beside("kms").join("kms.sock");
+    let manager = Arc::new(FakeManager::default());
+    manager.use_key(1);
+    manager.serve(&socket).unwrap();
+    let class = format!(
+        "backend: file, path: {}, encryption: luks2, kmsEndpoint: 'unix://{}'",
+        disk.path().display(),
+        socket.display()
+    );
+    let driver = open(&class);
+    let access = mount("ext4");
+    create(&driver, "kept", 64 * MIB, access.clone());
+    let at = places(&folder, "kept");
+    publish(&driver, "kept", &at, &access);
+    fs::write(at.target.join("file"), "data").unwrap();
+    unpublish(&driver, "kept", &at);
+    drop(driver);
+
+    // The node restarts, and the manager's key is another.
+    manager.use_key(2);
+    let driver = open(&class);
+    publish(&driver, "kept", &at, &access);
+    assert_eq!(fs::read(at.target.join("file")).unwrap(), b"data");
+    let before = manager.decrypted();
+    if has_resize_right() {
+        let range = Range {
+            required: 96 * MIB,
+            limit: 0,
+        };
+        driver
+            .expand_on_node("kept", &at.target, range, &BTreeMap::new())
+            .unwrap();
+        assert_eq!(manager.decrypted(), before + 1);
+    }
+    unpublish(&driver, "kept", &at);
+    let origin = Some(Origin::Volume("kept".to_owned()));
+    let copy = new("copy", 96 * MIB, access.clone(), origin);
+    driver.create_volume(&copy).unwrap();
+    let copied = places(&folder, "copy");
+    publish(&driver, "copy", &copied, &access);
+    assert_eq!(fs::read(copied.target.join("file")).unwrap(), b"data");
+    unpublish(&driver, "copy", &copied);
+    for id in ["copy", "kept"] {
+        driver.delete_volume(id).unwrap();
+    }
+}
+
+#[test]
 fn a_project_quota_enforces_and_reports_the_size_of_a_folder() {
     if is_skipped(&["mkfs.xfs", "xfs_quota"]) {
         return;
@@ -313,6 +368,5 @@ fn a_project_quota_enforces_and_reports_the_size_of_a_folder() {
     unpublish(&driver, "folder", &at);
     driver.delete_volume("folder").unwrap();
     drop(driver);
-    let may_skip = [&LOCAL[..], &super::sanity::WITHOUT_COPIES].concat();
-    sanity(&disk, &class, "mount", &[], &may_skip);
+    sanity(&disk, &class, "mount", &[&LOCAL, &WITHOUT_COPIES]);
 }

@@ -77,7 +77,7 @@ pub use node_agent_datapath::{
 pub use node_agent_plan::{ObjectReport, Report, Selected};
 pub use node_agent_pods::ProviderFiles;
 pub use node_agent_pods::settings::{self, ServingPlaces, Settings};
-use node_agent_pods::{Pulse, server::further::FurtherMetrics};
+use node_agent_pods::{GrownClaims, Pulse, server::further::FurtherMetrics};
 pub use node_agent_volumes::{DRIVER as VOLUME_DRIVER, SNAPSHOT_KINDS};
 pub use overlay::Overlay;
 pub use policy::why;
@@ -418,6 +418,7 @@ pub async fn run(
     )));
     parts.spawn(task("pod-network").owned(network.run(nodes.changes(), stop.clone())));
     let mut further_metrics = None;
+    let grown = GrownClaims::default();
     if let Some(config) = options.volumes.filter(|_| options.runs_pods) {
         let counts = volumes::Metrics::default();
         let shown = counts.clone();
@@ -427,6 +428,7 @@ pub async fn run(
             node: options.datapath.node_name.clone(),
             root: options.root.clone(),
             config,
+            grown: grown.clone(),
         };
         let volumes = volumes::run(client.clone(), options, stop.clone());
         parts.spawn(task("local-volumes").owned(volumes));
@@ -454,6 +456,7 @@ pub async fn run(
         serving,
         further: Some(further),
         further_metrics,
+        grown,
         pulse,
     });
     if let Some(pods) = pods {

@@ -19,6 +19,7 @@ pub use csi::{
     config::{Config, ConfigError},
 };
 use csi::{backend::Environment, steps::TraceSteps, tool::SystemRunner};
+use node_agent_pods::GrownClaims;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -38,6 +39,8 @@ pub struct Options {
     pub config: Config,
     /// What the driver counts.
     pub counts: Metrics,
+    /// Tells pods that volumes have grown.
+    pub grown: GrownClaims,
 }
 
 /// Returns the driver's families, as part of a page in the text format.
@@ -96,6 +99,7 @@ pub async fn run(
         node: options.node,
         socket,
         fills: Arc::new(fills),
+        grown: Arc::new(move |namespace, name| options.grown.notify(namespace, name)),
     };
     node_agent_volumes::run(loops, shutdown).await;
     while !driver.is_finished() {

@@ -73,6 +73,7 @@ use crate::pod::providers::Providers;
 
 pub use crate::pod::providers::ProviderFiles;
 pub use crate::pulse::Pulse;
+pub use crate::volumes::growth::GrownClaims;
 
 use crate::pod::pulls::Pulls;
 use crate::pod::resize::Room;
@@ -123,6 +124,8 @@ pub struct Options {
     pub further: Option<server::further::Further>,
     /// What `/metrics` shows besides the kubelet's families.
     pub further_metrics: Option<server::further::FurtherMetrics>,
+    /// By which others say that the volumes of claims have grown.
+    pub grown: GrownClaims,
     /// By which others see that the agent looks after its pods.
     pub pulse: Arc<Pulse>,
 }
@@ -302,6 +305,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     let shared = Arc::new(Shared {
         claims,
         csi: Arc::new(drivers),
+        grown: options.grown.clone(),
         devices: Arc::new(devices),
         managers,
         ranges: Ranges::new(&options.root, most_pods),

@@ -18,7 +18,7 @@ use crate::pod::observed::key;
 use crate::pod::{kill, observe, worker};
 use crate::shared::{Order, Shared};
 use crate::static_pods::{self, Statics, Step};
-use crate::volumes::Volumes;
+use crate::volumes::{Volumes, growth};
 
 /// How often the runtime is asked what it has: when nothing is going on, when
 /// something is starting, and when the runtime tells of changes itself.
@@ -55,6 +55,7 @@ pub async fn run(
         .spawn_restarting(move || watch_runtime(with.clone(), nudges.clone(), end.clone()));
     let mut workers: FxHashMap<String, worker::Handle> = FxHashMap::default();
     let mut changes = pods.changes();
+    let mut grown = shared.grown.follow();
     let mut sweep = Instant::now();
     let mut synced = false;
     let mut statics = statics(&shared);
@@ -98,6 +99,14 @@ pub async fn run(
                 let Some(uid) = changed else { break };
                 if let Some(worker) = workers.get(&uid) {
                     worker.nudge();
+                }
+            }
+            claim = growth::next(&mut grown) => {
+                for entry in shared.pods.all() {
+                    let worker = workers.get(entry.pod.uid());
+                    if let Some(worker) = worker.filter(|_| claim.is_of(&entry.pod)) {
+                        worker.refresh_volumes();
+                    }
                 }
             }
             order = orders.recv() => {

@@ -36,6 +36,7 @@ use crate::pod::userns::Ranges;
 use crate::pulse::Pulse;
 use crate::server::further::FurtherMetrics;
 use crate::settings::Settings;
+use crate::volumes::growth::GrownClaims;
 
 /// What all parts of the agent share. One per agent.
 pub struct Shared {
@@ -53,6 +54,8 @@ pub struct Shared {
     pub events: Recorder,
     /// Drivers of volumes.
     pub csi: Arc<Drivers>,
+    /// Claims whose volumes have grown.
+    pub grown: GrownClaims,
     /// Devices of plugins.
     pub devices: Arc<Devices>,
     /// Devices by claims.

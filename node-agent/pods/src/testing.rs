@@ -74,6 +74,7 @@ pub(crate) fn shared(
         events: Recorder::new(&client, "kubelet", "n", Format::Core),
         objects: Arc::new(FakeObjects::default()),
         csi: Arc::default(),
+        grown: Default::default(),
         claims: Claims::new(
             client.clone(),
             "n",

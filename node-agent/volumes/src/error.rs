@@ -34,6 +34,18 @@ impl Error {
         move |source| Self::Api { what, source }
     }
 
+    /// Returns what of the error is the same at each attempt.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        match self {
+            // Its message says how much is left.
+            Self::Call(error) if error.code == tonic::Code::ResourceExhausted => {
+                format!("{:?}", error.code)
+            }
+            other => other.chain(),
+        }
+    }
+
     /// Returns the error with its causes, for events.
     #[must_use]
     pub fn chain(&self) -> String {

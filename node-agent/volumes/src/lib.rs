@@ -60,6 +60,10 @@ pub const NAMESPACE: &str = "kube-system";
 /// Returns how full each class is, as its driver measured it last.
 pub type Fills = Arc<dyn Fn() -> Vec<ClassFill> + Send + Sync>;
 
+/// Is called with namespace and name of each claim whose file system is to take what its
+/// volume has become.
+pub type Grown = Arc<dyn Fn(&str, &str) + Send + Sync>;
+
 /// Settings of the loops.
 #[derive(Clone)]
 pub struct Options {
@@ -71,6 +75,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// How full its classes are.
     pub fills: Fills,
+    /// Who is told of volumes that have grown.
+    pub grown: Grown,
 }
 
 /// Runs the loops until `shutdown`.
@@ -82,6 +88,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) {
         &options.node,
         driver,
         options.fills.clone(),
+        options.grown.clone(),
     ));
     // Each loop with the same arguments, under its own name.
     macro_rules! spawn {

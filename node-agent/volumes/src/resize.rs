@@ -28,8 +28,10 @@ const NODE_PENDING: &str = "NodeResizePending";
 /// The next step for a claim.
 #[derive(Debug, PartialEq, Eq)]
 enum Decision {
-    /// It has what it asks for, or the node is at work.
+    /// It has what it asks for.
     Nothing,
+    /// Its file system is to take what the volume has become.
+    TellNode,
     /// It does not ask for more any longer.
     Withdraw,
     /// Its volume is to have this many bytes.
@@ -64,7 +66,7 @@ fn decide(claim: &Claim, volume: &Volume, node: &str) -> Decision {
     }
     let present = volume.spec.capacity.bytes().unwrap_or(0);
     if is_of_node && present >= wanted {
-        return Decision::Nothing;
+        return Decision::TellNode;
     }
     let allocated = claim.status.allocated_resources.bytes();
     Decision::Expand {
@@ -175,11 +177,16 @@ impl Resizer {
             return Ok(None);
         };
         let decision = decide(&claim, &volume, &shared.node);
+        if let Decision::TellNode = decision {
+            // Whoever grew the storage.
+            (shared.grown)(&key.namespace, &key.name);
+            return Ok(None);
+        }
         if decision != Decision::Nothing && !shared.standby.is_ours(Duty::Resize) {
             return Ok(Some(REST / 10));
         }
         match decision {
-            Decision::Nothing => {}
+            Decision::Nothing | Decision::TellNode => {}
             Decision::Withdraw => {
                 let status = json!({
                     "conditions": with_condition(&claim, None),
@@ -234,9 +241,8 @@ impl Resizer {
                     error.chain()
                 );
                 let about = reference(claim);
-                shared
-                    .recorder
-                    .warning(&about, "VolumeResizeFailed", message.clone());
+                let cause = error.cause();
+                shared.warn(&about, "VolumeResizeFailed", &cause, message.clone());
                 if let crate::error::Error::Call(call) = &error {
                     self.report_failure(claim, call, message).await?;
                 }
@@ -396,7 +402,7 @@ mod tests {
         // The rest is up to the node.
         assert_eq!(
             decided(&bound("2Gi", NODE_PENDING), &large),
-            Decision::Nothing
+            Decision::TellNode
         );
         // It asks for even more meanwhile.
         let larger = decided(&bound("3Gi", NODE_PENDING), &large);

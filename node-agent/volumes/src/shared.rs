@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use compact_str::CompactString;
-use control_client::events::{Format, Recorder};
+use control_client::events::{Format, ObjectReference, Recorder, RepeatFilter};
 use control_client::{
     Change, Client, Discard, Meta, Patch, Queue, Reflector, Resource, Selection, View, reflect,
     reflect_resource, resources,
@@ -15,13 +15,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::Fills;
 use crate::driver::{Driver, NAME};
 use crate::error::{Error, Result};
 use crate::standby::Standby;
 use crate::views::{
     AttributesClass, Claim, LOCAL_CLAIMS, LOCAL_VOLUMES, SecretReference, StorageClass, Volume,
 };
+use crate::{Fills, Grown};
 
 /// Longest wait between attempts at one object.
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
@@ -54,12 +54,16 @@ pub struct Shared {
     pub client: Client,
     /// Tells people, as the provisioner does.
     pub recorder: Recorder,
+    /// What was said of what failed and is tried again.
+    pub repeats: RepeatFilter,
     /// Name of the node.
     pub node: String,
     /// The driver.
     pub driver: Driver,
     /// How full its classes are.
     pub fills: Fills,
+    /// Who is told of volumes that have grown.
+    pub grown: Grown,
     /// Claims for which this node was selected.
     pub claims: Reflector<Claim>,
     /// Volumes that are on this node.
@@ -84,13 +88,15 @@ struct Secret {
 
 impl Shared {
     /// Makes the caches. Must be called within a tokio runtime.
-    pub fn new(client: &Client, node: &str, driver: Driver, fills: Fills) -> Self {
+    pub fn new(client: &Client, node: &str, driver: Driver, fills: Fills, grown: Grown) -> Self {
         Self {
             client: client.clone(),
             recorder: Recorder::new(client, &format!("{NAME}_{node}"), node, Format::Core),
+            repeats: RepeatFilter::default(),
             node: node.to_owned(),
             driver,
             fills,
+            grown,
             claims: reflect_resource(client, LOCAL_CLAIMS, of_node(node)),
             volumes: reflect_resource(client, LOCAL_VOLUMES, of_node(node)),
             classes: reflect(client, Selection::all()),
@@ -130,6 +136,13 @@ impl Shared {
             (key, String::from_utf8_lossy(&bytes).into_owned())
         };
         Ok(secret.data.into_iter().map(plain).collect())
+    }
+
+    /// Tells people that something failed, when it begins to and when its cause changes.
+    pub fn warn(&self, about: &ObjectReference, reason: &str, cause: &str, message: String) {
+        if self.repeats.passes(about, reason, cause) {
+            self.recorder.warning(about, reason, message);
+        }
     }
 
     /// Merges `patch` into an object at the revision that was read.

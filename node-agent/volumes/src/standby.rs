@@ -1,13 +1,12 @@
 //! Which stock sidecars work for the driver: those that renew their lease.
 //!
-//! Times in a lease are of its holder's clock. A lease counts as held while it changes by
-//! our own.
+//! A lease counts as held while it changes ([`ObservedLease`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use control_client::lease::Lease;
+use control_client::lease::{Lease, ObservedLease};
 use control_client::resources;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,9 +17,6 @@ use crate::shared::Shared;
 /// How often leases are read.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
 
-/// How long a lease without a duration counts after its last change.
-const USUAL: Duration = Duration::from_secs(15);
-
 /// Work that a stock sidecar may do instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Duty {
@@ -28,41 +24,26 @@ pub enum Duty {
     Provision,
     /// external-resizer: expansion and modification.
     Resize,
-    /// The snapshot controller: VolumeSnapshots.
-    Snapshot,
     /// external-snapshotter: VolumeSnapshotContents.
     SnapshotContent,
 }
 
 impl Duty {
-    const ALL: [Self; 4] = [
-        Self::Provision,
-        Self::Resize,
-        Self::Snapshot,
-        Self::SnapshotContent,
-    ];
+    const ALL: [Self; 3] = [Self::Provision, Self::Resize, Self::SnapshotContent];
 
     /// Names of the leases under which sidecars of several versions do it.
     const fn leases(self) -> &'static [&'static str] {
         match self {
             Self::Provision => &["csi-orlop-dev", "external-provisioner-csi-orlop-dev"],
             Self::Resize => &["external-resizer-csi-orlop-dev"],
-            Self::Snapshot => &["snapshot-controller-leader"],
             Self::SnapshotContent => &["external-snapshotter-leader-csi-orlop-dev"],
         }
     }
 }
 
-/// A lease as it was seen last, and since when it has been like this.
-#[derive(Clone, Debug, PartialEq)]
-struct Seen {
-    lease: Lease,
-    since: Instant,
-}
-
 #[derive(Default)]
 struct State {
-    seen: BTreeMap<&'static str, Seen>,
+    seen: BTreeMap<&'static str, ObservedLease>,
     /// Whether the leases were read at all.
     is_known: bool,
 }
@@ -81,7 +62,10 @@ impl Standby {
 
     fn is_ours_at(&self, duty: Duty, now: Instant) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_held = |name: &&str| state.seen.get(*name).is_some_and(|it| it.is_held(now));
+        let is_held = |name: &&str| {
+            let lease = state.seen.get(*name);
+            lease.is_some_and(|lease| lease.is_held(now, LOOK_EVERY))
+        };
         state.is_known && !duty.leases().iter().any(is_held)
     }
 
@@ -95,29 +79,14 @@ impl Standby {
     fn note(&self, found: Vec<(&'static str, Option<Lease>)>, now: Instant) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, lease) in found {
-            let Some(lease) = lease else {
-                state.seen.remove(name);
-                continue;
-            };
-            let seen = state.seen.get(name);
-            if seen.is_none_or(|seen| seen.lease.spec != lease.spec) {
-                state.seen.insert(name, Seen { lease, since: now });
+            match state.seen.get_mut(name) {
+                Some(seen) => seen.observe(lease, now),
+                None => {
+                    state.seen.insert(name, ObservedLease::new(lease, now));
+                }
             }
         }
         state.is_known = true;
-    }
-}
-
-impl Seen {
-    fn is_held(&self, now: Instant) -> bool {
-        let spec = &self.lease.spec;
-        let holder = spec.holder_identity.as_deref().unwrap_or_default();
-        let seconds = spec
-            .lease_duration_seconds
-            .and_then(|it| u64::try_from(it).ok());
-        let valid = seconds.map_or(USUAL, Duration::from_secs);
-        // A renewal is seen with the next look at the latest.
-        !holder.is_empty() && now.duration_since(self.since) < valid + LOOK_EVERY
     }
 }
 

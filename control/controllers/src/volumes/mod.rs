@@ -1,5 +1,6 @@
 //! Storage: binding claims to volumes, making claims for pods, announcing
-//! expansions, attaching volumes to nodes, and selecting nodes for local volumes.
+//! expansions, attaching volumes to nodes, selecting nodes for local volumes, and their
+//! snapshots.
 
 pub(crate) mod attach;
 pub(crate) mod binder;
@@ -8,6 +9,7 @@ pub(crate) mod expand;
 pub(crate) mod local;
 mod plugins;
 mod pods;
+pub(crate) mod snapshots;
 mod written_views;
 
 pub(crate) use plugins::driver_of_migrated;

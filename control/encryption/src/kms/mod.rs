@@ -10,7 +10,6 @@
 //! a seed comes that is not known yet, which is once for each key of the manager
 //! and each server that wrote; writing never does.
 
-mod client;
 mod envelope;
 
 use std::collections::BTreeMap;
@@ -18,10 +17,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use control_kms::{Client, Encrypted};
 use rustc_hash::FxHashMap;
 use sha2::{Digest as _, Sha256};
 
-use self::client::{Asked, Client};
 use self::envelope::{EncryptedObject, SEED, Seed};
 use crate::aes::{Gcm, random};
 use crate::error::Error;
@@ -80,7 +79,10 @@ impl Kms {
     /// # Errors
     /// When no thread can be started.
     pub fn start(name: &str, socket: &str, timeout: Duration) -> Result<Arc<Self>, Error> {
-        let client = Client::start(name, socket, timeout)?;
+        let client = Client::start(name, socket, timeout).map_err(|source| Error::Kms {
+            name: name.to_owned(),
+            detail: source.to_string(),
+        })?;
         let kms = Arc::new(Self {
             name: name.to_owned(),
             client,
@@ -149,7 +151,10 @@ impl Kms {
     fn renew(&self) -> Result<(), Error> {
         // Begun before the manager is asked: it is the most that may pass.
         let until = Instant::now() + WRITES;
-        let status = self.client.status().map_err(|why| self.error(why))?;
+        let status = self
+            .client
+            .status()
+            .map_err(|why| self.error(why.to_string()))?;
         if status.healthz != "ok" {
             return Err(self.error(format!("it says of itself: {}", status.healthz)));
         }
@@ -179,7 +184,7 @@ impl Kms {
         let answer = self
             .client
             .encrypt(bytes.to_vec())
-            .map_err(|why| self.error(why))?;
+            .map_err(|why| self.error(why.to_string()))?;
         if answer.key_id != status.key_id {
             return Err(self.error("it encrypts with another key than it says it has"));
         }
@@ -191,7 +196,7 @@ impl Kms {
             seed: Arc::clone(&seed),
             key_id: answer.key_id,
             encrypted: answer.ciphertext,
-            annotations: answer.annotations.into_iter().collect(),
+            annotations: answer.annotations,
             until,
         };
         let id = identity(SEED, &state.encrypted, &state.key_id, &state.annotations);
@@ -264,7 +269,7 @@ impl Kms {
     }
 
     fn fetch(&self, id: [u8; 32], object: &EncryptedObject) -> Result<Source, Error> {
-        let asked = Asked {
+        let asked = Encrypted {
             ciphertext: object.encrypted_dek_source.clone(),
             key_id: object.key_id.clone(),
             annotations: object.annotations.clone(),

@@ -24,6 +24,7 @@ const CAPACITIES: Resource = Resource::namespaced(
 );
 const CLAIMS: Resource = resources::PERSISTENT_VOLUME_CLAIMS;
 const VOLUMES: Resource = resources::PERSISTENT_VOLUMES;
+const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// A node that has local volumes and runs no pods.
@@ -74,6 +75,7 @@ impl Node {
             root,
             config,
             counts: volumes::Metrics::default(),
+            grown: Default::default(),
         };
         let serving = volumes::run(client.clone(), options, stop.clone());
         let tasks = vec![
@@ -389,13 +391,40 @@ async fn a_snapshot_is_taken_restored_and_deleted() {
     let told = event(admin, "before", "SnapshotReady").await;
     assert_eq!(told, "Snapshot default/before is ready to use.");
 
-    // A node writes no contents of another one.
-    let mut foreign: Value = admin.get(&CONTENTS, "", &content).await.expect("a content");
-    foreign["metadata"] = json!({"name": "foreign",
-        "labels": {"snapshot.storage.kubernetes.io/managed-by": "other"}});
-    let refused = node.client.create::<Value>(&CONTENTS, "", &foreign).await;
-    let refused = refused.expect_err("an error").chain();
-    assert!(refused.contains("of its own driver only"), "{refused}");
+    // Whose a content is, and of which snapshot, is not for nodes to say.
+    let snapshot = ("default", "before");
+    for (resource, (namespace, name), patch, wanted) in [
+        (
+            &CONTENTS,
+            ("", content.as_str()),
+            json!({"metadata": {"labels": {MANAGED_BY: "other"}}}),
+            "status and finalizers",
+        ),
+        (
+            &CONTENTS,
+            ("", content.as_str()),
+            json!({"spec": {"deletionPolicy": "Retain"}}),
+            "status and finalizers",
+        ),
+        (
+            &SNAPSHOTS,
+            snapshot,
+            json!({"status": {"readyToUse": false}}),
+            "cannot patch",
+        ),
+    ] {
+        let patch = Patch::Merge(&patch);
+        let written = node
+            .client
+            .patch::<Value>(resource, namespace, name, "", patch);
+        let refused = written.await.expect_err("an error").chain();
+        assert!(refused.contains(wanted), "{refused}");
+    }
+    let listed = node
+        .client
+        .list::<Value>(&SNAPSHOTS, &Selection::all())
+        .await;
+    assert!(listed.is_err(), "a node lists no VolumeSnapshots");
 
     std::fs::write(node.image(source), "lost").expect("overwritten");
     let mut restored = claim("restored", "64Mi");
@@ -409,9 +438,67 @@ async fn a_snapshot_is_taken_restored_and_deleted() {
     let bytes = std::fs::read(node.image(restored)).expect("an image");
     assert!(bytes.starts_with(b"data"), "{:?}", &bytes[..4]);
 
+    // Kept beyond its objects, it comes back by its identifier, which names the node.
+    let retain = json!({"spec": {"deletionPolicy": "Retain"}});
+    let kept = admin
+        .patch::<Value>(&CONTENTS, "", &content, "", Patch::Merge(&retain))
+        .await
+        .expect("patched");
+    let handle = kept["status"]["snapshotHandle"].as_str();
+    let handle = handle.expect("an identifier").to_owned();
+    assert_eq!(handle, format!("snapshot-{uid}@n"));
     delete(admin, &SNAPSHOTS, "before").await;
     until_gone(admin, &SNAPSHOTS, ("default", "before")).await;
+    let all = DeleteOptions::default();
+    admin
+        .delete(&CONTENTS, "", &content, &all)
+        .await
+        .expect("deleted");
     until_gone(admin, &CONTENTS, ("", &content)).await;
+    assert!(copy.exists());
+    let imported = json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+        "metadata": {"name": "imported"},
+        "spec": {
+            "deletionPolicy": "Delete", "driver": "csi.orlop.dev",
+            "source": {"snapshotHandle": handle}, "sourceVolumeMode": "Filesystem",
+            "volumeSnapshotRef": {"namespace": "default", "name": "again"},
+        }
+    });
+    create(admin, &CONTENTS, &imported).await;
+    let again = json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+        "metadata": {"name": "again"},
+        "spec": {"source": {"volumeSnapshotContentName": "imported"}}
+    });
+    create(admin, &SNAPSHOTS, &again).await;
+    let again = until(admin, &SNAPSHOTS, ("default", "again"), |snapshot| {
+        snapshot["status"]["readyToUse"] == true
+    })
+    .await;
+    assert_eq!(again["status"]["restoreSize"], "64Mi");
+    let mut restored = claim("restored-again", "64Mi");
+    restored["spec"]["dataSource"] = json!({
+        "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "again"
+    });
+    create(admin, &CLAIMS, &restored).await;
+    let restored = until(admin, &CLAIMS, ("default", "restored-again"), is_bound).await;
+    let restored = restored["spec"]["volumeName"].as_str().expect("a volume");
+    let bytes = std::fs::read(node.image(restored)).expect("an image");
+    assert!(bytes.starts_with(b"data"), "{:?}", &bytes[..4]);
+
+    // One whose identifier names no node waits for its label.
+    let mut unknown = imported;
+    unknown["metadata"]["name"] = json!("unknown");
+    unknown["spec"]["source"]["snapshotHandle"] = json!("snapshot-x");
+    unknown["spec"]["volumeSnapshotRef"]["name"] = json!("none");
+    create(admin, &CONTENTS, &unknown).await;
+    let told = event(admin, "unknown", "SnapshotNodeUnknown").await;
+    assert!(told.contains("managed-by=NODE"), "{told}");
+
+    delete(admin, &SNAPSHOTS, "again").await;
+    until_gone(admin, &SNAPSHOTS, ("default", "again")).await;
+    until_gone(admin, &CONTENTS, ("", "imported")).await;
     assert!(!copy.exists());
     node.end().await;
     server.end().await;

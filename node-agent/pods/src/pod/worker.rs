@@ -44,6 +44,7 @@ pub struct Wanted {
 pub struct Handle {
     wanted: Arc<watch::Sender<Wanted>>,
     nudge: Arc<Notify>,
+    stale: Arc<Notify>,
 }
 
 impl Handle {
@@ -76,6 +77,11 @@ impl Handle {
     pub fn nudge(&self) {
         self.nudge.notify_one();
     }
+
+    /// Has the pod's volumes brought up to date at once.
+    pub fn refresh_volumes(&self) {
+        self.stale.notify_one();
+    }
 }
 
 /// Starts the task of `pod`; `done` gets its uid when nothing is left of it.
@@ -86,15 +92,17 @@ pub fn spawn(shared: Arc<Shared>, pod: Arc<Pod>, done: mpsc::UnboundedSender<Str
         ended: None,
         mirror: None,
     });
-    let nudge = Arc::new(Notify::new());
+    let (nudge, stale) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let handle = Handle {
         wanted: Arc::new(wanted),
         nudge: nudge.clone(),
+        stale: stale.clone(),
     };
     let detail = format!("{}/{}", pod.namespace(), pod.name());
     let mut runs = 0u32;
     let work = move || {
-        let (shared, nudge, done) = (shared.clone(), nudge.clone(), done.clone());
+        let (shared, done) = (shared.clone(), done.clone());
+        let (nudge, stale) = (nudge.clone(), stale.clone());
         let mut changes = changes.clone();
         let pod = changes.borrow().pod.clone();
         if runs > 0 {
@@ -107,7 +115,8 @@ pub fn spawn(shared: Arc<Shared>, pod: Arc<Pod>, done: mpsc::UnboundedSender<Str
         async move {
             let uid = pod.uid().to_owned();
             let (reports, probes) = mpsc::unbounded_channel();
-            let state = State::new(shared.clone(), pod, reports);
+            let mut state = State::new(shared.clone(), pod, reports);
+            state.stale = stale;
             let worker = Worker {
                 state,
                 changes,

@@ -12,6 +12,7 @@
 pub mod atomic;
 pub mod claim;
 mod empty_dir;
+pub mod growth;
 mod host_path;
 mod local;
 mod mounts;

@@ -25,6 +25,8 @@ type Written = (Method, String, Value);
 /// Lists one claim and one class; volumes are refused with 500 while `refuses` says so.
 #[derive(Clone, Default)]
 struct FixedApi {
+    /// What the claim asks for, if it is not the usual.
+    size: Option<&'static str>,
     refuses: Arc<AtomicBool>,
     written: Arc<Mutex<Vec<Written>>>,
 }
@@ -48,7 +50,13 @@ impl FixedApi {
                     json!({"code": 422, "reason": "Invalid", "message": message}),
                 )
             }
-            ("GET", Some("localclaims")) => (200, list(vec![testing::claim()])),
+            ("GET", Some("localclaims")) => {
+                let mut claim = testing::claim();
+                if let Some(size) = self.size {
+                    claim["spec"]["resources"]["requests"]["storage"] = json!(size);
+                }
+                (200, list(vec![claim]))
+            }
             ("GET", Some("storageclasses")) => (200, list(vec![testing::class()])),
             ("GET", _) => (200, list(Vec::new())),
             (_, _) => {
@@ -129,6 +137,7 @@ async fn a_volume_is_made_once_and_deleted_when_its_claim_goes_before_it_is_save
         "n1",
         driver(dir.path(), &end).await,
         Arc::new(Vec::new),
+        Arc::new(|_, _| {}),
     );
     shared.synced().await;
     shared.standby.assume_no_sidecars();
@@ -136,6 +145,7 @@ async fn a_volume_is_made_once_and_deleted_when_its_claim_goes_before_it_is_save
         shared: Arc::new(shared),
         queue: queue(),
         unsaved: Mutex::default(),
+        refused: Mutex::default(),
     };
     let key = Key {
         namespace: "default".into(),
@@ -182,12 +192,14 @@ async fn nothing_is_made_until_it_is_known_that_no_sidecar_works() {
         "n1",
         driver(dir.path(), &end).await,
         Arc::new(Vec::new),
+        Arc::new(|_, _| {}),
     );
     shared.synced().await;
     let provisioner = Provisioner {
         shared: Arc::new(shared),
         queue: queue(),
         unsaved: Mutex::default(),
+        refused: Mutex::default(),
     };
     let key = Key {
         namespace: "default".into(),
@@ -209,6 +221,7 @@ async fn a_claim_that_failed_is_tried_again_as_soon_as_there_is_room() {
         "n1",
         driver(dir.path(), &end).await,
         Arc::new(Vec::new),
+        Arc::new(|_, _| {}),
     );
     shared.synced().await;
     shared.standby.assume_no_sidecars();
@@ -218,6 +231,7 @@ async fn a_claim_that_failed_is_tried_again_as_soon_as_there_is_room() {
         shared: shared.clone(),
         queue: Queue::with_delays(hour, hour),
         unsaved: Mutex::default(),
+        refused: Mutex::default(),
     });
     let worker = provisioner.clone();
     let work = move |key| {
@@ -246,5 +260,54 @@ async fn a_claim_that_failed_is_tried_again_as_soon_as_there_is_room() {
     };
     let done = tokio::time::timeout(Duration::from_secs(20), all).await;
     assert!(done.is_ok(), "the claim waits for an hour");
+    end.cancel();
+}
+
+#[tokio::test]
+async fn a_claim_without_room_says_so_once_and_comes_back_ever_later() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let end = CancellationToken::new();
+    let api = FixedApi {
+        size: Some("4Pi"),
+        ..FixedApi::default()
+    };
+    let shared = Shared::new(
+        &api.client(),
+        "n1",
+        driver(dir.path(), &end).await,
+        Arc::new(Vec::new),
+        Arc::new(|_, _| {}),
+    );
+    shared.synced().await;
+    shared.standby.assume_no_sidecars();
+    let provisioner = Provisioner {
+        shared: Arc::new(shared),
+        queue: queue(),
+        unsaved: Mutex::default(),
+        refused: Mutex::default(),
+    };
+    let key = Key {
+        namespace: "default".into(),
+        name: "data".into(),
+    };
+    let given_back = || api.written("/persistentvolumeclaims/data").len();
+    for count in 1..=2 {
+        let done = provisioner.sync(key.clone()).await.expect("given back");
+        assert_eq!((done, given_back()), (None, count));
+    }
+    let rest = provisioner.sync(key.clone()).await.expect("it waits");
+    assert!(rest.is_some_and(|rest| rest <= Duration::from_secs(1)));
+    assert_eq!(given_back(), 2, "it is selected again too early");
+    // Both reasons were sent before the second attempt's would be.
+    let mut told = 0;
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let written = api.written.lock().expect("no panic");
+        told = written
+            .iter()
+            .filter(|(_, path, _)| path.contains("/events"))
+            .count();
+    }
+    assert_eq!(told, 2, "`Provisioning` and `ProvisioningFailed`");
     end.cancel();
 }

@@ -3,10 +3,11 @@
 
 mod decide;
 pub mod parameters;
+mod refusals;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use compact_str::CompactString;
 use control_client::events::ObjectReference;
@@ -20,6 +21,7 @@ use crate::shared::{Key, REST, Shared, queue, queue_latest};
 use crate::standby::Duty;
 use crate::views::{Claim, StorageClass};
 use decide::{ClaimSnapshot, Decision, Order, SELECTED_NODE, decide, volume_name};
+use refusals::Refusals;
 
 pub use decide::{
     DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, FINALIZER, PROVISIONED_BY, quantity, topology,
@@ -40,6 +42,8 @@ struct Provisioner {
     shared: Arc<Shared>,
     queue: Queue<Key>,
     unsaved: Mutex<HashMap<Key, Unsaved>>,
+    /// Claims that were given back, by their identity.
+    refused: Mutex<HashMap<CompactString, Refusals>>,
 }
 
 /// Runs the provisioner until `shutdown`.
@@ -49,6 +53,7 @@ pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
         shared,
         queue: queue(),
         unsaved: Mutex::default(),
+        refused: Mutex::default(),
     });
     let worker = this.clone();
     let work = move |key| {
@@ -81,7 +86,10 @@ impl Provisioner {
                     Some(_) => true,
                     None => return,
                 },
-                () = self.shared.space_freed.notified() => true,
+                () = self.shared.space_freed.notified() => {
+                    self.refused().clear();
+                    true
+                }
             };
             if all {
                 for claim in self.shared.claims.cache().snapshot().iter() {
@@ -119,11 +127,15 @@ impl Provisioner {
         let (order, class) = match (decision, class) {
             (Decision::Nothing, _) | (Decision::Provision(_), None) => return Ok(None),
             (Decision::Refuse(message), _) => {
-                self.fail(&claim, &message);
-                return Err(Error::Refused(message));
+                let error = Error::Refused(message);
+                self.fail(&claim, &error);
+                return Err(error);
             }
             (Decision::Provision(order), Some(class)) => (*order, class),
         };
+        if let Some(rest) = self.rest_of(&claim) {
+            return Ok(Some(rest));
+        }
         self.provision(&key, &claim, &class, order).await?;
         Ok(None)
     }
@@ -141,11 +153,13 @@ impl Provisioner {
             "External provisioner is provisioning volume for claim \"{}/{}\"",
             claim.metadata.namespace, claim.metadata.name
         );
-        shared.recorder.normal(&about, "Provisioning", message);
+        if shared.repeats.passes(&about, "Provisioning", "") {
+            shared.recorder.normal(&about, "Provisioning", message);
+        }
         let request = match self.request(claim, class, &order).await {
             Ok(request) => request,
             Err(error) => {
-                self.fail(claim, &error.chain());
+                self.fail(claim, &error);
                 return self.give_back(claim, true, error).await;
             }
         };
@@ -153,8 +167,9 @@ impl Provisioner {
         let volume = match shared.driver.create_volume(request).await {
             Ok(volume) => volume,
             Err(error) => {
-                self.fail(claim, &error.to_string());
-                return self.give_back(claim, has_source, error.into()).await;
+                let error = Error::Call(error);
+                self.fail(claim, &error);
+                return self.give_back(claim, has_source, error).await;
             }
         };
         shared.space_changed.notify_one();
@@ -174,12 +189,15 @@ impl Provisioner {
             .await;
         match saved {
             Err(error) if !error.is_already_exists() => {
-                self.fail(claim, &format!("Error saving volume: {}", error.chain()));
-                return Err(Error::api("save the PersistentVolume")(error));
+                let error = Error::api("save the PersistentVolume")(error);
+                self.fail(claim, &error);
+                return Err(error);
             }
             _ => {}
         }
         self.unsaved().remove(key);
+        self.refused().remove(&claim.metadata.uid);
+        shared.repeats.forget(&about);
         let message = format!("Successfully provisioned volume {name}");
         shared
             .recorder
@@ -248,6 +266,10 @@ impl Provisioner {
             return Err(error);
         }
         self.shared.space_changed.notify_one();
+        self.refused()
+            .entry(claim.metadata.uid.clone())
+            .or_insert_with(Refusals::new)
+            .again(Instant::now());
         let patch = json!({"metadata": {"annotations": {SELECTED_NODE: null}}});
         self.shared
             .patch("give the claim back to the scheduler", claim, "", patch)
@@ -278,18 +300,30 @@ impl Provisioner {
         Ok(())
     }
 
-    fn fail(&self, claim: &Claim, why: &str) {
+    fn fail(&self, claim: &Claim, error: &Error) {
         let message = format!(
-            "failed to provision volume with StorageClass \"{}\": {why}",
-            claim.class()
+            "failed to provision volume with StorageClass \"{}\": {}",
+            claim.class(),
+            error.chain()
         );
-        let about = reference(claim);
-        self.shared
-            .recorder
-            .warning(&about, "ProvisioningFailed", message);
+        let (about, reason) = (reference(claim), "ProvisioningFailed");
+        self.shared.warn(&about, reason, &error.cause(), message);
     }
 
-    fn unsaved(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Unsaved>> {
+    /// Returns how long a claim waits that was given back and came again.
+    fn rest_of(&self, claim: &Claim) -> Option<Duration> {
+        let refused = self.refused();
+        refused.get(&claim.metadata.uid)?.rest(Instant::now())
+    }
+
+    fn refused(&self) -> MutexGuard<'_, HashMap<CompactString, Refusals>> {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        refused.retain(|_, refusals| !refusals.is_old(now));
+        refused
+    }
+
+    fn unsaved(&self) -> MutexGuard<'_, HashMap<Key, Unsaved>> {
         self.unsaved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,32 +15,14 @@ pub const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
 #[serde(default)]
 pub struct Snapshot {
     pub metadata: Meta,
-    pub spec: SnapshotSpec,
     pub status: SnapshotStatus,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SnapshotSpec {
-    pub source: SnapshotSource,
-    pub volume_snapshot_class_name: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SnapshotSource {
-    pub persistent_volume_claim_name: Option<String>,
-    pub volume_snapshot_content_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SnapshotStatus {
     pub bound_volume_snapshot_content_name: Option<String>,
-    pub creation_time: Option<String>,
-    pub error: Option<Value>,
     pub ready_to_use: Option<bool>,
-    pub restore_size: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -80,7 +62,6 @@ pub struct SnapshotReference {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContentStatus {
-    pub creation_time: Option<i64>,
     pub error: Option<Value>,
     pub ready_to_use: Option<bool>,
     pub restore_size: Option<i64>,
@@ -115,8 +96,6 @@ impl Content {
 #[serde(rename_all = "camelCase", default)]
 pub struct SnapshotClass {
     pub metadata: Meta,
-    pub deletion_policy: String,
-    pub driver: String,
     pub parameters: BTreeMap<String, String>,
 }
 

@@ -1,5 +1,8 @@
 //! Decides which node makes the volume of a claim.
 
+use std::fmt;
+
+use control_client::{Meta, Resource, View};
 use control_types::quantity::{Format, Quantity};
 use serde::Deserialize;
 use serde_json::json;
@@ -8,7 +11,7 @@ use crate::hash;
 use crate::views::{Claim, Node, StorageClass, Text, Volume};
 
 /// Name of the driver.
-pub(super) const DRIVER: &str = "csi.orlop.dev";
+pub(in crate::volumes) const DRIVER: &str = "csi.orlop.dev";
 /// Topology key by which a volume, and what a node can have, belong to a node.
 pub(super) const NODE_KEY: &str = "topology.csi.orlop.dev/node";
 /// The node on which the volume of a claim is made.
@@ -32,7 +35,9 @@ pub(super) enum Source {
 /// How much a node can have of a class (CSIStorageCapacity).
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct NodeCapacity {
+pub struct NodeCapacity {
+    /// Its name.
+    pub metadata: Meta,
     /// Bytes that are left.
     pub capacity: Option<Text>,
     /// The largest volume.
@@ -46,7 +51,7 @@ pub(super) struct NodeCapacity {
 /// A label selector, of which only the driver's key is read.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Topology {
+pub struct Topology {
     /// Labels that must be equal.
     pub match_labels: NodeLabel,
 }
@@ -54,10 +59,78 @@ pub(super) struct Topology {
 /// The node of a topology.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct NodeLabel {
+pub struct NodeLabel {
     /// Name of the node.
     #[serde(rename = "topology.csi.orlop.dev/node")]
     pub node: Text,
+}
+
+impl View for NodeCapacity {
+    const RESOURCE: Resource = Resource::namespaced(
+        "storage.k8s.io",
+        "v1",
+        "csistoragecapacities",
+        "CSIStorageCapacity",
+    );
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl NodeCapacity {
+    /// Returns the size of the largest volume that it has space for, in bytes.
+    pub(super) fn largest(&self) -> Option<i64> {
+        let left = bytes(self.capacity.as_ref())?;
+        let largest = bytes(self.maximum_volume_size.as_ref());
+        Some(largest.map_or(left, |largest| left.min(largest)))
+    }
+}
+
+/// Why no node can have the volume of a claim.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NoSpace {
+    /// No node has storage of this class.
+    NoStorage { class: Text },
+    /// The volume is larger than what any node has left.
+    TooLarge {
+        class: Text,
+        wanted: Text,
+        most: i64,
+    },
+}
+
+impl NoSpace {
+    /// Returns what of it does not change while the claim waits.
+    pub(super) const fn cause(&self) -> &'static str {
+        match self {
+            Self::NoStorage { .. } => "no storage",
+            Self::TooLarge { .. } => "too large",
+        }
+    }
+}
+
+/// In words for whoever made the claim.
+impl fmt::Display for NoSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoStorage { class } => {
+                write!(f, "no node that takes pods has storage of class {class}")
+            }
+            Self::TooLarge {
+                class,
+                wanted,
+                most,
+            } => {
+                let most = Quantity::new(*most, Format::BinarySI).canonical();
+                write!(
+                    f,
+                    "no node that takes pods has {wanted} left of storage class {class}, the \
+                     most is {most}: delete volumes or add space"
+                )
+            }
+        }
+    }
 }
 
 /// The objects that a decision depends on.
@@ -116,7 +189,7 @@ pub(super) fn decide(snapshot: &ClaimSnapshot<'_>) -> Decision {
 }
 
 /// Returns the node that alone has a volume of the driver.
-pub(super) fn node_of(volume: &Volume) -> Option<&str> {
+pub(in crate::volumes) fn node_of(volume: &Volume) -> Option<&str> {
     volume
         .spec
         .csi
@@ -149,16 +222,14 @@ pub(super) fn choose(
     claim: &Claim,
     class: &StorageClass,
     nodes: &[impl AsRef<Node>],
-    capacities: &[NodeCapacity],
+    capacities: &[impl AsRef<NodeCapacity>],
     volumes: &[impl AsRef<Volume>],
     claims: &[impl AsRef<Claim>],
 ) -> Option<Text> {
     let wanted = bytes(claim.spec.resources.requests.storage.as_ref()).unwrap_or(0);
     let fits = |capacity: &&NodeCapacity| {
-        let largest = bytes(capacity.maximum_volume_size.as_ref());
         capacity.storage_class_name == class.metadata.name
-            && bytes(capacity.capacity.as_ref()).is_some_and(|bytes| bytes >= wanted)
-            && largest.is_none_or(|largest| largest >= wanted)
+            && capacity.largest().is_some_and(|bytes| bytes >= wanted)
     };
     let count = |name: &str| {
         let volumes = volumes.iter().map(AsRef::<Volume>::as_ref);
@@ -170,7 +241,8 @@ pub(super) fn choose(
         });
         there.count() + coming.count()
     };
-    let candidates = capacities.iter().filter(fits);
+    let capacities = capacities.iter().map(AsRef::<NodeCapacity>::as_ref);
+    let candidates = capacities.filter(fits);
     let candidates = candidates.map(|capacity| &capacity.node_topology.match_labels.node);
     let candidates = candidates.filter(|node| may_have(nodes, class, node));
     let share = |node: &Text| hash::digest64(&json!([claim.metadata.uid, node]), "");
@@ -179,43 +251,43 @@ pub(super) fn choose(
         .cloned()
 }
 
-/// Returns why [`choose`] finds no node for a claim, in words for whoever made it.
+/// Returns why [`choose`] finds no node for a claim.
 pub(super) fn no_space(
     claim: &Claim,
     class: &StorageClass,
     nodes: &[impl AsRef<Node>],
-    capacities: &[NodeCapacity],
-) -> String {
+    capacities: &[impl AsRef<NodeCapacity>],
+) -> NoSpace {
     let name = &class.metadata.name;
-    let own = capacities.iter().filter(|capacity| {
+    let capacities = capacities.iter().map(AsRef::<NodeCapacity>::as_ref);
+    let own = capacities.filter(|capacity| {
         let node = &capacity.node_topology.match_labels.node;
         capacity.storage_class_name == *name && may_have(nodes, class, node)
     });
-    let most = own.filter_map(|capacity| {
-        let left = bytes(capacity.capacity.as_ref())?;
-        let largest = bytes(capacity.maximum_volume_size.as_ref());
-        Some(largest.map_or(left, |largest| left.min(largest)))
-    });
-    let Some(most) = most.max() else {
-        return format!("no node that takes pods has storage of class {name}");
-    };
-    let most = Quantity::new(most, Format::BinarySI).canonical();
     let wanted = claim.spec.resources.requests.storage.as_ref();
-    let wanted = wanted.map_or("0", Text::as_str);
-    format!(
-        "no node that takes pods has {wanted} left of storage class {name}, the most is {most}: \
-         delete volumes or add space"
-    )
+    match own.filter_map(NodeCapacity::largest).max() {
+        None => NoSpace::NoStorage {
+            class: name.clone(),
+        },
+        Some(most) => NoSpace::TooLarge {
+            class: name.clone(),
+            wanted: wanted.cloned().unwrap_or_else(|| "0".into()),
+            most,
+        },
+    }
+}
+
+/// Whether a node is ready and open to pods.
+pub(super) fn takes_pods(node: &Node) -> bool {
+    let mut conditions = node.status.conditions.iter();
+    let is_ready = conditions.any(|it| it.r#type == "Ready" && it.status == "True");
+    is_ready && !node.spec.unschedulable
 }
 
 /// Whether a node takes pods, and volumes of a class.
 fn may_have(nodes: &[impl AsRef<Node>], class: &StorageClass, name: &Text) -> bool {
     let mut nodes = nodes.iter().map(AsRef::<Node>::as_ref);
-    let is_open = nodes.any(|node| {
-        let mut conditions = node.status.conditions.iter();
-        let ready = conditions.any(|it| it.r#type == "Ready" && it.status == "True");
-        node.metadata.name == *name && ready && !node.spec.unschedulable
-    });
+    let is_open = nodes.any(|node| node.metadata.name == *name && takes_pods(node));
     is_open && class.allows(NODE_KEY, name)
 }
 
@@ -323,7 +395,7 @@ mod tests {
         )
     }
 
-    fn capacity(node: &str, bytes: &str) -> NodeCapacity {
+    fn capacity(node: &str, bytes: &str) -> Arc<NodeCapacity> {
         of(json!({"storageClassName": "local", "capacity": bytes,
             "nodeTopology": {"matchLabels": {NODE_KEY: node}}}))
     }
@@ -375,7 +447,9 @@ mod tests {
             choose(&claim, &class, &nodes, &capacities, &none, NO_CLAIMS),
             None
         );
-        let said = no_space(&claim, &class, &nodes, &capacities);
+        let why = no_space(&claim, &class, &nodes, &capacities);
+        assert_eq!(why.cause(), "too large");
+        let said = why.to_string();
         assert!(
             said.contains("2Gi left of storage class local, the most is 1Gi"),
             "closed and lost nodes have more: {said}"
@@ -390,7 +464,11 @@ mod tests {
             choose(&claim, &elsewhere, &nodes, &capacities, &none, NO_CLAIMS),
             None
         );
-        let said = no_space(&claim, &elsewhere, &nodes, &capacities);
-        assert_eq!(said, "no node that takes pods has storage of class local");
+        let why = no_space(&claim, &elsewhere, &nodes, &capacities);
+        assert_eq!(why.cause(), "no storage");
+        assert_eq!(
+            why.to_string(),
+            "no node that takes pods has storage of class local"
+        );
     }
 }

@@ -10,22 +10,24 @@
 
 mod decide;
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use control_client::events::{ObjectReference, Recorder};
-use control_client::{Client, Error, Meta, Queue, Resource, Selection, resources};
+use control_client::events::{ObjectReference, Recorder, RepeatFilter};
+use control_client::{Client, Error, Queue, View, resources};
 use futures::future::BoxFuture;
-use serde::Deserialize;
 use serde_json::json;
 
+pub use self::decide::NodeCapacity;
 use self::decide::{
-    ClaimSnapshot, DRIVER, Decision, NodeCapacity, SELECTED_NODE, Source, choose, decide, no_space,
-    node_of,
+    ClaimSnapshot, Decision, SELECTED_NODE, Source, choose, decide, no_space, takes_pods,
 };
+pub(super) use self::decide::{DRIVER, node_of};
 use crate::Controller;
 use crate::context::{Context, Key, Kind};
 use crate::views::{Claim, DataSource, Node, StorageClass, Text, Volume};
+use crate::volumes::snapshots::{Content, MANAGED_BY, Snapshot, unless_absent};
 use crate::work::{self, Outcome};
 
 /// Selects nodes for local volumes.
@@ -35,25 +37,11 @@ pub const CONTROLLER: Controller = Controller {
     start,
 };
 
-/// How long a claim waits for its source, or for space.
-const AGAIN: Duration = Duration::from_secs(3);
-static CAPACITIES: Resource = Resource::namespaced(
-    "storage.k8s.io",
-    "v1",
-    "csistoragecapacities",
-    "CSIStorageCapacity",
-);
+/// How long a claim waits for its source.
+const SOURCE_AGAIN: Duration = Duration::from_secs(3);
+/// How long a claim waits for space that nobody says has come.
+const SPACE_AGAIN: Duration = Duration::from_secs(60);
 const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
-static SNAPSHOTS: Resource =
-    Resource::namespaced(SNAPSHOT_GROUP, "v1", "volumesnapshots", "VolumeSnapshot");
-static CONTENTS: Resource = Resource::cluster(
-    SNAPSHOT_GROUP,
-    "v1",
-    "volumesnapshotcontents",
-    "VolumeSnapshotContent",
-);
-/// Label of a content: the node whose driver has the snapshot.
-const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
 
 struct LocalVolumes {
     client: Client,
@@ -61,43 +49,13 @@ struct LocalVolumes {
     volumes: Arc<Kind<Volume>>,
     classes: Arc<Kind<StorageClass>>,
     nodes: Arc<Kind<Node>>,
+    capacities: Arc<Kind<NodeCapacity>>,
     recorder: Recorder,
+    /// What was said of claims that wait for space.
+    repeats: RepeatFilter,
     queue: Queue<Key>,
-}
-
-/// A VolumeSnapshot, of which only its content is read.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Snapshot {
-    metadata: Meta,
-    status: SnapshotStatus,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SnapshotStatus {
-    bound_volume_snapshot_content_name: Option<Text>,
-    ready_to_use: Option<bool>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Content {
-    metadata: Meta,
-    spec: ContentSpec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ContentSpec {
-    driver: Text,
-    volume_snapshot_ref: SnapshotReference,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct SnapshotReference {
-    uid: Text,
+    /// Claims for which no node had enough space.
+    waiting: Mutex<HashSet<Key>>,
 }
 
 fn start(ctx: &Context) -> BoxFuture<'static, ()> {
@@ -107,8 +65,11 @@ fn start(ctx: &Context) -> BoxFuture<'static, ()> {
         volumes: ctx.volumes(),
         classes: ctx.storage_classes(),
         nodes: ctx.nodes(),
+        capacities: ctx.node_capacities(),
         recorder: ctx.recorder("local-volume-controller"),
+        repeats: RepeatFilter::default(),
         queue: work::queue(),
+        waiting: Mutex::default(),
     });
     this.claims.queue_present(&this.queue);
     let queue = this.queue.clone();
@@ -121,12 +82,27 @@ fn start(ctx: &Context) -> BoxFuture<'static, ()> {
             ));
         }
     });
+    let waiter = this.clone();
+    this.capacities.on_change(move |change| {
+        let largest = |it: &Option<Arc<NodeCapacity>>| it.as_ref().and_then(|it| it.largest());
+        if largest(&change.current) > largest(&change.previous) {
+            waiter.wake();
+        }
+    });
+    let waiter = this.clone();
+    this.nodes.on_change(move |change| {
+        let is_open = |node: &Option<Arc<Node>>| node.as_deref().is_some_and(takes_pods);
+        if is_open(&change.current) && !is_open(&change.previous) {
+            waiter.wake();
+        }
+    });
     let shutdown = ctx.shutdown.clone();
     Box::pin(async move {
         this.claims.ready().await;
         this.volumes.ready().await;
         this.classes.ready().await;
         this.nodes.ready().await;
+        this.capacities.ready().await;
         let work = work::call(&this, |this, key| async move { this.sync(key).await });
         this.queue.run("local_volumes", 1, &shutdown, work).await;
     })
@@ -159,28 +135,46 @@ impl LocalVolumes {
         });
         let node = match (decision, class) {
             (Decision::Nothing, _) | (Decision::Choose, None) => return Ok(None),
-            (Decision::Wait, _) => return Ok(Some(AGAIN)),
+            (Decision::Wait, _) => return Ok(Some(SOURCE_AGAIN)),
             (Decision::Select(node), _) => node,
-            (Decision::Choose, Some(class)) => match self.choose(&claim, &class).await? {
+            (Decision::Choose, Some(class)) => match self.choose(&key, &claim, &class) {
                 Some(node) => node,
-                None => return Ok(Some(AGAIN)),
+                None => return Ok(Some(SPACE_AGAIN)),
             },
         };
         self.select(&claim, &node).await
     }
 
-    async fn choose(&self, claim: &Claim, class: &StorageClass) -> Result<Option<Text>, Error> {
-        let all = Selection::all();
-        let capacities = self.client.list::<NodeCapacity>(&CAPACITIES, &all).await?;
-        let (nodes, volumes, claims) = (self.nodes.all(), self.volumes.all(), self.claims.all());
-        let capacities = &capacities.items;
-        let chosen = choose(claim, class, &nodes, capacities, &volumes, &claims);
-        if chosen.is_none() {
-            let about = ObjectReference::of(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata);
-            let message = no_space(claim, class, &nodes, capacities);
-            self.recorder.warning(&about, "ProvisioningFailed", message);
+    /// Returns the node for a claim. One without a node waits for space.
+    fn choose(&self, key: &Key, claim: &Claim, class: &StorageClass) -> Option<Text> {
+        // Before the look, so that space which comes now wakes the claim.
+        self.waiting().insert(key.clone());
+        let (nodes, capacities) = (self.nodes.all(), self.capacities.all());
+        let (volumes, claims) = (self.volumes.all(), self.claims.all());
+        let chosen = choose(claim, class, &nodes, &capacities, &volumes, &claims);
+        let about = ObjectReference::of(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata);
+        if chosen.is_some() {
+            self.waiting().remove(key);
+            self.repeats.forget(&about);
+            return chosen;
         }
-        Ok(chosen)
+        let why = no_space(claim, class, &nodes, &capacities);
+        let reason = "ProvisioningFailed";
+        if self.repeats.passes(&about, reason, why.cause()) {
+            self.recorder.warning(&about, reason, why.to_string());
+        }
+        None
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks again at all claims that wait for space.
+    fn wake(&self) {
+        for key in std::mem::take(&mut *self.waiting()) {
+            self.queue.add(key);
+        }
     }
 
     async fn select(&self, claim: &Claim, node: &str) -> Outcome {
@@ -224,8 +218,9 @@ impl LocalVolumes {
     }
 
     async fn source_snapshot(&self, namespace: &str, name: &str) -> Result<Source, Error> {
-        let found = self.client.get::<Snapshot>(&SNAPSHOTS, namespace, name);
-        let Some(snapshot) = unless_absent(found.await)? else {
+        let resource = &Snapshot::RESOURCE;
+        let found = self.client.get::<Snapshot>(resource, namespace, name).await;
+        let Some(snapshot) = unless_absent(found)? else {
             return Ok(Source::Pending);
         };
         let ready = snapshot.status.ready_to_use == Some(true);
@@ -233,8 +228,9 @@ impl LocalVolumes {
         let Some(content) = content.filter(|_| ready) else {
             return Ok(Source::Pending);
         };
-        let found = self.client.get::<Content>(&CONTENTS, "", &content);
-        let Some(content) = unless_absent(found.await)? else {
+        let resource = &Content::RESOURCE;
+        let found = self.client.get::<Content>(resource, "", &content).await;
+        let Some(content) = unless_absent(found)? else {
             return Ok(Source::Pending);
         };
         if content.spec.volume_snapshot_ref.uid != snapshot.metadata.uid {
@@ -245,13 +241,5 @@ impl LocalVolumes {
             Some(node) => Source::On(node.into()),
             None => Source::Foreign,
         })
-    }
-}
-
-fn unless_absent<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
-    match found {
-        Ok(object) => Ok(Some(object)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
     }
 }

@@ -1,0 +1,112 @@
+//! Which events about what lasts are recorded again.
+//!
+//! A loop that tries again and again would say the same at each attempt, and often in
+//! other words: how much space is left changes from one to the next, so that the
+//! correlator takes them for different events.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::ObjectReference;
+
+/// When what lasts is said again, so that its event does not expire while it lasts.
+const AGAIN: Duration = Duration::from_secs(600);
+
+/// Entries kept; beyond it those that may be said again anyway are forgotten.
+const REMEMBERED: usize = 4096;
+
+/// Lets an event through when it begins, when its cause is another one, and every ten
+/// minutes.
+#[derive(Debug, Default)]
+pub struct RepeatFilter {
+    said: Mutex<HashMap<(ObjectReference, String), Said>>,
+}
+
+#[derive(Debug)]
+struct Said {
+    cause: String,
+    at: Instant,
+}
+
+impl RepeatFilter {
+    /// Whether an event about an object is recorded. `cause` is what of it does not
+    /// change while it lasts, such as the code of an error; it need not be readable.
+    pub fn passes(&self, about: &ObjectReference, reason: &str, cause: &str) -> bool {
+        self.passes_at(Instant::now(), about, reason, cause)
+    }
+
+    fn passes_at(&self, now: Instant, about: &ObjectReference, reason: &str, cause: &str) -> bool {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_old = |said: &Said| now.duration_since(said.at) >= AGAIN;
+        if said.len() > REMEMBERED {
+            said.retain(|_, said| !is_old(said));
+        }
+        let key = (about.clone(), reason.to_owned());
+        if said
+            .get(&key)
+            .is_some_and(|said| said.cause == cause && !is_old(said))
+        {
+            return false;
+        }
+        let cause = cause.to_owned();
+        said.insert(key, Said { cause, at: now });
+        true
+    }
+
+    /// Forgets what was said of an object: it is over, and said at once if it comes back.
+    pub fn forget(&self, about: &ObjectReference) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.retain(|(object, _), _| object != about);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(name: &str) -> ObjectReference {
+        ObjectReference {
+            name: name.to_owned(),
+            ..ObjectReference::default()
+        }
+    }
+
+    #[test]
+    fn what_lasts_is_said_once_and_again_when_its_cause_changes_or_time_has_passed() {
+        let filter = RepeatFilter::default();
+        let now = Instant::now();
+        let passes = |at: Instant, name: &str, reason: &str, cause: &str| {
+            filter.passes_at(at, &claim(name), reason, cause)
+        };
+        assert!(passes(now, "a", "Failed", "full"));
+        assert!(!passes(now, "a", "Failed", "full"));
+        assert!(passes(now, "b", "Failed", "full"), "another object");
+        assert!(passes(now, "a", "Other", "full"), "another reason");
+        assert!(passes(now, "a", "Failed", "gone"));
+        assert!(!passes(now + AGAIN / 2, "a", "Failed", "gone"));
+        assert!(passes(now + AGAIN, "a", "Failed", "gone"));
+        assert!(!passes(now + AGAIN, "a", "Failed", "gone"));
+    }
+
+    #[test]
+    fn what_is_over_is_said_at_once_when_it_comes_back() {
+        let filter = RepeatFilter::default();
+        assert!(filter.passes(&claim("a"), "Failed", "full"));
+        assert!(filter.passes(&claim("b"), "Failed", "full"));
+        filter.forget(&claim("a"));
+        assert!(filter.passes(&claim("a"), "Failed", "full"));
+        assert!(!filter.passes(&claim("b"), "Failed", "full"));
+    }
+
+    #[test]
+    fn many_objects_are_not_remembered_for_ever() {
+        let filter = RepeatFilter::default();
+        let now = Instant::now();
+        for number in 0..=REMEMBERED {
+            assert!(filter.passes_at(now, &claim(&number.to_string()), "Failed", ""));
+        }
+        assert!(filter.passes_at(now + AGAIN, &claim("last"), "Failed", ""));
+        assert_eq!(filter.said.lock().expect("a lock").len(), 1);
+    }
+}
