@@ -3,10 +3,11 @@
 //! ```text
 //! differential scheduler --peer KUBE_SCHEDULER --apiserver PROGRAM [--seed N] [--cases M]
 //! differential controllers --peer KUBE_CONTROLLER_MANAGER --apiserver PROGRAM [--seed N] …
+//! differential gangs --peer KUBE_SCHEDULER --apiserver KUBE_APISERVER --etcd ETCD
 //! ```
 //!
-//! The controllers are compared by the objects that they leave ([`controllers`]), the
-//! scheduler as follows.
+//! The controllers are compared by the objects that they leave ([`controllers`]), gangs by
+//! what becomes of them ([`gangs`]), the scheduler as follows.
 //!
 //! A case is a small cluster and the pods that come to it, made from a seed. Both schedulers
 //! get the same objects: stock through an API server that is alone with it, ours as a library
@@ -29,6 +30,7 @@ use tokio::signal::unix::{SignalKind, signal};
 mod case;
 mod compare;
 mod controllers;
+mod gangs;
 mod generate;
 mod loops;
 mod ours;
@@ -84,6 +86,8 @@ enum Part {
     Scheduler(Options),
     /// The controllers.
     Controllers(controllers::Options),
+    /// The scheduler with PodGroups.
+    Gangs(gangs::Options),
 }
 
 /// What is compared.
@@ -172,6 +176,7 @@ async fn compare(part: &Part) -> Result<Counts, Error> {
         match part {
             Part::Scheduler(options) => scheduler(options).await,
             Part::Controllers(options) => controllers::run(options).await,
+            Part::Gangs(options) => gangs::run(options).await,
         }
     };
     // Dropping the comparison ends the programs that it started.

@@ -508,6 +508,7 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         3,
         "one write, and the evictions or the deallocation of one pod",
     ),
+    ("control/scheduler/src/run/gang.rs", 1, "one status write"),
     (
         "control/store/src/embedded/mod.rs",
         1,

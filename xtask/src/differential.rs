@@ -12,7 +12,7 @@ use crate::{
     error::Error,
     go,
     results::Results,
-    run::{cargo, run, say, target},
+    run::{cargo, run, say, target, which},
 };
 
 /// What is compared.
@@ -27,9 +27,29 @@ enum Part {
     /// The scheduler with a stock kube-scheduler: which nodes each pod fits, their scores, the
     /// choice, why a pod fits nowhere, and preemption. Prints last how many decisions agree.
     Scheduler(Scheduler),
+    /// The scheduler with a stock kube-scheduler on a stock kube-apiserver that serves
+    /// PodGroups: which gangs are bound, and what is said of the others. Prints last how many
+    /// scenarios agree.
+    Gangs(Gangs),
     /// The controllers with a stock kube-controller-manager: the objects and events that both
     /// leave. Prints last how many cases agree.
     Controllers(Controllers),
+}
+
+#[derive(Args)]
+struct Gangs {
+    /// A stock kube-scheduler 1.36; without it, the one that `setup --for-tests` built.
+    #[arg(long, value_name = "KUBE_SCHEDULER")]
+    peer: Option<PathBuf>,
+    /// Only the scenarios whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+    /// Print what becomes of each scenario.
+    #[arg(long)]
+    verbose: bool,
+    /// Build without optimisation, which is faster to build and slower to run.
+    #[arg(long)]
+    dev: bool,
 }
 
 #[derive(Args)]
@@ -105,6 +125,18 @@ pub fn differential(options: &Options) -> Result<(), Error> {
             }
             run(&mut command)
         }
+        Part::Gangs(options) => {
+            let programs = stock_programs(options.peer.as_deref())?;
+            let folder = build_differential(options.dev)?;
+            let mut command = gangs(&programs, &folder);
+            if let Some(only) = &options.only {
+                command.args(["--only", only]);
+            }
+            if options.verbose {
+                command.arg("--verbose");
+            }
+            run(&mut command)
+        }
         Part::Controllers(options) => {
             let name = "kube-controller-manager";
             let peer = peer(options.peer.as_deref(), name)?;
@@ -121,6 +153,31 @@ pub fn differential(options: &Options) -> Result<(), Error> {
             run(&mut command)
         }
     }
+}
+
+/// A stock kube-scheduler and kube-apiserver, and etcd.
+fn stock_programs(peer: Option<&Path>) -> Result<[PathBuf; 3], Error> {
+    let apiserver = go::program("kube-apiserver").ok_or_else(|| missing("kube-apiserver"))?;
+    let etcd = which("etcd").ok_or_else(|| Error::Missing {
+        what: "`etcd` on the PATH".to_owned(),
+        how: "install Debian's `etcd-server`".to_owned(),
+    })?;
+    Ok([self::peer(peer, "kube-scheduler")?, apiserver, etcd])
+}
+
+/// The command that compares what becomes of gangs.
+fn gangs(programs: &[PathBuf; 3], folder: &Path) -> Command {
+    let [peer, apiserver, etcd] = programs;
+    let mut command = Command::new(folder.join("differential"));
+    command.arg("gangs").stdin(Stdio::null());
+    for (option, program) in [
+        ("--peer", peer),
+        ("--apiserver", apiserver),
+        ("--etcd", etcd),
+    ] {
+        command.arg(option).arg(program);
+    }
+    command
 }
 
 /// The stock program: the one that is named, or the one of this machine.
@@ -162,12 +219,22 @@ fn missing(program: &str) -> Error {
 
 /// Builds the programs; returns the command that compares a part.
 fn command(part: &str, peer: &Path, dev: bool) -> Result<Command, Error> {
+    build(
+        dev,
+        &["--package", "control-apiserver", "--example", "apiserver"],
+    )?;
+    Ok(built(part, peer, &build_differential(dev)?))
+}
+
+fn build(dev: bool, what: &[&str]) -> Result<(), Error> {
     let profile: &[&str] = if dev { &[] } else { &["--release"] };
-    let build = |what: &[&str]| run(cargo().args(["build", "--quiet"]).args(profile).args(what));
-    build(&["--package", "control-apiserver", "--example", "apiserver"])?;
-    build(&["--package", "tests", "--bin", "differential"])?;
-    let programs = target().join(if dev { "debug" } else { "release" });
-    Ok(built(part, peer, &programs))
+    run(cargo().args(["build", "--quiet"]).args(profile).args(what))
+}
+
+/// Builds the program that compares; returns its folder.
+fn build_differential(dev: bool) -> Result<PathBuf, Error> {
+    build(dev, &["--package", "tests", "--bin", "differential"])?;
+    Ok(target().join(if dev { "debug" } else { "release" }))
 }
 
 /// The command that compares a part with the programs of a folder.

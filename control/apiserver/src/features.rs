@@ -60,6 +60,14 @@ pub enum Error {
         /// What was given.
         value: String,
     },
+    /// It is on without what it needs.
+    #[error("{name} is enabled, but depends on features that are disabled: [{needs}]")]
+    Dependency {
+        /// The gate.
+        name: &'static str,
+        /// What is off.
+        needs: &'static str,
+    },
     /// It cannot be set so.
     #[error("cannot set feature gate {name} to {wanted}, feature is locked to {}", !wanted)]
     Locked {
@@ -124,6 +132,11 @@ features! {
     ConstrainedImpersonation: Beta, true, true;
     /// Custom resources have field selectors (KEP-4358).
     CustomResourceFieldSelectors: Stable, true, true;
+    /// The scheduler schedules enough pods of a gang at once, or none (KEP-4671).
+    GangScheduling: Alpha, false, false;
+    /// The scheduler decides about all pods of a PodGroup together (KEP-4671), where the API
+    /// server serves PodGroups; this one does not.
+    GenericWorkload: Alpha, false, false;
     /// `--logging-format=json`.
     LoggingBetaOptions: Beta, true, true;
     /// Ranges of Service addresses are objects (KEP-1880).
@@ -169,6 +182,9 @@ features! {
     /// Watches may begin with all objects (KEP-3157).
     WatchList: Beta, true, false;
 }
+
+/// Features, and what each needs.
+const DEPENDENCIES: [(Feature, Feature); 1] = [(Feature::GangScheduling, Feature::GenericWorkload)];
 
 /// Which features are on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -259,6 +275,14 @@ impl Gates {
         for (at, wanted) in set {
             gates.set(at, wanted);
         }
+        for (feature, needed) in DEPENDENCIES {
+            if gates.enabled(feature) && !gates.enabled(needed) {
+                return Err(Error::Dependency {
+                    name: ALL[feature as usize].name,
+                    needs: ALL[needed as usize].name,
+                });
+            }
+        }
         Ok(gates)
     }
 
@@ -329,10 +353,15 @@ mod tests {
                 "MutatingAdmissionPolicy=false",
                 "cannot set feature gate MutatingAdmissionPolicy to false, feature is locked to true",
             ),
+            (
+                "GangScheduling=true",
+                "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+            ),
         ] {
             assert_eq!(Gates::parse([given]).expect_err(told).to_string(), told);
         }
         assert!(Gates::parse(["MutatingAdmissionPolicy=true", ""]).is_ok());
+        assert!(Gates::parse(["GangScheduling=true", "GenericWorkload=true"]).is_ok());
     }
 
     #[test]

@@ -224,6 +224,8 @@ pub mod resources {
         NETWORK_POLICIES = namespaced("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy");
         /// `policy/v1` PodDisruptionBudget.
         POD_DISRUPTION_BUDGETS = namespaced("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget");
+        /// `scheduling.k8s.io/v1alpha2` PodGroup.
+        POD_GROUPS = namespaced("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup");
         /// `scheduling.k8s.io/v1` PriorityClass.
         PRIORITY_CLASSES = cluster("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass");
         /// `node.k8s.io/v1` RuntimeClass.

@@ -15,7 +15,12 @@ use crate::error::Error;
 /// A server that does not answer, or nodes or pods that may not be read.
 pub async fn live(client: &Client) -> Result<ObjectSet, Error> {
     let mut objects = ObjectSet::default();
-    for resource in ObjectSet::resources().chain([resources::PRIORITY_CLASSES]) {
+    let resources = ObjectSet::resources().chain([resources::PRIORITY_CLASSES]);
+    for resource in resources.chain([resources::POD_GROUPS]) {
+        if resource == resources::POD_GROUPS && !names_pod_groups(&objects) {
+            // Few clusters serve them.
+            continue;
+        }
         let list = client.list::<Value>(&resource, &Selection::all()).await;
         let list = match list {
             Ok(list) => list,
@@ -33,6 +38,12 @@ pub async fn live(client: &Client) -> Result<ObjectSet, Error> {
         }
     }
     Ok(objects)
+}
+
+/// Whether a pod belongs to a PodGroup.
+fn names_pod_groups(objects: &ObjectSet) -> bool {
+    let mut pods = objects.all(&resources::PODS);
+    pods.any(|pod| !pod["spec"]["schedulingGroup"].is_null())
 }
 
 fn is_needed(resource: &Resource) -> bool {

@@ -202,6 +202,15 @@ impl Options {
         Ok(read.map_err(Error::Egress)?.unwrap_or_default())
     }
 
+    /// Which features are on.
+    ///
+    /// # Errors
+    /// When a gate cannot be set so.
+    pub fn gates(&self) -> Result<Gates, Error> {
+        let gates = Gates::parse(self.feature_gates.iter().map(String::as_str));
+        gates.map_err(|error| Error::Option(format!("--feature-gates: {error}")))
+    }
+
     /// What the chain is told. Opens the audit log.
     ///
     /// # Errors
@@ -214,11 +223,11 @@ impl Options {
             .map_err(|error| {
                 Error::Option(format!("--cors-allowed-origins cannot be used: {error}"))
             })?;
-        let gates = Gates::parse(self.feature_gates.iter().map(String::as_str));
+        let gates = self.gates()?;
         let tracer = self.tracer(egress)?;
         let admission = self.admission.settings()?;
         Ok(Settings {
-            gates: gates.map_err(|error| Error::Option(format!("--feature-gates: {error}")))?,
+            gates,
             priority_and_fairness: self.enable_priority_and_fairness,
             max_requests: self.max_requests_inflight,
             max_mutating_requests: self.max_mutating_requests_inflight,

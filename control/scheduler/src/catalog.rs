@@ -171,6 +171,8 @@ pub struct Cluster {
     pub assumed: crate::reserve::Assumed,
     /// Pods that wait for a node of theirs.
     pub nominations: crate::nominations::Nominations,
+    /// Pods that are scheduled together.
+    pub gangs: crate::gangs::Gangs,
 }
 
 impl Cluster {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::catalog::CatalogEvent;
+use crate::gangs::GangKey;
 use crate::snapshot::Wake;
 use crate::view::{Node, Pod};
 
@@ -42,6 +43,13 @@ pub enum Subject<'a> {
     },
     /// An object of the catalog changed.
     Object(&'a CatalogEvent),
+    /// A PodGroup appeared (`is_new`), or has as many pods as it needs.
+    Gang {
+        /// Namespace and name of the PodGroup.
+        gang: &'a GangKey,
+        /// Whether the PodGroup is new.
+        is_new: bool,
+    },
     /// Something that is not looked at in detail.
     Other,
 }
@@ -53,6 +61,7 @@ impl fmt::Debug for Subject<'_> {
             Self::Pod { .. } => "Pod",
             Self::Itself { .. } => "Itself",
             Self::Object(_) => "Object",
+            Self::Gang { .. } => "Gang",
             Self::Other => "Other",
         })
     }
@@ -101,6 +110,15 @@ impl<'a> Event<'a> {
         }
     }
 
+    /// A PodGroup appeared (`is_new`), or has as many pods as it needs.
+    #[must_use]
+    pub const fn gang(gang: &'a GangKey, is_new: bool) -> Self {
+        Self {
+            wake: Wake::POD_GROUP,
+            subject: Subject::Gang { gang, is_new },
+        }
+    }
+
     /// A pod on a node changed.
     #[must_use]
     pub fn pod_changed(old: &'a Pod, new: &'a Pod) -> Self {
@@ -134,6 +152,8 @@ impl<'a> Event<'a> {
             Subject::Pod { .. } => "AssignedPodUpdate",
             Subject::Itself { .. } => "UnscheduledPodUpdate",
             Subject::Object(event) => event.label(),
+            Subject::Gang { is_new: true, .. } => "PodGroupAdd",
+            Subject::Gang { is_new: false, .. } => "UnscheduledPodAdd",
             Subject::Other => "Update",
         }
     }

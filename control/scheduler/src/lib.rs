@@ -14,6 +14,9 @@
 //! that fails takes the assumption back. Pods that fit nowhere wait for an event that a plugin
 //! which rejected them says may help ([`event`]), and are tried again after a back-off.
 //!
+//! With the feature gate `GenericWorkload`, pods of one PodGroup are decided about together, and
+//! are bound together or not at all ([`gangs`]).
+//!
 //! Plugins keep the names, order, weights and semantics of kube-scheduler's default profile;
 //! each is one small file in `plugins/`, `volumes/` or `devices/`. A profile of a
 //! [configuration](config) chooses and arranges them.
@@ -26,6 +29,8 @@ pub mod event;
 mod evict;
 pub mod explain;
 pub mod extender;
+pub mod features;
+pub mod gangs;
 pub mod groups;
 mod hypothesis;
 pub mod metrics;
@@ -50,6 +55,7 @@ mod wake;
 
 pub use catalog::{Catalog, Cluster};
 pub use explain::{Explanation, explain};
+pub use features::Features;
 pub use outcome::Outcome;
 pub use place::{Decision, Diagnosis, Placer, place};
 pub use plugins::Profile;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use control_metrics::{Format, Histogram, Kind, Page, exponential};
 
+use crate::gangs::Verdict;
 use crate::queue::Pending;
 
 /// How an attempt at placing a pod ended.
@@ -38,6 +39,12 @@ struct Metrics {
     /// By profile and result.
     attempts: BTreeMap<(String, &'static str), (u64, Histogram)>,
     algorithm: Histogram,
+    /// Of PodGroups, by profile and result.
+    gang_attempts: BTreeMap<(String, &'static str), (u64, Histogram)>,
+    /// `None`: no PodGroup was decided about.
+    gang_algorithm: Option<Histogram>,
+    /// By result.
+    permit_waits: BTreeMap<&'static str, Histogram>,
     /// By extension point, profile and status.
     points: BTreeMap<(&'static str, String, &'static str), Histogram>,
     /// By number of attempts.
@@ -99,6 +106,42 @@ pub(crate) fn bound(attempts: u32, took: Duration) {
         let durations = durations.or_insert_with(|| Histogram::new(&SLI));
         durations.observe(took.as_secs_f64());
         metrics.tries.observe(f64::from(attempts));
+    });
+}
+
+/// The wait of a pod for permission to be bound ended.
+pub(crate) fn permit_wait(result: &'static str, took: Duration) {
+    with(|metrics| {
+        let durations = metrics.permit_waits.entry(result);
+        let durations = durations.or_insert_with(|| Histogram::new(&ATTEMPT));
+        durations.observe(took.as_secs_f64());
+    });
+}
+
+/// A decision about a PodGroup was made.
+pub(crate) fn gang_decided(took: Duration) {
+    with(|metrics| {
+        let durations = metrics
+            .gang_algorithm
+            .get_or_insert_with(|| Histogram::new(&ATTEMPT));
+        durations.observe(took.as_secs_f64());
+    });
+}
+
+/// An attempt at placing a PodGroup ended.
+pub(crate) fn gang_attempt(profile: &str, verdict: &Verdict, took: Duration) {
+    let result = match verdict {
+        Verdict::Scheduled => "scheduled",
+        Verdict::Unschedulable => "unschedulable",
+        Verdict::WaitsForPreemption => "waiting_on_preemption",
+        Verdict::Failed(_) => "error",
+    };
+    with(|metrics| {
+        let key = (profile.to_owned(), result);
+        let all = metrics.gang_attempts.entry(key);
+        let (count, durations) = all.or_insert_with(|| (0, Histogram::new(&ATTEMPT)));
+        *count += 1;
+        durations.observe(took.as_secs_f64());
     });
 }
 
@@ -168,6 +211,9 @@ impl Default for Metrics {
         Self {
             attempts: BTreeMap::new(),
             algorithm: Histogram::new(&ATTEMPT),
+            gang_attempts: BTreeMap::new(),
+            gang_algorithm: None,
+            permit_waits: BTreeMap::new(),
             points: BTreeMap::new(),
             sli: BTreeMap::new(),
             tries: Histogram::new(&ATTEMPTS),
@@ -183,7 +229,34 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// What there is only where PodGroups are scheduled.
+    fn write_gangs(&self, page: &mut Page) {
+        let Some(algorithm) = &self.gang_algorithm else {
+            return;
+        };
+        page.family("scheduler_podgroup_schedule_attempts", Kind::Counter, "");
+        for ((profile, result), (count, _)) in &self.gang_attempts {
+            let labels = [("profile", profile.as_str()), ("result", *result)];
+            page.sample("scheduler_podgroup_schedule_attempts_total", &labels, count);
+        }
+        let name = "scheduler_podgroup_scheduling_attempt_duration_seconds";
+        page.family(name, Kind::Histogram, "");
+        for ((profile, result), (_, durations)) in &self.gang_attempts {
+            let labels = [("profile", profile.as_str()), ("result", *result)];
+            page.histogram(name, &labels, durations);
+        }
+        let name = "scheduler_podgroup_scheduling_algorithm_duration_seconds";
+        page.family(name, Kind::Histogram, "");
+        page.histogram(name, &[], algorithm);
+        let name = "scheduler_permit_wait_duration_seconds";
+        page.family(name, Kind::Histogram, "");
+        for (result, durations) in &self.permit_waits {
+            page.histogram(name, &[("result", result)], durations);
+        }
+    }
+
     fn write(&self, page: &mut Page) {
+        self.write_gangs(page);
         page.family("scheduler_schedule_attempts", Kind::Counter, "");
         for ((profile, result), (count, _)) in &self.attempts {
             let labels = [("profile", profile.as_str()), ("result", *result)];
@@ -282,6 +355,12 @@ mod tests {
                 ),
             ]),
             algorithm: observed(&[0.003], &ATTEMPT),
+            gang_attempts: BTreeMap::from([(
+                (profile(), "waiting_on_preemption"),
+                (1, observed(&[0.02], &ATTEMPT)),
+            )]),
+            gang_algorithm: Some(observed(&[0.002], &ATTEMPT)),
+            permit_waits: BTreeMap::from([("Success", observed(&[0.001], &ATTEMPT))]),
             points: BTreeMap::from([(
                 ("Filter", profile(), "Success"),
                 observed(&[0.0001, 0.3], &EXTENSION_POINT),

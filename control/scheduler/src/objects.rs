@@ -8,7 +8,7 @@ use control_client::{Resource, View, resources};
 use serde_json::Value;
 
 use crate::catalog::{Catalog, Cluster};
-use crate::view::{Namespace, Node, Pod};
+use crate::view::{Namespace, Node, Pod, PodGroup};
 
 /// Why objects make no cluster.
 #[derive(Debug, thiserror::Error)]
@@ -146,10 +146,19 @@ impl ObjectSet {
                 .snapshot
                 .set_namespace(&meta.name, Some(&meta.labels));
         }
+        for group in self.views::<PodGroup>()? {
+            // Where there are PodGroups, pods are scheduled by them.
+            cluster.gangs.enable();
+            cluster.gangs.set_group(&Arc::new(group));
+        }
         for pod in self.views::<Pod>()? {
-            if !pod.node_name.is_empty() && !pod.finished {
-                let node = pod.node_name.clone();
-                cluster.snapshot.put_pod(&Arc::new(pod), &node);
+            if pod.finished {
+                continue;
+            }
+            let pod = Arc::new(pod);
+            cluster.gangs.observe(&pod);
+            if !pod.node_name.is_empty() {
+                cluster.snapshot.put_pod(&pod, &pod.node_name);
             }
         }
         Ok(cluster)

@@ -57,17 +57,10 @@ impl Placer {
             Decision::Unschedulable(diagnosis) => diagnosis,
             Decision::Failed(message) => return Outcome::Failed { message },
         };
-        let mut said = String::new();
-        let mut preemption = None;
-        if diagnosis.nodes > 0 && diagnosis.may_preempt().is_ok() {
-            match self.preempt(cluster, pod, &diagnosis, random) {
-                Ok(found) => preemption = Some(found),
-                Err(none) => said = none.message,
-            }
-        }
+        let search = self.search(cluster, pod, &diagnosis, random);
         Outcome::Nowhere {
-            message: diagnosis.full_message(&said),
-            preemption,
+            message: diagnosis.full_message(&search.message),
+            preemption: search.preemption,
         }
     }
 }

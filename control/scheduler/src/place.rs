@@ -9,7 +9,7 @@ use crate::bits::Bits;
 use crate::catalog::Cluster;
 use crate::devices::Deallocation;
 use crate::event::Event;
-use crate::plugins::{Cycle, Plugin, Profile, Rejected};
+use crate::plugins::{Cycle, Permission, Plugin, Profile, Rejected};
 use crate::queue::Rejecters;
 use crate::relations::Relations;
 use crate::reserve::Reservation;
@@ -441,6 +441,37 @@ impl Placer {
             Self::normalize(&**plugin, raw.as_ref(), fitting, &mut column);
             found(index, &unscaled, &column);
         }
+    }
+
+    /// What keeps a pod from being tried at all, and what it waits for.
+    pub(crate) fn pre_enqueue(&self, cluster: &Cluster, pod: &Pod) -> Option<(Unmet, Rejecters)> {
+        let plugins = self.profile.plugins.iter().enumerate();
+        let mut gates = plugins.filter(|(_, it)| it.gates);
+        gates.find_map(|(index, it)| {
+            let unmet = it.plugin.pre_enqueue(cluster, pod).err()?;
+            let rejecters = Rejecters {
+                plugins: 1 << index,
+                wake: unmet.wake,
+            };
+            Some((unmet, rejecters))
+        })
+    }
+
+    /// Whether a pod that is assumed on its node may be bound.
+    pub(crate) fn permit(&self, cluster: &Cluster, pod: &Pod) -> Permission {
+        let mut permission = Permission::Allowed;
+        for enabled in self.profile.plugins.iter().filter(|it| it.permits) {
+            match enabled.plugin.permit(cluster, pod) {
+                Permission::Allowed => {}
+                Permission::Failed(message) => {
+                    let name = enabled.plugin.name();
+                    let message = format!("running Permit plugin {name:?}: {message}");
+                    return Permission::Failed(message);
+                }
+                wait @ Permission::Wait { .. } => permission = wait,
+            }
+        }
+        permission
     }
 
     /// What decides.

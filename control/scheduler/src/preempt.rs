@@ -50,6 +50,44 @@ pub struct NoPreemption {
     pub clears_nomination: bool,
 }
 
+/// What the search for room for a pod came to (PostFilter).
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// The pods to evict.
+    pub preemption: Option<Preemption>,
+    /// What events and conditions say of it, if none are evicted.
+    pub message: String,
+    /// The pod's nominated node from now on, empty for none; `None`: as it was.
+    pub nomination: Option<String>,
+}
+
+impl From<Result<Preemption, NoPreemption>> for Search {
+    fn from(found: Result<Preemption, NoPreemption>) -> Self {
+        match found {
+            Ok(preemption) => Self {
+                nomination: Some(preemption.node.clone()),
+                preemption: Some(preemption),
+                message: String::new(),
+            },
+            Err(none) => Self {
+                preemption: None,
+                message: none.message,
+                nomination: none.clears_nomination.then(String::new),
+            },
+        }
+    }
+}
+
+impl Search {
+    /// No search: it cannot help, or nobody searches.
+    pub(crate) fn none(diagnosis: &Diagnosis) -> Self {
+        Self {
+            nomination: (diagnosis.nodes == 0).then(String::new),
+            ..Self::default()
+        }
+    }
+}
+
 /// A node, and the pods to evict from it.
 pub(crate) struct Candidate {
     pub(crate) place: usize,
@@ -100,6 +138,28 @@ impl Placer {
             message: "preemption: no candidate node for preemption".to_owned(),
             clears_nomination: false,
         })
+    }
+
+    /// [`Placer::preempt`], if a search is due.
+    pub fn search(
+        &mut self,
+        cluster: &mut Cluster,
+        pod: &Arc<Pod>,
+        diagnosis: &Diagnosis,
+        random: u64,
+    ) -> Search {
+        if self.must_search(diagnosis) {
+            self.preempt(cluster, pod, diagnosis, random).into()
+        } else {
+            Search::none(diagnosis)
+        }
+    }
+
+    /// Whether a search for pods to evict is due.
+    pub(crate) fn must_search(&self, diagnosis: &Diagnosis) -> bool {
+        diagnosis.nodes > 0
+            && self.profile().preemption.is_some()
+            && diagnosis.may_preempt().is_ok()
     }
 
     /// Nodes on which evicting pods makes `pod` fit, with these pods.

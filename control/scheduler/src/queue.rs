@@ -49,7 +49,7 @@ pub struct Pending {
     pub backoff: usize,
     /// Waiting.
     pub unschedulable: usize,
-    /// Not to be placed yet.
+    /// Not to be placed yet, by their scheduling gates or a plugin.
     pub gated: usize,
 }
 
@@ -118,6 +118,8 @@ enum State {
     Active,
     BackingOff,
     Waiting(Rejecters),
+    /// As waiting, but it was not tried.
+    Barred(Rejecters),
     InFlight,
 }
 
@@ -134,7 +136,7 @@ impl Pending {
     /// Where a pod is counted.
     const fn of(&mut self, state: State, held: bool) -> Option<&mut usize> {
         Some(match state {
-            State::Gated => &mut self.gated,
+            State::Gated | State::Barred(_) => &mut self.gated,
             State::Waiting(_) if held => &mut self.gated,
             State::Active => &mut self.active,
             State::BackingOff => &mut self.backoff,
@@ -147,7 +149,7 @@ impl Pending {
 impl Counts {
     /// A pod begins or ends to wait.
     fn wait(&mut self, state: State, begins: bool) {
-        if let State::Waiting(rejecters) = state {
+        if let State::Waiting(rejecters) | State::Barred(rejecters) = state {
             for kind in rejecters.wake.kinds() {
                 if let Some(count) = self.waiting_for.get_mut(kind) {
                     *count = if begins {
@@ -283,7 +285,7 @@ impl Queue {
         let before = std::mem::replace(&mut entry.pod, Arc::clone(pod));
         match entry.state {
             State::Gated if !pod.gated => self.activate(&key, "UnscheduledPodUpdate", now),
-            State::Waiting(rejecters) => {
+            State::Waiting(rejecters) | State::Barred(rejecters) => {
                 let event = Event::itself(&before, pod);
                 if worth(&event, rejecters) {
                     self.ready(&key, "UnscheduledPodUpdate", now);
@@ -320,10 +322,15 @@ impl Queue {
     }
 
     fn take(&mut self, key: &PodKey, ticket: u64, from: State, now: Instant) -> Option<Arc<Pod>> {
-        let entry = self.pods.get_mut(key)?;
+        let entry = self.pods.get(key)?;
         if entry.ticket != ticket || entry.state != from || entry.held {
             return None;
         }
+        self.hand_out(key, now)
+    }
+
+    fn hand_out(&mut self, key: &PodKey, now: Instant) -> Option<Arc<Pod>> {
+        let entry = self.pods.get_mut(key)?;
         entry.set(State::InFlight, false, &mut self.counts);
         entry.reject(Box::default(), &mut self.counts);
         entry.attempts = entry.attempts.saturating_add(1);
@@ -378,9 +385,13 @@ impl Queue {
         self.tickets += 1;
         let ticket = self.tickets;
         if let Some(entry) = self.pods.get_mut(key) {
-            entry.set(State::Waiting(rejecters), false, &mut self.counts);
+            entry.set(State::Barred(rejecters), false, &mut self.counts);
             entry.missed = false;
             entry.attempts = entry.attempts.saturating_sub(1);
+            if entry.attempts == 0 {
+                // The time that it takes to place it has not begun.
+                entry.since = None;
+            }
             entry.ticket = ticket;
             self.timers
                 .push(Reverse((now + LONGEST_WAIT, ticket, key.clone())));
@@ -400,6 +411,50 @@ impl Queue {
         }
     }
 
+    /// The pod fits nowhere. It is tried again after a back-off, whatever happens, and not
+    /// before: nobody knows which events help the PodGroup that it belongs to.
+    pub fn back_off(&mut self, key: &PodKey, now: Instant) {
+        self.arrivals += 1;
+        let arrival = self.arrivals;
+        if let Some(entry) = self.pods.get_mut(key) {
+            entry.unschedulable = entry.unschedulable.saturating_add(1);
+            entry.errors = 0;
+            entry.failed_at = Some(now);
+            entry.arrival = arrival;
+            self.rest(key, false, "ScheduleAttemptFailure", now);
+        }
+    }
+
+    /// Whether the pod could be tried now, back-off or not: it is not in flight, has no
+    /// scheduling gates, and is not held.
+    #[must_use]
+    pub fn may_take(&self, key: &PodKey) -> bool {
+        self.pods.get(key).is_some_and(|entry| {
+            !entry.held && !matches!(entry.state, State::Gated | State::InFlight)
+        })
+    }
+
+    /// The pod, which is in flight from now on, as if [`Queue::pop`] returned it.
+    pub fn take_now(&mut self, key: &PodKey, now: Instant) -> Option<Arc<Pod>> {
+        if !self.may_take(key) {
+            return None;
+        }
+        let entry = self.pods.get_mut(key)?;
+        if entry.state == State::Active {
+            return self.hand_out(key, now);
+        }
+        self.activate(key, "ForceActivate", now);
+        self.hand_out(key, now)
+    }
+
+    /// Tries the pod now, whether it waits or backs off.
+    pub fn force(&mut self, key: &PodKey, now: Instant) {
+        let entry = self.pods.get(key).filter(|entry| !entry.held);
+        if entry.is_some_and(|it| matches!(it.state, State::Waiting(_) | State::BackingOff)) {
+            self.activate(key, "ForceActivate", now);
+        }
+    }
+
     /// Something happened; `worth` says whether it may help a pod with these rejecters.
     pub fn wake(
         &mut self,
@@ -411,7 +466,7 @@ impl Queue {
             return;
         }
         let helped = |entry: &Entry| match entry.state {
-            State::Waiting(rejecters) => {
+            State::Waiting(rejecters) | State::Barred(rejecters) => {
                 rejecters.wake.meets(event.wake) && worth(&entry.pod, rejecters)
             }
             State::Gated | State::Active | State::BackingOff | State::InFlight => false,
@@ -484,8 +539,14 @@ impl Queue {
         *self.incoming.entry((queue, event)).or_default() += 1;
     }
 
-    /// Active, or active after its back-off.
+    /// Active, or active after its back-off, or earlier when no other pod is active.
     fn ready(&mut self, key: &PodKey, event: &'static str, now: Instant) {
+        self.rest(key, true, event, now);
+    }
+
+    /// Active, or active after its back-off; with `eager`, earlier when no other pod is active
+    /// and the pod did not fail with an error.
+    fn rest(&mut self, key: &PodKey, eager: bool, event: &'static str, now: Instant) {
         self.tickets += 1;
         let ticket = self.tickets;
         let Some(entry) = self.pods.get_mut(key) else {
@@ -510,7 +571,7 @@ impl Queue {
         entry.set(State::BackingOff, false, &mut self.counts);
         let (priority, arrival) = (entry.pod.priority, entry.arrival);
         self.timers.push(Reverse((until, ticket, key.clone())));
-        if !is_error {
+        if eager && !is_error {
             self.resting.push(Reverse((
                 until,
                 Reverse(priority),

@@ -60,6 +60,8 @@ impl Wake {
         POD_ITSELF = 21,
         /// The features that a node declares changed.
         NODE_FEATURES = 22,
+        /// A PodGroup appeared, or has as many pods as it needs.
+        POD_GROUP = 23,
     }
 
     /// Everything.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
 use control_client::resources;
+use control_scheduler::gangs::Attempt;
 use control_scheduler::objects::{ObjectSet, view};
 use control_scheduler::view::Pod;
-use control_scheduler::{Explanation, Outcome, Placer};
+use control_scheduler::{Cluster, Explanation, Features, Outcome, Placer, Profile};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -70,11 +71,35 @@ struct Report {
     node: Option<String>,
     /// Whether scheduling gates keep it from being placed.
     gated: bool,
+    /// The pods with which it is scheduled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod_group: Option<PodGroupReport>,
     /// What preemption does.
     #[serde(skip_serializing_if = "Option::is_none")]
     preemption: Option<Evictions>,
     #[serde(flatten)]
     explanation: Explanation,
+}
+
+/// The PodGroup of a pod.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PodGroupReport {
+    name: String,
+    /// Whether the API server knows it.
+    exists: bool,
+    /// How many pods have to fit at the same time; nothing: as many as fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_count: Option<usize>,
+    /// How many pods there are, the explained one included.
+    pods: usize,
+    /// How many of them are on nodes.
+    scheduled: usize,
+    /// How many of the others fit now, all together.
+    fitting: usize,
+    /// The message of the condition `PodGroupScheduled`, if it is false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
 }
 
 /// Pods that are evicted so that another fits.
@@ -146,7 +171,9 @@ fn report(mut objects: ObjectSet, namespace: &str, name: &str) -> Result<Report,
             .map(|it| format!("{}/{}", it.metadata.namespace, it.metadata.name))
             .collect(),
     });
+    let pod_group = pod_group(&mut cluster, &pod);
     Ok(Report {
+        pod_group,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         node: node.filter(|node| !node.is_empty()),
@@ -156,9 +183,80 @@ fn report(mut objects: ObjectSet, namespace: &str, name: &str) -> Result<Report,
     })
 }
 
+/// The pod's PodGroup, and what becomes of its pods together.
+fn pod_group(cluster: &mut Cluster, pod: &Arc<Pod>) -> Option<PodGroupReport> {
+    let gang = pod.gang()?;
+    // Where nobody made a PodGroup yet, this one is awaited all the same.
+    cluster.gangs.enable();
+    cluster.gangs.observe(pod);
+    let group = cluster.gangs.group(&gang).cloned();
+    let counts = cluster.gangs.counts(&gang);
+    let features = Features {
+        generic_workload: true,
+        gang_scheduling: true,
+    };
+    let waiting = cluster.gangs.unscheduled(&gang);
+    let waiting: Vec<_> = waiting.into_iter().filter(|it| !it.gated).collect();
+    let mut placer = Placer::new(Arc::new(Profile::with_features(features)));
+    let decision = placer.place_gang(cluster, &waiting, 0);
+    let fitting = decision.members.iter();
+    let fitting = fitting.filter(|it| matches!(it.attempt, Some(Attempt::Placed { .. })));
+    let scheduled = group.as_ref().and_then(|it| it.scheduled.clone());
+    let message = scheduled.filter(|it| it.status == "False");
+    Some(PodGroupReport {
+        name: gang.1.to_string(),
+        exists: group.is_some(),
+        min_count: group.and_then(|it| it.min_count),
+        pods: counts.all,
+        scheduled: counts.scheduled,
+        fitting: fitting.count(),
+        message: message.map(|it| it.message),
+    })
+}
+
+impl PodGroupReport {
+    fn text(&self) -> String {
+        let Self {
+            name,
+            pods,
+            scheduled,
+            fitting,
+            ..
+        } = self;
+        if !self.exists {
+            return format!(
+                "It waits for its PodGroup {name}, which does not exist, where the feature \
+                 gate GangScheduling is on.\n"
+            );
+        }
+        let mut text = match self.min_count {
+            Some(needed) => format!(
+                "It belongs to the gang {name}: {needed} pods have to fit, {pods} exist, \
+                 {scheduled} are on nodes, {fitting} fit now together.\n"
+            ),
+            None => format!(
+                "It belongs to the PodGroup {name}: {pods} pods exist, {scheduled} are on \
+                 nodes, {fitting} fit now together.\n"
+            ),
+        };
+        if let Some(needed) = self.min_count.filter(|needed| pods < needed) {
+            text.push_str(&format!(
+                "None is tried before {needed} pods of the gang exist.\n"
+            ));
+        }
+        if let Some(message) = &self.message {
+            text.push_str(&format!("PodGroupScheduled is false: {message}\n"));
+        }
+        text
+    }
+}
+
 impl Report {
     fn text(&self) -> String {
         let mut text = format!("{}\n", self.headline());
+        if let Some(group) = &self.pod_group {
+            text.push_str(&group.text());
+        }
         if let Some(message) = &self.explanation.message {
             text.push_str(message);
             text.push('\n');
@@ -332,6 +430,37 @@ mod tests {
         let text = report.text();
         assert!(text.contains("Preemption evicts from big: n/"), "{text}");
         assert_eq!(report.preemption.unwrap().pods.len(), 2);
+    }
+
+    #[test]
+    fn the_gang_of_a_pod_is_named_with_what_it_lacks() {
+        let group = json!({"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
+            "metadata": {"namespace": "n", "name": "train"},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
+            "status": {"conditions": [{"type": "PodGroupScheduled", "status": "False",
+                "reason": "Unschedulable", "message": "pod group is unschedulable"}]}});
+        let member = |name: &str| {
+            let mut member = pod(json!({"containers": requests("2"),
+                "schedulingGroup": {"podGroupName": "train"}}));
+            member["metadata"]["name"] = name.into();
+            member
+        };
+        let mut two = objects(member("p"));
+        two.put(member("q")).unwrap();
+        let text = report(two.clone(), "n", "p").unwrap().text();
+        assert!(text.contains("It waits for its PodGroup train"), "{text}");
+        two.put(group).unwrap();
+        let text = report(two.clone(), "n", "p").unwrap().text();
+        let short = "It belongs to the gang train: 3 pods have to fit, 2 exist, 0 are on nodes, \
+                     2 fit now together.\nNone is tried before 3 pods of the gang exist.\n\
+                     PodGroupScheduled is false: pod group is unschedulable\n";
+        assert!(text.contains(short), "{text}");
+        // The third fits nowhere: `big` has room for two, `small` for none.
+        two.put(member("r")).unwrap();
+        let report = report(two, "n", "p").unwrap();
+        let full = "3 pods have to fit, 3 exist, 0 are on nodes, 2 fit now together.\nPod";
+        assert!(report.text().contains(full), "{}", report.text());
+        assert_eq!(json!(report)["podGroup"]["minCount"], 3);
     }
 
     #[test]

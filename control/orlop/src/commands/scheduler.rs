@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use clap::Args;
+use control_apiserver::features::{Feature, Gates};
 use control_metrics::Page;
-use control_scheduler::Config;
 use control_scheduler::config::{self, Configuration};
+use control_scheduler::{Config, Features};
 
 use crate::{component, election, error::Error, kubeconfig::Kubeconfig, run};
 
@@ -20,6 +21,10 @@ pub struct Options {
     /// KubeSchedulerConfiguration given as --config stand for them.
     #[arg(long, value_delimiter = ',', default_value = "default-scheduler")]
     scheduler_names: Vec<String>,
+    /// Feature gates to turn on: GenericWorkload, GangScheduling. docs/reference/scheduler.md
+    /// says what they do.
+    #[arg(long, value_delimiter = ',', value_name = "NAME=BOOL")]
+    feature_gates: Vec<String>,
     /// Identity in the leader election; the host's name with a random suffix unless given.
     #[arg(long)]
     elect_as: Option<String>,
@@ -48,12 +53,15 @@ pub enum ConfigurationError {
 /// # Errors
 /// An unusable kubeconfig or configuration.
 pub async fn run(options: Options) -> Result<(), Error> {
+    let gates = Gates::parse(options.feature_gates.iter().map(String::as_str));
+    let gates = gates.map_err(|error| Error::Option(format!("--feature-gates: {error}")))?;
+    let features = features(gates);
     let config = match &options.file.config {
         Some(path) if is_configuration(path) => {
-            configured(path, true, options.elect_as.as_deref())?
+            configured(path, features, true, options.elect_as.as_deref())?
         }
         _ => {
-            let mut config = Config::for_names(options.scheduler_names);
+            let mut config = Config::for_names(options.scheduler_names, features);
             let identity = options.elect_as.unwrap_or_else(own_identity);
             config.election = options.election.election(election::SCHEDULER, &identity)?;
             config
@@ -90,20 +98,39 @@ pub fn is_configuration(path: &Path) -> bool {
 ///
 /// # Errors
 /// What is wrong with the file.
-pub fn configured(path: &Path, elects: bool, identity: Option<&str>) -> Result<Config, Error> {
-    read(path, elects, identity).map_err(|source| Error::SchedulerConfiguration {
+pub fn configured(
+    path: &Path,
+    features: Features,
+    elects: bool,
+    identity: Option<&str>,
+) -> Result<Config, Error> {
+    read(path, features, elects, identity).map_err(|source| Error::SchedulerConfiguration {
         path: path.to_owned(),
         source,
     })
 }
 
-fn read(path: &Path, elects: bool, identity: Option<&str>) -> Result<Config, ConfigurationError> {
+/// Those of these gates that the scheduler knows.
+pub fn features(gates: Gates) -> Features {
+    Features {
+        generic_workload: gates.enabled(Feature::GenericWorkload),
+        gang_scheduling: gates.enabled(Feature::GangScheduling),
+    }
+}
+
+fn read(
+    path: &Path,
+    features: Features,
+    elects: bool,
+    identity: Option<&str>,
+) -> Result<Config, ConfigurationError> {
     let text = std::fs::read_to_string(path).map_err(ConfigurationError::Read)?;
-    let file = Configuration::from_yaml(&text).map_err(ConfigurationError::Configuration)?;
+    let file = Configuration::from_yaml(&text, features);
+    let file = file.map_err(ConfigurationError::Configuration)?;
     let identity = identity.map_or_else(own_identity, str::to_owned);
     let election = file.leader_election.as_candidate(&identity);
     let election = election.map_err(ConfigurationError::Configuration)?;
-    let mut config = Config::from_file(file);
+    let mut config = Config::from_file(file, features);
     config.election = election.filter(|_| elects);
     Ok(config)
 }
@@ -136,8 +163,12 @@ mod tests {
             "--bind-address=127.0.0.1",
             "--kubeconfig=/etc/kubernetes/scheduler.conf",
             "--leader-elect=true",
+            "--feature-gates=GenericWorkload=true,GangScheduling=true",
         ]);
         let options = line.unwrap_or_else(|error| panic!("{error}")).options;
         assert_eq!(options.secure_port, 10259);
+        let gates = Gates::parse(options.feature_gates.iter().map(String::as_str));
+        let features = features(gates.unwrap_or_else(|error| panic!("{error}")));
+        assert!(features.generic_workload && features.gang_scheduling);
     }
 }

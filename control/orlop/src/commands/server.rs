@@ -126,9 +126,10 @@ where
     .check()
     .map_err(Error::Controllers)?;
     options.backups.check()?;
+    let features = super::scheduler::features(options.api.requests.gates()?);
     let mut scheduler = match &options.scheduler_config {
-        Some(path) => super::scheduler::configured(path, false, None)?,
-        None => control_scheduler::Config::default(),
+        Some(path) => super::scheduler::configured(path, features, false, None)?,
+        None => control_scheduler::Config::for_names(["default-scheduler".to_owned()], features),
     };
     let identity = if options.api.is_shared() {
         super::scheduler::own_identity()

@@ -17,6 +17,7 @@ use control_client::lease::Election;
 use serde_json::Value;
 
 use crate::extender::ExtenderConfig;
+use crate::features::Features;
 use crate::plugins::Profile;
 use crate::queue::Backoff;
 
@@ -123,19 +124,19 @@ impl LeaderElection {
 }
 
 impl Configuration {
-    /// Reads a file's text.
+    /// Reads a file's text. Feature gates decide which plugins there are.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn from_yaml(text: &str) -> Result<Self, Error> {
-        Self::read(parse(text)?)
+    pub fn from_yaml(text: &str, features: Features) -> Result<Self, Error> {
+        Self::read(parse(text)?, features)
     }
 
     /// Reads a file's value.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read(value: Value) -> Result<Self, Error> {
+    pub fn read(value: Value, features: Features) -> Result<Self, Error> {
         let text = |field: &str| {
             let text = value.get(field).and_then(Value::as_str);
             text.unwrap_or_default().to_owned()
@@ -159,7 +160,7 @@ impl Configuration {
         }
         let profiles = raw.profiles.iter().zip(args);
         let profiles = profiles.map(|(profile, args)| {
-            plugins::profile(profile, args).map_err(|detail| Error::Profile {
+            plugins::profile(profile, args, features).map_err(|detail| Error::Profile {
                 name: profile.scheduler_name.clone().unwrap_or_default(),
                 detail,
             })

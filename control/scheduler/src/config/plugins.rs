@@ -3,7 +3,9 @@
 use super::args::{Args, NodeResourcesFit, ResourceSpec, ShapePoint};
 use super::wire::{Plugin, PluginSet, Plugins};
 use super::{args, wire};
-use crate::plugins::profile::{DEFAULTS, Enabled, Profile, plugin};
+use crate::features::Features;
+use crate::gangs;
+use crate::plugins::profile::{Enabled, Profile, defaults, plugin};
 use crate::plugins::{
     CycleArgs, Plugin as Decider, balanced_allocation, node_affinity, node_resources_fit,
     pod_topology_spread,
@@ -16,7 +18,12 @@ const POINTS: [(&str, &str, &[&str]); 12] = [
     (
         "preEnqueue",
         "PreEnqueuePlugin",
-        &["SchedulingGates", "DynamicResources", "DefaultPreemption"],
+        &[
+            "SchedulingGates",
+            "DynamicResources",
+            "DefaultPreemption",
+            gangs::NAME,
+        ],
     ),
     ("queueSort", "QueueSortPlugin", &["PrioritySort"]),
     (
@@ -94,7 +101,7 @@ const POINTS: [(&str, &str, &[&str]); 12] = [
         "ReservePlugin",
         &["VolumeBinding", "DynamicResources"],
     ),
-    ("permit", "PermitPlugin", &[]),
+    ("permit", "PermitPlugin", &[gangs::NAME]),
     (
         "preBind",
         "PreBindPlugin",
@@ -125,12 +132,12 @@ impl Plugins {
 }
 
 /// The default plugins as a profile's `multiPoint` changes them.
-fn multi_point(custom: &PluginSet) -> Vec<Plugin> {
+fn multi_point(custom: &PluginSet, features: Features) -> Vec<Plugin> {
     let is_disabled = |name: &str| custom.disabled.iter().any(|it| it.name == name);
     let mut merged = Vec::new();
     let mut replaced = Vec::new();
     if !is_disabled("*") {
-        for (name, weight) in DEFAULTS {
+        for (name, weight) in defaults(features) {
             if is_disabled(name) {
                 continue;
             }
@@ -157,8 +164,9 @@ fn expand(
     implementing: &[&str],
     own: &PluginSet,
     multi: &[Plugin],
+    features: Features,
 ) -> Result<Vec<Plugin>, String> {
-    let known = |name: &str| DEFAULTS.iter().any(|(known, _)| *known == name);
+    let known = |name: &str| defaults(features).any(|(known, _)| known == name);
     let mut names: Vec<&str> = Vec::new();
     for plugin in &own.enabled {
         if !known(&plugin.name) {
@@ -212,12 +220,16 @@ fn expand(
 }
 
 /// The profile that the fields make.
-pub(super) fn profile(raw: &wire::Profile, args: Args) -> Result<Profile, String> {
+pub(super) fn profile(
+    raw: &wire::Profile,
+    args: Args,
+    features: Features,
+) -> Result<Profile, String> {
     let name = raw.scheduler_name.clone().unwrap_or_default();
-    let multi = multi_point(&raw.plugins.multi_point);
+    let multi = multi_point(&raw.plugins.multi_point, features);
     let mut points = Vec::new();
     for ((point, interface, implementing), (_, own)) in POINTS.iter().zip(raw.plugins.points()) {
-        let plugins = expand(point, interface, implementing, own, &multi)?;
+        let plugins = expand(point, interface, implementing, own, &multi, features)?;
         points.push((*point, plugins));
     }
     let at = |wanted: &str| {
@@ -249,7 +261,8 @@ pub(super) fn profile(raw: &wire::Profile, args: Args) -> Result<Profile, String
         );
     }
     let mut order: Vec<&str> = at("filter").iter().map(|it| it.name.as_str()).collect();
-    for plugin in at("score").iter().chain(at("preFilter")) {
+    let others = ["score", "preFilter", "preEnqueue", "permit"];
+    for plugin in others.into_iter().flat_map(at) {
         if !order.contains(&plugin.name.as_str()) {
             order.push(&plugin.name);
         }
@@ -274,6 +287,8 @@ pub(super) fn profile(raw: &wire::Profile, args: Args) -> Result<Profile, String
             narrows: has("preFilter", name),
             filters: has("filter", name),
             weight,
+            gates: has("preEnqueue", name),
+            permits: has("permit", name),
         })
     });
     Ok(Profile {

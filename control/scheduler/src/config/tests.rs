@@ -4,10 +4,14 @@ use serde_json::json;
 
 use super::*;
 
-fn read(mut more: Value) -> Result<Configuration, String> {
+fn read(more: Value) -> Result<Configuration, String> {
+    read_with(more, Features::default())
+}
+
+fn read_with(mut more: Value, features: Features) -> Result<Configuration, String> {
     more["kind"] = json!("KubeSchedulerConfiguration");
     more["apiVersion"] = json!(API_VERSION);
-    Configuration::read(more).map_err(|error| {
+    Configuration::read(more, features).map_err(|error| {
         let source = std::error::Error::source(&error);
         source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
     })
@@ -165,7 +169,8 @@ fn a_file_of_yaml_is_recognised_and_names_its_election() {
         leaderElection: {resourceName: mine, leaseDuration: 20s}\n";
     assert!(is_configuration(text));
     assert!(!is_configuration("apiVersion: orlop.dev/v1alpha1"));
-    let election = Configuration::from_yaml(text).unwrap().leader_election;
+    let file = Configuration::from_yaml(text, Features::default()).unwrap();
+    let election = file.leader_election;
     let election = election.as_candidate("me").unwrap().unwrap();
     assert_eq!(
         (election.name.as_str(), election.identity.as_str()),
@@ -173,10 +178,41 @@ fn a_file_of_yaml_is_recognised_and_names_its_election() {
     );
     assert_eq!(election.lease_duration, Duration::from_secs(20));
     let off = format!("{text}profiles: []\n").replace("20s", "soon");
-    let election = Configuration::from_yaml(&off).unwrap().leader_election;
+    let file = Configuration::from_yaml(&off, Features::default()).unwrap();
+    let election = file.leader_election;
     let error = election.as_candidate("me").unwrap_err();
     assert_eq!(
         error.to_string(),
         "leaderElection.leaseDuration is no duration such as 15s"
+    );
+}
+
+#[test]
+fn gang_scheduling_is_a_plugin_of_its_gate() {
+    let features = Features {
+        generic_workload: true,
+        gang_scheduling: true,
+    };
+    let points = |profile: Value| {
+        let read = read_with(json!({"profiles": [profile]}), features);
+        let profile = read.unwrap().profiles.remove(0);
+        let mut plugins = profile.plugins.iter();
+        let found = plugins.find(|it| it.plugin.name() == "GangScheduling");
+        found.map(|it| (it.gates, it.permits, it.filters, it.weight))
+    };
+    assert_eq!(points(json!({})), Some((true, true, false, 0)));
+    let name = json!([{"name": "GangScheduling"}]);
+    let without = |point: &str| json!({"plugins": {point: {"disabled": name}}});
+    assert_eq!(points(without("multiPoint")), None);
+    assert_eq!(points(without("permit")), Some((true, false, false, 0)));
+    let alone = of(json!({"plugins": {"permit": {"enabled": name}}}));
+    assert!(
+        alone.contains("PermitPlugin \"GangScheduling\" does not exist"),
+        "{alone}"
+    );
+    let default = Profile::with_features(features);
+    assert_eq!(
+        default.plugins.last().unwrap().plugin.name(),
+        "GangScheduling"
     );
 }

@@ -11,7 +11,7 @@ use crate::view::{Pod, PodClaim, ResourceClaim};
 ///
 /// # Errors
 /// The first that does not.
-pub(crate) fn pre_enqueue(pod: &Pod, catalog: &Catalog) -> Result<(), Unmet> {
+pub(super) fn pre_enqueue(pod: &Pod, catalog: &Catalog) -> Result<(), Unmet> {
     each_claim(pod, catalog, |_| {})
 }
 

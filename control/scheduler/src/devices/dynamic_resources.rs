@@ -9,6 +9,7 @@ use crate::catalog::{CatalogEvent, Cluster};
 use crate::event::{Event, Subject};
 use crate::plugins::{Cycle, Plugin, Rejected, proportional};
 use crate::snapshot::Wake;
+use crate::unmet::Unmet;
 use crate::view::{Pod, ResourceClaim};
 
 pub(crate) struct DynamicResources;
@@ -16,6 +17,10 @@ pub(crate) struct DynamicResources;
 impl Plugin for DynamicResources {
     fn name(&self) -> &'static str {
         "DynamicResources"
+    }
+
+    fn pre_enqueue(&self, cluster: &Cluster, pod: &Pod) -> Result<(), Unmet> {
+        pre_enqueue(pod, &cluster.catalog)
     }
 
     fn filter_cycle(&self, cycle: &Cycle<'_>, nodes: &mut Bits, rejected: &mut Rejected) {

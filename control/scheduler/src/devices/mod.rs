@@ -22,7 +22,6 @@ mod wait;
 
 use crate::snapshot::Wake;
 
-pub(crate) use claims::pre_enqueue;
 pub(crate) use dynamic_resources::DynamicResources;
 pub use post_filter::Deallocation;
 pub use prebind::PreBindError;

@@ -273,9 +273,11 @@ impl Plugin for InterPodAffinity {
                     }
                 }
             }
-            Subject::Pod { .. } | Subject::Node { .. } | Subject::Object(_) | Subject::Other => {
-                true
-            }
+            Subject::Pod { .. }
+            | Subject::Node { .. }
+            | Subject::Object(_)
+            | Subject::Gang { .. }
+            | Subject::Other => true,
         }
     }
 }

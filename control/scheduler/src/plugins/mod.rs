@@ -129,6 +129,20 @@ pub trait Plugin: Send + Sync {
     /// Its name in kube-scheduler.
     fn name(&self) -> &'static str;
 
+    /// Whether the pod is to be tried at all (PreEnqueue).
+    ///
+    /// # Errors
+    /// What it lacks. It is not tried before an event that the plugin waits for.
+    fn pre_enqueue(&self, _: &Cluster, _: &Pod) -> Result<(), Unmet> {
+        Ok(())
+    }
+
+    /// Whether the pod, which is assumed on its node already, may be bound (Permit). A pod that
+    /// waits is asked about again when another one is permitted.
+    fn permit(&self, _: &Cluster, _: &Pod) -> Permission {
+        Permission::Allowed
+    }
+
     /// Narrows the search to the nodes that can be named beforehand, before
     /// any filter runs.
     fn narrow(&self, _: &Snapshot, _: &Pod, _nodes: &mut Bits, _rejected: &mut Rejected) {}
@@ -186,6 +200,24 @@ pub trait Plugin: Send + Sync {
     fn hint(&self, _: &Cluster, _: &Pod, _event: &Event<'_>) -> bool {
         true
     }
+}
+
+/// Whether a pod that has a node may be bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Permission {
+    /// It may.
+    Allowed,
+    /// It keeps its node, and may be bound later.
+    Wait {
+        /// The plugin that says so.
+        plugin: &'static str,
+        /// How long. Then it gives the node back.
+        within: std::time::Duration,
+        /// What it waits for, as people read it.
+        message: &'static str,
+    },
+    /// It may not, since something is wrong with what it refers to.
+    Failed(String),
 }
 
 /// How the pods on a node influence what a filter says of it.

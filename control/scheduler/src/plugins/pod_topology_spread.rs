@@ -445,7 +445,7 @@ impl Plugin for PodTopologySpread {
                     (one, other) => one.or(other).is_some_and(has_all),
                 }
             }
-            Subject::Object(_) | Subject::Other => true,
+            Subject::Object(_) | Subject::Gang { .. } | Subject::Other => true,
         }
     }
 }

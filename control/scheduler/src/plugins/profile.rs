@@ -5,8 +5,9 @@ use super::{
     node_declared_features, node_name, node_ports, node_resources_fit, node_unschedulable,
     pod_topology_spread, taint_toleration,
 };
+use crate::features::Features;
 use crate::preempt::PreemptionArgs;
-use crate::{devices, volumes};
+use crate::{devices, gangs, volumes};
 
 /// A plugin, and where it takes part.
 pub(crate) struct Enabled {
@@ -17,6 +18,10 @@ pub(crate) struct Enabled {
     pub(crate) filters: bool,
     /// By how much its scores count; 0: it does not score.
     pub(crate) weight: i64,
+    /// Whether it keeps pods from being tried (PreEnqueue).
+    pub(crate) gates: bool,
+    /// Whether it holds pods that have a node (Permit).
+    pub(crate) permits: bool,
 }
 
 /// What decides for the pods of one `schedulerName`.
@@ -33,7 +38,7 @@ pub struct Profile {
 
 /// The plugins of the default profile of 1.36, in order, with weights. Those that take part
 /// at other points than filters and scores are named alone.
-pub(crate) const DEFAULTS: [(&str, i64); 20] = [
+const DEFAULTS: [(&str, i64); 20] = [
     ("SchedulingGates", 0),
     ("PrioritySort", 0),
     ("NodeUnschedulable", 0),
@@ -77,19 +82,36 @@ pub(crate) fn plugin(name: &str) -> Option<Box<dyn Plugin>> {
         }
         "ImageLocality" => Box::new(image_locality::ImageLocality),
         "NodeDeclaredFeatures" => Box::new(node_declared_features::NodeDeclaredFeatures),
+        gangs::NAME => Box::new(gangs::GangScheduling),
         _ => return None,
     })
+}
+
+/// The plugins of the default profile under these feature gates.
+pub(crate) fn defaults(features: Features) -> impl Iterator<Item = (&'static str, i64)> {
+    let gangs = features.gang_scheduling.then_some((gangs::NAME, 0));
+    DEFAULTS.into_iter().chain(gangs)
 }
 
 impl Default for Profile {
     /// The default profile of 1.36.
     fn default() -> Self {
-        let plugins = DEFAULTS.iter().filter_map(|(name, weight)| {
+        Self::with_features(Features::default())
+    }
+}
+
+impl Profile {
+    /// The default profile of 1.36 under these feature gates.
+    #[must_use]
+    pub fn with_features(features: Features) -> Self {
+        let plugins = defaults(features).filter_map(|(name, weight)| {
             Some(Enabled {
                 plugin: plugin(name)?,
                 narrows: true,
                 filters: true,
-                weight: *weight,
+                weight,
+                gates: true,
+                permits: true,
             })
         });
         Self {

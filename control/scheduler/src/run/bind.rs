@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::permit::PermitWait;
 use super::{Scheduler, now};
 use crate::event::Event;
 use crate::extender::{self, Extender};
@@ -31,6 +32,8 @@ pub(super) struct Assumption {
     pub(super) pod: Arc<Pod>,
     pub(super) node: String,
     pub(super) reservation: Reservation,
+    /// What it waits for before anything is written.
+    permit: Option<PermitWait>,
     attempts: Option<Attempts>,
     /// [`PREPARING`], [`BINDING`] or [`PREEMPTED`].
     stage: AtomicU8,
@@ -45,6 +48,8 @@ pub(super) struct Assumption {
 /// Why a pod could not be bound.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BindError {
+    #[error("0/1 nodes are available: 1 {0}.")]
+    Refused(String),
     #[error("preempted by DefaultPreemption")]
     Preempted,
     #[error(transparent)]
@@ -84,6 +89,17 @@ impl Assumption {
         permit: &mut Option<OwnedSemaphorePermit>,
     ) -> Result<(), BindError> {
         let profile = self.pod.scheduler_name.as_str();
+        if let Some(wait) = &self.permit {
+            if !wait.is_over() {
+                self.nominate(binder).await;
+                *permit = None;
+            }
+            let permitted = tokio::select! {
+                () = self.preempted.cancelled() => Err(BindError::Preempted),
+                permitted = wait.permitted() => permitted.map_err(BindError::Refused),
+            };
+            permitted?;
+        }
         if !self.reservation.is_empty() {
             self.nominate(binder).await;
             *permit = None;
@@ -96,10 +112,12 @@ impl Assumption {
             let status = if prebound.is_ok() { "Success" } else { "Error" };
             metrics::point("PreBind", profile, status, began.elapsed());
             prebound?;
+        }
+        if permit.is_none() {
             *permit = Arc::clone(under_way).acquire_owned().await.ok();
-            if !self.begin_binding() {
-                return Err(BindError::Preempted);
-            }
+        }
+        if self.may_be_recalled() && !self.begin_binding() {
+            return Err(BindError::Preempted);
         }
         let began = Instant::now();
         let bound = match &self.extender {
@@ -120,6 +138,30 @@ impl Assumption {
         bound
     }
 
+    /// Whether something precedes its binding, during which preemption may end it.
+    fn may_be_recalled(&self) -> bool {
+        self.permit.is_some() || !self.reservation.is_empty()
+    }
+
+    /// Permits the binding.
+    pub(super) fn allow(&self) {
+        if let Some(wait) = &self.permit {
+            wait.allow();
+        }
+    }
+
+    /// Ends the wait for permission, if there is one: the pod gives its node back.
+    pub(super) fn refuse(&self, why: &str) {
+        if let Some(wait) = &self.permit {
+            wait.refuse(why);
+        }
+    }
+
+    /// Whether it waits for permission.
+    pub(super) fn waits(&self) -> bool {
+        self.permit.as_ref().is_some_and(|wait| !wait.is_over())
+    }
+
     /// Takes the pod out of the reach of preemption; false: it is preempted already.
     fn begin_binding(&self) -> bool {
         let stage =
@@ -130,7 +172,7 @@ impl Assumption {
 
     /// Ends the preparation of the binding, if it is not over; whether it did.
     pub(super) fn preempt(&self) -> bool {
-        if self.reservation.is_empty() {
+        if !self.may_be_recalled() {
             return false;
         }
         let stage =
@@ -188,20 +230,31 @@ impl Assumption {
 }
 
 impl Scheduler {
-    /// Assumes the pod on its node, and binds it in the background.
+    /// Assumes the pod on its node, and binds it in the background once that is permitted.
     pub(super) fn bind(
         &mut self,
         pod: Arc<Pod>,
         node: String,
         reservation: Reservation,
         began: Instant,
-        permit: OwnedSemaphorePermit,
+        permit: Option<OwnedSemaphorePermit>,
     ) {
         let key = pod.key();
         let attempts = self.queue.attempts(&key);
         self.cluster.nominations.remove(&key);
         self.cluster.snapshot.put_pod(&pod, &node);
         self.cluster.assumed.reserve(&pod, &reservation);
+        self.cluster.gangs.assume(&key);
+        let waits = match self.permit(&pod) {
+            Ok(waits) => waits,
+            Err(message) => {
+                self.cluster.gangs.forget(&key);
+                self.cluster.assumed.unreserve(&pod, &reservation);
+                self.cluster.snapshot.remove_pod(&key);
+                self.cannot_decide(&pod, message, began, permit);
+                return;
+            }
+        };
         // As upstream: others may wait for a pod to be near.
         self.wake(&Event::pod_added(&pod));
         let mut extenders = self.extenders.iter();
@@ -209,6 +262,7 @@ impl Scheduler {
         let assumption = Arc::new(Assumption {
             stage: AtomicU8::new(PREPARING),
             preempted: CancellationToken::new(),
+            permit: waits,
             extender: extender.cloned(),
             pod,
             node,
@@ -230,7 +284,7 @@ impl Scheduler {
         let results = self.results.clone();
         let under_way = Arc::clone(&self.under_way);
         tokio::spawn(async move {
-            let mut permit = Some(permit);
+            let mut permit = permit;
             let result = assumption.carry_out(&binder, &under_way, &mut permit).await;
             if result.is_err() {
                 binder
@@ -280,7 +334,13 @@ impl Scheduler {
             );
             return;
         };
-        metrics::attempt(&pod.scheduler_name, Outcome::Error, took);
+        let is_refused = matches!(error, BindError::Refused(_));
+        let outcome = if is_refused {
+            Outcome::Unschedulable
+        } else {
+            Outcome::Error
+        };
+        metrics::attempt(&pod.scheduler_name, outcome, took);
         let key = pod.key();
         // seen bound meanwhile, or gone, or made again: nothing to take back
         if self
@@ -295,6 +355,7 @@ impl Scheduler {
         self.assumed.remove(&key);
         self.cluster.assumed.unreserve(pod, reservation);
         self.cluster.snapshot.remove_pod(&key);
+        self.cluster.gangs.forget(&key);
         self.wake(&Event::pod_removed(pod));
         let present = self.pods.cache().get(&key.0, &key.1);
         let Some(present) = present.filter(|present| {
@@ -310,10 +371,16 @@ impl Scheduler {
             "cannot bind, trying again"
         );
         self.queue.put(&present, now(), |_, _| false);
-        self.queue.fail(&key, now());
+        let reason = if is_refused {
+            self.queue.back_off(&key, now());
+            "Unschedulable"
+        } else {
+            self.queue.fail(&key, now());
+            "SchedulerError"
+        };
         let message = chain(&error);
         let nomination = Some(String::new());
         self.cluster.nominations.remove(&present.key());
-        self.tell_failure(&present, "SchedulerError", message, nomination, permit);
+        self.tell_failure(&present, reason, message, nomination, permit);
     }
 }

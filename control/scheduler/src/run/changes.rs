@@ -72,6 +72,9 @@ impl Scheduler {
         }
         let Some(pod) = &change.current else { return };
         let key = pod.key();
+        if !pod.finished && (!pod.node_name.is_empty() || self.is_placed_here(pod)) {
+            self.observe_member(pod);
+        }
         if pod.finished {
             self.forget(&key);
         } else if !pod.node_name.is_empty() {
@@ -99,7 +102,7 @@ impl Scheduler {
     /// A pod that is on no node was seen.
     pub(super) fn waiting_pod(&mut self, previous: Option<&Pod>, pod: &Arc<Pod>) {
         let key = pod.key();
-        if !self.placers.contains_key(&pod.scheduler_name) {
+        if !self.is_placed_here(pod) {
             self.queue.remove(&key);
             return;
         }
@@ -125,13 +128,19 @@ impl Scheduler {
         });
     }
 
+    /// Whether this scheduler places such pods.
+    fn is_placed_here(&self, pod: &Pod) -> bool {
+        self.placers.contains_key(&pod.scheduler_name)
+    }
+
     pub(super) fn is_ours(&self, pod: &Pod) -> bool {
-        !pod.metadata.is_terminating() && self.placers.contains_key(&pod.scheduler_name)
+        !pod.metadata.is_terminating() && self.is_placed_here(pod)
     }
 
     /// A pod neither waits nor runs any more.
     pub(super) fn forget(&mut self, key: &PodKey) {
         self.queue.remove(key);
+        self.cluster.gangs.remove(key);
         self.settle(key, "");
         let nominated = self.cluster.nominations.remove(key);
         let known = self.cluster.snapshot.pod(key).cloned();
@@ -149,6 +158,7 @@ impl Scheduler {
             return false;
         };
         if assumption.node != node {
+            assumption.refuse("removed");
             let Assumption {
                 pod, reservation, ..
             } = &*assumption;

@@ -13,7 +13,7 @@ use crate::devices::Deallocation;
 use crate::evict::Evictions;
 use crate::metrics::{self, Outcome};
 use crate::place::Diagnosis;
-use crate::preempt::Preemption;
+use crate::preempt::{Preemption, Search};
 use crate::view::Pod;
 
 impl Scheduler {
@@ -25,39 +25,51 @@ impl Scheduler {
         began: Instant,
         permit: OwnedSemaphorePermit,
     ) {
-        let profile = pod.scheduler_name.as_str();
-        let key = pod.key();
-        self.queue.wait(&key, diagnosis.rejecters, now());
-        let mut preemption = String::new();
-        let mut nomination = None;
+        let search = self.search(pod, diagnosis).await;
+        self.queue.wait(&pod.key(), diagnosis.rejecters, now());
+        self.reject(pod, diagnosis, search, began, Some(permit));
+    }
+
+    /// Looks for pods that could make room for a pod, if that is due.
+    pub(super) async fn search(&mut self, pod: &Arc<Pod>, diagnosis: &Diagnosis) -> Search {
         let placer = self.placers.get(&pod.scheduler_name);
-        let may_preempt = placer.is_some_and(|it| it.profile().preemption.is_some());
-        if diagnosis.nodes == 0 {
-            nomination = Some(String::new());
-        } else if may_preempt && diagnosis.may_preempt().is_ok() {
-            let searched = Instant::now();
-            let found = self.preempt(pod, diagnosis).await;
-            let status = if found.is_ok() {
-                "Success"
-            } else {
-                "Unschedulable"
-            };
-            metrics::point("PostFilter", profile, status, searched.elapsed());
-            metrics::preemption();
-            match found {
-                Ok(found) => {
-                    nomination = Some(found.node.clone());
-                    self.evict(pod, found);
-                }
-                Err(none) => {
-                    nomination = none.clears_nomination.then(String::new);
-                    preemption = none.message;
-                }
-            }
+        if !placer.is_some_and(|it| it.must_search(diagnosis)) {
+            return Search::none(diagnosis);
         }
+        let searched = Instant::now();
+        let found = self.preempt(pod, diagnosis).await;
+        let status = if found.is_ok() {
+            "Success"
+        } else {
+            "Unschedulable"
+        };
+        let profile = pod.scheduler_name.as_str();
+        metrics::point("PostFilter", profile, status, searched.elapsed());
+        metrics::preemption();
+        found.into()
+    }
+
+    /// Does and says what follows from a pod that fits nowhere; it waits or backs off already.
+    pub(super) fn reject(
+        &mut self,
+        pod: &Arc<Pod>,
+        diagnosis: &Diagnosis,
+        search: Search,
+        began: Instant,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
+        let Search {
+            preemption,
+            message,
+            nomination,
+        } = search;
+        if let Some(preemption) = preemption {
+            self.evict(pod, preemption);
+        }
+        let profile = pod.scheduler_name.as_str();
         if let Some(placer) = self.placers.get(&pod.scheduler_name) {
             let plugins = diagnosis.plugins(placer.profile());
-            self.queue.reject(&key, plugins);
+            self.queue.reject(&pod.key(), plugins);
         }
         metrics::attempt(profile, Outcome::Unschedulable, began.elapsed());
         if let Some(node) = &nomination {
@@ -66,12 +78,12 @@ impl Scheduler {
         if let Some(deallocation) = &diagnosis.deallocation {
             self.deallocate(pod, deallocation.clone());
         }
-        let message = diagnosis.full_message(&preemption);
+        let message = diagnosis.full_message(&message);
         tracing::debug!(
             namespace = %pod.metadata.namespace, pod = %pod.metadata.name,
             message, "fits nowhere"
         );
-        self.tell_failure(pod, "Unschedulable", message, nomination, Some(permit));
+        self.tell_failure(pod, "Unschedulable", message, nomination, permit);
     }
 
     /// Where the pod goes cannot be decided, for a reason that has nothing to do with nodes:
@@ -81,14 +93,14 @@ impl Scheduler {
         pod: &Arc<Pod>,
         message: String,
         began: Instant,
-        permit: OwnedSemaphorePermit,
+        permit: Option<OwnedSemaphorePermit>,
     ) {
         metrics::attempt(&pod.scheduler_name, Outcome::Error, began.elapsed());
         let key = pod.key();
         self.queue.fail(&key, now());
         self.cluster.nominations.remove(&key);
         let nomination = Some(String::new());
-        self.tell_failure(pod, "SchedulerError", message, nomination, Some(permit));
+        self.tell_failure(pod, "SchedulerError", message, nomination, permit);
     }
 
     /// Gives devices back in the background. When that is seen, the pod is tried again.
@@ -167,7 +179,8 @@ impl Scheduler {
         });
     }
 
-    /// Tells people: an event and the condition `PodScheduled`.
+    /// Tells people: an event and the condition `PodScheduled`. Without a permit, it waits for
+    /// one.
     pub(super) fn tell_failure(
         &self,
         pod: &Arc<Pod>,
@@ -208,7 +221,12 @@ impl Scheduler {
         let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
         let client = self.client.clone();
         let pod = Arc::clone(pod);
+        let under_way = Arc::clone(&self.under_way);
         tokio::spawn(async move {
+            let permit = match permit {
+                Some(permit) => Some(permit),
+                None => under_way.acquire_owned().await.ok(),
+            };
             let meta = &pod.metadata;
             let written = client
                 .patch_status::<Discard>(

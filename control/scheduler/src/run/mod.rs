@@ -4,6 +4,8 @@ mod bind;
 mod changes;
 mod extend;
 mod failure;
+mod gang;
+mod permit;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,14 +21,14 @@ use tokio_util::sync::CancellationToken;
 use self::bind::{Assumption, Bound, chain};
 use crate::catalog::{CatalogChanges, CatalogReflectors, Cluster};
 use crate::config::Configuration;
-use crate::devices;
 use crate::extender::{Extender, ExtenderConfig, WholeNode};
+use crate::features::Features;
 use crate::metrics;
 use crate::place::{Decision, Placer};
 use crate::plugins::Profile;
 use crate::queue::{Backoff, Queue};
 use crate::snapshot::PodKey;
-use crate::view::{Namespace, Node, Pod};
+use crate::view::{Namespace, Node, Pod, PodGroup};
 
 /// Bindings and status writes under way at once. The server's priority and
 /// fairness says when that is too much for it.
@@ -43,6 +45,8 @@ const CATALOG_WITHIN: Duration = Duration::from_secs(10);
 pub struct Config {
     /// A profile for each `schedulerName` whose pods are placed.
     pub profiles: Vec<Arc<Profile>>,
+    /// What is on that is off by default.
+    pub features: Features,
     /// How long pods back off.
     pub backoff: Backoff,
     /// HTTP services that take part in decisions.
@@ -55,6 +59,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             profiles: vec![Arc::new(Profile::default())],
+            features: Features::default(),
             backoff: Backoff::default(),
             extenders: Vec::new(),
             election: None,
@@ -63,26 +68,30 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The default profile for each of these values of `schedulerName`.
+    /// The default profile under these feature gates, for each of these values of
+    /// `schedulerName`.
     #[must_use]
-    pub fn for_names(names: impl IntoIterator<Item = String>) -> Self {
+    pub fn for_names(names: impl IntoIterator<Item = String>, features: Features) -> Self {
         let profiles = names.into_iter().map(|scheduler_name| {
             Arc::new(Profile {
                 scheduler_name,
-                ..Profile::default()
+                ..Profile::with_features(features)
             })
         });
         Self {
             profiles: profiles.collect(),
+            features,
             ..Self::default()
         }
     }
 
-    /// What a `KubeSchedulerConfiguration` says, without its election.
+    /// What a `KubeSchedulerConfiguration`, read under these feature gates, says, without its
+    /// election.
     #[must_use]
-    pub fn from_file(file: Configuration) -> Self {
+    pub fn from_file(file: Configuration, features: Features) -> Self {
         Self {
             profiles: file.profiles.into_iter().map(Arc::new).collect(),
+            features,
             backoff: file.backoff,
             extenders: file.extenders,
             election: None,
@@ -154,11 +163,18 @@ async fn schedule_once(client: Client, config: Config, shutdown: CancellationTok
         () = shutdown.cancelled() => return,
         () = async { nodes.synced().await; pods.synced().await; } => {}
     }
+    let pod_groups = tokio::select! {
+        () = shutdown.cancelled() => return,
+        groups = gang::watch(&client, config.features) => groups,
+    };
     // Claims that are not known yet would be said not to exist. A server without one of
     // these resources must not keep all pods waiting.
     let catalog_synced = async {
         namespaces.synced().await;
         objects.synced().await;
+        if let Some(groups) = &pod_groups {
+            groups.synced().await;
+        }
     };
     tokio::select! {
         () = shutdown.cancelled() => return,
@@ -185,38 +201,27 @@ async fn schedule_once(client: Client, config: Config, shutdown: CancellationTok
             () = nodes.synced() => {}
         }
     }
-    let (results, binding_results) = mpsc::unbounded_channel();
-    let (evicted, eviction_results) = mpsc::unbounded_channel();
-    let scheduler = Scheduler {
-        recorder: Recorder::new(
-            &client,
-            "default-scheduler",
-            "default-scheduler",
-            Format::Events,
-        ),
-        placers: config.placers(),
-        client,
-        node_changes: nodes.changes(),
-        pod_changes: pods.changes(),
-        namespace_changes: namespaces.changes(),
+    let watches = Watches {
         nodes,
         pods,
-        catalog_changes: objects.changes(),
-        cluster: Cluster {
-            catalog: objects.catalog(),
-            ..Cluster::default()
-        },
-        queue: Queue::new(config.backoff),
-        assumed: FxHashMap::default(),
-        under_way: Arc::new(Semaphore::new(UNDER_WAY)),
-        results,
-        binding_results,
-        evicted,
-        eviction_results,
-        extenders,
-        whole_nodes,
+        namespaces,
+        objects,
+        pod_groups,
     };
+    let mut scheduler = Scheduler::new(client, &config, watches);
+    scheduler.extenders = extenders;
+    scheduler.whole_nodes = whole_nodes;
     scheduler.run(&shutdown).await;
+}
+
+/// What the scheduler watches.
+struct Watches {
+    nodes: Reflector<Node>,
+    pods: Reflector<Pod>,
+    namespaces: Reflector<Namespace>,
+    objects: CatalogReflectors,
+    /// `None`: pods are not scheduled by their PodGroups.
+    pod_groups: Option<Reflector<PodGroup>>,
 }
 
 struct Scheduler {
@@ -228,6 +233,10 @@ struct Scheduler {
     nodes: Reflector<Node>,
     pods: Reflector<Pod>,
     catalog_changes: CatalogChanges,
+    /// `None`: pods are not scheduled by their PodGroups.
+    group_changes: Option<Changes<PodGroup>>,
+    /// Keeps the watch alive.
+    _pod_groups: Option<Reflector<PodGroup>>,
     cluster: Cluster,
     queue: Queue,
     /// By `schedulerName`.
@@ -262,6 +271,53 @@ fn now() -> Instant {
 }
 
 impl Scheduler {
+    fn new(client: Client, config: &Config, watches: Watches) -> Self {
+        let Watches {
+            nodes,
+            pods,
+            namespaces,
+            objects,
+            pod_groups,
+        } = watches;
+        let (results, binding_results) = mpsc::unbounded_channel();
+        let (evicted, eviction_results) = mpsc::unbounded_channel();
+        let mut cluster = Cluster {
+            catalog: objects.catalog(),
+            ..Cluster::default()
+        };
+        if pod_groups.is_some() {
+            cluster.gangs.enable();
+        }
+        Self {
+            recorder: Recorder::new(
+                &client,
+                "default-scheduler",
+                "default-scheduler",
+                Format::Events,
+            ),
+            placers: config.placers(),
+            client,
+            node_changes: nodes.changes(),
+            pod_changes: pods.changes(),
+            namespace_changes: namespaces.changes(),
+            nodes,
+            pods,
+            catalog_changes: objects.changes(),
+            group_changes: pod_groups.as_ref().map(Reflector::changes),
+            _pod_groups: pod_groups,
+            cluster,
+            queue: Queue::new(config.backoff),
+            assumed: FxHashMap::default(),
+            under_way: Arc::new(Semaphore::new(UNDER_WAY)),
+            results,
+            binding_results,
+            evicted,
+            eviction_results,
+            extenders: Vec::new(),
+            whole_nodes: None,
+        }
+    }
+
     async fn run(mut self, shutdown: &CancellationToken) {
         loop {
             self.take_in();
@@ -307,6 +363,10 @@ impl Scheduler {
                     Some(change) => self.pod(&change),
                     None => return,
                 },
+                change = gang::recv(&mut self.group_changes) => match change {
+                    Some(change) => self.pod_group(&change),
+                    None => return,
+                },
                 bound = self.binding_results.recv() => if let Some(bound) = bound {
                     self.bound(bound);
                 },
@@ -325,6 +385,9 @@ impl Scheduler {
         }
         while let Some(change) = self.namespace_changes.try_recv() {
             self.namespace(&change);
+        }
+        while let Some(change) = self.group_changes.as_mut().and_then(Changes::try_recv) {
+            self.pod_group(&change);
         }
         while let Some(change) = self.pod_changes.try_recv() {
             self.pod(&change);
@@ -363,9 +426,8 @@ impl Scheduler {
                 return Pause::Idle;
             };
             let began = Instant::now();
-            if let Err(unmet) = devices::pre_enqueue(&pod, &self.cluster.catalog)
-                && let Some(placer) = self.placers.get(&pod.scheduler_name)
-                && let Some(rejecters) = placer.rejecters(&unmet)
+            if let Some(placer) = self.placers.get(&pod.scheduler_name)
+                && let Some((unmet, rejecters)) = placer.pre_enqueue(&self.cluster, &pod)
             {
                 tracing::debug!(
                     namespace = %pod.metadata.namespace, pod = %pod.metadata.name,
@@ -376,11 +438,18 @@ impl Scheduler {
                 self.queue.reject(&key, [unmet.plugin]);
                 continue;
             }
+            if self.cluster.gangs.is_enabled()
+                && let Some(gang) = pod.gang()
+            {
+                self.place_gang(&gang, pod, began, permit).await;
+                // Its pods may be many, and take their time.
+                return Pause::Yield;
+            }
             let decision = self.decide(&pod).await;
             metrics::decided(began.elapsed());
             match decision {
                 Ok(None) => self.queue.remove(&pod.key()),
-                Err(error) => self.cannot_decide(&pod, chain(&error), began, permit),
+                Err(error) => self.cannot_decide(&pod, chain(&error), began, Some(permit)),
                 Ok(Some(Decision::Place {
                     node,
                     score,
@@ -392,13 +461,13 @@ impl Scheduler {
                         namespace = %pod.metadata.namespace, pod = %pod.metadata.name,
                         node, score, micros = began.elapsed().as_micros(), "placed"
                     );
-                    self.bind(pod, node, reservation, began, permit);
+                    self.bind(pod, node, reservation, began, Some(permit));
                 }
                 Ok(Some(Decision::Unschedulable(diagnosis))) => {
                     self.unschedulable(&pod, &diagnosis, began, permit).await;
                 }
                 Ok(Some(Decision::Failed(message))) => {
-                    self.cannot_decide(&pod, message, began, permit);
+                    self.cannot_decide(&pod, message, began, Some(permit));
                 }
             }
             if !self.extenders.is_empty() {

@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use super::failure::unscheduled;
 use super::*;
 
+#[path = "gang_tests.rs"]
+mod gangs;
 #[path = "volume_tests.rs"]
 mod volumes;
 
@@ -46,6 +48,10 @@ struct Api {
     deletions: Mutex<Vec<String>>,
     nominations: Mutex<HashMap<String, Value>>,
     events: Mutex<Vec<Value>>,
+    /// Whether PodGroups are served.
+    serves_groups: Mutex<bool>,
+    /// Conditions that were written of PodGroups, with their names.
+    group_conditions: Mutex<Vec<(String, Value)>>,
     lease: Mutex<Option<Value>>,
     /// Of bindings.
     binding_fate: Mutex<Option<Fate>>,
@@ -82,7 +88,8 @@ impl Api {
     }
 
     fn watch(&self, path: &str) -> Response<FakeBody> {
-        const PLURALS: [&str; 18] = [
+        const PLURALS: [&str; 19] = [
+            "podgroups",
             "nodes",
             "namespaces",
             "pods",
@@ -165,6 +172,16 @@ impl Api {
             let patch = serde_json::from_slice(&bytes).expect("a patch");
             return self.patch(plural, name, &patch);
         }
+        if method == Method::GET && path.ends_with("/v1alpha2") {
+            return if *self.serves_groups.lock().unwrap() {
+                answer(200, &json!({"resources": [{"name": "podgroups"}]}))
+            } else {
+                answer(
+                    404,
+                    &json!({"kind": "Status", "code": 404, "reason": "NotFound"}),
+                )
+            };
+        }
         if method == Method::GET {
             return self.watch(path);
         }
@@ -192,6 +209,13 @@ impl Api {
                 }
                 let fate = *self.status_fate.lock().unwrap();
                 self.suffer(name, fate).await
+            }
+            [.., "podgroups", name, "status"] => {
+                let bytes = body.collect().await.expect("a body").to_bytes();
+                let patch: Value = serde_json::from_slice(&bytes).expect("a patch");
+                let told = ((*name).to_owned(), patch["status"]["conditions"][0].clone());
+                self.group_conditions.lock().unwrap().push(told);
+                answer(200, &json!({"metadata": {"name": name}}))
             }
             [.., "pods", name] if method == Method::DELETE => {
                 self.deletions.lock().unwrap().push((*name).to_owned());
@@ -247,9 +271,14 @@ impl Api {
 
     /// Runs the scheduler on it, and lets `look` look at it meanwhile.
     async fn scheduled<T>(self: &Arc<Self>, look: impl AsyncFnOnce() -> T) -> T {
+        self.scheduled_by(Config::default(), look).await
+    }
+
+    /// Runs such a scheduler on it, and lets `look` look at it meanwhile.
+    async fn scheduled_by<T>(self: &Arc<Self>, config: Config, look: impl AsyncFnOnce() -> T) -> T {
         let client = self.client();
         let shutdown = CancellationToken::new();
-        let running = schedule(client, Config::default(), shutdown.clone());
+        let running = schedule(client, config, shutdown.clone());
         let running = tokio::spawn(running);
         let seen = look().await;
         shutdown.cancel();

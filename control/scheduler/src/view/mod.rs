@@ -14,11 +14,13 @@ use control_types::taints::{TaintRef, TolerationRef};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
+use crate::gangs::GangKey;
 use crate::selector::{LabelSelector, NodeTerm};
 use crate::snapshot::PodKey;
 
 mod devices;
 mod disks;
+mod pod_group;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,8 @@ pub use storage::{
     PersistentVolumeClaim, StorageClass, TopologyLabel, TopologyTerm, VolumeAttachment,
     VolumeSource,
 };
+
+pub use pod_group::{GroupCondition, PodGroup};
 
 pub use devices::{Consumer, DeviceClass, ResourceClaim, ResourceClaimStatus, ResourceSlice};
 
@@ -51,6 +55,8 @@ pub struct Pod {
     pub gated: bool,
     /// Whether its containers ended for good, so that it uses nothing.
     pub finished: bool,
+    /// The PodGroup of its namespace with whose pods it is scheduled.
+    pub pod_group: Option<CompactString>,
     /// The node that is being emptied for it; empty for none.
     pub nominated_node: CompactString,
     /// When the node took it on, if it did.
@@ -379,6 +385,7 @@ view! {
     ReplicaSet = REPLICA_SETS,
     StatefulSet = STATEFUL_SETS,
     PodDisruptionBudget = POD_DISRUPTION_BUDGETS,
+    PodGroup = POD_GROUPS,
     Namespace = NAMESPACES,
 }
 
@@ -389,6 +396,13 @@ impl Pod {
     #[must_use]
     pub fn key(&self) -> PodKey {
         (self.metadata.namespace.clone(), self.metadata.name.clone())
+    }
+
+    /// Namespace and name of its PodGroup.
+    #[must_use]
+    pub fn gang(&self) -> Option<GangKey> {
+        let group = self.pod_group.clone()?;
+        Some((self.metadata.namespace.clone(), group))
     }
 
     /// Whether it has claims, or names storage or devices in another way.
@@ -402,6 +416,7 @@ impl Pod {
             priority: _,
             preempts: _,
             gated: _,
+            pod_group: _,
             finished: _,
             nominated_node: _,
             started: _,

@@ -33,6 +33,8 @@ struct RawPodSpec {
     #[serde(deserialize_with = "or_default")]
     scheduling_gates: Vec<serde::de::IgnoredAny>,
     #[serde(deserialize_with = "or_default")]
+    scheduling_group: RawSchedulingGroup,
+    #[serde(deserialize_with = "or_default")]
     node_selector: StringMap,
     #[serde(deserialize_with = "or_default")]
     affinity: RawAffinity,
@@ -54,6 +56,12 @@ struct RawPodSpec {
     volumes: Vec<RawVolume>,
     #[serde(deserialize_with = "or_default")]
     resource_claims: Vec<RawPodResourceClaim>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawSchedulingGroup {
+    pod_group_name: Option<CompactString>,
 }
 
 #[derive(Default, Deserialize)]
@@ -325,6 +333,7 @@ impl From<RawPod> for Pod {
             preempts: spec.preemption_policy != "Never",
             gated: !spec.scheduling_gates.is_empty(),
             finished: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
+            pod_group: spec.scheduling_group.pod_group_name.take(),
             nominated_node: status.nominated_node_name,
             started: status.start_time,
             preempted,
