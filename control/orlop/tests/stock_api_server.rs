@@ -12,7 +12,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use control_client::{BearerToken, Client, Patch, Resource, Selection, resources};
+use control_client::{BearerToken, Client, DeleteOptions, Patch, Resource, Selection, resources};
 use control_pki::{Authority, Issued, ServiceAccountKey, Spec, kubeconfig};
 use http_body_util::{BodyExt, Empty};
 use serde_json::{Value, json};
@@ -397,7 +397,8 @@ async fn statuses_are_written(folder: &Folder, admin: &Client) {
     let held = json!({"metadata": {"name": "held", "finalizers": ["example.org/held"]}});
     let created = admin.create::<Value>(&config_maps, "held", &held);
     created.await.expect("created");
-    let deleted = admin.delete(namespaces, "", "held", &Default::default());
+    let usual = DeleteOptions::default();
+    let deleted = admin.delete(namespaces, "", "held", &usual);
     deleted.await.expect("deleted");
     wait(folder, "the namespace has conditions", async || {
         let space: Value = admin.get(namespaces, "", "held").await.ok()?;

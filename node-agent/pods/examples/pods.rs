@@ -59,6 +59,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         further: None,
         further_metrics: None,
         pulse: std::sync::Arc::default(),
+        grown: node_agent_pods::GrownClaims::default(),
     };
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
