@@ -16,7 +16,7 @@ use crate::Error;
 use crate::process::Running;
 
 /// How long the API server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What is on that is off by default.
 const GATES: &str = "GenericWorkload=true,GangScheduling=true,OpportunisticBatching=false";
