@@ -150,14 +150,25 @@ const SCENARIOS: &[Scenario] = &[
         scenarios::migration::run,
         "node_agent",
     ),
+    (
+        "kube_proxy_in_mode_iptables_is_replaced_and_gets_services_back",
+        scenarios::migration::run_iptables,
+        "node_agent",
+    ),
 ];
 
 /// Those that run only when they are named, and why.
-const BY_NAME: &[(&str, &str)] = &[(
-    "kube_proxy_is_replaced_and_gets_services_back",
-    "takes minutes, and on the way back a node port resets single new connections of other \
-     machines; run it by its name",
-)];
+const BY_NAME: &[(&str, &str)] = &[
+    (
+        "kube_proxy_is_replaced_and_gets_services_back",
+        "it has not been seen to pass as a whole, only as far as kube-proxy serves again; run it \
+         by its name",
+    ),
+    (
+        "kube_proxy_in_mode_iptables_is_replaced_and_gets_services_back",
+        "takes minutes, and has not been tried; run it by its name",
+    ),
+];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -22,6 +22,7 @@
 mod backoff;
 mod bearer;
 pub mod cache;
+mod certificate_files;
 mod client;
 mod error;
 pub mod events;

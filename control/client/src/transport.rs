@@ -40,6 +40,7 @@ use rustls::pki_types::ServerName;
 use tower::{BoxError, Service, ServiceBuilder};
 
 use crate::bearer::BearerToken;
+use crate::certificate_files::CertificateFiles;
 use crate::error::Error;
 use crate::expiry;
 use crate::servers::Preferences;
@@ -202,7 +203,11 @@ fn network(
 ) -> Result<Transport, kube::Error> {
     // the default provider of the process; another one being there is as good
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let tls = config.rustls_client_config()?;
+    let mut tls = config.rustls_client_config()?;
+    let certificate = CertificateFiles::of(&config.auth_info).map(Arc::new);
+    if let Some(certificate) = &certificate {
+        certificate.use_for(&mut tls);
+    }
     let secure = config.cluster_url.scheme() != Some(&http::uri::Scheme::HTTP);
     let server_name = match &config.tls_server_name {
         Some(name) => Some(
@@ -212,7 +217,7 @@ fn network(
         None => None,
     };
     let connect = move |brisk| lane_client(tls.clone(), server_name.clone(), secure, brisk);
-    let servers = Servers::new(config, further, connect);
+    let servers = Servers::new(config, further, certificate, connect);
     let handle = servers.clone();
     let sent = token.clone();
     let service = ServiceBuilder::new()
@@ -393,6 +398,8 @@ struct ServersInner {
     connect: Arc<dyn Fn(bool) -> LaneClient + Send + Sync>,
     preferences: Mutex<Preferences>,
     lanes: Mutex<HashMap<Authority, Lanes>>,
+    /// The client's certificate, where it may be replaced.
+    certificate: Option<Arc<CertificateFiles>>,
     /// Those that the configuration names: they are tried after all others.
     configured: Vec<Authority>,
     scheme: String,
@@ -404,6 +411,7 @@ impl Servers {
     fn new(
         config: &kube::Config,
         further: &[Authority],
+        certificate: Option<Arc<CertificateFiles>>,
         connect: impl Fn(bool) -> LaneClient + Send + Sync + 'static,
     ) -> Self {
         let own = config.cluster_url.authority().cloned();
@@ -419,6 +427,7 @@ impl Servers {
                 connect: Arc::new(connect),
                 preferences: Mutex::new(preferences),
                 lanes: Mutex::default(),
+                certificate,
                 configured,
                 scheme: config
                     .cluster_url
@@ -446,6 +455,11 @@ impl Servers {
     }
 
     fn choose(&self) -> Option<(Authority, Lanes, usize)> {
+        let certificate = self.inner.certificate.as_ref();
+        if certificate.is_some_and(|it| it.refresh(Instant::now())) {
+            // Open connections show the former one, which a server may refuse soon.
+            lock(&self.inner.lanes).clear();
+        }
         let preferences = lock(&self.inner.preferences);
         let server = preferences.choose(Instant::now())?;
         let count = preferences.len();

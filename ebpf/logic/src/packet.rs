@@ -428,6 +428,8 @@ pub enum Step {
     SearchRun,
     /// Remove an entry that is in the way; [`Verdict::Unknown`] if it is gone.
     TakeOver,
+    /// Remove the flow that is over, since somebody else serves the packet's connection.
+    Forget,
     /// Collect what is over.
     Collect,
     /// Collect more, since there is no room.
@@ -473,6 +475,7 @@ pub fn take<M: Flows>(maps: &M, step: Step, origin: Origin, work: &mut Work) -> 
                 Verdict::Pass
             }
         }
+        Step::Forget => begin::forget(maps, work),
         Step::Collect => {
             collect(maps, work, lifetime::EXAMINED, lifetime::REST);
             Verdict::Unknown

@@ -33,6 +33,7 @@ pub(crate) fn take(step: Step, origin: Origin, work: &mut Work) -> Verdict {
         Step::Search => orlop_search(),
         Step::SearchRun => orlop_search_run(),
         Step::TakeOver => orlop_take_over(),
+        Step::Forget => orlop_forget(),
         Step::Collect => orlop_collect(),
         Step::MakeRoom => orlop_make_room(),
     };
@@ -80,6 +81,7 @@ steps! {
     orlop_search = Search,;
     orlop_search_run = SearchRun,;
     orlop_take_over = TakeOver,;
+    orlop_forget = Forget,;
     orlop_collect = Collect,;
     orlop_make_room = MakeRoom,;
 }

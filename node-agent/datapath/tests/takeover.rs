@@ -18,7 +18,8 @@ use ebpf_abi::{Address, Config, ConfigFlags};
 use host::{Host, put_service, put_slice, service, slice};
 use node_agent_datapath::{Engine, Flows, KernelNat, Patterns, Retirement};
 use node_agent_plan::{NodeAddress, NodeFacts};
-use wire::{Machine, ip};
+use rustix::net::sockopt::set_socket_linger;
+use wire::{Machine, connect_from, ip};
 
 const NODE: &str = "198.51.100.1";
 const CLIENT: &str = "198.51.100.9";
@@ -308,6 +309,46 @@ fn connections_go_on_when_programs_come_and_rules_go() {
         KernelNat::drop_anchor().expect("removed");
         retirement.finish().expect("finished");
         assert_eq!(lost(&world.held), [""; 0], "{mode}: programs are gone");
+    }
+}
+
+/// A client whose connection through us has ended may take the same
+/// port for its next one, which kube-proxy serves.
+#[test]
+fn the_port_of_a_client_that_we_served_is_kube_proxy_s_afterwards() {
+    for rules in MODES {
+        let Some(world) = World::new(&rules) else {
+            return;
+        };
+        let mode = rules.mode;
+        let engine = world.serve(true);
+        KernelNat::keep().expect("kept");
+        (rules.remove)();
+        let node_port = SocketAddr::new(NODE.parse().expect("an address"), NODE_PORT);
+        let ports = || 45_000..45_008;
+        let echo = move |port| {
+            let stream = connect_from(port, node_port).expect("connected");
+            // Its end leaves no TIME-WAIT, so that its port is free at once.
+            set_socket_linger(&stream, Some(Duration::ZERO)).expect("set");
+            let kind = "node port from another machine";
+            Held { kind, stream }.lives()
+        };
+        world.host.within_reach(false);
+        let ours = world.client.run(move || ports().all(echo));
+        assert!(ours, "{mode}: ours");
+        (rules.write)();
+        drop(engine);
+        let retirement = Retirement::begin(&world.host.pin_dir)
+            .expect("locked")
+            .expect("a datapath");
+        retirement.refuse_new_connections().expect("refused");
+        let theirs = world
+            .client
+            .run(move || ports().filter(|it| echo(*it)).count());
+        world.host.within_reach(true);
+        assert_eq!(theirs, ports().len(), "{mode}: kube-proxy's");
+        KernelNat::drop_anchor().expect("removed");
+        retirement.finish().expect("finished");
     }
 }
 

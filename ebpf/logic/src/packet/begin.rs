@@ -29,6 +29,16 @@ const RUNS: u32 = 128;
 /// Begins a flow, if the packet addresses a service.
 #[inline(always)]
 pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
+    let verdict = attempt(maps, origin, work);
+    // Somebody else serves the connection, whose next packets are not the former flow's.
+    if verdict == Verdict::Pass && work.stale != 0 {
+        maps.step(Step::Forget, origin, work);
+    }
+    verdict
+}
+
+#[inline(always)]
+fn attempt<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     // Most packets address none, and little else matters to them.
     let asked = &work.headers.tuple;
     let serves = maps.served(asked.protocol, asked.destination_port) != Served::NONE
@@ -223,16 +233,8 @@ fn flags<M: Flows>(
 pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
     let mut flow = work.other.flow.unchecked();
     // A former flow of the same client makes room.
-    if work.stale != 0
-        && let Some(former) = work.entry.flow.open(&work.headers.tuple)
-        && !former.flags.contains(FlowFlags::DIRECT)
-    {
-        work.key = former.to.reversed();
-        if maps.flow(&work.key, &mut work.other).is_some()
-            && is_pair(&work.headers.tuple, &work.other)
-        {
-            maps.remove_flow(&work.key);
-        }
+    if work.stale != 0 {
+        remove_other(maps, work);
     }
     // A process of the node answers through the node anyhow, and the kernel takes
     // no packet from a device that the node sent itself.
@@ -279,6 +281,32 @@ pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
         return direct(work, maps);
     }
     Verdict::Unknown
+}
+
+/// Removes both entries of the flow in `work.entry`, which is over. The log's key of it finds
+/// nothing and is forgotten then.
+#[inline(always)]
+pub(super) fn forget<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+    remove_other(maps, work);
+    maps.remove_flow(&work.headers.tuple);
+    maps.count(Counter::FlowCollected);
+    Verdict::Pass
+}
+
+/// Removes the entry of the other direction of the flow in `work.entry`.
+#[inline(always)]
+fn remove_other<M: Flows>(maps: &M, work: &mut Work) {
+    let Some(flow) = work.entry.flow.open(&work.headers.tuple) else {
+        return;
+    };
+    if flow.flags.contains(FlowFlags::DIRECT) {
+        return;
+    }
+    work.key = flow.to.reversed();
+    if maps.flow(&work.key, &mut work.other).is_some() && is_pair(&work.headers.tuple, &work.other)
+    {
+        maps.remove_flow(&work.key);
+    }
 }
 
 /// Adds the entry for replies, under a port that is free.

@@ -8,7 +8,7 @@ use ebpf_abi::{
 use super::begin::backend_fits;
 use super::headers::TcpFlags;
 use super::lifetime::{FRESH, idle, is_closed, is_over, is_pair, together};
-use super::{Fragment, Origin, Verdict, Work};
+use super::{Fragment, Origin, Step, Verdict, Work};
 use crate::maps::Flows;
 
 /// Finds a packet's flow and what becomes of the packet;
@@ -28,7 +28,11 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     let reply = flow.flags.contains(FlowFlags::REPLY);
     let tcp = work.headers.tuple.protocol == Protocol::TCP;
     let flags = work.headers.flags;
-    let opens = tcp && !reply && flags.has(TcpFlags::SYN) && !flags.has(TcpFlags::ACK);
+    let synchronizes = tcp && flags.has(TcpFlags::SYN);
+    let opens = synchronizes && !reply && !flags.has(TcpFlags::ACK);
+    // The backend answers what opens a connection; if the flow is closed, somebody else's: the
+    // kernel translates for kube-proxy, and takes any port.
+    let accepts = synchronizes && reply && flags.has(TcpFlags::ACK);
     if work.tunnel != 0
         && (flow.to.destination != work.outer || !flow.flags.contains(FlowFlags::LOCAL))
     {
@@ -43,10 +47,14 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     work.to = flow.to;
     work.now = maps.ticks();
     let direct = flow.flags.contains(FlowFlags::DIRECT);
-    if (idle(work.entry.life, work.now) > FRESH || opens) && over(maps, flow.flags, opens, work) {
+    let begins = opens || accepts;
+    if (idle(work.entry.life, work.now) > FRESH || begins) && over(maps, flow.flags, begins, work) {
         // The client's entry is replaced by its next flow; an answer that
         // comes too late belongs to nobody.
         work.stale = u32::from(!reply);
+        if accepts {
+            maps.step(Step::Forget, origin, work);
+        }
         return Verdict::Unknown;
     }
     let mut before = work.entry.life.seen();
@@ -160,10 +168,10 @@ fn seen(before: u32, reply: bool, tcp: bool, flags: TcpFlags, work: &Work) -> u3
     seen
 }
 
-/// Is the flow over? `opens`: the packet opens a connection, for which one that
-/// is closed makes room at once.
+/// Is the flow over? `begins`: the packet opens a connection or accepts one, for which a flow
+/// that is closed makes room at once.
 #[inline(always)]
-fn over<M: Flows>(maps: &M, flags: FlowFlags, opens: bool, work: &mut Work) -> bool {
+fn over<M: Flows>(maps: &M, flags: FlowFlags, begins: bool, work: &mut Work) -> bool {
     let mut life = work.entry.life;
     if !flags.contains(FlowFlags::DIRECT) {
         work.key = work.to.reversed();
@@ -178,7 +186,7 @@ fn over<M: Flows>(maps: &M, flags: FlowFlags, opens: bool, work: &mut Work) -> b
             together(life, work.other.life)
         };
     }
-    if opens && is_closed(life) {
+    if begins && is_closed(life) {
         return true;
     }
     if !maps.read_config(&mut work.config) {

@@ -97,8 +97,8 @@ impl Drop for Machine {
     }
 }
 
-/// Connects from a port and reads which server answered.
-pub fn ask_from(port: u16, to: SocketAddr) -> std::io::Result<(SocketAddr, TcpStream)> {
+/// Connects from a port.
+pub fn connect_from(port: u16, to: SocketAddr) -> std::io::Result<TcpStream> {
     let (family, any) = if to.is_ipv4() {
         (AddressFamily::INET, IpAddr::from([0; 4]))
     } else {
@@ -110,8 +110,14 @@ pub fn ask_from(port: u16, to: SocketAddr) -> std::io::Result<(SocketAddr, TcpSt
     sockopt::set_socket_timeout(&it, sockopt::Timeout::Send, Some(patience))?;
     bind(&it, &SocketAddr::new(any, port))?;
     connect(&it, &to)?;
-    let mut stream = TcpStream::from(it);
+    let stream = TcpStream::from(it);
     stream.set_read_timeout(Some(patience))?;
+    Ok(stream)
+}
+
+/// Connects from a port and reads which server answered.
+pub fn ask_from(port: u16, to: SocketAddr) -> std::io::Result<(SocketAddr, TcpStream)> {
+    let mut stream = connect_from(port, to)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok((answer.parse().map_err(std::io::Error::other)?, stream))

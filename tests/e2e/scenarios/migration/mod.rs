@@ -1,12 +1,13 @@
 //! A stock kube-proxy, deployed as kubeadm deploys it, is replaced by Orlop's datapath node by
-//! node, and gets Services back. No connection that is held is lost meanwhile, through kube-proxy
-//! or through Orlop, and new ones are made all the while.
+//! node, gets Services back, and nothing of Orlop is left in the end. No connection that is held is
+//! lost meanwhile, through kube-proxy or through Orlop, and new ones are made all the while.
 //!
 //! The commands are those of the page *Replace kube-proxy*. The scenario brings a cluster of its
 //! own up. `KUBE_PROXY` and `ORLOP_KUBELET` name other programs than those of the PATH and
 //! target/go/bin.
 
 mod keepers;
+mod snapshot;
 mod stock;
 
 use std::{
@@ -24,6 +25,7 @@ use tests::{
 
 use self::{
     keepers::{Keepers, Target},
+    snapshot::Snapshot,
     stock::{NODES, Stock, shell},
 };
 use super::IMAGE;
@@ -53,7 +55,45 @@ spec:
   ports: [{name: echo, port: 7777}]
 ";
 
+/// Mode nftables: every command of the page.
 pub fn run(_: &Cluster) -> Result<(), Failure> {
+    with_kube_proxy("nftables", there_and_back)
+}
+
+/// Mode iptables, whose chains are there before its rules. What passes of `orlop connectivity
+/// test` is compared, too, which takes a minute.
+pub fn run_iptables(_: &Cluster) -> Result<(), Failure> {
+    with_kube_proxy("iptables", |cluster, target, mode| {
+        let healthy = connectivity(cluster)?;
+        let mut old = Keepers::start(cluster, target, "kube-proxy")?;
+        install(cluster)?;
+        migrate(cluster, &[])?;
+        old.go_on("after all nodes")?;
+        replaced(cluster)?;
+        let mut new = Keepers::start(cluster, target, "orlop")?;
+        let now = connectivity(cluster)?;
+        let lost: Vec<_> = healthy.difference(&now).collect();
+        ensure(
+            lost.is_empty(),
+            format!("passed before, not now: {lost:#?}"),
+        )?;
+        migrate(cluster, &["--undo"])?;
+        old.go_on("after the way back")?;
+        new.go_on("after the way back")?;
+        restored(cluster, mode)?;
+        for it in [&old, &new] {
+            println!("    {}", it.summary());
+        }
+        old.end()?;
+        new.end()
+    })
+}
+
+/// Brings a cluster with a kube-proxy in this mode up for a scenario.
+fn with_kube_proxy(
+    mode: &str,
+    scenario: fn(&Cluster, &Target, &str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let Some(kube_proxy) = stock_program("KUBE_PROXY", "kube-proxy") else {
         return skip(no_stock_program("KUBE_PROXY", "kube-proxy"));
     };
@@ -69,38 +109,42 @@ pub fn run(_: &Cluster) -> Result<(), Failure> {
         kubelet,
         kube_proxy,
     };
-    let result = scenario(&cluster, &stock);
+    let result =
+        served(&cluster, &stock, mode).and_then(|target| scenario(&cluster, &target, mode));
     if result.is_err() {
-        for (node, _) in NODES {
-            let pods =
-                cluster.kubectl("logs -n kube-system -l k8s-app=kube-proxy --tail=40 --prefix");
-            println!("{}", pods.unwrap_or_default());
-            let log = cluster.dir.join(format!("nodes/{node}/logs/datapath.log"));
-            let text = std::fs::read_to_string(log).unwrap_or_default();
-            let lines: Vec<&str> = text.lines().collect();
-            let last = &lines[lines.len().saturating_sub(40)..];
-            println!("--- agent of {node}\n{}", last.join("\n"));
-        }
+        show_logs(&cluster);
     }
     cluster.down()?;
     result
 }
 
-fn scenario(cluster: &Cluster, stock: &Stock) -> Result<(), Failure> {
+/// A stock cluster in which kube-proxy serves an echo.
+fn served(cluster: &Cluster, stock: &Stock, mode: &str) -> Result<Target, Failure> {
     let begun = Instant::now();
     stock::convert(cluster, stock)?;
-    deploy_kube_proxy(cluster, "nftables")?;
+    deploy_kube_proxy(cluster, mode)?;
     cluster.kubectl_with("apply -f -", &ECHO.replace("IMAGE", IMAGE))?;
     cluster.kubectl("rollout status daemonset/echo --timeout=60s")?;
     let target = target(cluster)?;
     println!("    kubeadm's kind of cluster after {}", seconds(begun));
-    there_and_back(cluster, &target)
+    Ok(target)
 }
 
-/// Mode nftables: the commands of the page, but for the last, which remove Orlop.
-fn there_and_back(cluster: &Cluster, target: &Target) -> Result<(), Failure> {
+fn show_logs(cluster: &Cluster) {
+    for (node, _) in NODES {
+        let pods = cluster.kubectl("logs -n kube-system -l k8s-app=kube-proxy --tail=40 --prefix");
+        println!("{}", pods.unwrap_or_default());
+        let log = cluster.dir.join(format!("nodes/{node}/logs/datapath.log"));
+        let text = std::fs::read_to_string(log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let last = &lines[lines.len().saturating_sub(40)..];
+        println!("--- agent of {node}\n{}", last.join("\n"));
+    }
+}
+
+fn there_and_back(cluster: &Cluster, target: &Target, mode: &str) -> Result<(), Failure> {
     let own = daemon_set(cluster)?;
-    let healthy = connectivity(cluster)?;
+    let before = snapshots(cluster)?;
     let mut old = Keepers::start(cluster, target, "kube-proxy")?;
     install(cluster)?;
     old.go_on("beside kube-proxy")?;
@@ -114,29 +158,25 @@ fn there_and_back(cluster: &Cluster, target: &Target) -> Result<(), Failure> {
     old.go_on("after all nodes")?;
     replaced(cluster)?;
     let mut new = Keepers::start(cluster, target, "orlop")?;
-    let now = connectivity(cluster)?;
-    let lost: Vec<_> = healthy.difference(&now).collect();
-    ensure(
-        lost.is_empty(),
-        format!("passed before, not now: {lost:#?}"),
-    )?;
 
     let took = timed(|| migrate(cluster, &["--undo"]))?;
     println!("    undone: {took:.1?}");
     ensure(took < BACK, format!("the way back took {took:?}"))?;
     old.go_on("after the way back")?;
     new.go_on("after the way back")?;
-    restored(cluster)?;
+    restored(cluster, mode)?;
     ensure(
         daemon_set(cluster)? == own,
         "the DaemonSet is not as it was",
     )?;
-
     for it in [&old, &new] {
         println!("    {}", it.summary());
     }
     old.end()?;
-    new.end()
+    new.end()?;
+
+    uninstall(cluster)?;
+    same_as(cluster, &before)
 }
 
 fn deploy_kube_proxy(cluster: &Cluster, mode: &str) -> Result<(), Failure> {
@@ -180,6 +220,19 @@ fn target(cluster: &Cluster) -> Result<Target, Failure> {
     })
 }
 
+fn snapshots(cluster: &Cluster) -> Result<Vec<Snapshot>, Failure> {
+    let of = |(node, _): &(&str, &str)| Snapshot::of(cluster, node);
+    NODES.iter().map(of).collect()
+}
+
+fn same_as(cluster: &Cluster, before: &[Snapshot]) -> Result<(), Failure> {
+    for ((node, _), before) in NODES.iter().zip(before) {
+        let now = Snapshot::of(cluster, node)?;
+        now.same_as(before, &format!("{node} after all"))?;
+    }
+    Ok(())
+}
+
 /// What an administrator has of the DaemonSet.
 fn daemon_set(cluster: &Cluster) -> Result<(Value, Value), Failure> {
     let mut it = cluster.get("daemonset -n kube-system kube-proxy")?;
@@ -213,6 +266,29 @@ fn install(cluster: &Cluster) -> Result<(), Failure> {
         ensure(said.contains("next: orlop migrate kube-proxy"), said)?;
     }
     Ok(())
+}
+
+fn uninstall(cluster: &Cluster) -> Result<(), Failure> {
+    for (node, _) in NODES {
+        let begun = Instant::now();
+        shell(cluster, node, "systemctl disable --now orlop-datapath")?;
+        let said = shell(cluster, node, "orlop node-agent uninstall --datapath-only")?;
+        println!(
+            "    uninstalled on {node}: {}: {}",
+            seconds(begun),
+            said.trim()
+        );
+        shell(
+            cluster,
+            node,
+            "rm /etc/orlop/datapath.yaml /etc/systemd/system/orlop-datapath.service \
+             && rmdir --ignore-fail-on-non-empty /etc/orlop && systemctl daemon-reload",
+        )?;
+    }
+    cluster.kubectl("label nodes --all orlop.dev/kube-proxy-")?;
+    cluster
+        .kubectl("delete clusterrolebinding orlop-datapath")
+        .map(drop)
 }
 
 /// `orlop migrate kube-proxy`, by an administrator from elsewhere.
@@ -249,11 +325,10 @@ fn replaced(cluster: &Cluster) -> Result<(), Failure> {
     Ok(())
 }
 
-fn restored(cluster: &Cluster) -> Result<(), Failure> {
-    for (node, _) in NODES {
-        mode(cluster, node, "nftables")?;
-    }
-    Ok(())
+fn restored(cluster: &Cluster, expected: &str) -> Result<(), Failure> {
+    NODES
+        .iter()
+        .try_for_each(|(node, _)| mode(cluster, node, expected))
 }
 
 /// Who answers at kube-proxy's ports.

@@ -198,6 +198,49 @@ fn rst_counts_until_the_other_side_sends_even_within_a_tick() {
     }
 }
 
+/// An open connection through a node port that both sides have closed.
+fn closed() -> (Model, u16) {
+    let (model, port) = open();
+    sent(&model, port, '>', FIN | ACK);
+    sent(&model, port, '<', FIN | ACK);
+    (model, port)
+}
+
+/// kube-proxy serves again, and the client takes the port of a connection that it closed.
+#[test]
+fn a_client_s_port_is_left_to_whoever_serves_after_us() {
+    for ticks in [1, 100] {
+        let (mut model, port) = closed();
+        wait(&model, ticks);
+        model.services.clear();
+        for flags in [SYN, ACK] {
+            assert_eq!(sent(&model, port, '>', flags), Verdict::Pass, "{flags}");
+        }
+        assert!(model.flows.borrow().is_empty(), "{ticks} ticks");
+    }
+    // Nor did a connection that never opened leave anything.
+    let mut model = masqueraded();
+    sent(&model, 0, '>', SYN);
+    model.services.clear();
+    for flags in [SYN, ACK] {
+        assert_eq!(sent(&model, 0, '>', flags), Verdict::Pass, "{flags}");
+    }
+}
+
+/// kube-proxy shows its clients under any port of the node, ours included.
+#[test]
+fn a_port_that_a_closed_connection_had_is_left_to_whoever_gets_an_answer_there() {
+    let (mut model, port) = closed();
+    model.services.clear();
+    for flags in [SYN | ACK, ACK] {
+        assert_eq!(sent(&model, port, '<', flags), Verdict::Pass, "{flags}");
+    }
+    assert!(model.flows.borrow().is_empty());
+    // The answer to a first packet that came twice.
+    let (model, port) = open();
+    assert_eq!(sent(&model, port, '<', SYN | ACK), Verdict::Forward);
+}
+
 fn opening(client: u16) -> Vec<u8> {
     tcp((CLIENT[0], 1000 + client), (VIP[0], 80), SYN, b"")
 }
