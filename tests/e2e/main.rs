@@ -161,8 +161,7 @@ const SCENARIOS: &[Scenario] = &[
 const BY_NAME: &[(&str, &str)] = &[
     (
         "kube_proxy_is_replaced_and_gets_services_back",
-        "it has not been seen to pass as a whole, only as far as kube-proxy serves again; run it \
-         by its name",
+        "it has passed as a whole once only; run it by its name",
     ),
     (
         "kube_proxy_in_mode_iptables_is_replaced_and_gets_services_back",

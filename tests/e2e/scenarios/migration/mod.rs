@@ -144,8 +144,9 @@ fn show_logs(cluster: &Cluster) {
 
 fn there_and_back(cluster: &Cluster, target: &Target, mode: &str) -> Result<(), Failure> {
     let own = daemon_set(cluster)?;
-    let before = snapshots(cluster)?;
     let mut old = Keepers::start(cluster, target, "kube-proxy")?;
+    // By now kube-proxy's rules name the echo's endpoints.
+    let before = snapshots(cluster)?;
     install(cluster)?;
     old.go_on("beside kube-proxy")?;
 
