@@ -15,7 +15,7 @@ use nix::{
     unistd::Pid,
 };
 use serde::Deserialize;
-use tests::{Cluster, Failure, ensure, eventually, load::Load, machine, report::skip};
+use ::tests::{Cluster, Failure, ensure, eventually, load::Load, machine, report::skip};
 
 use super::plan::{Cycle, Fault, Partition, Program, SERVERS, Server};
 use crate::scenarios::clock;

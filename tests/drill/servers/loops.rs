@@ -15,7 +15,7 @@ use std::{
 use control_client::Client;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
-use tests::{
+use ::tests::{
     Cluster, Failure, ensure, eventually,
     watches::{Told, follow},
 };

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use tests::random::Random;
+use ::tests::random::Random;
 
 /// One of the three servers, counted from 1.
 pub type Server = u8;

@@ -9,7 +9,7 @@ mod workloads;
 use serde_json::{Value, json};
 
 use super::scenario::{Action, Case, Step};
-use tests::random::Random;
+use ::tests::random::Random;
 
 /// Makes the steps of a case.
 type Family = (&'static str, fn(&mut Random, &str) -> Vec<Step>);
