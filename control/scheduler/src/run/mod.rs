@@ -235,8 +235,10 @@ struct Scheduler {
     catalog_changes: CatalogChanges,
     /// `None`: pods are not scheduled by their PodGroups.
     group_changes: Option<Changes<PodGroup>>,
-    /// Keeps the watch alive.
+    // These keep their watches alive.
     _pod_groups: Option<Reflector<PodGroup>>,
+    _namespaces: Reflector<Namespace>,
+    _objects: CatalogReflectors,
     cluster: Cluster,
     queue: Queue,
     /// By `schedulerName`.
@@ -305,6 +307,8 @@ impl Scheduler {
             catalog_changes: objects.changes(),
             group_changes: pod_groups.as_ref().map(Reflector::changes),
             _pod_groups: pod_groups,
+            _namespaces: namespaces,
+            _objects: objects,
             cluster,
             queue: Queue::new(config.backoff),
             assumed: FxHashMap::default(),
