@@ -131,7 +131,9 @@ async fn call(
     let path = request.uri().path().to_owned();
     let method = path.rsplit('/').next().unwrap_or_default();
     let body = request.into_body().collect().await;
-    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = body
+        .map(http_body_util::Collected::to_bytes)
+        .unwrap_or_default();
     let answer = body
         .get(5..)
         .and_then(|message| manager.answer(method, message));

@@ -9,13 +9,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use ::tests::{Cluster, Failure, ensure, eventually, load::Load, machine, report::skip};
 use control_pki::{Authority, EtcdPki, Spec, Usage, write_private, write_public};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use serde::Deserialize;
-use ::tests::{Cluster, Failure, ensure, eventually, load::Load, machine, report::skip};
 
 use super::plan::{Cycle, Fault, Partition, Program, SERVERS, Server};
 use crate::scenarios::clock;

@@ -12,13 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use control_client::Client;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ListParams};
 use ::tests::{
     Cluster, Failure, ensure, eventually,
     watches::{Told, follow},
 };
+use control_client::Client;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
 
 const NAMESPACE: &str = "loops";
 /// How often running containers are looked at.

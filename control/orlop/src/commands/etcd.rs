@@ -84,7 +84,9 @@ struct Removal {
 pub async fn run(options: Options) -> Result<(), Error> {
     let (json, change) = match &options.command {
         Command::Members { json, change } => (json, change),
-        Command::Recover(recovery) => return recover::run(&options.data_dir, recovery).await,
+        Command::Recover(recovery) => {
+            return Box::pin(recover::run(&options.data_dir, recovery)).await;
+        }
     };
     let admin = admin(&options).await?;
     let failed = |error| Error::Servers(servers::Error::Etcd(error));

@@ -133,7 +133,7 @@ pub async fn run(client: Client, config: Config, shutdown: CancellationToken) {
             metrics::leads(true);
             schedule(client.clone(), config.clone(), stop).await;
         };
-        let led = election.lead(&client, &shutdown, work).await;
+        let led = Box::pin(election.lead(&client, &shutdown, work)).await;
         metrics::leads(false);
         match led {
             Led::Finished | Led::Shutdown => return,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use control_backup::restore::raise_revision;
+use control_etcd::plan::MemberView;
 use control_etcd::record::Launch;
 use control_etcd::{Admin, Record, process, recover};
 use control_pki::EtcdPki;
@@ -56,7 +57,7 @@ pub async fn run(data_dir: &Path, options: &Options) -> Result<(), Error> {
     let others = Admin::new(credentials.clone(), record.others.clone());
     let has_leader = async {
         let members = others.survey().await.unwrap_or_default();
-        members.iter().any(|member| member.is_healthy())
+        members.iter().any(MemberView::is_healthy)
     };
     if !options.force && has_leader.await {
         return Err(Error::Option(
