@@ -99,7 +99,10 @@ impl Kubernetes {
              - resources: [secrets]\n  providers:\n  - aescbc:\n      keys:\n      - {{name: key1, \
              secret: {key}}}\n  - identity: {{}}\n"
         );
-        std::fs::write(it.path("encryption.yaml"), encryption).expect("written");
+        let file = it.path("encryption.yaml");
+        std::fs::write(&file, encryption).expect("written");
+        let own = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(file, own).expect("kept to its owner");
         it
     }
 

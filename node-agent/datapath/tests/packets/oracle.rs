@@ -58,13 +58,15 @@ impl Oracle {
             }
         }
         // The flow's first packet may have been one that is not judged here: a
-        // fragment, or one in an outer header.
+        // fragment, or one in an outer header. That of TCP may have taken the ends of one that
+        // packets of this run closed.
         let answers = served_by(model, after.0, after.1, before.4).contains(&(before.0, before.1))
             || (origin == Origin::Device
                 && (before.0, before.1) == (after.0, after.1)
                 && before.2 == ip(NODE[usize::from(before.2.is_ipv6())])
                 && model.leaves(before.0.into()));
-        if !self.flows.contains_key(&before) && answers {
+        let is_known = self.flows.contains_key(&before) && before.4 != Protocol::TCP;
+        if !is_known && answers {
             self.flows.insert(before, after);
             return;
         }
