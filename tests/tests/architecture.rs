@@ -474,7 +474,7 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         "supervised before it is spawned",
     ),
     (
-        "control/encryption/src/kms/client.rs",
+        "control/kms/src/lib.rs",
         2,
         "a thread of a plugin, and a call",
     ),

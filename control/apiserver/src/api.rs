@@ -33,6 +33,7 @@ use crate::node_metrics::NodeMetrics;
 use crate::openapi::Merged;
 use crate::pod_endpoints;
 use crate::storage::{self, Transform};
+use crate::write::store_error;
 
 /// A resource in one version, as it is served.
 pub struct Served {
@@ -335,7 +336,16 @@ impl Api {
     /// # Errors
     /// 504 when that takes too long.
     pub async fn catch_up(&self) -> Result<(), Status> {
-        self.caches.catch_up().await.map_err(too_far)
+        let Err(behind) = self.caches.catch_up().await else {
+            return Ok(());
+        };
+        // Without a leader the store says so itself, and at once.
+        if self.store().outage().is_some()
+            && let Err(error) = self.store().latest().await
+        {
+            return Err(store_error(&error));
+        }
+        Err(too_far(behind))
     }
 
     /// Waits until the caches have reached a revision that a client named.
