@@ -65,7 +65,7 @@ pub enum Error {
     Dependency {
         /// The gate.
         name: &'static str,
-        /// What is off.
+        /// The disabled features that it depends on.
         needs: &'static str,
     },
     /// It cannot be set so.

@@ -137,7 +137,7 @@ fn again(test: &str, secret: &str) {
     assert!(done.expect("it runs").success());
 }
 
-/// Checks a bucket as a whole and a part of it.
+/// Runs the same checks at the root of a bucket and under a prefix.
 fn check_all(endpoint: &str, test: &str) {
     if !has_credentials() {
         return again(test, bucket::SECRET);

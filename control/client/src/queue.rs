@@ -341,7 +341,8 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
     }
 }
 
-/// Conflicts and late caches pass within a few attempts; what lasts is told ever more rarely.
+/// Conflicts and stale caches resolve within a few attempts. A failure that persists is logged
+/// at the 8th attempt, and each time the number of attempts doubles.
 const fn is_worth_a_warning(failures: u32) -> bool {
     failures >= 8 && failures.is_power_of_two()
 }

@@ -54,7 +54,7 @@ impl RepeatFilter {
         true
     }
 
-    /// Forgets what was said of an object: it is over, and said at once if it comes back.
+    /// Forgets the events about an object, so that the next one is recorded at once.
     pub fn forget(&self, about: &ObjectReference) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.retain(|(object, _), _| object != about);

@@ -42,7 +42,7 @@ pub struct Scheduled {
     /// Backups to keep: a number, or a time such as 30d. The newest is kept in any case.
     #[arg(long, value_name = "RULE", default_value = "14")]
     backup_keep: Option<Keep>,
-    /// Recipient of age, `age1…`, for whom backups are encrypted. May be repeated.
+    /// age recipient (`age1…`) that backups are encrypted for. May be repeated.
     #[arg(long, value_name = "RECIPIENT")]
     backup_recipient: Vec<Recipient>,
     /// Do not encrypt backups: whoever reads one has all keys and Secrets of the cluster.

@@ -50,7 +50,7 @@ struct Create {
     /// Where the backup goes: a folder, or s3://BUCKET/PREFIX.
     #[arg(long, value_name = "PLACE")]
     to: Address,
-    /// Recipient of age, `age1…`, for whom the backup is encrypted. May be repeated.
+    /// age recipient (`age1…`) that the backup is encrypted for. May be repeated.
     #[arg(long, value_name = "RECIPIENT")]
     recipient: Vec<Recipient>,
     /// Do not encrypt: whoever reads the backup has all keys and Secrets of the cluster.

@@ -51,9 +51,9 @@ enum Command {
     Apply(Box<apply::Options>),
     /// Put the binary back that the last upgrade of this machine replaced.
     Rollback(rollback::Options),
-    /// Write objects anew that are stored in versions of their kinds that the release before
-    /// preferred, and remove what a rollback would need. Run it on each server when all servers
-    /// and nodes are upgraded and stay so.
+    /// Migrate stored objects to the current storage versions, and remove what a rollback needs.
+    /// Run it on each server once all servers and nodes are upgraded; afterwards there is no
+    /// rollback.
     Finish(finish::Options),
     /// Print what this binary is, as JSON.
     #[command(hide = true)]

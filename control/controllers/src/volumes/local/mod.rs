@@ -51,7 +51,7 @@ struct LocalVolumes {
     nodes: Arc<Kind<Node>>,
     capacities: Arc<Kind<NodeCapacity>>,
     recorder: Recorder,
-    /// What was said of claims that wait for space.
+    /// Suppresses repeated events about claims that wait for space.
     repeats: RepeatFilter,
     queue: Queue<Key>,
     /// Claims for which no node had enough space.

@@ -51,7 +51,7 @@ fn volume() -> Volume {
     }))
 }
 
-/// What is decided where node `n1` has the volume of the claim.
+/// The decision when the claim's volume is on node `n1`.
 fn decided(
     snapshot: Value,
     content: Option<Value>,

@@ -94,8 +94,9 @@ pub async fn run(data_dir: &Path, options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Raises the revision beyond all that clients may have seen, and forgets the past: a watch from
-/// there is told so, instead of missing what is lost.
+/// Raises the revision above any that a client may have seen, and compacts the history. A watch
+/// from an older revision then ends with 410 Gone and the client lists again, rather than silently
+/// missing the lost changes.
 async fn raise(record: &Record, pki: &EtcdPki, ahead: u64) -> Result<u64, Error> {
     let own = EtcdRecord {
         servers: vec![record.local_url()],

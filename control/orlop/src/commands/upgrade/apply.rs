@@ -50,7 +50,7 @@ pub struct Options {
     /// Where the backup goes that is made first: a folder, or s3://BUCKET/PREFIX.
     #[arg(long, value_name = "PLACE")]
     backup_to: Option<Address>,
-    /// Recipient of age, `age1…`, for whom that backup is encrypted. May be repeated.
+    /// age recipient (`age1…`) that the backup is encrypted for. May be repeated.
     #[arg(long, value_name = "RECIPIENT", requires = "backup_to")]
     backup_recipient: Vec<Recipient>,
     /// Do not encrypt that backup.

@@ -115,7 +115,7 @@ pub async fn stored_as(client: &Client) -> Result<BTreeMap<String, String>, Erro
         let list = client.request::<Value>(http::Method::GET, &path, None::<&()>);
         match list.await {
             Ok(list) => take_hashes(&list, &mut found),
-            // Of an extension API server that is away nothing is stored here.
+            // An extension API server that cannot be reached stores its objects elsewhere.
             Err(error) => tracing::debug!(path, error = %error.chain(), "not asked"),
         }
     }

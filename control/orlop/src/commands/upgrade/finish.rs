@@ -9,7 +9,7 @@ use crate::kubeconfig::Kubeconfig;
 /// Which machine.
 #[derive(Args)]
 pub struct Options {
-    /// Of the agent of this machine: only its old binary is removed.
+    /// Finish the upgrade of this machine's agent: remove its previous binary, and nothing else.
     #[arg(long)]
     node: bool,
     #[command(flatten)]
@@ -19,7 +19,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Writes objects anew that the release before stored otherwise, and removes its binary.
+    /// Migrates stored objects to the current storage versions, and removes the previous binary.
     ///
     /// # Errors
     /// No upgrade, a server that is not upgraded, or what the API answers.

@@ -1,5 +1,5 @@
-//! Objects that are stored in a version of their kind that a release before preferred are
-//! written anew as they are, so that the server stores them as it does now.
+//! Storage version migration: rewrites, without changes, each object that is still stored in an
+//! older API version, so that the server stores it in the current one.
 
 use std::collections::BTreeMap;
 
