@@ -80,8 +80,15 @@ impl Api {
         Arc::new(api)
     }
 
-    /// Tells watchers of a change.
+    /// Makes a change, and tells watchers of it; one that comes later finds it made.
     fn tell(&self, plural: &'static str, kind: &str, object: &Value) {
+        let mut objects = self.objects.lock().unwrap();
+        let known = objects.entry(plural).or_default();
+        known.retain(|it| it["metadata"]["name"] != object["metadata"]["name"]);
+        if kind != "DELETED" {
+            known.push(object.clone());
+        }
+        drop(objects);
         let watchers = self.watchers.lock().unwrap();
         let watcher = watchers.get(plural).expect("a watch");
         watcher.send(line(kind, object)).expect("a watcher");
