@@ -172,7 +172,7 @@ fn decide_deletion(
             // Its node is at work.
             return SnapshotStep::Nothing;
         }
-    } else if !is_ours && !is_of_our_class(state) {
+    } else if !is_ours && !is_of_our_class(state) && !has_lost_its_content(state) {
         return SnapshotStep::Nothing;
     }
     let mut left = finalizers(snapshot);
@@ -187,6 +187,18 @@ fn decide_deletion(
 fn is_of_our_class(state: &SnapshotState<'_>) -> bool {
     state.snapshot.spec.volume_snapshot_class_name.is_some()
         && class(state.snapshot, state.classes).is_ok_and(|class| class.driver == DRIVER)
+}
+
+/// Whether the content that a snapshot names is gone. Nothing tells whose driver had it, and
+/// nothing is left to protect.
+fn has_lost_its_content(state: &SnapshotState<'_>) -> bool {
+    let names_one = state
+        .snapshot
+        .spec
+        .source
+        .volume_snapshot_content_name
+        .is_some();
+    names_one && state.content.is_none()
 }
 
 fn decide_bound(snapshot: &Snapshot, content: &Content) -> SnapshotStep {

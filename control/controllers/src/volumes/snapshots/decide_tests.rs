@@ -250,3 +250,30 @@ fn a_snapshot_that_is_deleted_takes_its_content_with_it_unless_that_is_retained(
         SnapshotStep::SetFinalizers(Vec::new())
     );
 }
+
+#[test]
+fn a_snapshot_of_a_pre_provisioned_content_goes_once_that_is_gone() {
+    let mut going = snapshot();
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    going["spec"] = json!({"source": {"volumeSnapshotContentName": "imported"}});
+    let mut imported = content();
+    imported["metadata"]["name"] = json!("imported");
+    imported["metadata"]["annotations"] = json!({BEING_DELETED: "yes"});
+    imported["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let going: Snapshot = parsed(going);
+    let decide = |content: Option<&Content>| {
+        decide_snapshot(&SnapshotState {
+            snapshot: &going,
+            content,
+            claim: None,
+            volume: None,
+            classes: &[],
+        })
+    };
+    let mut foreign = imported.clone();
+    foreign["spec"]["driver"] = json!("other.example.com");
+    let (imported, foreign): (Content, Content) = (parsed(imported), parsed(foreign));
+    assert_eq!(decide(Some(&imported)), SnapshotStep::Nothing);
+    assert_eq!(decide(Some(&foreign)), SnapshotStep::Nothing);
+    assert_eq!(decide(None), SnapshotStep::SetFinalizers(Vec::new()));
+}
