@@ -62,6 +62,12 @@ impl Updates {
         true
     }
 
+    /// Has the next patch be tried again.
+    fn forget(&self, resource: &Resource, subresource: &str) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.remove(&(resource.clone(), subresource.to_owned()));
+    }
+
     /// Does what the merge patch does.
     ///
     /// # Errors
@@ -91,6 +97,13 @@ impl Updates {
             };
             match written {
                 Err(Error::Conflict(_)) if !has_version && attempt < ATTEMPTS => attempt += 1,
+                Err(error) => {
+                    if matches!(error, Error::Forbidden(_)) {
+                        // A server that has not read its roles yet forbids everything.
+                        self.forget(resource, subresource);
+                    }
+                    return Err(error);
+                }
                 written => return written,
             }
         }
@@ -212,6 +225,8 @@ mod tests {
         asked: Mutex<Vec<String>>,
         /// Writes by somebody else between a read and the write that follows.
         disturbed: Mutex<u32>,
+        /// Whether it has not read its roles yet.
+        starts: Mutex<bool>,
     }
 
     impl Server {
@@ -299,6 +314,23 @@ mod tests {
         let list = "GET /apis/apps/v1/namespaces/n/deployments";
         let put = "PUT /apis/apps/v1/namespaces/n/deployments/d/status";
         assert_eq!(*server.asked.lock().unwrap(), [list, put]);
+    }
+
+    #[tokio::test]
+    async fn a_patch_is_tried_again_after_a_time_in_which_everything_was_forbidden() {
+        let server = Arc::new(Server::default());
+        *server.object.lock().unwrap() =
+            json!({"metadata": {"name": "d", "namespace": "n", "resourceVersion": "1"}});
+        *server.starts.lock().unwrap() = true;
+        let client = client(&server);
+        let client = client.clone().updating_through(&client);
+        for _ in 0..2 {
+            server.asked.lock().unwrap().clear();
+            let refused = write(&client, json!({})).await;
+            assert!(matches!(refused, Err(Error::Forbidden(_))), "{refused:?}");
+            let asked = server.asked.lock().unwrap().clone();
+            assert!(asked[0].starts_with("PATCH "), "{asked:?}");
+        }
     }
 
     #[tokio::test]
