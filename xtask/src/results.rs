@@ -25,12 +25,25 @@ pub struct Skipped {
     pub reason: String,
 }
 
+/// A test that failed, and what it said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Failed {
+    /// The test, with the program that holds it.
+    test: String,
+    /// The first lines of its error or panic.
+    said: Vec<String>,
+}
+
+/// As many lines of a failure are repeated at the end; all stand further up.
+const LINES_OF_A_FAILURE: usize = 6;
+
 /// Results of test programs, added up.
 #[derive(Debug, Default)]
 pub struct Results {
     passed: u64,
     failed: u64,
     skipped: Vec<Skipped>,
+    failures: Vec<Failed>,
 }
 
 impl Results {
@@ -126,6 +139,12 @@ impl fmt::Display for Results {
         for Skipped { test, reason } in &self.skipped {
             writeln!(f, "skipped {test}: {reason}")?;
         }
+        for Failed { test, said } in &self.failures {
+            writeln!(f, "failed {test}")?;
+            for line in said {
+                writeln!(f, "    {line}")?;
+            }
+        }
         write!(
             f,
             "{} passed, {} failed, {} skipped",
@@ -144,6 +163,8 @@ struct Parser {
     /// The test whose output is being read, within the list of what passed tests printed.
     section: Option<String>,
     in_successes: bool,
+    /// The failed test whose error is being read: its place in the results.
+    failure: Option<usize>,
     /// Tests of the running program that said that they were skipped.
     skipped: u64,
 }
@@ -160,6 +181,7 @@ impl Parser {
         if let Some(counts) = plain.strip_prefix("test result: ") {
             self.in_successes = false;
             self.section = None;
+            self.failure = None;
             let count = |what: &str| number_before(counts, what);
             results.passed += count(" passed").saturating_sub(self.skipped);
             results.failed += count(" failed");
@@ -173,6 +195,9 @@ impl Parser {
             self.in_successes = true;
             return false;
         }
+        if self.failure_of(plain, results) {
+            return true;
+        }
         if let Some((test, reason)) = skipped_by_name(plain) {
             results.skip(format!("{}{test}", self.prefix()), reason);
         } else if let Some((passed, failed)) = own_summary(plain) {
@@ -182,6 +207,40 @@ impl Parser {
         true
     }
 
+    /// Keeps the names of failed tests and the beginning of what they said; returns whether
+    /// the line belongs to that.
+    fn failure_of(&mut self, line: &str, results: &mut Results) -> bool {
+        if let Some(test) = failed_by_name(line) {
+            self.failure = Some(results.failures.len());
+            results.failures.push(Failed {
+                test: format!("{}{test}", self.prefix()),
+                said: Vec::new(),
+            });
+            return true;
+        }
+        // libtest tells all errors at the end, each under its test's name.
+        if let Some(test) = heading_of(line) {
+            let test = format!("{}{test}", self.prefix());
+            self.failure = results.failures.iter().position(|it| it.test == test);
+            return true;
+        }
+        let Some(failure) = self.failure.and_then(|at| results.failures.get_mut(at)) else {
+            return false;
+        };
+        // An error's lines are indented; libtest's begin with the panic or the error.
+        let begins = line.contains("panicked at ") || line.starts_with("Error: ");
+        if line.starts_with("    ") || begins || !failure.said.is_empty() {
+            let ends = line.trim().is_empty() || line.starts_with("test ");
+            if ends || failure.said.len() == LINES_OF_A_FAILURE {
+                self.failure = None;
+                return false;
+            }
+            failure.said.push(line.trim().to_owned());
+            return true;
+        }
+        false
+    }
+
     /// A line among what passed tests printed; their list of names follows once more.
     fn shown_output(&mut self, line: &str, results: &mut Results) -> bool {
         if line == "failures:" {
@@ -189,10 +248,7 @@ impl Parser {
             self.section = None;
             return true;
         }
-        let heading = line
-            .strip_prefix("---- ")
-            .and_then(|rest| rest.strip_suffix(" stdout ----"));
-        if let Some(test) = heading {
+        if let Some(test) = heading_of(line) {
             self.section = Some(test.to_owned());
         } else if let Some(reason) = line.trim_start().strip_prefix("skipped: ")
             // A test that skips several of its cases is counted once.
@@ -240,6 +296,17 @@ fn skipped_by_name(line: &str) -> Option<(&str, &str)> {
         None if reason.is_empty() => Some((test, "marked as ignored")),
         None => None,
     }
+}
+
+/// A test that its program, or libtest, reports as failed.
+fn failed_by_name(line: &str) -> Option<&str> {
+    let (test, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    result.starts_with("FAILED").then_some(test)
+}
+
+/// The test whose output follows.
+fn heading_of(line: &str) -> Option<&str> {
+    line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }
 
 /// The counts of passed and failed tests in `N passed, N failed, N skipped`.
@@ -330,9 +397,30 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
         );
         assert_eq!(
             results.to_string(),
-            "skipped control_types (documentation) b: needs root\n0 passed, 1 failed, 1 skipped"
+            "skipped control_types (documentation) b: needs root\n\
+             failed control_types (documentation) a\n0 passed, 1 failed, 1 skipped"
         );
         assert!(shown.contains("thread panicked"), "{shown}");
+    }
+
+    #[test]
+    fn the_last_lines_name_failures_with_what_they_said() {
+        let (results, _) = read(
+            "     Running a.rs (target/debug/deps/a-0a1b2c)\n\
+             test slow ... FAILED\ntest other ... ok\n\nfailures:\n\n\
+             ---- slow stdout ----\nconnecting\n\n\
+             thread 'slow' (7) panicked at a.rs:5:9:\nleft: 1\nright: 2\n\n\n\
+             failures:\n    slow\n\n\
+             test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n\
+             \x20    Running e2e/main.rs (target/debug/deps/e2e-77)\n\
+             test drains ... FAILED (1.0 s)\n    pod a: still there\ntest two ... ok (1.0 s)\n\
+             1 passed, 1 failed, 0 skipped\n",
+        );
+        assert_eq!(
+            results.to_string(),
+            "failed a slow\n    thread 'slow' (7) panicked at a.rs:5:9:\n    left: 1\n    \
+             right: 2\nfailed e2e drains\n    pod a: still there\n2 passed, 2 failed, 0 skipped"
+        );
     }
 
     #[test]
