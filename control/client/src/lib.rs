@@ -31,6 +31,7 @@ mod identity;
 pub mod lease;
 mod meta;
 pub mod metrics;
+pub mod nulls;
 pub mod queue;
 pub mod reflector;
 mod resource;

@@ -8,7 +8,10 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::resource::View;
+use crate::{
+    nulls::{list, null_as_default},
+    resource::View,
+};
 
 /// `metav1.ObjectMeta` without `managedFields`, `generateName` and `selfLink`,
 /// which no component of ours reads.
@@ -56,16 +59,10 @@ pub struct Meta {
     )]
     pub annotations: StringMap,
     /// Objects that this one depends on.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// What must be done before the object may go.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<CompactString>,
     /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -295,15 +292,6 @@ fn annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StringMap, 
         }
     }
     deserializer.deserialize_option(OrNull)
-}
-
-/// Go clients write `null` for an absent value now and then.
-fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[expect(

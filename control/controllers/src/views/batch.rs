@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::common::{Condition, LabelSelector, Text, null_as_default};
+use super::common::{Condition, LabelSelector, Text, list};
 use super::workload::Template;
 use crate::job::policy::{FailurePolicy, SuccessPolicy};
 
@@ -80,7 +80,7 @@ pub struct JobSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct JobStatus {
     /// Complete, Failed, Suspended.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub conditions: Vec<JobCondition>,
     /// When its pods were first allowed to run.
     pub start_time: Option<Timestamp>,
@@ -109,16 +109,10 @@ pub struct JobStatus {
 #[serde(default)]
 pub struct UncountedPods {
     /// Pods that succeeded.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub succeeded: Vec<Text>,
     /// Pods that failed.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Text>,
 }
 
@@ -161,7 +155,7 @@ pub struct CronJobSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct CronJobStatus {
     /// References to jobs that run.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub active: Vec<Value>,
     /// The last time that a job was due and started.
     pub last_schedule_time: Option<Timestamp>,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use control_client::Meta;
 use serde::Deserialize;
 
-use super::common::{Condition, Text, null_as_default};
+use super::common::{Condition, Text, list, null_as_default};
 
 /// A request for a certificate (`certificates.k8s.io/v1`).
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -28,7 +28,7 @@ pub struct RequestSpec {
     /// Who is to sign.
     pub signer_name: Text,
     /// What the certificate is for.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub usages: Vec<Text>,
     /// For how long, if not for the usual time.
     pub expiration_seconds: Option<i64>,
@@ -37,7 +37,7 @@ pub struct RequestSpec {
     /// The sender's uid.
     pub uid: Text,
     /// The sender's groups.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub groups: Vec<Text>,
     /// What else is known of the sender.
     #[serde(deserialize_with = "null_as_default")]
@@ -49,7 +49,7 @@ pub struct RequestSpec {
 #[serde(default)]
 pub struct RequestStatus {
     /// `Approved`, `Denied`, `Failed`.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub conditions: Vec<Condition>,
     /// The certificate: PEM, in base64; empty until it is signed.
     #[serde(deserialize_with = "null_as_default")]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use control_client::Meta;
 use serde::Deserialize;
 
-use super::common::{Condition, Text, null_as_default};
+use super::common::{Condition, Text, list, null_as_default};
 
 /// A namespace.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -24,7 +24,7 @@ pub struct Namespace {
 #[serde(default)]
 pub struct NamespaceSpec {
     /// Usually `kubernetes`.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub finalizers: Vec<Text>,
 }
 
@@ -35,7 +35,7 @@ pub struct NamespaceStatus {
     /// `Active` or `Terminating`.
     pub phase: Text,
     /// What hinders its deletion.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub conditions: Vec<Condition>,
 }
 

@@ -1,6 +1,7 @@
 //! Small types that many kinds share.
 
 use compact_str::CompactString;
+pub(crate) use control_client::nulls::{list, null_as_default};
 pub use control_types::label_selector::{LabelRequirement as Requirement, LabelSelector};
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,15 +13,6 @@ pub type Text = CompactString;
 #[must_use]
 pub fn seconds_now() -> Timestamp {
     Timestamp::from_second(Timestamp::now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-/// Reads `null` as the type's default: lists without `omitempty` come so.
-pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// Whether a field is there, whatever its value.

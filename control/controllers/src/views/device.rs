@@ -4,7 +4,7 @@ use control_client::Meta;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Text, null_as_default};
+use super::common::{Text, list, null_as_default};
 
 /// A ResourceClaim.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -23,7 +23,7 @@ pub struct ResourceClaimStatus {
     /// The devices, once there are any.
     pub allocation: Option<Allocation>,
     /// The consumers that may use them.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub reserved_for: Vec<Consumer>,
 }
 
@@ -43,7 +43,7 @@ pub struct Allocation {
 #[serde(default)]
 pub struct AllocatedDevices {
     /// One for each.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub results: Vec<AllocatedDevice>,
 }
 
@@ -58,7 +58,7 @@ pub struct AllocatedDevice {
     /// Its name in the pool.
     pub device: Text,
     /// The taints that the claim tolerates.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub tolerations: Vec<super::Toleration>,
 }
 
@@ -125,7 +125,7 @@ pub struct Device {
     /// Its name in the pool.
     pub name: Text,
     /// Its taints.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub taints: Vec<super::Taint>,
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use control_client::Meta;
 use serde::{Deserialize, Serialize};
 
-use super::common::{IntOrString, Text, null_as_default};
+use super::common::{IntOrString, Text, list, null_as_default};
 
 /// A Service.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -32,7 +32,7 @@ pub struct ServiceStatus {
 #[serde(default)]
 pub struct LoadBalancerStatus {
     /// Addresses or names.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub ingress: Vec<Ingress>,
 }
 
@@ -63,13 +63,13 @@ pub struct ServiceSpec {
     /// Which pods answer; none at all when absent.
     pub selector: Option<BTreeMap<Text, Text>>,
     /// Its ports.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub ports: Vec<ServicePort>,
     /// Its first address, or `None` for a headless one.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: Text,
     /// `IPv4`, `IPv6`.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub ip_families: Vec<Text>,
     /// `SingleStack`, `PreferDualStack` or `RequireDualStack`.
     pub ip_family_policy: Option<Text>,
@@ -130,10 +130,10 @@ pub struct EndpointSlice {
     /// `IPv4`, `IPv6` or `FQDN`.
     pub address_type: Text,
     /// The endpoints, at most 100.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub endpoints: Vec<Endpoint>,
     /// The ports that all of them have.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub ports: Vec<EndpointPort>,
 }
 
@@ -142,7 +142,7 @@ pub struct EndpointSlice {
 #[serde(rename_all = "camelCase", default)]
 pub struct Endpoint {
     /// Its addresses; one in practice.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub addresses: Vec<Text>,
     /// Ready, serving, terminating.
     pub conditions: ConditionsOfEndpoint,
@@ -183,16 +183,10 @@ pub struct ConditionsOfEndpoint {
 #[serde(rename_all = "camelCase", default)]
 pub struct Hints {
     /// Zones that should use it.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_as_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "list")]
     pub for_zones: Vec<HintName>,
     /// Nodes that should use it.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_as_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "list")]
     pub for_nodes: Vec<HintName>,
 }
 
@@ -245,7 +239,7 @@ pub struct Endpoints {
     /// Named like the Service.
     pub metadata: Meta,
     /// Addresses grouped by the ports they have.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub subsets: Vec<EndpointSubset>,
 }
 
@@ -254,22 +248,13 @@ pub struct Endpoints {
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointSubset {
     /// Ready ones.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<EndpointAddress>,
     /// The others.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub not_ready_addresses: Vec<EndpointAddress>,
     /// Their ports.
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<EndpointPort>,
 }
 

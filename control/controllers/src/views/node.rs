@@ -4,7 +4,7 @@ use control_client::Meta;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Condition, Text, null_as_default};
+use super::common::{Condition, Text, list};
 
 /// A node as the controllers see it.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -28,10 +28,10 @@ pub struct NodeSpec {
     #[serde(rename = "podCIDR")]
     pub pod_cidr: Text,
     /// All pod ranges, at most one of each family.
-    #[serde(rename = "podCIDRs", deserialize_with = "null_as_default")]
+    #[serde(rename = "podCIDRs", deserialize_with = "list")]
     pub pod_cidrs: Vec<Text>,
     /// What keeps pods away.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub taints: Vec<Taint>,
 }
 
@@ -40,16 +40,16 @@ pub struct NodeSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeStatus {
     /// Ready, pressure and so on.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub conditions: Vec<Condition>,
     /// Where it is reached.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub addresses: Vec<NodeAddress>,
     /// Volumes that its kubelet mounts, or is about to.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub volumes_in_use: Vec<Text>,
     /// Volumes that it may mount.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub volumes_attached: Vec<AttachedVolume>,
 }
 

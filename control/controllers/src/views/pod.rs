@@ -6,7 +6,7 @@ use control_client::Meta;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
-use super::common::{Requirement, Text, is_present, null_as_default};
+use super::common::{Requirement, Text, is_present, list, null_as_default};
 
 /// A pod as the controllers see it.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -36,19 +36,19 @@ pub struct PodSpec {
     #[serde(rename = "affinity", deserialize_with = "target_node")]
     pub target_node: Option<Box<Text>>,
     /// For eviction from tainted nodes.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub tolerations: Vec<Toleration>,
     /// Only the ports of the containers.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub containers: Vec<Container>,
     /// Only restartable init containers (sidecars) matter here.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub init_containers: Vec<Container>,
-    /// Claims of a StatefulSet's pod.
-    #[serde(deserialize_with = "null_as_default")]
+    /// Those with claims.
+    #[serde(deserialize_with = "claimed")]
     pub volumes: Vec<Volume>,
     /// Claims to devices.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub resource_claims: Vec<PodResourceClaim>,
 }
 
@@ -124,6 +124,14 @@ fn target_node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<
     })
 }
 
+/// Reads the volumes with claims: most pods have others alone, such as their tokens.
+fn claimed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Volume>, D::Error> {
+    let mut volumes: Vec<Volume> = null_as_default(deserializer)?;
+    volumes.retain(|volume| volume.ephemeral || volume.persistent_volume_claim.is_some());
+    volumes.shrink_to_fit();
+    Ok(volumes)
+}
+
 /// A volume, of which only a claim is of interest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -154,7 +162,7 @@ pub struct Container {
     /// `Always` on an init container makes it a sidecar.
     pub restart_policy: Text,
     /// Named ports that services may target.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub ports: Vec<PodPort>,
 }
 
@@ -198,21 +206,21 @@ pub struct PodStatus {
     #[serde(rename = "podIP")]
     pub pod_ip: Text,
     /// All its addresses.
-    #[serde(rename = "podIPs", deserialize_with = "null_as_default")]
+    #[serde(rename = "podIPs", deserialize_with = "list")]
     pub pod_ips: Vec<PodIp>,
     /// When its node accepted it.
     pub start_time: Option<Timestamp>,
     /// Ready and the like.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub conditions: Vec<PodCondition>,
     /// Restart counts and exit codes.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub container_statuses: Vec<ContainerStatus>,
     /// The same for init containers and sidecars.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub init_container_statuses: Vec<ContainerStatus>,
     /// The claims that were made from templates.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub resource_claim_statuses: Vec<PodResourceClaimStatus>,
     /// The claim that the scheduler made for extended resources.
     pub extended_resource_claim_status: Option<ExtendedResourceClaimStatus>,
@@ -453,6 +461,17 @@ mod tests {
                 .phase,
             Phase::Other
         );
+    }
+
+    #[test]
+    fn volumes_without_claims_are_left_out() {
+        let pod = pod(serde_json::json!({"spec": {"volumes": [
+            {"name": "token", "projected": {"sources": []}},
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}},
+            {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}},
+        ]}}));
+        let names: Vec<&str> = pod.spec.volumes.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["data", "scratch"]);
     }
 
     #[test]

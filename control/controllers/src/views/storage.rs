@@ -5,7 +5,7 @@ use control_types::quantity::Quantity;
 use control_types::volumes::{self, AccessModes, is_bound_to};
 use serde::Deserialize;
 
-use super::common::{LabelSelector, Text, is_present, null_as_default};
+use super::common::{LabelSelector, Text, is_present, list, null_as_default};
 
 /// The class annotation that predates `spec.storageClassName`.
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -27,7 +27,7 @@ pub struct Claim {
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimSpec {
     /// The modes that the volume must support.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub access_modes: Vec<Text>,
     /// The volume it is bound to, or wants to be.
     pub volume_name: Text,
@@ -144,7 +144,7 @@ pub struct VolumeSpec {
     #[serde(deserialize_with = "null_as_default")]
     pub capacity: Capacity,
     /// The modes it supports.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub access_modes: Vec<Text>,
     /// The claim that has it, or for which it is reserved.
     pub claim_ref: Option<ClaimRef>,
@@ -211,7 +211,7 @@ pub struct VolumeAffinity {
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeTerms {
     /// The terms.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub node_selector_terms: Vec<NodeTerm>,
 }
 
@@ -220,7 +220,7 @@ pub struct NodeTerms {
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeTerm {
     /// The expressions.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub match_expressions: Vec<NodeExpression>,
 }
 
@@ -233,7 +233,7 @@ pub struct NodeExpression {
     /// `In` and so on.
     pub operator: Text,
     /// The values.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub values: Vec<Text>,
 }
 
@@ -423,7 +423,7 @@ pub struct StorageClass {
     /// `Immediate` or `WaitForFirstConsumer`.
     pub volume_binding_mode: Option<Text>,
     /// Where its volumes may be.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub allowed_topologies: Vec<AllowedTopology>,
 }
 
@@ -432,7 +432,7 @@ pub struct StorageClass {
 #[serde(rename_all = "camelCase", default)]
 pub struct AllowedTopology {
     /// The labels.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub match_label_expressions: Vec<AllowedLabel>,
 }
 
@@ -443,7 +443,7 @@ pub struct AllowedLabel {
     /// The label.
     pub key: Text,
     /// The values.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub values: Vec<Text>,
 }
 

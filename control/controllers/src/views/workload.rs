@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::common::{Condition, IntOrString, LabelSelector, Text, null_as_default};
+use super::common::{Condition, IntOrString, LabelSelector, Text, list, null_as_default};
 use crate::{hash, history};
 
 /// The label that a Deployment adds to the pods of each of its ReplicaSets.
@@ -138,7 +138,7 @@ pub struct DeploymentStatus {
     /// Hash collisions met so far.
     pub collision_count: Option<i32>,
     /// Available, Progressing, ReplicaFailure.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub conditions: Vec<Condition>,
 }
 
@@ -185,7 +185,7 @@ pub struct ReplicaSetStatus {
     /// Pods being deleted.
     pub terminating_replicas: Option<i32>,
     /// ReplicaFailure.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub conditions: Vec<Condition>,
 }
 
@@ -265,7 +265,7 @@ pub struct StatefulSetSpec {
     /// How pods are replaced.
     pub update_strategy: Strategy,
     /// Claims for each pod, as JSON trees.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub volume_claim_templates: Vec<Value>,
     /// Old revisions to keep.
     pub revision_history_limit: Option<i32>,
@@ -442,6 +442,6 @@ pub struct BudgetStatus {
     /// Pods counted.
     pub expected_pods: i32,
     /// DisruptionAllowed.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "list")]
     pub conditions: Vec<Condition>,
 }
