@@ -5,6 +5,7 @@ use std::fmt;
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
+use crate::label_selector::LabelSelector;
 use crate::names;
 use crate::status::quote;
 use crate::value::Value;
@@ -154,20 +155,37 @@ impl Selector {
     ///
     /// # Errors
     /// When an operator is unknown or a key or value breaks its rule.
-    pub fn from_object(selector: Option<&Value>) -> Result<Self, Error> {
+    pub fn from_object<'a>(selector: Option<&'a Value>) -> Result<Self, Error> {
         let Some(selector) = selector.filter(|value| !value.is_null()) else {
             return Ok(Self::nothing());
         };
+        let text = |value: &'a Value| value.as_str().unwrap_or("");
+        let labels = selector.get("matchLabels").and_then(Value::as_object);
+        let labels = labels.into_iter().flatten();
+        let expressions = selector.items_at(&["matchExpressions"]).iter();
+        let expressions = expressions.map(|expression| {
+            let values = expression.items_at(&["values"]).iter().map(text);
+            let field = |key: &str| expression.get(key).map_or("", text);
+            let values = values.map(CompactString::new).collect();
+            (field("key"), field("operator"), values)
+        });
+        Self::from_parts(
+            labels.map(|(key, value)| (key.as_str(), text(value))),
+            expressions,
+        )
+    }
+
+    /// Makes a selector of `matchLabels` and `matchExpressions`.
+    fn from_parts<'a>(
+        labels: impl Iterator<Item = (&'a str, &'a str)>,
+        expressions: impl Iterator<Item = (&'a str, &'a str, Vec<CompactString>)>,
+    ) -> Result<Self, Error> {
         let mut requirements = Vec::new();
-        if let Some(labels) = selector.get("matchLabels").and_then(Value::as_object) {
-            for (key, value) in labels {
-                let value = CompactString::new(value.as_str().unwrap_or(""));
-                requirements.push(requirement(key, Operator::Equals, vec![value])?);
-            }
+        for (key, value) in labels {
+            requirements.push(requirement(key, Operator::Equals, vec![value.into()])?);
         }
-        for expression in selector.items_at(&["matchExpressions"]) {
-            let text = |key: &str| expression.get(key).and_then(Value::as_str).unwrap_or("");
-            let operator = match text("operator") {
+        for (key, operator, values) in expressions {
+            let operator = match operator {
                 "In" => Operator::In,
                 "NotIn" => Operator::NotIn,
                 "Exists" => Operator::Exists,
@@ -179,12 +197,7 @@ impl Selector {
                     )));
                 }
             };
-            let values = expression
-                .items_at(&["values"])
-                .iter()
-                .map(|value| CompactString::new(value.as_str().unwrap_or("")))
-                .collect();
-            requirements.push(requirement(text("key"), operator, values)?);
+            requirements.push(requirement(key, operator, values)?);
         }
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Self {
@@ -253,6 +266,19 @@ impl Selector {
                 .find(|(name, _)| name.as_ref() == key)
                 .map(|(_, value)| value.as_ref())
         })
+    }
+}
+
+impl TryFrom<&LabelSelector> for Selector {
+    type Error = Error;
+
+    fn try_from(selector: &LabelSelector) -> Result<Self, Error> {
+        let labels = selector.match_labels.iter();
+        let expressions = selector.match_expressions.iter();
+        Self::from_parts(
+            labels.map(|(key, value)| (key.as_str(), value.as_str())),
+            expressions.map(|it| (it.key.as_str(), it.operator.as_str(), it.values.clone())),
+        )
     }
 }
 

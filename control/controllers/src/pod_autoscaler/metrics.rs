@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use control_client::{Client, Discard, Error, Resource, Selection};
-use control_types::{duration, registry};
+use control_types::{duration, labels::Selector, registry};
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -141,10 +141,10 @@ async fn of_pods(
     selector: &str,
     metric: &CustomMetric,
 ) -> Result<Fetched, String> {
+    let labels = query_of(metric.metric.selector.as_ref())?;
     let values = custom(client, |version| {
         let name = &metric.metric.name;
         let path = format!("/apis/{CUSTOM}/{version}/namespaces/{namespace}/pods/*/{name}");
-        let labels = selector_text(metric.metric.selector.as_ref());
         with_query(
             &path,
             &[
@@ -184,6 +184,7 @@ async fn of_object(
         let found = found.map_err(|error| format!("unable to map object to resource: {error}"))?;
         found.to_string()
     };
+    let labels = query_of(metric.metric.selector.as_ref())?;
     let values = custom(client, |version| {
         let (name, of) = (&metric.metric.name, &object.name);
         let base = format!("/apis/{CUSTOM}/{version}/namespaces/{namespace}");
@@ -192,7 +193,6 @@ async fn of_object(
         } else {
             format!("{base}/{resource}/{of}/{name}")
         };
-        let labels = selector_text(metric.metric.selector.as_ref());
         with_query(&path, &[("metricLabelSelector", &labels)])
     })
     .await?;
@@ -212,7 +212,7 @@ async fn external(
 ) -> Result<Fetched, String> {
     const API: &str = "external metrics API";
     let path = format!("{EXTERNAL}/namespaces/{namespace}/{}", metric.metric.name);
-    let labels = selector_text(metric.metric.selector.as_ref());
+    let labels = query_of(metric.metric.selector.as_ref())?;
     let path = with_query(&path, &[("labelSelector", &labels)]);
     let values: Result<MetricValues, Error> = client.request(Method::GET, &path, None::<&()>).await;
     let values = values.map_err(|error| unavailable(API, &error))?.items;
@@ -319,26 +319,11 @@ pub(super) fn group_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
-/// A selector as a query takes it.
-fn selector_text(selector: Option<&LabelSelector>) -> String {
-    let Some(selector) = selector else {
-        return String::new();
-    };
-    let labels = selector
-        .match_labels
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"));
-    let requirements = selector.match_expressions.iter().map(|one| {
-        let (key, values) = (&one.key, one.values.join(","));
-        match one.operator.as_str() {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "Exists" => key.to_string(),
-            _ => format!("!{key}"),
-        }
-    });
-    let all: Vec<String> = labels.chain(requirements).collect();
-    all.join(",")
+/// A selector as a query takes it; empty without one.
+fn query_of(selector: Option<&LabelSelector>) -> Result<String, String> {
+    let selector = selector.map(Selector::try_from).transpose();
+    let selector = selector.map_err(|error| error.to_string())?;
+    Ok(selector.map(|it| it.to_string()).unwrap_or_default())
 }
 
 /// A path with the parts of a query that are not empty.
@@ -372,11 +357,18 @@ mod tests {
             "matchExpressions": [{"key": "c", "operator": "In", "values": ["d", "e"]},
                 {"key": "f", "operator": "DoesNotExist"}]}))
         .unwrap();
-        let text = selector_text(Some(&selector));
+        let text = query_of(Some(&selector)).unwrap();
         assert_eq!(text, "a=b,c in (d,e),!f");
         assert_eq!(
             with_query("/p", &[("x", ""), ("labelSelector", &text)]),
             "/p?labelSelector=a%3Db%2Cc%20in%20%28d%2Ce%29%2C%21f"
+        );
+        let unknown: LabelSelector = serde_json::from_value(serde_json::json!({
+            "matchExpressions": [{"key": "a", "operator": "Near"}]}))
+        .unwrap();
+        assert_eq!(
+            query_of(Some(&unknown)),
+            Err("\"Near\" is not a valid label selector operator".to_owned())
         );
     }
 }
