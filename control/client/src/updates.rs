@@ -81,6 +81,24 @@ impl Updates {
         subresource: &str,
         patch: &Value,
     ) -> Result<R, Error> {
+        let written = self
+            .update(writer, resource, (namespace, name), subresource, patch)
+            .await;
+        if matches!(written, Err(Error::Forbidden(_))) {
+            // A server that has not read its roles yet forbids everything.
+            self.forget(resource, subresource);
+        }
+        written
+    }
+
+    async fn update<R: DeserializeOwned>(
+        &self,
+        writer: &Client,
+        resource: &Resource,
+        (namespace, name): (&str, &str),
+        subresource: &str,
+        patch: &Value,
+    ) -> Result<R, Error> {
         let has_version = patch["metadata"]["resourceVersion"].is_string();
         let mut attempt = 1;
         loop {
@@ -97,13 +115,6 @@ impl Updates {
             };
             match written {
                 Err(Error::Conflict(_)) if !has_version && attempt < ATTEMPTS => attempt += 1,
-                Err(error) => {
-                    if matches!(error, Error::Forbidden(_)) {
-                        // A server that has not read its roles yet forbids everything.
-                        self.forget(resource, subresource);
-                    }
-                    return Err(error);
-                }
                 written => return written,
             }
         }
@@ -244,6 +255,10 @@ mod tests {
                     }
                     (200, list)
                 }
+                Method::PUT if *self.starts.lock().unwrap() => (
+                    403,
+                    json!({"kind": "Status", "code": 403, "reason": "Forbidden"}),
+                ),
                 Method::PUT if body["metadata"] != object["metadata"] => (
                     409,
                     json!({"kind": "Status", "code": 409, "reason": "Conflict"}),
