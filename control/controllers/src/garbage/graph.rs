@@ -1,8 +1,12 @@
 //! Who owns whom, over all kinds, and what an object's fate is.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
+use std::sync::Arc;
 
-use control_client::{Meta, OwnerReference};
+use compact_str::ToCompactString as _;
+use control_client::{Identity, Metadata, Object, OwnerReference, Resource, View};
+use serde::Deserialize;
 
 use crate::views::Text;
 
@@ -11,23 +15,85 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer by which an object waits for its dependents to be let go.
 pub const ORPHAN: &str = "orphan";
 
-/// An object, as far as ownership goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
-    /// Which resource, by the number that the loop gave it.
-    pub resource: usize,
-    /// Its namespace, empty for cluster-scoped objects.
-    pub namespace: Text,
-    /// Its name.
-    pub name: Text,
+/// An object as the collector reads it: who it is, and who owns it. Every object of the
+/// cluster is kept, so its labels and annotations are not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Metadata")]
+pub struct Owned {
+    /// Its name and uid.
+    pub identity: Identity,
     /// Its owners.
-    pub owners: Vec<OwnerReference>,
+    pub owners: Box<[OwnerReference]>,
     /// Deletion was asked for.
     pub deleting: bool,
     /// It waits for [`FOREGROUND`].
     pub foreground: bool,
     /// It waits for [`ORPHAN`].
     pub orphan: bool,
+}
+
+impl From<Metadata> for Owned {
+    fn from(Metadata { metadata: meta }: Metadata) -> Self {
+        let waits_for = |finalizer: &str| meta.finalizers.iter().any(|f| f == finalizer);
+        Self {
+            deleting: meta.is_terminating(),
+            foreground: waits_for(FOREGROUND),
+            orphan: waits_for(ORPHAN),
+            owners: meta.owner_references.as_slice().into(),
+            identity: meta.into(),
+        }
+    }
+}
+
+impl Object for Owned {
+    const RESOURCE: Resource = <Metadata as View>::RESOURCE;
+
+    fn namespace(&self) -> &str {
+        &self.identity.namespace
+    }
+
+    fn name(&self) -> &str {
+        &self.identity.name
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.identity.resource_version
+    }
+
+    fn has_uid_of(&self, other: &Self) -> bool {
+        self.identity.uid == other.identity.uid
+    }
+}
+
+impl Owned {
+    /// Its uid, by which owner references name it.
+    #[must_use]
+    pub fn uid(&self) -> Text {
+        self.identity.uid.to_compact_string()
+    }
+
+    /// Whether ownership and fate are those of an earlier state of the object.
+    fn is_owned_as(&self, earlier: &Self) -> bool {
+        let fate = |it: &Self| (it.deleting, it.foreground, it.orphan);
+        self.owners == earlier.owners && fate(self) == fate(earlier)
+    }
+}
+
+/// An object in the graph.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Which resource, by the number that the loop gave it.
+    pub resource: usize,
+    /// The object, which the cache of its resource holds, too.
+    pub object: Arc<Owned>,
+}
+
+impl Deref for Node {
+    type Target = Owned;
+
+    fn deref(&self) -> &Owned {
+        &self.object
+    }
 }
 
 /// All objects by uid, and their dependents.
@@ -79,22 +145,19 @@ pub enum Verdict {
 
 impl Graph {
     /// Takes in an object as it is now. Returns whose fate may have changed.
-    pub fn put(&mut self, resource: usize, meta: &Meta) -> Vec<Text> {
-        let uid = &meta.uid;
-        let waits_for = |finalizer: &str| meta.finalizers.iter().any(|f| f == finalizer);
-        let node = Node {
-            resource,
-            namespace: meta.namespace.clone(),
-            name: meta.name.clone(),
-            owners: meta.owner_references.clone(),
-            deleting: meta.is_terminating(),
-            foreground: waits_for(FOREGROUND),
-            orphan: waits_for(ORPHAN),
+    pub fn put(&mut self, resource: usize, object: Arc<Owned>) -> Vec<Text> {
+        let uid = &object.uid();
+        let node = Node { resource, object };
+        let old = self.nodes.get_mut(uid);
+        let is_known = |old: &&mut Node| old.resource == resource && node.is_owned_as(old);
+        let old = match old {
+            Some(old) if is_known(&old) => {
+                // The state that the cache holds, so that none is held twice.
+                *old = node;
+                return Vec::new();
+            }
+            old => old.map(|old| Arc::clone(&old.object)),
         };
-        let old = self.nodes.get(uid);
-        if old == Some(&node) {
-            return Vec::new();
-        }
         let mut concerned = Vec::new();
         if let Some(old) = old {
             let lost = old.owners.iter().filter(|o| {
@@ -286,7 +349,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn meta(uid: &str, owners: &[(&str, bool)], finalizers: &[&str], deleting: bool) -> Meta {
+    fn object(
+        uid: &str,
+        owners: &[(&str, bool)],
+        finalizers: &[&str],
+        deleting: bool,
+    ) -> Arc<Owned> {
         let owners: Vec<_> = owners
             .iter()
             .map(|(uid, block)| json!({"apiVersion":"v1","kind":"K","name":uid,"uid":uid,"blockOwnerDeletion":block}))
@@ -296,7 +364,7 @@ mod tests {
         if deleting {
             value["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         }
-        serde_json::from_value(value).unwrap()
+        serde_json::from_value(json!({"metadata": value})).unwrap()
     }
 
     fn judge(graph: &Graph, uid: &str) -> Verdict {
@@ -308,13 +376,13 @@ mod tests {
     #[test]
     fn dependent_goes_when_its_last_owner_is_gone() {
         let mut g = Graph::default();
-        g.put(0, &meta("a", &[], &[], false));
-        g.put(0, &meta("b", &[], &[], false));
-        g.put(0, &meta("x", &[("a", false), ("b", false)], &[], false));
+        g.put(0, object("a", &[], &[], false));
+        g.put(0, object("b", &[], &[], false));
+        g.put(0, object("x", &[("a", false), ("b", false)], &[], false));
         assert_eq!(judge(&g, "x"), Verdict::Stay);
         assert_eq!(g.remove(&"a".into()), ["x"]);
         assert_eq!(judge(&g, "x"), Verdict::Drop(vec!["a".into()]));
-        g.put(0, &meta("x", &[("b", false)], &[], false));
+        g.put(0, object("x", &[("b", false)], &[], false));
         assert_eq!(g.remove(&"b".into()), ["x"]);
         assert_eq!(judge(&g, "x"), Verdict::Delete);
     }
@@ -322,9 +390,9 @@ mod tests {
     #[test]
     fn objects_of_a_resource_that_is_left_are_forgotten_and_their_dependents_judged() {
         let mut g = Graph::default();
-        g.put(0, &meta("x", &[("a", false)], &[], false));
-        g.put(1, &meta("a", &[], &[], false));
-        g.put(1, &meta("b", &[], &[], false));
+        g.put(0, object("x", &[("a", false)], &[], false));
+        g.put(1, object("a", &[], &[], false));
+        g.put(1, object("b", &[], &[], false));
         assert_eq!(g.remove_all(1), ["x"]);
         assert!(g.get("a").is_none() && g.get("b").is_none() && g.get("x").is_some());
     }
@@ -332,7 +400,7 @@ mod tests {
     #[test]
     fn owner_that_is_only_unknown_keeps_its_dependents() {
         let mut g = Graph::default();
-        g.put(0, &meta("x", &[("a", false)], &[], false));
+        g.put(0, object("x", &[("a", false)], &[], false));
         let owners = g.get("x").unwrap().owners.clone();
         let sorted = g.classify(&owners, |_| false);
         assert_eq!(g.verdict("x", sorted), Verdict::Stay);
@@ -341,18 +409,18 @@ mod tests {
     #[test]
     fn owner_of_the_same_name_with_another_uid_is_another() {
         let mut g = Graph::default();
-        g.put(0, &meta("new", &[], &[], false));
-        g.put(0, &meta("x", &[("old", false)], &[], false));
+        g.put(0, object("new", &[], &[], false));
+        g.put(0, object("x", &[("old", false)], &[], false));
         assert_eq!(judge(&g, "x"), Verdict::Delete);
     }
 
     #[test]
     fn foreground_deletion_waits_for_blocking_dependents_only() {
         let mut g = Graph::default();
-        g.put(0, &meta("a", &[], &[], false));
-        g.put(0, &meta("block", &[("a", true)], &[], false));
-        g.put(0, &meta("free", &[("a", false)], &[], false));
-        let concerned = g.put(0, &meta("a", &[], &[FOREGROUND], true));
+        g.put(0, object("a", &[], &[], false));
+        g.put(0, object("block", &[("a", true)], &[], false));
+        g.put(0, object("free", &[("a", false)], &[], false));
+        let concerned = g.put(0, object("a", &[], &[FOREGROUND], true));
         assert_eq!(concerned, ["a", "block", "free"]);
         assert_eq!(g.fate("a"), Fate::Wait(vec!["block".into()]));
         assert_eq!(judge(&g, "free"), Verdict::Delete);
@@ -364,9 +432,9 @@ mod tests {
     #[test]
     fn foreground_deletion_goes_down_level_by_level() {
         let mut g = Graph::default();
-        g.put(0, &meta("a", &[], &[FOREGROUND], true));
-        g.put(0, &meta("b", &[("a", true)], &[], false));
-        g.put(0, &meta("c", &[("b", true)], &[], false));
+        g.put(0, object("a", &[], &[FOREGROUND], true));
+        g.put(0, object("b", &[("a", true)], &[], false));
+        g.put(0, object("c", &[("b", true)], &[], false));
         assert_eq!(judge(&g, "b"), Verdict::DeleteForeground);
         assert_eq!(judge(&g, "c"), Verdict::Stay);
     }
@@ -375,37 +443,37 @@ mod tests {
     fn a_circle_of_owners_does_not_wait_for_itself() {
         let mut g = Graph::default();
         let fg: &[&str] = &[FOREGROUND];
-        g.put(0, &meta("a", &[("c", true)], fg, true));
-        g.put(0, &meta("b", &[("a", true)], fg, true));
-        g.put(0, &meta("c", &[("b", true)], &[], false));
+        g.put(0, object("a", &[("c", true)], fg, true));
+        g.put(0, object("b", &[("a", true)], fg, true));
+        g.put(0, object("c", &[("b", true)], &[], false));
         assert_eq!(g.fate("a"), Fate::Wait(vec!["b".into()]));
         assert_eq!(judge(&g, "c"), Verdict::DeleteForeground);
         // The last one joins, and whoever waits for it hears of it.
-        let concerned = g.put(0, &meta("c", &[("b", true)], fg, true));
+        let concerned = g.put(0, object("c", &[("b", true)], fg, true));
         assert_eq!(concerned, ["c", "a"]);
         assert_eq!(g.fate("a"), Fate::Unblock);
         // What stands beside the circle is waited for.
-        g.put(0, &meta("x", &[("a", true)], &[], false));
+        g.put(0, object("x", &[("a", true)], &[], false));
         assert_eq!(g.fate("a"), Fate::Wait(vec!["x".into()]));
     }
 
     #[test]
     fn orphaning_names_the_dependents() {
         let mut g = Graph::default();
-        g.put(0, &meta("x", &[("a", true)], &[], false));
-        g.put(0, &meta("a", &[], &[ORPHAN], true));
+        g.put(0, object("x", &[("a", true)], &[], false));
+        g.put(0, object("a", &[], &[ORPHAN], true));
         assert_eq!(g.fate("a"), Fate::Orphan(vec!["x".into()]));
-        g.put(0, &meta("x", &[], &[], false));
+        g.put(0, object("x", &[], &[], false));
         assert_eq!(g.fate("a"), Fate::Orphan(vec![]));
     }
 
     #[test]
     fn dependent_that_stops_blocking_concerns_its_owner() {
         let mut g = Graph::default();
-        g.put(0, &meta("a", &[], &[FOREGROUND], true));
-        g.put(0, &meta("x", &[("a", true)], &[], false));
+        g.put(0, object("a", &[], &[FOREGROUND], true));
+        g.put(0, object("x", &[("a", true)], &[], false));
         assert!(
-            g.put(0, &meta("x", &[("a", false)], &[], false))
+            g.put(0, object("x", &[("a", false)], &[], false))
                 .contains(&"a".into())
         );
         assert_eq!(g.fate("a"), Fate::Unblock);
@@ -414,8 +482,11 @@ mod tests {
     #[test]
     fn unchanged_object_concerns_nobody() {
         let mut g = Graph::default();
-        let m = meta("x", &[("a", false)], &[], false);
-        assert_eq!(g.put(0, &m), ["x"]);
-        assert!(g.put(0, &m).is_empty());
+        let x = || object("x", &[("a", false)], &[], false);
+        assert_eq!(g.put(0, x()), ["x"]);
+        let again = x();
+        assert!(g.put(0, Arc::clone(&again)).is_empty());
+        // The cache's state is shared, not an earlier one kept beside it.
+        assert!(Arc::ptr_eq(&g.get("x").unwrap().object, &again));
     }
 }

@@ -31,7 +31,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::graph::{FOREGROUND, Fate, Graph, Node, ORPHAN, Verdict};
+use self::graph::{FOREGROUND, Fate, Graph, Node, ORPHAN, Owned, Verdict};
 use self::kinds::FollowedKinds;
 use crate::views::Text;
 use crate::work::{self, Outcome};
@@ -223,12 +223,12 @@ impl Collector {
         let defines = resource.plural == DEFINITIONS;
         let detail = resource.to_string();
         let selection = Selection::all().metadata_only();
-        let reflector = reflect_resource::<Metadata>(&self.client, resource, selection);
+        let reflector = reflect_resource::<Owned>(&self.client, resource, selection);
         let mut changes = reflector.changes();
         let (this, shutdown) = (Arc::clone(self), shutdown.clone());
         let task = control_supervise::task("garbage-follower").detail(detail);
         tasks.spawn(task.essential(async move {
-            let take = |change: Change<Metadata>| {
+            let take = |change: Change<Owned>| {
                 if defines {
                     this.defined.notify_one();
                 }
@@ -259,7 +259,7 @@ impl Collector {
     }
 
     /// Applies one change to the graph, unless the kind is no longer followed.
-    fn take(&self, number: usize, change: &Change<Metadata>, stop: &CancellationToken) {
+    fn take(&self, number: usize, change: &Change<Owned>, stop: &CancellationToken) {
         let mut concerned = Vec::new();
         {
             let mut graph = self.graph();
@@ -267,16 +267,14 @@ impl Collector {
                 // Objects of a removed kind must not return to the graph.
                 return;
             }
-            let uid = |object: &Option<Arc<Metadata>>| {
-                object.as_ref().map(|object| object.metadata.uid.clone())
-            };
+            let uid = |object: &Option<Arc<Owned>>| object.as_ref().map(|object| object.uid());
             let (before, after) = (uid(&change.previous), uid(&change.current));
             if let Some(gone) = before.filter(|before| after.as_ref() != Some(before)) {
                 concerned.append(&mut graph.remove(&gone));
                 self.kinds().stop_waiting(&gone);
             }
             if let Some(object) = &change.current {
-                concerned.append(&mut graph.put(number, &object.metadata));
+                concerned.append(&mut graph.put(number, Arc::clone(object)));
             }
         }
         for uid in concerned {
@@ -331,7 +329,7 @@ impl Collector {
 
     /// Removes an owner from all its dependents on the server, of every served kind.
     async fn release_dependents(&self, owner: &Node, uid: &Text) -> Result<(), Error> {
-        let namespaced = !owner.namespace.is_empty();
+        let namespaced = !owner.identity.namespace.is_empty();
         let mut kinds = built_in();
         let mut followed: Vec<Resource> = self.kinds().resources().cloned().collect();
         followed.retain(|resource| !kinds.contains(resource));
@@ -340,7 +338,7 @@ impl Collector {
         kinds.retain(|kind| kind.namespaced || !namespaced);
         let mut selection = Selection::all().metadata_only();
         if namespaced {
-            selection = selection.namespace(owner.namespace.as_str());
+            selection = selection.namespace(owner.identity.namespace.as_str());
         }
         let (selection, owner_uids) = (&selection, std::slice::from_ref(uid));
         futures::stream::iter(kinds.iter().map(Ok))
@@ -368,7 +366,7 @@ impl Collector {
         };
         match self
             .client
-            .get::<Metadata>(&resource, &node.namespace, &node.name)
+            .get::<Metadata>(&resource, &node.identity.namespace, &node.identity.name)
             .await
         {
             Ok(object) if object.metadata.uid == uid => Ok(Some((resource, object))),
@@ -394,7 +392,9 @@ impl Collector {
             let Some(resource) = self.resource_of(uid, owner) else {
                 continue;
             };
-            let is_gone = self.is_gone(&resource, owner, &node.namespace).await?;
+            let is_gone = self
+                .is_gone(&resource, owner, &node.identity.namespace)
+                .await?;
             if !is_gone {
                 again = Some(UNKNOWN_OWNER);
             }
@@ -420,7 +420,7 @@ impl Collector {
             Verdict::Delete if waits_for(FOREGROUND) => Propagation::Foreground,
             Verdict::Delete => Propagation::Background,
         };
-        tracing::debug!(%resource, namespace = %node.namespace, name = %node.name, ?propagation, "collecting");
+        tracing::debug!(%resource, namespace = %node.identity.namespace, name = %node.identity.name, ?propagation, "collecting");
         let options = DeleteOptions {
             preconditions: Some(Preconditions {
                 uid: Some(uid.to_string()),
@@ -431,7 +431,12 @@ impl Collector {
         };
         let deleted = self
             .client
-            .delete(&resource, &node.namespace, &node.name, &options)
+            .delete(
+                &resource,
+                &node.identity.namespace,
+                &node.identity.name,
+                &options,
+            )
             .await;
         work::unless_gone(deleted).map(|()| None)
     }
@@ -534,8 +539,8 @@ impl Collector {
             .client
             .patch::<Discard>(
                 &resource,
-                &node.namespace,
-                &node.name,
+                &node.identity.namespace,
+                &node.identity.name,
                 "",
                 Patch::Merge(&patch),
             )
