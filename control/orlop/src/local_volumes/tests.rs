@@ -496,6 +496,10 @@ async fn a_snapshot_is_taken_restored_and_deleted() {
     let told = event(admin, "unknown", "SnapshotNodeUnknown").await;
     assert!(told.contains("managed-by=NODE"), "{told}");
 
+    delete(admin, &SNAPSHOTS, "again").await;
+    until_gone(admin, &SNAPSHOTS, ("default", "again")).await;
+    until_gone(admin, &CONTENTS, ("", "imported")).await;
+    assert!(!copy.exists());
     node.end().await;
     server.end().await;
 }
