@@ -89,6 +89,12 @@ impl Secret {
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
+
+    /// Returns the bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 impl std::fmt::Debug for Secret {
@@ -368,6 +374,7 @@ pub(crate) mod fake {
     #[derive(Default)]
     pub struct FakeRunner {
         rules: Mutex<Vec<(String, String)>>,
+        failing: Mutex<Vec<String>>,
         lines: Mutex<Vec<String>>,
     }
 
@@ -377,6 +384,11 @@ pub(crate) mod fake {
             let mut rules = self.rules.lock().unwrap();
             rules.retain(|(known, _)| known != part);
             rules.push((part.to_owned(), output.to_owned()));
+        }
+
+        /// Lets commands that contain `part` fail.
+        pub fn fail(&self, part: &str) {
+            self.failing.lock().unwrap().push(part.to_owned());
         }
 
         /// Returns the commands so far, one a line, and forgets them.
@@ -391,7 +403,17 @@ pub(crate) mod fake {
             let rules = self.rules.lock().unwrap();
             let found = rules.iter().find(|(part, _)| line.contains(part));
             let stdout = found.map(|(_, output)| output.clone().into_bytes());
+            let fails = self.failing.lock().unwrap();
+            let fails = fails.iter().any(|part| line.contains(part));
             self.lines.lock().unwrap().push(line);
+            if fails {
+                return Err(ToolError::Exit {
+                    program: invocation.program,
+                    status: "exit status: 1".to_owned(),
+                    code: Some(1),
+                    complaint: "as the test wants it".to_owned(),
+                });
+            }
             Ok(Output {
                 stdout: stdout.unwrap_or_default(),
                 ..Output::default()

@@ -67,6 +67,27 @@ impl KeyManager {
         let key = key.map_err(Error::key_manager("unwrap the key of", id))?;
         Ok(Secret::new(key))
     }
+
+    /// Has the key of a volume wrapped by the manager's key of today, where a former one
+    /// wrapped it; none where that is the same.
+    ///
+    /// # Errors
+    /// When the manager refuses or does not answer.
+    pub fn wrap_again(
+        &self,
+        id: &str,
+        key: &Secret,
+        wrapped_by: &str,
+    ) -> Result<Option<WrappedKey>> {
+        let status = self.client.status();
+        let status = status.map_err(Error::key_manager("learn its key for", id))?;
+        if status.key_id == wrapped_by {
+            return Ok(None);
+        }
+        let wrapped = self.client.encrypt(key.bytes().to_vec());
+        let wrapped = wrapped.map_err(Error::key_manager("wrap again the key of", id))?;
+        Ok(Some(WrappedKey(wrapped)))
+    }
 }
 
 /// A volume's key as the manager wrapped it.
@@ -110,21 +131,29 @@ impl WrappedKey {
         serde_json::json!(token).to_string()
     }
 
-    /// Returns the wrapped key that a header holds; none of another kind or form.
+    /// Returns the name of the manager's key that wrapped it.
     #[must_use]
-    pub fn find(header: &Header) -> Option<Self> {
-        let mut tokens = header.tokens.values();
-        let token = tokens.find(|token| token["type"] == TOKEN_TYPE)?;
+    pub fn wrapped_by(&self) -> &str {
+        &self.0.key_id
+    }
+
+    /// Returns the wrapped key that a header holds, and the number of its token; none of
+    /// another kind or form.
+    #[must_use]
+    pub fn find(header: &Header) -> Option<(&str, Self)> {
+        let mut tokens = header.tokens.iter();
+        let (number, token) = tokens.find(|(_, token)| token["type"] == TOKEN_TYPE)?;
         let token = Token::deserialize(token).ok()?;
         let annotations = token.annotations.into_iter();
         let annotations = annotations
             .map(|(name, value)| Some((name, STANDARD.decode(value).ok()?)))
             .collect::<Option<_>>()?;
-        Some(Self(Encrypted {
+        let key = Self(Encrypted {
             ciphertext: STANDARD.decode(token.ciphertext).ok()?,
             key_id: token.key_id,
             annotations,
-        }))
+        });
+        Some((number, key))
     }
 }
 
@@ -168,8 +197,8 @@ mod tests {
         ) {
             let key = WrappedKey(Encrypted { ciphertext, key_id, annotations });
             let other = r#"{"type": "luks2-keyring", "keyslots": ["0"]}"#;
-            let found = WrappedKey::find(&header(&[other, &key.token()]));
-            prop_assert_eq!(found, Some(key));
+            let header = header(&[other, &key.token()]);
+            prop_assert_eq!(WrappedKey::find(&header), Some(("1", key)));
         }
     }
 }

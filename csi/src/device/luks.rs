@@ -101,7 +101,21 @@ fn unlock(
             Ok(secret.clone())
         }
         (Key::Managed(manager), Signature::Luks) => match wrapped_key(tools, id, device)? {
-            Some(wrapped) => manager.unwrap_key(id, wrapped),
+            Some((token, wrapped)) => {
+                let wrapped_by = wrapped.wrapped_by().to_owned();
+                let secret = manager.unwrap_key(id, wrapped)?;
+                let renewed = renew(tools, id, device, manager, &secret, (&token, &wrapped_by));
+                if let Err(error) = renewed {
+                    // The volume opens by the former key, until that is gone.
+                    tracing::warn!(
+                        volume = id,
+                        wrapped_by,
+                        error = error.chain(),
+                        "the volume's key is not wrapped by the key manager's present key"
+                    );
+                }
+                Ok(secret)
+            }
             // It was interrupted between format and token, and nobody has used it.
             None if may_format => format_managed(tools, id, device, manager),
             None => Err(Error::Precondition {
@@ -149,24 +163,62 @@ fn format_managed(
     // A random key needs no slow derivation, which protects passphrases from guessing.
     let options = ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"];
     format(tools, id, device, &secret, &options)?;
+    keep(tools, id, device, &wrapped, &[])?;
+    Ok(secret)
+}
+
+/// Has the key of a device wrapped anew once the manager has another key, so that the former
+/// one can be given up. `cryptsetup` writes a header's two copies one after the other, so a
+/// crash leaves the former token or the new one.
+fn renew(
+    tools: &dyn ToolRunner,
+    id: &str,
+    device: &Path,
+    manager: &KeyManager,
+    secret: &Secret,
+    (token, wrapped_by): (&str, &str),
+) -> Result<()> {
+    match manager.wrap_again(id, secret, wrapped_by)? {
+        Some(wrapped) => {
+            let replace = ["--token-id", token, "--token-replace"];
+            keep(tools, id, device, &wrapped, &replace)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Writes a wrapped key into the header of a device.
+fn keep(
+    tools: &dyn ToolRunner,
+    id: &str,
+    device: &Path,
+    wrapped: &WrappedKey,
+    options: &[&str],
+) -> Result<()> {
     let import = Invocation::new("cryptsetup")
         .args(["token", "import", "--json-file=-"])
+        .args(options)
         .arg(device)
         .input(Secret::new(wrapped.token()));
     tools
         .run(&import)
-        .map_err(Error::tool("keeping the wrapped key of", id))?;
-    Ok(secret)
+        .map(drop)
+        .map_err(Error::tool("keeping the wrapped key of", id))
 }
 
-/// Returns the wrapped key that the header of a device holds.
-fn wrapped_key(tools: &dyn ToolRunner, id: &str, device: &Path) -> Result<Option<WrappedKey>> {
+/// Returns the wrapped key that the header of a device holds, and the number of its token.
+fn wrapped_key(
+    tools: &dyn ToolRunner,
+    id: &str,
+    device: &Path,
+) -> Result<Option<(String, WrappedKey)>> {
     let dump = Invocation::new("cryptsetup")
         .args(["luksDump", "--dump-json-metadata"])
         .arg(device);
     let header: Header =
         tool::report(tools, &dump).map_err(Error::tool("reading the LUKS header of", id))?;
-    Ok(WrappedKey::find(&header))
+    let found = WrappedKey::find(&header);
+    Ok(found.map(|(token, wrapped)| (token.to_owned(), wrapped)))
 }
 
 /// Grows an opened volume to the size of its device.
@@ -324,6 +376,15 @@ mod tests {
         let key = Key::Managed(&later);
         let secret = unlock(&SystemRunner, "v", &image, &key, false).unwrap();
         assert_eq!(secret, made);
+        // That wrapped the volume's key anew, in the same token, and once.
+        let (token, wrapped) = wrapped_key(&SystemRunner, "v", &image).unwrap().unwrap();
+        assert_eq!((token.as_str(), wrapped.wrapped_by()), ("0", "key-8"));
+        let before = std::fs::read(&image).unwrap();
+        assert_eq!(
+            unlock(&SystemRunner, "v", &image, &key, false).unwrap(),
+            made
+        );
+        assert!(before == std::fs::read(&image).unwrap(), "written again");
         let test = |secret: Secret| {
             let test = Invocation::new("cryptsetup")
                 .args(["open", "--test-passphrase", "--key-file=-"])
@@ -341,6 +402,32 @@ mod tests {
                 .any(|window| Secret::new(window) == made),
             "the key is in the header"
         );
+    }
+
+    #[test]
+    fn a_volume_whose_key_cannot_be_wrapped_anew_opens_by_the_former_key() {
+        let (tools, folder) = (FakeRunner::default(), tempfile::tempdir().unwrap());
+        let fake = Arc::new(FakeManager::default());
+        fake.serve(&folder.path().join("kms.sock")).unwrap();
+        let socket = folder.path().join("kms.sock");
+        let manager = KeyManager::start("test", socket.to_str().unwrap()).unwrap();
+        let (made, wrapped) = manager.make_key("no-such").unwrap();
+        tools.answer(
+            "luksDump",
+            &format!("{{\"tokens\": {{\"3\": {}}}}}", wrapped.token()),
+        );
+        fake.use_key(9);
+        tools.fail("token import");
+        let device = device(HEAD);
+        let secret = unlock(
+            &tools,
+            "no-such",
+            device.path(),
+            &Key::Managed(&manager),
+            false,
+        );
+        assert_eq!(secret.unwrap(), made);
+        assert!(tools.dump().contains("--token-id 3 --token-replace"));
     }
 
     #[test]

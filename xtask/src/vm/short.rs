@@ -215,6 +215,9 @@ mod tests {
             })
             .collect();
         assert_eq!(names, ["guard", "packets"]);
-        assert_eq!(results.to_string(), "failed packets b\n1 passed, 1 failed, 0 skipped");
+        assert_eq!(
+            results.to_string(),
+            "failed packets b\n1 passed, 1 failed, 0 skipped"
+        );
     }
 }
