@@ -487,6 +487,18 @@ impl PodSpec {
             .chain(&self.ephemeral_containers)
     }
 
+    /// The volumes that a container has, as files or as a device. The kubelet sets up no
+    /// others (`desired_state_of_world_populator.go`).
+    pub fn used_volumes(&self) -> impl Iterator<Item = &Volume> {
+        let has = |container: &Container, name: &str| {
+            container.volume_mounts.iter().any(|it| it.name == name)
+                || container.volume_devices.iter().any(|it| it.name == name)
+        };
+        self.volumes
+            .iter()
+            .filter(move |volume| self.all_containers().any(|it| has(it, &volume.name)))
+    }
+
     /// Whether the pod itself says what it may have, beside its containers.
     #[must_use]
     pub fn has_own_resources(&self) -> bool {

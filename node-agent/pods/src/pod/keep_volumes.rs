@@ -81,15 +81,17 @@ impl State {
 
     /// Brings volumes up to date whose time has come.
     pub(super) async fn refresh_volumes(&mut self) {
-        if !self.memory.volumes_ready || self.terminal || !Volumes::is_live(&self.pod) {
+        if !self.memory.volumes_ready || self.terminal {
             return;
         }
-        let due = self
-            .volumes_made
-            .is_none_or(|at| at.elapsed() >= VOLUMES_EVERY)
-            || self
-                .token_refresh()
-                .is_some_and(|at| at <= Timestamp::now());
+        // Without a time, a container may have volumes that none had before.
+        let due = self.volumes_made.is_none_or(|at| {
+            let is_token_due = || {
+                self.token_refresh()
+                    .is_some_and(|at| at <= Timestamp::now())
+            };
+            Volumes::is_live(&self.pod) && (at.elapsed() >= VOLUMES_EVERY || is_token_due())
+        });
         if !due {
             return;
         }

@@ -187,8 +187,13 @@ impl State {
             let held = self.sentence_grace.unwrap_or(grace);
             self.sentence_grace = Some(held.min(grace));
         }
+        let used = self.pod.spec.used_volumes().count();
         self.wanted = wanted.pod;
         self.allocate();
+        if self.pod.spec.used_volumes().count() != used {
+            // An ephemeral container has a volume that no other has.
+            self.volumes_made = None;
+        }
         // labels and annotations may be in a volume
         if Volumes::is_live(&self.pod) && self.memory.volumes_ready {
             self.volumes_made = self.volumes_made.filter(|_| {

@@ -221,8 +221,7 @@ fn pod(
     let folder = Volumes::new(&shared.root, pod.uid());
     let volumes: Vec<Value> = pod
         .spec
-        .volumes
-        .iter()
+        .used_volumes()
         .filter(|v| !matches!(v.source, Source::HostPath(_)))
         .filter_map(|volume| {
             let claim = crate::volumes::claim::name(pod, volume);

@@ -244,8 +244,8 @@ impl Volumes {
         matches!(volume.source, Source::EmptyDir(_)).then(|| self.path(volume))?
     }
 
-    /// Makes all volumes that are not there, and brings those current that
-    /// are made of API objects.
+    /// Makes all volumes that containers have and that are not there, and brings those
+    /// current that are made of API objects.
     ///
     /// # Errors
     /// The first volume that could not be made.
@@ -258,7 +258,7 @@ impl Volumes {
             volume: String::new(),
             error,
         })?;
-        for volume in &with.pod.spec.volumes {
+        for volume in with.pod.spec.used_volumes() {
             let begun = Instant::now();
             let made = if claim::name(with.pod, volume).is_some() {
                 self.mount_claim(volume, with).await

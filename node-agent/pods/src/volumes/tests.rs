@@ -105,7 +105,8 @@ async fn mounted(root: &Path) -> Volumes {
     let pod: Pod = serde_json::from_value(serde_json::json!({
         "metadata": {"name": "web", "namespace": "default", "uid": "u"},
         "spec": {"containers": [{"name": "c", "volumeMounts": [
-                {"name": "empty", "mountPath": "/e", "subPath": "part"}]}],
+                {"name": "empty", "mountPath": "/e", "subPath": "part"},
+                {"name": "map", "mountPath": "/m"}, {"name": "secret", "mountPath": "/s"}]}],
             "volumes": [{"name": "empty", "emptyDir": {}},
                 {"name": "map", "configMap": {"name": "cfg"}},
                 {"name": "secret", "secret": {"secretName": "key"}}]}}))
@@ -129,6 +130,37 @@ async fn mounted(root: &Path) -> Volumes {
         .termination_log("c", 0, "/dev/termination-log")
         .unwrap();
     volumes
+}
+
+#[tokio::test]
+async fn volumes_that_no_container_has_are_not_made() {
+    let root = tempfile::tempdir().unwrap();
+    let pod: Pod = serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+        "spec": {
+            "containers": [{"name": "c", "volumeMounts": [{"name": "a", "mountPath": "/a"}]}],
+            "ephemeralContainers": [{"name": "d", "volumeMounts": [
+                {"name": "b", "mountPath": "/b"}]}],
+            "volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}},
+                {"name": "c", "emptyDir": {}}, {"name": "d", "configMap": {"name": "no-such"}},
+                {"name": "e", "persistentVolumeClaim": {"claimName": "no-such"}}]}}))
+    .unwrap();
+    let mut volumes = Volumes::new(root.path(), "u");
+    let with = Mounting {
+        pod: &pod,
+        facts: &Facts::default(),
+        objects: &crate::objects::source::fake::FakeObjects::default(),
+        drivers: &Drivers::default(),
+        warn: &|_, _| {},
+        tell: &|_, _| {},
+        metrics: &Metrics::default(),
+    };
+    volumes.mount(with, &mut Tokens::default()).await.unwrap();
+    let made: Vec<bool> = pod.spec.volumes[..3]
+        .iter()
+        .map(|volume| volumes.path(volume).unwrap().exists())
+        .collect();
+    assert_eq!(made, [true, true, false]);
 }
 
 #[tokio::test]
