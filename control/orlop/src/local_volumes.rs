@@ -210,4 +210,13 @@ mod tests {
         assert_eq!(driver["spec"]["attachRequired"], false);
         assert_eq!(driver["spec"]["storageCapacity"], true);
     }
+
+    /// An agent says that a volume is inline with what it says of the pod, and not else.
+    #[test]
+    fn a_driver_of_inline_volumes_hears_of_the_pod() {
+        let spec = &driver()["spec"];
+        let mut modes = spec["volumeLifecycleModes"].as_array().unwrap().iter();
+        assert!(modes.any(|mode| mode == "Ephemeral"));
+        assert_eq!(spec["podInfoOnMount"], true);
+    }
 }

@@ -1,5 +1,5 @@
 //! Volumes of the nodes' own disks: a StatefulSet finds its data, snapshots and clones are
-//! equal to their source, volumes grow in use, a size is a limit, a claim waits for room and
+//! equal to their source, a pod has an inline volume, volumes grow in use, a size is a limit, a claim waits for room and
 //! gets it, a StatefulSet goes on without a node that is gone, and nothing is left.
 
 mod lost;
@@ -87,8 +87,12 @@ spec:
   containers:
   - name: main
     image: IMAGE
-    volumeMounts: [{name: restored, mountPath: /restored}, {name: cloned, mountPath: /cloned}]
+    volumeMounts:
+    - {name: restored, mountPath: /restored}
+    - {name: cloned, mountPath: /cloned}
+    - {name: inline, mountPath: /inline}
   volumes:
+  - {name: inline, csi: {driver: csi.orlop.dev, volumeAttributes: {size: 64Mi}}}
   - {name: restored, persistentVolumeClaim: {claimName: restored}}
   - {name: cloned, persistentVolumeClaim: {claimName: cloned}}
 ";
@@ -231,6 +235,13 @@ fn copies_are_equal(cluster: &Cluster) -> Result<(), Failure> {
     ensure(
         room > 400 * MIB,
         format!("{room} bytes in the larger volume"),
+    )?;
+    inside(cluster, "copies", "keep /inline/word own")?;
+    reads(cluster, "copies", "/inline/word", "own")?;
+    let room = number(cluster, "copies", "room /inline")?;
+    ensure(
+        room < 64 * MIB,
+        format!("{room} bytes in the inline volume"),
     )?;
     let pod = cluster.get("pod copies")?;
     ensure(
