@@ -9,6 +9,9 @@ pub const NAME_LIMIT: usize = 128;
 /// Longest identifier that the specification lets a driver return, in bytes.
 const ID_LIMIT: usize = 128;
 
+/// Longest identifier that the driver makes, in bytes: a name in LVM and a file's name.
+const LONGEST: usize = 63;
+
 /// Stands between the identifier of a snapshot and the node that has it.
 const AT_NODE: char = '@';
 
@@ -52,11 +55,21 @@ pub fn of_snapshot_handle(handle: String, node: &str) -> String {
     }
 }
 
+/// Returns the driver's own identifier of a volume. Kubelets make the handles of inline
+/// volumes, `csi-` and 64 digits, which are longer than any identifier.
+#[must_use]
+pub fn of_volume_handle(handle: String) -> String {
+    if handle.len() <= LONGEST {
+        return handle;
+    }
+    for_name(&handle)
+}
+
 /// Whether a name may be an identifier, distinct from every hash.
 fn is_plain(name: &str) -> bool {
     let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
     let bytes = name.as_bytes();
-    (1..=63).contains(&bytes.len())
+    (1..=LONGEST).contains(&bytes.len())
         && plain(bytes[0])
         && bytes.iter().all(|c| plain(*c) || *c == b'-')
         && !name.starts_with(HASHED)
@@ -103,6 +116,17 @@ mod tests {
         );
         let long = snapshot_handle("snapshot-1", &"n".repeat(200));
         assert_eq!(long, "snapshot-1", "no caller would take a longer one");
+    }
+
+    #[test]
+    fn an_inline_volume_has_an_identifier_of_its_own_length() {
+        // As kubelets write it (`makeVolumeHandle` of pkg/volume/csi).
+        let handle = format!("csi-{}", "7f".repeat(32));
+        let id = of_volume_handle(handle.clone());
+        assert!(id.len() <= LONGEST && id == for_name(&handle));
+        for own in ["pvc-1", "csi-1", &id] {
+            assert_eq!(of_volume_handle(own.to_owned()), own);
+        }
     }
 
     proptest! {

@@ -47,7 +47,7 @@ impl Driver {
             ));
         };
         if crate::ids::for_name(id) != id {
-            let expected = "lower-case letters, digits and `-`, as kubelets make them";
+            let expected = "at most 63 lower-case letters, digits and `-`";
             return Err(Error::invalid("volume_id", id, expected));
         }
         let mut class = None;

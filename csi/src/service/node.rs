@@ -11,6 +11,7 @@ use super::{Answer, Services, path, required, unimplemented};
 use crate::driver::health::Severity;
 use crate::driver::{Driver, inline};
 use crate::error::{Error, Result};
+use crate::ids;
 use crate::request::access::Access;
 use crate::request::size::{Range, to_wire};
 use crate::request::topology;
@@ -49,11 +50,16 @@ fn access(capability: Option<api::VolumeCapability>) -> Result<Access> {
     Access::parse(&capability)
 }
 
+/// The volume of a request.
+fn volume(handle: String) -> Result<String> {
+    required("volume_id", handle).map(ids::of_volume_handle)
+}
+
 fn stage(
     driver: &Driver,
     request: api::NodeStageVolumeRequest,
 ) -> Result<api::NodeStageVolumeResponse> {
-    let id = required("volume_id", request.volume_id)?;
+    let id = volume(request.volume_id)?;
     let staging = path("staging_target_path", request.staging_target_path)?;
     let access = access(request.volume_capability)?;
     driver.stage(&id, &staging, &access, &request.secrets)?;
@@ -64,7 +70,7 @@ fn unstage(
     driver: &Driver,
     request: api::NodeUnstageVolumeRequest,
 ) -> Result<api::NodeUnstageVolumeResponse> {
-    let id = required("volume_id", request.volume_id)?;
+    let id = volume(request.volume_id)?;
     let staging = path("staging_target_path", request.staging_target_path)?;
     driver.unstage(&id, &staging)?;
     Ok(api::NodeUnstageVolumeResponse {})
@@ -74,7 +80,7 @@ fn publish(
     driver: &Driver,
     request: api::NodePublishVolumeRequest,
 ) -> Result<api::NodePublishVolumeResponse> {
-    let id = required("volume_id", request.volume_id)?;
+    let id = volume(request.volume_id)?;
     let target = path("target_path", request.target_path)?;
     let access = access(request.volume_capability)?;
     if inline::is_inline(&request.volume_context) {
@@ -97,7 +103,7 @@ fn unpublish(
     driver: &Driver,
     request: api::NodeUnpublishVolumeRequest,
 ) -> Result<api::NodeUnpublishVolumeResponse> {
-    let id = required("volume_id", request.volume_id)?;
+    let id = volume(request.volume_id)?;
     let target = path("target_path", request.target_path)?;
     driver.unpublish(&id, &target)?;
     Ok(api::NodeUnpublishVolumeResponse {})
@@ -107,7 +113,7 @@ fn stats(
     driver: &Driver,
     request: api::NodeGetVolumeStatsRequest,
 ) -> Result<api::NodeGetVolumeStatsResponse> {
-    let id = required("volume_id", request.volume_id)?;
+    let id = volume(request.volume_id)?;
     let volume_path = PathBuf::from(required("volume_path", request.volume_path)?);
     let stats = driver.stats(&id, &volume_path)?;
     let usage =
@@ -130,7 +136,7 @@ fn expand(
     driver: &Driver,
     request: api::NodeExpandVolumeRequest,
 ) -> Result<api::NodeExpandVolumeResponse> {
-    let id = required("volume_id", request.volume_id)?;
+    let id = volume(request.volume_id)?;
     let volume_path = PathBuf::from(required("volume_path", request.volume_path)?);
     let range = Range::parse(&id, request.capacity_range)?;
     let bytes = driver.expand_on_node(&id, &volume_path, range, &request.secrets)?;
@@ -143,7 +149,7 @@ fn volume_health(
     driver: &Driver,
     request: api::NodeGetVolumeHealthRequest,
 ) -> Result<api::NodeGetVolumeHealthResponse> {
-    let id = required("volume_id", request.volume_id)?;
+    let id = volume(request.volume_id)?;
     let findings = driver.volume_health(&id)?;
     Ok(api::NodeGetVolumeHealthResponse {
         volume_health: Some(health(&id, &findings)),
