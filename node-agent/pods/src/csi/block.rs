@@ -35,6 +35,13 @@ fn is_published(target: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
+/// Whether another pod has the volume whose device a pod gets at `target`.
+pub(super) fn is_published_beside(target: &Path) -> bool {
+    let folder = target.parent().unwrap_or(target);
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| entry.path() != target)
+}
+
 /// All devices that are published on this node.
 pub(super) fn published(root: &Path) -> impl Iterator<Item = VolumeData> + use<> {
     let all = plan::device_root(root);

@@ -88,6 +88,10 @@ pub enum Error {
     },
 }
 
+/// In the kubelet's words (`operation_generator.go`).
+const IN_USE: &str =
+    "volume uses the ReadWriteOncePod access mode and is already in use by another pod";
+
 fn failed<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
     move |source| Error::Io {
         what,
@@ -215,6 +219,12 @@ impl Drivers {
         } else {
             Places::of_files(&self.root, pod_dir, name, &handle, &wish.name)
         };
+        if wish.access_modes == ["ReadWriteOncePod"]
+            && self.is_published_elsewhere((name, &handle), &target, wish.block)
+        {
+            // The scheduler sees to that, too, but not for a pod with a nodeName.
+            return Err(Error::Refused(IN_USE.to_owned()));
+        }
         if staged && !again {
             create_dirs(&staging, DIRECTORY_MODE).map_err(failed("cannot make", &staging))?;
             let data = VolumeData {
@@ -426,6 +436,25 @@ impl Drivers {
         self.published()
             .filter(|data| data.driver_name == driver && data.volume_handle == handle)
             .count()
+    }
+
+    /// Whether a volume is published at another place than this.
+    fn is_published_elsewhere(
+        &self,
+        (driver, handle): (&str, &str),
+        target: &Path,
+        block: bool,
+    ) -> bool {
+        if block {
+            return block::is_published_beside(target);
+        }
+        let pods = folders(&self.root.join("pods")).into_iter();
+        let volumes = pods.flat_map(|pod| folders(&plan::volumes(&pod)));
+        let mut others = volumes.filter(|folder| target.parent() != Some(folder.as_path()));
+        others.any(|folder| {
+            load(&folder)
+                .is_some_and(|data| data.driver_name == driver && data.volume_handle == handle)
+        })
     }
 
     /// All volumes that are published on this node.

@@ -328,6 +328,16 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
         .await;
     assert!(again.unwrap().again);
     assert_eq!(said(), ["publish p1 vol-1"], "without being staged");
+    let once = |block| Wish {
+        access_modes: vec!["ReadWriteOncePod".to_owned()],
+        block,
+        ..wish(false)
+    };
+    let refused = drivers
+        .publish(&pod("p6"), &dir("p6"), &once(false), None, &objects, false)
+        .await;
+    assert_eq!(refused.unwrap_err().to_string(), IN_USE);
+    assert!(said().is_empty(), "the driver was asked");
     let grown = drivers.expand(&dir("p1"), &wish(false), 7 << 30).await;
     assert!(grown.unwrap());
     assert_eq!(said(), [format!("expand vol-1 {}", 7_i64 << 30)]);
@@ -366,6 +376,13 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
     assert_eq!(drivers.in_use(), ["kubernetes.io/csi/d.io^vol-1"]);
     drivers.release(&dir("p4")).await.unwrap();
     drivers.release(&dir("p4")).await.unwrap();
+    // One pod has it, which may have it published again, and no other may.
+    for (name, is_refused) in [("p5", false), ("p6", true)] {
+        let made = drivers
+            .publish(&pod(name), &dir(name), &once(true), None, &objects, true)
+            .await;
+        assert_eq!(made.is_err(), is_refused, "{name}");
+    }
     drivers.release(&dir("p5")).await.unwrap();
     assert_eq!(
         said(),
@@ -375,6 +392,7 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
             "stage vol-1 sdb",
             "publish p5 vol-1 as a device",
             "unpublish vol-",
+            "publish p5 vol-1 as a device",
             "unpublish vol-",
             "unstage vol-1"
         ]
