@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::{Driver, optional};
 use crate::error::{Error, Result};
+use crate::ids::{for_name, of_volume_handle};
 use crate::request::access::{Access, AccessKind};
 use crate::request::io_limits;
 use crate::request::size::{DEFAULT_BYTES, Range};
@@ -26,13 +27,14 @@ pub fn is_inline(context: &BTreeMap<String, String>) -> bool {
 }
 
 impl Driver {
-    /// Creates an inline volume and publishes it at a path.
+    /// Creates an inline volume and publishes it at a path. The volume is known by
+    /// [`of_volume_handle`] of its handle.
     ///
     /// # Errors
     /// When an attribute is unknown, or the volume cannot be made.
     pub fn publish_inline(
         &self,
-        id: &str,
+        handle: &str,
         target: &Path,
         access: &Access,
         context: &BTreeMap<String, String>,
@@ -46,9 +48,10 @@ impl Driver {
                 expected,
             ));
         };
-        if crate::ids::for_name(id) != id {
-            let expected = "at most 63 lower-case letters, digits and `-`";
-            return Err(Error::invalid("volume_id", id, expected));
+        let id = &of_volume_handle(handle.to_owned());
+        if for_name(handle) != *id {
+            let expected = "lower-case letters, digits and `-`, as kubelets make them";
+            return Err(Error::invalid("volume_id", handle, expected));
         }
         let mut class = None;
         let mut bytes = DEFAULT_BYTES;
@@ -67,7 +70,7 @@ impl Driver {
         }
         if optional(self.volume(id))?.is_none_or(|(_, record)| record.ephemeral.is_none()) {
             self.create_volume(&NewVolume {
-                name: id.to_owned(),
+                name: handle.to_owned(),
                 range: Range {
                     required: bytes,
                     limit: 0,

@@ -164,7 +164,6 @@ impl Driver {
             }
         };
         if ephemeral {
-            // Inline volumes have names of their own, which are identifiers.
             self.delete_volume(id)?;
         }
         Ok(())

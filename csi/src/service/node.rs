@@ -80,14 +80,15 @@ fn publish(
     driver: &Driver,
     request: api::NodePublishVolumeRequest,
 ) -> Result<api::NodePublishVolumeResponse> {
-    let id = volume(request.volume_id)?;
+    let handle = required("volume_id", request.volume_id)?;
     let target = path("target_path", request.target_path)?;
     let access = access(request.volume_capability)?;
     if inline::is_inline(&request.volume_context) {
         let (context, secrets) = (&request.volume_context, &request.secrets);
-        driver.publish_inline(&id, &target, &access, context, secrets)?;
+        driver.publish_inline(&handle, &target, &access, context, secrets)?;
         return Ok(api::NodePublishVolumeResponse {});
     }
+    let id = volume(handle)?;
     if request.staging_target_path.is_empty() {
         return Err(Error::Precondition {
             id,

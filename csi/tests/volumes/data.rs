@@ -381,17 +381,20 @@ fn an_inline_volume_lives_as_long_as_its_pod() {
     let target = folder.join("target");
     let context = BTreeMap::from([("size".to_owned(), "100Mi".to_owned())]);
     let none = BTreeMap::new();
+    // As kubelets make it.
+    let handle = format!("csi-{}", "7f".repeat(32));
+    let id = csi::ids::of_volume_handle(handle.clone());
     for _ in 0..2 {
         driver
-            .publish_inline("csi-1", &target, &mount(""), &context, &none)
+            .publish_inline(&handle, &target, &mount(""), &context, &none)
             .unwrap();
     }
     fs::write(target.join("file"), "x").unwrap();
-    assert_eq!(driver.volume("csi-1").unwrap().1.bytes, 100 * MIB);
-    driver.unpublish("csi-1", &target).unwrap();
-    driver.unpublish("csi-1", &target).unwrap();
+    assert_eq!(driver.volume(&id).unwrap().1.bytes, 100 * MIB);
+    driver.unpublish(&id, &target).unwrap();
+    driver.unpublish(&id, &target).unwrap();
     assert!(!target.exists());
-    assert!(driver.volume("csi-1").is_err());
+    assert!(driver.volume(&id).is_err());
     assert_eq!(
         fs::read_dir(disk.path().join("volumes")).unwrap().count(),
         0
