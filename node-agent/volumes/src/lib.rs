@@ -19,6 +19,7 @@
 //! The driver is called over its socket, whether it is part of this process or not.
 
 mod capacity;
+mod conditions;
 mod driver;
 mod error;
 mod fill;

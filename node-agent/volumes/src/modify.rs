@@ -11,6 +11,7 @@ use csi_api as api;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::conditions::{self, Condition, MODIFYING};
 use crate::driver::{CallError, NAME};
 use crate::error::Result;
 use crate::shared::{Key, REST, Shared, queue, queue_latest};
@@ -25,8 +26,13 @@ const WORKERS: usize = 2;
 enum Decision {
     /// Its volume has the attributes.
     Nothing,
-    /// The class does not exist, or is of another driver.
+    /// The class does not exist.
     Wait {
+        /// Whether the claim does not say so yet.
+        is_new: bool,
+    },
+    /// The class is of another driver.
+    Refuse {
         /// Whether the claim does not say so yet.
         is_new: bool,
     },
@@ -53,19 +59,37 @@ fn decide(claim: &Claim, volume: &Volume, class: Option<&AttributesClass>, node:
     let (Some(handle), Some(wanted)) = (handle, wanted_class(claim, volume)) else {
         return Decision::Nothing;
     };
-    match class.filter(|class| class.driver_name == NAME) {
-        Some(class) => Decision::Modify {
+    let is_new = |status: &str| {
+        claim.status.modify_volume_status.as_ref() != Some(&modification(wanted, status))
+    };
+    match class {
+        Some(class) if class.driver_name == NAME => Decision::Modify {
             handle: handle.to_owned(),
             parameters: class.parameters.clone(),
         },
+        Some(_) => Decision::Refuse {
+            is_new: is_new("Infeasible"),
+        },
         None => Decision::Wait {
-            is_new: claim.status.modify_volume_status != Some(modification(wanted, "Pending")),
+            is_new: is_new("Pending"),
         },
     }
 }
 
 fn modification(class: &str, status: &str) -> Value {
     json!({"targetVolumeAttributesClassName": class, "status": status})
+}
+
+/// Returns the status of a claim whose change of attributes failed.
+fn failed(claim: &Claim, wanted: &str, status: &str, message: String) -> Value {
+    let condition = Condition {
+        kind: "ModifyVolumeError",
+        message,
+    };
+    json!({
+        "modifyVolumeStatus": modification(wanted, status),
+        "conditions": conditions::with(claim, MODIFYING, Some(&condition)),
+    })
 }
 
 /// Whether attributes cannot be had, however often it is tried.
@@ -139,9 +163,19 @@ impl Modifier {
         }
         let about = ObjectReference::of(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata);
         match decision {
-            Decision::Nothing | Decision::Wait { is_new: false } => {}
+            Decision::Nothing
+            | Decision::Wait { is_new: false }
+            | Decision::Refuse { is_new: false } => {}
+            Decision::Refuse { is_new: true } => {
+                let message = format!("VAC {wanted} is not of driver {NAME}: name one that is");
+                shared
+                    .recorder
+                    .warning(&about, "VolumeModifyFailed", message.clone());
+                self.report(&claim, failed(&claim, wanted, "Infeasible", message))
+                    .await?;
+            }
             Decision::Wait { is_new: true } => {
-                let message = format!("VAC {wanted} does not exist or is not of driver {NAME}");
+                let message = format!("VAC {wanted} does not exist");
                 shared
                     .recorder
                     .warning(&about, "VolumeModifyFailed", message);
@@ -168,7 +202,14 @@ impl Modifier {
         let in_progress = modification(wanted, "InProgress");
         let mut claim = claim.clone();
         if claim.status.modify_volume_status.as_ref() != Some(&in_progress) {
-            let status = json!({"modifyVolumeStatus": in_progress});
+            let condition = Condition {
+                kind: "ModifyingVolume",
+                message: "ModifyVolume operation in progress.".to_owned(),
+            };
+            let status = json!({
+                "modifyVolumeStatus": in_progress,
+                "conditions": conditions::with(&claim, MODIFYING, Some(&condition)),
+            });
             claim = self.report(&claim, status).await?;
         }
         let name = &volume.metadata.name;
@@ -183,10 +224,13 @@ impl Modifier {
             shared
                 .recorder
                 .warning(about, "VolumeModifyFailed", error.to_string());
-            if is_infeasible(&error) {
-                let status = json!({"modifyVolumeStatus": modification(wanted, "Infeasible")});
-                self.report(&claim, status).await?;
-            }
+            let status = if is_infeasible(&error) {
+                "Infeasible"
+            } else {
+                "InProgress"
+            };
+            self.report(&claim, failed(&claim, wanted, status, error.to_string()))
+                .await?;
             return Err(error.into());
         }
         let patch = json!({"spec": {"volumeAttributesClassName": wanted}});
@@ -194,6 +238,7 @@ impl Modifier {
         shared.patch(what, volume, "", patch).await?;
         let status = json!({
             "currentVolumeAttributesClassName": wanted, "modifyVolumeStatus": null,
+            "conditions": conditions::with(&claim, MODIFYING, None),
         });
         self.report(&claim, status).await?;
         let message =
@@ -255,10 +300,22 @@ mod tests {
         assert_eq!(decided(claim("", None), None), Decision::Nothing);
         let waits = Decision::Wait { is_new: true };
         assert_eq!(decided(claim("fast", None), None), waits);
-        assert_eq!(decided(claim("fast", None), Some(&class("other"))), waits);
+        let refused = Decision::Refuse { is_new: true };
+        assert_eq!(decided(claim("fast", None), Some(&class("other"))), refused);
         let mut told = claim("fast", None);
         told["status"]["modifyVolumeStatus"] = modification("fast", "Pending");
         assert_eq!(decided(told, None), Decision::Wait { is_new: false });
+        let unmodified: Claim = parsed(claim("fast", None));
+        let mut told = claim("fast", None);
+        told["status"].as_object_mut().unwrap().extend(
+            failed(&unmodified, "fast", "Infeasible", "m".to_owned())
+                .as_object()
+                .cloned()
+                .unwrap(),
+        );
+        assert_eq!(told["status"]["conditions"][0]["type"], "ModifyVolumeError");
+        let again = decided(told, Some(&class("other")));
+        assert_eq!(again, Decision::Refuse { is_new: false });
         let elsewhere: Volume = parsed(testing::volume("n2"));
         let other = decide(&parsed(claim("fast", None)), &elsewhere, Some(&own), "n1");
         assert_eq!(other, Decision::Nothing);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control_client::events::ObjectReference;
-use control_client::{Queue, resources, time};
+use control_client::{Queue, resources};
 use csi_api as api;
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::conditions::{self, Condition, RESIZING};
 use crate::driver::{CallError, NAME};
 use crate::error::Result;
 use crate::provision::{quantity, volume_capabilities};
@@ -74,45 +74,6 @@ fn decide(claim: &Claim, volume: &Volume, node: &str) -> Decision {
         bytes: wanted,
         is_new: status != IN_PROGRESS || allocated != Some(wanted),
     }
-}
-
-/// The condition of a claim.
-struct Condition {
-    kind: &'static str,
-    message: String,
-}
-
-/// Returns the conditions of a claim with `condition` as the only one of resizing.
-fn with_condition(claim: &Claim, condition: Option<&Condition>) -> Vec<Value> {
-    const OURS: [&str; 4] = [
-        "Resizing",
-        "FileSystemResizePending",
-        "ControllerResizeError",
-        "NodeResizeError",
-    ];
-    let is_ours = |it: &Value| OURS.iter().any(|kind| it["type"] == *kind);
-    let mut all = claim.status.conditions.clone();
-    let previous = condition.and_then(|condition| {
-        let mut all = all.iter();
-        all.find(|it| it["type"] == condition.kind && it["status"] == "True")
-            .cloned()
-    });
-    all.retain(|it| !is_ours(it));
-    if let Some(condition) = condition {
-        let since = previous.map(|it| it["lastTransitionTime"].clone());
-        let since = since.filter(Value::is_string);
-        let mut new = json!({
-            "type": condition.kind,
-            "status": "True",
-            "lastProbeTime": null,
-            "lastTransitionTime": since.unwrap_or_else(|| json!(time::seconds(Timestamp::now()))),
-        });
-        if !condition.message.is_empty() {
-            new["message"] = json!(condition.message);
-        }
-        all.push(new);
-    }
-    all
 }
 
 /// Whether a size cannot be had, however often it is tried.
@@ -189,7 +150,7 @@ impl Resizer {
             Decision::Nothing | Decision::TellNode => {}
             Decision::Withdraw => {
                 let status = json!({
-                    "conditions": with_condition(&claim, None),
+                    "conditions": conditions::with(&claim, RESIZING, None),
                     "allocatedResourceStatuses": {"storage": null},
                 });
                 self.report(&claim, status).await?;
@@ -218,7 +179,7 @@ impl Resizer {
         let status = json!({
             "allocatedResources": {"storage": quantity(bytes)},
             "allocatedResourceStatuses": {"storage": IN_PROGRESS},
-            "conditions": with_condition(claim, Some(&condition)),
+            "conditions": conditions::with(claim, RESIZING, Some(&condition)),
         });
         let claim = self.report(claim, status).await?;
         let message = format!(
@@ -266,7 +227,7 @@ impl Resizer {
             };
             let status = json!({
                 "allocatedResourceStatuses": {"storage": NODE_PENDING},
-                "conditions": with_condition(claim, Some(&condition)),
+                "conditions": conditions::with(claim, RESIZING, Some(&condition)),
             });
             self.report(claim, status).await?;
             let message = "Require file system resize of volume on node";
@@ -277,7 +238,7 @@ impl Resizer {
             let status = json!({
                 "capacity": {"storage": size},
                 "allocatedResourceStatuses": {"storage": null},
-                "conditions": with_condition(claim, None),
+                "conditions": conditions::with(claim, RESIZING, None),
             });
             self.report(claim, status).await?;
             shared
@@ -336,7 +297,7 @@ impl Resizer {
             kind: "ControllerResizeError",
             message,
         };
-        let conditions = with_condition(claim, Some(&condition));
+        let conditions = conditions::with(claim, RESIZING, Some(&condition));
         let mut status = json!({"conditions": conditions});
         if is_infeasible(error) {
             status["allocatedResourceStatuses"] = json!({"storage": INFEASIBLE});
@@ -419,32 +380,5 @@ mod tests {
         let mut other = small.clone();
         other.spec.claim_ref.as_mut().expect("a claim").uid = "u9".to_owned();
         assert_eq!(decided(&bound("2Gi", ""), &other), Decision::Nothing);
-    }
-
-    #[test]
-    fn one_condition_of_resizing_replaces_the_others_and_keeps_its_time() {
-        let mut claim = bound("2Gi", "");
-        let old = "2026-01-01T00:00:00Z";
-        claim.status.conditions = vec![
-            json!({"type": "Resizing", "status": "True", "lastTransitionTime": old}),
-            json!({"type": "Unrelated", "status": "True"}),
-        ];
-        let condition = |kind| Condition {
-            kind,
-            message: "m".to_owned(),
-        };
-        let kinds = |all: &[Value]| {
-            let kinds = all
-                .iter()
-                .map(|it| it["type"].as_str().unwrap_or_default().to_owned());
-            kinds.collect::<Vec<_>>()
-        };
-        let same = with_condition(&claim, Some(&condition("Resizing")));
-        assert_eq!(kinds(&same), ["Unrelated", "Resizing"]);
-        assert_eq!(same[1]["lastTransitionTime"], old);
-        let next = with_condition(&claim, Some(&condition("FileSystemResizePending")));
-        assert_eq!(kinds(&next), ["Unrelated", "FileSystemResizePending"]);
-        assert_ne!(next[1]["lastTransitionTime"], old);
-        assert_eq!(kinds(&with_condition(&claim, None)), ["Unrelated"]);
     }
 }
