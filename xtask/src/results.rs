@@ -230,7 +230,8 @@ impl Parser {
         // An error's lines are indented; libtest's begin with the panic or the error.
         let begins = line.contains("panicked at ") || line.starts_with("Error: ");
         if line.starts_with("    ") || begins || !failure.said.is_empty() {
-            let ends = line.trim().is_empty() || line.starts_with("test ");
+            let is_result = line.starts_with("test ") || own_summary(line).is_some();
+            let ends = line.trim().is_empty() || is_result;
             if ends || failure.said.len() == LINES_OF_A_FAILURE {
                 self.failure = None;
                 return false;
@@ -413,7 +414,7 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
              failures:\n    slow\n\n\
              test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n\
              \x20    Running e2e/main.rs (target/debug/deps/e2e-77)\n\
-             test drains ... FAILED (1.0 s)\n    pod a: still there\ntest two ... ok (1.0 s)\n\
+             test two ... ok (1.0 s)\ntest drains ... FAILED (1.0 s)\n    pod a: still there\n\
              1 passed, 1 failed, 0 skipped\n",
         );
         assert_eq!(

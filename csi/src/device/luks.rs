@@ -167,9 +167,9 @@ fn format_managed(
     Ok(secret)
 }
 
-/// Has the key of a device wrapped anew once the manager has another key, so that the former
-/// one can be given up. `cryptsetup` writes a header's two copies one after the other, so a
-/// crash leaves the former token or the new one.
+/// Wraps a device's key again after the key manager has rotated its own, so that the old key
+/// can be retired. `cryptsetup` writes the two copies of the header one after the other: a
+/// crash leaves either the old token or the new one.
 fn renew(
     tools: &dyn ToolRunner,
     id: &str,
@@ -376,7 +376,7 @@ mod tests {
         let key = Key::Managed(&later);
         let secret = unlock(&SystemRunner, "v", &image, &key, false).unwrap();
         assert_eq!(secret, made);
-        // That wrapped the volume's key anew, in the same token, and once.
+        // Unlocking replaced the token; unlocking again writes nothing.
         let (token, wrapped) = wrapped_key(&SystemRunner, "v", &image).unwrap().unwrap();
         assert_eq!((token.as_str(), wrapped.wrapped_by()), ("0", "key-8"));
         let before = std::fs::read(&image).unwrap();

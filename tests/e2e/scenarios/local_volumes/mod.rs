@@ -1,6 +1,7 @@
 //! Volumes of the nodes' own disks: a StatefulSet finds its data, snapshots and clones are
-//! equal to their source, a pod has an inline volume, volumes grow in use, a size is a limit, a claim waits for room and
-//! gets it, a StatefulSet goes on without a node that is gone, and nothing is left.
+//! equal to their source, a pod has an inline volume, volumes grow in use, a size is a limit,
+//! a claim waits for room and gets it, a StatefulSet goes on without a node that is gone, and
+//! nothing is left.
 
 mod lost;
 pub mod pool;
