@@ -8,6 +8,7 @@ use etcd_client::{
     Identity, MemberAddOptions, TlsOptions,
 };
 use futures::future::join_all;
+use tokio::time::Instant;
 
 use crate::Error;
 use crate::plan::{MemberStatus, MemberView};
@@ -38,6 +39,12 @@ const ANSWER: Duration = Duration::from_secs(5);
 const STATUS: Duration = Duration::from_secs(2);
 /// How long a defragmentation may take: about 100 MiB a second on a slow disk, 8 GiB at most.
 const DEFRAGMENT: Duration = Duration::from_secs(120);
+/// How long a removal waits for members to count one another as connected. etcd refuses it for
+/// 5 s after a member has started again (`HealthInterval`), and until it has noticed that the
+/// lost one is gone.
+const SETTLE: Duration = Duration::from_secs(20);
+/// How long to wait before the next try.
+const AGAIN: Duration = Duration::from_millis(300);
 
 // === impl Admin ===
 
@@ -155,16 +162,32 @@ impl Admin {
         .map(drop)
     }
 
-    /// Removes a member.
+    /// Removes a member, after waiting up to 20 s for the others to count one another as healthy.
     ///
     /// # Errors
     /// [`Error::Refused`] or [`Error::Unreachable`].
     pub async fn remove(&self, id: u64) -> Result<(), Error> {
-        self.change(&format!("remove the member {id:x}"), |client| async move {
-            client.cluster_client().member_remove(id).await
-        })
-        .await
-        .map(drop)
+        let action = format!("remove the member {id:x}");
+        let until = Instant::now() + SETTLE;
+        loop {
+            let removed = self.change(&action, |client| async move {
+                client.cluster_client().member_remove(id).await
+            });
+            match removed.await {
+                Ok(_) => return Ok(()),
+                Err(Error::Refused { source, .. })
+                    if is_unsettled(&source) && Instant::now() < until =>
+                {
+                    tracing::info!(
+                        member = format!("{id:x}"),
+                        %source,
+                        "etcd removes no member until the others are connected; trying again"
+                    );
+                }
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
     }
 
     /// Defragments the database of one member, which answers nothing meanwhile.
@@ -240,7 +263,8 @@ impl Admin {
         Ok(())
     }
 
-    /// Asks the members one after the other until one answers, be it with a refusal.
+    /// Asks the members one after the other until one answers, be it with a refusal that is its
+    /// last word.
     async fn change<T, F>(&self, action: &str, ask: impl Fn(Client) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
@@ -265,7 +289,13 @@ impl Admin {
                 }
             }
         }
-        Err(self.unreachable(self.endpoints.join(","), last))
+        match last {
+            Some(source) if is_unsettled(&source) => Err(Error::Refused {
+                action: action.to_owned(),
+                source: Box::new(source),
+            }),
+            last => Err(self.unreachable(self.endpoints.join(","), last)),
+        }
     }
 
     async fn connect(&self, endpoint: &str) -> Result<Client, etcd_client::Error> {
@@ -300,6 +330,13 @@ fn is_away(error: &etcd_client::Error) -> bool {
         etcd_client::Error::GRpcStatus(status) => matches!(i32::from(status.code()), 4 | 14),
         _ => false,
     }
+}
+
+/// Whether a member answered that it does not count enough others as connected to change the
+/// membership. It says so with the code of a member that is away, and another may judge otherwise.
+fn is_unsettled(error: &etcd_client::Error) -> bool {
+    matches!(error, etcd_client::Error::GRpcStatus(status)
+        if status.message().contains("unhealthy cluster"))
 }
 
 async fn within<T>(
