@@ -80,6 +80,16 @@ fn modification(class: &str, status: &str) -> Value {
     json!({"targetVolumeAttributesClassName": class, "status": status})
 }
 
+/// Whether the claim says that its volume is given the attributes of `class`. One that says that
+/// it cannot have them keeps saying so while it is tried again: a write at each attempt would
+/// queue the claim at once and defeat the delay between attempts.
+fn is_begun(claim: &Claim, class: &str) -> bool {
+    let status = claim.status.modify_volume_status.as_ref();
+    ["InProgress", "Infeasible"]
+        .iter()
+        .any(|it| status == Some(&modification(class, it)))
+}
+
 /// Returns the status of a claim whose change of attributes failed.
 fn failed(claim: &Claim, wanted: &str, status: &str, message: String) -> Value {
     let condition = Condition {
@@ -199,37 +209,35 @@ impl Modifier {
         parameters: BTreeMap<String, String>,
     ) -> Result<()> {
         let shared = &self.shared;
-        let in_progress = modification(wanted, "InProgress");
+        let name = &volume.metadata.name;
         let mut claim = claim.clone();
-        if claim.status.modify_volume_status.as_ref() != Some(&in_progress) {
+        if !is_begun(&claim, wanted) {
             let condition = Condition {
                 kind: "ModifyingVolume",
                 message: "ModifyVolume operation in progress.".to_owned(),
             };
             let status = json!({
-                "modifyVolumeStatus": in_progress,
+                "modifyVolumeStatus": modification(wanted, "InProgress"),
                 "conditions": conditions::with(&claim, MODIFYING, Some(&condition)),
             });
             claim = self.report(&claim, status).await?;
+            let message = format!("external resizer is modifying volume {name} with vac {wanted}");
+            shared.recorder.normal(about, "VolumeModify", message);
         }
-        let name = &volume.metadata.name;
-        let message = format!("external resizer is modifying volume {name} with vac {wanted}");
-        shared.recorder.normal(about, "VolumeModify", message);
         let request = api::ControllerModifyVolumeRequest {
             volume_id: handle,
             secrets: BTreeMap::new(),
             mutable_parameters: parameters,
         };
         if let Err(error) = shared.driver.modify_volume(request).await {
-            shared
-                .recorder
-                .warning(about, "VolumeModifyFailed", error.to_string());
+            let message = error.to_string();
+            shared.warn(about, "VolumeModifyFailed", &message, message.clone());
             let status = if is_infeasible(&error) {
                 "Infeasible"
             } else {
                 "InProgress"
             };
-            self.report(&claim, failed(&claim, wanted, status, error.to_string()))
+            self.report(&claim, failed(&claim, wanted, status, message))
                 .await?;
             return Err(error.into());
         }
@@ -329,5 +337,25 @@ mod tests {
             "n1",
         );
         assert_eq!(made, Decision::Nothing);
+    }
+
+    #[test]
+    fn an_attempt_that_fails_as_the_last_one_did_leaves_the_claim_as_it_is() {
+        let mut object = claim("fast", None);
+        assert!(!is_begun(&parsed(object.clone()), "fast"));
+        for status in ["Infeasible", "InProgress"] {
+            let before: Claim = parsed(object.clone());
+            let first = failed(&before, "fast", status, "no such limit".to_owned());
+            for (field, value) in first.as_object().expect("a status") {
+                object["status"][field] = value.clone();
+            }
+            let after: Claim = parsed(object.clone());
+            assert!(is_begun(&after, "fast"), "{status}");
+            assert!(!is_begun(&after, "slow"), "{status}");
+            let second = failed(&after, "fast", status, "no such limit".to_owned());
+            assert_eq!(second, first, "{status}");
+        }
+        object["status"]["modifyVolumeStatus"] = modification("fast", "Pending");
+        assert!(!is_begun(&parsed(object), "fast"));
     }
 }

@@ -72,7 +72,9 @@ fn decide(claim: &Claim, volume: &Volume, node: &str) -> Decision {
     Decision::Expand {
         handle: handle.to_owned(),
         bytes: wanted,
-        is_new: status != IN_PROGRESS || allocated != Some(wanted),
+        // A claim that says that it cannot grow keeps saying so while that is tried again: a write
+        // at each attempt would queue the claim at once and defeat the delay between attempts.
+        is_new: !matches!(status, IN_PROGRESS | INFEASIBLE) || allocated != Some(wanted),
     }
 }
 
@@ -356,7 +358,10 @@ mod tests {
         let small = volume("n1", "1Gi");
         assert_eq!(decided(&bound("2Gi", ""), &small), expand(true));
         assert_eq!(decided(&bound("2Gi", IN_PROGRESS), &small), expand(false));
-        assert_eq!(decided(&bound("2Gi", INFEASIBLE), &small), expand(true));
+        assert_eq!(decided(&bound("2Gi", INFEASIBLE), &small), expand(false));
+        // It asks for another size, which may be feasible.
+        let smaller = decided(&bound("1500Mi", INFEASIBLE), &small);
+        assert!(matches!(smaller, Decision::Expand { is_new: true, .. }));
         // The storage has grown, and the claim does not say so yet.
         let large = volume("n1", "2Gi");
         assert_eq!(decided(&bound("2Gi", IN_PROGRESS), &large), expand(false));
