@@ -92,6 +92,11 @@ const TEST_PACKAGES: &[Package] = &[
         reason: "the store of others, which the API server can use, too",
     },
     Package {
+        name: "etcd-client",
+        sign: "/usr/bin/etcdctl",
+        reason: "reads the store, and restores snapshots of it",
+    },
+    Package {
         name: "containernetworking-plugins",
         sign: "/usr/lib/cni/loopback",
         reason: "standard CNI plugins, which tests chain with ours",

@@ -153,6 +153,23 @@ pub enum Error {
         /// Its folder.
         folder: PathBuf,
     },
+    /// No program restores snapshots.
+    #[error(
+        "no program restores a snapshot of etcd (tried: {tried}): install etcdctl or, for etcd 3.6 \
+         and later, etcdutl (Debian: apt install etcd-client), or put it beside --etcd-binary"
+    )]
+    NoRestorer {
+        /// The programs that were tried.
+        tried: String,
+    },
+    /// A snapshot was not restored.
+    #[error("`{}` does not restore the snapshot: {problem}", program.display())]
+    NotRestored {
+        /// The program.
+        program: PathBuf,
+        /// What it said.
+        problem: String,
+    },
     /// The member did not start to serve.
     #[error("etcd did not serve within {waited:?}: see this server's log for what it says")]
     NotServing {

@@ -7,6 +7,8 @@
 //! | [`process`] | the process of the member: restarts, log, end |
 //! | [`admin`] | questions to members and changes of the membership |
 //! | [`join`] | how a member is added as a learner and promoted |
+//! | [`recover`] | how one member goes on alone after a majority is lost |
+//! | [`restore`] | how the first member of a new cluster is made from a snapshot |
 //! | [`plan`] | decisions about the cluster, as pure functions |
 //! | [`upkeep`] | quota alarms and defragmentation, by the leader's server |
 //!
@@ -22,6 +24,7 @@ pub mod plan;
 pub mod process;
 pub mod record;
 pub mod recover;
+pub mod restore;
 mod spawn;
 pub mod upkeep;
 

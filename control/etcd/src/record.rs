@@ -185,7 +185,7 @@ impl Record {
         let state = if self.joined { "existing" } else { "new" };
         let pairs = [
             ("name", self.name.clone()),
-            ("data-dir", launch.folder.join(DATA).display().to_string()),
+            ("data-dir", launch.data().display().to_string()),
             (
                 "listen-client-urls",
                 format!("{},{}", self.client_url(), self.local_url()),
@@ -220,10 +220,16 @@ impl Record {
 }
 
 impl Launch {
+    /// Returns the folder of etcd's own data.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.folder.join(DATA)
+    }
+
     /// Whether etcd has written data already.
     #[must_use]
     pub fn has_data(&self) -> bool {
-        self.folder.join(DATA).join("member").exists()
+        self.data().join("member").exists()
     }
 }
 

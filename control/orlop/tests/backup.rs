@@ -313,6 +313,87 @@ async fn a_backup_of_a_running_server_becomes_the_same_cluster_elsewhere() {
     assert!(said.contains("before-restore"), "{said}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_becomes_the_first_member_of_a_managed_etcd() {
+    for program in ["etcd", "etcdctl"] {
+        if Command::new(program).arg("--help").output().is_err() {
+            eprintln!("skipped: no {program} on the PATH");
+            return;
+        }
+    }
+    begin();
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| dir.path().join(name);
+    // A member listens at its machine's address and at 127.0.0.1.
+    let address = ["--advertise-address", "127.0.0.2"];
+    let member = |name: &'static str| -> Vec<String> {
+        let ports = [free_port(), free_port()].map(|port| port.to_string());
+        let [client, peer] = ports;
+        let words = ["--etcd", "managed", "--etcd-name", name];
+        let words = words.into_iter().chain(address).map(str::to_owned);
+        let ports = [
+            "--etcd-client-port".to_owned(),
+            client,
+            "--etcd-peer-port".to_owned(),
+            peer,
+        ];
+        words.chain(ports).collect()
+    };
+    let first = member("one");
+    let words: Vec<&str> = first.iter().map(String::as_str).collect();
+    let server = Server::start(&path("first"), &words);
+    let client = server.client().await;
+    for number in 0..20 {
+        config_map(&client, &format!("c{number}")).await;
+    }
+    let before = get(&client, CONFIG_MAPS).await.expect("a list");
+    let mut create = orlop();
+    create.args(["backup", "create", "--plain", "--to"]);
+    create.arg(path("backups")).arg("--data-dir");
+    printed(create.arg(path("first")));
+
+    let restore = |data: &Path, more: &[String]| {
+        let mut command = orlop();
+        command.arg("restore").arg(path("backups")).args(more);
+        command.arg("--data-dir").arg(data);
+        command
+    };
+    let second = member("two");
+    // Not over a server that runs, nor without a program that can do it; neither leaves a thing.
+    let mut over = second.clone();
+    over.push("--replace".to_owned());
+    let said = refused(&mut restore(&path("first"), &over));
+    assert!(said.contains("stop it first"), "{said}");
+    let said = refused(restore(&path("second"), &second).env("PATH", path("nothing")));
+    assert!(said.contains("etcd-client"), "{said}");
+    assert!(!path("second").exists() && !path("second.restoring").exists());
+    let said = printed(&mut restore(&path("second"), &second));
+    assert!(said.contains("--advertise-address 127.0.0.2"), "{said}");
+    assert!(!path("second").join("etcd.db").exists());
+    server.stop();
+
+    // The server runs the member that it finds, without being told.
+    let server = Server::start(&path("second"), &address);
+    let client = server.client().await;
+    let after = get(&client, CONFIG_MAPS).await.expect("a list");
+    assert_eq!(
+        before["items"], after["items"],
+        "with their resource versions"
+    );
+    let version = before["metadata"]["resourceVersion"].as_str().expect("one");
+    let watch = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=3&resourceVersion={version}");
+    let gone = format!("{:?}", get(&client, &watch).await);
+    assert!(gone.contains("410") || gone.contains("xpired"), "{gone}");
+    config_map(&client, "later").await;
+    let mut members = orlop();
+    members.args(["etcd", "members", "--data-dir"]);
+    let said = printed(members.arg(path("second")));
+    assert!(
+        said.contains("two") && said.contains("leader") && !said.contains("one "),
+        "{said}"
+    );
+}
+
 /// A real etcd, if there is one.
 struct Etcd {
     child: Child,

@@ -25,6 +25,8 @@ const NAMESPACE: &str = "loops";
 const LOOK: Duration = Duration::from_millis(150);
 /// How long the pods of a Job may take to be done once all servers are well.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// How long a write is tried again.
+const RETRIES: Duration = Duration::from_secs(30);
 /// The label of a Job's pods with the Job's name.
 const JOB: &str = "batch.kubernetes.io/job-name";
 /// The label of an indexed Job's pods with the index.
@@ -166,14 +168,19 @@ impl<'a> Loops<'a> {
     pub fn begin(&mut self) -> Result<(), Failure> {
         self.made += 1;
         let job = format!("once-{}", self.made);
-        self.cluster
-            .kubectl_with("create -f -", &ONCE.replace("NAME", &job))?;
+        let manifest = ONCE.replace("NAME", &job);
+        // A connection may break with a server that has just lost its leader; the fate of the write
+        // is unknown then, and applying it once more does no harm.
+        eventually("a Job to be made", RETRIES.as_secs(), || {
+            self.cluster.kubectl_with("apply -f -", &manifest).map(drop)
+        })?;
         self.jobs.push((job, Instant::now()));
         let ordinal = self.made % 2;
         let pod = format!("delete pod ordinals-{ordinal} --namespace loops --wait=false");
-        self.cluster
-            .kubectl(&format!("{pod} --ignore-not-found"))
-            .map(drop)
+        let pod = format!("{pod} --ignore-not-found");
+        eventually("a pod to be deleted", RETRIES.as_secs(), || {
+            self.cluster.kubectl(&pod).map(drop)
+        })
     }
 
     /// Checks all that was seen until now, and that Jobs of earlier cycles are done.

@@ -38,7 +38,7 @@ impl DataFolder {
     /// [`Error::NotEmpty`] when there is a store or a key at `target` and it is not to be
     /// replaced; [`Error::Store`] when a process uses it.
     pub fn begin(target: &Path, replace: bool) -> Result<Self, Error> {
-        let holds_something = ["store.redb", "pki"]
+        let holds_something = ["store.redb", "pki", "etcd"]
             .iter()
             .any(|name| target.join(name).exists());
         if holds_something && !replace {

@@ -1,5 +1,7 @@
-//! `orlop restore`: a backup becomes the folder of a server, a file for etcd, or the content of
-//! an etcd.
+//! `orlop restore`: a backup becomes the folder of a server, the first member of a managed etcd, a
+//! file for etcd, or the content of an etcd.
+
+mod managed;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +13,12 @@ use control_backup::place::{Address, Place, Stored};
 use control_backup::restore::{
     DataFolder, Restored, restore_embedded, restore_etcd_file, restore_live, restored_revision,
 };
+use control_etcd::Record;
 use jiff::Timestamp;
 
 use crate::backups::{self, S3};
 use crate::error::Error;
+use crate::server_record::ServerRecord;
 use crate::stores::{self, NamedEtcd, STORE};
 
 pub const EXAMPLES: &str = "\
@@ -22,6 +26,7 @@ Examples:
   orlop restore --identity /root/backup.key /var/backups/orlop/orlop-….backup.age
   orlop restore --identity /root/backup.key /var/backups/orlop                     # the newest
   orlop restore --identity /root/backup.key s3://backups/cluster1 --at 2026-11-26T08:00:00Z
+  orlop restore --identity /root/backup.key /var/backups/orlop --etcd managed
   orlop restore --identity /root/backup.key /var/backups/orlop --etcd-snapshot /root/etcd.db";
 
 /// Which backup, and into what.
@@ -53,6 +58,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "etcd_servers")]
     etcd_snapshot: Option<PathBuf>,
     #[command(flatten)]
+    managed: managed::Options,
+    #[command(flatten)]
     etcd: NamedEtcd,
     /// With --etcd-servers: how many revisions were made at most after the backup. The revision is
     /// raised beyond them, so that no client's watch goes back.
@@ -79,6 +86,18 @@ pub async fn run(options: Options) -> Result<(), Error> {
             "--store-only needs --etcd-servers or --etcd-snapshot: the embedded store is a part of the folder".to_owned(),
         ));
     }
+    if !options.store_only
+        && ServerRecord::read(&options.data_dir).is_some_and(|server| server.is_running())
+    {
+        return Err(Error::Option(format!(
+            "the server of `{}` runs: stop it first",
+            options.data_dir.display()
+        )));
+    }
+    let member = match options.managed.is_wanted() {
+        true => Some(options.managed.record()?),
+        false => None,
+    };
     let etcd = match options.etcd.record() {
         Some(record) => Some(stores::etcd_store(&record).await?),
         None => None,
@@ -105,6 +124,11 @@ pub async fn run(options: Options) -> Result<(), Error> {
             (None, Some(file), _) => restore_etcd_file(archive, file, |about| {
                 restored_revision(about.revision, about.created, now, None)
             }),
+            (None, None, Some(folder)) if member.is_some() => {
+                restore_etcd_file(archive, &managed::snapshot(folder), |about| {
+                    restored_revision(about.revision, about.created, now, None)
+                })
+            }
             (None, None, Some(folder)) => {
                 let replaced = replaced_revision(&options.data_dir);
                 restore_embedded(archive, &folder.path(STORE), |about| {
@@ -117,11 +141,15 @@ pub async fn run(options: Options) -> Result<(), Error> {
         let aside = match folder {
             Some(folder) => {
                 folder.write(&restored.files).map_err(Error::Backup)?;
+                if let Some(member) = &member {
+                    options.managed.make(member, &folder)?;
+                }
                 folder.install(now).map_err(Error::Backup)?
             }
             None => None,
         };
-        Ok(report(&options, &name, &restored, aside.as_deref()))
+        let next = options.next(member.as_ref());
+        Ok(report(&options, &name, &restored, aside.as_deref()) + &next)
     };
     let text = tokio::task::spawn_blocking(work)
         .await
@@ -131,6 +159,25 @@ pub async fn run(options: Options) -> Result<(), Error> {
 }
 
 impl Options {
+    /// Says how to go on.
+    fn next(&self, member: Option<&Record>) -> String {
+        let folder = self.data_dir.display();
+        if let Some(member) = member {
+            return managed::next(member, &self.data_dir);
+        }
+        match (&self.etcd_snapshot, self.etcd.record()) {
+            (Some(file), _) => format!(
+                "next: on each member, etcdctl snapshot restore {} --data-dir NEW-FOLDER (and --name, --initial-cluster and --initial-advertise-peer-urls with several), then start etcd and the servers\n",
+                file.display()
+            ),
+            (None, Some(etcd)) => format!(
+                "next: start the server with --data-dir {folder} --etcd-servers {}\n",
+                etcd.servers.join(",")
+            ),
+            (None, None) => format!("next: start the server with --data-dir {folder}\n"),
+        }
+    }
+
     /// The backup that the command line means.
     fn choose(&self) -> Result<(Arc<dyn Place>, String), Error> {
         let named = self.backup.split().ok().filter(|(_, name)| {
@@ -202,18 +249,6 @@ fn report(options: &Options, name: &str, restored: &Restored, aside: Option<&Pat
     if let Some(aside) = aside {
         out.push_str(&format!("what was there is in {}\n", aside.display()));
     }
-    let next = match (&options.etcd_snapshot, options.etcd.record()) {
-        (Some(file), _) => format!(
-            "next: on each member, etcdctl snapshot restore {} --data-dir NEW-FOLDER (and --name, --initial-cluster and --initial-advertise-peer-urls with several), then start etcd and the servers\n",
-            file.display()
-        ),
-        (None, Some(etcd)) => format!(
-            "next: start the server with --data-dir {folder} --etcd-servers {}\n",
-            etcd.servers.join(",")
-        ),
-        (None, None) => format!("next: start the server with --data-dir {folder}\n"),
-    };
-    out.push_str(&next);
     out
 }
 

@@ -19,6 +19,11 @@ use crate::server_record::EtcdRecord;
 /// How long a member may take until it knows a leader: the others may be started later.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// The port that a member's clients use unless another is named.
+pub const CLIENT_PORT: u16 = 2379;
+/// The port that other members use unless another is named.
+pub const PEER_PORT: u16 = 2380;
+
 /// An etcd that the server runs.
 #[derive(Args, Clone)]
 #[group(id = "managed_etcd")]
@@ -35,10 +40,10 @@ pub struct Options {
     #[arg(long, value_name = "NAME", value_parser = crate::values::node_name)]
     etcd_name: Option<String>,
     /// Port of the managed member for clients.
-    #[arg(long, value_name = "PORT", default_value_t = 2379)]
+    #[arg(long, value_name = "PORT", default_value_t = CLIENT_PORT)]
     etcd_client_port: u16,
     /// Port of the managed member for the other members.
-    #[arg(long, value_name = "PORT", default_value_t = 2380)]
+    #[arg(long, value_name = "PORT", default_value_t = PEER_PORT)]
     etcd_peer_port: u16,
     /// Size of the managed etcd's database at which it takes no more writes.
     #[arg(long, value_name = "SIZE", default_value = "8Gi", value_parser = size)]
@@ -68,6 +73,12 @@ pub struct MemberCertificates {
 /// The folder of the member below a server's.
 pub fn folder(data_dir: &Path) -> PathBuf {
     data_dir.join("etcd")
+}
+
+/// Returns the name of a member that is not given one: the host's.
+pub fn host_name() -> String {
+    let host = nix::unistd::gethostname().unwrap_or_default();
+    host.to_string_lossy().to_lowercase()
 }
 
 /// What a client on a server shows to members.
@@ -222,9 +233,7 @@ impl Options {
         if embedded.exists() {
             return Err(Error::Embedded { path: embedded });
         }
-        let host = nix::unistd::gethostname().unwrap_or_default();
-        let host = host.to_string_lossy().to_lowercase();
-        let name = self.etcd_name.clone().unwrap_or(host);
+        let name = self.etcd_name.clone().unwrap_or_else(host_name);
         let mut record = Record::first(&name, address, self.etcd_client_port, self.etcd_peer_port);
         if let Some(joined) = joined {
             let admin = Admin::new(credentials.clone(), joined.etcd.clone());
