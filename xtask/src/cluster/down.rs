@@ -2,11 +2,12 @@
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use nix::{
+    mount::{MntFlags, umount2},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
@@ -51,6 +52,7 @@ pub fn down(dir: &Path, keep_state: bool) -> Result<(), Error> {
     ensure_own(dir)?;
     stop(dir)?;
     loops::detach(&dir.join("nodes"));
+    detach_mounts(dir)?;
     remove(dir, &FILES, keep_state)?;
     say(format!(
         "{} is down after {:.1} s",
@@ -58,6 +60,45 @@ pub fn down(dir: &Path, keep_state: bool) -> Result<(), Error> {
         started.elapsed().as_secs_f64()
     ));
     Ok(())
+}
+
+/// Detaches file systems that are mounted in a state folder, such as the small disks of a drill
+/// that was interrupted.
+fn detach_mounts(dir: &Path) -> Result<(), Error> {
+    let Ok(dir) = dir.canonicalize() else {
+        return Ok(());
+    };
+    let table = Path::new("/proc/self/mountinfo");
+    let mounted = fs::read_to_string(table).map_err(at(table))?;
+    for point in mounts_below(&mounted, &dir) {
+        umount2(&point, MntFlags::MNT_DETACH).map_err(|error| at(&point)(error.into()))?;
+    }
+    Ok(())
+}
+
+/// Returns the mount points below a folder, the last mounted first. `table` has the form of
+/// `/proc/self/mountinfo`, see proc(5).
+fn mounts_below(table: &str, dir: &Path) -> Vec<PathBuf> {
+    let points = table.lines().filter_map(|line| line.split(' ').nth(4));
+    let points = points.map(|point| PathBuf::from(unescape(point)));
+    let mut below: Vec<PathBuf> = points
+        .filter(|point| point != dir && point.starts_with(dir))
+        .collect();
+    below.reverse();
+    below
+}
+
+/// Returns the path that mountinfo writes with spaces, tabs, newlines and backslashes in octal.
+fn unescape(text: &str) -> String {
+    let escapes = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    escapes
+        .iter()
+        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 /// Refuses a folder with files in it that `up` did not make a state folder.
@@ -162,6 +203,23 @@ mod tests {
         let refused = down(dir, false).expect_err("refused").to_string();
         assert!(refused.contains(&dir.display().to_string()), "{refused}");
         assert!(dir.join("server/thesis.txt").exists());
+    }
+
+    #[test]
+    fn what_is_mounted_in_the_folder_is_detached_in_the_order_of_nesting() {
+        let table = "\
+            21 1 8:1 / / rw - ext4 /dev/vda rw\n\
+            30 21 0:30 / /a\\040b rw - tmpfs tmpfs rw\n\
+            31 21 0:31 / /a\\040b/server/server-1 rw shared:1 - tmpfs tmpfs rw\n\
+            32 31 0:32 / /a\\040b/server/server-1/etcd rw - tmpfs tmpfs rw\n\
+            33 21 0:33 / /a\\040bc rw - tmpfs tmpfs rw\n";
+        assert_eq!(
+            mounts_below(table, Path::new("/a b")),
+            [
+                Path::new("/a b/server/server-1/etcd"),
+                Path::new("/a b/server/server-1"),
+            ]
+        );
     }
 
     #[test]
