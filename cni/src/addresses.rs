@@ -6,7 +6,7 @@ use std::{fs::File, io::ErrorKind, net::IpAddr, os::fd::AsFd, path::Path, time::
 
 use cni_addresses::{
     Holder, Pool, Store,
-    wire::{self, Attach, Attached, Question},
+    wire::{self, Attach, AttachedInterface, Question},
 };
 
 use crate::{agent::Pod, config::Settings, error::Error};
@@ -40,14 +40,14 @@ pub(crate) fn take(
     ask(socket, &question, wire::PATIENCE, Error::Later)
 }
 
-/// An interface that the agent made.
-pub(crate) struct Made {
+/// An interface that the agent created.
+pub(crate) struct CreatedInterface {
     pub(crate) addresses: Vec<IpAddr>,
-    pub(crate) ends: Attached,
+    pub(crate) ends: AttachedInterface,
 }
 
-/// Why the agent made none.
-pub(crate) enum Unmade {
+/// Why the agent created no interface.
+pub(crate) enum InterfaceFailure {
     /// It said so, or nobody asked it: nothing is left.
     Nothing(Error),
     /// It was asked, and did not answer: something may be left.
@@ -55,7 +55,11 @@ pub(crate) enum Unmade {
 }
 
 /// Has the agent make an interface.
-pub(crate) fn attach(socket: &Path, question: Attach, netns: &File) -> Result<Made, Unmade> {
+pub(crate) fn attach(
+    socket: &Path,
+    question: Attach,
+    netns: &File,
+) -> Result<CreatedInterface, InterfaceFailure> {
     let question = Question::Attach(question);
     let asked = wire::ask_with(socket, &question, Some(netns.as_fd()), wire::PATIENCE);
     let answer: wire::Answer = asked.map_err(|error| {
@@ -65,18 +69,18 @@ pub(crate) fn attach(socket: &Path, question: Attach, netns: &File) -> Result<Ma
             socket.display()
         ));
         if nobody {
-            Unmade::Nothing(error)
+            InterfaceFailure::Nothing(error)
         } else {
-            Unmade::Something(error)
+            InterfaceFailure::Something(error)
         }
     })?;
     match (answer.refused, answer.attached) {
-        (Some(refusal), _) => Err(Unmade::Nothing(Error::Refused(refusal))),
-        (None, Some(ends)) => Ok(Made {
+        (Some(refusal), _) => Err(InterfaceFailure::Nothing(Error::Refused(refusal))),
+        (None, Some(ends)) => Ok(CreatedInterface {
             addresses: answer.addresses,
             ends,
         }),
-        (None, None) => Err(Unmade::Something(Error::Later(
+        (None, None) => Err(InterfaceFailure::Something(Error::Later(
             "the node agent's answer has no interface".to_owned(),
         ))),
     }
@@ -118,7 +122,7 @@ fn ask(
     patience: Duration,
     away: impl FnOnce(String) -> Error,
 ) -> Result<Vec<IpAddr>, Error> {
-    let answer: wire::Answer = wire::ask(socket, question, patience).map_err(|error| {
+    let answer: wire::Answer = wire::request(socket, question, patience).map_err(|error| {
         away(format!(
             "the node agent does not answer at `{}`: {error}",
             socket.display()

@@ -75,7 +75,7 @@ pub(crate) fn admit(
         addresses,
         bandwidth,
     };
-    match wire::ask(socket, &question, wire::PATIENCE) {
+    match wire::request(socket, &question, wire::PATIENCE) {
         Ok(Answer { wait: None }) => Ok(()),
         Ok(Answer { wait: Some(why) }) => Err(Error::Later(why)),
         Err(error) => Err(Error::Later(format!(

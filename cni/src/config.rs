@@ -41,7 +41,7 @@ fn default_data_dir() -> PathBuf {
 
 impl Settings {
     /// Reads the plugin's keys out of the configuration.
-    pub(crate) fn of(config: &NetworkConfig) -> Result<Self, Error> {
+    pub(crate) fn from_config(config: &NetworkConfig) -> Result<Self, Error> {
         let map = config
             .specific
             .iter()

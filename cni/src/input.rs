@@ -129,7 +129,7 @@ impl Call {
         }
         Ok(Self {
             version,
-            settings: Settings::of(&config)?,
+            settings: Settings::from_config(&config)?,
             network: config.name,
             plugin: config.plugin,
             holder: Holder {

@@ -11,8 +11,8 @@ use crate::{
     error::Error,
     input::input,
     link,
-    reply::{Added, Interface},
-    verbs::Done,
+    reply::{AddResult, Interface},
+    verbs::VerbResult,
 };
 
 const VERSIONS: [&str; 5] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
@@ -31,7 +31,7 @@ pub(crate) fn is_meant() -> bool {
 }
 
 /// Does the verb.
-pub(crate) fn run(verb: &str) -> Done {
+pub(crate) fn run(verb: &str) -> VerbResult {
     let config: Config = input()?;
     let version = config.cni_version.as_str();
     let done = match verb {
@@ -61,14 +61,14 @@ fn netns() -> Result<PathBuf, Error> {
 }
 
 /// Sets `lo` up in the pod.
-pub(crate) fn add(version: &str, netns: &Path) -> Result<Added, Error> {
+pub(crate) fn add(version: &str, netns: &Path) -> Result<AddResult, Error> {
     link::in_namespace(netns, || {
         link::with_netlink(async |netlink| {
             let lo = link::find(&netlink, "lo").await?;
             link::set_up(&netlink, lo.index).await
         })
     })?;
-    Ok(Added {
+    Ok(AddResult {
         cni_version: version.to_owned(),
         interfaces: vec![Interface {
             name: "lo".to_owned(),

@@ -13,7 +13,7 @@ use crate::{
     error::{Error, file_error},
     input::{VERSIONS, input},
     link,
-    verbs::{Done, is_loopback},
+    verbs::{VerbResult, is_loopback},
 };
 
 #[derive(Deserialize)]
@@ -31,7 +31,7 @@ struct NodeConfig {
 }
 
 /// Does the verb.
-pub(crate) fn run(verb: &str) -> Done {
+pub(crate) fn run(verb: &str) -> VerbResult {
     let config: NodeConfig = input()?;
     let version = config.cni_version.clone();
     let done = match verb {

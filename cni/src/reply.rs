@@ -10,7 +10,7 @@ use crate::error::Error;
 /// The result of ADD (CNI specification 1.1, section 5).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Added {
+pub(crate) struct AddResult {
     pub(crate) cni_version: String,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) ips: Vec<Ip>,
@@ -46,7 +46,7 @@ pub(crate) struct Route {
     pub(crate) gw: IpAddr,
 }
 
-impl Added {
+impl AddResult {
     /// The result of the chain so far, with this one in it: what plugins before
     /// made is handed on (section 3, "Chained plugins").
     pub(crate) fn after(self, previous: Option<Value>) -> Result<Value, Error> {
@@ -80,9 +80,9 @@ impl Added {
     }
 }
 
-/// What a chain's result says of one interface in a container.
+/// An interface in a container, as a chain's result describes it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stated {
+pub(crate) struct StatedInterface {
     pub(crate) mac: Option<String>,
     pub(crate) mtu: Option<u32>,
     pub(crate) addresses: Vec<IpAddr>,
@@ -90,14 +90,14 @@ pub(crate) struct Stated {
 
 /// Reads the interface `name`, which is in a sandbox; none if the result does
 /// not have it.
-pub(crate) fn stated(result: &Value, name: &str) -> Option<Stated> {
+pub(crate) fn stated(result: &Value, name: &str) -> Option<StatedInterface> {
     let interfaces = result["interfaces"].as_array()?;
     let index = interfaces.iter().position(|it| {
         it["name"] == name && it["sandbox"].as_str().is_some_and(|it| !it.is_empty())
     })?;
     let interface = &interfaces[index];
     let addresses = result["ips"].as_array().into_iter().flatten();
-    Some(Stated {
+    Some(StatedInterface {
         mac: interface["mac"].as_str().map(str::to_lowercase),
         mtu: interface["mtu"]
             .as_u64()
@@ -135,8 +135,8 @@ pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
 mod tests {
     use super::*;
 
-    fn added() -> Added {
-        Added {
+    fn added() -> AddResult {
+        AddResult {
             cni_version: "1.1.0".to_owned(),
             interfaces: ["orl1", "eth0"]
                 .into_iter()

@@ -10,16 +10,16 @@ use cni_addresses::{
 use serde_json::{Value, json};
 
 use crate::{
-    addresses::{self, Unmade},
+    addresses::{self, InterfaceFailure},
     agent,
     error::{Error, file_error},
     input::{Call, NEWEST},
     link, loopback, node,
-    reply::{self, Added, Interface, Ip, Route, mac},
+    reply::{self, AddResult, Interface, Ip, Route, mac},
 };
 
-/// What is printed, or the failure with the version to tell it in.
-pub(crate) type Done = Result<String, (String, Error)>;
+/// The output, or the failure with the version in which to report it.
+pub(crate) type VerbResult = Result<String, (String, Error)>;
 
 /// Reads the environment and standard input, does the verb, prints its result.
 pub(crate) fn run() -> ExitCode {
@@ -46,7 +46,7 @@ pub(crate) fn run() -> ExitCode {
     code
 }
 
-fn pod_verb(verb: &str) -> Done {
+fn pod_verb(verb: &str) -> VerbResult {
     let call = Call::read()?;
     let version = call.version.clone();
     let done = match verb {
@@ -89,7 +89,12 @@ fn add(call: Call) -> Result<Value, Error> {
 }
 
 /// Has the agent do all of it: it does a crowd's together.
-fn attached(call: &Call, socket: &Path, netns: &Path, wanted: Vec<IpAddr>) -> Result<Added, Error> {
+fn attached(
+    call: &Call,
+    socket: &Path,
+    netns: &Path,
+    wanted: Vec<IpAddr>,
+) -> Result<AddResult, Error> {
     let namespace = File::open(netns).map_err(file_error(netns))?;
     let agent::Pod {
         namespace: of,
@@ -117,8 +122,8 @@ fn attached(call: &Call, socket: &Path, netns: &Path, wanted: Vec<IpAddr>) -> Re
             };
             Ok(added(call, netns, &made.addresses, ends))
         }
-        Err(Unmade::Nothing(error)) => Err(error),
-        Err(Unmade::Something(error)) => {
+        Err(InterfaceFailure::Nothing(error)) => Err(error),
+        Err(InterfaceFailure::Something(error)) => {
             let undone = del(call);
             undone.and(Err(error))
         }
@@ -190,10 +195,10 @@ fn connect(call: &Call, netns: &Path, addresses: &[IpAddr]) -> Result<Ends, Erro
     })
 }
 
-fn added(call: &Call, netns: &Path, addresses: &[IpAddr], ends: Ends) -> Added {
+fn added(call: &Call, netns: &Path, addresses: &[IpAddr], ends: Ends) -> AddResult {
     let legacy = call.version.starts_with("0.");
     let mtu = |link: &link::Link| Some(link.mtu).filter(|_| call.version == NEWEST);
-    Added {
+    AddResult {
         cni_version: call.version.clone(),
         interfaces: vec![
             Interface {
@@ -265,13 +270,13 @@ fn check(call: &Call) -> Result<(), Error> {
         what,
     };
     let store = addresses::store(&call.settings, &call.network)?;
-    let wanted = store.of(&call.holder).map_err(Error::Addresses)?;
+    let wanted = store.addresses_of(&call.holder).map_err(Error::Addresses)?;
     if wanted.is_empty() {
         return Err(wrong(ifname, "it has no address of this network".into()));
     }
     let stated = match &call.previous {
         Some(result) => reply::stated(result, ifname),
-        None => Some(reply::Stated::default()),
+        None => Some(reply::StatedInterface::default()),
     };
     let Some(stated) = stated else {
         return Err(wrong(ifname, "the result of ADD does not have it".into()));

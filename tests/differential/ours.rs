@@ -8,7 +8,7 @@ use control_scheduler::catalog::Catalog;
 use control_scheduler::objects::{ObjectSet, view};
 use control_scheduler::preempt::Preemption;
 use control_scheduler::view::{Namespace, Node, Pod};
-use control_scheduler::{Cluster, Explanation, Outcome, Placer};
+use control_scheduler::{Cluster, Explanation, Placer, PodOutcome};
 use serde_json::Value;
 
 use crate::Error;
@@ -93,12 +93,12 @@ impl Ours {
         let mut judgement = Judgement::of(&explanation);
         let mut placer = Placer::default();
         match placer.outcome(&mut cluster, &pod, 0) {
-            Outcome::Placed { equals, .. } => judgement.check_best(equals),
-            Outcome::Failed { message } => {
+            PodOutcome::Placed { equals, .. } => judgement.check_best(equals),
+            PodOutcome::Failed { message } => {
                 judgement.message = Some(message);
                 judgement.failed = true;
             }
-            Outcome::Nowhere {
+            PodOutcome::Nowhere {
                 message,
                 preemption,
             } => {
@@ -107,7 +107,7 @@ impl Ours {
                     preemption.map_or(0, |it| it.equals.count() * cluster.snapshot.places());
                 // The number decides where the search begins, and which of equals is taken.
                 for random in 0..u64::try_from(nodes).unwrap_or(0) {
-                    if let Outcome::Nowhere {
+                    if let PodOutcome::Nowhere {
                         preemption: Some(found),
                         ..
                     } = placer.outcome(&mut cluster, &pod, random)
@@ -127,15 +127,15 @@ impl Ours {
     /// How the decision on the kept snapshot differs.
     fn drift(&mut self, pod: &Arc<Pod>, judgement: &Judgement) -> Option<String> {
         match self.placer.outcome(&mut self.kept, pod, 0) {
-            Outcome::Failed { message } => {
+            PodOutcome::Failed { message } => {
                 let same = judgement.failed && judgement.message.as_ref() == Some(&message);
                 (!same).then(|| format!("fails: {message}"))
             }
-            Outcome::Placed { equals, .. } => {
+            PodOutcome::Placed { equals, .. } => {
                 let best: BTreeSet<String> = equals.into_iter().collect();
                 (best != judgement.best).then(|| format!("best nodes {best:?}"))
             }
-            Outcome::Nowhere {
+            PodOutcome::Nowhere {
                 message,
                 preemption,
             } => {

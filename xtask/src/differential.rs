@@ -19,11 +19,11 @@ use crate::{
 #[derive(Args)]
 pub struct Options {
     #[command(subcommand)]
-    part: Part,
+    part: DifferentialPart,
 }
 
 #[derive(Subcommand)]
-enum Part {
+enum DifferentialPart {
     /// The scheduler with a stock kube-scheduler: which nodes each pod fits, their scores, the
     /// choice, why a pod fits nowhere, and preemption. Prints last how many decisions agree.
     Scheduler(Scheduler),
@@ -108,7 +108,7 @@ const SHORT_SECONDS: u64 = 60;
 /// When something cannot be built or started, or when a decision differs.
 pub fn differential(options: &Options) -> Result<(), Error> {
     match &options.part {
-        Part::Scheduler(options) => {
+        DifferentialPart::Scheduler(options) => {
             let mut command = command(
                 "scheduler",
                 &peer(options.peer.as_deref(), "kube-scheduler")?,
@@ -125,7 +125,7 @@ pub fn differential(options: &Options) -> Result<(), Error> {
             }
             run(&mut command)
         }
-        Part::Gangs(options) => {
+        DifferentialPart::Gangs(options) => {
             let programs = stock_programs(options.peer.as_deref())?;
             let folder = build_differential(options.dev)?;
             let mut command = gangs(&programs, &folder);
@@ -137,7 +137,7 @@ pub fn differential(options: &Options) -> Result<(), Error> {
             }
             run(&mut command)
         }
-        Part::Controllers(options) => {
+        DifferentialPart::Controllers(options) => {
             let name = "kube-controller-manager";
             let peer = peer(options.peer.as_deref(), name)?;
             let mut command = command("controllers", &peer, options.dev)?;

@@ -11,7 +11,7 @@ use std::{
 use crate::run::{Step, output, say, target, which, workspace};
 
 /// A program and where its source is.
-struct Program {
+struct GoProgram {
     name: &'static str,
     /// Folder of `tests/programs` with the `go.mod` that pins it.
     module: &'static str,
@@ -25,78 +25,78 @@ struct Program {
 /// The release that programs report.
 const KUBERNETES: &str = "v1.36.3";
 
-const PROGRAMS: [Program; 11] = [
-    Program {
+const PROGRAMS: [GoProgram; 11] = [
+    GoProgram {
         name: "kubectl",
         module: "kubernetes",
         package: "k8s.io/kubernetes/cmd/kubectl",
         variable: "KUBECTL",
         on_path: || which("kubectl").is_some(),
     },
-    Program {
+    GoProgram {
         name: "dra-example-kubeletplugin",
         module: "dra",
         package: "sigs.k8s.io/dra-example-driver/cmd/dra-example-kubeletplugin",
         variable: "ORLOP_DRA_DRIVER",
         on_path: || which("dra-example-kubeletplugin").is_some(),
     },
-    Program {
+    GoProgram {
         name: "csi-sanity",
         module: "csi",
         package: "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity",
         variable: "ORLOP_CSI_SANITY",
         on_path: || which("csi-sanity").is_some(),
     },
-    Program {
+    GoProgram {
         name: "helm",
         module: "helm",
         package: "helm.sh/helm/v3/cmd/helm",
         variable: "ORLOP_HELM",
         on_path: || which("helm").is_some(),
     },
-    Program {
+    GoProgram {
         name: "kubelet",
         module: "kubernetes",
         package: "k8s.io/kubernetes/cmd/kubelet",
         variable: "ORLOP_KUBELET",
         on_path: || which("kubelet").is_some(),
     },
-    Program {
+    GoProgram {
         name: "kube-apiserver",
         module: "kubernetes",
         package: "k8s.io/kubernetes/cmd/kube-apiserver",
         variable: "KUBE_APISERVER",
         on_path: || which("kube-apiserver").is_some(),
     },
-    Program {
+    GoProgram {
         name: "kube-scheduler",
         module: "kubernetes",
         package: "k8s.io/kubernetes/cmd/kube-scheduler",
         variable: "KUBE_SCHEDULER",
         on_path: || which("kube-scheduler").is_some(),
     },
-    Program {
+    GoProgram {
         name: "kube-controller-manager",
         module: "kubernetes",
         package: "k8s.io/kubernetes/cmd/kube-controller-manager",
         variable: "KUBE_CONTROLLER_MANAGER",
         on_path: || which("kube-controller-manager").is_some(),
     },
-    Program {
+    GoProgram {
         name: "kube-proxy",
         module: "kubernetes",
         package: "k8s.io/kubernetes/cmd/kube-proxy",
         variable: "KUBE_PROXY",
         on_path: || which("kube-proxy").is_some(),
     },
-    Program {
+    GoProgram {
         name: "containerd",
         module: "containerd",
         package: "github.com/containerd/containerd/v2/cmd/containerd",
         variable: CONTAINERD,
         on_path: containerd_knows_cdi,
     },
-    Program {
+    GoProgram {
         name: "containerd-shim-runc-v2",
         module: "containerd",
         package: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
@@ -118,7 +118,7 @@ pub fn folder() -> PathBuf {
 /// offers is not built. Without Go, or when its module proxy does not answer, nothing is
 /// built, and the tests that need the program say so.
 pub fn build() {
-    let wanted: Vec<&Program> = PROGRAMS
+    let wanted: Vec<&GoProgram> = PROGRAMS
         .iter()
         .filter(|program| !program.is_there() && !program.is_built())
         .collect();
@@ -171,7 +171,7 @@ pub fn name_programs(command: &mut Command) {
     }
 }
 
-impl Program {
+impl GoProgram {
     fn path(&self) -> PathBuf {
         folder().join(self.name)
     }

@@ -51,7 +51,7 @@ const TOLD: &str = "ORLOP_LAYOUT_TOLD";
 
 /// What can be done with the order.
 #[derive(Subcommand)]
-pub enum Verb {
+pub enum LayoutVerb {
     /// Run a program and note which of its functions are called, and in which order.
     Trace {
         /// Takes their names; of those called before the second phase, FILE.start.
@@ -84,14 +84,14 @@ pub enum Verb {
 ///
 /// # Errors
 /// When a file cannot be read or written, or the program cannot be traced or fails.
-pub fn perform(verb: Verb) -> Result<(), Error> {
+pub fn perform(verb: LayoutVerb) -> Result<(), Error> {
     match verb {
-        Verb::Trace {
+        LayoutVerb::Trace {
             into,
             second,
             command,
         } => trace::trace(&command, second, &into),
-        Verb::Merge { linked, called } => {
+        LayoutVerb::Merge { linked, called } => {
             let read = |path: &PathBuf| fs::read_to_string(path).map_err(at(path));
             let linked = link::told(&read(&linked)?);
             let called: Vec<_> = called.iter().map(read).collect::<Result<_, _>>()?;

@@ -27,7 +27,7 @@ mod supply_chain;
 mod test;
 mod vm;
 
-use cluster::{network, node::Host};
+use cluster::{network, node::NodeHost};
 use error::Error;
 
 #[derive(Parser)]
@@ -127,7 +127,7 @@ enum Verb {
     /// Where functions lie in the program: note which are called, and put those together.
     Layout {
         #[command(subcommand)]
-        verb: layout::Verb,
+        verb: layout::LayoutVerb,
     },
     /// End a host, if it is up, and start it again. Its disk stays.
     Restart {
@@ -275,13 +275,13 @@ fn perform(verb: Verb) -> Result<(), Error> {
             node,
             state,
             command,
-        } => Host::find(&absolute(state), &node)?.shell(&command),
+        } => NodeHost::find(&absolute(state), &node)?.shell(&command),
         Verb::Host { part } => match part {
-            Part::Stop(one) => Host::find(&absolute(one.state), &one.name)?.stop(),
-            Part::Start(one) => Host::find(&absolute(one.state), &one.name)?.start(),
-            Part::Kill(one) => Host::find(&absolute(one.state), &one.name)?.kill(),
-            Part::Cut(one) => Host::find(&absolute(one.state), &one.name)?.cut(),
-            Part::Join(one) => Host::find(&absolute(one.state), &one.name)?.join(),
+            Part::Stop(one) => NodeHost::find(&absolute(one.state), &one.name)?.stop(),
+            Part::Start(one) => NodeHost::find(&absolute(one.state), &one.name)?.start(),
+            Part::Kill(one) => NodeHost::find(&absolute(one.state), &one.name)?.kill(),
+            Part::Cut(one) => NodeHost::find(&absolute(one.state), &one.name)?.cut(),
+            Part::Join(one) => NodeHost::find(&absolute(one.state), &one.name)?.join(),
             Part::Node { folder } => cluster::host::first_process(&folder),
             Part::Lan { group, folder } => cluster::host::hold(&group, &folder),
             Part::Exec {

@@ -18,7 +18,7 @@ use crate::{
 
 /// A test that did not run, and what it lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedTest {
     /// The test, with the program that holds it.
     pub test: String,
     /// What is missing.
@@ -27,7 +27,7 @@ pub struct Skipped {
 
 /// A test that failed, and what it said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Failed {
+struct FailedTest {
     /// The test, with the program that holds it.
     test: String,
     /// The first lines of its error or panic.
@@ -42,14 +42,14 @@ const LINES_OF_A_FAILURE: usize = 6;
 pub struct Results {
     passed: u64,
     failed: u64,
-    skipped: Vec<Skipped>,
-    failures: Vec<Failed>,
+    skipped: Vec<SkippedTest>,
+    failures: Vec<FailedTest>,
 }
 
 impl Results {
     /// Counts a check that is no test program's.
     pub fn skip(&mut self, test: impl Into<String>, reason: impl Into<String>) {
-        self.skipped.push(Skipped {
+        self.skipped.push(SkippedTest {
             test: test.into(),
             reason: reason.into(),
         });
@@ -136,10 +136,10 @@ impl Results {
 
 impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Skipped { test, reason } in &self.skipped {
+        for SkippedTest { test, reason } in &self.skipped {
             writeln!(f, "skipped {test}: {reason}")?;
         }
-        for Failed { test, said } in &self.failures {
+        for FailedTest { test, said } in &self.failures {
             writeln!(f, "failed {test}")?;
             for line in said {
                 writeln!(f, "    {line}")?;
@@ -212,7 +212,7 @@ impl Parser {
     fn failure_of(&mut self, line: &str, results: &mut Results) -> bool {
         if let Some(test) = failed_by_name(line) {
             self.failure = Some(results.failures.len());
-            results.failures.push(Failed {
+            results.failures.push(FailedTest {
                 test: format!("{}{test}", self.prefix()),
                 said: Vec::new(),
             });

@@ -15,7 +15,7 @@ use crate::run::{cargo, say};
 
 /// A crate of `Cargo.lock`. Those of the workspace have no source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Locked {
+struct LockedPackage {
     name: String,
     version: String,
     source: Option<String>,
@@ -76,7 +76,7 @@ fn read(path: &Path) -> Result<String, Error> {
 }
 
 /// The crates of a `Cargo.lock`.
-fn locked(text: &str) -> Vec<Locked> {
+fn locked(text: &str) -> Vec<LockedPackage> {
     let packages = text.split("[[package]]").skip(1);
     packages
         .filter_map(|package| {
@@ -86,7 +86,7 @@ fn locked(text: &str) -> Vec<Locked> {
                     Some(rest.trim().trim_matches('"').to_owned())
                 })
             };
-            Some(Locked {
+            Some(LockedPackage {
                 name: value("name")?,
                 version: value("version")?,
                 source: value("source"),
@@ -177,7 +177,7 @@ impl Rules {
     }
 }
 
-fn bans_and_sources(locked: &[Locked], rules: &Rules) -> Vec<String> {
+fn bans_and_sources(locked: &[LockedPackage], rules: &Rules) -> Vec<String> {
     let mut wrong = Vec::new();
     for one in locked {
         if rules.banned.contains(&one.name) {
@@ -216,7 +216,7 @@ fn licences() -> Option<BTreeMap<(String, String), Option<String>>> {
 }
 
 fn unlicensed(
-    locked: &[Locked],
+    locked: &[LockedPackage],
     licences: &BTreeMap<(String, String), Option<String>>,
     rules: &Rules,
 ) -> Vec<String> {
@@ -257,7 +257,10 @@ fn place(name: &str) -> PathBuf {
 }
 
 /// Which versions were withdrawn, and of how many crates that is not known.
-fn withdrawn(locked: &[Locked], index: impl Fn(&str) -> Option<Vec<u8>>) -> (Vec<String>, usize) {
+fn withdrawn(
+    locked: &[LockedPackage],
+    index: impl Fn(&str) -> Option<Vec<u8>>,
+) -> (Vec<String>, usize) {
     let (mut wrong, mut unknown) = (Vec::new(), 0);
     for one in locked.iter().filter(|one| one.source.is_some()) {
         let Some(file) = index(&one.name) else {

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use pool::{Pool, REST};
-pub use store::{Held, Store, Taken, Wish};
+pub use store::{AddressRequest, HeldAddress, Store, TakenAddresses};
 
 /// Who holds an address: one interface of one container.
 #[derive(Clone, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]

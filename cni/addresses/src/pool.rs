@@ -26,11 +26,11 @@ impl Pool {
     pub fn versions(&self) -> impl Iterator<Item = bool> + '_ {
         [true, false]
             .into_iter()
-            .filter(|v4| self.of(*v4).next().is_some())
+            .filter(|v4| self.ranges_of_version(*v4).next().is_some())
     }
 
     /// The ranges of an IP version.
-    pub fn of(&self, v4: bool) -> impl Iterator<Item = IpNet> + '_ {
+    pub fn ranges_of_version(&self, v4: bool) -> impl Iterator<Item = IpNet> + '_ {
         let all = self.ranges.iter().copied();
         all.filter(move |range| range.addr().is_ipv4() == v4)
     }
@@ -49,9 +49,9 @@ impl Pool {
     }
 }
 
-/// What is known of the addresses that are not simply free.
+/// Addresses that are not free.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct UsedAddresses {
     /// Those that pods have.
     pub held: BTreeSet<IpAddr>,
     /// Those that were given back, with what is left of their rest.
@@ -95,7 +95,7 @@ fn span(range: IpNet) -> Option<Span> {
 /// The next free address after `last`, round and round, so that an address is
 /// used again as late as possible.
 #[must_use]
-pub fn choose(range: IpNet, known: &Known, last: Option<IpAddr>) -> Choice {
+pub fn choose(range: IpNet, known: &UsedAddresses, last: Option<IpAddr>) -> Choice {
     let Some(Span { first, end }) = span(range) else {
         return Choice::Nothing;
     };
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_range_too_small_for_any_pod_gives_nothing() {
         for text in ["10.1.2.0/31", "10.1.2.0/32", "fd00::/127"] {
-            let none = choose(range(text), &Known::default(), None);
+            let none = choose(range(text), &UsedAddresses::default(), None);
             assert_eq!(none, Choice::Nothing, "{text}");
         }
     }
@@ -159,14 +159,14 @@ mod tests {
     fn an_address_that_rests_is_not_given_and_it_is_said_how_long() {
         let (a, b) = (ip("10.1.2.2"), ip("10.1.2.3"));
         let (long, short) = (Duration::from_secs(9), Duration::from_secs(4));
-        let known = Known {
+        let known = UsedAddresses {
             held: [4, 5, 6].map(|n| IpAddr::from([10, 1, 2, n])).into(),
             resting: BTreeMap::from([(a, long)]),
         };
         let range = range("10.1.2.0/29");
         assert_eq!(choose(range, &known, None), Choice::Address(b));
         let resting = BTreeMap::from([(a, long), (b, short)]);
-        let known = Known { resting, ..known };
+        let known = UsedAddresses { resting, ..known };
         assert_eq!(choose(range, &known, None), Choice::Wait(short));
     }
 
@@ -199,7 +199,7 @@ mod tests {
         ) {
             let range = range(&format!("10.0.{third}.0/{prefix}"));
             let last = last.map(|host| IpAddr::from([10, 0, third, host]));
-            let mut known = Known::default();
+            let mut known = UsedAddresses::default();
             let mut previous = last;
             while let Choice::Address(address) = choose(range, &known, previous) {
                 prop_assert!(range.contains(&address));
@@ -212,7 +212,7 @@ mod tests {
         #[test]
         fn a_v6_range_gives_addresses_of_its_own(prefix in 64u8..=124) {
             let range = range(&format!("fd00:1::/{prefix}"));
-            let mut known = Known::default();
+            let mut known = UsedAddresses::default();
             for _ in 0..10 {
                 let Choice::Address(address) = choose(range, &known, None) else {
                     return Err(TestCaseError::fail("nothing is free"));

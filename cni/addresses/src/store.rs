@@ -25,7 +25,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use crate::{
     Error, Holder, Pool, REST,
-    pool::{self, Choice, Known},
+    pool::{self, Choice, UsedAddresses},
 };
 
 /// Prefix of the name of what rests.
@@ -40,9 +40,9 @@ pub struct Store {
     rest: Duration,
 }
 
-/// An address that was given out.
+/// An assigned address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldAddress {
     /// Which.
     pub address: IpAddr,
     /// Who has it; none if the file that says so is broken.
@@ -54,13 +54,13 @@ pub struct Held {
 /// What a folder holds.
 #[derive(Debug, Default)]
 struct Listing {
-    held: Vec<Held>,
+    held: Vec<HeldAddress>,
     resting: Vec<(IpAddr, Duration)>,
 }
 
-/// What somebody wants.
+/// A request for addresses.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish<'a> {
+pub struct AddressRequest<'a> {
     /// Of which pool.
     pub pool: &'a Pool,
     /// Those that it shall be, if any, one of an IP version.
@@ -69,19 +69,19 @@ pub struct Wish<'a> {
     pub holder: &'a Holder,
 }
 
-/// What was given to several.
+/// Addresses assigned to several holders.
 #[derive(Debug)]
 #[must_use = "nobody may be told before it is flushed"]
-pub struct Taken<'a> {
+pub struct TakenAddresses<'a> {
     store: &'a Store,
     /// To each in turn, or why none.
     pub given: Vec<Result<Vec<IpAddr>, Error>>,
     fresh: bool,
 }
 
-/// What is known while a crowd is served.
-struct Book {
-    known: Known,
+/// State shared by requests that are served together.
+struct CrowdLedger {
+    known: UsedAddresses,
     own: BTreeMap<Holder, Vec<IpAddr>>,
     /// What was given last now, of each range.
     last: BTreeMap<IpNet, IpAddr>,
@@ -91,7 +91,7 @@ struct Book {
 
 // === impl Taken ===
 
-impl Taken<'_> {
+impl TakenAddresses<'_> {
     /// Returns once it is written durably.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Taken<'_> {
 
 // === impl Book ===
 
-impl Book {
+impl CrowdLedger {
     fn of(listing: Listing, rest: Duration) -> Self {
         let known = listing.known(rest);
         let mut own: BTreeMap<Holder, Vec<IpAddr>> = BTreeMap::new();
@@ -155,7 +155,7 @@ impl Store {
         wanted: &[IpAddr],
         holder: &Holder,
     ) -> Result<Vec<IpAddr>, Error> {
-        let wish = Wish {
+        let wish = AddressRequest {
             pool,
             wanted,
             holder,
@@ -171,23 +171,27 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::File`]: nobody gets any.
-    pub fn take_all(&self, wishes: &[Wish<'_>]) -> Result<Taken<'_>, Error> {
+    pub fn take_all(&self, wishes: &[AddressRequest<'_>]) -> Result<TakenAddresses<'_>, Error> {
         let _lock = self.lock()?;
-        let mut book = Book::of(self.list()?, self.rest);
+        let mut book = CrowdLedger::of(self.list()?, self.rest);
         let given = wishes.iter().map(|wish| self.grant(wish, &mut book));
         let given = given.collect();
         for (range, address) in &book.last {
             self.point(&last_name(*range), &address.to_string())?;
         }
-        Ok(Taken {
+        Ok(TakenAddresses {
             store: self,
             given,
             fresh: book.fresh,
         })
     }
 
-    fn grant(&self, wish: &Wish<'_>, book: &mut Book) -> Result<Vec<IpAddr>, Error> {
-        let Wish { pool, wanted, .. } = wish;
+    fn grant(
+        &self,
+        wish: &AddressRequest<'_>,
+        book: &mut CrowdLedger,
+    ) -> Result<Vec<IpAddr>, Error> {
+        let AddressRequest { pool, wanted, .. } = wish;
         if pool.ranges.is_empty() {
             return Err(Error::NoPool(pool.name.clone()));
         }
@@ -230,11 +234,11 @@ impl Store {
     /// An address of an IP version, and whether it was not the holder's before.
     fn take_one(
         &self,
-        wish: &Wish<'_>,
+        wish: &AddressRequest<'_>,
         v4: bool,
-        book: &mut Book,
+        book: &mut CrowdLedger,
     ) -> Result<(IpAddr, bool), Error> {
-        let Wish {
+        let AddressRequest {
             pool,
             wanted,
             holder,
@@ -255,7 +259,7 @@ impl Store {
             return Ok((*wanted, true));
         }
         let mut wait: Option<Duration> = None;
-        for range in pool.of(v4) {
+        for range in pool.ranges_of_version(v4) {
             let last = book.last.get(&range).copied();
             match pool::choose(range, &book.known, last.or_else(|| self.last(range))) {
                 Choice::Address(address) => {
@@ -278,7 +282,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn of(&self, holder: &Holder) -> Result<Vec<IpAddr>, Error> {
+    pub fn addresses_of(&self, holder: &Holder) -> Result<Vec<IpAddr>, Error> {
         let mut addresses: Vec<IpAddr> = self
             .held()?
             .into_iter()
@@ -293,7 +297,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn held(&self) -> Result<Vec<Held>, Error> {
+    pub fn held(&self) -> Result<Vec<HeldAddress>, Error> {
         Ok(self.list()?.held)
     }
 
@@ -328,7 +332,7 @@ impl Store {
         })
     }
 
-    fn give_back_where(&self, gone: impl Fn(&Held) -> bool) -> Result<Vec<IpAddr>, Error> {
+    fn give_back_where(&self, gone: impl Fn(&HeldAddress) -> bool) -> Result<Vec<IpAddr>, Error> {
         let mut given = Vec::new();
         {
             let _lock = self.lock()?;
@@ -368,7 +372,7 @@ impl Store {
         known.resting.clear();
         for v4 in pool.versions() {
             let free = pool
-                .of(v4)
+                .ranges_of_version(v4)
                 .any(|range| pool::choose(range, &known, None) != Choice::Nothing);
             if !free {
                 return Err(Error::Exhausted {
@@ -442,7 +446,7 @@ impl Store {
             let name = entry.file_name();
             let Some(name) = name.to_str() else { continue };
             if let Ok(address) = name.parse() {
-                listing.held.push(Held {
+                listing.held.push(HeldAddress {
                     address,
                     holder: read(&entry.path()),
                     age: age(&entry.path()),
@@ -458,8 +462,8 @@ impl Store {
 // === impl Listing ===
 
 impl Listing {
-    fn known(&self, rest: Duration) -> Known {
-        Known {
+    fn known(&self, rest: Duration) -> UsedAddresses {
+        UsedAddresses {
             held: self.held.iter().map(|held| held.address).collect(),
             resting: self
                 .resting

@@ -134,9 +134,9 @@ pub struct Attach {
     pub bandwidth: Option<Bandwidth>,
 }
 
-/// An interface that was made.
+/// An interface that was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Attached {
+pub struct AttachedInterface {
     /// The node's end.
     pub host: End,
     /// The pod's.
@@ -160,7 +160,7 @@ pub struct Answer {
     pub addresses: Vec<IpAddr>,
     /// The interface that was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attached: Option<Attached>,
+    pub attached: Option<AttachedInterface>,
     /// Why it was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusal>,
@@ -224,7 +224,7 @@ pub const fn code(error: &Error) -> u32 {
 ///
 /// # Errors
 /// What the system says: nobody listens, or the answer is none, or not in time.
-pub fn ask<Q: Serialize, A: DeserializeOwned>(
+pub fn request<Q: Serialize, A: DeserializeOwned>(
     socket: &Path,
     question: &Q,
     patience: Duration,
@@ -346,7 +346,7 @@ mod tests {
         for number in 0..5 {
             let begun = Instant::now();
             let patience = Duration::from_millis(50);
-            let asked: io::Result<Answer> = ask(&path, &Question::Status, patience);
+            let asked: io::Result<Answer> = request(&path, &Question::Status, patience);
             let error = asked.expect_err("nobody answers");
             assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{number}: {error}");
             let took = begun.elapsed();

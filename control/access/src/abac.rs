@@ -34,7 +34,7 @@ struct Policy {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Versioned {
+struct VersionedPolicy {
     api_version: String,
     kind: String,
     #[serde(default)]
@@ -62,7 +62,7 @@ impl Abac {
                 text: trimmed.to_owned(),
                 why,
             };
-            let policy: Versioned =
+            let policy: VersionedPolicy =
                 serde_json::from_str(trimmed).map_err(|error| wrong(error.to_string()))?;
             let known = policy.api_version == "abac.authorization.kubernetes.io/v1beta1";
             if !known || policy.kind != "Policy" {

@@ -87,7 +87,7 @@ impl Selection {
             return None;
         }
         let mut selection = Self::default();
-        match fields::Selector::parse(field_selector) {
+        match fields::FieldSelector::parse(field_selector) {
             Ok(selector) => selection.fields = selector.terms,
             Err(error) => selection.field_error = Some(error.to_string()),
         }

@@ -47,36 +47,36 @@ pub struct Rule {
 pub struct Rbac(RwLock<State>);
 
 /// Namespace (empty for the cluster) and name.
-type Place = (String, String);
+type RoleScope = (String, String);
 
 #[derive(Debug, Default)]
 struct State {
-    roles: FxHashMap<Place, Arc<[Rule]>>,
-    bindings: FxHashMap<Place, Arc<Binding>>,
+    roles: FxHashMap<RoleScope, Arc<[Rule]>>,
+    bindings: FxHashMap<RoleScope, Arc<Binding>>,
     /// By namespace (empty: everywhere).
-    granted: FxHashMap<String, Granted>,
+    granted: FxHashMap<String, GrantedRules>,
 }
 
 /// The bindings of one scope by their subjects.
 #[derive(Debug, Default)]
-struct Granted {
-    users: FxHashMap<String, Bound>,
-    groups: FxHashMap<String, Bound>,
+struct GrantedRules {
+    users: FxHashMap<String, BoundRole>,
+    groups: FxHashMap<String, BoundRole>,
 }
 
 /// What one subject is bound to in one scope.
 #[derive(Debug, Default)]
-struct Bound {
+struct BoundRole {
     bindings: Vec<Arc<Binding>>,
     /// The roles that they name, each with how often: whether something is allowed
     /// needs a look at each role, not at each binding.
-    roles: FxHashMap<Place, usize>,
+    roles: FxHashMap<RoleScope, usize>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct Binding {
-    place: Place,
-    role: Place,
+    place: RoleScope,
+    role: RoleScope,
     subjects: Vec<Subject>,
 }
 
@@ -94,7 +94,7 @@ enum Subject {
 impl PolicyKind {
     /// By the kind's name.
     #[must_use]
-    pub fn of(kind: &str) -> Option<Self> {
+    pub fn from_kind(kind: &str) -> Option<Self> {
         Some(match kind {
             "Role" => Self::Role,
             "ClusterRole" => Self::ClusterRole,
@@ -179,7 +179,7 @@ impl Rbac {
     pub fn new<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
         let rbac = Self::default();
         for object in objects {
-            if let Some(kind) = PolicyKind::of(meta::kind(object)) {
+            if let Some(kind) = PolicyKind::from_kind(meta::kind(object)) {
                 rbac.set(kind, object);
             }
         }
@@ -305,7 +305,7 @@ impl State {
         self.bindings.insert(binding.place.clone(), binding);
     }
 
-    fn unbind(&mut self, place: &Place) {
+    fn unbind(&mut self, place: &RoleScope) {
         let Some(binding) = self.bindings.remove(place) else {
             return;
         };
@@ -332,7 +332,7 @@ impl State {
         &self,
         user: &User,
         namespace: &str,
-        mut see: impl FnMut(Asking<'_>, &Binding, Option<&Arc<[Rule]>>) -> Option<T>,
+        mut see: impl FnMut(RuleRequest<'_>, &Binding, Option<&Arc<[Rule]>>) -> Option<T>,
     ) -> Option<T> {
         for (subject, bound) in self.bound(user, namespace) {
             for binding in &bound.bindings {
@@ -351,16 +351,16 @@ impl State {
         &'a self,
         user: &'a User,
         namespace: &'a str,
-    ) -> impl Iterator<Item = (Asking<'a>, &'a Bound)> {
+    ) -> impl Iterator<Item = (RuleRequest<'a>, &'a BoundRole)> {
         let inside = (!namespace.is_empty()).then_some(namespace);
         let scopes = std::iter::once("").chain(inside);
         let scopes = scopes.filter_map(|scope| self.granted.get(scope));
         scopes.flat_map(|granted| {
             let own = granted.users.get(&user.name);
-            let own = own.map(|bound| (Asking::User(&user.name), bound));
+            let own = own.map(|bound| (RuleRequest::User(&user.name), bound));
             let groups = user.groups.iter().filter_map(|group| {
                 let bound = granted.groups.get(group)?;
-                Some((Asking::Group(group), bound))
+                Some((RuleRequest::Group(group), bound))
             });
             own.into_iter().chain(groups)
         })
@@ -369,7 +369,7 @@ impl State {
 
 // === impl Bound ===
 
-impl Bound {
+impl BoundRole {
     fn add(&mut self, binding: &Arc<Binding>) {
         self.bindings.push(Arc::clone(binding));
         *self.roles.entry(binding.role.clone()).or_default() += 1;
@@ -390,15 +390,15 @@ impl Bound {
 
 /// As whom a binding concerns a user.
 #[derive(Clone, Copy)]
-enum Asking<'a> {
+enum RuleRequest<'a> {
     User(&'a str),
     Group(&'a str),
 }
 
 // === impl Granted ===
 
-impl Granted {
-    fn of<'a>(&mut self, subject: &'a Subject) -> (&mut FxHashMap<String, Bound>, &'a String) {
+impl GrantedRules {
+    fn of<'a>(&mut self, subject: &'a Subject) -> (&mut FxHashMap<String, BoundRole>, &'a String) {
         match subject {
             Subject::User(name) | Subject::Account(name) => (&mut self.users, name),
             Subject::Group(name) => (&mut self.groups, name),
@@ -409,7 +409,7 @@ impl Granted {
 // === impl Binding ===
 
 impl Binding {
-    fn from_value(place: Place, object: &Value) -> Option<Self> {
+    fn from_value(place: RoleScope, object: &Value) -> Option<Self> {
         let role_name = object.str_at(&["roleRef", "name"])?.to_owned();
         let role = match object.str_at(&["roleRef", "kind"])? {
             "ClusterRole" => (String::new(), role_name),
@@ -480,7 +480,7 @@ impl Binding {
 }
 
 /// In the words of kube-apiserver's audit annotation.
-fn reason(subject: Asking<'_>, binding: &Binding) -> String {
+fn reason(subject: RuleRequest<'_>, binding: &Binding) -> String {
     use control_types::status::quote;
     let (namespace, name) = &binding.place;
     let (kind, name) = if namespace.is_empty() {
@@ -495,13 +495,13 @@ fn reason(subject: Asking<'_>, binding: &Binding) -> String {
     };
     let role = quote(&binding.role.1);
     let to = match subject {
-        Asking::User(user) => match binding.account(user) {
+        RuleRequest::User(user) => match binding.account(user) {
             Some((namespace, name)) => {
                 format!("ServiceAccount {}", quote(&format!("{name}/{namespace}")))
             }
             None => format!("User {}", quote(user)),
         },
-        Asking::Group(group) => format!("Group {}", quote(group)),
+        RuleRequest::Group(group) => format!("Group {}", quote(group)),
     };
     format!("RBAC: allowed by {kind} {name} of {role_kind} {role} to {to}")
 }

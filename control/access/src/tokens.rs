@@ -16,8 +16,8 @@ use control_pki::{ServiceAccountKey, ServiceAccountKeys};
 use control_types::status::quote;
 use serde::{Deserialize, Serialize};
 
-use self::claims::{Audiences, Bound, Claims, Private, audiences_in_go};
-use self::verified::Verified;
+use self::claims::{Audiences, BoundObject, Claims, Private, audiences_in_go};
+use self::verified::VerifiedTokens;
 use crate::User;
 
 pub(crate) use self::claims::issuer as unverified_issuer;
@@ -46,7 +46,7 @@ pub struct Tokens {
     audiences: Vec<String>,
     longest: Option<i64>,
     extends: bool,
-    verified: Arc<Verified>,
+    verified: Arc<VerifiedTokens>,
 }
 
 /// What a token is to say.
@@ -298,7 +298,7 @@ impl Tokens {
         } else {
             &spec.audiences
         };
-        self.keys.load().signing().sign(&Bound {
+        self.keys.load().signing().sign(&BoundObject {
             aud: Audiences::Many(audiences.clone()),
             exp: spec.expires_at,
             iat: spec.issued_at,

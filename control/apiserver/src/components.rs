@@ -103,7 +103,7 @@ pub(crate) async fn answer(context: &Context, served: &Served) -> Answer {
     let bad = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
     let labels = control_types::labels::Selector::parse(&options.label_selector)
         .map_err(|error| bad(&error))?;
-    let fields = control_types::fields::Selector::parse(&options.field_selector)
+    let fields = control_types::fields::FieldSelector::parse(&options.field_selector)
         .map_err(|error| bad(&error))?;
     let looks = PARTS.iter().map(|(name, address)| async move {
         let found = look(context, name, *address).await;

@@ -226,7 +226,7 @@ impl Nature {
         };
         let (group, version) = meta::split_api_version(meta::api_version(object));
         if (group, version) == (stored.group, stored.version) {
-            stored.settle(object);
+            stored.normalize(object);
             return true;
         }
         if family.converter.is_some() {
@@ -234,7 +234,7 @@ impl Nature {
         }
         // One of a version that there is not any more is of the present one.
         let own = family.version(version).filter(|own| own.group == group);
-        own.unwrap_or(stored).settle(object);
+        own.unwrap_or(stored).normalize(object);
         true
     }
 
@@ -242,7 +242,7 @@ impl Nature {
     /// is to be stored. Built-in kinds have tables for that.
     pub fn settle_as_stored(&self, object: &mut Value) {
         if let Self::Custom(stored, _) = self {
-            stored.settle(object);
+            stored.normalize(object);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! audit and routing all look at the same answer, so that what was authorised
 //! is what is done.
 
-use control_types::fields::Selector;
+use control_types::fields::FieldSelector;
 use http::Method;
 
 /// A request's meaning before any table is consulted.
@@ -229,7 +229,7 @@ impl ListVerb {
             .is_some_and(|value| !matches!(value.to_lowercase().as_str(), "false" | "0"));
         // A selector that cannot be read selects no name: the list refuses it.
         let name = first(query, "fieldSelector")
-            .and_then(|text| Selector::parse(&text).ok())
+            .and_then(|text| FieldSelector::parse(&text).ok())
             .and_then(|selector| selector.exact("metadata.name").map(str::to_owned))
             .filter(|name| is_segment(name));
         Self { watch, name }

@@ -16,9 +16,9 @@ pub struct Selection {
     /// The whole key, when only one object can match.
     only: Option<String>,
     labels: labels::Selector,
-    fields: fields::Selector,
+    fields: fields::FieldSelector,
     /// Fields that objects have only in the version that is served.
-    served_fields: fields::Selector,
+    served_fields: fields::FieldSelector,
 }
 
 impl Selection {
@@ -57,7 +57,7 @@ impl Selection {
             labels::Selector::parse(&options.label_selector)
                 .map_err(|error| Status::bad_request(error.to_string()))?
         };
-        let mut fields = fields::Selector::parse(&options.field_selector)
+        let mut fields = fields::FieldSelector::parse(&options.field_selector)
             .map_err(|error| Status::bad_request(error.to_string()))?;
         for term in &mut fields.terms {
             let field = term.field.as_str();
@@ -93,7 +93,7 @@ impl Selection {
             only,
             labels,
             fields,
-            served_fields: fields::Selector::default(),
+            served_fields: fields::FieldSelector::default(),
         })
     }
 

@@ -15,7 +15,7 @@ use common::{ask, root};
 use control_access::Tokens;
 use control_apiserver::{ApiServer, ClusterAccess, Config};
 use control_pki::{ClientTrust, Cluster, Spec, client_config};
-use control_store::etcd::{Etcd, Options};
+use control_store::etcd::{Etcd, EtcdOptions};
 use control_types::registry::{self, Resource};
 use control_types::value;
 use control_types::value::Value;
@@ -391,9 +391,9 @@ async fn each_reads_what_the_other_wrote() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 
     let trust = ClientTrust::new(pki.ca.certificate_pem()).expect("trust");
-    let store = Etcd::connect(Options {
+    let store = Etcd::connect(EtcdOptions {
         endpoints: vec![client],
-        ..Options::default()
+        ..EtcdOptions::default()
     });
     let ours = ApiServer::new(Config {
         store: Arc::new(store.await.expect("etcd answers")),

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::age::Recipient;
 use crate::archive::{ArchiveWriter, ServerFile};
-use crate::manifest::{About, Manifest};
+use crate::manifest::{Manifest, StoreSummary};
 use crate::place::Place;
 use crate::source::Pages;
 use crate::{BackupName, Entry, Error};
@@ -16,7 +16,7 @@ use crate::{BackupName, Entry, Error};
 /// What goes into a backup beside the store, and where it goes.
 pub struct Request {
     /// What the backup is. Its revision and time are those of the moment it is read.
-    pub about: About,
+    pub about: StoreSummary,
     /// Files of the server.
     pub files: Vec<ServerFile>,
     /// Public keys to which the backup is encrypted. Empty: it is not encrypted.
@@ -27,7 +27,7 @@ pub struct Request {
 
 /// A backup that was made.
 #[derive(Clone, Debug)]
-pub struct Created {
+pub struct CreatedBackup {
     /// Its name.
     pub name: BackupName,
     /// Its size, in bytes.
@@ -45,7 +45,7 @@ const WAITING: usize = 2;
 ///
 /// # Errors
 /// What cannot be read or written; nothing is left of the backup then.
-pub async fn create(store: Arc<dyn Store>, request: Request) -> Result<Created, Error> {
+pub async fn create(store: Arc<dyn Store>, request: Request) -> Result<CreatedBackup, Error> {
     let started = Instant::now();
     let Request {
         about,
@@ -53,7 +53,7 @@ pub async fn create(store: Arc<dyn Store>, request: Request) -> Result<Created, 
         recipients,
         place,
     } = request;
-    let about = About {
+    let about = StoreSummary {
         revision: store.latest().await.map_err(Error::Store)?,
         created: jiff::Timestamp::now(),
         ..about
@@ -80,7 +80,7 @@ pub async fn create(store: Arc<dyn Store>, request: Request) -> Result<Created, 
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
     read?;
     let (name, size, manifest) = written?;
-    Ok(Created {
+    Ok(CreatedBackup {
         name,
         size,
         manifest,
@@ -89,7 +89,7 @@ pub async fn create(store: Arc<dyn Store>, request: Request) -> Result<Created, 
 }
 
 fn write(
-    about: About,
+    about: StoreSummary,
     files: &[ServerFile],
     recipients: &[Recipient],
     place: &dyn Place,

@@ -26,5 +26,5 @@ pub mod transfer;
 
 pub use entry::Entry;
 pub use error::Error;
-pub use manifest::{About, Manifest};
+pub use manifest::{Manifest, StoreSummary};
 pub use name::BackupName;

@@ -12,7 +12,7 @@ pub const FORMAT: u32 = 1;
 /// The first entry: what is known before anything is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct About {
+pub struct StoreSummary {
     /// [`FORMAT`].
     pub format: u32,
     /// The UID of the namespace `kube-system`, which identifies a cluster; empty if unknown.
@@ -35,7 +35,7 @@ pub struct About {
 pub struct Manifest {
     /// As at the begin.
     #[serde(flatten)]
-    pub about: About,
+    pub about: StoreSummary,
     /// How many keys of the store there are.
     pub keys: u64,
     /// How many bytes their values have.

@@ -28,7 +28,7 @@ const DIGITS: usize = 8;
 impl BackupName {
     /// The name for a backup.
     #[must_use]
-    pub fn new(about: &crate::About, encrypted: bool) -> Self {
+    pub fn new(about: &crate::StoreSummary, encrypted: bool) -> Self {
         let hex = about.cluster.chars().filter(char::is_ascii_hexdigit);
         let digits: String = hex.take(DIGITS).collect::<String>().to_ascii_lowercase();
         Self {

@@ -36,7 +36,7 @@ pub struct Copy {
 
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Compared {
+pub struct Comparison {
     /// How many keys both have.
     pub keys: u64,
     /// How many bytes of values.
@@ -166,12 +166,12 @@ impl Copy {
 ///
 /// # Errors
 /// [`Error::Differs`], [`Error::Store`].
-pub async fn compare(source: &dyn Store, target: &dyn Store) -> Result<Compared, Error> {
+pub async fn compare(source: &dyn Store, target: &dyn Store) -> Result<Comparison, Error> {
     let one = source.latest().await.map_err(Error::Store)?;
     let other = target.latest().await.map_err(Error::Store)?;
     let (mut left, mut right) = (Stream::new(source, one), Stream::new(target, other));
     let (mut a, mut b) = (left.next().await?, right.next().await?);
-    let mut compared = Compared::default();
+    let mut compared = Comparison::default();
     let mut differing = Vec::new();
     loop {
         match (&a, &b) {

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use control_backup::About;
+use control_backup::StoreSummary;
 use control_backup::archive::ArchiveReader;
-use control_backup::create::{Created, Request, create};
+use control_backup::create::{CreatedBackup, Request, create};
 use control_backup::place::{Folder, Place};
 use control_backup::restore::{
     raise_revision, restore_embedded, restore_etcd_file, restore_live, restored_revision,
 };
 use control_backup::transfer::{Copy, Target, compare};
 use control_store::embedded::{Embedded, Importer, Options};
-use control_store::etcd::{Etcd as EtcdStore, Options as EtcdOptions};
+use control_store::etcd::{Etcd as EtcdStore, EtcdOptions};
 use control_store::{Error, KeyValue, Precondition, Range, Store, Write};
 use jiff::Timestamp;
 
@@ -71,8 +71,8 @@ async fn filled(path: &Path) -> Arc<dyn Store> {
     store
 }
 
-async fn backup(store: &Arc<dyn Store>, folder: &Path) -> Created {
-    let about = About {
+async fn backup(store: &Arc<dyn Store>, folder: &Path) -> CreatedBackup {
+    let about = StoreSummary {
         format: 1,
         cluster: "1b2c3d4e".to_owned(),
         version: "0".to_owned(),
@@ -90,7 +90,7 @@ async fn backup(store: &Arc<dyn Store>, folder: &Path) -> Created {
     create(Arc::clone(store), request).await.expect("a backup")
 }
 
-fn archive(folder: &Path, created: &Created) -> ArchiveReader {
+fn archive(folder: &Path, created: &CreatedBackup) -> ArchiveReader {
     let file = Folder::new(folder)
         .open(&created.name.to_string())
         .expect("opened");

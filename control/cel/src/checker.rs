@@ -7,17 +7,17 @@ use crate::ast::{Comprehension, Expr, Initial, Kind, Literal, Macro};
 use crate::functions;
 use crate::issue::{Issue, Issues};
 use crate::run::time;
-use crate::types::{Bindings, Type};
+use crate::types::{Type, TypeBindings};
 use crate::{Env, literals, regex};
 
 /// What is known of an expression and its parts.
-pub(crate) struct Checked {
+pub(crate) struct CheckedExpression {
     pub of: Type,
     /// The types of the parts, by their address in the tree.
     types: HashMap<usize, Type>,
 }
 
-impl Checked {
+impl CheckedExpression {
     /// The type of a part.
     pub fn type_of(&self, part: &Expr) -> Option<&Type> {
         self.types.get(&std::ptr::from_ref(part).addr())
@@ -41,7 +41,11 @@ impl Checked {
 }
 
 /// The type of `expression` and of all its parts.
-pub(crate) fn check(source: &str, expression: &Expr, env: &Env) -> Result<Checked, Issues> {
+pub(crate) fn check(
+    source: &str,
+    expression: &Expr,
+    env: &Env,
+) -> Result<CheckedExpression, Issues> {
     let mut checker = Checker {
         env,
         scopes: Vec::new(),
@@ -55,7 +59,7 @@ pub(crate) fn check(source: &str, expression: &Expr, env: &Env) -> Result<Checke
         checker.issues.append(&mut checker.later);
     }
     if checker.issues.is_empty() {
-        Ok(Checked {
+        Ok(CheckedExpression {
             of: of.settled(),
             types: checker.types,
         })
@@ -208,7 +212,7 @@ impl Checker<'_> {
         let name = &field.name;
         let message = match made_field(of, name) {
             None => format!("expected type of field '{name}' is '' but provided type is '{given}'"),
-            Some(wanted) if !Bindings::default().fits(&wanted, given) => format!(
+            Some(wanted) if !TypeBindings::default().fits(&wanted, given) => format!(
                 "expected type of field '{name}' is '{wanted}' but provided type is '{given}'"
             ),
             Some(_) => return,
@@ -363,7 +367,7 @@ impl Checker<'_> {
         if matches!(function, "_&&_" | "_||_") {
             for argument in arguments {
                 let of = self.infer(argument);
-                if !Bindings::default().fits(&Type::Bool, &of) {
+                if !TypeBindings::default().fits(&Type::Bool, &of) {
                     let message = format!("expected type 'bool' but found '{of}'");
                     self.report(argument, message);
                 }
@@ -393,7 +397,7 @@ impl Checker<'_> {
         };
         let mut results: Vec<Type> = Vec::new();
         for overload in overloads.iter().filter(|one| one.method == method) {
-            let mut bindings = Bindings::default();
+            let mut bindings = TypeBindings::default();
             if overload.parameters.len() == types.len()
                 && overload
                     .parameters
@@ -487,7 +491,7 @@ impl Checker<'_> {
                 Macro::ExistsOne | Macro::Filter => true,
                 Macro::List | Macro::Map | Macro::Entries => i + 1 < inner.steps.len(),
             };
-            if filters && !Bindings::default().fits(&Type::Bool, &last) {
+            if filters && !TypeBindings::default().fits(&Type::Bool, &last) {
                 // what filters stands in a conditional
                 let made = match inner.of {
                     Macro::ExistsOne => Type::Int,
@@ -500,7 +504,7 @@ impl Checker<'_> {
                 };
                 let types = [last.clone(), made.clone(), made];
                 self.no_overload(at, "_?_:_", false, &types);
-            } else if i < conditions && !Bindings::default().fits(&Type::Bool, &last) {
+            } else if i < conditions && !TypeBindings::default().fits(&Type::Bool, &last) {
                 let message = format!("expected type 'bool' but found '{last}'");
                 self.report(step, message);
             }

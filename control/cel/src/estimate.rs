@@ -4,10 +4,10 @@
 //! resource may have.
 
 use crate::ast::{Comprehension, Expr, Kind, Literal, Macro};
-use crate::checker::{Checked, bind, dotted};
+use crate::checker::{CheckedExpression, bind, dotted};
 use crate::functions::{self, Overload};
 use crate::schema::Schema;
-use crate::types::{Bindings, Type};
+use crate::types::{Type, TypeBindings};
 
 /// The least and the most of something: a size or a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ struct Inner {
 const LOOP: u64 = 10;
 
 #[derive(Clone, Debug, Default)]
-struct Part {
+struct EstimatedPart {
     cost: Option<Estimate>,
     size: Option<Estimate>,
     inner: Option<Inner>,
@@ -118,7 +118,7 @@ struct Part {
     item: Option<Estimate>,
 }
 
-impl Part {
+impl EstimatedPart {
     fn cost(&self) -> Estimate {
         self.cost.unwrap_or(Estimate::fixed(0))
     }
@@ -129,7 +129,11 @@ impl Part {
 }
 
 /// Estimates a checked expression whose variables are all declared by `root`.
-pub(crate) fn estimate(expression: &Expr, checked: &Checked, root: Option<&Schema>) -> Estimate {
+pub(crate) fn estimate(
+    expression: &Expr,
+    checked: &CheckedExpression,
+    root: Option<&Schema>,
+) -> Estimate {
     let mut estimator = Estimator {
         checked,
         root,
@@ -139,9 +143,9 @@ pub(crate) fn estimate(expression: &Expr, checked: &Checked, root: Option<&Schem
 }
 
 struct Estimator<'a> {
-    checked: &'a Checked,
+    checked: &'a CheckedExpression,
     root: Option<&'a Schema>,
-    locals: Vec<(String, Part)>,
+    locals: Vec<(String, EstimatedPart)>,
 }
 
 impl Estimator<'_> {
@@ -171,7 +175,12 @@ impl Estimator<'_> {
     }
 
     /// Fills in the size of a part, when nothing else told it.
-    fn settle(&self, expression: &Expr, mut part: Part, local: Option<Estimate>) -> Part {
+    fn settle(
+        &self,
+        expression: &Expr,
+        mut part: EstimatedPart,
+        local: Option<Estimate>,
+    ) -> EstimatedPart {
         part.of = self.checked.type_of(expression).cloned().or(part.of);
         if matches!(part.of, Some(Type::List(_))) && !part.path.is_empty() {
             let mut path = part.path.clone();
@@ -192,7 +201,7 @@ impl Estimator<'_> {
         part
     }
 
-    fn part(&mut self, expression: &Expr) -> Part {
+    fn part(&mut self, expression: &Expr) -> EstimatedPart {
         let mut local = None;
         let part = match &expression.kind {
             Kind::Literal(literal) => literal_part(literal),
@@ -201,17 +210,17 @@ impl Estimator<'_> {
                 match known {
                     Some((_, known)) => {
                         local = known.size;
-                        Part {
+                        EstimatedPart {
                             cost: Some(Estimate::fixed(1)),
                             path: known.path.clone(),
                             inner: known.inner,
-                            ..Part::default()
+                            ..EstimatedPart::default()
                         }
                     }
-                    None => Part {
+                    None => EstimatedPart {
                         cost: Some(Estimate::fixed(1)),
                         path: vec![name.clone()],
-                        ..Part::default()
+                        ..EstimatedPart::default()
                     },
                 }
             }
@@ -221,11 +230,11 @@ impl Estimator<'_> {
                 optional,
             } => self.select(expression, target, field, *optional),
             Kind::Has(select) => match &select.kind {
-                Kind::Select { target, .. } => Part {
+                Kind::Select { target, .. } => EstimatedPart {
                     cost: Some(self.part(target).cost()),
-                    ..Part::default()
+                    ..EstimatedPart::default()
                 },
-                _ => Part::default(),
+                _ => EstimatedPart::default(),
             },
             Kind::Call {
                 function,
@@ -233,8 +242,9 @@ impl Estimator<'_> {
                 arguments,
             } => self.call(expression, function, target.as_deref(), arguments),
             Kind::List(items) => {
-                let parts: Vec<Part> = items.iter().map(|(item, _)| self.part(item)).collect();
-                Part {
+                let parts: Vec<EstimatedPart> =
+                    items.iter().map(|(item, _)| self.part(item)).collect();
+                EstimatedPart {
                     cost: Some(sum(&parts).add(Estimate::fixed(10))),
                     size: Some(Estimate::fixed(items.len() as u64)),
                     inner: Some(Inner {
@@ -242,16 +252,17 @@ impl Estimator<'_> {
                         key: Estimate::fixed(1),
                         value: sizes(&parts),
                     }),
-                    ..Part::default()
+                    ..EstimatedPart::default()
                 }
             }
             Kind::Map(entries) => {
-                let keys: Vec<Part> = entries.iter().map(|(key, ..)| self.part(key)).collect();
-                let values: Vec<Part> = entries
+                let keys: Vec<EstimatedPart> =
+                    entries.iter().map(|(key, ..)| self.part(key)).collect();
+                let values: Vec<EstimatedPart> = entries
                     .iter()
                     .map(|(_, value, _)| self.part(value))
                     .collect();
-                Part {
+                EstimatedPart {
                     cost: Some(sum(&keys).add(sum(&values)).add(Estimate::fixed(30))),
                     size: Some(Estimate::fixed(entries.len() as u64)),
                     inner: Some(Inner {
@@ -259,14 +270,15 @@ impl Estimator<'_> {
                         key: sizes(&keys),
                         value: sizes(&values),
                     }),
-                    ..Part::default()
+                    ..EstimatedPart::default()
                 }
             }
             Kind::Struct { fields, .. } => {
-                let parts: Vec<Part> = fields.iter().map(|one| self.part(&one.value)).collect();
-                Part {
+                let parts: Vec<EstimatedPart> =
+                    fields.iter().map(|one| self.part(&one.value)).collect();
+                EstimatedPart {
                     cost: Some(sum(&parts).add(Estimate::fixed(40))),
-                    ..Part::default()
+                    ..EstimatedPart::default()
                 }
             }
             Kind::Comprehension(inner) => self.comprehension(inner),
@@ -274,21 +286,21 @@ impl Estimator<'_> {
         self.settle(expression, part, local)
     }
 
-    fn select(&mut self, at: &Expr, target: &Expr, field: &str, optional: bool) -> Part {
+    fn select(&mut self, at: &Expr, target: &Expr, field: &str, optional: bool) -> EstimatedPart {
         if self.checked.type_of(target).is_none() {
             // a name with dots: a type, or one variable
             let name = dotted(at).unwrap_or_default();
-            return Part {
+            return EstimatedPart {
                 cost: Some(Estimate::fixed(1)),
                 path: vec![name],
-                ..Part::default()
+                ..EstimatedPart::default()
             };
         }
         let target = self.part(target);
         if optional {
-            return Part {
+            return EstimatedPart {
                 cost: Some(target.cost().add(Estimate::fixed(1))),
-                ..Part::default()
+                ..EstimatedPart::default()
             };
         }
         let stepped = matches!(
@@ -303,10 +315,10 @@ impl Estimator<'_> {
         );
         let mut path = target.path.clone();
         path.push(field.to_owned());
-        Part {
+        EstimatedPart {
             cost: Some(target.cost().add(Estimate::fixed(u64::from(stepped)))),
             path,
-            ..Part::default()
+            ..EstimatedPart::default()
         }
     }
 
@@ -316,7 +328,7 @@ impl Estimator<'_> {
         function: &str,
         target: Option<&Expr>,
         arguments: &[Expr],
-    ) -> Part {
+    ) -> EstimatedPart {
         let namespaced = target
             .filter(|target| self.checked.type_of(target).is_none())
             .and_then(dotted)
@@ -332,12 +344,13 @@ impl Estimator<'_> {
         {
             let init = self.part(init);
             let cost = init.cost();
-            let body = self.with(vec![(name.clone(), Part { cost: None, ..init })], |this| {
-                this.part(body)
-            });
+            let body = self.with(
+                vec![(name.clone(), EstimatedPart { cost: None, ..init })],
+                |this| this.part(body),
+            );
             // with an empty loop around
             let cost = cost.add(body.cost()).add(Estimate::fixed(LOOP));
-            return Part {
+            return EstimatedPart {
                 cost: Some(cost),
                 ..body
             };
@@ -346,33 +359,33 @@ impl Estimator<'_> {
             Some(name) => (name.as_str(), None),
             None => (function, target),
         };
-        let parts: Vec<Part> = arguments.iter().map(|one| self.part(one)).collect();
+        let parts: Vec<EstimatedPart> = arguments.iter().map(|one| self.part(one)).collect();
         let target = target.map(|target| self.part(target));
         let costs = sum(&parts);
         match (function, parts.as_slice()) {
             ("dyn", [inner]) => {
-                return Part {
+                return EstimatedPart {
                     cost: Some(costs.add(Estimate::fixed(1))),
                     size: inner.size,
                     inner: inner.inner,
-                    ..Part::default()
+                    ..EstimatedPart::default()
                 };
             }
             ("_&&_" | "_||_", [first, ..]) => {
-                return Part {
+                return EstimatedPart {
                     cost: Some(Estimate {
                         min: first.cost().min,
                         max: costs.max,
                     }),
-                    ..Part::default()
+                    ..EstimatedPart::default()
                 };
             }
             ("_?_:_", [condition, yes, no]) => {
-                return Part {
+                return EstimatedPart {
                     cost: Some(condition.cost().add(yes.cost().union(no.cost()))),
                     size: Some(yes.size().union(no.size())),
                     inner: both(yes.inner, no.inner),
-                    ..Part::default()
+                    ..EstimatedPart::default()
                 };
             }
             ("_[_]", [list, _]) => {
@@ -383,11 +396,11 @@ impl Estimator<'_> {
                 };
                 let mut path = list.path.clone();
                 path.push(step.to_owned());
-                return Part {
+                return EstimatedPart {
                     cost: Some(costs.add(Estimate::fixed(1))),
                     size: list.inner.map(|inner| inner.value),
                     path,
-                    ..Part::default()
+                    ..EstimatedPart::default()
                 };
             }
             _ => {}
@@ -404,9 +417,9 @@ impl Estimator<'_> {
                 let both = compared(a.size(), b.size());
                 cost = if text { both } else { both.union(cost) };
             }
-            return Part {
+            return EstimatedPart {
                 cost: Some(costs.add(cost)),
-                ..Part::default()
+                ..EstimatedPart::default()
             };
         }
         let overloads = self.candidates(at, function, target.is_some());
@@ -425,16 +438,18 @@ impl Estimator<'_> {
             });
         }
         let (cost, size) = all.unwrap_or((Estimate::fixed(1), None));
-        let target_cost = target.as_ref().map_or(Estimate::fixed(0), Part::cost);
+        let target_cost = target
+            .as_ref()
+            .map_or(Estimate::fixed(0), EstimatedPart::cost);
         let inner = match (function, parts.as_slice()) {
             ("_+_", [a, b]) => both(a.inner, b.inner),
             _ => None,
         };
-        Part {
+        EstimatedPart {
             cost: Some(target_cost.add(costs).add(cost)),
             size,
             inner,
-            ..Part::default()
+            ..EstimatedPart::default()
         }
     }
 
@@ -444,7 +459,7 @@ impl Estimator<'_> {
         all.iter()
             .filter(|one| one.method == method)
             .filter(|one| {
-                let mut bindings = Bindings::default();
+                let mut bindings = TypeBindings::default();
                 one.parameters.iter().enumerate().all(|(i, wanted)| {
                     self.checked
                         .argument(at, i)
@@ -454,7 +469,11 @@ impl Estimator<'_> {
             .collect()
     }
 
-    fn with<T>(&mut self, bound: Vec<(String, Part)>, run: impl FnOnce(&mut Self) -> T) -> T {
+    fn with<T>(
+        &mut self,
+        bound: Vec<(String, EstimatedPart)>,
+        run: impl FnOnce(&mut Self) -> T,
+    ) -> T {
         let before = self.locals.len();
         self.locals.extend(bound);
         let out = run(self);
@@ -462,14 +481,14 @@ impl Estimator<'_> {
         out
     }
 
-    fn bound(&mut self, function: &str, target: &Expr, name: &str, value: &Expr) -> Part {
+    fn bound(&mut self, function: &str, target: &Expr, name: &str, value: &Expr) -> EstimatedPart {
         let range = self.part(target);
         if function == "sortBy" {
             let item = item_of(&range);
             let key = self.with(vec![(name.to_owned(), item)], |this| this.part(value));
             let each = key.cost().add(Estimate::fixed(12));
             let square = range.size().multiply(range.size()).times(2.0);
-            return Part {
+            return EstimatedPart {
                 cost: Some(
                     range
                         .cost()
@@ -479,20 +498,20 @@ impl Estimator<'_> {
                 ),
                 size: range.size,
                 inner: range.inner,
-                ..Part::default()
+                ..EstimatedPart::default()
             };
         }
         let of = match &range.of {
             Some(Type::Optional(inner)) => Some((**inner).clone()),
             _ => None,
         };
-        let local = Part {
+        let local = EstimatedPart {
             size: of
                 .as_ref()
                 .is_some_and(is_scalar)
                 .then_some(Estimate::fixed(1)),
             of,
-            ..Part::default()
+            ..EstimatedPart::default()
         };
         let value = self.with(vec![(name.to_owned(), local)], |this| this.part(value));
         // asked whether it is there, bound with an empty loop around, wrapped again
@@ -501,18 +520,18 @@ impl Estimator<'_> {
             .cost()
             .add(value.cost())
             .add(Estimate::fixed(11 + wrapped));
-        Part {
+        EstimatedPart {
             cost: Some(
                 range
                     .cost()
                     .add(Estimate::fixed(1))
                     .add(there.union(Estimate::fixed(1))),
             ),
-            ..Part::default()
+            ..EstimatedPart::default()
         }
     }
 
-    fn comprehension(&mut self, inner: &Comprehension) -> Part {
+    fn comprehension(&mut self, inner: &Comprehension) -> EstimatedPart {
         let range = self.part(&inner.range);
         let mut bound = Vec::new();
         match inner.variables.as_slice() {
@@ -529,12 +548,15 @@ impl Estimator<'_> {
                 }
             }
         }
-        let steps: Vec<Part> = self.with(bound, |this| {
+        let steps: Vec<EstimatedPart> = self.with(bound, |this| {
             inner.steps.iter().map(|step| this.part(step)).collect()
         });
-        let step = steps.last().map_or(Estimate::fixed(0), Part::cost);
-        let filter =
-            (steps.len() > 1).then(|| steps.first().map_or(Estimate::fixed(0), Part::cost));
+        let step = steps.last().map_or(Estimate::fixed(0), EstimatedPart::cost);
+        let filter = (steps.len() > 1).then(|| {
+            steps
+                .first()
+                .map_or(Estimate::fixed(0), EstimatedPart::cost)
+        });
         let fixed = Estimate::fixed;
         let size = range.size();
         // a condition around what is added: the branch that adds nothing reads the result
@@ -542,11 +564,11 @@ impl Estimator<'_> {
             Some(filter) => filter.add(cost.union(fixed(1))),
             None => cost,
         };
-        let made = |inner: Option<Inner>, each: Estimate, start: u64| Part {
+        let made = |inner: Option<Inner>, each: Estimate, start: u64| EstimatedPart {
             cost: Some(range.cost().add(fixed(start + 1)).add(size.multiply(each))),
             size: Some(size),
             inner,
-            ..Part::default()
+            ..EstimatedPart::default()
         };
         let list_of = |value: Estimate| {
             Some(Inner {
@@ -555,10 +577,10 @@ impl Estimator<'_> {
                 value: fixed(0).union(value),
             })
         };
-        let truth = |each: Estimate, result: u64| Part {
+        let truth = |each: Estimate, result: u64| EstimatedPart {
             cost: Some(range.cost().add(fixed(result)).add(size.multiply(each))),
             size: Some(fixed(1)),
-            ..Part::default()
+            ..EstimatedPart::default()
         };
         let logical = |again: u64| Estimate {
             min: 1 + again,
@@ -573,7 +595,7 @@ impl Estimator<'_> {
                 made(list_of(value), step.add(fixed(13).union(fixed(1))), 10)
             }
             Macro::List => {
-                let value = steps.last().map_or(Estimate::UNKNOWN, Part::size);
+                let value = steps.last().map_or(Estimate::UNKNOWN, EstimatedPart::size);
                 made(list_of(value), chosen(step.add(fixed(12))), 10)
             }
             Macro::Map => made(None, chosen(step.add(fixed(3))), 30),
@@ -583,7 +605,7 @@ impl Estimator<'_> {
 }
 
 /// An item of a list, a value of a map.
-fn item_of(range: &Part) -> Part {
+fn item_of(range: &EstimatedPart) -> EstimatedPart {
     let list = range
         .inner
         .map_or(matches!(range.of, Some(Type::List(_))), |inner| inner.list);
@@ -593,7 +615,7 @@ fn item_of(range: &Part) -> Part {
 }
 
 /// A key of a map, an index of a list.
-fn key_of(range: &Part) -> Part {
+fn key_of(range: &EstimatedPart) -> EstimatedPart {
     let list = range
         .inner
         .map_or(matches!(range.of, Some(Type::List(_))), |inner| inner.list);
@@ -603,20 +625,20 @@ fn key_of(range: &Part) -> Part {
 }
 
 /// What a single variable runs over: items of a list, keys of a map.
-fn single_of(range: &Part) -> Part {
+fn single_of(range: &EstimatedPart) -> EstimatedPart {
     let list = range
         .inner
         .map_or(matches!(range.of, Some(Type::List(_))), |inner| inner.list);
     if list { item_of(range) } else { key_of(range) }
 }
 
-fn stepped(range: &Part, step: &str, size: fn(Inner) -> Estimate) -> Part {
+fn stepped(range: &EstimatedPart, step: &str, size: fn(Inner) -> Estimate) -> EstimatedPart {
     let mut path = range.path.clone();
     path.push(step.to_owned());
-    Part {
+    EstimatedPart {
         size: range.inner.map(size),
         path,
-        ..Part::default()
+        ..EstimatedPart::default()
     }
 }
 
@@ -629,16 +651,16 @@ fn both(a: Option<Inner>, b: Option<Inner>) -> Option<Inner> {
     })
 }
 
-fn sum(parts: &[Part]) -> Estimate {
+fn sum(parts: &[EstimatedPart]) -> Estimate {
     parts
         .iter()
         .fold(Estimate::fixed(0), |all, part| all.add(part.cost()))
 }
 
-fn sizes(parts: &[Part]) -> Estimate {
+fn sizes(parts: &[EstimatedPart]) -> Estimate {
     parts
         .iter()
-        .map(Part::size)
+        .map(EstimatedPart::size)
         .reduce(Estimate::union)
         .unwrap_or(Estimate::fixed(0))
 }
@@ -653,20 +675,20 @@ fn is_scalar(of: &Type) -> bool {
     }
 }
 
-fn literal_part(literal: &Literal) -> Part {
+fn literal_part(literal: &Literal) -> EstimatedPart {
     let size = match literal {
         Literal::String(text) => text.chars().count() as u64,
         Literal::Bytes(bytes) => bytes.len() as u64,
         _ => 1,
     };
-    Part {
+    EstimatedPart {
         cost: Some(Estimate::fixed(0)),
         size: Some(Estimate::fixed(size)),
         number: match literal {
             Literal::Int(number) => Some(*number),
             _ => None,
         },
-        ..Part::default()
+        ..EstimatedPart::default()
     }
 }
 
@@ -674,11 +696,11 @@ fn literal_part(literal: &Literal) -> Part {
 fn of_overload(
     function: &str,
     overload: &Overload,
-    target: Option<&Part>,
-    args: &[Part],
+    target: Option<&EstimatedPart>,
+    args: &[EstimatedPart],
 ) -> (Estimate, Option<Estimate>) {
     let fixed = |cost: u64| (Estimate::fixed(cost), None);
-    let unknown = Part::default();
+    let unknown = EstimatedPart::default();
     let target_or = |place: usize| args.get(place).unwrap_or(&unknown);
     let receiver = target.unwrap_or(&unknown);
     let first = target_or(0).size();

@@ -42,8 +42,8 @@ pub use estimate::{CRD_LIMIT, Estimate, RULE_LIMIT, exceeds};
 pub use issue::{Issue, Issues};
 pub use names::escape;
 pub use run::{
-    Authorizer, Bindings, Budget, Check, Decision, Entries, Error, Key, Lazy, List, Made, Moment,
-    Program, Question, Text, Val,
+    Authorizer, Bindings, Budget, Check, ConstructedValue, Decision, Entries, Error, Key, Lazy,
+    List, Moment, Program, Question, Text, Val,
 };
 pub use schema::Schema;
 pub use types::{Object, Type};

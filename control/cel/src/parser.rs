@@ -68,7 +68,7 @@ pub(crate) fn parse(source: &str) -> Result<Expr, Issues> {
     }
 }
 
-type Parsed<T> = Result<T, Issue>;
+type ParsedExpression<T> = Result<T, Issue>;
 
 struct Parser {
     tokens: Vec<Token>,
@@ -131,7 +131,7 @@ impl Parser {
     }
 
     /// Expects a sign; worded as a parser words it that can skip or add one token.
-    fn expect(&mut self, sign: &str, follows: &[&str]) -> Parsed<usize> {
+    fn expect(&mut self, sign: &str, follows: &[&str]) -> ParsedExpression<usize> {
         let offset = self.offset();
         if self.take_if(sign) {
             return Ok(offset);
@@ -154,7 +154,7 @@ impl Parser {
     }
 
     /// The end of a list or map, behind an item: another could follow.
-    fn close(&mut self, sign: &str) -> Parsed<usize> {
+    fn close(&mut self, sign: &str) -> ParsedExpression<usize> {
         let token = self.token(0);
         let next = self.token(1);
         let kind = if token.kind == TokenKind::End {
@@ -171,7 +171,7 @@ impl Parser {
         Err(issue(token.offset, message))
     }
 
-    fn whole(&mut self) -> Parsed<Expr> {
+    fn whole(&mut self) -> ParsedExpression<Expr> {
         let expression = self.expression()?;
         let token = self.token(0);
         if token.kind == TokenKind::End {
@@ -192,7 +192,7 @@ impl Parser {
     }
 
     /// Counts one level of the tree: whoever walks it does so recursively.
-    fn deeper(levels: &mut usize) -> Parsed<()> {
+    fn deeper(levels: &mut usize) -> ParsedExpression<()> {
         *levels += 1;
         if *levels <= DEPTH {
             return Ok(());
@@ -204,7 +204,7 @@ impl Parser {
     }
 
     /// A tree is made of one of height `other` and the one read last.
-    fn grow(&mut self, other: usize) -> Parsed<()> {
+    fn grow(&mut self, other: usize) -> ParsedExpression<()> {
         self.height = self.height.max(other) + 1;
         if self.height <= HEIGHT {
             return Ok(());
@@ -215,7 +215,7 @@ impl Parser {
         })
     }
 
-    fn expression(&mut self) -> Parsed<Expr> {
+    fn expression(&mut self) -> ParsedExpression<Expr> {
         Self::deeper(&mut self.depth)?;
         let condition = self.binary(0)?;
         let expression = if self.is("?") {
@@ -229,7 +229,7 @@ impl Parser {
 
     /// What follows a condition: kept apart, so that nesting costs little stack.
     #[inline(never)]
-    fn conditional(&mut self, condition: Expr) -> Parsed<Expr> {
+    fn conditional(&mut self, condition: Expr) -> ParsedExpression<Expr> {
         let offset = self.take().offset;
         let height = self.height;
         let yes = self.binary(0)?;
@@ -249,7 +249,7 @@ impl Parser {
 
     /// Operands joined by operators that bind at least as strongly as `least`.
     /// One function for all levels: whoever nests deeply needs few frames.
-    fn binary(&mut self, least: usize) -> Parsed<Expr> {
+    fn binary(&mut self, least: usize) -> ParsedExpression<Expr> {
         let mut left = self.unary()?;
         let mut steps = 0;
         while let Some((level, sign)) = self.operator().filter(|(level, _)| *level >= least) {
@@ -266,7 +266,7 @@ impl Parser {
         level: usize,
         sign: &'static str,
         steps: &mut usize,
-    ) -> Parsed<Expr> {
+    ) -> ParsedExpression<Expr> {
         let offset = self.take().offset;
         let height = self.height;
         let right = self.binary(level + 1)?;
@@ -312,7 +312,7 @@ impl Parser {
     }
 
     /// `!` and `-` may be repeated, but not mixed.
-    fn unary(&mut self) -> Parsed<Expr> {
+    fn unary(&mut self) -> ParsedExpression<Expr> {
         for (sign, function) in [("!", "!_"), ("-", "-_")] {
             if !self.is(sign) {
                 continue;
@@ -350,14 +350,14 @@ impl Parser {
         self.member()
     }
 
-    fn member(&mut self) -> Parsed<Expr> {
+    fn member(&mut self) -> ParsedExpression<Expr> {
         let primary = self.primary()?;
         self.members(primary)
     }
 
     /// What follows a value: fields, calls, indexes. The parts are functions of
     /// their own, so that nesting costs little stack.
-    fn members(&mut self, mut target: Expr) -> Parsed<Expr> {
+    fn members(&mut self, mut target: Expr) -> ParsedExpression<Expr> {
         let mut steps = 0;
         loop {
             if self.is(".") {
@@ -376,7 +376,7 @@ impl Parser {
         }
     }
 
-    fn index(&mut self, target: Expr) -> Parsed<Expr> {
+    fn index(&mut self, target: Expr) -> ParsedExpression<Expr> {
         let offset = self.take().offset;
         let optional = self.take_if("?");
         let index = self.expression()?;
@@ -385,7 +385,7 @@ impl Parser {
         Ok(call(offset, function, vec![target, index]))
     }
 
-    fn field(&mut self, target: Expr) -> Parsed<Expr> {
+    fn field(&mut self, target: Expr) -> ParsedExpression<Expr> {
         let dot = self.take().offset;
         let optional = self.take_if("?");
         let name = self.field_name()?;
@@ -404,7 +404,7 @@ impl Parser {
         })
     }
 
-    fn field_name(&mut self) -> Parsed<String> {
+    fn field_name(&mut self) -> ParsedExpression<String> {
         let token = self.token(0).clone();
         match token.kind {
             TokenKind::Ident => {}
@@ -419,7 +419,7 @@ impl Parser {
     }
 
     /// What stands between parentheses, up to the closing one.
-    fn arguments(&mut self) -> Parsed<Vec<Expr>> {
+    fn arguments(&mut self) -> ParsedExpression<Vec<Expr>> {
         let mut all = Vec::new();
         if self.take_if(")") {
             return Ok(all);
@@ -455,7 +455,7 @@ impl Parser {
         )
     }
 
-    fn primary(&mut self) -> Parsed<Expr> {
+    fn primary(&mut self) -> ParsedExpression<Expr> {
         self.height = 1;
         if self.is("(") {
             return self.group();
@@ -478,14 +478,14 @@ impl Parser {
         self.literal()
     }
 
-    fn group(&mut self) -> Parsed<Expr> {
+    fn group(&mut self) -> ParsedExpression<Expr> {
         self.take();
         let inner = self.expression()?;
         self.expect(")", &[")", "]", "}", ","])?;
         Ok(inner)
     }
 
-    fn literal(&mut self) -> Parsed<Expr> {
+    fn literal(&mut self) -> ParsedExpression<Expr> {
         let token = self.token(0).clone();
         let literal = match (token.kind, token.text.as_str()) {
             (TokenKind::Int | TokenKind::Uint | TokenKind::Float, _) => return self.number(false),
@@ -503,7 +503,7 @@ impl Parser {
         })
     }
 
-    fn number(&mut self, negative: bool) -> Parsed<Expr> {
+    fn number(&mut self, negative: bool) -> ParsedExpression<Expr> {
         let token = self.take();
         let sign = if negative { "-" } else { "" };
         let digits = token.text.trim_end_matches(['u', 'U']);
@@ -538,7 +538,7 @@ impl Parser {
         })
     }
 
-    fn list(&mut self) -> Parsed<Expr> {
+    fn list(&mut self) -> ParsedExpression<Expr> {
         let offset = self.take().offset;
         let mut items = Vec::new();
         let mut height = 0;
@@ -567,7 +567,7 @@ impl Parser {
         })
     }
 
-    fn map(&mut self) -> Parsed<Expr> {
+    fn map(&mut self) -> ParsedExpression<Expr> {
         let offset = self.take().offset;
         let mut entries = Vec::new();
         let mut height = 0;
@@ -600,7 +600,7 @@ impl Parser {
     }
 
     /// An identifier, a call, or a message with its fields.
-    fn named(&mut self) -> Parsed<Expr> {
+    fn named(&mut self) -> ParsedExpression<Expr> {
         let token = self.take();
         let offset = token.offset;
         if RESERVED.contains(&token.text.as_str()) {
@@ -635,7 +635,7 @@ impl Parser {
         })
     }
 
-    fn message(&mut self, name: String) -> Parsed<Expr> {
+    fn message(&mut self, name: String) -> ParsedExpression<Expr> {
         let offset = self.take().offset;
         let mut fields = Vec::new();
         let mut height = 0;
@@ -678,7 +678,7 @@ impl Parser {
 }
 
 /// A global call; `has` is a macro.
-fn function(offset: usize, name: String, mut arguments: Vec<Expr>) -> Parsed<Expr> {
+fn function(offset: usize, name: String, mut arguments: Vec<Expr>) -> ParsedExpression<Expr> {
     if name == "has" && arguments.len() == 1 {
         let mut argument = arguments.remove(0);
         if !matches!(
@@ -708,7 +708,12 @@ fn function(offset: usize, name: String, mut arguments: Vec<Expr>) -> Parsed<Exp
 }
 
 /// A call on a target; some names are macros.
-fn method(offset: usize, target: Expr, name: String, mut arguments: Vec<Expr>) -> Parsed<Expr> {
+fn method(
+    offset: usize,
+    target: Expr,
+    name: String,
+    mut arguments: Vec<Expr>,
+) -> ParsedExpression<Expr> {
     let variables = match (name.as_str(), arguments.len()) {
         ("all" | "exists" | "exists_one" | "existsOne" | "filter", 2) | ("map", 2 | 3) => 1,
         ("all" | "exists" | "existsOne", 3)

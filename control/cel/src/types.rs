@@ -178,9 +178,9 @@ fn less_specific(a: &Type, b: &Type) -> bool {
 
 /// What the placeholders of a signature stand for in one call.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bindings(Vec<(char, Type)>);
+pub(crate) struct TypeBindings(Vec<(char, Type)>);
 
-impl Bindings {
+impl TypeBindings {
     fn get(&self, name: char) -> Option<&Type> {
         self.0
             .iter()

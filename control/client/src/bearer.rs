@@ -16,10 +16,10 @@ use tokio::sync::Notify;
 /// [`Client::from_kubeconfig_with_token`]: crate::Client::from_kubeconfig_with_token
 #[derive(Clone)]
 pub struct BearerToken {
-    inner: Arc<Inner>,
+    inner: Arc<TokenInner>,
 }
 
-struct Inner {
+struct TokenInner {
     header: ArcSwap<HeaderValue>,
     refused: Notify,
 }
@@ -31,7 +31,7 @@ impl BearerToken {
     /// A text that no header can hold.
     pub fn new(token: &str) -> Result<Self, InvalidHeaderValue> {
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(TokenInner {
                 header: ArcSwap::from_pointee(value(token)?),
                 refused: Notify::new(),
             }),

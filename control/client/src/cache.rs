@@ -169,7 +169,7 @@ impl<V: Object> Snapshot<V> {
 impl<V: Object> FromIterator<V> for Snapshot<V> {
     fn from_iter<I: IntoIterator<Item = V>>(objects: I) -> Self {
         Self {
-            root: Store::of(objects.into_iter().map(Arc::new).collect()).root,
+            root: Store::from_objects(objects.into_iter().map(Arc::new).collect()).root,
         }
     }
 }
@@ -241,7 +241,7 @@ impl<V: Object> Root<V> {
 
 impl<V: Object> Store<V> {
     /// A store of these objects; of objects with one key, the last counts.
-    pub(crate) fn of(mut objects: Vec<Arc<V>>) -> Self {
+    pub(crate) fn from_objects(mut objects: Vec<Arc<V>>) -> Self {
         objects.sort_by(|a, b| key(&**a).cmp(&key(&**b)));
         objects.dedup_by(|later, kept| {
             let same = key(&**later) == key(&**kept);
@@ -376,7 +376,7 @@ mod tests {
                 objects.push(Arc::new(object(&namespace, &name, 0)));
                 model.insert((namespace, name), 0);
             }
-            let mut store = Store::of(objects);
+            let mut store = Store::from_objects(objects);
             assert_sound(&store);
             let early = (Snapshot { root: Arc::clone(store.root()) }, model.clone());
             for (step, (put, namespace, name)) in (1u32..).zip(steps) {
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn of_two_objects_with_one_key_the_last_counts() {
-        let store = Store::of(vec![
+        let store = Store::from_objects(vec![
             Arc::new(object("a", "x", 1)),
             Arc::new(object("a", "x", 2)),
         ]);

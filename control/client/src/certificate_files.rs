@@ -23,10 +23,10 @@ const EVERY: Duration = Duration::from_secs(1);
 pub struct CertificateFiles {
     certificate: PathBuf,
     key: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<PairState>,
 }
 
-struct State {
+struct PairState {
     looked: Instant,
     seen: [Stamp; 2],
     current: Arc<CertifiedKey>,
@@ -57,7 +57,7 @@ enum Error {
 impl CertificateFiles {
     /// Returns the files that a user of a kubeconfig names; `None` for a user with other
     /// credentials, or whose files cannot be used.
-    pub fn of(user: &AuthInfo) -> Option<Self> {
+    pub fn from_auth_info(user: &AuthInfo) -> Option<Self> {
         if user.client_certificate_data.is_some() || user.client_key_data.is_some() {
             return None;
         }
@@ -67,7 +67,7 @@ impl CertificateFiles {
         Some(Self {
             certificate,
             key,
-            state: Mutex::new(State {
+            state: Mutex::new(PairState {
                 looked: Instant::now(),
                 seen,
                 current: Arc::new(current),
@@ -275,7 +275,7 @@ mod tests {
         let (first, second) = (user(&authority, "ann"), user(&authority, "ann"));
         place(folder.path(), &first);
         let pair = folder.path().join("current.pem").display().to_string();
-        let files = CertificateFiles::of(&AuthInfo {
+        let files = CertificateFiles::from_auth_info(&AuthInfo {
             client_certificate: Some(pair.clone()),
             client_key: Some(pair),
             ..AuthInfo::default()

@@ -64,7 +64,7 @@ pub struct ObjectReference {
 impl ObjectReference {
     /// A reference to an object of `resource`.
     #[must_use]
-    pub fn of(resource: &Resource, meta: &Meta) -> Self {
+    pub fn to_object(resource: &Resource, meta: &Meta) -> Self {
         Self {
             api_version: resource.api_version(),
             kind: resource.kind.to_string(),

@@ -36,7 +36,7 @@ impl From<Meta> for Identity {
         Self {
             namespace: meta.namespace,
             name: meta.name,
-            uid: Uid::of(&meta.uid),
+            uid: Uid::parse(&meta.uid),
             resource_version: meta.resource_version,
         }
     }
@@ -47,7 +47,7 @@ impl From<Meta> for Identity {
 impl Uid {
     /// From its text.
     #[must_use]
-    pub fn of(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         Self(match number(text) {
             Some(number) => Form::Number(number),
             None => Form::Text(text.into()),
@@ -126,9 +126,9 @@ mod tests {
             "0f3b7c1e-55aa-4c1d-9e21-00112233aafe",
         ];
         for (place, text) in texts.iter().enumerate() {
-            assert_eq!(Uid::of(text).to_string(), *text);
+            assert_eq!(Uid::parse(text).to_string(), *text);
             for (other, of_other) in texts.iter().enumerate() {
-                let same = Uid::of(text) == Uid::of(of_other);
+                let same = Uid::parse(text) == Uid::parse(of_other);
                 assert_eq!(same, place == other, "{text} and {of_other}");
             }
         }
@@ -138,7 +138,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
         #[test]
         fn every_text_comes_back(text in "[0-9a-fA-F-]{34,38}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\\PC{0,40}") {
-            prop_assert_eq!(Uid::of(&text).to_string(), text);
+            prop_assert_eq!(Uid::parse(&text).to_string(), text);
         }
     }
 

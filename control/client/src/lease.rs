@@ -77,7 +77,7 @@ pub struct Election {
 
 /// How leading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Led {
+pub enum LeadershipEnd {
     /// The work ended by itself.
     Finished,
     /// The lease was lost; the work was cancelled.
@@ -112,7 +112,12 @@ impl Election {
     /// lease is lost, or `shutdown`. `work` gets a token that is cancelled in
     /// the latter two cases. It may finish while the lease is valid, and is dropped after
     /// that.
-    pub async fn lead<F, Fut>(&self, client: &Client, shutdown: &CancellationToken, work: F) -> Led
+    pub async fn lead<F, Fut>(
+        &self,
+        client: &Client,
+        shutdown: &CancellationToken,
+        work: F,
+    ) -> LeadershipEnd
     where
         F: FnOnce(CancellationToken) -> Fut,
         Fut: Future<Output = ()>,
@@ -141,7 +146,7 @@ impl Election {
             }
             let pause = self.retry_period.mul_f64(rand::random_range(1.0..2.2));
             tokio::select! {
-                () = shutdown.cancelled() => return Led::Shutdown,
+                () = shutdown.cancelled() => return LeadershipEnd::Shutdown,
                 () = tokio::time::sleep(pause) => {}
             }
         }
@@ -150,12 +155,12 @@ impl Election {
         let stop = shutdown.child_token();
         let mut work = std::pin::pin!(work(stop.clone()));
         let led = tokio::select! {
-            () = &mut work => Led::Finished,
-            () = candidate.renew() => Led::Lost,
-            () = shutdown.cancelled() => Led::Shutdown,
+            () = &mut work => LeadershipEnd::Finished,
+            () = candidate.renew() => LeadershipEnd::Lost,
+            () = shutdown.cancelled() => LeadershipEnd::Shutdown,
         };
         stop.cancel();
-        if led != Led::Finished {
+        if led != LeadershipEnd::Finished {
             // The lease is no longer renewed: others may lead once it expires.
             let end = candidate.renewed + self.work_end();
             if tokio::time::timeout_at(end, work).await.is_err() {
@@ -167,7 +172,7 @@ impl Election {
                 return led;
             }
         }
-        if led == Led::Lost {
+        if led == LeadershipEnd::Lost {
             tracing::warn!(lease = self.name, "lease lost");
         } else {
             candidate.release().await;
@@ -202,7 +207,7 @@ impl Election {
                     async move { *result = Some(run.await) }
                 })
                 .await;
-            if led != Led::Lost {
+            if led != LeadershipEnd::Lost {
                 return result;
             }
         }

@@ -18,7 +18,7 @@ static REQUESTS: [f64; 12] = [
 
 /// What is seen of a queue.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct QueueStats {
     pub depth: usize,
     pub adds: u64,
     pub retries: u64,
@@ -32,19 +32,19 @@ pub(crate) struct Seen {
 /// Something that can be looked at.
 pub(crate) trait Visible: Send + Sync {
     /// As it is now.
-    fn look(&self) -> Seen;
+    fn look(&self) -> QueueStats;
 }
 
 /// Queues that are worked on.
 static QUEUES: Mutex<Vec<(&'static str, Weak<dyn Visible>)>> = Mutex::new(Vec::new());
 /// Requests by method and code, and by method how long they took.
-static REQUESTED: Mutex<Requested> = Mutex::new(Requested {
+static REQUESTED: Mutex<RequestLabels> = Mutex::new(RequestLabels {
     codes: BTreeMap::new(),
     took: BTreeMap::new(),
 });
 
 #[derive(Debug)]
-struct Requested {
+struct RequestLabels {
     codes: BTreeMap<(Host, String, u16), u64>,
     took: BTreeMap<(Host, String), Histogram>,
 }
@@ -52,7 +52,7 @@ struct Requested {
 /// Which server, as far as that is told.
 type Host = &'static str;
 
-impl Default for Seen {
+impl Default for QueueStats {
     fn default() -> Self {
         Self {
             depth: 0,
@@ -94,7 +94,7 @@ pub fn write(out: &mut String) {
 }
 
 /// All queues as they are now, by name.
-fn look() -> BTreeMap<&'static str, Seen> {
+fn look() -> BTreeMap<&'static str, QueueStats> {
     let queues: Vec<(&'static str, Arc<dyn Visible>)> = {
         let all = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
         let alive = all
@@ -102,7 +102,7 @@ fn look() -> BTreeMap<&'static str, Seen> {
             .filter_map(|(name, queue)| Some((*name, queue.upgrade()?)));
         alive.collect()
     };
-    let mut seen: BTreeMap<&'static str, Seen> = BTreeMap::new();
+    let mut seen: BTreeMap<&'static str, QueueStats> = BTreeMap::new();
     for (name, queue) in queues {
         let now = queue.look();
         let all = seen.entry(name).or_default();
@@ -117,8 +117,8 @@ fn look() -> BTreeMap<&'static str, Seen> {
     seen
 }
 
-fn write_queues(seen: &BTreeMap<&'static str, Seen>, page: &mut Page) {
-    type Number = fn(&Seen) -> f64;
+fn write_queues(seen: &BTreeMap<&'static str, QueueStats>, page: &mut Page) {
+    type Number = fn(&QueueStats) -> f64;
     #[expect(clippy::cast_precision_loss, reason = "for metrics")]
     let numbers: [(&str, Kind, &str, Number); 5] = [
         (
@@ -180,7 +180,7 @@ fn write_queues(seen: &BTreeMap<&'static str, Seen>, page: &mut Page) {
     }
 }
 
-fn write_requests(all: &Requested, page: &mut Page) {
+fn write_requests(all: &RequestLabels, page: &mut Page) {
     page.family(
         "rest_client_requests",
         Kind::Counter,
@@ -247,23 +247,23 @@ mod tests {
 
     #[test]
     fn a_page_is_written_byte_by_byte() {
-        let mut queue = Seen {
+        let mut queue = QueueStats {
             depth: 2,
             adds: 7,
             retries: 1,
             unfinished: Duration::from_millis(1500),
             longest: Duration::from_secs(1),
-            ..Seen::default()
+            ..QueueStats::default()
         };
         queue.queued.observe(0.000_03);
         queue.queued.observe(2000.0);
         queue.worked.observe(0.25);
-        let queues = BTreeMap::from([("other", Seen::default()), ("pods", queue)]);
+        let queues = BTreeMap::from([("other", QueueStats::default()), ("pods", queue)]);
         let mut took = Histogram::new(&REQUESTS);
         took.observe(0.125);
         took.observe(90.0);
         let get = || ("a-host", "GET".to_owned());
-        let requested = Requested {
+        let requested = RequestLabels {
             codes: BTreeMap::from([(("a-host", get().1, 200), 3), (("a-host", get().1, 404), 1)]),
             took: BTreeMap::from([(get(), took)]),
         };

@@ -18,22 +18,22 @@ use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::error::Error;
-use crate::metrics::{self, Seen, Visible};
+use crate::metrics::{self, QueueStats, Visible};
 
 /// A work queue. Cloning is cheap; all clones are the same queue.
 pub struct Queue<K> {
-    inner: Arc<Inner<K>>,
+    inner: Arc<QueueInner<K>>,
 }
 
-struct Inner<K> {
-    state: Mutex<State<K>>,
+struct QueueInner<K> {
+    state: Mutex<QueueState<K>>,
     /// One permit per something to look at.
     wake: Notify,
     first_delay: Duration,
     longest_delay: Duration,
 }
 
-struct State<K> {
+struct QueueState<K> {
     ready: VecDeque<K>,
     /// To be handed out: in `ready`, or added again while in `working`.
     dirty: FxHashSet<K>,
@@ -41,7 +41,7 @@ struct State<K> {
     working: FxHashMap<K, Instant>,
     /// Since when keys are ready.
     since: FxHashMap<K, Instant>,
-    seen: Seen,
+    seen: QueueStats,
     failures: FxHashMap<K, u32>,
     /// Keys by the time they become ready; `waiting` has the time that counts.
     delayed: BinaryHeap<Reverse<(Instant, u64)>>,
@@ -77,13 +77,13 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
     #[must_use]
     pub fn with_delays(first: Duration, longest: Duration) -> Self {
         Self {
-            inner: Arc::new(Inner {
-                state: Mutex::new(State {
+            inner: Arc::new(QueueInner {
+                state: Mutex::new(QueueState {
                     ready: VecDeque::new(),
                     dirty: FxHashSet::default(),
                     working: FxHashMap::default(),
                     since: FxHashMap::default(),
-                    seen: Seen::default(),
+                    seen: QueueStats::default(),
                     failures: FxHashMap::default(),
                     delayed: BinaryHeap::new(),
                     delayed_keys: FxHashMap::default(),
@@ -286,7 +286,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
                             key = queue.get() => key,
                         };
                         let Some(key) = key else { return };
-                        let taken = Taken {
+                        let taken = KeyGuard {
                             queue: queue.clone(),
                             key: key.clone(),
                             is_finished: false,
@@ -333,7 +333,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
         while set.join_next().await.is_some() {}
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
         self.inner
             .state
             .lock()
@@ -361,19 +361,19 @@ fn is_unreachable(error: &(dyn std::error::Error + 'static)) -> bool {
 
 /// A key that a worker holds. Dropped unfinished, as by a panic, it is tried again as
 /// after an error.
-struct Taken<K: Clone + Eq + Hash + Debug + Send + 'static> {
+struct KeyGuard<K: Clone + Eq + Hash + Debug + Send + 'static> {
     queue: Queue<K>,
     key: K,
     is_finished: bool,
 }
 
-impl<K: Clone + Eq + Hash + Debug + Send + 'static> Taken<K> {
+impl<K: Clone + Eq + Hash + Debug + Send + 'static> KeyGuard<K> {
     fn finish(mut self) {
         self.is_finished = true;
     }
 }
 
-impl<K: Clone + Eq + Hash + Debug + Send + 'static> Drop for Taken<K> {
+impl<K: Clone + Eq + Hash + Debug + Send + 'static> Drop for KeyGuard<K> {
     fn drop(&mut self) {
         if !self.is_finished {
             self.queue.add_rate_limited(self.key.clone());
@@ -382,8 +382,8 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Drop for Taken<K> {
     }
 }
 
-impl<K: Send> Visible for Inner<K> {
-    fn look(&self) -> Seen {
+impl<K: Send> Visible for QueueInner<K> {
+    fn look(&self) -> QueueStats {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let mut seen = state.seen.clone();
@@ -397,7 +397,7 @@ impl<K: Send> Visible for Inner<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> State<K> {
+impl<K: Clone + Eq + Hash> QueueState<K> {
     /// Whether there is one more key to hand out.
     fn make_ready(&mut self, key: K) -> bool {
         if !self.dirty.insert(key.clone()) {

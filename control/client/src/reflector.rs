@@ -83,7 +83,7 @@ pub fn reflect_resource<V: Object>(
     resource: Resource,
     selection: Selection,
 ) -> Reflector<V> {
-    let shared = Arc::new(Shared::new(Store::of(Vec::new()), false));
+    let shared = Arc::new(ReflectorShared::new(Store::from_objects(Vec::new()), false));
     let stop = CancellationToken::new();
     let (client, stopped, written) = (client.clone(), stop.clone(), Arc::clone(&shared));
     control_supervise::task("reflector")
@@ -197,11 +197,11 @@ impl<V> Clone for Change<V> {
 
 /// Keeps the follower going while it lives.
 pub(crate) struct Handle<V> {
-    shared: Arc<Shared<V>>,
+    shared: Arc<ReflectorShared<V>>,
     _stop: Option<DropGuard>,
 }
 
-struct Shared<V> {
+struct ReflectorShared<V> {
     published: ArcSwap<Root<V>>,
     /// Taken by the writer while it publishes and tells, so that a new
     /// subscriber gets each object exactly once.
@@ -212,9 +212,9 @@ struct Shared<V> {
 
 impl<V: Object> Handle<V> {
     pub(crate) fn detached(objects: Vec<V>) -> Self {
-        let store = Store::of(objects.into_iter().map(Arc::new).collect());
+        let store = Store::from_objects(objects.into_iter().map(Arc::new).collect());
         Self {
-            shared: Arc::new(Shared::new(store, true)),
+            shared: Arc::new(ReflectorShared::new(store, true)),
             _stop: None,
         }
     }
@@ -240,7 +240,7 @@ impl<V> Handle<V> {
     }
 }
 
-impl<V: Object> Shared<V> {
+impl<V: Object> ReflectorShared<V> {
     #[expect(
         clippy::needless_pass_by_value,
         reason = "the store is published and done"

@@ -17,13 +17,13 @@ const LONGEST_UNKNOWN: Duration = Duration::from_secs(600);
 /// The servers, and how they did of late.
 #[derive(Debug)]
 pub(crate) struct Preferences {
-    servers: Vec<Known>,
+    servers: Vec<ServerRecord>,
     /// Where requests go as long as nothing is wrong.
     home: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct ServerRecord {
     authority: Authority,
     faults: u32,
     left_until: Option<Instant>,
@@ -36,7 +36,7 @@ impl Preferences {
     /// Prefers one of the servers by the number `seed`.
     pub fn new(servers: Vec<Authority>, seed: usize) -> Self {
         let home = seed.checked_rem(servers.len()).unwrap_or(0);
-        let servers = servers.into_iter().map(Known::new).collect();
+        let servers = servers.into_iter().map(ServerRecord::new).collect();
         Self { servers, home }
     }
 
@@ -50,7 +50,7 @@ impl Preferences {
     pub fn choose(&self, now: Instant) -> Option<Authority> {
         let count = self.servers.len();
         let order = (0..count).map(|step| &self.servers[(self.home + step) % count]);
-        let is_left = |known: &&Known| known.left_until.is_some_and(|until| until > now);
+        let is_left = |known: &&ServerRecord| known.left_until.is_some_and(|until| until > now);
         order
             .clone()
             .find(|known| !is_left(known))
@@ -104,7 +104,7 @@ impl Preferences {
         let before = std::mem::take(&mut self.servers);
         let known = |server: Authority| {
             let before = before.iter().find(|known| known.authority == server);
-            before.cloned().unwrap_or_else(|| Known::new(server))
+            before.cloned().unwrap_or_else(|| ServerRecord::new(server))
         };
         self.servers = servers.into_iter().map(known).collect();
         let kept = self
@@ -115,14 +115,14 @@ impl Preferences {
         true
     }
 
-    fn find(&mut self, server: &Authority) -> Option<&mut Known> {
+    fn find(&mut self, server: &Authority) -> Option<&mut ServerRecord> {
         self.servers
             .iter_mut()
             .find(|known| known.authority == *server)
     }
 }
 
-impl Known {
+impl ServerRecord {
     const fn new(authority: Authority) -> Self {
         Self {
             authority,

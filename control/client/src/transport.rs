@@ -94,7 +94,7 @@ pub async fn anonymous(paths: &[PathBuf]) -> Result<Transport, Error> {
 }
 
 async fn from_merged(paths: &[PathBuf], user: User) -> Result<Transport, Error> {
-    let mut merged: Parsed = Ok(Kubeconfig::default());
+    let mut merged: ParsedKubeconfig = Ok(Kubeconfig::default());
     for path in paths {
         merged = match (merged, read(path)?) {
             (Ok(before), Ok(next)) => before.merge(next),
@@ -128,9 +128,9 @@ enum User {
 }
 
 /// What was read of a kubeconfig, or why it is none.
-type Parsed = Result<Kubeconfig, KubeconfigError>;
+type ParsedKubeconfig = Result<Kubeconfig, KubeconfigError>;
 
-fn read(path: &Path) -> Result<Parsed, Error> {
+fn read(path: &Path) -> Result<ParsedKubeconfig, Error> {
     // kube's own message for an unreadable file names it twice
     std::fs::metadata(path)
         .and_then(|_| std::fs::File::open(path))
@@ -142,7 +142,11 @@ fn read(path: &Path) -> Result<Parsed, Error> {
     Ok(Kubeconfig::read_from(path))
 }
 
-async fn from_parsed(kubeconfig: Parsed, path: &Path, user: User) -> Result<Transport, Error> {
+async fn from_parsed(
+    kubeconfig: ParsedKubeconfig,
+    path: &Path,
+    user: User,
+) -> Result<Transport, Error> {
     let failed = |problem: String, way_out| Error::Kubeconfig {
         path: path.to_owned(),
         problem,
@@ -204,7 +208,7 @@ fn network(
     // the default provider of the process; another one being there is as good
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let mut tls = config.rustls_client_config()?;
-    let certificate = CertificateFiles::of(&config.auth_info).map(Arc::new);
+    let certificate = CertificateFiles::from_auth_info(&config.auth_info).map(Arc::new);
     if let Some(certificate) = &certificate {
         certificate.use_for(&mut tls);
     }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::ServiceAccount;
 use crate::work::{self, Outcome};
 
@@ -72,7 +72,7 @@ pub const CONTROLLER: Controller = Controller {
             let (namespace, name) = (&account.metadata.namespace, &account.metadata.name);
             for secret in listener.secrets.cache().snapshot().namespace(namespace) {
                 if secret.account() == Some(name.as_str()) {
-                    listener.queue.add(Key::of(&secret.metadata));
+                    listener.queue.add(Key::from_meta(&secret.metadata));
                 }
             }
         });
@@ -82,7 +82,7 @@ pub const CONTROLLER: Controller = Controller {
             let told = async {
                 while let Some(change) = changes.recv().await {
                     if let Some(secret) = &change.current {
-                        this.queue.add(Key::of(&secret.metadata));
+                        this.queue.add(Key::from_meta(&secret.metadata));
                     }
                 }
             };
@@ -95,22 +95,22 @@ pub const CONTROLLER: Controller = Controller {
     },
 };
 
-/// A Secret for a token.
+/// A Secret for a service account token.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-struct Secret {
+struct AccountTokenSecret {
     metadata: Meta,
     data: Option<BTreeMap<String, String>>,
 }
 
-impl View for Secret {
+impl View for AccountTokenSecret {
     const RESOURCE: Resource = resources::SECRETS;
     fn meta(&self) -> &Meta {
         &self.metadata
     }
 }
 
-impl Secret {
+impl AccountTokenSecret {
     fn annotation(&self, wanted: &str) -> Option<&str> {
         self.metadata.annotations.get(wanted)
     }
@@ -130,14 +130,14 @@ struct Tokens {
     client: Client,
     signer: TokenSigner,
     authority: String,
-    secrets: Reflector<Secret>,
-    accounts: Arc<Kind<ServiceAccount>>,
+    secrets: Reflector<AccountTokenSecret>,
+    accounts: Arc<KindCache<ServiceAccount>>,
     queue: Queue<Key>,
 }
 
-/// What is to be done with a Secret.
+/// The next write to a Secret.
 #[derive(Debug, PartialEq, Eq)]
-enum Action {
+enum TokenAction {
     Nothing,
     /// Its account does not exist, or is another of the same name.
     Delete,
@@ -150,26 +150,26 @@ enum Action {
 }
 
 /// What a Secret needs, given the uid of the account that it names.
-fn decide(secret: &Secret, account: Option<&str>, authority: &str) -> Action {
+fn decide(secret: &AccountTokenSecret, account: Option<&str>, authority: &str) -> TokenAction {
     if secret.account().is_none() || secret.metadata.is_terminating() {
-        return Action::Nothing;
+        return TokenAction::Nothing;
     }
     let wanted = secret.annotation(UID).filter(|uid| !uid.is_empty());
     let Some(uid) = account.filter(|uid| wanted.is_none_or(|wanted| wanted == *uid)) else {
-        return Action::Delete;
+        return TokenAction::Delete;
     };
     debug_assert!(!uid.is_empty());
     let authority = !authority.is_empty() && secret.holds("ca.crt") != STANDARD.encode(authority);
     let namespace = secret.holds("namespace").is_empty();
     let token = secret.holds("token").is_empty();
     if authority || namespace || token {
-        return Action::Fill {
+        return TokenAction::Fill {
             authority,
             namespace,
             token,
         };
     }
-    Action::Nothing
+    TokenAction::Nothing
 }
 
 impl Tokens {
@@ -183,15 +183,15 @@ impl Tokens {
         };
         let cached = self.accounts.get(&key.namespace, account);
         let cached = cached.map(|account| account.metadata.uid.to_string());
-        if decide(&secret, cached.as_deref(), &self.authority) == Action::Nothing {
+        if decide(&secret, cached.as_deref(), &self.authority) == TokenAction::Nothing {
             return Ok(None);
         }
         // The cache may lag behind a deletion or creation of the account, so nothing is
         // deleted or signed without reading it from the server.
         let uid = self.live_uid(&key.namespace, account).await?;
         match decide(&secret, uid.as_deref(), &self.authority) {
-            Action::Nothing => Ok(None),
-            Action::Delete => {
+            TokenAction::Nothing => Ok(None),
+            TokenAction::Delete => {
                 // for the Secret as it was judged
                 let options = DeleteOptions {
                     preconditions: Some(Preconditions {
@@ -209,7 +209,7 @@ impl Tokens {
                     _ => Ok(None),
                 }
             }
-            Action::Fill {
+            TokenAction::Fill {
                 authority,
                 namespace,
                 token,
@@ -244,7 +244,13 @@ impl Tokens {
 
     /// Writes what is missing into the Secret as it is now; nothing when that is
     /// another than what was looked at.
-    async fn fill(&self, key: &Key, seen: &Secret, uid: &str, missing: &[(&str, bool)]) -> Outcome {
+    async fn fill(
+        &self,
+        key: &Key,
+        seen: &AccountTokenSecret,
+        uid: &str,
+        missing: &[(&str, bool)],
+    ) -> Outcome {
         let (namespace, account) = (&*key.namespace, seen.account().unwrap_or_default());
         let mut now: Value = match self
             .client
@@ -291,7 +297,7 @@ mod tests {
     use crate::Config;
     use crate::fake_api::FakeApi;
 
-    fn secret(annotations: Value, data: Value) -> Secret {
+    fn secret(annotations: Value, data: Value) -> AccountTokenSecret {
         let secret = json!({"metadata": {"name": "s", "annotations": annotations}, "data": data});
         serde_json::from_value(secret).expect("a secret")
     }
@@ -300,31 +306,31 @@ mod tests {
     fn a_secret_is_filled_for_its_account_and_goes_with_it() {
         let named = json!({ACCOUNT: "robot"});
         let empty = secret(named.clone(), Value::Null);
-        let all = Action::Fill {
+        let all = TokenAction::Fill {
             authority: true,
             namespace: true,
             token: true,
         };
         assert_eq!(decide(&empty, Some("u1"), "pem"), all);
-        assert_eq!(decide(&empty, None, "pem"), Action::Delete);
+        assert_eq!(decide(&empty, None, "pem"), TokenAction::Delete);
         let full = json!({"token": "eA==", "namespace": "YQ==", "ca.crt": STANDARD.encode("pem")});
         assert_eq!(
             decide(&secret(named.clone(), full.clone()), Some("u1"), "pem"),
-            Action::Nothing
+            TokenAction::Nothing
         );
         assert_eq!(
             decide(&secret(named, full.clone()), Some("u1"), "new"),
-            Action::Fill {
+            TokenAction::Fill {
                 authority: true,
                 namespace: false,
                 token: false
             }
         );
         let of_other = secret(json!({ACCOUNT: "robot", UID: "u0"}), full.clone());
-        assert_eq!(decide(&of_other, Some("u1"), "pem"), Action::Delete);
+        assert_eq!(decide(&of_other, Some("u1"), "pem"), TokenAction::Delete);
         assert_eq!(
             decide(&secret(json!({}), full), None, "pem"),
-            Action::Nothing
+            TokenAction::Nothing
         );
     }
 

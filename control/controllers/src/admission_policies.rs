@@ -14,7 +14,7 @@ use control_types::{meta, value};
 use serde::Deserialize;
 
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::work::{self, Outcome};
 use crate::{custom, views::null_as_default};
 
@@ -85,11 +85,11 @@ struct ServedKind<'a> {
     version: &'a str,
     plural: &'a str,
     kind: &'a str,
-    schema: Source<'a>,
+    schema: SchemaSource<'a>,
 }
 
-/// Where a schema is.
-enum Source<'a> {
+/// Where a type's schema comes from.
+enum SchemaSource<'a> {
     BuiltIn(&'static registry::Resource),
     /// `openAPIV3Schema` of a custom resource.
     Custom(Option<&'a Value>),
@@ -98,8 +98,8 @@ enum Source<'a> {
 impl ServedKind<'_> {
     fn schema(&self) -> Option<Arc<Schema>> {
         match self.schema {
-            Source::BuiltIn(resource) => Schema::of_type(resource.schema),
-            Source::Custom(declared) => Schema::of_custom_resource(declared?),
+            SchemaSource::BuiltIn(resource) => Schema::of_type(resource.schema),
+            SchemaSource::Custom(declared) => Schema::of_custom_resource(declared?),
         }
     }
 }
@@ -115,7 +115,7 @@ fn of_version<'a>(definitions: &'a [Value], group: &str, version: &str) -> Vec<S
             version: one.version,
             plural: one.plural,
             kind: one.kind,
-            schema: Source::BuiltIn(one),
+            schema: SchemaSource::BuiltIn(one),
         });
     let custom = definitions.iter().filter_map(|definition| {
         let spec = definition.get("spec")?;
@@ -129,7 +129,7 @@ fn of_version<'a>(definitions: &'a [Value], group: &str, version: &str) -> Vec<S
             version: version.str_at(&["name"])?,
             plural: spec.str_at(&["names", "plural"])?,
             kind: spec.str_at(&["names", "kind"])?,
-            schema: Source::Custom(version.path(&["schema", "openAPIV3Schema"])),
+            schema: SchemaSource::Custom(version.path(&["schema", "openAPIV3Schema"])),
         })
     });
     built_in.chain(custom).collect()
@@ -201,7 +201,7 @@ struct TypeChecker {
     client: Client,
     /// Lists custom resource definitions, for which the controller's role has no right.
     reader: Client,
-    policies: Arc<Kind<AdmissionPolicy>>,
+    policies: Arc<KindCache<AdmissionPolicy>>,
     queue: Queue<Key>,
 }
 

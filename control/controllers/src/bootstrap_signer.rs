@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{null_as_default, seconds_now};
 use crate::work::{self, Outcome};
 
@@ -30,7 +30,7 @@ pub const CONTROLLER: Controller = Controller {
     name: "bootstrap-signer-controller",
     service_account: "bootstrap-signer",
     start: |ctx| {
-        let this = Arc::new(Signer {
+        let this = Arc::new(ClusterInfoSigner {
             client: ctx.client.clone(),
             tokens: ctx.bootstrap_tokens(),
             info: ctx.cluster_info(),
@@ -138,14 +138,14 @@ fn detached_signature(content: &str, id: &str, secret: &str) -> String {
     format!("{header}..{}", URL_SAFE_NO_PAD.encode(tag))
 }
 
-struct Signer {
+struct ClusterInfoSigner {
     client: Client,
-    tokens: Arc<Kind<BootstrapToken>>,
-    info: Arc<Kind<ClusterInfo>>,
+    tokens: Arc<KindCache<BootstrapToken>>,
+    info: Arc<KindCache<ClusterInfo>>,
     queue: Queue<Key>,
 }
 
-impl Signer {
+impl ClusterInfoSigner {
     async fn sync(&self, key: Key) -> Outcome {
         let Some(info) = self.info.by_key(&key) else {
             return Ok(None);

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::LabelSelector;
 use crate::work::{self, Outcome};
 
@@ -34,7 +34,7 @@ pub const CONTROLLER: Controller = Controller {
         this.roles.on_change(move |_| {
             for role in listener.roles.all() {
                 if role.is_aggregated() {
-                    listener.queue.add(Key::of(&role.metadata));
+                    listener.queue.add(Key::from_meta(&role.metadata));
                 }
             }
         });
@@ -84,7 +84,7 @@ impl ClusterRole {
 
 struct Aggregator {
     client: Client,
-    roles: Arc<Kind<ClusterRole>>,
+    roles: Arc<KindCache<ClusterRole>>,
     queue: Queue<Key>,
 }
 

@@ -36,7 +36,7 @@ pub struct Key {
 impl Key {
     /// The key of an object.
     #[must_use]
-    pub fn of(meta: &Meta) -> Self {
+    pub fn from_meta(meta: &Meta) -> Self {
         Self {
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
@@ -76,7 +76,7 @@ type ByOwner<V> = FxHashMap<(Text, Text), Vec<Arc<V>>>;
 /// One task writes the index and calls the handlers. A controller that keeps
 /// account of its own writes by those calls may thus rely on this: what it was
 /// told of is in the index.
-pub struct Kind<V: View> {
+pub struct KindCache<V: View> {
     reflector: Reflector<V>,
     owned: RwLock<ByOwner<V>>,
     indexed: bool,
@@ -84,7 +84,7 @@ pub struct Kind<V: View> {
     ready: watch::Sender<bool>,
 }
 
-impl<V: View> Kind<V> {
+impl<V: View> KindCache<V> {
     fn new(client: &Client, selection: Selection, indexed: bool) -> Arc<Self> {
         Arc::new(Self {
             reflector: reflect(client, selection),
@@ -110,7 +110,7 @@ impl<V: View> Kind<V> {
         let queue = queue.clone();
         self.on_change(move |change| {
             if let Some(object) = change.latest() {
-                queue.add(Key::of(object.meta()));
+                queue.add(Key::from_meta(object.meta()));
             }
         });
     }
@@ -121,7 +121,7 @@ impl<V: View> Kind<V> {
         let queue = queue.clone();
         self.on_change(move |change| {
             if let Some(object) = &change.current {
-                queue.add(Key::of(object.meta()));
+                queue.add(Key::from_meta(object.meta()));
             }
         });
     }
@@ -265,15 +265,15 @@ macro_rules! caches {
     ($($(#[$doc:meta])* $name:ident: $view:ty, $index:literal, $selection:expr;)*) => {
         #[derive(Default)]
         struct Caches {
-            $($name: OnceLock<Arc<Kind<$view>>>,)*
+            $($name: OnceLock<Arc<KindCache<$view>>>,)*
         }
 
         impl Context {
             $($(#[$doc])*
             #[must_use]
-            pub fn $name(&self) -> Arc<Kind<$view>> {
+            pub fn $name(&self) -> Arc<KindCache<$view>> {
                 Arc::clone(self.caches.$name.get_or_init(|| {
-                    Kind::new(&self.reader, $selection, $index)
+                    KindCache::new(&self.reader, $selection, $index)
                 }))
             })*
 
@@ -427,11 +427,11 @@ mod tests {
     use super::*;
 
     /// Pods whose cache is filled by the test, from a server that never answers.
-    fn pods() -> Arc<Kind<Pod>> {
+    fn pods() -> Arc<KindCache<Pod>> {
         let silent = tower::service_fn(|_: Request<control_client::RequestBody>| {
             std::future::pending::<Result<Response<control_client::RequestBody>, std::io::Error>>()
         });
-        Kind::new(&Client::in_process(silent, ()), Selection::all(), true)
+        KindCache::new(&Client::in_process(silent, ()), Selection::all(), true)
     }
 
     fn pod(owner: Option<&str>) -> Arc<Pod> {

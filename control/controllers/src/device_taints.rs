@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::Controller;
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::node::tolerates;
 use crate::resource_claim::claims_in_use;
 use crate::views::{Pod, ResourceClaim, ResourceSlice, Taint, Text, seconds_now};
@@ -106,12 +106,12 @@ fn pod_eviction_time(
     times.min().filter(|_| !pod.spec.node_name.is_empty())
 }
 
-struct Evictions {
+struct TaintEvictions {
     client: Client,
     recorder: Recorder,
-    pods: Arc<Kind<Pod>>,
-    claims: Arc<Kind<ResourceClaim>>,
-    slices: Arc<Kind<ResourceSlice>>,
+    pods: Arc<KindCache<Pod>>,
+    claims: Arc<KindCache<ResourceClaim>>,
+    slices: Arc<KindCache<ResourceSlice>>,
     taints: Mutex<Arc<DeviceTaints>>,
     /// Pods that will be evicted, by their uids.
     scheduled: Mutex<HashSet<Text>>,
@@ -119,7 +119,7 @@ struct Evictions {
 }
 
 fn start(ctx: &Context) -> BoxFuture<'static, ()> {
-    let this = Arc::new(Evictions {
+    let this = Arc::new(TaintEvictions {
         client: ctx.client.clone(),
         recorder: ctx.recorder("device-taint-eviction-controller"),
         pods: ctx.pods(),
@@ -160,7 +160,7 @@ fn start(ctx: &Context) -> BoxFuture<'static, ()> {
     })
 }
 
-impl Evictions {
+impl TaintEvictions {
     fn taints(&self) -> MutexGuard<'_, Arc<DeviceTaints>> {
         self.taints.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -208,7 +208,7 @@ impl Evictions {
                 && previous.status.resource_claim_statuses == pod.status.resource_claim_statuses
         });
         if !same && !pod.spec.resource_claims.is_empty() {
-            self.queue.add(Key::of(&pod.metadata));
+            self.queue.add(Key::from_meta(&pod.metadata));
         }
     }
 
@@ -220,7 +220,7 @@ impl Evictions {
             .filter_map(|name| self.claims.get(&key.namespace, &name))
             .collect();
         let (meta, now) = (&pod.metadata, Timestamp::now());
-        let about = ObjectReference::of(&resources::PODS, meta);
+        let about = ObjectReference::to_object(&resources::PODS, meta);
         let taints = Arc::clone(&self.taints());
         let Some(at) = pod_eviction_time(&pod, &claims, &taints) else {
             if self.scheduled().remove(&meta.uid) {

@@ -20,18 +20,18 @@ use crate::custom;
 /// How long an extension server may take to list its resources.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// The extensions of the API.
+/// The custom and aggregated resources of the API.
 #[derive(Debug, Default)]
 pub(crate) struct Extensions {
     /// Each resource in one version.
-    pub resources: Vec<Extension>,
+    pub resources: Vec<ExtensionResource>,
     /// The groups whose server did not answer discovery.
     pub unavailable: Vec<UnavailableGroup>,
 }
 
 /// A resource and the verbs that its server supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Extension {
+pub(crate) struct ExtensionResource {
     /// Where its objects are.
     pub resource: Resource,
     /// Verbs such as `list`.
@@ -49,7 +49,7 @@ pub(crate) struct UnavailableGroup {
     pub reason: String,
 }
 
-impl Extension {
+impl ExtensionResource {
     /// Whether the server allows all these verbs.
     #[must_use]
     pub fn allows(&self, verbs: &[&str]) -> bool {
@@ -157,7 +157,7 @@ fn place(resource: &Resource) -> (String, String) {
     (resource.group.to_string(), resource.plural.to_string())
 }
 
-fn custom_resource(resource: Resource) -> Extension {
+fn custom_resource(resource: Resource) -> ExtensionResource {
     let verbs = [
         "create",
         "delete",
@@ -168,7 +168,7 @@ fn custom_resource(resource: Resource) -> Extension {
         "update",
         "watch",
     ];
-    Extension {
+    ExtensionResource {
         resource,
         verbs: verbs.map(ToOwned::to_owned).to_vec(),
     }
@@ -219,7 +219,7 @@ fn remote(services: impl Iterator<Item = ApiServiceSpec>) -> Vec<ApiServiceSpec>
 
 /// `APIResourceList`.
 #[derive(Debug, Deserialize)]
-struct ResourceList {
+struct ApiResourceList {
     #[serde(default)]
     resources: Vec<ServedResource>,
 }
@@ -235,9 +235,12 @@ struct ServedResource {
 }
 
 /// The resources of a group and version; the text says why they are not known.
-async fn served_by(client: &Client, service: &ApiServiceSpec) -> Result<Vec<Extension>, String> {
+async fn served_by(
+    client: &Client,
+    service: &ApiServiceSpec,
+) -> Result<Vec<ExtensionResource>, String> {
     let path = format!("/apis/{}/{}", service.group, service.version);
-    let answer = client.request::<ResourceList>(Method::GET, &path, None::<&()>);
+    let answer = client.request::<ApiResourceList>(Method::GET, &path, None::<&()>);
     match tokio::time::timeout(ANSWER_WITHIN, answer).await {
         Ok(Ok(list)) => Ok(objects_of(service, list)),
         Ok(Err(error)) => Err(error.chain()),
@@ -246,11 +249,11 @@ async fn served_by(client: &Client, service: &ApiServiceSpec) -> Result<Vec<Exte
 }
 
 /// The resources without their subresources.
-fn objects_of(service: &ApiServiceSpec, list: ResourceList) -> Vec<Extension> {
+fn objects_of(service: &ApiServiceSpec, list: ApiResourceList) -> Vec<ExtensionResource> {
     let whole = |one: &ServedResource| !one.name.contains('/');
     let found = list.resources.into_iter().filter(whole);
     found
-        .map(|one| Extension {
+        .map(|one| ExtensionResource {
             resource: Resource {
                 group: service.group.clone().into(),
                 version: service.version.clone().into(),

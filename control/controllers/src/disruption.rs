@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{
     Deployment, IntOrString, LabelSelector, Pod, PodDisruptionBudget, ReplicaSet,
     ReplicationController, StatefulSet, Text,
@@ -32,7 +32,7 @@ pub const CONTROLLER: Controller = Controller {
             recorder: ctx.recorder("controllermanager"),
             budgets: ctx.budgets(),
             pods: ctx.pods(),
-            owners: Owners {
+            owners: ScaleOwners {
                 deployments: ctx.deployments(),
                 replica_sets: ctx.replica_sets(),
                 controllers: ctx.replication_controllers(),
@@ -51,7 +51,7 @@ pub const CONTROLLER: Controller = Controller {
         let listener = Arc::clone(&this);
         let namespace = move |name: &str| {
             for budget in listener.budgets.namespace(name) {
-                listener.queue.add(Key::of(&budget.metadata));
+                listener.queue.add(Key::from_meta(&budget.metadata));
             }
         };
         let (one, two, three) = (namespace.clone(), namespace.clone(), namespace.clone());
@@ -89,24 +89,24 @@ pub const CONTROLLER: Controller = Controller {
     },
 };
 
-/// Who says how many pods there should be.
-struct Owners {
-    deployments: Arc<Kind<Deployment>>,
-    replica_sets: Arc<Kind<ReplicaSet>>,
-    controllers: Arc<Kind<ReplicationController>>,
-    stateful_sets: Arc<Kind<StatefulSet>>,
+/// The objects that determine how many pods are expected.
+struct ScaleOwners {
+    deployments: Arc<KindCache<Deployment>>,
+    replica_sets: Arc<KindCache<ReplicaSet>>,
+    controllers: Arc<KindCache<ReplicationController>>,
+    stateful_sets: Arc<KindCache<StatefulSet>>,
 }
 
 struct Disruption {
     client: Client,
     recorder: Recorder,
-    budgets: Arc<Kind<PodDisruptionBudget>>,
-    pods: Arc<Kind<Pod>>,
-    owners: Owners,
+    budgets: Arc<KindCache<PodDisruptionBudget>>,
+    pods: Arc<KindCache<Pod>>,
+    owners: ScaleOwners,
     queue: Queue<Key>,
 }
 
-impl Owners {
+impl ScaleOwners {
     /// The uid and replica count of the workload that scales the pods with this controller.
     /// An object with the same name but another uid or kind does not count.
     fn scale(&self, namespace: &str, owner: &OwnerReference) -> Option<(Text, i32)> {
@@ -154,9 +154,9 @@ fn group(owner: &OwnerReference) -> &str {
         .map_or("", |(group, _)| group)
 }
 
-/// What a budget comes to.
+/// The status computed for a budget.
 #[derive(Debug, PartialEq, Eq)]
-struct Verdict {
+struct BudgetVerdict {
     allowed: i32,
     healthy: i32,
     wanted: i32,
@@ -176,7 +176,7 @@ fn decide(
     pods: &[Arc<Pod>],
     scales: &HashMap<Text, i32>,
     now: Timestamp,
-) -> Result<Verdict, String> {
+) -> Result<BudgetVerdict, String> {
     let count = i32::try_from(pods.len()).unwrap_or(i32::MAX);
     let scale = || {
         scales
@@ -225,7 +225,7 @@ fn decide(
     } else {
         healthy.saturating_sub(wanted).max(0)
     };
-    Ok(Verdict {
+    Ok(BudgetVerdict {
         allowed,
         healthy,
         wanted,
@@ -260,7 +260,7 @@ impl Disruption {
             let selector = budget.spec.selector.as_ref();
             if selector.is_some_and(|selector| selector.matches(|key| pod.metadata.labels.get(key)))
             {
-                self.queue.add(Key::of(&budget.metadata));
+                self.queue.add(Key::from_meta(&budget.metadata));
             }
         }
     }
@@ -298,7 +298,8 @@ impl Disruption {
             None => Vec::new(),
         };
         if pods.is_empty() {
-            let about = ObjectReference::of(&resources::POD_DISRUPTION_BUDGETS, &budget.metadata);
+            let about =
+                ObjectReference::to_object(&resources::POD_DISRUPTION_BUDGETS, &budget.metadata);
             self.recorder
                 .normal(&about, "NoPods", "No matching pods found");
         }
@@ -317,7 +318,8 @@ impl Disruption {
             && pods.iter().any(|pod| pod.metadata.controller().is_none())
         {
             // How many such pods there should be, nobody says.
-            let about = ObjectReference::of(&resources::POD_DISRUPTION_BUDGETS, &budget.metadata);
+            let about =
+                ObjectReference::to_object(&resources::POD_DISRUPTION_BUDGETS, &budget.metadata);
             self.recorder
                 .warning(&about, "UnmanagedPods", unmanaged_pods(selector));
         }
@@ -355,7 +357,7 @@ impl Disruption {
 }
 
 /// Writes a verdict into the status; `false` if that changes nothing.
-fn write(budget: &mut Value, verdict: &Result<Verdict, String>, now: Timestamp) -> bool {
+fn write(budget: &mut Value, verdict: &Result<BudgetVerdict, String>, now: Timestamp) -> bool {
     let generation = budget
         .pointer("/metadata/generation")
         .cloned()

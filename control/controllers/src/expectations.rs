@@ -14,7 +14,7 @@ use crate::views::Text;
 /// An event that has not come by then was missed; the cache is right again.
 pub(crate) const FORGOTTEN_AFTER: Duration = Duration::from_secs(300);
 
-/// Notes of writes whose events have not come yet, per controlled object.
+/// Records of writes whose events have not arrived yet, per controlled object.
 #[derive(Debug)]
 pub struct Expectations<K>(Mutex<HashMap<K, Note>>);
 

@@ -48,7 +48,10 @@ pub(crate) fn digest64(value: &Value, skip_label: &str) -> u64 {
 ///
 /// # Errors
 /// When the value cannot be dumped as Go does it.
-pub(crate) fn order_hash(name: &str, value: &Value) -> Result<u128, template_dump::Unsupported> {
+pub(crate) fn order_hash(
+    name: &str,
+    value: &Value,
+) -> Result<u128, template_dump::UnsupportedValue> {
     let mut state = OFFSET_128;
     template_dump::dump_as(name, value, &mut |bytes| {
         for byte in bytes {
@@ -74,7 +77,7 @@ pub(crate) fn template_hash(template: &Value, collisions: Option<i32>) -> String
     let mut text = Vec::new();
     match template_dump::dump(template, &mut |bytes| text.extend_from_slice(bytes)) {
         Ok(()) => eat(&text),
-        Err(template_dump::Unsupported) => walk(template, "", &mut eat),
+        Err(template_dump::UnsupportedValue) => walk(template, "", &mut eat),
     }
     if let Some(count) = collisions {
         eat(&i64::from(count).to_le_bytes());

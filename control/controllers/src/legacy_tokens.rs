@@ -54,7 +54,7 @@ pub const CONTROLLER: Controller = Controller {
 
 /// A Secret with a token.
 #[derive(Debug, Deserialize)]
-struct Secret {
+struct LegacyTokenSecret {
     metadata: Meta,
 }
 
@@ -67,14 +67,14 @@ struct Account {
 }
 
 #[derive(Debug, Deserialize)]
-struct Tracking {
+struct LegacyTokenCleaner {
     #[serde(default)]
     data: Option<BTreeMap<String, String>>,
 }
 
-/// What becomes of a token.
+/// The consequence for a token.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum TokenVerdict {
     Stay,
     Mark,
     Remove,
@@ -82,31 +82,31 @@ enum Verdict {
 
 /// What becomes of a token by its use alone, where it is known since `tracked` which
 /// are used. Dates that cannot be read say nothing, and it stays.
-fn judge(secret: &Meta, tracked: Date, today: Date) -> Verdict {
+fn judge(secret: &Meta, tracked: Date, today: Date) -> TokenVerdict {
     let Ok(border) = today.checked_sub(DAYS.days()) else {
-        return Verdict::Stay;
+        return TokenVerdict::Stay;
     };
     // The day after the first counts as the first whole one.
     if tracked >= border || secret.deletion_timestamp.is_some() {
-        return Verdict::Stay;
+        return TokenVerdict::Stay;
     }
     let created = secret
         .creation_timestamp
         .as_ref()
         .map(|at| at.to_zoned(TimeZone::UTC).date());
     if created.is_none_or(|created| created >= border) {
-        return Verdict::Stay;
+        return TokenVerdict::Stay;
     }
     let date = |label: &str| secret.labels.get(label).map(str::parse::<Date>);
     match date(LAST_USED) {
-        Some(Err(_)) => return Verdict::Stay,
-        Some(Ok(used)) if used >= border => return Verdict::Stay,
+        Some(Err(_)) => return TokenVerdict::Stay,
+        Some(Ok(used)) if used >= border => return TokenVerdict::Stay,
         _ => {}
     }
     match date(INVALID_SINCE) {
-        Some(Ok(since)) if since >= border => Verdict::Stay,
-        Some(Ok(_)) => Verdict::Remove,
-        _ => Verdict::Mark,
+        Some(Ok(since)) if since >= border => TokenVerdict::Stay,
+        Some(Ok(_)) => TokenVerdict::Remove,
+        _ => TokenVerdict::Mark,
     }
 }
 
@@ -140,7 +140,7 @@ fn names(part: &Value, secret: &str) -> bool {
 
 async fn round(client: &Client, reader: &Client, now: Timestamp) -> Result<(), Error> {
     let today = now.to_zoned(TimeZone::UTC).date();
-    let tracking: Tracking = client
+    let tracking: LegacyTokenCleaner = client
         .get(&resources::CONFIG_MAPS, "kube-system", TRACKING)
         .await?;
     let since = tracking
@@ -151,21 +151,27 @@ async fn round(client: &Client, reader: &Client, now: Timestamp) -> Result<(), E
     };
     let selection = Selection::all().fields("type=kubernetes.io/service-account-token");
     let secrets = reader
-        .list::<Secret>(&resources::SECRETS, &selection)
+        .list::<LegacyTokenSecret>(&resources::SECRETS, &selection)
         .await?;
-    for Secret { metadata: secret } in &secrets.items {
+    for LegacyTokenSecret { metadata: secret } in &secrets.items {
         let verdict = judge(secret, tracked, today);
-        if verdict == Verdict::Stay || !is_forgotten(reader, secret).await? {
+        if verdict == TokenVerdict::Stay || !is_forgotten(reader, secret).await? {
             continue;
         }
         let (namespace, name) = (&secret.namespace, &secret.name);
-        let done = if verdict == Verdict::Mark {
+        let done = if verdict == TokenVerdict::Mark {
             tracing::info!(%namespace, %name, "a token that nobody uses is marked as invalid");
             let mark = json!({"metadata": {
                 "uid": secret.uid.as_str(), "labels": {INVALID_SINCE: today.to_string()}
             }});
             let secrets = &resources::SECRETS;
-            let marked = client.patch::<Secret>(secrets, namespace, name, "", Patch::Merge(&mark));
+            let marked = client.patch::<LegacyTokenSecret>(
+                secrets,
+                namespace,
+                name,
+                "",
+                Patch::Merge(&mark),
+            );
             marked.await.map(drop)
         } else {
             tracing::info!(%namespace, %name, "a token that nobody has used is removed");
@@ -228,49 +234,49 @@ mod tests {
     fn a_token_is_marked_after_a_year_and_removed_after_another() {
         let (tracked, today) = (date("2024-01-01"), date("2026-06-01"));
         for (what, created, labels, verdict) in [
-            ("never used", "2023-01-01", json!({}), Verdict::Mark),
-            ("young", "2026-05-01", json!({}), Verdict::Stay),
+            ("never used", "2023-01-01", json!({}), TokenVerdict::Mark),
+            ("young", "2026-05-01", json!({}), TokenVerdict::Stay),
             (
                 "used of late",
                 "2023-01-01",
                 json!({LAST_USED: "2026-05-31"}),
-                Verdict::Stay,
+                TokenVerdict::Stay,
             ),
             (
                 "used long ago",
                 "2023-01-01",
                 json!({LAST_USED: "2025-05-31"}),
-                Verdict::Mark,
+                TokenVerdict::Mark,
             ),
             (
                 "used who knows when",
                 "2023-01-01",
                 json!({LAST_USED: "yesterday"}),
-                Verdict::Stay,
+                TokenVerdict::Stay,
             ),
             (
                 "marked of late",
                 "2023-01-01",
                 json!({INVALID_SINCE: "2026-01-01"}),
-                Verdict::Stay,
+                TokenVerdict::Stay,
             ),
             (
                 "marked long ago",
                 "2023-01-01",
                 json!({INVALID_SINCE: "2025-05-31"}),
-                Verdict::Remove,
+                TokenVerdict::Remove,
             ),
             (
                 "marked wrongly",
                 "2023-01-01",
                 json!({INVALID_SINCE: "x"}),
-                Verdict::Mark,
+                TokenVerdict::Mark,
             ),
             (
                 "marked, and used since",
                 "2023-01-01",
                 json!({INVALID_SINCE: "2025-01-01", LAST_USED: "2026-05-01"}),
-                Verdict::Stay,
+                TokenVerdict::Stay,
             ),
         ] {
             assert_eq!(
@@ -282,10 +288,10 @@ mod tests {
         let old = secret("2020-01-01", json!({}));
         assert_eq!(
             judge(&old, date("2025-06-01"), today),
-            Verdict::Stay,
+            TokenVerdict::Stay,
             "not known for a year who is used"
         );
-        assert_eq!(judge(&old, date("2025-05-31"), today), Verdict::Mark);
+        assert_eq!(judge(&old, date("2025-05-31"), today), TokenVerdict::Mark);
     }
 
     #[test]

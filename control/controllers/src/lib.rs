@@ -79,9 +79,9 @@ mod token_cleaner;
 
 pub use account_tokens::{Sign, TokenSigner};
 pub use config::Config;
-pub use context::{Context, Key, Kind};
+pub use context::{Context, Key, KindCache};
 
-/// A controller: its name, and what starts it.
+/// A controller: its name and the function that starts it.
 pub struct Controller {
     /// The name that the configuration selects it by; upstream's, where there
     /// is one.
@@ -148,7 +148,7 @@ pub static CONTROLLERS: &[Controller] = &[
     selinux_warnings::CONTROLLER,
 ];
 
-/// As whom the controllers speak to the API server.
+/// The identities with which controllers call the API server.
 pub struct Identities {
     /// Reads for all of them.
     pub reader: Client,

@@ -7,9 +7,9 @@
 use control_client::{Meta, OwnerReference};
 use serde_json::{Value, json};
 
-/// What a controller is to do with an object of the kind it manages.
+/// Whether a controller keeps, adopts or releases an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claim {
+pub enum AdoptionDecision {
     /// It is its own.
     Keep,
     /// It matches and has no controller: take it.
@@ -23,15 +23,17 @@ pub enum Claim {
 /// Decides what `owner` does with `object`. `matches` says whether its selector
 /// matches the object's labels.
 #[must_use]
-pub fn claim(owner: &Meta, object: &Meta, matches: bool) -> Claim {
+pub fn claim(owner: &Meta, object: &Meta, matches: bool) -> AdoptionDecision {
     match object.controller() {
-        Some(reference) if reference.uid != owner.uid => Claim::Ignore,
-        Some(_) if matches => Claim::Keep,
-        Some(_) if owner.is_terminating() => Claim::Ignore,
-        Some(_) => Claim::Release,
-        None if owner.is_terminating() || !matches || object.is_terminating() => Claim::Ignore,
-        None if object.namespace != owner.namespace => Claim::Ignore,
-        None => Claim::Adopt,
+        Some(reference) if reference.uid != owner.uid => AdoptionDecision::Ignore,
+        Some(_) if matches => AdoptionDecision::Keep,
+        Some(_) if owner.is_terminating() => AdoptionDecision::Ignore,
+        Some(_) => AdoptionDecision::Release,
+        None if owner.is_terminating() || !matches || object.is_terminating() => {
+            AdoptionDecision::Ignore
+        }
+        None if object.namespace != owner.namespace => AdoptionDecision::Ignore,
+        None => AdoptionDecision::Adopt,
     }
 }
 
@@ -113,16 +115,21 @@ mod tests {
             meta(json!({"name":"p","namespace":"n","deletionTimestamp":"2026-01-01T00:00:00Z"}));
         let elsewhere = meta(json!({"name":"p","namespace":"m"}));
         for (owner, object, matches, want) in [
-            (&owner, &controlled_by("1"), true, Claim::Keep),
-            (&owner, &controlled_by("1"), false, Claim::Release),
-            (&dying, &controlled_by("1"), false, Claim::Ignore),
-            (&dying, &controlled_by("1"), true, Claim::Keep),
-            (&owner, &controlled_by("2"), true, Claim::Ignore),
-            (&owner, &orphan, true, Claim::Adopt),
-            (&owner, &orphan, false, Claim::Ignore),
-            (&dying, &orphan, true, Claim::Ignore),
-            (&owner, &dying_orphan, true, Claim::Ignore),
-            (&owner, &elsewhere, true, Claim::Ignore),
+            (&owner, &controlled_by("1"), true, AdoptionDecision::Keep),
+            (
+                &owner,
+                &controlled_by("1"),
+                false,
+                AdoptionDecision::Release,
+            ),
+            (&dying, &controlled_by("1"), false, AdoptionDecision::Ignore),
+            (&dying, &controlled_by("1"), true, AdoptionDecision::Keep),
+            (&owner, &controlled_by("2"), true, AdoptionDecision::Ignore),
+            (&owner, &orphan, true, AdoptionDecision::Adopt),
+            (&owner, &orphan, false, AdoptionDecision::Ignore),
+            (&dying, &orphan, true, AdoptionDecision::Ignore),
+            (&owner, &dying_orphan, true, AdoptionDecision::Ignore),
+            (&owner, &elsewhere, true, AdoptionDecision::Ignore),
         ] {
             assert_eq!(claim(owner, object, matches), want, "{object:?}");
         }

@@ -9,7 +9,7 @@ use control_client::{Client, DeleteOptions, Discard, Error, Metadata, Patch, res
 use serde_json::json;
 
 use crate::Controller;
-use crate::context::Kind;
+use crate::context::KindCache;
 use crate::views::{Node, Pod, Text, seconds_now};
 use crate::work;
 
@@ -25,7 +25,7 @@ pub const CONTROLLER: Controller = Controller {
     name: "pod-garbage-collector-controller",
     service_account: "pod-garbage-collector",
     start: |ctx| {
-        let collector = Collector {
+        let collector = PodCollector {
             client: ctx.client.clone(),
             pods: ctx.pods(),
             nodes: ctx.nodes(),
@@ -46,16 +46,16 @@ pub const CONTROLLER: Controller = Controller {
     },
 };
 
-struct Collector {
+struct PodCollector {
     client: Client,
-    pods: Arc<Kind<Pod>>,
-    nodes: Arc<Kind<Node>>,
+    pods: Arc<KindCache<Pod>>,
+    nodes: Arc<KindCache<Node>>,
     threshold: usize,
 }
 
 /// Why a pod is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reason {
+enum RemovalReason {
     /// Its node is gone.
     Orphaned,
     /// It was deleted before it was bound: no kubelet will end it.
@@ -65,15 +65,19 @@ enum Reason {
 }
 
 /// Chooses the pods to remove. `gone` are nodes that are gone for good.
-fn decide(pods: &[Arc<Pod>], gone: &HashSet<Text>, threshold: usize) -> Vec<(Arc<Pod>, Reason)> {
+fn decide(
+    pods: &[Arc<Pod>],
+    gone: &HashSet<Text>,
+    threshold: usize,
+) -> Vec<(Arc<Pod>, RemovalReason)> {
     let mut chosen = Vec::new();
     let mut ended: Vec<&Arc<Pod>> = Vec::new();
     for pod in pods {
         let unbound = pod.spec.node_name.is_empty();
         if !unbound && gone.contains(&pod.spec.node_name) {
-            chosen.push((Arc::clone(pod), Reason::Orphaned));
+            chosen.push((Arc::clone(pod), RemovalReason::Orphaned));
         } else if unbound && pod.metadata.is_terminating() {
-            chosen.push((Arc::clone(pod), Reason::NeverBound));
+            chosen.push((Arc::clone(pod), RemovalReason::NeverBound));
         } else if pod.is_terminal() {
             ended.push(pod);
         }
@@ -93,13 +97,13 @@ fn decide(pods: &[Arc<Pod>], gone: &HashSet<Text>, threshold: usize) -> Vec<(Arc
             ended
                 .into_iter()
                 .take(surplus)
-                .map(|pod| (Arc::clone(pod), Reason::Ended)),
+                .map(|pod| (Arc::clone(pod), RemovalReason::Ended)),
         );
     }
     chosen
 }
 
-impl Collector {
+impl PodCollector {
     async fn round(&self, gone: &mut Vec<(Text, Instant)>) {
         let pods = self.pods.all();
         let used: HashSet<&Text> = pods
@@ -139,10 +143,10 @@ impl Collector {
         matches!(found, Err(error) if error.is_not_found())
     }
 
-    async fn remove(&self, pod: &Pod, reason: Reason) -> Result<(), Error> {
+    async fn remove(&self, pod: &Pod, reason: RemovalReason) -> Result<(), Error> {
         let meta = &pod.metadata;
         let pods = &resources::PODS;
-        if reason == Reason::Orphaned && !pod.is_terminal() {
+        if reason == RemovalReason::Orphaned && !pod.is_terminal() {
             let patch = json!([
                 {"op": "test", "path": "/metadata/uid", "value": meta.uid},
                 {"op": "add", "path": "/status/phase", "value": "Failed"},
@@ -191,8 +195,8 @@ mod tests {
         assert_eq!(
             chosen,
             [
-                ("orphan".to_owned(), Reason::Orphaned),
-                ("unbound".to_owned(), Reason::NeverBound)
+                ("orphan".to_owned(), RemovalReason::Orphaned),
+                ("unbound".to_owned(), RemovalReason::NeverBound)
             ]
         );
     }

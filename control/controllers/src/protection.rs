@@ -9,7 +9,7 @@ use control_client::{Client, Error, Meta, Queue, Resource, Selection, View, reso
 use serde_json::Value;
 
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{AttributesClass, Claim, Pod, Volume};
 use crate::volumes::claim_name;
 use crate::work::{self, Outcome};
@@ -143,7 +143,7 @@ fn keeps_own_claim(pod: &Pod, claim: &Meta) -> bool {
 
 struct Protection<K: View> {
     client: Client,
-    objects: Arc<Kind<K>>,
+    objects: Arc<KindCache<K>>,
     resource: Resource,
     finalizer: &'static str,
     is_used: Box<dyn Fn(&K) -> bool + Send + Sync>,
@@ -163,7 +163,7 @@ impl<K: View> Protection<K> {
     fn waiting(&self) {
         for object in self.objects.all() {
             if self.waits(object.meta()) {
-                self.queue.add(Key::of(object.meta()));
+                self.queue.add(Key::from_meta(object.meta()));
             }
         }
     }

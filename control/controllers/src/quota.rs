@@ -21,7 +21,7 @@ use serde::Deserialize;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{Phase, Pod, Service};
 use crate::work::{self, Outcome};
 use crate::{Controller, custom};
@@ -74,8 +74,8 @@ impl View for Quota {
     }
 }
 
-/// A quota, and the resources that it counts.
-struct Tracked {
+/// A quota and the resources that it counts.
+struct TrackedQuota {
     key: Key,
     counted: Vec<(String, String)>,
 }
@@ -83,7 +83,7 @@ struct Tracked {
 struct Quotas {
     client: Client,
     queue: Queue<Key>,
-    tracked: Mutex<Vec<Tracked>>,
+    tracked: Mutex<Vec<TrackedQuota>>,
     /// Resources whose deletions are followed, by group and plural.
     followed: Mutex<BTreeSet<(String, String)>>,
 }
@@ -92,7 +92,7 @@ impl Quotas {
     /// Counts anew when a change of a cached kind may have given something back.
     fn listen<V: View>(
         self: &Arc<Self>,
-        kind: &Arc<Kind<V>>,
+        kind: &Arc<KindCache<V>>,
         plural: &'static str,
         gave_back: fn(&Change<V>) -> bool,
     ) {
@@ -111,7 +111,7 @@ impl Quotas {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tracked(&self) -> std::sync::MutexGuard<'_, Vec<Tracked>> {
+    fn tracked(&self) -> std::sync::MutexGuard<'_, Vec<TrackedQuota>> {
         self.tracked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -168,7 +168,7 @@ impl Quotas {
         match (&change.previous, &change.current) {
             (_, None) => {
                 if let Some(gone) = &change.previous {
-                    let gone = Key::of(&gone.metadata);
+                    let gone = Key::from_meta(&gone.metadata);
                     self.tracked().retain(|tracked| tracked.key != gone);
                 }
             }
@@ -177,7 +177,7 @@ impl Quotas {
                     previous.metadata.uid == current.metadata.uid && previous.spec == current.spec
                 });
                 if !known {
-                    self.queue.add(Key::of(&current.metadata));
+                    self.queue.add(Key::from_meta(&current.metadata));
                 }
             }
         }
@@ -269,7 +269,7 @@ impl Quotas {
         {
             let mut tracked = self.tracked();
             tracked.retain(|tracked| tracked.key != key);
-            tracked.push(Tracked {
+            tracked.push(TrackedQuota {
                 key: key.clone(),
                 counted: counted.clone(),
             });

@@ -7,7 +7,7 @@ use control_client::{Client, Discard, Patch, Queue, resources};
 use serde_json::{Value, json};
 
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{ConfigMap, Namespace};
 use crate::work::{self, Outcome};
 
@@ -25,7 +25,7 @@ pub const CONTROLLER: Controller = Controller {
             let shutdown = ctx.shutdown.clone();
             return Box::pin(async move { shutdown.cancelled().await });
         };
-        let this = Arc::new(Publisher {
+        let this = Arc::new(RootCaPublisher {
             client: ctx.client.clone(),
             certificate,
             namespaces: ctx.namespaces(),
@@ -51,17 +51,17 @@ pub const CONTROLLER: Controller = Controller {
     },
 };
 
-struct Publisher {
+struct RootCaPublisher {
     client: Client,
     certificate: String,
-    namespaces: Arc<Kind<Namespace>>,
-    maps: Arc<Kind<ConfigMap>>,
+    namespaces: Arc<KindCache<Namespace>>,
+    maps: Arc<KindCache<ConfigMap>>,
     queue: Queue<Key>,
 }
 
 /// What one namespace needs.
 #[derive(Debug, PartialEq, Eq)]
-enum Action {
+enum ConfigMapAction {
     Create,
     Update,
 }
@@ -70,30 +70,30 @@ fn decide(
     namespace: Option<&Namespace>,
     map: Option<&ConfigMap>,
     certificate: &str,
-) -> Option<Action> {
+) -> Option<ConfigMapAction> {
     let namespace = namespace?;
     if namespace.metadata.is_terminating() || namespace.status.phase == "Terminating" {
         return None;
     }
     match map {
-        None => Some(Action::Create),
+        None => Some(ConfigMapAction::Create),
         Some(map)
             if map.data.len() == 1 && map.data.get(ENTRY).is_some_and(|c| c == certificate) =>
         {
             None
         }
-        Some(_) => Some(Action::Update),
+        Some(_) => Some(ConfigMapAction::Update),
     }
 }
 
-impl Publisher {
+impl RootCaPublisher {
     async fn sync(&self, key: Key) -> Outcome {
         let namespace = self.namespaces.by_key(&key);
         let map = self.maps.get(&key.name, NAME);
         let resource = &resources::CONFIG_MAPS;
         let result = match decide(namespace.as_deref(), map.as_deref(), &self.certificate) {
             None => return Ok(None),
-            Some(Action::Create) => {
+            Some(ConfigMapAction::Create) => {
                 let body = json!({
                     "apiVersion": "v1",
                     "kind": "ConfigMap",
@@ -109,7 +109,7 @@ impl Publisher {
                     .create::<Discard>(resource, &key.name, &body)
                     .await
             }
-            Some(Action::Update) => {
+            Some(ConfigMapAction::Update) => {
                 let mut data: serde_json::Map<String, Value> = map
                     .iter()
                     .flat_map(|map| map.data.keys())
@@ -138,15 +138,15 @@ mod tests {
             ..ConfigMap::default()
         };
         let run = |m: Option<&ConfigMap>| decide(Some(&active), m, "pem");
-        assert_eq!(run(None), Some(Action::Create));
+        assert_eq!(run(None), Some(ConfigMapAction::Create));
         assert_eq!(run(Some(&map(json!({"ca.crt":"pem"})))), None);
         assert_eq!(
             run(Some(&map(json!({"ca.crt":"old"})))),
-            Some(Action::Update)
+            Some(ConfigMapAction::Update)
         );
         assert_eq!(
             run(Some(&map(json!({"ca.crt":"pem","x":"y"})))),
-            Some(Action::Update)
+            Some(ConfigMapAction::Update)
         );
     }
 }

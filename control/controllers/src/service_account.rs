@@ -6,7 +6,7 @@ use control_client::{Client, Discard, Queue, resources};
 use serde_json::json;
 
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{Namespace, ServiceAccount};
 use crate::work::{self, Outcome};
 
@@ -44,8 +44,8 @@ pub const CONTROLLER: Controller = Controller {
 
 struct Accounts {
     client: Client,
-    namespaces: Arc<Kind<Namespace>>,
-    accounts: Arc<Kind<ServiceAccount>>,
+    namespaces: Arc<KindCache<Namespace>>,
+    accounts: Arc<KindCache<ServiceAccount>>,
     queue: Queue<Key>,
 }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::Text;
 use crate::work::{self, Outcome};
 
@@ -31,7 +31,7 @@ pub const CONTROLLER: Controller = Controller {
     name: "service-cidr-controller",
     service_account: "service-cidrs-controller",
     start: |ctx| {
-        let this = Arc::new(Ranges {
+        let this = Arc::new(CidrController {
             client: ctx.client.clone(),
             ranges: ctx.service_cidrs(),
             addresses: ctx.ip_addresses(),
@@ -79,13 +79,13 @@ pub struct Spec {
 #[serde(default)]
 pub struct Status {
     /// `Ready` is among them.
-    pub conditions: Option<Vec<Condition>>,
+    pub conditions: Option<Vec<CidrCondition>>,
 }
 
 /// One condition.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Condition {
+pub struct CidrCondition {
     /// What it is about.
     pub r#type: Text,
     /// `True`, `False` or `Unknown`.
@@ -132,16 +132,16 @@ impl ServiceCidr {
     }
 }
 
-struct Ranges {
+struct CidrController {
     client: Client,
-    ranges: Arc<Kind<ServiceCidr>>,
-    addresses: Arc<Kind<IpAddress>>,
+    ranges: Arc<KindCache<ServiceCidr>>,
+    addresses: Arc<KindCache<IpAddress>>,
     queue: Queue<Key>,
 }
 
-/// What is to be done about a range.
+/// The next write to a ServiceCIDR.
 #[derive(Debug, PartialEq, Eq)]
-enum Action {
+enum CidrAction {
     Nothing,
     /// The finalizer is added, and it is told ready.
     Keep,
@@ -158,12 +158,12 @@ fn decide(
     all: &[Arc<ServiceCidr>],
     addresses: impl Iterator<Item = IpAddr>,
     now: Timestamp,
-) -> Action {
+) -> CidrAction {
     let Some(deleted) = range.metadata.deletion_timestamp else {
-        return Action::Keep;
+        return CidrAction::Keep;
     };
     if !range.is_protected() {
-        return Action::Nothing;
+        return CidrAction::Nothing;
     }
     let others: Vec<IpNet> = all
         .iter()
@@ -176,20 +176,20 @@ fn decide(
     let holds = |nets: &[IpNet], address: &IpAddr| nets.iter().any(|net| net.contains(address));
     let mut needed = addresses.filter(|address| holds(&own, address) && !holds(&others, address));
     if needed.next().is_some() {
-        return Action::Wait;
+        return CidrAction::Wait;
     }
     let passed = Duration::try_from(now.duration_since(deleted)).unwrap_or_default();
     match SETTLED.checked_sub(passed) {
-        Some(left) if !left.is_zero() => Action::Later(left),
-        _ => Action::Free,
+        Some(left) if !left.is_zero() => CidrAction::Later(left),
+        _ => CidrAction::Free,
     }
 }
 
-impl Ranges {
+impl CidrController {
     fn all(&self, select: impl Fn(&ServiceCidr) -> bool) {
         for range in self.ranges.all() {
             if select(&range) {
-                self.queue.add(Key::of(&range.metadata));
+                self.queue.add(Key::from_meta(&range.metadata));
             }
         }
     }
@@ -203,8 +203,8 @@ impl Ranges {
             .iter()
             .filter_map(|address| address.metadata.name.parse().ok());
         match decide(&range, &self.ranges.all(), known, Timestamp::now()) {
-            Action::Nothing => {}
-            Action::Keep => {
+            CidrAction::Nothing => {}
+            CidrAction::Keep => {
                 if !range.is_protected() {
                     let patch = json!({"metadata": {"finalizers": [FINALIZER]}});
                     self.patch(&range, Patch::Strategic(&patch)).await?;
@@ -212,12 +212,12 @@ impl Ranges {
                 let message = "Kubernetes Service CIDR is ready";
                 self.tell(&range, "True", "", message).await?;
             }
-            Action::Wait => {
+            CidrAction::Wait => {
                 let message = "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
                 self.tell(&range, "False", "Terminating", message).await?;
             }
-            Action::Later(left) => return Ok(Some(left)),
-            Action::Free => {
+            CidrAction::Later(left) => return Ok(Some(left)),
+            CidrAction::Free => {
                 let patch = json!({
                     "metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}
                 });
@@ -293,7 +293,7 @@ mod tests {
         .expect("a range")
     }
 
-    fn decided(range: &ServiceCidr, others: &[ServiceCidr], addresses: &[&str]) -> Action {
+    fn decided(range: &ServiceCidr, others: &[ServiceCidr], addresses: &[&str]) -> CidrAction {
         let mut all: Vec<Arc<ServiceCidr>> = others.iter().cloned().map(Arc::new).collect();
         all.push(Arc::new(range.clone()));
         let addresses = addresses
@@ -306,12 +306,15 @@ mod tests {
     #[test]
     fn a_range_stays_while_an_address_of_it_has_no_other() {
         let going = range("a", "10.0.0.0/24", Some("2026-01-01T00:00:00Z"));
-        assert_eq!(decided(&going, &[], &["10.0.0.5"]), Action::Wait);
-        assert_eq!(decided(&going, &[], &["10.1.0.5"]), Action::Free);
+        assert_eq!(decided(&going, &[], &["10.0.0.5"]), CidrAction::Wait);
+        assert_eq!(decided(&going, &[], &["10.1.0.5"]), CidrAction::Free);
         let wider = range("b", "10.0.0.0/16", None);
-        assert_eq!(decided(&going, &[wider], &["10.0.0.5"]), Action::Free);
+        assert_eq!(decided(&going, &[wider], &["10.0.0.5"]), CidrAction::Free);
         let also_going = range("b", "10.0.0.0/16", Some("2026-01-01T00:00:00Z"));
-        assert_eq!(decided(&going, &[also_going], &["10.0.0.5"]), Action::Wait);
+        assert_eq!(
+            decided(&going, &[also_going], &["10.0.0.5"]),
+            CidrAction::Wait
+        );
     }
 
     #[test]
@@ -319,11 +322,11 @@ mod tests {
         let going = range("a", "10.0.0.0/24", Some("2026-01-01T00:00:12Z"));
         assert_eq!(
             decided(&going, &[], &[]),
-            Action::Later(Duration::from_secs(7))
+            CidrAction::Later(Duration::from_secs(7))
         );
         assert_eq!(
             decided(&range("a", "10.0.0.0/24", None), &[], &[]),
-            Action::Keep
+            CidrAction::Keep
         );
     }
 }

@@ -41,7 +41,7 @@ pub const CONTROLLER: Controller = Controller {
             let (changed, stop) = (queue.clone(), shutdown.clone());
             let on_change = move |change: &Change<StorageVersion>| {
                 if let Some(version) = &change.current {
-                    changed.add(Key::of(&version.metadata));
+                    changed.add(Key::from_meta(&version.metadata));
                 }
             };
             let leases = reader.clone();
@@ -50,7 +50,7 @@ pub const CONTROLLER: Controller = Controller {
                 let selection = selection.metadata_only();
                 let servers: Reflector<Metadata> =
                     reflect_resource(&leases, resources::LEASES, selection);
-                let this = Arc::new(Collector {
+                let this = Arc::new(VersionCollector {
                     client,
                     servers: servers.clone(),
                 });
@@ -60,7 +60,7 @@ pub const CONTROLLER: Controller = Controller {
                     while let Some(change) = leases.recv().await {
                         if change.current.is_none() {
                             for version in versions.cache().snapshot().iter() {
-                                ended.add(Key::of(&version.metadata));
+                                ended.add(Key::from_meta(&version.metadata));
                             }
                         }
                     }
@@ -120,14 +120,14 @@ impl View for StorageVersion {
 
 /// The action to take on a StorageVersion.
 #[derive(Debug, PartialEq)]
-enum Action {
+enum VersionAction {
     Delete,
     /// The new status.
     Update(Value),
 }
 
 /// Removes the entries of servers that are gone from a StorageVersion as it is stored.
-fn decide(object: &Value, gone: &HashSet<Text>, now: &str) -> Option<Action> {
+fn decide(object: &Value, gone: &HashSet<Text>, now: &str) -> Option<VersionAction> {
     let all = object["status"]["storageVersions"].as_array()?;
     let lives = |entry: &&Value| {
         let server = entry["apiServerID"].as_str().unwrap_or_default();
@@ -138,7 +138,7 @@ fn decide(object: &Value, gone: &HashSet<Text>, now: &str) -> Option<Action> {
         return None;
     }
     let Some(first) = left.first() else {
-        return Some(Action::Delete);
+        return Some(VersionAction::Delete);
     };
     let encoding = &first["encodingVersion"];
     let agreed = left.iter().all(|it| it["encodingVersion"] == *encoding);
@@ -178,17 +178,17 @@ fn decide(object: &Value, gone: &HashSet<Text>, now: &str) -> Option<Action> {
     }
     status["conditions"] = conditions.into();
     status["storageVersions"] = left.into();
-    Some(Action::Update(status))
+    Some(VersionAction::Update(status))
 }
 
 const CONDITION: &str = "AllEncodingVersionsEqual";
 
-struct Collector {
+struct VersionCollector {
     client: Client,
     servers: Reflector<Metadata>,
 }
 
-impl Collector {
+impl VersionCollector {
     async fn sync(&self, key: Key) -> Outcome {
         let fresh = self.client.get::<Value>(&VERSIONS, "", &key.name).await;
         let mut object = match fresh {
@@ -207,7 +207,7 @@ impl Collector {
         let now = time::seconds(Timestamp::now());
         match decide(&object, &gone, &now) {
             None => Ok(None),
-            Some(Action::Delete) => {
+            Some(VersionAction::Delete) => {
                 let meta = &object["metadata"];
                 let text = |field: &str| meta[field].as_str().map(ToOwned::to_owned);
                 let options = DeleteOptions {
@@ -220,7 +220,7 @@ impl Collector {
                 let deleted = self.client.delete(&VERSIONS, "", &key.name, &options).await;
                 work::unless_gone(deleted).map(|()| None)
             }
-            Some(Action::Update(status)) => {
+            Some(VersionAction::Update(status)) => {
                 object["status"] = status;
                 let written = self
                     .client
@@ -266,7 +266,7 @@ mod tests {
         json!({"status": {"storageVersions": entries}})
     }
 
-    fn after(entries: &[(&str, &str)], gone: &[&str]) -> Option<Action> {
+    fn after(entries: &[(&str, &str)], gone: &[&str]) -> Option<VersionAction> {
         let gone = gone.iter().map(|id| Text::from(*id)).collect();
         decide(&version(entries), &gone, "2026-01-01T00:00:00Z")
     }
@@ -274,14 +274,14 @@ mod tests {
     #[test]
     fn entries_of_servers_that_are_gone_are_removed() {
         assert_eq!(after(&[("a", "v1")], &["b"]), None);
-        assert_eq!(after(&[("a", "v1")], &["a"]), Some(Action::Delete));
-        let Some(Action::Update(status)) = after(&[("a", "v1"), ("b", "v2")], &["a"]) else {
+        assert_eq!(after(&[("a", "v1")], &["a"]), Some(VersionAction::Delete));
+        let Some(VersionAction::Update(status)) = after(&[("a", "v1"), ("b", "v2")], &["a"]) else {
             panic!("an update");
         };
         assert_eq!(status["commonEncodingVersion"], "v2");
         assert_eq!(status["conditions"][0]["status"], "True");
         let three = [("a", "v1"), ("b", "v2"), ("c", "v1")];
-        let Some(Action::Update(status)) = after(&three, &["a"]) else {
+        let Some(VersionAction::Update(status)) = after(&three, &["a"]) else {
             panic!("an update");
         };
         assert_eq!(status["commonEncodingVersion"], Value::Null);

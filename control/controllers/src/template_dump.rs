@@ -11,22 +11,26 @@ use serde_json::Value;
 
 /// A value whose dump in Go depends on more than the object, such as a time with a zone.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unsupported;
+pub struct UnsupportedValue;
 
 /// Writes the dump of a pod template.
 ///
 /// # Errors
-/// [`Unsupported`]; what is written so far is then of no use.
-pub fn dump(template: &Value, out: &mut impl FnMut(&[u8])) -> Result<(), Unsupported> {
+/// [`UnsupportedValue`]; what is written so far is then of no use.
+pub fn dump(template: &Value, out: &mut impl FnMut(&[u8])) -> Result<(), UnsupportedValue> {
     dump_as("io.k8s.api.core.v1.PodTemplateSpec", template, out)
 }
 
 /// Writes the dump of a value of this type of the API.
 ///
 /// # Errors
-/// [`Unsupported`]; what is written so far is then of no use.
-pub fn dump_as(name: &str, value: &Value, out: &mut impl FnMut(&[u8])) -> Result<(), Unsupported> {
-    let of = TypeId::by_name(name).ok_or(Unsupported)?;
+/// [`UnsupportedValue`]; what is written so far is then of no use.
+pub fn dump_as(
+    name: &str,
+    value: &Value,
+    out: &mut impl FnMut(&[u8]),
+) -> Result<(), UnsupportedValue> {
+    let of = TypeId::by_name(name).ok_or(UnsupportedValue)?;
     out(format!("({})", of.get().go).as_bytes());
     Dump { out }.object(of, Some(value))
 }
@@ -41,10 +45,10 @@ impl<F: FnMut(&[u8])> Dump<'_, F> {
     }
 
     /// The fields of a struct, those that are embedded in their place.
-    fn object(&mut self, of: TypeId, value: Option<&Value>) -> Result<(), Unsupported> {
+    fn object(&mut self, of: TypeId, value: Option<&Value>) -> Result<(), UnsupportedValue> {
         let of = of.get();
         if of.shape != Shape::Struct {
-            return Err(Unsupported);
+            return Err(UnsupportedValue);
         }
         self.text("{");
         for (at, field) in of.declared().iter().enumerate() {
@@ -64,7 +68,7 @@ impl<F: FnMut(&[u8])> Dump<'_, F> {
         Ok(())
     }
 
-    fn field(&mut self, field: &Field, value: Option<&Value>) -> Result<(), Unsupported> {
+    fn field(&mut self, field: &Field, value: Option<&Value>) -> Result<(), UnsupportedValue> {
         self.text("(");
         if field.is_pointer() {
             self.text("*");
@@ -83,7 +87,7 @@ impl<F: FnMut(&[u8])> Dump<'_, F> {
         of: TypeRef,
         value: Option<&Value>,
         pointer_items: bool,
-    ) -> Result<(), Unsupported> {
+    ) -> Result<(), UnsupportedValue> {
         match of {
             TypeRef::String => self.text(value.and_then(Value::as_str).unwrap_or_default()),
             TypeRef::Bool => {
@@ -157,14 +161,14 @@ impl<F: FnMut(&[u8])> Dump<'_, F> {
             | TypeRef::Duration
             | TypeRef::Float
             | TypeRef::Bytes
-            | TypeRef::Any => return Err(Unsupported),
+            | TypeRef::Any => return Err(UnsupportedValue),
         }
         Ok(())
     }
 }
 
 /// A quantity as `resource.ParseQuantity` leaves it.
-fn quantity(text: &str) -> Result<String, Unsupported> {
+fn quantity(text: &str) -> Result<String, UnsupportedValue> {
     /// The smallest power of ten that is kept.
     const NANO: i32 = -9;
     let small = |value: i64, scale: i32, text: &str, format: &str| {
@@ -186,28 +190,28 @@ fn quantity(text: &str) -> Result<String, Unsupported> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let whole = whole.trim_start_matches('0');
     let whole = if whole.is_empty() { "0" } else { whole };
-    let digits = i32::try_from(whole.len() + fraction.len()).map_err(|_| Unsupported)?;
+    let digits = i32::try_from(whole.len() + fraction.len()).map_err(|_| UnsupportedValue)?;
     let shifted = format!("{whole}{fraction}");
     let (exponent, format) = interpret(suffix)?;
-    let places = i32::try_from(fraction.len()).map_err(|_| Unsupported)?;
+    let places = i32::try_from(fraction.len()).map_err(|_| UnsupportedValue)?;
     let (precision, mantissa, scale) = if format == "BinarySI" {
         if !fraction.is_empty() {
-            return Err(Unsupported);
+            return Err(UnsupportedValue);
         }
-        let whole = i32::try_from(whole.len()).map_err(|_| Unsupported)?;
+        let whole = i32::try_from(whole.len()).map_err(|_| UnsupportedValue)?;
         (15 - whole - exponent * 3 / 10 - 1, 1_i64 << exponent, 0)
     } else {
         (18 - digits, 1, exponent)
     };
     let scale = scale - places;
-    let value: i64 = shifted.parse().map_err(|_| Unsupported)?;
+    let value: i64 = shifted.parse().map_err(|_| UnsupportedValue)?;
     if precision < 0 {
         return large(value, mantissa, format, negative);
     }
     if scale < NANO {
-        return Err(Unsupported);
+        return Err(UnsupportedValue);
     }
-    let amount = value.checked_mul(mantissa).ok_or(Unsupported)?;
+    let amount = value.checked_mul(mantissa).ok_or(UnsupportedValue)?;
     let amount = if negative { -amount } else { amount };
     let is_canonical = if format == "BinarySI" {
         exponent % 10 == 0 && value & 7 != 0
@@ -219,12 +223,17 @@ fn quantity(text: &str) -> Result<String, Unsupported> {
 }
 
 /// A number of bytes that is too large for the short form: Go counts its billionths.
-fn large(value: i64, mantissa: i64, format: &str, negative: bool) -> Result<String, Unsupported> {
+fn large(
+    value: i64,
+    mantissa: i64,
+    format: &str,
+    negative: bool,
+) -> Result<String, UnsupportedValue> {
     const BILLION: u128 = 1_000_000_000;
     if format != "BinarySI" {
-        return Err(Unsupported);
+        return Err(UnsupportedValue);
     }
-    let whole = value.checked_mul(mantissa).ok_or(Unsupported)?;
+    let whole = value.checked_mul(mantissa).ok_or(UnsupportedValue)?;
     let amount = u128::from(whole.unsigned_abs()) * BILLION;
     let words = match (amount & u128::from(u64::MAX), amount >> 64) {
         (low, 0) => low.to_string(),
@@ -239,7 +248,7 @@ fn large(value: i64, mantissa: i64, format: &str, negative: bool) -> Result<Stri
 }
 
 /// The power and the format that a suffix stands for.
-fn interpret(suffix: &str) -> Result<(i32, &'static str), Unsupported> {
+fn interpret(suffix: &str) -> Result<(i32, &'static str), UnsupportedValue> {
     Ok(match suffix {
         "" => (0, "DecimalSI"),
         "n" => (-9, "DecimalSI"),
@@ -258,8 +267,8 @@ fn interpret(suffix: &str) -> Result<(i32, &'static str), Unsupported> {
         "Pi" => (50, "BinarySI"),
         "Ei" => (60, "BinarySI"),
         other => {
-            let exponent = other.strip_prefix(['e', 'E']).ok_or(Unsupported)?;
-            let exponent = exponent.parse().map_err(|_| Unsupported)?;
+            let exponent = other.strip_prefix(['e', 'E']).ok_or(UnsupportedValue)?;
+            let exponent = exponent.parse().map_err(|_| UnsupportedValue)?;
             (exponent, "DecimalExponent")
         }
     })

@@ -52,7 +52,7 @@ pub const CONTROLLER: Controller = Controller {
                 }
             };
             let work = move |bundles, resource| async move {
-                let this = Arc::new(Publisher {
+                let this = Arc::new(BundlePublisher {
                     client,
                     bundles,
                     resource,
@@ -94,7 +94,7 @@ impl View for Bundle {
 
 /// The action to take on the signer's bundles.
 #[derive(Debug, PartialEq, Eq)]
-enum Action {
+enum BundleAction {
     Create,
     Update(Text),
     Delete(Text),
@@ -109,31 +109,31 @@ fn bundle_name(pem: &str) -> String {
 
 /// One bundle with the content, and no other of the signer. The new one is there before
 /// old ones go.
-fn decide(bundles: &[Arc<Bundle>], pem: &str) -> Vec<Action> {
+fn decide(bundles: &[Arc<Bundle>], pem: &str) -> Vec<BundleAction> {
     let name = bundle_name(pem);
     let mut actions = Vec::new();
     match bundles.iter().find(|it| it.metadata.name == name) {
-        None => actions.push(Action::Create),
+        None => actions.push(BundleAction::Create),
         Some(found) if found.spec.trust_bundle != pem => {
-            actions.push(Action::Update(found.metadata.name.clone()));
+            actions.push(BundleAction::Update(found.metadata.name.clone()));
         }
         Some(_) => {}
     }
     let others = bundles
         .iter()
         .filter(|it| it.spec.signer_name == SIGNER && it.metadata.name != name);
-    actions.extend(others.map(|it| Action::Delete(it.metadata.name.clone())));
+    actions.extend(others.map(|it| BundleAction::Delete(it.metadata.name.clone())));
     actions
 }
 
-struct Publisher {
+struct BundlePublisher {
     client: Client,
     bundles: Reflector<Bundle>,
     resource: Resource,
     pem: String,
 }
 
-impl Publisher {
+impl BundlePublisher {
     async fn sync(&self) -> Outcome {
         let snapshot = self.bundles.cache().snapshot();
         let bundles: Vec<Arc<Bundle>> = snapshot.iter().cloned().collect();
@@ -142,16 +142,16 @@ impl Publisher {
             match self.perform(&action).await {
                 Ok(()) => {}
                 // An old bundle stays at least until the new one is there.
-                Err(error) if !matches!(action, Action::Delete(_)) => return Err(error),
+                Err(error) if !matches!(action, BundleAction::Delete(_)) => return Err(error),
                 Err(error) => failure = Some(error),
             }
         }
         failure.map_or(Ok(None), Err)
     }
 
-    async fn perform(&self, action: &Action) -> Result<(), Error> {
+    async fn perform(&self, action: &BundleAction) -> Result<(), Error> {
         match action {
-            Action::Create => {
+            BundleAction::Create => {
                 let body = json!({
                     "apiVersion": self.resource.api_version(),
                     "kind": self.resource.kind,
@@ -167,7 +167,7 @@ impl Publisher {
                     _ => Ok(()),
                 }
             }
-            Action::Update(name) => {
+            BundleAction::Update(name) => {
                 // The role grants `list` and `update`, and no `get`.
                 let selection = Selection::all().fields(format!("metadata.name={name}"));
                 let found = self
@@ -186,7 +186,7 @@ impl Publisher {
                     .await;
                 work::unless_gone(written)
             }
-            Action::Delete(name) => {
+            BundleAction::Delete(name) => {
                 let options = DeleteOptions::default();
                 let deleted = self.client.delete(&self.resource, "", name, &options).await;
                 work::unless_gone(deleted)
@@ -216,14 +216,17 @@ mod tests {
             name.len(),
             "kubernetes.io:kube-apiserver-serving:".len() + 24
         );
-        assert_eq!(decide(&[], "pem"), [Action::Create]);
+        assert_eq!(decide(&[], "pem"), [BundleAction::Create]);
         let (good, spoilt) = (bundle(&name, SIGNER, "pem"), bundle(&name, SIGNER, "x"));
         assert_eq!(decide(&[Arc::clone(&good)], "pem"), []);
-        assert_eq!(decide(&[spoilt], "pem"), [Action::Update(name.into())]);
+        assert_eq!(
+            decide(&[spoilt], "pem"),
+            [BundleAction::Update(name.into())]
+        );
         let (old, other) = (bundle("old", SIGNER, "y"), bundle("other", "else", "y"));
         assert_eq!(
             decide(&[old, good, other], "pem"),
-            [Action::Delete("old".into())]
+            [BundleAction::Delete("old".into())]
         );
     }
 

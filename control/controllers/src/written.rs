@@ -19,16 +19,16 @@ const BELIEVED_AFTER: Duration = Duration::from_secs(2);
 
 /// The revisions of the last writes.
 #[derive(Debug, Default)]
-pub struct Written(Mutex<HashMap<Key, (u64, Instant)>>);
+pub struct OwnWrites(Mutex<HashMap<Key, (u64, Instant)>>);
 
-impl Written {
+impl OwnWrites {
     /// Notes what the server answered to a write.
     pub fn note(&self, answer: &Meta) {
         if let Some(revision) = answer.revision() {
             self.0
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .insert(Key::of(answer), (revision, Instant::now()));
+                .insert(Key::from_meta(answer), (revision, Instant::now()));
         }
     }
 
@@ -37,7 +37,7 @@ impl Written {
     ///
     /// # Errors
     /// Any other failure of the write.
-    pub fn settle(&self, answer: Result<Meta, Error>) -> Result<(), Error> {
+    pub fn record_answer(&self, answer: Result<Meta, Error>) -> Result<(), Error> {
         match answer {
             Ok(meta) => {
                 self.note(&meta);
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn cache_is_behind_until_it_shows_the_write() {
-        let written = Written::default();
+        let written = OwnWrites::default();
         let key = Key::new("", "a");
         assert_eq!(written.behind(&key, None), None);
         written.note(&meta("100"));
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn revisions_that_are_no_numbers_are_not_waited_for() {
-        let written = Written::default();
+        let written = OwnWrites::default();
         written.note(&meta("abc"));
         assert_eq!(written.behind(&Key::new("", "a"), None), None);
     }

@@ -198,11 +198,11 @@ pub struct Allocator<'a> {
     counters: FxHashMap<PoolId, Arc<AvailableCounters>>,
 }
 
-type Outcome = Result<Option<Arc<Found>>, AllocationError>;
+type Outcome = Result<Option<Arc<FoundAllocation>>, AllocationError>;
 
 /// Devices found for all claims on one node.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundAllocation {
     pub(crate) claims: Vec<FoundClaim>,
 }
 
@@ -321,7 +321,7 @@ impl<'a> Allocator<'a> {
     /// A slice's node selector cannot be put into an allocation.
     pub fn results(
         &self,
-        found: &Found,
+        found: &FoundAllocation,
         node: &str,
         share_id: &mut dyn FnMut() -> CompactString,
     ) -> Result<Vec<AllocationResult>, AllocationError> {
@@ -377,7 +377,7 @@ pub(crate) fn timed_out(node: &dyn Node) -> AllocationError {
 
 // === impl Found ===
 
-impl Found {
+impl FoundAllocation {
     /// The score of prioritized lists: the more, the better are the alternatives.
     #[must_use]
     pub fn score(&self) -> i64 {

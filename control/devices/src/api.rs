@@ -21,7 +21,7 @@ pub use claim::{
 };
 
 /// Values by their qualified names: `domain/name`, or `name` in the driver's domain.
-pub type Named<T> = BTreeMap<CompactString, T>;
+pub type NamedObject<T> = BTreeMap<CompactString, T>;
 
 /// Devices of all requests of one claim that an allocation can list.
 pub const ALLOCATION_RESULTS_MAX_SIZE: usize = 32;
@@ -88,10 +88,10 @@ pub struct Device {
     pub name: CompactString,
     /// What selectors and constraints see.
     #[serde(deserialize_with = "or_default")]
-    pub attributes: Named<Attribute>,
+    pub attributes: NamedObject<Attribute>,
     /// Amounts that selectors see and that requests can consume.
     #[serde(deserialize_with = "or_default")]
-    pub capacity: Named<DeviceCapacity>,
+    pub capacity: NamedObject<DeviceCapacity>,
     /// Counters that it consumes while it is allocated.
     #[serde(deserialize_with = "or_default")]
     pub consumes_counters: Vec<CounterConsumption>,
@@ -217,7 +217,7 @@ pub struct CounterSet {
     pub name: CompactString,
     /// The counters.
     #[serde(deserialize_with = "or_default")]
-    pub counters: Named<Counter>,
+    pub counters: NamedObject<Counter>,
 }
 
 /// Counters of one set that a device consumes.
@@ -228,7 +228,7 @@ pub struct CounterConsumption {
     pub counter_set: CompactString,
     /// How much of each.
     #[serde(deserialize_with = "or_default")]
-    pub counters: Named<Counter>,
+    pub counters: NamedObject<Counter>,
 }
 
 /// A counter.
@@ -418,14 +418,14 @@ fn quantities<'de, D: Deserializer<'de>>(
 
 fn named_quantities<'de, D: Deserializer<'de>>(
     deserializer: D,
-) -> Result<Named<Quantity>, D::Error> {
-    let amounts = Option::<Named<Amount>>::deserialize(deserializer)?.unwrap_or_default();
+) -> Result<NamedObject<Quantity>, D::Error> {
+    let amounts = Option::<NamedObject<Amount>>::deserialize(deserializer)?.unwrap_or_default();
     let amounts = amounts.into_iter();
     Ok(amounts.map(|(name, amount)| (name, amount.0)).collect())
 }
 
 fn write_quantities<S: Serializer>(
-    quantities: &Named<Quantity>,
+    quantities: &NamedObject<Quantity>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_map(

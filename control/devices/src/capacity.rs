@@ -3,11 +3,12 @@
 use control_types::quantity::{Format, Quantity};
 
 use crate::api::{
-    CapacityRequestPolicy, CapacityRequestPolicyRange, CapacityRequirements, DeviceCapacity, Named,
+    CapacityRequestPolicy, CapacityRequestPolicyRange, CapacityRequirements, DeviceCapacity,
+    NamedObject,
 };
 
 /// Amounts consumed of one device, by the names of capacities.
-pub type ConsumedCapacity = Named<Quantity>;
+pub type ConsumedCapacity = NamedObject<Quantity>;
 
 /// Why a device cannot serve a request for capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub enum CapacityShortage {
 /// # Errors
 /// The device cannot serve the request.
 pub fn consume(
-    capacity: &Named<DeviceCapacity>,
+    capacity: &NamedObject<DeviceCapacity>,
     requested: Option<&CapacityRequirements>,
     in_use: [Option<&ConsumedCapacity>; 2],
 ) -> Result<ConsumedCapacity, CapacityShortage> {

@@ -4,7 +4,7 @@ fn quantity(text: &str) -> Quantity {
     Quantity::parse(text).expect("a quantity")
 }
 
-fn capacity(json: &str) -> Named<DeviceCapacity> {
+fn capacity(json: &str) -> NamedObject<DeviceCapacity> {
     serde_json::from_str(json).expect("capacity")
 }
 

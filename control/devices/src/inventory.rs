@@ -14,7 +14,7 @@ use crate::api::{CounterConsumption, DeviceTaintRuleSpec, ResourceSliceSpec};
 /// All ResourceSlices, with the taints that DeviceTaintRules add to their devices.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
-    slices: BTreeMap<CompactString, Published>,
+    slices: BTreeMap<CompactString, PublishedSlice>,
     rules: BTreeMap<CompactString, DeviceTaintRuleSpec>,
     /// Slices of one node each, without shared counters, in the order of their names.
     on_node: FxHashMap<CompactString, BTreeMap<CompactString, Arc<Slice>>>,
@@ -26,7 +26,7 @@ pub struct Inventory {
 
 /// A slice as it was published.
 #[derive(Clone, Debug)]
-struct Published {
+struct PublishedSlice {
     spec: Arc<ResourceSliceSpec>,
     pool: PoolId,
 }
@@ -88,7 +88,8 @@ impl Inventory {
             pool: spec.pool.name.clone(),
         };
         let name = CompactString::from(name);
-        self.slices.insert(name.clone(), Published { spec, pool });
+        self.slices
+            .insert(name.clone(), PublishedSlice { spec, pool });
         self.arrange(&name);
     }
 

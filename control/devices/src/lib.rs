@@ -28,7 +28,7 @@ mod search;
 mod selector;
 
 pub use allocated::{AllocatedDevices, PoolId, PoolUse};
-pub use allocator::{AllocationError, Allocator, Claim, Effort, Found, allocation_score};
+pub use allocator::{AllocationError, Allocator, Claim, Effort, FoundAllocation, allocation_score};
 pub use binding::{BindingState, DeviceCondition, DeviceStatus, binding_state};
 pub use extended::{
     ContainerRequests, ContainerResourceRequest, ExtendedResourceClasses, extended_requests,

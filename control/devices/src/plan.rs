@@ -7,7 +7,7 @@ use compact_str::{CompactString, format_compact};
 use crate::Features;
 use crate::allocator::{AllocationError, Claim};
 use crate::api::{DeviceClassSpec, DeviceSelector, ExactDeviceRequest, ResourceClaimSpec};
-use crate::selector::{Compiled, SelectorCache, SelectorError};
+use crate::selector::{CompiledSelector, SelectorCache, SelectorError};
 
 /// A claim.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ pub(crate) struct AlternativePlan {
     pub error: Option<AllocationError>,
     pub class_name: CompactString,
     pub class: Option<Arc<DeviceClassSpec>>,
-    pub class_selectors: Vec<Result<Compiled, SelectorError>>,
-    pub selectors: Vec<Result<Compiled, SelectorError>>,
+    pub class_selectors: Vec<Result<CompiledSelector, SelectorError>>,
+    pub selectors: Vec<Result<CompiledSelector, SelectorError>>,
     /// Devices that it needs; `None`: all.
     pub count: Option<usize>,
     pub is_admin: bool,

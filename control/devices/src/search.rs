@@ -18,7 +18,9 @@ use control_types::quantity::Quantity;
 
 use crate::Features;
 use crate::allocated::{AllocatedDevices, PoolUse};
-use crate::allocator::{AllocationError, AvailableCounters, Claim, Effort, Found, timed_out};
+use crate::allocator::{
+    AllocationError, AvailableCounters, Claim, Effort, FoundAllocation, timed_out,
+};
 use crate::api::{ALLOCATION_RESULTS_MAX_SIZE, Device, ExactDeviceRequest};
 use crate::capacity::ConsumedCapacity;
 use crate::constraint::{Constraint, RequestName};
@@ -221,13 +223,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    pub(crate) fn run(mut self) -> Result<Option<Arc<Found>>, AllocationError> {
+    pub(crate) fn run(mut self) -> Result<Option<Arc<FoundAllocation>>, AllocationError> {
         let outcome = match self.look_over() {
             Ok(()) => self.settle(Position::default()),
             Err(stop) => Err(stop),
         };
         match outcome {
-            Ok(true) => Ok(Some(Arc::new(Found { claims: self.found }))),
+            Ok(true) => Ok(Some(Arc::new(FoundAllocation { claims: self.found }))),
             Err(Stop::Error(error)) => Err(error),
             Err(Stop::TimedOut) => Err(timed_out(self.node)),
             Ok(false) | Err(Stop::TooMany | Stop::Hopeless) => {

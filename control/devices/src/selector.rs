@@ -7,7 +7,7 @@ use control_cel::{Bindings, Budget, Env, Object, Program, Text, Type, Val};
 use rustc_hash::FxHashMap;
 
 use crate::Features;
-use crate::api::{Attribute, Device, Named};
+use crate::api::{Attribute, Device, NamedObject};
 
 /// Expressions that stay compiled.
 const PROGRAMS: usize = 256;
@@ -52,7 +52,7 @@ pub enum SelectorError {
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
-pub(crate) struct Compiled {
+pub(crate) struct CompiledSelector {
     /// Tells it from others in what is remembered.
     id: u32,
     program: Arc<Program>,
@@ -61,7 +61,7 @@ pub(crate) struct Compiled {
 /// Compiled expressions and their results, for one task. Bounded.
 #[derive(Debug, Default)]
 pub struct SelectorCache {
-    programs: FxHashMap<String, (Compiled, u64)>,
+    programs: FxHashMap<String, (CompiledSelector, u64)>,
     uses: u64,
     next_id: u32,
     results: FxHashMap<(u64, u32, u32), bool>,
@@ -71,7 +71,7 @@ pub struct SelectorCache {
 
 impl SelectorCache {
     /// Compiles an expression, unless that was done before.
-    pub(crate) fn compile(&mut self, expression: &str) -> Result<Compiled, SelectorError> {
+    pub(crate) fn compile(&mut self, expression: &str) -> Result<CompiledSelector, SelectorError> {
         self.uses += 1;
         if let Some((known, used)) = self.programs.get_mut(expression) {
             *used = self.uses;
@@ -98,7 +98,7 @@ impl SelectorCache {
         if self.next_id == 0 {
             self.results.clear();
         }
-        let compiled = Compiled {
+        let compiled = CompiledSelector {
             id: self.next_id,
             program: Arc::new(program),
         };
@@ -111,7 +111,7 @@ impl SelectorCache {
     /// What the evaluation costs is taken from `budget`.
     pub(crate) fn matches(
         &mut self,
-        compiled: &Compiled,
+        compiled: &CompiledSelector,
         (slice, index): (u64, u32),
         driver: &str,
         device: &Device,
@@ -186,7 +186,7 @@ fn value<'a>(driver: &'a str, device: &'a Device, features: &Features) -> Result
 /// Values by domain and name; names without a domain are in the driver's.
 fn by_domain<'a, T>(
     driver: &'a str,
-    named: &'a Named<T>,
+    named: &'a NamedObject<T>,
     value: impl Fn(&str, &'a T) -> Result<Val<'a>, String>,
 ) -> Result<Val<'a>, String> {
     let mut domains: Vec<(&'a str, Vec<(Text<'a>, Val<'a>)>)> = Vec::new();

@@ -32,22 +32,22 @@ struct Entry {
     #[serde(default)]
     resources: Vec<String>,
     #[serde(default)]
-    providers: Vec<Written>,
+    providers: Vec<EncryptionFile>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct EncryptionFile {
     aesgcm: Option<Keys>,
     aescbc: Option<Keys>,
     secretbox: Option<Keys>,
-    identity: Option<Nothing>,
+    identity: Option<EmptyProvider>,
     kms: Option<Manager>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct EmptyProvider {}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -190,7 +190,7 @@ fn check(resource: &str, before: &Table, at: &str) -> Result<(), Error> {
 }
 
 fn provider(
-    written: &Written,
+    written: &EncryptionFile,
     at: &str,
     managers: &mut HashSet<String>,
     out: &mut Vec<Provider>,

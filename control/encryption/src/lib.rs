@@ -25,7 +25,7 @@ use arc_swap::ArcSwap;
 
 pub use error::Error;
 pub use own::OwnKeys;
-pub use providers::{Opened, Table};
+pub use providers::{OpenedValue, Table};
 pub use source::Source;
 
 /// What values of every provider begin with.

@@ -33,7 +33,7 @@ pub(crate) enum Provider {
 
 /// A decrypted value.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedValue {
     /// The value.
     pub value: Vec<u8>,
     /// Whether it would be encrypted otherwise now.
@@ -180,7 +180,7 @@ impl Table {
         resource: &str,
         place: &[u8],
         stored: &[u8],
-    ) -> Result<Opened, Error> {
+    ) -> Result<OpenedValue, Error> {
         let providers = self.of(group, resource).unwrap_or_default();
         let encrypted = stored.starts_with(ANY_PREFIX);
         let mut refused = None;
@@ -190,7 +190,7 @@ impl Table {
                 Provider::Identity if encrypted => {}
                 Provider::Identity => {
                     let value = stored.to_vec();
-                    return Ok(Opened { value, stale });
+                    return Ok(OpenedValue { value, stale });
                 }
                 Provider::Key { prefix, cipher } => {
                     let Some(sealed) = stored.strip_prefix(prefix.as_bytes()) else {
@@ -198,7 +198,7 @@ impl Table {
                     };
                     // Another key of the same name may stand further below.
                     match cipher.open(place, sealed) {
-                        Some(value) => return Ok(Opened { value, stale }),
+                        Some(value) => return Ok(OpenedValue { value, stale }),
                         None => refused = refused.or(Some(refusal(prefix))),
                     }
                 }
@@ -208,7 +208,7 @@ impl Table {
                     };
                     match kms.open(place, sealed) {
                         Ok(opened) => {
-                            return Ok(Opened {
+                            return Ok(OpenedValue {
                                 stale: stale || opened.stale,
                                 ..opened
                             });
@@ -223,7 +223,7 @@ impl Table {
         }
         if !encrypted {
             // Stored before its encryption was turned on.
-            return Ok(Opened {
+            return Ok(OpenedValue {
                 value: stored.to_vec(),
                 stale: !self.prefix(group, resource).is_empty(),
             });

@@ -21,7 +21,7 @@ pub struct SpecError {
 
 /// How many queues a level has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queueing {
+pub struct QueueingSettings {
     /// Queues.
     pub queues: usize,
     /// How many of them a flow may wait in.
@@ -38,7 +38,7 @@ pub enum Discipline {
     /// It is refused.
     Reject,
     /// It waits.
-    Queue(Queueing),
+    Queue(QueueingSettings),
 }
 
 /// A priority level as it is configured.
@@ -60,18 +60,18 @@ pub struct LevelSpec {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec {
+struct LevelFields {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
-    limited: Option<Limited>,
+    limited: Option<LimitedLevel>,
     #[serde(default)]
     exempt: Option<Shares>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Limited {
+struct LimitedLevel {
     nominal_concurrency_shares: Option<u32>,
     lendable_percent: Option<u32>,
     borrowing_limit_percent: Option<u32>,
@@ -116,7 +116,7 @@ impl LevelSpec {
             why,
         };
         let spec = object.get("spec").cloned().unwrap_or_else(Value::object);
-        let spec: Spec =
+        let spec: LevelFields =
             control_types::value::from_value(&spec).map_err(|error| wrong(error.to_string()))?;
         let uid = meta::uid(object).to_owned();
         match (spec.kind.as_str(), spec.limited) {
@@ -169,7 +169,7 @@ fn discipline(response: &Response) -> Result<Discipline, String> {
             let number = |given: Option<u32>, usual| {
                 usize::try_from(given.unwrap_or(usual)).unwrap_or(usize::MAX)
             };
-            let queueing = Queueing {
+            let queueing = QueueingSettings {
                 queues: number(queuing.queues, 64),
                 hand: number(queuing.hand_size, 8),
                 length: number(queuing.queue_length_limit, 50),

@@ -24,13 +24,13 @@ mod work;
 
 pub use demand::{Demand, Integral, Integrator};
 pub use estimate::Estimate;
-pub use level::{Discipline, LevelSpec, Queueing, SpecError};
+pub use level::{Discipline, LevelSpec, QueueingSettings, SpecError};
 pub use queues::{
     Arrival, FlowStats, Id, QueueSet, QueueView, Reason, RequestView, Start, Totals, Waiter,
 };
 pub use retry_after::RetryAfter;
 pub use schema::{Digest, Distinguisher, FlowSchema};
-pub use shares::{Claim, Limits, Shared, distribute, limits};
+pub use shares::{Claim, LevelShares, Limits, distribute, limits};
 pub use shuffle::{Dealer, flow_hash};
 pub use watchers::Watchers;
 pub use work::SeatSeconds;

@@ -128,7 +128,7 @@ pub struct QueueSet<W> {
     queues: Vec<Queue>,
     requests: Vec<Entry<W>>,
     free: Vec<u32>,
-    lingering: BinaryHeap<Reverse<Lingering>>,
+    lingering: BinaryHeap<Reverse<LingeringSeats>>,
     meter: SeatSeconds,
     now: Duration,
     robin: usize,
@@ -178,7 +178,7 @@ struct Request<W> {
 
 /// Seats that are held after an answer.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Lingering {
+struct LingeringSeats {
     until: Duration,
     seats: u32,
     queue: Option<usize>,
@@ -685,7 +685,7 @@ impl<W: Waiter> QueueSet<W> {
         if request.estimate.lingering.is_zero() {
             self.release(seats, request.queue, request.slot);
         } else {
-            self.lingering.push(Reverse(Lingering {
+            self.lingering.push(Reverse(LingeringSeats {
                 until: self.now + request.estimate.lingering,
                 seats,
                 queue: request.queue,

@@ -93,18 +93,18 @@ struct Names(Option<Vec<String>>);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Spec {
+struct SchemaSpec {
     matching_precedence: i32,
-    priority_level_configuration: Named,
+    priority_level_configuration: SubjectName,
     distinguisher_method: Option<Method>,
     rules: Vec<RuleSpec>,
 }
 
-impl Default for Spec {
+impl Default for SchemaSpec {
     fn default() -> Self {
         Self {
             matching_precedence: 1000,
-            priority_level_configuration: Named::default(),
+            priority_level_configuration: SubjectName::default(),
             distinguisher_method: None,
             rules: Vec::new(),
         }
@@ -113,7 +113,7 @@ impl Default for Spec {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Named {
+struct SubjectName {
     name: String,
     namespace: String,
 }
@@ -137,9 +137,9 @@ struct RuleSpec {
 #[serde(rename_all = "camelCase", default)]
 struct SubjectSpec {
     kind: String,
-    user: Named,
-    group: Named,
-    service_account: Named,
+    user: SubjectName,
+    group: SubjectName,
+    service_account: SubjectName,
 }
 
 #[derive(Deserialize, Default)]
@@ -170,10 +170,11 @@ impl FlowSchema {
     pub fn read(object: &Value) -> Result<Self, SpecError> {
         let name = meta::name(object).to_owned();
         let spec = object.get("spec").cloned().unwrap_or_else(Value::object);
-        let spec: Spec = control_types::value::from_value(&spec).map_err(|error| SpecError {
-            name: name.clone(),
-            why: error.to_string(),
-        })?;
+        let spec: SchemaSpec =
+            control_types::value::from_value(&spec).map_err(|error| SpecError {
+                name: name.clone(),
+                why: error.to_string(),
+            })?;
         let distinguisher = match &spec.distinguisher_method {
             None => Distinguisher::None,
             Some(method) if method.kind == "ByNamespace" => Distinguisher::Namespace,
@@ -241,7 +242,7 @@ impl Subject {
             "Group" if spec.group.name == "*" => Self::Anybody,
             "Group" => Self::Group(spec.group.name),
             "ServiceAccount" => {
-                let Named { name, namespace } = spec.service_account;
+                let SubjectName { name, namespace } = spec.service_account;
                 Self::Account(namespace, (name != "*").then_some(name))
             }
             _ => return None,

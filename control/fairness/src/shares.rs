@@ -33,7 +33,7 @@ pub struct Claim {
 
 /// How the seats are shared.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Shared {
+pub struct LevelShares {
     /// Each claim's seats and what it aimed at.
     pub levels: Vec<(usize, f64)>,
     /// The part of what levels aimed at that those got whom no limit stopped.
@@ -78,7 +78,7 @@ pub fn limits(server: usize, levels: &[&LevelSpec]) -> Vec<Limits> {
     clippy::cast_precision_loss,
     reason = "numbers of seats"
 )]
-pub fn distribute(claims: &[Claim]) -> Shared {
+pub fn distribute(claims: &[Claim]) -> LevelShares {
     let all: usize = claims.iter().map(|claim| claim.limits.nominal).sum();
     // What a level used lately it keeps, up to what is its own.
     let kept = |claim: &Claim| {
@@ -94,8 +94,8 @@ pub fn distribute(claims: &[Claim]) -> Shared {
     let least: usize = limited().map(|claim| claim.limits.least).sum();
     let wanted: usize = limited().map(kept).sum();
     let target = |claim: &Claim| (kept(claim) as f64).max(claim.demand.smoothed);
-    let bounds: Vec<Bound> = limited()
-        .map(|claim| Bound {
+    let bounds: Vec<SeatBound> = limited()
+        .map(|claim| SeatBound {
             target: target(claim),
             low: kept(claim) as f64,
             high: (claim.limits.most as f64).max(kept(claim) as f64),
@@ -133,12 +133,12 @@ pub fn distribute(claims: &[Claim]) -> Shared {
             (seats, target(claim))
         })
         .collect();
-    Shared { levels, fair }
+    LevelShares { levels, fair }
 }
 
 /// One level in [`proportional`].
 #[derive(Clone, Copy, Debug)]
-struct Bound {
+struct SeatBound {
     target: f64,
     low: f64,
     high: f64,
@@ -146,8 +146,8 @@ struct Bound {
 
 /// Parts of `sum` in proportion to targets within bounds, and the proportion;
 /// `None` when the bounds leave no way.
-fn proportional(sum: f64, bounds: &[Bound]) -> Option<(Vec<f64>, f64)> {
-    let target = |bound: &Bound| bound.target.max(LEAST_DEMAND);
+fn proportional(sum: f64, bounds: &[SeatBound]) -> Option<(Vec<f64>, f64)> {
+    let target = |bound: &SeatBound| bound.target.max(LEAST_DEMAND);
     let low: f64 = bounds.iter().map(|bound| bound.low).sum();
     let high: f64 = bounds.iter().map(|bound| bound.high).sum();
     if bounds.is_empty() || low > sum + EPSILON || high < sum - EPSILON {
@@ -187,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Discipline, Queueing};
+    use crate::{Discipline, QueueingSettings};
 
     fn level(name: &str, shares: u32, lendable: u32) -> LevelSpec {
         LevelSpec {
@@ -196,7 +196,7 @@ mod tests {
             shares,
             lendable,
             borrowing: None,
-            discipline: Discipline::Queue(Queueing {
+            discipline: Discipline::Queue(QueueingSettings {
                 queues: 64,
                 hand: 6,
                 length: 50,

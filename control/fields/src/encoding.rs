@@ -8,7 +8,7 @@
 use control_types::value::{Key, Map, Value};
 
 use crate::element::Element;
-use crate::set::{Node, Set};
+use crate::set::{PathNode, Set};
 use crate::typed::find;
 
 /// Whether a `FieldsV1` has a path of a set: told without reading all of it.
@@ -113,7 +113,7 @@ fn read(fields: &Value) -> Result<(Set, bool), FormatError> {
         }
         let Some(element) = parse(key)? else { continue };
         let (children, member) = read(below)?;
-        set.nodes.push(Node {
+        set.nodes.push(PathNode {
             element,
             member,
             children,

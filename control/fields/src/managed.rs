@@ -41,13 +41,13 @@ pub struct Entry {
     pub subresource: CompactString,
     /// When its fields last changed, RFC 3339.
     pub time: Option<CompactString>,
-    fields: Fields,
+    fields: ManagedFieldSet,
 }
 
 /// What a manager owns, read when it is looked at: most writes leave most
 /// managers as they are.
 #[derive(Clone, Debug, Default)]
-struct Fields {
+struct ManagedFieldSet {
     set: OnceCell<Set>,
     /// The `fieldsV1` of `set`, until that changes.
     written: Option<Value>,
@@ -88,7 +88,7 @@ impl Entry {
             api_version: version.into(),
             subresource: subresource.into(),
             time: None,
-            fields: Fields::default(),
+            fields: ManagedFieldSet::default(),
         }
     }
 
@@ -107,7 +107,7 @@ impl Entry {
     /// Changes what it owns.
     pub fn set_set(&mut self, set: Set) {
         if *self.set() != set {
-            self.fields = Fields {
+            self.fields = ManagedFieldSet {
                 set: set.into(),
                 written: None,
             };
@@ -161,7 +161,7 @@ impl Entry {
             api_version: self.api_version.clone(),
             subresource: self.subresource.clone(),
             time: None,
-            fields: Fields::default(),
+            fields: ManagedFieldSet::default(),
         }
     }
 

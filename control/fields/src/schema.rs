@@ -72,7 +72,7 @@ pub enum Relation<'a> {
 /// What a map or struct has.
 #[derive(Clone, Copy, Debug)]
 pub struct MapAtom<'a> {
-    fields: Fields<'a>,
+    fields: FieldSchemas<'a>,
     /// The type of members that are no fields; `None` where there are only fields.
     pub element: Option<Schema<'a>>,
     /// Whether it is taken as one.
@@ -80,7 +80,7 @@ pub struct MapAtom<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Fields<'a> {
+enum FieldSchemas<'a> {
     None,
     Of(TypeId),
     Custom(&'a structural::Schema),
@@ -178,12 +178,12 @@ impl<'a> MapAtom<'a> {
     #[must_use]
     pub fn field(&self, name: &Key) -> Option<Schema<'a>> {
         match self.fields {
-            Fields::None => None,
-            Fields::Of(of) => {
+            FieldSchemas::None => None,
+            FieldSchemas::Of(of) => {
                 let field = of.field_of(name).filter(|field| field.is_published())?;
                 Some(Schema::Table(field.type_ref_static(), field.merge()))
             }
-            Fields::Custom(of) => {
+            FieldSchemas::Custom(of) => {
                 let known = of.is_resource().then(|| resource_field(name)).flatten();
                 known.or_else(|| of.property(name).map(Schema::Custom))
             }
@@ -200,12 +200,12 @@ impl<'a> MapAtom<'a> {
     #[must_use]
     pub fn default_of(&self, name: &str) -> Default {
         match self.fields {
-            Fields::None => None,
-            Fields::Of(of) => match of.field(name)?.default() {
+            FieldSchemas::None => None,
+            FieldSchemas::Of(of) => match of.field(name)?.default() {
                 "" => None,
                 text => Value::from_slice(text.as_bytes()).ok(),
             },
-            Fields::Custom(of) => of.property(name)?.default().cloned(),
+            FieldSchemas::Custom(of) => of.property(name)?.default().cloned(),
         }
     }
 }
@@ -219,7 +219,7 @@ const fn any(below: Schema<'_>, atomic: bool) -> Atom<'_> {
             relation: Relation::Atomic,
         }),
         map: Some(MapAtom {
-            fields: Fields::None,
+            fields: FieldSchemas::None,
             element: Some(below),
             atomic,
         }),
@@ -250,7 +250,7 @@ fn table<'a>(of: &'a TypeRef, merge: &'static Merge) -> Atom<'a> {
         },
         TypeRef::Map(value) => Atom {
             map: Some(MapAtom {
-                fields: Fields::None,
+                fields: FieldSchemas::None,
                 element: Some(Schema::Table(value, &NO_MERGE)),
                 atomic: merge.map_type == "atomic",
             }),
@@ -291,7 +291,7 @@ fn custom(of: &structural::Schema) -> Atom<'_> {
             };
             Atom {
                 map: Some(MapAtom {
-                    fields: Fields::Custom(of),
+                    fields: FieldSchemas::Custom(of),
                     element,
                     atomic: of.is_atomic(),
                 }),
@@ -325,7 +325,7 @@ fn of_struct<'a>(of: TypeId, merge: &'static Merge) -> Atom<'a> {
     match known.shape {
         Shape::Struct => Atom {
             map: Some(MapAtom {
-                fields: Fields::Of(of),
+                fields: FieldSchemas::Of(of),
                 element: known.declared().is_empty().then_some(Schema::Deduced),
                 atomic,
             }),

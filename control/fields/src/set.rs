@@ -8,12 +8,12 @@ use crate::schema::Schema;
 /// A set of paths. A path in the set says nothing of its parents or children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<PathNode>,
 }
 
 /// What begins with one element.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Node {
+pub(crate) struct PathNode {
     pub element: Element,
     /// Whether the path that ends here is in the set.
     pub member: bool,
@@ -49,11 +49,11 @@ impl Set {
             .binary_search_by(|node| node.element.cmp(element))
     }
 
-    fn node_mut(&mut self, element: &Element) -> &mut Node {
+    fn node_mut(&mut self, element: &Element) -> &mut PathNode {
         let at = match self.place(element) {
             Ok(at) => at,
             Err(at) => {
-                let node = Node {
+                let node = PathNode {
                     element: element.clone(),
                     member: false,
                     children: Self::new(),
@@ -107,7 +107,7 @@ impl Set {
         let mut nodes = Vec::with_capacity(self.nodes.len().max(other.nodes.len()));
         zip(self, other, |left, right| {
             nodes.push(match (left, right) {
-                (Some(left), Some(right)) => Node {
+                (Some(left), Some(right)) => PathNode {
                     element: left.element.clone(),
                     member: left.member || right.member,
                     children: left.children.union(&right.children),
@@ -241,7 +241,7 @@ impl Set {
                     (Element::Key(_), _, Some(list)) => (false, Some(list.item)),
                     _ => (false, None),
                 };
-                Node {
+                PathNode {
                     element: node.element.clone(),
                     member: node.member || named && !node.children.nodes.is_empty(),
                     children: node.children.with_named_fields(below),
@@ -273,7 +273,7 @@ impl Set {
 
     /// Adds a node at the end; [`Set::sort`] brings it to its place.
     pub(crate) fn push(&mut self, element: Element, member: bool, children: Set) {
-        self.nodes.push(Node {
+        self.nodes.push(PathNode {
             element,
             member,
             children,
@@ -323,10 +323,10 @@ impl FromIterator<Path> for Set {
     }
 }
 
-fn push(nodes: &mut Vec<Node>, of: &Node, member: bool, children: impl FnOnce() -> Set) {
+fn push(nodes: &mut Vec<PathNode>, of: &PathNode, member: bool, children: impl FnOnce() -> Set) {
     let children = children();
     if member || !children.nodes.is_empty() {
-        nodes.push(Node {
+        nodes.push(PathNode {
             element: of.element.clone(),
             member,
             children,
@@ -337,7 +337,7 @@ fn push(nodes: &mut Vec<Node>, of: &Node, member: bool, children: impl FnOnce() 
 fn zip<'a>(
     left: &'a Set,
     right: &'a Set,
-    mut each: impl FnMut(Option<&'a Node>, Option<&'a Node>),
+    mut each: impl FnMut(Option<&'a PathNode>, Option<&'a PathNode>),
 ) {
     let (mut i, mut j) = (0, 0);
     loop {

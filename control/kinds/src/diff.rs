@@ -28,13 +28,13 @@ pub(crate) fn unified(before: &Value, after: &Value) -> String {
 /// A stretch of lines: equal in both, or those of the first replaced by those of
 /// the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Change {
+struct DiffChange {
     equal: bool,
     before: (usize, usize),
     after: (usize, usize),
 }
 
-fn write_hunk(hunk: &[Change], before: &[String], after: &[String], out: &mut String) {
+fn write_hunk(hunk: &[DiffChange], before: &[String], after: &[String], out: &mut String) {
     let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else {
         return;
     };
@@ -72,7 +72,7 @@ fn range(start: usize, end: usize) -> String {
 }
 
 /// Changes that are near each other, with the lines around them.
-fn hunks(mut changes: Vec<Change>) -> Vec<Vec<Change>> {
+fn hunks(mut changes: Vec<DiffChange>) -> Vec<Vec<DiffChange>> {
     if let Some(first) = changes.first_mut().filter(|change| change.equal) {
         first.before.0 = first.before.0.max(first.before.1.saturating_sub(CONTEXT));
         first.after.0 = first.after.0.max(first.after.1.saturating_sub(CONTEXT));
@@ -82,10 +82,10 @@ fn hunks(mut changes: Vec<Change>) -> Vec<Vec<Change>> {
         last.after.1 = last.after.1.min(last.after.0 + CONTEXT);
     }
     let mut out = Vec::new();
-    let mut hunk: Vec<Change> = Vec::new();
+    let mut hunk: Vec<DiffChange> = Vec::new();
     for mut change in changes {
         if change.equal && change.before.1 - change.before.0 > 2 * CONTEXT {
-            hunk.push(Change {
+            hunk.push(DiffChange {
                 before: (change.before.0, change.before.0 + CONTEXT),
                 after: (change.after.0, change.after.0 + CONTEXT),
                 ..change
@@ -103,14 +103,14 @@ fn hunks(mut changes: Vec<Change>) -> Vec<Vec<Change>> {
 }
 
 /// What turns the one into the other, from the first line to the last.
-fn changes(before: &[String], after: &[String]) -> Vec<Change> {
+fn changes(before: &[String], after: &[String]) -> Vec<DiffChange> {
     let mut blocks = matches(before, after);
     blocks.push((before.len(), after.len(), 0));
     let (mut i, mut j) = (0, 0);
     let mut out = Vec::new();
     for (a, b, size) in blocks {
         if i < a || j < b {
-            out.push(Change {
+            out.push(DiffChange {
                 equal: false,
                 before: (i, a),
                 after: (j, b),
@@ -118,7 +118,7 @@ fn changes(before: &[String], after: &[String]) -> Vec<Change> {
         }
         (i, j) = (a + size, b + size);
         if size > 0 {
-            out.push(Change {
+            out.push(DiffChange {
                 equal: true,
                 before: (a, i),
                 after: (b, j),

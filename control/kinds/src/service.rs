@@ -88,9 +88,9 @@ pub struct Needs {
     pub ports: Vec<PortNeed>,
 }
 
-/// What a write gives back.
+/// Addresses and ports that a write releases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Released {
+pub struct ReleasedResources {
     /// Cluster IPs.
     pub addresses: Vec<String>,
     /// Node ports with their protocol.
@@ -485,11 +485,11 @@ fn held_ports(spec: &Value) -> Vec<(u16, String)> {
 
 /// Everything that a stored service holds; `None` for no service.
 #[must_use]
-pub fn held(service: Option<&Value>) -> Released {
+pub fn held(service: Option<&Value>) -> ReleasedResources {
     let Some(spec) = service.map(|s| s.at("spec")) else {
-        return Released::default();
+        return ReleasedResources::default();
     };
-    let mut held = Released {
+    let mut held = ReleasedResources {
         addresses: Vec::new(),
         ports: held_ports(spec),
     };
@@ -514,7 +514,7 @@ pub fn held(service: Option<&Value>) -> Released {
 
 /// What the service held before and no longer does.
 #[must_use]
-pub fn released(new: Option<&Value>, old: &Value) -> Released {
+pub fn released(new: Option<&Value>, old: &Value) -> ReleasedResources {
     let (now, mut then) = (held(new), held(Some(old)));
     then.addresses.retain(|a| !now.addresses.contains(a));
     then.ports.retain(|p| !now.ports.contains(p));
@@ -597,7 +597,7 @@ mod tests {
         prepare(&mut new, Some(&old), &[Family::V4]).expect("valid");
         assert_eq!(new.at("spec").text("clusterIP"), "10.0.0.1");
         assert_eq!(needs(&new, Some(&old)), Needs::default());
-        assert_eq!(released(Some(&new), &old), Released::default());
+        assert_eq!(released(Some(&new), &old), ReleasedResources::default());
         assert_eq!(released(None, &old).addresses, ["10.0.0.1"]);
     }
 

@@ -108,13 +108,13 @@ async fn keep(own: Client, name: &'static str, token: BearerToken, renew_in: Dur
 }
 
 /// A token, and after which time it has to be renewed.
-struct Given {
+struct GivenToken {
     token: String,
     renew_in: Duration,
 }
 
 /// Asks for a token; makes the account where it is missing.
-async fn ask(own: &Client, name: &str) -> Result<Given, ClientError> {
+async fn ask(own: &Client, name: &str) -> Result<GivenToken, ClientError> {
     match request(own, name).await {
         Err(error) if error.is_not_found() => {}
         answered => return answered,
@@ -133,7 +133,7 @@ async fn ask(own: &Client, name: &str) -> Result<Given, ClientError> {
     }
 }
 
-async fn request(own: &Client, name: &str) -> Result<Given, ClientError> {
+async fn request(own: &Client, name: &str) -> Result<GivenToken, ClientError> {
     #[derive(Deserialize)]
     struct Answer {
         status: Status,
@@ -164,7 +164,7 @@ async fn request(own: &Client, name: &str) -> Result<Given, ClientError> {
         .duration_since(Timestamp::now());
     // A clock that is ahead would ask without end.
     let life = Duration::try_from(life).unwrap_or_default();
-    Ok(Given {
+    Ok(GivenToken {
         token: answer.status.token,
         renew_in: life.mul_f64(0.8).max(LONGEST_RETRY),
     })

@@ -36,7 +36,7 @@ use crate::{
     listen, requests, rotation,
     rotation::Rotation,
     server_record::ServerRecord,
-    servers::{self, Managed, join, names, names::ServerNames},
+    servers::{self, ManagedEtcd, join, names, names::ServerNames},
     store, token_keys,
 };
 
@@ -46,7 +46,7 @@ use crate::{
 #[group(id = "api")]
 pub struct Options {
     #[command(flatten)]
-    pub file: crate::config::File,
+    pub file: crate::config::ConfigFile,
     /// Folder of the store, the authorities and the keys; made if missing.
     #[arg(long, default_value = "/var/lib/orlop/server")]
     pub data_dir: PathBuf,
@@ -105,7 +105,7 @@ pub struct Api {
     pub names: Vec<String>,
     tokens: Tokens,
     /// The files of its keys, and what was read of them.
-    token_files: (token_keys::Files, token_keys::Seen),
+    token_files: (token_keys::Files, token_keys::SeenKeys),
     /// Where other hosts reach the server.
     pub url: String,
     rotation: Rotation,
@@ -116,9 +116,9 @@ pub struct Api {
     /// The store itself, for backups.
     pub store: Arc<dyn Store>,
     /// The member of etcd beside the server, which ends after it.
-    managed: Option<Managed>,
+    managed: Option<ManagedEtcd>,
     /// The address of all servers together.
-    shared_address: Option<control_plane_address::Keeper>,
+    shared_address: Option<control_plane_address::AddressKeeper>,
 }
 
 /// How often it is looked whether values are to be encrypted otherwise.
@@ -420,7 +420,7 @@ impl Options {
     }
 
     /// Joins other servers if that is asked, and starts the member of etcd beside this one.
-    async fn manage(&self, advertise: IpAddr) -> Result<Option<Managed>, Error> {
+    async fn manage(&self, advertise: IpAddr) -> Result<Option<ManagedEtcd>, Error> {
         let dir = &self.data_dir;
         let has_member = servers::etcd::Options::has_member(dir);
         let joined = self

@@ -37,7 +37,7 @@ pub const COMMANDS: [&str; 7] = [
 // Several commands flatten it: groups need unique names.
 #[derive(clap::Args, Debug)]
 #[group(id = "file")]
-pub struct File {
+pub struct ConfigFile {
     /// Options in a file of apiVersion orlop.dev/v1alpha1: each under its name, written as
     /// dataDir. What the command line says wins. `orlop config` prints such a file.
     #[arg(long, value_name = "FILE")]

@@ -21,7 +21,7 @@ const EVERYTHING: &str = "trace,h2=debug,hyper=debug,hyper_util=debug,rustls=deb
 /// Options of the log, under the names that Kubernetes' components have.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Log")]
-pub struct Logging {
+pub struct LogOptions {
     /// Lines for people, or a JSON object a line.
     #[arg(long, value_enum, default_value = "text", global = true)]
     logging_format: Format,
@@ -53,7 +53,7 @@ struct Fields(Map<String, Value>);
 
 // === impl Logging ===
 
-impl Logging {
+impl LogOptions {
     /// Lets what is logged from now on go to standard error.
     pub fn begin(&self) {
         let filter = EnvFilter::try_from_env("ORLOP_LOG")

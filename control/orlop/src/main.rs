@@ -61,7 +61,7 @@ struct Arguments {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    logging: logging::Logging,
+    logging: logging::LogOptions,
 }
 
 #[derive(Subcommand)]

@@ -35,7 +35,7 @@ const SETTLED: u32 = 2;
 pub fn thrifty() {
     allocator::keep_nothing();
     control_supervise::task("memory-keeper").spawn_restarting(|| async {
-        let mut keeper = Keeper::default();
+        let mut keeper = MemoryTrimmer::default();
         let mut frugal = true;
         loop {
             tokio::time::sleep(keeper.pause()).await;
@@ -56,7 +56,7 @@ pub fn thrifty() {
 
 /// Decides when to give back.
 #[derive(Debug, Default)]
-struct Keeper {
+struct MemoryTrimmer {
     /// What was used of a processor until it looked last.
     used: Duration,
     /// How long it has looked.
@@ -68,7 +68,7 @@ struct Keeper {
 
 // === impl Keeper ===
 
-impl Keeper {
+impl MemoryTrimmer {
     /// How long to wait until it is looked again.
     fn pause(&self) -> Duration {
         if self.started() { SELDOM } else { OFTEN }
@@ -113,14 +113,14 @@ mod tests {
     use super::*;
 
     /// Looks once, having used so much of a processor meanwhile.
-    fn look(keeper: &mut Keeper, share: f64) -> bool {
+    fn look(keeper: &mut MemoryTrimmer, share: f64) -> bool {
         let used = keeper.used + keeper.pause().mul_f64(share);
         keeper.looks(used)
     }
 
     #[test]
     fn a_start_is_over_once_it_is_quiet() {
-        let mut keeper = Keeper::default();
+        let mut keeper = MemoryTrimmer::default();
         for share in [0.9, 0.0, 0.5, 0.0] {
             assert!(!look(&mut keeper, share), "{share}");
             assert_eq!(keeper.pause(), OFTEN);
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_start_that_never_is_quiet_is_over_after_a_minute() {
-        let mut keeper = Keeper::default();
+        let mut keeper = MemoryTrimmer::default();
         let looks = (1..).find(|_| look(&mut keeper, 0.8));
         assert_eq!(looks, Some(60));
     }
@@ -140,7 +140,7 @@ mod tests {
     /// the minute after something was given back.
     #[test]
     fn each_quiet_minute_something_is_given_back() {
-        let mut keeper = Keeper::default();
+        let mut keeper = MemoryTrimmer::default();
         while !look(&mut keeper, 0.0) {}
         for (share, is_time) in [(0.01, true), (0.3, false), (0.2, false), (0.005, true)] {
             assert_eq!(look(&mut keeper, share), is_time, "{share}");

@@ -88,7 +88,7 @@ impl Nodes {
     ///
     /// # Errors
     /// In words: what the node or the API server says.
-    pub async fn ask<T: DeserializeOwned>(
+    pub async fn request<T: DeserializeOwned>(
         &self,
         node: &str,
         what: &str,

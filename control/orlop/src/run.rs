@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
-use crate::logging::Logging;
+use crate::logging::LogOptions;
 use crate::memory;
 
 /// Runs a command that ends by itself.
@@ -25,7 +25,7 @@ pub fn command(work: impl Future<Output = Result<(), Error>>) -> Result<(), Erro
 /// # Errors
 /// The service's own, or [`Error::Start`].
 pub fn service(
-    logging: &Logging,
+    logging: &LogOptions,
     work: impl Future<Output = Result<(), Error>>,
 ) -> Result<(), Error> {
     logging.begin();
@@ -39,7 +39,7 @@ pub fn service(
 /// # Errors
 /// The service's own, or [`Error::Start`].
 pub fn agent(
-    logging: &Logging,
+    logging: &LogOptions,
     work: impl Future<Output = Result<(), Error>> + Send + 'static,
 ) -> Result<(), Error> {
     logging.begin();

@@ -15,14 +15,14 @@ use control_etcd_api::EtcdApi;
 use control_store::{
     Store,
     embedded::{Embedded, Options as EmbeddedOptions},
-    etcd::{Calls, Dial, Etcd, Io, Options as EtcdOptions, Tls},
+    etcd::{Calls, Dial, Etcd, EtcdOptions, Io, Tls},
 };
 use futures::future::BoxFuture;
 
 use crate::{
     error::Error,
     server_record::EtcdRecord,
-    servers::{self, Managed},
+    servers::{self, ManagedEtcd},
     stores,
 };
 
@@ -129,7 +129,7 @@ impl Options {
     /// A member that does not answer.
     pub async fn connect_managed(
         &self,
-        managed: &Managed,
+        managed: &ManagedEtcd,
         is_traced: bool,
     ) -> Result<OpenStore, Error> {
         let endpoints = vec![managed.endpoint()];
@@ -202,12 +202,12 @@ async fn maintenance(dir: &Path, store: &Arc<Embedded>) -> Option<EtcdApi> {
 
 /// Connections to etcd are made by this dialer.
 fn by(dialer: Dialer) -> Arc<dyn Dial> {
-    Arc::new(By(dialer))
+    Arc::new(StoreUser(dialer))
 }
 
-struct By(Dialer);
+struct StoreUser(Dialer);
 
-impl Dial for By {
+impl Dial for StoreUser {
     fn dial(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
         let (dialer, host) = (self.0.clone(), host.to_owned());
         Box::pin(async move {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use control_store::Store;
 use control_store::embedded::{Embedded, Options as EmbeddedOptions};
-use control_store::etcd::{Dial, Etcd, Io, Options as EtcdOptions, Tls};
+use control_store::etcd::{Dial, Etcd, EtcdOptions, Io, Tls};
 use futures::future::BoxFuture;
 use tokio::net::UnixStream;
 

@@ -42,7 +42,7 @@ pub struct Files {
 }
 
 /// What was read, to see whether it is still the same.
-pub type Seen = Vec<(PathBuf, Vec<u8>)>;
+pub type SeenKeys = Vec<(PathBuf, Vec<u8>)>;
 
 /// Signs the tokens that lie in Secrets.
 pub fn legacy_signer(tokens: Tokens) -> TokenSigner {
@@ -98,7 +98,7 @@ impl Files {
     ///
     /// # Errors
     /// Files that cannot be read or hold no key.
-    pub fn load(&self) -> Result<(ServiceAccountKeys, Seen), Error> {
+    pub fn load(&self) -> Result<(ServiceAccountKeys, SeenKeys), Error> {
         // Looked at before they are read: what changes meanwhile is read again.
         let seen = self.look();
         let signing = ServiceAccountKey::load(&self.signing()).map_err(Error::Pki)?;
@@ -111,7 +111,7 @@ impl Files {
 
     /// Replaces the keys of `tokens` whenever files change; never ends. Files that
     /// cannot be used change nothing.
-    pub async fn follow(self, tokens: Tokens, mut seen: Seen) {
+    pub async fn follow(self, tokens: Tokens, mut seen: SeenKeys) {
         loop {
             tokio::time::sleep(LOOK).await;
             let now = self.look();
@@ -135,7 +135,7 @@ impl Files {
         }
     }
 
-    fn look(&self) -> Seen {
+    fn look(&self) -> SeenKeys {
         let files = std::iter::once(self.signing()).chain(self.others());
         files
             .map(|path| {

@@ -164,7 +164,7 @@ mod tests {
         use rustls::client::danger::ServerCertVerifier as _;
         let chain = parse_certificates(&issued.cert_pem).expect("a certificate");
         let (first, rest) = chain.split_first().expect("one");
-        crate::vouched::Vouched::new(bundle)
+        crate::vouched::VouchedKey::new(bundle)
             .expect("a bundle")
             .verify_server_cert(
                 first,

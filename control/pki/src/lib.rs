@@ -44,7 +44,7 @@ pub use possession::{any_server, unverified_client_config};
 pub use public_key::{PublicKey, ServiceAccountKeys};
 pub use request::{Request, Requested, is_signed_by, names, public_key_hash, validity};
 pub use sealed::{SEAL_KEY_BYTES, open_sealed, seal};
-pub use service_account::{Rejected, ServiceAccountKey};
+pub use service_account::{ServiceAccountKey, TokenRejection};
 pub use subject::{server_verifier, verify_subject};
 pub use tls::{
     ClientTrust, ServingIdentity, TlsLimits, client_config, parse_certificates, server_config,

@@ -16,7 +16,7 @@ use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey as Parsed;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-use crate::service_account::Rejected;
+use crate::service_account::TokenRejection;
 use crate::{Error, ServiceAccountKey, files};
 
 const P256: &str = "1.2.840.10045.3.1.7";
@@ -66,7 +66,7 @@ impl PublicKey {
                 | SectionKind::EcPrivateKey => private(kind, der).map_err(wrong)?,
                 _ => continue,
             };
-            keys.push(Self::of(&info).map_err(wrong)?);
+            keys.push(Self::from_der(&info).map_err(wrong)?);
         }
         if keys.is_empty() {
             return Err(wrong("it holds no key".to_owned()));
@@ -75,7 +75,7 @@ impl PublicKey {
     }
 
     /// The key of a `SubjectPublicKeyInfo` (RFC 5280).
-    pub(crate) fn of(der: &[u8]) -> Result<Self, String> {
+    pub(crate) fn from_der(der: &[u8]) -> Result<Self, String> {
         let (_, info) = SubjectPublicKeyInfo::from_der(der).map_err(|error| error.to_string())?;
         let id = URL_SAFE_NO_PAD.encode(Sha256::digest(der));
         let coded = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
@@ -126,15 +126,15 @@ impl PublicKey {
     }
 
     /// The claims of a token that this key signed.
-    pub(crate) fn verify<T: DeserializeOwned>(&self, token: &str) -> Result<T, Rejected> {
-        let header = jsonwebtoken::decode_header(token).map_err(|_| Rejected::NotOurs)?;
+    pub(crate) fn verify<T: DeserializeOwned>(&self, token: &str) -> Result<T, TokenRejection> {
+        let header = jsonwebtoken::decode_header(token).map_err(|_| TokenRejection::NotOurs)?;
         let other = |id: &String| *id != self.id;
         if header.alg != self.algorithm || header.kid.as_ref().is_some_and(other) {
-            return Err(Rejected::NotOurs);
+            return Err(TokenRejection::NotOurs);
         }
         jsonwebtoken::decode(token, &self.verifying, &self.validation())
             .map(|data| data.claims)
-            .map_err(Rejected::Invalid)
+            .map_err(TokenRejection::Invalid)
     }
 
     /// How the key is published.
@@ -222,13 +222,13 @@ impl ServiceAccountKeys {
     /// time, audience or truth.
     ///
     /// # Errors
-    /// [`Rejected`].
-    pub fn verify<T: DeserializeOwned>(&self, token: &str) -> Result<T, Rejected> {
-        let mut last = Rejected::NotOurs;
+    /// [`TokenRejection`].
+    pub fn verify<T: DeserializeOwned>(&self, token: &str) -> Result<T, TokenRejection> {
+        let mut last = TokenRejection::NotOurs;
         for key in self.all() {
             match key.verify(token) {
                 Ok(claims) => return Ok(claims),
-                Err(Rejected::NotOurs) => {}
+                Err(TokenRejection::NotOurs) => {}
                 Err(error) => last = error,
             }
         }
@@ -303,7 +303,7 @@ mod tests {
         let alone = ServiceAccountKeys::from(new());
         assert!(matches!(
             alone.verify::<Value>(&token),
-            Err(Rejected::NotOurs)
+            Err(TokenRejection::NotOurs)
         ));
         let keys = both.jwks();
         assert_eq!(keys["keys"][1]["kid"], old.public().jwk()["kid"]);

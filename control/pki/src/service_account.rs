@@ -23,7 +23,7 @@ pub struct ServiceAccountKey {
 /// Why a token is none of ours.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Rejected {
+pub enum TokenRejection {
     /// Another key signed it, or it is no token at all.
     #[error("the token was not signed by this cluster's key")]
     NotOurs,
@@ -65,7 +65,7 @@ impl ServiceAccountKey {
         };
         let pem = files::read(path)?.ok_or_else(|| wrong("there is no such file".to_owned()))?;
         let pair = KeyPair::from_pem(&pem).map_err(|error| wrong(error.to_string()))?;
-        let public = PublicKey::of(&pair.subject_public_key_info()).map_err(wrong)?;
+        let public = PublicKey::from_der(&pair.subject_public_key_info()).map_err(wrong)?;
         let signing = if public.algorithm == Algorithm::RS256 {
             EncodingKey::from_rsa_pem(pem.as_bytes())
         } else {
@@ -96,8 +96,8 @@ impl ServiceAccountKey {
     /// time, audience or truth.
     ///
     /// # Errors
-    /// [`Rejected`].
-    pub fn verify<T: DeserializeOwned>(&self, token: &str) -> Result<T, Rejected> {
+    /// [`TokenRejection`].
+    pub fn verify<T: DeserializeOwned>(&self, token: &str) -> Result<T, TokenRejection> {
         self.public.verify(token)
     }
 
@@ -148,7 +148,7 @@ mod tests {
         let (_dir, other) = self::key();
         assert!(matches!(
             other.verify::<serde_json::Value>(&token),
-            Err(Rejected::NotOurs)
+            Err(TokenRejection::NotOurs)
         ));
     }
 

@@ -13,14 +13,14 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::Error;
 use crate::signatures::signature_methods;
-use crate::vouched::Vouched;
+use crate::vouched::VouchedKey;
 
 /// Returns a verifier of servers that the authorities in `ca_pem` signed.
 ///
 /// # Errors
 /// [`Error::Crypto`].
 pub fn server_verifier(ca_pem: &str) -> Result<Arc<dyn ServerCertVerifier>, Error> {
-    Ok(Arc::new(Vouched::new(ca_pem)?))
+    Ok(Arc::new(VouchedKey::new(ca_pem)?))
 }
 
 /// Returns a verifier that accepts what `verifier` accepts, if the certificate's common

@@ -19,7 +19,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
 use crate::authority::check_certificate;
 use crate::possession::Possession;
-use crate::vouched::Vouched;
+use crate::vouched::VouchedKey;
 use crate::{Error, Issued};
 
 /// The authority whose clients are believed.
@@ -128,7 +128,7 @@ pub fn client_config(ca_pem: &str, own: Option<&Issued>) -> Result<ClientConfig,
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])
         .map_err(tls("configure a client"))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Vouched::new(ca_pem)?));
+        .with_custom_certificate_verifier(Arc::new(VouchedKey::new(ca_pem)?));
     match own {
         None => Ok(builder.with_no_client_auth()),
         Some(own) => builder

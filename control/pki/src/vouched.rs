@@ -21,7 +21,7 @@ use crate::tls::{parse_certificates, roots, tls};
 
 /// The certificates of a bundle.
 #[derive(Debug)]
-pub(crate) struct Vouched {
+pub(crate) struct VouchedKey {
     authorities: Arc<WebPkiServerVerifier>,
     /// Each could be a server's own.
     bundle: Vec<CertificateDer<'static>>,
@@ -29,7 +29,7 @@ pub(crate) struct Vouched {
 
 // === impl Vouched ===
 
-impl Vouched {
+impl VouchedKey {
     /// Those of a PEM text.
     pub fn new(pem: &str) -> Result<Self, Error> {
         let roots = Arc::new(roots(pem)?);
@@ -44,7 +44,7 @@ impl Vouched {
     }
 }
 
-impl ServerCertVerifier for Vouched {
+impl ServerCertVerifier for VouchedKey {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -106,7 +106,7 @@ mod tests {
     fn a_server_that_vouches_for_itself_is_believed_if_it_stands_in_the_bundle() {
         let (hook, bundle) = own("hook.example.com");
         let (other, _) = own("hook.example.com");
-        let trust = Vouched::new(&bundle).expect("a bundle");
+        let trust = VouchedKey::new(&bundle).expect("a bundle");
         let ask = |who: &CertificateDer<'_>, name: &'static str, at: u64| {
             let name = ServerName::try_from(name).expect("a name");
             let at = UnixTime::since_unix_epoch(Duration::from_secs(at));

@@ -168,7 +168,7 @@ pub struct Cluster {
     /// All other objects.
     pub catalog: Arc<Catalog>,
     /// What was decided of these objects, but is not seen on them yet.
-    pub assumed: crate::reserve::Assumed,
+    pub assumed: crate::reserve::AssumedReservations,
     /// Pods that wait for a node of theirs.
     pub nominations: crate::nominations::Nominations,
     /// Pods that are scheduled together.
@@ -186,9 +186,9 @@ impl Cluster {
 
     /// Decides by other objects from now on; what was assumed of the former ones is dropped.
     pub fn replace_catalog(&mut self, catalog: Catalog) {
-        self.assumed = crate::reserve::Assumed {
-            devices: crate::devices::Assumed::of(&catalog),
-            ..crate::reserve::Assumed::default()
+        self.assumed = crate::reserve::AssumedReservations {
+            devices: crate::devices::AssumedDevices::of(&catalog),
+            ..crate::reserve::AssumedReservations::default()
         };
         self.catalog = Arc::new(catalog);
         self.set_device_resources();

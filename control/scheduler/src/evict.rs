@@ -68,8 +68,8 @@ impl Evictions {
             .delete(pods, &meta.namespace, &meta.name, &options)
             .await?;
         self.recorder.event_related(
-            &ObjectReference::of(pods, meta),
-            &ObjectReference::of(pods, &self.preemptor.metadata),
+            &ObjectReference::to_object(pods, meta),
+            &ObjectReference::to_object(pods, &self.preemptor.metadata),
             Severity::Normal,
             "Preempted",
             "Preempting",

@@ -164,9 +164,9 @@ impl View for WholeNode {
     }
 }
 
-/// What an extender says of nodes.
+/// An extender's answer to a filter request.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Filtered {
+pub(crate) struct ExtenderFilterResult {
     /// Names of the nodes that are left.
     pub(crate) left: Vec<String>,
     /// Nodes that eviction may help, and why they fail.
@@ -178,7 +178,7 @@ pub(crate) struct Filtered {
 /// Pods to evict by node: their uids, and how many a budget protects.
 pub(crate) type VictimsByNode = BTreeMap<String, (Vec<String>, i64)>;
 
-/// An extender that is there.
+/// A configured extender.
 #[derive(Clone)]
 pub(crate) struct Extender {
     config: ExtenderConfig,
@@ -247,11 +247,11 @@ impl Extender {
         pod: &Value,
         names: Vec<String>,
         nodes: impl FnOnce(&[String]) -> Vec<Value>,
-    ) -> Result<Filtered, Error> {
+    ) -> Result<ExtenderFilterResult, Error> {
         if self.config.filter_verb.is_empty() {
-            return Ok(Filtered {
+            return Ok(ExtenderFilterResult {
                 left: names,
-                ..Filtered::default()
+                ..ExtenderFilterResult::default()
             });
         }
         let args = self.arguments(pod, &names, nodes);
@@ -392,7 +392,12 @@ fn refusal(answer: &Value) -> Result<(), Error> {
     }
 }
 
-fn filtered(answer: &Value, asked: &[String], by_name: bool, url: &str) -> Result<Filtered, Error> {
+fn filtered(
+    answer: &Value,
+    asked: &[String],
+    by_name: bool,
+    url: &str,
+) -> Result<ExtenderFilterResult, Error> {
     refusal(answer)?;
     let names = answer.get("nodenames").and_then(Value::as_array);
     let left: Vec<String> = match names.filter(|_| by_name) {
@@ -424,7 +429,7 @@ fn filtered(answer: &Value, asked: &[String], by_name: bool, url: &str) -> Resul
     let unresolvable = messages("failedandunresolvablenodes");
     let mut failed = messages("failednodes");
     failed.retain(|node, _| !unresolvable.contains_key(node));
-    Ok(Filtered {
+    Ok(ExtenderFilterResult {
         left,
         failed,
         unresolvable,

@@ -16,10 +16,10 @@ pub struct Hypothesis<'a> {
     node: String,
     place: usize,
     order: Vec<PodKey>,
-    undo: Vec<Step>,
+    undo: Vec<HypothesisStep>,
 }
 
-enum Step {
+enum HypothesisStep {
     Added(PodKey),
     Removed(Arc<Pod>),
 }
@@ -41,14 +41,14 @@ impl<'a> Hypothesis<'a> {
         let key = pod.key();
         if self.cluster.snapshot.pod(&key).is_none() {
             self.cluster.snapshot.put_pod(pod, &self.node);
-            self.undo.push(Step::Added(key));
+            self.undo.push(HypothesisStep::Added(key));
         }
     }
 
     /// Removes a pod from the node.
     pub fn remove(&mut self, pod: &Arc<Pod>) {
         if self.cluster.snapshot.remove_pod(&pod.key()) {
-            self.undo.push(Step::Removed(Arc::clone(pod)));
+            self.undo.push(HypothesisStep::Removed(Arc::clone(pod)));
         }
     }
 
@@ -74,10 +74,10 @@ impl Drop for Hypothesis<'_> {
         let snapshot = &mut self.cluster.snapshot;
         for step in self.undo.drain(..).rev() {
             match step {
-                Step::Added(key) => {
+                HypothesisStep::Added(key) => {
                     snapshot.remove_pod(&key);
                 }
-                Step::Removed(pod) => snapshot.put_pod(&pod, &self.node),
+                HypothesisStep::Removed(pod) => snapshot.put_pod(&pod, &self.node),
             }
         }
         snapshot.restore_order(self.place, std::mem::take(&mut self.order));

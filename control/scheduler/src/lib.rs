@@ -56,7 +56,7 @@ mod wake;
 pub use catalog::{Catalog, Cluster};
 pub use explain::{Explanation, explain};
 pub use features::Features;
-pub use outcome::Outcome;
+pub use outcome::PodOutcome;
 pub use place::{Decision, Diagnosis, Placer, place};
 pub use plugins::Profile;
 pub use preempt::{NoPreemption, Preemption};

@@ -7,17 +7,17 @@ use std::time::Duration;
 use control_metrics::{Format, Histogram, Kind, Page, exponential};
 
 use crate::gangs::Verdict;
-use crate::queue::Pending;
+use crate::queue::PendingPods;
 
-/// How an attempt at placing a pod ended.
+/// The result of a scheduling attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum AttemptResult {
     Scheduled,
     Unschedulable,
     Error,
 }
 
-impl Outcome {
+impl AttemptResult {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -54,7 +54,7 @@ struct Metrics {
     preemptions: u64,
     /// By queue and event.
     incoming: BTreeMap<(&'static str, &'static str), u64>,
-    pending: Pending,
+    pending: PendingPods,
     /// By plugin and profile.
     unschedulable: BTreeMap<(&'static str, String), usize>,
     /// Nodes, pods, assumed pods.
@@ -70,7 +70,7 @@ fn with(change: impl FnOnce(&mut Metrics)) {
 }
 
 /// An attempt at placing a pod ended.
-pub(crate) fn attempt(profile: &str, outcome: Outcome, took: Duration) {
+pub(crate) fn attempt(profile: &str, outcome: AttemptResult, took: Duration) {
     with(|metrics| {
         let key = (profile.to_owned(), outcome.as_str());
         let all = metrics.attempts.entry(key);
@@ -170,7 +170,7 @@ pub(crate) fn rejected<'a>(all: impl Iterator<Item = (&'static str, &'a str, usi
 
 /// The state of queue and cache.
 pub(crate) fn state(
-    pending: Pending,
+    pending: PendingPods,
     incoming: impl IntoIterator<Item = ((&'static str, &'static str), u64)>,
     cache: [usize; 3],
 ) {
@@ -188,7 +188,7 @@ pub(crate) fn leads(leads: bool) {
     with(|metrics| {
         metrics.leads = leads;
         if !leads {
-            metrics.pending = Pending::default();
+            metrics.pending = PendingPods::default();
             metrics.cache = [0; 3];
             metrics.unschedulable.clear();
         }
@@ -220,7 +220,7 @@ impl Default for Metrics {
             victims: Histogram::new(&VICTIMS),
             preemptions: 0,
             incoming: BTreeMap::new(),
-            pending: Pending::default(),
+            pending: PendingPods::default(),
             unschedulable: BTreeMap::new(),
             cache: [0; 3],
             leads: false,
@@ -370,7 +370,7 @@ mod tests {
             victims: Histogram::new(&VICTIMS),
             preemptions: 4,
             incoming: BTreeMap::from([(("active", "BackoffComplete"), 2)]),
-            pending: Pending {
+            pending: PendingPods {
                 active: 3,
                 backoff: 1,
                 gated: 0,
@@ -389,9 +389,9 @@ mod tests {
     #[test]
     fn figures_stand_under_the_names_of_kube_scheduler() {
         let mut metrics = Metrics {
-            pending: Pending {
+            pending: PendingPods {
                 active: 3,
-                ..Pending::default()
+                ..PendingPods::default()
             },
             ..Metrics::default()
         };

@@ -8,9 +8,9 @@ use crate::preempt::Preemption;
 use crate::reserve::Reservation;
 use crate::view::Pod;
 
-/// What becomes of a pod.
+/// The outcome of scheduling a pod.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum PodOutcome {
     /// It goes to a node.
     Placed {
         /// The node's name.
@@ -37,7 +37,7 @@ pub enum Outcome {
 impl Placer {
     /// What becomes of `pod`: [`Placer::place`], and [`Placer::preempt`] for a pod that fits
     /// nowhere. `random` chooses among equals.
-    pub fn outcome(&mut self, cluster: &mut Cluster, pod: &Arc<Pod>, random: u64) -> Outcome {
+    pub fn outcome(&mut self, cluster: &mut Cluster, pod: &Arc<Pod>, random: u64) -> PodOutcome {
         let diagnosis = match self.place(cluster, pod, random) {
             Decision::Place {
                 node,
@@ -48,17 +48,17 @@ impl Placer {
                 let name = |at| cluster.snapshot.name(at).to_owned();
                 let mut equals: Vec<String> = equals.iter().map(name).collect();
                 equals.sort();
-                return Outcome::Placed {
+                return PodOutcome::Placed {
                     node: name(node),
                     reservation,
                     equals,
                 };
             }
             Decision::Unschedulable(diagnosis) => diagnosis,
-            Decision::Failed(message) => return Outcome::Failed { message },
+            Decision::Failed(message) => return PodOutcome::Failed { message },
         };
         let search = self.search(cluster, pod, &diagnosis, random);
-        Outcome::Nowhere {
+        PodOutcome::Nowhere {
             message: diagnosis.full_message(&search.message),
             preemption: search.preemption,
         }
@@ -90,7 +90,7 @@ mod tests {
         let mut placer = Placer::default();
         let important: Pod = view(&pod("important", 5, "")).unwrap();
         match placer.outcome(&mut cluster, &Arc::new(important), 0) {
-            Outcome::Nowhere {
+            PodOutcome::Nowhere {
                 preemption: Some(preemption),
                 message,
             } => {
@@ -101,7 +101,7 @@ mod tests {
         }
         let equal: Pod = view(&pod("equal", 0, "")).unwrap();
         match placer.outcome(&mut cluster, &Arc::new(equal), 0) {
-            Outcome::Nowhere {
+            PodOutcome::Nowhere {
                 preemption: None,
                 message,
             } => assert!(message.contains("No preemption victims found"), "{message}"),

@@ -9,12 +9,12 @@ use crate::bits::Bits;
 use crate::catalog::Cluster;
 use crate::devices::Deallocation;
 use crate::event::Event;
-use crate::plugins::{Cycle, Permission, Plugin, Profile, Rejected};
+use crate::plugins::{Cycle, Permission, Plugin, Profile, RejectedNodes};
 use crate::queue::Rejecters;
 use crate::relations::Relations;
 use crate::reserve::Reservation;
 use crate::snapshot::{Snapshot, Wake};
-use crate::unmet::Unmet;
+use crate::unmet::UnmetReason;
 use crate::view::{Pod, Shape};
 
 /// What is to become of a pod.
@@ -44,9 +44,9 @@ pub struct Diagnosis {
     pub nodes: usize,
     /// What may change that.
     pub rejecters: Rejecters,
-    pub(crate) rejected: Rejected,
+    pub(crate) rejected: RejectedNodes,
     /// What it lacks on all nodes, if none was looked at.
-    pub(crate) unmet: Option<Unmet>,
+    pub(crate) unmet: Option<UnmetReason>,
     /// What the plugin DynamicResources says of it in the end.
     pub(crate) devices: &'static str,
     /// The claim whose devices are given back, so that others can be tried for the pod.
@@ -70,7 +70,7 @@ pub(crate) struct Memo {
     clock: u64,
     used: u64,
     pub(crate) fitting: Bits,
-    pub(crate) rejected: Rejected,
+    pub(crate) rejected: RejectedNodes,
     /// Raw scores, a column per plugin that scores.
     raw: Vec<Option<Vec<i64>>>,
 }
@@ -81,7 +81,7 @@ pub(crate) struct Extension {
     /// The nodes that they leave.
     pub(crate) allowed: Bits,
     /// Why they take others away.
-    pub(crate) rejected: Rejected,
+    pub(crate) rejected: RejectedNodes,
     /// What they add to scores.
     pub(crate) scores: Vec<(usize, i64)>,
 }
@@ -218,7 +218,7 @@ impl Placer {
             clock: 0,
             used: 0,
             fitting: Bits::new(),
-            rejected: Rejected::default(),
+            rejected: RejectedNodes::default(),
             raw: raw.collect(),
         }
     }
@@ -253,13 +253,13 @@ impl Placer {
         snapshot: &Snapshot,
         pod: &Pod,
         nodes: &mut Bits,
-    ) -> Rejected {
-        let mut all = Rejected::default();
+    ) -> RejectedNodes {
+        let mut all = RejectedNodes::default();
         for (index, enabled) in self.profile.plugins.iter().enumerate() {
             if !enabled.narrows {
                 continue;
             }
-            let mut rejected = Rejected::default();
+            let mut rejected = RejectedNodes::default();
             enabled.plugin.narrow(snapshot, pod, nodes, &mut rejected);
             all.absorb(index, rejected);
         }
@@ -270,7 +270,7 @@ impl Placer {
             if !enabled.filters {
                 continue;
             }
-            let mut rejected = Rejected::default();
+            let mut rejected = RejectedNodes::default();
             enabled.plugin.filter(snapshot, pod, nodes, &mut rejected);
             all.absorb(index, rejected);
         }
@@ -279,8 +279,13 @@ impl Placer {
 
     /// The nodes of `fitting` on which the pod does not fit beside those that they are
     /// nominated for.
-    pub(crate) fn crowded(&mut self, cluster: &mut Cluster, pod: &Pod, fitting: &Bits) -> Rejected {
-        let mut all = Rejected::default();
+    pub(crate) fn crowded(
+        &mut self,
+        cluster: &mut Cluster,
+        pod: &Pod,
+        fitting: &Bits,
+    ) -> RejectedNodes {
+        let mut all = RejectedNodes::default();
         if cluster.nominations.is_empty() {
             return all;
         }
@@ -305,7 +310,7 @@ impl Placer {
         cluster: &Cluster,
         pod: &Pod,
         memo: &Memo,
-        crowded: Rejected,
+        crowded: RejectedNodes,
         tie: u64,
         limits: &Limits<'_>,
     ) -> Decision {
@@ -371,8 +376,8 @@ impl Placer {
     }
 
     /// Takes the nodes out of `fitting` that fail a filter of the cycle.
-    pub(crate) fn filter_cycle(&self, cycle: &Cycle<'_>, fitting: &mut Bits) -> Rejected {
-        let mut rejected = Rejected::default();
+    pub(crate) fn filter_cycle(&self, cycle: &Cycle<'_>, fitting: &mut Bits) -> RejectedNodes {
+        let mut rejected = RejectedNodes::default();
         for (index, enabled) in self.profile.plugins.iter().enumerate() {
             if fitting.is_empty() {
                 break;
@@ -380,7 +385,7 @@ impl Placer {
             if !enabled.filters {
                 continue;
             }
-            let mut by_plugin = Rejected::default();
+            let mut by_plugin = RejectedNodes::default();
             enabled.plugin.filter_cycle(cycle, fitting, &mut by_plugin);
             rejected.absorb(index, by_plugin);
         }
@@ -444,7 +449,11 @@ impl Placer {
     }
 
     /// What keeps a pod from being tried at all, and what it waits for.
-    pub(crate) fn pre_enqueue(&self, cluster: &Cluster, pod: &Pod) -> Option<(Unmet, Rejecters)> {
+    pub(crate) fn pre_enqueue(
+        &self,
+        cluster: &Cluster,
+        pod: &Pod,
+    ) -> Option<(UnmetReason, Rejecters)> {
         let plugins = self.profile.plugins.iter().enumerate();
         let mut gates = plugins.filter(|(_, it)| it.gates);
         gates.find_map(|(index, it)| {
@@ -540,7 +549,12 @@ impl Placer {
         }
     }
 
-    fn diagnose(&self, snapshot: &Snapshot, rejected: Rejected, cycle: &Cycle<'_>) -> Diagnosis {
+    fn diagnose(
+        &self,
+        snapshot: &Snapshot,
+        rejected: RejectedNodes,
+        cycle: &Cycle<'_>,
+    ) -> Diagnosis {
         let mut rejecters = Rejecters::default();
         for rejection in &rejected.rejections {
             if let Some(enabled) = self.profile.plugins.get(rejection.plugin) {
@@ -563,7 +577,7 @@ impl Placer {
     }
 
     /// What a pod waits for that lacks this; `None`: its plugin is not enabled.
-    pub(crate) fn rejecters(&self, unmet: &Unmet) -> Option<Rejecters> {
+    pub(crate) fn rejecters(&self, unmet: &UnmetReason) -> Option<Rejecters> {
         let mut plugins = self.profile.plugins.iter();
         let index = plugins.position(|it| it.plugin.name() == unmet.plugin)?;
         Some(Rejecters {
@@ -572,14 +586,14 @@ impl Placer {
         })
     }
 
-    fn diagnose_unmet(&self, snapshot: &Snapshot, unmet: Unmet) -> Diagnosis {
+    fn diagnose_unmet(&self, snapshot: &Snapshot, unmet: UnmetReason) -> Diagnosis {
         Diagnosis {
             nodes: snapshot.live().count(),
             rejecters: self.rejecters(&unmet).unwrap_or(Rejecters {
                 plugins: 0,
                 wake: unmet.wake,
             }),
-            rejected: Rejected::default(),
+            rejected: RejectedNodes::default(),
             unmet: Some(unmet),
             devices: "no new claims to deallocate",
             deallocation: None,

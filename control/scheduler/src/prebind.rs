@@ -17,10 +17,10 @@ use crate::{devices, volumes};
 pub enum Error {
     /// Its volumes cannot be bound.
     #[error("running PreBind plugin \"VolumeBinding\"")]
-    Volumes(#[source] volumes::PreBindError),
+    Volumes(#[source] volumes::VolumePreBindError),
     /// Its devices cannot be allocated.
     #[error("running PreBind plugin \"DynamicResources\"")]
-    Devices(#[source] devices::PreBindError),
+    Devices(#[source] devices::ClaimPreBindError),
 }
 
 /// What is needed to prepare bindings.

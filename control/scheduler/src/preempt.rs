@@ -14,7 +14,7 @@ use crate::bits::Bits;
 use crate::catalog::Cluster;
 use crate::hypothesis::Hypothesis;
 use crate::place::{Diagnosis, Placer, none_available};
-use crate::plugins::{Cycle, Rejected};
+use crate::plugins::{Cycle, RejectedNodes};
 use crate::view::{Pod, PodDisruptionBudget};
 
 /// How many nodes are tried (`DefaultPreemptionArgs`).
@@ -287,7 +287,7 @@ impl Placer {
         cluster: &mut Cluster,
         pod: &Pod,
         place: usize,
-    ) -> Result<(), Rejected> {
+    ) -> Result<(), RejectedNodes> {
         let node = cluster.snapshot.name(place);
         let nominated: Vec<Arc<Pod>> = cluster.nominations.relevant(node, pod).cloned().collect();
         if !nominated.is_empty() {
@@ -301,7 +301,7 @@ impl Placer {
     }
 
     /// Whether a pod fits on a node as it is.
-    fn fits(&mut self, cluster: &Cluster, pod: &Pod, place: usize) -> Result<(), Rejected> {
+    fn fits(&mut self, cluster: &Cluster, pod: &Pod, place: usize) -> Result<(), RejectedNodes> {
         let mut nodes: Bits = [place].into_iter().collect();
         let rejected = self.filter_single(&cluster.snapshot, pod, &mut nodes);
         if nodes.is_empty() {
@@ -311,7 +311,7 @@ impl Placer {
         let args = &self.profile().args;
         let fits = match Cycle::prepare(cluster, pod, &mut relations, args, false) {
             Err(unmet) => {
-                let mut rejected = Rejected::default();
+                let mut rejected = RejectedNodes::default();
                 rejected.add(&nodes, unmet.reason, unmet.resolvable);
                 Err(rejected)
             }

@@ -40,9 +40,9 @@ pub struct Rejecters {
     pub wake: Wake,
 }
 
-/// How many pods are where.
+/// Numbers of pending pods by queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingPods {
     /// To be placed now.
     pub active: usize,
     /// Backing off.
@@ -84,7 +84,7 @@ pub struct Queue {
 /// What is counted of pods, so that nobody walks over them.
 #[derive(Debug, Default)]
 struct Counts {
-    pending: Pending,
+    pending: PendingPods,
     /// Waiting pods by each kind of event that they wait for.
     waiting_for: [u32; 32],
     /// Pods by plugin that rejected them at the last attempt, and by profile.
@@ -104,7 +104,7 @@ struct Entry {
     errors: u32,
     failed_at: Option<Instant>,
     ticket: u64,
-    state: State,
+    state: EntryState,
     /// Whether it is not to be tried, and whether it would have been.
     held: bool,
     missed: bool,
@@ -113,7 +113,7 @@ struct Entry {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum EntryState {
     Gated,
     Active,
     BackingOff,
@@ -132,24 +132,24 @@ impl Default for Backoff {
     }
 }
 
-impl Pending {
+impl PendingPods {
     /// Where a pod is counted.
-    const fn of(&mut self, state: State, held: bool) -> Option<&mut usize> {
+    const fn of(&mut self, state: EntryState, held: bool) -> Option<&mut usize> {
         Some(match state {
-            State::Gated | State::Barred(_) => &mut self.gated,
-            State::Waiting(_) if held => &mut self.gated,
-            State::Active => &mut self.active,
-            State::BackingOff => &mut self.backoff,
-            State::Waiting(_) => &mut self.unschedulable,
-            State::InFlight => return None,
+            EntryState::Gated | EntryState::Barred(_) => &mut self.gated,
+            EntryState::Waiting(_) if held => &mut self.gated,
+            EntryState::Active => &mut self.active,
+            EntryState::BackingOff => &mut self.backoff,
+            EntryState::Waiting(_) => &mut self.unschedulable,
+            EntryState::InFlight => return None,
         })
     }
 }
 
 impl Counts {
     /// A pod begins or ends to wait.
-    fn wait(&mut self, state: State, begins: bool) {
-        if let State::Waiting(rejecters) | State::Barred(rejecters) = state {
+    fn wait(&mut self, state: EntryState, begins: bool) {
+        if let EntryState::Waiting(rejecters) | EntryState::Barred(rejecters) = state {
             for kind in rejecters.wake.kinds() {
                 if let Some(count) = self.waiting_for.get_mut(kind) {
                     *count = if begins {
@@ -171,7 +171,7 @@ impl Counts {
 
 impl Entry {
     /// Moves the pod on.
-    fn set(&mut self, state: State, held: bool, counts: &mut Counts) {
+    fn set(&mut self, state: EntryState, held: bool, counts: &mut Counts) {
         if let Some(count) = counts.pending.of(self.state, self.held) {
             *count = count.saturating_sub(1);
         }
@@ -267,7 +267,7 @@ impl Queue {
                 errors: 0,
                 failed_at: None,
                 ticket: 0,
-                state: State::Gated,
+                state: EntryState::Gated,
                 held: false,
                 missed: false,
                 rejected_by: Box::default(),
@@ -284,21 +284,24 @@ impl Queue {
         };
         let before = std::mem::replace(&mut entry.pod, Arc::clone(pod));
         match entry.state {
-            State::Gated if !pod.gated => self.activate(&key, "UnscheduledPodUpdate", now),
-            State::Waiting(rejecters) | State::Barred(rejecters) => {
+            EntryState::Gated if !pod.gated => self.activate(&key, "UnscheduledPodUpdate", now),
+            EntryState::Waiting(rejecters) | EntryState::Barred(rejecters) => {
                 let event = Event::itself(&before, pod);
                 if worth(&event, rejecters) {
                     self.ready(&key, "UnscheduledPodUpdate", now);
                 }
             }
-            State::Gated | State::Active | State::BackingOff | State::InFlight => {}
+            EntryState::Gated
+            | EntryState::Active
+            | EntryState::BackingOff
+            | EntryState::InFlight => {}
         }
     }
 
     /// A pod is not to be placed (any more).
     pub fn remove(&mut self, key: &PodKey) {
         if let Some(mut entry) = self.pods.remove(key) {
-            entry.set(State::InFlight, false, &mut self.counts);
+            entry.set(EntryState::InFlight, false, &mut self.counts);
             entry.reject(Box::default(), &mut self.counts);
         }
     }
@@ -308,12 +311,12 @@ impl Queue {
     pub fn pop(&mut self, now: Instant) -> Option<Arc<Pod>> {
         self.ripen(now);
         while let Some((_, _, ticket, key)) = self.active.pop() {
-            if let Some(pod) = self.take(&key, ticket, State::Active, now) {
+            if let Some(pod) = self.take(&key, ticket, EntryState::Active, now) {
                 return Some(pod);
             }
         }
         while let Some(Reverse((.., ticket, key))) = self.resting.pop() {
-            if let Some(pod) = self.take(&key, ticket, State::BackingOff, now) {
+            if let Some(pod) = self.take(&key, ticket, EntryState::BackingOff, now) {
                 self.count("active", "PopFromBackoffQ");
                 return Some(pod);
             }
@@ -321,7 +324,13 @@ impl Queue {
         None
     }
 
-    fn take(&mut self, key: &PodKey, ticket: u64, from: State, now: Instant) -> Option<Arc<Pod>> {
+    fn take(
+        &mut self,
+        key: &PodKey,
+        ticket: u64,
+        from: EntryState,
+        now: Instant,
+    ) -> Option<Arc<Pod>> {
         let entry = self.pods.get(key)?;
         if entry.ticket != ticket || entry.state != from || entry.held {
             return None;
@@ -331,7 +340,7 @@ impl Queue {
 
     fn hand_out(&mut self, key: &PodKey, now: Instant) -> Option<Arc<Pod>> {
         let entry = self.pods.get_mut(key)?;
-        entry.set(State::InFlight, false, &mut self.counts);
+        entry.set(EntryState::InFlight, false, &mut self.counts);
         entry.reject(Box::default(), &mut self.counts);
         entry.attempts = entry.attempts.saturating_add(1);
         entry.since.get_or_insert(now);
@@ -354,7 +363,7 @@ impl Queue {
         self.arrivals += 1;
         let (ticket, arrival) = (self.tickets, self.arrivals);
         if let Some(entry) = self.pods.get_mut(key) {
-            entry.set(State::Waiting(rejecters), false, &mut self.counts);
+            entry.set(EntryState::Waiting(rejecters), false, &mut self.counts);
             entry.missed = false;
             entry.unschedulable = entry.unschedulable.saturating_add(1);
             entry.errors = 0;
@@ -385,7 +394,7 @@ impl Queue {
         self.tickets += 1;
         let ticket = self.tickets;
         if let Some(entry) = self.pods.get_mut(key) {
-            entry.set(State::Barred(rejecters), false, &mut self.counts);
+            entry.set(EntryState::Barred(rejecters), false, &mut self.counts);
             entry.missed = false;
             entry.attempts = entry.attempts.saturating_sub(1);
             if entry.attempts == 0 {
@@ -430,7 +439,7 @@ impl Queue {
     #[must_use]
     pub fn may_take(&self, key: &PodKey) -> bool {
         self.pods.get(key).is_some_and(|entry| {
-            !entry.held && !matches!(entry.state, State::Gated | State::InFlight)
+            !entry.held && !matches!(entry.state, EntryState::Gated | EntryState::InFlight)
         })
     }
 
@@ -440,7 +449,7 @@ impl Queue {
             return None;
         }
         let entry = self.pods.get_mut(key)?;
-        if entry.state == State::Active {
+        if entry.state == EntryState::Active {
             return self.hand_out(key, now);
         }
         self.activate(key, "ForceActivate", now);
@@ -450,7 +459,9 @@ impl Queue {
     /// Tries the pod now, whether it waits or backs off.
     pub fn force(&mut self, key: &PodKey, now: Instant) {
         let entry = self.pods.get(key).filter(|entry| !entry.held);
-        if entry.is_some_and(|it| matches!(it.state, State::Waiting(_) | State::BackingOff)) {
+        if entry
+            .is_some_and(|it| matches!(it.state, EntryState::Waiting(_) | EntryState::BackingOff))
+        {
             self.activate(key, "ForceActivate", now);
         }
     }
@@ -466,10 +477,13 @@ impl Queue {
             return;
         }
         let helped = |entry: &Entry| match entry.state {
-            State::Waiting(rejecters) | State::Barred(rejecters) => {
+            EntryState::Waiting(rejecters) | EntryState::Barred(rejecters) => {
                 rejecters.wake.meets(event.wake) && worth(&entry.pod, rejecters)
             }
-            State::Gated | State::Active | State::BackingOff | State::InFlight => false,
+            EntryState::Gated
+            | EntryState::Active
+            | EntryState::BackingOff
+            | EntryState::InFlight => false,
         };
         let keys: Vec<PodKey> = self
             .pods
@@ -512,7 +526,7 @@ impl Queue {
 
     /// How many pods are where.
     #[must_use]
-    pub const fn pending(&self) -> Pending {
+    pub const fn pending(&self) -> PendingPods {
         self.counts.pending
     }
 
@@ -568,7 +582,7 @@ impl Queue {
             return;
         };
         entry.ticket = ticket;
-        entry.set(State::BackingOff, false, &mut self.counts);
+        entry.set(EntryState::BackingOff, false, &mut self.counts);
         let (priority, arrival) = (entry.pod.priority, entry.arrival);
         self.timers.push(Reverse((until, ticket, key.clone())));
         if eager && !is_error {
@@ -586,7 +600,7 @@ impl Queue {
     fn activate(&mut self, key: &PodKey, event: &'static str, now: Instant) {
         self.tickets += 1;
         if let Some(entry) = self.pods.get_mut(key) {
-            entry.set(State::Active, false, &mut self.counts);
+            entry.set(EntryState::Active, false, &mut self.counts);
             entry.ticket = self.tickets;
             entry.since.get_or_insert(now);
             let place = (
@@ -621,7 +635,7 @@ impl Queue {
                 continue;
             }
             let event = match entry.state {
-                State::BackingOff => "BackoffComplete",
+                EntryState::BackingOff => "BackoffComplete",
                 _ => "UnschedulableTimeout",
             };
             self.activate(&key, event, now);

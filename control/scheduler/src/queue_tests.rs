@@ -75,10 +75,10 @@ fn a_pod_that_backs_off_is_handed_out_early_only_when_no_other_is_due() {
     put(&mut queue, &pod("b", 0), now);
     assert_eq!(
         queue.pending(),
-        Pending {
+        PendingPods {
             active: 1,
             backoff: 1,
-            ..Pending::default()
+            ..PendingPods::default()
         }
     );
     assert_eq!(popped(&mut queue, now), "b a");
@@ -182,7 +182,7 @@ fn a_removed_pod_is_not_handed_out_and_one_made_again_is() {
     put(&mut queue, &Arc::new(again), now);
     assert_eq!(popped(&mut queue, now), "b");
     assert_eq!(queue.len(), 1);
-    assert_eq!(queue.pending(), Pending::default());
+    assert_eq!(queue.pending(), PendingPods::default());
 }
 
 #[test]

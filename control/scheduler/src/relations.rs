@@ -111,7 +111,7 @@ struct Contribution {
 }
 
 /// Slots of terms that select a label set, with when they came there.
-type Matched = Arc<[(usize, u64)]>;
+type MatchedTerms = Arc<[(usize, u64)]>;
 
 /// All counts. Must always be used with the same snapshot as it moves on.
 #[derive(Debug, Default)]
@@ -122,8 +122,8 @@ pub struct Relations {
     counts: Vec<NodeCounts>,
     domain_ids: FxHashMap<DomainKey, usize>,
     domains: Vec<DomainCounts>,
-    matched: FxHashMap<(CompactString, StringMap), (u64, u64, Matched)>,
-    term_ids: FxHashMap<(Matched, i32), usize>,
+    matched: FxHashMap<(CompactString, StringMap), (u64, u64, MatchedTerms)>,
+    term_ids: FxHashMap<(MatchedTerms, i32), usize>,
     terms: Vec<TermCounts>,
 }
 
@@ -352,7 +352,7 @@ impl Eligibility {
 impl TermCounts {
     fn refresh(
         &mut self,
-        matched: &Matched,
+        matched: &MatchedTerms,
         hard_weight: i32,
         ids: &FxHashMap<CompactString, usize>,
         topologies: &[Topology],
@@ -526,7 +526,7 @@ impl Relations {
                     let selector = &term.selector;
                     selector.matches(namespace, labels, snapshot.namespaces())
                 });
-                let matched: Matched = selecting.map(|(slot, _, born)| (slot, born)).collect();
+                let matched: MatchedTerms = selecting.map(|(slot, _, born)| (slot, born)).collect();
                 let remembered = (versions.0, versions.1, Arc::clone(&matched));
                 self.matched.insert(key, remembered);
                 matched

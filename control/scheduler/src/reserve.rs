@@ -8,22 +8,22 @@ use crate::catalog::CatalogEvent;
 use crate::view::Pod;
 use crate::{devices, volumes};
 
-/// What a pod needs besides its node, as decided.
+/// The resources reserved for a pod besides its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reservation {
     /// Volumes of its claims.
-    pub volumes: volumes::Reservation,
+    pub volumes: volumes::VolumeReservation,
     /// Devices of its claims.
-    pub devices: devices::Reservation,
+    pub devices: devices::DeviceReservation,
 }
 
-/// The reservations that are not seen in the caches yet.
+/// Reservations that the caches do not show yet.
 #[derive(Clone, Debug, Default)]
-pub struct Assumed {
+pub struct AssumedReservations {
     /// Volumes.
-    pub volumes: volumes::Assumed,
+    pub volumes: volumes::AssumedVolumes,
     /// Devices.
-    pub devices: devices::Assumed,
+    pub devices: devices::AssumedDevices,
 }
 
 impl Reservation {
@@ -34,7 +34,7 @@ impl Reservation {
     }
 }
 
-impl Assumed {
+impl AssumedReservations {
     /// Assumes what was decided for a pod.
     pub fn reserve(&mut self, pod: &Pod, reservation: &Reservation) {
         self.volumes.reserve(pod, &reservation.volumes);

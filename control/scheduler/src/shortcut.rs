@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::bits::Bits;
 use crate::catalog::Cluster;
 use crate::place::{Diagnosis, Placer};
-use crate::plugins::{Cycle, Influence, Rejected};
+use crate::plugins::{Cycle, Influence, RejectedNodes};
 use crate::preempt::{Candidate, DryRun, sort_by_importance, split_by_budgets};
 use crate::view::Pod;
 
@@ -18,7 +18,7 @@ pub(crate) struct Shortcut {
     /// Nodes on which the pod fits as far as pods do not matter.
     open: Bits,
     /// Why it does not fit on others.
-    rejected: Rejected,
+    rejected: RejectedNodes,
     /// Resources that the pod needs, and how much of each. Empty: resources are not checked.
     needs: Vec<(String, i64)>,
 }
@@ -72,7 +72,7 @@ impl Placer {
     fn judge(&self, cycle: &Cycle<'_>, diagnosis: &Diagnosis) -> Option<Shortcut> {
         let (snapshot, pod) = (cycle.snapshot, cycle.pod);
         let mut open = diagnosis.resolvable(snapshot);
-        let mut rejected = Rejected::default();
+        let mut rejected = RejectedNodes::default();
         let mut needs = Vec::new();
         for (index, enabled) in self.profile().plugins.iter().enumerate() {
             if !enabled.filters {
@@ -82,7 +82,7 @@ impl Placer {
                 Influence::Any => return None,
                 Influence::Resources(wanted) => needs.extend(wanted),
                 Influence::None => {
-                    let mut by_plugin = Rejected::default();
+                    let mut by_plugin = RejectedNodes::default();
                     enabled
                         .plugin
                         .filter(snapshot, pod, &mut open, &mut by_plugin);

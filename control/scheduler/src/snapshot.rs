@@ -60,7 +60,7 @@ pub struct Snapshot {
     nodes: Vec<Option<Arc<Node>>>,
     device_resources: FxHashSet<CompactString>,
 
-    pods: FxHashMap<PodKey, Placed>,
+    pods: FxHashMap<PodKey, PlacedPod>,
     on: Vec<Vec<PodKey>>,
     groups: PodGroups,
     namespaces: Namespaces,
@@ -78,7 +78,7 @@ pub(crate) struct Columns {
 }
 
 #[derive(Clone, Debug)]
-struct Placed {
+struct PlacedPod {
     pod: Arc<Pod>,
     place: usize,
 }
@@ -515,7 +515,7 @@ impl Snapshot {
         }
         self.pods.insert(
             key,
-            Placed {
+            PlacedPod {
                 pod: Arc::clone(pod),
                 place,
             },
@@ -525,7 +525,7 @@ impl Snapshot {
 
     /// A pod is on no node any more; whether it was on one.
     pub fn remove_pod(&mut self, key: &PodKey) -> bool {
-        let Some(Placed { pod, place }) = self.pods.remove(key) else {
+        let Some(PlacedPod { pod, place }) = self.pods.remove(key) else {
             return false;
         };
         self.count(place, &pod.shape.requests, -1);

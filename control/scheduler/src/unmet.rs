@@ -4,7 +4,7 @@ use crate::snapshot::Wake;
 
 /// The reason why no node fits a pod until other objects change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unmet {
+pub struct UnmetReason {
     /// The plugin that says so.
     pub plugin: &'static str,
     /// The reason, as people read it.

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::Body;
-use crate::access::{Access, Refused};
+use crate::access::{Access, AccessDenied};
 use crate::tls::{Peer, Tls};
 
 /// How long a client may take for the TLS handshake.
@@ -86,8 +86,8 @@ async fn admit<B>(
     access: &Access,
     peer: Result<Option<Peer>, StatusCode>,
     request: &Request<B>,
-) -> Result<(), Refused> {
-    let peer = peer.map_err(|status| Refused {
+) -> Result<(), AccessDenied> {
+    let peer = peer.map_err(|status| AccessDenied {
         status,
         message: status.canonical_reason().unwrap_or_default().to_owned(),
     })?;

@@ -56,7 +56,7 @@ impl Default for Settings {
     }
 }
 
-/// Whoever asks.
+/// The authenticated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct User {
@@ -93,26 +93,26 @@ impl User {
     }
 }
 
-/// Why a request is not served.
+/// Why a request is denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct AccessDenied {
     /// The answer's status.
     pub status: StatusCode,
     /// What it says.
     pub message: String,
 }
 
-fn unauthorized() -> Refused {
-    Refused {
+fn unauthorized() -> AccessDenied {
+    AccessDenied {
         status: StatusCode::UNAUTHORIZED,
         message: "Unauthorized".to_owned(),
     }
 }
 
-/// Answers that are good for a while.
-struct Kept<K, V>(Mutex<FxHashMap<K, (Instant, V)>>);
+/// A cache of authentication and authorization results.
+struct AnswerCache<K, V>(Mutex<FxHashMap<K, (Instant, V)>>);
 
-impl<K: Hash + Eq, V: Clone> Kept<K, V> {
+impl<K: Hash + Eq, V: Clone> AnswerCache<K, V> {
     fn new() -> Self {
         Self(Mutex::default())
     }
@@ -140,9 +140,9 @@ impl<K: Hash + Eq, V: Clone> Kept<K, V> {
 /// A question about rights: who, which verb, of what.
 type Question = (User, String, String);
 
-/// What is guarded: for whom tokens have to be made, and what clients need a right to.
+/// A protected port: the audience of its tokens, and the rights that clients need.
 #[derive(Clone, Debug)]
-pub struct Guarded {
+pub struct GuardedPort {
     /// What tokens' audience begins with, before the name; none: tokens for the API are taken.
     pub audience: Option<&'static str>,
     /// The header with the token. An API server that passes a request on keeps
@@ -151,10 +151,10 @@ pub struct Guarded {
     /// What clients need a right to.
     pub rights: Rights,
     /// The answer to a request that is not served.
-    pub refusal: fn(&Refused) -> Response<Body>,
+    pub refusal: fn(&AccessDenied) -> Response<Body>,
 }
 
-/// What clients need a right to.
+/// The rights that clients need.
 #[derive(Clone, Debug)]
 pub enum Rights {
     /// A resource of the API whose name is that of [`Access`].
@@ -174,14 +174,14 @@ pub enum Rights {
     },
 }
 
-/// Decides who may ask.
+/// Authenticates and authorizes requests.
 pub struct Access {
     client: Client,
     name: String,
     settings: Settings,
-    guarded: Guarded,
-    tokens: Kept<String, Option<User>>,
-    rights: Kept<Question, bool>,
+    guarded: GuardedPort,
+    tokens: AnswerCache<String, Option<User>>,
+    rights: AnswerCache<Question, bool>,
 }
 
 const TOKEN_REVIEWS: Resource =
@@ -197,14 +197,14 @@ const ACCESS_REVIEWS: Resource = Resource::cluster(
 impl Access {
     /// Asks the API of `client` about what is guarded, of this name: a node's, or none.
     #[must_use]
-    pub fn new(guarded: Guarded, client: Client, name: &str, settings: Settings) -> Arc<Self> {
+    pub fn new(guarded: GuardedPort, client: Client, name: &str, settings: Settings) -> Arc<Self> {
         Arc::new(Self {
             client,
             name: name.to_owned(),
             settings,
             guarded,
-            tokens: Kept::new(),
-            rights: Kept::new(),
+            tokens: AnswerCache::new(),
+            rights: AnswerCache::new(),
         })
     }
 
@@ -214,7 +214,7 @@ impl Access {
     }
 
     /// The answer to a request that is not served.
-    pub(crate) fn refusal(&self, refused: &Refused) -> Response<Body> {
+    pub(crate) fn refusal(&self, refused: &AccessDenied) -> Response<Body> {
         (self.guarded.refusal)(refused)
     }
 
@@ -229,7 +229,7 @@ impl Access {
         authorization: Option<&str>,
         method: &Method,
         path: &str,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), AccessDenied> {
         let user = self.user(certified, authorization).await?;
         if !self.settings.webhook_rights {
             return Ok(());
@@ -256,7 +256,7 @@ impl Access {
         group: &str,
         resource: &str,
         subresources: &[&str],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), AccessDenied> {
         for subresource in subresources {
             let attributes = json!({
                 "verb": verb,
@@ -278,7 +278,7 @@ impl Access {
                         error,
                         "cannot ask whether a client may"
                     );
-                    return Err(Refused {
+                    return Err(AccessDenied {
                         status: StatusCode::INTERNAL_SERVER_ERROR,
                         message: format!(
                             "Authorization error (user={}, verb={verb}, resource={resource}, subresource={subresource})",
@@ -288,7 +288,7 @@ impl Access {
                 }
             }
         }
-        Err(Refused {
+        Err(AccessDenied {
             status: StatusCode::FORBIDDEN,
             message: format!(
                 "Forbidden (user={}, verb={verb}, resource={resource}, subresource(s)=[{}])",
@@ -298,7 +298,12 @@ impl Access {
         })
     }
 
-    async fn check_path(&self, user: &User, method: &Method, path: &str) -> Result<(), Refused> {
+    async fn check_path(
+        &self,
+        user: &User,
+        method: &Method,
+        path: &str,
+    ) -> Result<(), AccessDenied> {
         if user.groups.iter().any(|group| group == "system:masters") {
             return Ok(());
         }
@@ -306,7 +311,7 @@ impl Access {
         let wanted = ("nonResourceAttributes", json!({"verb": verb, "path": path}));
         match self.may(user, &verb, path, wanted).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Refused {
+            Ok(false) => Err(AccessDenied {
                 status: StatusCode::FORBIDDEN,
                 message: format!(
                     "forbidden: User \"{}\" cannot {verb} path \"{path}\"",
@@ -321,7 +326,7 @@ impl Access {
                     error,
                     "cannot ask whether a client may"
                 );
-                Err(Refused {
+                Err(AccessDenied {
                     status: StatusCode::INTERNAL_SERVER_ERROR,
                     message: format!("Internal Server Error: \"{path}\": {error}"),
                 })
@@ -333,7 +338,7 @@ impl Access {
         &self,
         certified: Option<&User>,
         authorization: Option<&str>,
-    ) -> Result<User, Refused> {
+    ) -> Result<User, AccessDenied> {
         if let Some(user) = certified {
             return Ok(user.clone());
         }
@@ -477,12 +482,12 @@ mod tests {
 
     use super::*;
 
-    fn refusal(refused: &Refused) -> Response<Body> {
+    fn refusal(refused: &AccessDenied) -> Response<Body> {
         crate::text(refused.status, refused.message.clone())
     }
 
-    fn guarded(audience: Option<&'static str>, rights: Rights) -> Guarded {
-        Guarded {
+    fn guarded(audience: Option<&'static str>, rights: Rights) -> GuardedPort {
+        GuardedPort {
             audience,
             header: "authorization",
             rights,
@@ -491,7 +496,7 @@ mod tests {
     }
 
     /// Paths are subresources of a node: the first word, or `proxy`.
-    fn node() -> Guarded {
+    fn node() -> GuardedPort {
         let attributes: fn(&Method, &str) -> _ = |_, path| match path {
             "/metrics" => ("get", vec!["metrics"]),
             _ => ("get", vec!["pods", "proxy"]),

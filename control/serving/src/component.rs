@@ -25,7 +25,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{Access, Guarded, Refused, Rights, Settings};
+use crate::access::{Access, AccessDenied, GuardedPort, Rights, Settings};
 use crate::{Body, Tls, TlsError, accept, process, reply, text};
 
 /// Paths that need no right unless told otherwise.
@@ -146,7 +146,7 @@ impl Component {
 
     /// Answers until `shutdown`.
     pub async fn serve(self, shutdown: CancellationToken) {
-        let guarded = Guarded {
+        let guarded = GuardedPort {
             audience: None,
             header: "authorization",
             rights: Rights::Paths {
@@ -325,7 +325,7 @@ fn health(root: &str, tasks: &[TaskHealth], verbose: bool) -> Response<Body> {
 }
 
 /// The `Status` object of a refusal, as API servers answer.
-fn status(refused: &Refused) -> Response<Body> {
+fn status(refused: &AccessDenied) -> Response<Body> {
     let reason = match refused.status {
         StatusCode::UNAUTHORIZED => "Unauthorized",
         StatusCode::FORBIDDEN => "Forbidden",

@@ -12,11 +12,11 @@ use rustls::pki_types::CertificateDer;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{Access, Guarded, Rights, Settings};
+use crate::access::{Access, GuardedPort, Rights, Settings};
 use crate::{Tls, accept, text};
 
-fn guarded() -> Guarded {
-    Guarded {
+fn guarded() -> GuardedPort {
+    GuardedPort {
         audience: None,
         header: "authorization",
         rights: Rights::Paths { open: Vec::new() },

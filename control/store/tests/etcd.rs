@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use common::{Fixture, ops, run};
-use control_store::etcd::{Etcd, Options, Tls};
+use control_store::etcd::{Etcd, EtcdOptions, Tls};
 use control_store::{Batch, Error, EventKind, Outcome, Precondition, Range, Store, Watch, Write};
 use proptest::prelude::*;
 
@@ -123,12 +123,12 @@ impl Server {
         format!("{scheme}://127.0.0.1:{}", self.client)
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> EtcdOptions {
+        EtcdOptions {
             endpoints: vec![self.url()],
             tls: self.tls.clone(),
             timeout: Duration::from_secs(5),
-            ..Options::default()
+            ..EtcdOptions::default()
         }
     }
 
@@ -485,7 +485,7 @@ async fn a_value_over_either_limit_is_refused_and_changes_nothing() {
         return;
     };
     let ours = server.connect().await;
-    let theirs = Etcd::connect(Options {
+    let theirs = Etcd::connect(EtcdOptions {
         max_entry_bytes: usize::MAX,
         ..server.options()
     })
@@ -509,10 +509,10 @@ async fn a_value_over_either_limit_is_refused_and_changes_nothing() {
 
 #[tokio::test]
 async fn nobody_at_the_address_is_named() {
-    let options = Options {
+    let options = EtcdOptions {
         endpoints: vec![format!("http://127.0.0.1:{}", free_port())],
         timeout: Duration::from_millis(500),
-        ..Options::default()
+        ..EtcdOptions::default()
     };
     let address = options.endpoints[0].clone();
     let error = Etcd::connect(options).await.expect_err("nobody");

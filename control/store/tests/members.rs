@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use control_store::Error;
-use control_store::etcd::{Calls, Dial, Etcd, Io, Options};
+use control_store::etcd::{Calls, Dial, Etcd, EtcdOptions, Io};
 use futures::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, Request, Response};
 use http_body_util::Empty;
@@ -83,13 +83,13 @@ impl Calls for Told {
 #[tokio::test]
 async fn members_are_reached_by_who_connects_and_told_of_what_calls_belong_to() {
     let seen = Arc::<Seen>::default();
-    let options = Options {
+    let options = EtcdOptions {
         endpoints: ["http://one.invalid:1", "two.invalid:2"]
             .map(str::to_owned)
             .into(),
         dial: Some(Arc::new(ByPipe(Arc::clone(&seen)))),
         calls: Some(Arc::new(Told(Arc::clone(&seen)))),
-        ..Options::default()
+        ..EtcdOptions::default()
     };
     let mut members = Vec::new();
     // Each connection begins with another member.
@@ -124,10 +124,10 @@ async fn nobody_at_the_end_of_a_way_is_told_with_the_members() {
         }
     }
 
-    let options = Options {
+    let options = EtcdOptions {
         endpoints: vec!["http://one.invalid:1".to_owned()],
         dial: Some(Arc::new(Nobody)),
-        ..Options::default()
+        ..EtcdOptions::default()
     };
     let error = Etcd::connect(options).await.expect_err("nobody");
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");

@@ -36,7 +36,7 @@ pub const LONGEST_STATUS: usize = 64 << 10;
 
 /// Which streams a client wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct StreamSelection {
     /// Standard input.
     pub stdin: bool,
     /// Standard output.
@@ -99,7 +99,7 @@ pub fn check(answer: &HeaderMap) -> Result<(), String> {
 pub async fn serve<S>(
     reads: impl AsyncRead + Unpin,
     writes: impl AsyncWrite + Unpin,
-    wanted: Wanted,
+    wanted: StreamSelection,
     connect: impl Future<Output = Result<S, Bytes>>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -109,8 +109,8 @@ pub async fn serve<S>(
     let work = async move {
         // Tells the client that the connection stands.
         let greeted = match wanted {
-            Wanted { stdout: true, .. } => Channel::Stdout,
-            Wanted { stderr: true, .. } => Channel::Stderr,
+            StreamSelection { stdout: true, .. } => Channel::Stdout,
+            StreamSelection { stderr: true, .. } => Channel::Stderr,
             _ => Channel::Error,
         };
         send(&to_client, greeted, Bytes::new()).await?;
@@ -210,7 +210,7 @@ impl Session<'_> {
             };
             to_node.send(frame).await.map_err(gone)?;
         }
-        let mut reader = spdy::Reader::new(reads);
+        let mut reader = spdy::SpdyReader::new(reads);
         let mut unanswered = self.channels.clone();
         let mut open = self.channels.clone();
         open.retain(|channel| !matches!(channel, Channel::Stdin | Channel::Resize));
@@ -229,14 +229,14 @@ impl Session<'_> {
                 }
             };
             match event {
-                Ok(spdy::Event::Reply(stream)) => {
+                Ok(spdy::SpdyEvent::Reply(stream)) => {
                     let answered = self.channel(stream);
                     unanswered.retain(|channel| Some(*channel) != answered);
                     if unanswered.is_empty() {
                         opened.send_replace(true);
                     }
                 }
-                Ok(spdy::Event::Data { stream, bytes }) => match self.channel(stream) {
+                Ok(spdy::SpdyEvent::Data { stream, bytes }) => match self.channel(stream) {
                     Some(Channel::Error) if outcome.len() < LONGEST_STATUS => {
                         outcome.extend_from_slice(&bytes);
                     }
@@ -246,16 +246,16 @@ impl Session<'_> {
                     // Nothing that was asked for; the end of the outcome.
                     _ => {}
                 },
-                Ok(spdy::Event::End(stream)) => {
+                Ok(spdy::SpdyEvent::End(stream)) => {
                     let ended = self.channel(stream);
                     open.retain(|channel| Some(*channel) != ended);
                 }
                 // Must not wait: the node may itself be waiting for what it
                 // sends to be read.
-                Ok(spdy::Event::Ping(id)) if id % 2 == 0 => {
+                Ok(spdy::SpdyEvent::Ping(id)) if id % 2 == 0 => {
                     let _ = to_node.try_send(Frame::Pong(id));
                 }
-                Ok(spdy::Event::Ping(_) | spdy::Event::Away) => {}
+                Ok(spdy::SpdyEvent::Ping(_) | spdy::SpdyEvent::Away) => {}
                 Err(_) if !outcome.is_empty() => break,
                 Err(error) => {
                     return Ok(failure(&format!("the node's streams broke off: {error}")));
@@ -281,17 +281,17 @@ impl Session<'_> {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
         }
-        let mut reader = websocket::Reader::new(reads);
+        let mut reader = websocket::WebSocketReader::new(reads);
         // What the current message is for, once its first byte has come.
         let mut of: Option<u8> = None;
         loop {
             let mut bytes = match reader.next().await? {
-                websocket::Event::Close => return Ok(()),
-                websocket::Event::Ping(bytes) => {
+                websocket::WebSocketEvent::Close => return Ok(()),
+                websocket::WebSocketEvent::Ping(bytes) => {
                     let _ = self.to_client.try_send(Message::Pong(bytes));
                     continue;
                 }
-                websocket::Event::Data { first, bytes } => {
+                websocket::WebSocketEvent::Data { first, bytes } => {
                     if first {
                         of = None;
                     }
@@ -342,7 +342,7 @@ pub fn failure(message: &str) -> Bytes {
 
 // === impl Wanted ===
 
-impl Wanted {
+impl StreamSelection {
     fn channels(self) -> Vec<Channel> {
         [
             (Channel::Error, true),

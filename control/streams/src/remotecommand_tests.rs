@@ -8,7 +8,7 @@ use super::*;
 use crate::spdy::tests::{bytes, reply};
 use crate::websocket::tests::frame;
 
-const ALL: Wanted = Wanted {
+const ALL: StreamSelection = StreamSelection {
     stdin: true,
     stdout: true,
     stderr: true,
@@ -22,7 +22,7 @@ struct Stage {
     serving: JoinHandle<()>,
 }
 
-fn stage(wanted: Wanted) -> Stage {
+fn stage(wanted: StreamSelection) -> Stage {
     let (client, server) = duplex(1 << 10);
     let (node, inner) = duplex(1 << 10);
     let (reads, writes) = tokio::io::split(server);
@@ -119,7 +119,7 @@ async fn input_outputs_and_outcome_pass() {
 
 #[tokio::test]
 async fn a_terminal_has_sizes_and_one_output() {
-    let mut stage = stage(Wanted { tty: true, ..ALL });
+    let mut stage = stage(StreamSelection { tty: true, ..ALL });
     stage.message().await;
     stage.accept(4).await;
     let size = br#"{"Width":80,"Height":24}"#;

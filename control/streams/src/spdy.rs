@@ -68,7 +68,7 @@ pub enum Frame {
 
 /// What comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum SpdyEvent {
     /// A stream was accepted.
     Reply(u32),
     /// Bytes of a stream.
@@ -194,7 +194,7 @@ impl Deflater {
 
 /// Reads frames. Data comes in pieces: no frame is held whole.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct SpdyReader<R> {
     from: R,
     /// The data frame that is being read.
     stream: u32,
@@ -202,7 +202,7 @@ pub struct Reader<R> {
     finish: bool,
 }
 
-impl<R: AsyncRead + Unpin> Reader<R> {
+impl<R: AsyncRead + Unpin> SpdyReader<R> {
     /// Reads from `from`, which is behind the upgrade.
     pub fn new(from: R) -> Self {
         Self {
@@ -217,13 +217,13 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     ///
     /// # Errors
     /// When the other side is gone or breaks the protocol.
-    pub async fn next(&mut self) -> io::Result<Event> {
+    pub async fn next(&mut self) -> io::Result<SpdyEvent> {
         loop {
             if self.left > 0 {
                 return self.chunk().await;
             }
             if std::mem::take(&mut self.finish) {
-                return Ok(Event::End(self.stream));
+                return Ok(SpdyEvent::End(self.stream));
             }
             let mut head = [0; 8];
             self.from.read_exact(&mut head).await?;
@@ -247,7 +247,12 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    async fn control(&mut self, kind: u16, flags: u8, length: u32) -> io::Result<Option<Event>> {
+    async fn control(
+        &mut self,
+        kind: u16,
+        flags: u8,
+        length: u32,
+    ) -> io::Result<Option<SpdyEvent>> {
         if length > LARGEST_CONTROL {
             return Err(broken("a control frame is too long"));
         }
@@ -262,13 +267,13 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                             self.stream = stream;
                             self.finish = true;
                         }
-                        Event::Reply(stream)
+                        SpdyEvent::Reply(stream)
                     }
-                    kind::RST_STREAM => Event::End(stream),
-                    _ => Event::Ping(id),
+                    kind::RST_STREAM => SpdyEvent::End(stream),
+                    _ => SpdyEvent::Ping(id),
                 })
             }
-            kind::GOAWAY => Some(Event::Away),
+            kind::GOAWAY => Some(SpdyEvent::Away),
             // Streams of the other side, settings, headers, windows: nothing
             // that a client of streams needs.
             _ => None,
@@ -280,7 +285,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Ok(event)
     }
 
-    async fn chunk(&mut self) -> io::Result<Event> {
+    async fn chunk(&mut self) -> io::Result<SpdyEvent> {
         let most = (self.left as usize).min(CHUNK);
         let mut bytes = BytesMut::with_capacity(most);
         let read = (&mut self.from)
@@ -291,7 +296,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.left -= read as u32;
-        Ok(Event::Data {
+        Ok(SpdyEvent::Data {
             stream: self.stream,
             bytes: bytes.freeze(),
         })
@@ -390,31 +395,31 @@ pub(crate) mod tests {
         wire.extend(word(kind::RST_STREAM, &[5, 5]));
         wire.extend(bytes(7, 0, &long));
         wire.extend(word(kind::GOAWAY, &[7, 0]));
-        let mut reader = Reader::new(wire.as_slice());
-        let data = |stream, bytes: &'static [u8]| Event::Data {
+        let mut reader = SpdyReader::new(wire.as_slice());
+        let data = |stream, bytes: &'static [u8]| SpdyEvent::Data {
             stream,
             bytes: Bytes::from_static(bytes),
         };
         for expected in [
-            Event::Reply(1),
+            SpdyEvent::Reply(1),
             data(1, b"ab"),
-            Event::Ping(2),
+            SpdyEvent::Ping(2),
             data(1, b"cd"),
-            Event::End(1),
-            Event::End(3),
-            Event::End(5),
+            SpdyEvent::End(1),
+            SpdyEvent::End(3),
+            SpdyEvent::End(5),
         ] {
             assert_eq!(reader.next().await.expect("an event"), expected);
         }
         let mut read = 0;
         while read < long.len() {
-            let Event::Data { stream: 7, bytes } = reader.next().await.expect("data") else {
+            let SpdyEvent::Data { stream: 7, bytes } = reader.next().await.expect("data") else {
                 panic!("no data of stream 7");
             };
             assert!(bytes.len() <= CHUNK);
             read += bytes.len();
         }
-        assert_eq!(reader.next().await.expect("an event"), Event::Away);
+        assert_eq!(reader.next().await.expect("an event"), SpdyEvent::Away);
         assert!(reader.next().await.is_err());
     }
 
@@ -429,7 +434,7 @@ pub(crate) mod tests {
             vec![0, 0, 0, 1, 0, 0, 0, 5, b'a'],
             vec![0, 0],
         ] {
-            let mut reader = Reader::new(wire.as_slice());
+            let mut reader = SpdyReader::new(wire.as_slice());
             let mut last = reader.next().await;
             while last.is_ok() {
                 last = reader.next().await;
@@ -464,7 +469,7 @@ pub(crate) mod tests {
             if let [first, second, third, fourth, ..] = wire.as_mut_slice() {
                 [*first, *second, *third, *fourth] = *BEGINNINGS.choose(&mut random).expect("some");
             }
-            let mut reader = Reader::new(wire.as_slice());
+            let mut reader = SpdyReader::new(wire.as_slice());
             let mut events = 0;
             while reader.next().await.is_ok() {
                 events += 1;

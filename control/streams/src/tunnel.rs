@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use super::websocket::{self, Event, Message};
+use super::websocket::{self, Message, WebSocketEvent};
 use super::{CHUNK, WAITING, spdy};
 
 /// What a tunnelled protocol's name begins and ends with.
@@ -39,7 +39,7 @@ fn tunnelled(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 
 /// Makes of the headers of a client's WebSocket those that ask the node for the
 /// SPDY in it.
-pub fn ask(headers: &mut HeaderMap) {
+pub fn add_request_headers(headers: &mut HeaderMap) {
     let protocols: Vec<HeaderValue> = tunnelled(headers)
         .filter_map(|protocol| HeaderValue::from_str(protocol).ok())
         .collect();
@@ -112,18 +112,18 @@ async fn to_node(
     node: &mut (impl AsyncWrite + Unpin),
     pongs: mpsc::Sender<Message>,
 ) -> io::Result<()> {
-    let mut reader = websocket::Reader::new(client);
+    let mut reader = websocket::WebSocketReader::new(client);
     loop {
         match reader.next().await? {
-            Event::Data { bytes, .. } => {
+            WebSocketEvent::Data { bytes, .. } => {
                 node.write_all(&bytes).await?;
                 node.flush().await?;
             }
             // A client that does not read is not owed an answer.
-            Event::Ping(bytes) => {
+            WebSocketEvent::Ping(bytes) => {
                 let _ = pongs.try_send(Message::Pong(bytes));
             }
-            Event::Close => return Ok(()),
+            WebSocketEvent::Close => return Ok(()),
         }
     }
 }
@@ -163,7 +163,7 @@ mod tests {
         );
         let mut onward = headers.clone();
         onward.insert(SEC_WEBSOCKET_KEY, HeaderValue::from_static("x"));
-        ask(&mut onward);
+        add_request_headers(&mut onward);
         assert_eq!(onward[UPGRADE], "SPDY/3.1");
         assert_eq!(onward[spdy::STREAM_PROTOCOL], "portforward.k8s.io");
         assert_eq!(onward.len(), 3, "{onward:?}");

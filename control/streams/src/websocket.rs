@@ -50,7 +50,7 @@ pub enum Message {
 
 /// What comes from the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum WebSocketEvent {
     /// Bytes of a message; `first` if they begin it. May be empty.
     Data {
         /// Whether they begin a message.
@@ -66,7 +66,7 @@ pub enum Event {
 
 /// Why a request is no proper handshake (section 4.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Improper {
+pub enum HandshakeError {
     /// Another version than the one that there is.
     #[error("websocket: unsupported version: 13 not found in 'Sec-Websocket-Version' header")]
     Version,
@@ -128,22 +128,22 @@ pub fn bearer(method: &Method, from: &HeaderMap) -> Option<String> {
 ///
 /// # Errors
 /// When the request is no proper handshake.
-pub fn agree(headers: &HeaderMap, protocol: Option<&str>) -> Result<Response<()>, Improper> {
+pub fn agree(headers: &HeaderMap, protocol: Option<&str>) -> Result<Response<()>, HandshakeError> {
     let version = headers
         .get(SEC_WEBSOCKET_VERSION)
         .map(HeaderValue::as_bytes);
     if version != Some(b"13") {
-        return Err(Improper::Version);
+        return Err(HandshakeError::Version);
     }
     let key = headers
         .get(SEC_WEBSOCKET_KEY)
         .filter(|key| STANDARD.decode(key).is_ok_and(|key| key.len() == 16))
-        .ok_or(Improper::Key)?;
+        .ok_or(HandshakeError::Key)?;
     let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     hash.update(key.as_bytes());
     hash.update(MAGIC);
     let accept = STANDARD.encode(hash.finish());
-    let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Improper::Protocol);
+    let value = |text: &str| HeaderValue::from_str(text).map_err(|_| HandshakeError::Protocol);
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
@@ -207,7 +207,7 @@ fn encode(message: &Message, out: &mut BytesMut) {
 
 /// Reads what the client sends. Messages come in pieces: none is held whole.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct WebSocketReader<R> {
     from: R,
     /// What is left of the current data frame, and where its mask goes on.
     left: u64,
@@ -219,7 +219,7 @@ pub struct Reader<R> {
     last: bool,
 }
 
-impl<R: AsyncRead + Unpin> Reader<R> {
+impl<R: AsyncRead + Unpin> WebSocketReader<R> {
     /// Reads from `from`, which is behind the handshake.
     pub fn new(from: R) -> Self {
         Self {
@@ -237,7 +237,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     ///
     /// # Errors
     /// When the client is gone or breaks the protocol.
-    pub async fn next(&mut self) -> io::Result<Event> {
+    pub async fn next(&mut self) -> io::Result<WebSocketEvent> {
         if self.left > 0 {
             return self.chunk().await;
         }
@@ -271,7 +271,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 _ if !fin || length > LARGEST_CONTROL => {
                     return Err(broken("a control frame is fragmented or too long"));
                 }
-                opcode::CLOSE => return Ok(Event::Close),
+                opcode::CLOSE => return Ok(WebSocketEvent::Close),
                 opcode::PING => {
                     self.left = length;
                     let mut payload = BytesMut::with_capacity(LARGEST_CONTROL as usize);
@@ -279,7 +279,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                         let bytes = self.read().await?;
                         payload.extend_from_slice(&bytes);
                     }
-                    return Ok(Event::Ping(payload.freeze()));
+                    return Ok(WebSocketEvent::Ping(payload.freeze()));
                 }
                 opcode::PONG => {
                     self.left = length;
@@ -292,14 +292,14 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    async fn chunk(&mut self) -> io::Result<Event> {
+    async fn chunk(&mut self) -> io::Result<WebSocketEvent> {
         let bytes = if self.left == 0 {
             Bytes::new()
         } else {
             self.read().await?
         };
         let first = std::mem::take(&mut self.first);
-        Ok(Event::Data { first, bytes })
+        Ok(WebSocketEvent::Data { first, bytes })
     }
 
     /// Reads and unmasks a part of what is left.
@@ -382,7 +382,10 @@ pub(crate) mod tests {
             "v5.channel.k8s.io"
         );
         headers.insert("sec-websocket-key", HeaderValue::from_static("short"));
-        assert_eq!(agree(&headers, None).expect_err("refused"), Improper::Key);
+        assert_eq!(
+            agree(&headers, None).expect_err("refused"),
+            HandshakeError::Key
+        );
     }
 
     #[test]
@@ -422,14 +425,14 @@ pub(crate) mod tests {
         wire.extend(frame(true, 2, b""));
         wire.extend(frame(true, 2, &long));
         wire.extend(frame(true, 8, &[3, 232]));
-        let mut reader = Reader::new(wire.as_slice());
-        let data = |first, bytes: &'static [u8]| Event::Data {
+        let mut reader = WebSocketReader::new(wire.as_slice());
+        let data = |first, bytes: &'static [u8]| WebSocketEvent::Data {
             first,
             bytes: Bytes::from_static(bytes),
         };
         for expected in [
             data(true, b"ab"),
-            Event::Ping(Bytes::from_static(b"are you there")),
+            WebSocketEvent::Ping(Bytes::from_static(b"are you there")),
             data(false, b""),
             data(false, b"cd"),
             data(true, b"text"),
@@ -440,7 +443,7 @@ pub(crate) mod tests {
         let mut read = 0;
         let mut firsts = 0;
         while read < long.len() {
-            let Event::Data { first, bytes } = reader.next().await.expect("data") else {
+            let WebSocketEvent::Data { first, bytes } = reader.next().await.expect("data") else {
                 panic!("no data");
             };
             assert!(bytes.len() <= CHUNK && bytes.iter().all(|byte| *byte == 7));
@@ -448,7 +451,10 @@ pub(crate) mod tests {
             read += bytes.len();
         }
         assert_eq!((read, firsts), (long.len(), 1));
-        assert_eq!(reader.next().await.expect("an event"), Event::Close);
+        assert_eq!(
+            reader.next().await.expect("an event"),
+            WebSocketEvent::Close
+        );
         assert!(reader.next().await.is_err());
     }
 
@@ -468,9 +474,9 @@ pub(crate) mod tests {
             frame(true, 2, b"cut")[..7].to_vec(),
             Vec::new(),
         ] {
-            let mut reader = Reader::new(wire.as_slice());
+            let mut reader = WebSocketReader::new(wire.as_slice());
             let mut last = reader.next().await;
-            while let Ok(Event::Data { .. }) = last {
+            while let Ok(WebSocketEvent::Data { .. }) = last {
                 last = reader.next().await;
             }
             assert!(last.is_err(), "{wire:?}");
@@ -522,7 +528,7 @@ pub(crate) mod tests {
             if let [first, second, third, fourth, ..] = wire.as_mut_slice() {
                 [*first, *second, *third, *fourth] = *BEGINNINGS.choose(&mut random).expect("some");
             }
-            let mut reader = Reader::new(wire.as_slice());
+            let mut reader = WebSocketReader::new(wire.as_slice());
             let mut events = 0;
             while reader.next().await.is_ok() {
                 events += 1;

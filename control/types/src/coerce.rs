@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::generated::schema::REFS;
 use crate::quantity::Quantity;
-use crate::schema::{Field, MAX_NESTED, Member, Shape, Type, TypeId, TypeRef};
+use crate::schema::{Field, MAX_NESTED, OrderedField, Shape, Type, TypeId, TypeRef};
 use crate::status::quote;
 use crate::time;
 use crate::value::{Key, Map, Value};
@@ -92,12 +92,12 @@ struct Context {
 /// Where in the object the decoder stands; built on the stack, read only for messages.
 struct Frame<'a> {
     parent: Option<&'a Frame<'a>>,
-    step: Step<'a>,
+    step: PathStep<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
-    Field(&'static Type, &'static Member),
+enum PathStep<'a> {
+    Field(&'static Type, &'static OrderedField),
     Item(usize),
     Key(&'a str),
 }
@@ -115,7 +115,7 @@ fn mismatch(found: &str, expected: &str, frame: Option<&Frame<'_>>) -> Error {
     let mut owner = None;
     let mut at = frame;
     while let Some(frame) = at {
-        if let Step::Field(one, member) = frame.step {
+        if let PathStep::Field(one, member) = frame.step {
             owner.get_or_insert(one.go_name());
             names.push((&member.embedded, &member.key));
         }
@@ -147,9 +147,9 @@ fn path(frame: Option<&Frame<'_>>, last: &str) -> String {
     let mut out = String::new();
     for step in steps.into_iter().rev() {
         match step {
-            Step::Field(_, member) => push_name(&mut out, &member.key),
-            Step::Key(key) => push_name(&mut out, key),
-            Step::Item(at) => out.push_str(&format!("[{at}]")),
+            PathStep::Field(_, member) => push_name(&mut out, &member.key),
+            PathStep::Key(key) => push_name(&mut out, key),
+            PathStep::Item(at) => out.push_str(&format!("[{at}]")),
         }
     }
     push_name(&mut out, last);
@@ -216,7 +216,7 @@ fn coerce_struct(
         if !value.is_null() {
             let inner = Frame {
                 parent: frame,
-                step: Step::Field(one, member),
+                step: PathStep::Field(one, member),
             };
             coerce_ref(
                 context,
@@ -387,7 +387,7 @@ fn coerce_list(
         }
         let step = Frame {
             parent: frame,
-            step: Step::Item(at),
+            step: PathStep::Item(at),
         };
         coerce_ref(context, item, inner, item_go, Some(&step))?;
     }
@@ -409,7 +409,7 @@ fn coerce_map(
         }
         let step = Frame {
             parent: frame,
-            step: Step::Key(key),
+            step: PathStep::Key(key),
         };
         coerce_ref(context, item, inner, item_go, Some(&step))?;
     }

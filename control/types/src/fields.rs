@@ -15,7 +15,7 @@ pub struct Term {
 
 /// Terms that must all hold. Empty, it selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selector {
+pub struct FieldSelector {
     /// The terms, ordered by text.
     pub terms: Vec<Term>,
 }
@@ -39,7 +39,7 @@ pub enum Error {
     Unescaped(char),
 }
 
-impl Selector {
+impl FieldSelector {
     /// Reads a selector.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Selector {
 
 // === impl Selector ===
 
-impl std::fmt::Display for Selector {
+impl std::fmt::Display for FieldSelector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (at, term) in self.terms.iter().enumerate() {
             if at > 0 {
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn terms_are_read_matched_and_written() {
-        let selector = Selector::parse("spec.nodeName=n1,metadata.name!=a,x==y\\,z").unwrap();
+        let selector = FieldSelector::parse("spec.nodeName=n1,metadata.name!=a,x==y\\,z").unwrap();
         assert_eq!(
             selector.to_string(),
             "metadata.name!=a,spec.nodeName=n1,x=y\\,z"
@@ -177,22 +177,22 @@ mod tests {
             _ => None,
         };
         assert!(selector.matches(lookup));
-        assert!(!Selector::parse("a=b").unwrap().matches(lookup));
-        assert!(Selector::parse("a=").unwrap().matches(lookup));
-        assert!(Selector::parse("").unwrap().is_empty());
+        assert!(!FieldSelector::parse("a=b").unwrap().matches(lookup));
+        assert!(FieldSelector::parse("a=").unwrap().matches(lookup));
+        assert!(FieldSelector::parse("").unwrap().is_empty());
     }
 
     #[test]
     fn nothing_that_is_nothing_is_no_condition() {
         for text in ["=", "==", "!=", "=,="] {
-            assert!(Selector::parse(text).unwrap().is_empty(), "{text}");
+            assert!(FieldSelector::parse(text).unwrap().is_empty(), "{text}");
         }
-        assert!(!Selector::parse("=a").unwrap().is_empty());
+        assert!(!FieldSelector::parse("=a").unwrap().is_empty());
     }
 
     #[test]
     fn errors_are_worded_as_kubernetes_words_them() {
-        let error = |text: &str| Selector::parse(text).unwrap_err().to_string();
+        let error = |text: &str| FieldSelector::parse(text).unwrap_err().to_string();
         assert_eq!(
             error("a=b,c"),
             "invalid selector: 'a=b,c'; can't understand 'c'"

@@ -11,16 +11,16 @@ pub struct Internal {
     /// `core.PodSpec`
     pub name: &'static str,
     /// Its fields in their order.
-    pub fields: &'static [Member],
+    pub fields: &'static [InternalField],
 }
 
 /// A field: its name in Go, its name in the published type, and what it holds. A
 /// published name that begins with `^` is one of the object around.
-pub type Member = (&'static str, &'static str, Of);
+pub type InternalField = (&'static str, &'static str, FieldType);
 
 /// What a field holds; numbers are those of types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum FieldType {
     /// Text; empty where there is none.
     Text,
     /// A number; 0 where there is none.
@@ -68,11 +68,11 @@ fn fill(of: &Internal, value: &Value, around: &Value, out: &mut Map) {
         };
         let given = given.filter(|given| !matches!(given, Value::Null));
         let member = match *what {
-            Of::Inline(at) => {
+            FieldType::Inline(at) => {
                 fill(type_of(at), value, around, out);
                 continue;
             }
-            Of::Meta => {
+            FieldType::Meta => {
                 for (key, value) in value
                     .get("metadata")
                     .and_then(Value::as_object)
@@ -83,19 +83,19 @@ fn fill(of: &Internal, value: &Value, around: &Value, out: &mut Map) {
                 }
                 continue;
             }
-            Of::Text => given.cloned().unwrap_or_else(|| Value::from("")),
-            Of::Number => given.cloned().unwrap_or_else(|| Value::from(0)),
-            Of::Truth => given.cloned().unwrap_or_else(|| Value::from(false)),
-            Of::Quantity => given.cloned().unwrap_or_else(|| Value::from("0")),
-            Of::Plain => given.cloned().unwrap_or_default(),
-            Of::Object => given.cloned().unwrap_or_else(|| Value::Object(Map::new())),
-            Of::Struct(at) => object(at, given.unwrap_or(&Value::Null), value),
-            Of::Pointer(at) => given.map_or(Value::Null, |given| object(at, given, value)),
-            Of::List(at) => match given.and_then(Value::as_array) {
+            FieldType::Text => given.cloned().unwrap_or_else(|| Value::from("")),
+            FieldType::Number => given.cloned().unwrap_or_else(|| Value::from(0)),
+            FieldType::Truth => given.cloned().unwrap_or_else(|| Value::from(false)),
+            FieldType::Quantity => given.cloned().unwrap_or_else(|| Value::from("0")),
+            FieldType::Plain => given.cloned().unwrap_or_default(),
+            FieldType::Object => given.cloned().unwrap_or_else(|| Value::Object(Map::new())),
+            FieldType::Struct(at) => object(at, given.unwrap_or(&Value::Null), value),
+            FieldType::Pointer(at) => given.map_or(Value::Null, |given| object(at, given, value)),
+            FieldType::List(at) => match given.and_then(Value::as_array) {
                 Some(items) => items.iter().map(|item| object(at, item, value)).collect(),
                 None => Value::Null,
             },
-            Of::Map(at) => match given.and_then(Value::as_object) {
+            FieldType::Map(at) => match given.and_then(Value::as_object) {
                 Some(map) => {
                     let mut inner = Map::new();
                     for (key, item) in map {

@@ -138,7 +138,7 @@ impl Selector {
     /// # Errors
     /// When the text does not follow the grammar or a key or value breaks its rule.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let mut parser = Parser {
+        let mut parser = SelectorParser {
             tokens: lex(text),
             at: 0,
         };
@@ -466,12 +466,12 @@ fn lex(text: &str) -> Vec<Token> {
     }
 }
 
-struct Parser {
+struct SelectorParser {
     tokens: Vec<Token>,
     at: usize,
 }
 
-impl Parser {
+impl SelectorParser {
     /// The next token; `in` and `notin` are words where a value may stand.
     fn peek(&self) -> (Kind, &str) {
         match self.tokens.get(self.at) {

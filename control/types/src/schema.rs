@@ -207,7 +207,7 @@ impl TypeId {
         self.member(key).map(|member| member.field)
     }
 
-    pub(crate) fn member(self, key: &Key) -> Option<&'static Member> {
+    pub(crate) fn member(self, key: &Key) -> Option<&'static OrderedField> {
         let number = key.number()?;
         let members = self.members();
         let at = members
@@ -218,7 +218,7 @@ impl TypeId {
     }
 
     /// The fields as they stand in JSON, inlined ones in their place.
-    pub(crate) fn members(self) -> &'static Members {
+    pub(crate) fn members(self) -> &'static OrderedFields {
         &MEMBERS[usize::from(self.0)]
     }
 
@@ -372,7 +372,7 @@ impl Field {
 
 /// A field with its place in the order of Go's encoder.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct OrderedField {
     pub field: &'static Field,
     pub key: Key,
     pub order: u16,
@@ -381,17 +381,17 @@ pub(crate) struct Member {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Members {
-    pub ordered: Vec<Member>,
+pub(crate) struct OrderedFields {
+    pub ordered: Vec<OrderedField>,
     /// Name number and place, ordered by name number.
     by_name: Vec<(u16, u16)>,
 }
 
-static MEMBERS: LazyLock<Vec<Members>> = LazyLock::new(|| {
+static MEMBERS: LazyLock<Vec<OrderedFields>> = LazyLock::new(|| {
     TYPES
         .iter()
         .map(|one| {
-            let mut members = Members::default();
+            let mut members = OrderedFields::default();
             flatten(one, "", &mut members.ordered);
             members.by_name = members
                 .ordered
@@ -404,14 +404,14 @@ static MEMBERS: LazyLock<Vec<Members>> = LazyLock::new(|| {
         .collect()
 });
 
-fn flatten(one: &'static Type, embedded: &str, out: &mut Vec<Member>) {
+fn flatten(one: &'static Type, embedded: &str, out: &mut Vec<OrderedField>) {
     for field in one.declared() {
         match field.type_ref() {
             TypeRef::Object(inner) if field.is_inline() => {
                 let inner = inner.get();
                 flatten(inner, &format!("{embedded}{}.", inner.go_name()), out);
             }
-            _ => out.push(Member {
+            _ => out.push(OrderedField {
                 field,
                 key: Key::new(field.name()),
                 order: u16::try_from(out.len()).unwrap_or(u16::MAX),

@@ -14,9 +14,9 @@ const CAUSE_TOO_LARGE: &str = "ResourceVersionTooLarge";
 
 /// A group and a plural (or, for [`Status::invalid`], a kind): `apps`, `deployments`
 /// reads `deployments.apps`.
-struct Qualified<'a>(&'a str, &'a str);
+struct QualifiedName<'a>(&'a str, &'a str);
 
-impl fmt::Display for Qualified<'_> {
+impl fmt::Display for QualifiedName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0, self.1) {
             ("", name) => f.write_str(name),
@@ -124,7 +124,7 @@ impl Status {
     /// 404: no object of that name.
     #[must_use]
     pub fn not_found(group: &str, plural: &str, name: &str) -> Self {
-        let message = format!("{} {} not found", Qualified(group, plural), quote(name));
+        let message = format!("{} {} not found", QualifiedName(group, plural), quote(name));
         Self::failure(404, "NotFound", message, Self::about(group, plural, name))
     }
 
@@ -144,7 +144,7 @@ impl Status {
     pub fn already_exists(group: &str, plural: &str, name: &str) -> Self {
         let message = format!(
             "{} {} already exists",
-            Qualified(group, plural),
+            QualifiedName(group, plural),
             quote(name)
         );
         Self::failure(
@@ -160,7 +160,7 @@ impl Status {
     pub fn generate_name_conflict(group: &str, plural: &str, name: &str) -> Self {
         let message = format!(
             "{} {} already exists, the server was not able to generate a unique name for the object",
-            Qualified(group, plural),
+            QualifiedName(group, plural),
             quote(name)
         );
         let mut status = Self::failure(
@@ -178,7 +178,7 @@ impl Status {
     pub fn conflict(group: &str, plural: &str, name: &str, why: &str) -> Self {
         let message = format!(
             "Operation cannot be fulfilled on {} {}: {why}",
-            Qualified(group, plural),
+            QualifiedName(group, plural),
             quote(name)
         );
         Self::failure(409, "Conflict", message, Self::about(group, plural, name))
@@ -224,7 +224,7 @@ impl Status {
                 texts.push(text);
             }
         }
-        let mut message = format!("{} {} is invalid", Qualified(group, kind), quote(name));
+        let mut message = format!("{} {} is invalid", QualifiedName(group, kind), quote(name));
         match texts.as_slice() {
             [] => {}
             [one] => {
@@ -262,11 +262,11 @@ impl Status {
         let message = if group.is_empty() && plural.is_empty() {
             format!("forbidden: {why}")
         } else if name.is_empty() {
-            format!("{} is forbidden: {why}", Qualified(group, plural))
+            format!("{} is forbidden: {why}", QualifiedName(group, plural))
         } else {
             format!(
                 "{} {} is forbidden: {why}",
-                Qualified(group, plural),
+                QualifiedName(group, plural),
                 quote(name)
             )
         };
@@ -278,7 +278,7 @@ impl Status {
     pub fn method_not_supported(group: &str, plural: &str, action: &str) -> Self {
         let message = format!(
             "{action} is not supported on resources of kind {}",
-            quote(&Qualified(group, plural).to_string())
+            quote(&QualifiedName(group, plural).to_string())
         );
         Self::failure(
             405,
@@ -388,7 +388,7 @@ impl Status {
     pub fn server_timeout(group: &str, plural: &str, operation: &str, retry_after: u32) -> Self {
         let message = format!(
             "The {operation} operation against {} could not be completed at this time, please try again.",
-            Qualified(group, plural)
+            QualifiedName(group, plural)
         );
         Self::failure(
             500,

@@ -108,7 +108,7 @@ pub enum Error {
 pub fn apply(object: &mut Value, patch: &Value, of: TypeId) -> Result<(), Error> {
     match (object, patch) {
         (Value::Object(object), Value::Object(patch)) => {
-            merge_map(object, patch.clone(), Type::Struct(of))
+            merge_map(object, patch.clone(), GoType::Struct(of))
         }
         (_, other) => Err(wrong_type(MAP, other)),
     }
@@ -133,12 +133,12 @@ fn shown(map: &Map) -> String {
 
 /// What a value is in Go.
 #[derive(Clone, Copy)]
-enum Type {
+enum GoType {
     Struct(TypeId),
     Of(&'static TypeRef),
 }
 
-impl Type {
+impl GoType {
     fn struct_id(self) -> Option<TypeId> {
         let of = match self {
             Self::Struct(of) => of,
@@ -168,7 +168,7 @@ impl Type {
     }
 
     /// Type and merge facts of a member.
-    fn member(self, key: &Key) -> Result<(Type, &'static Merge), Error> {
+    fn member(self, key: &Key) -> Result<(GoType, &'static Merge), Error> {
         let Some(of) = self.struct_id() else {
             return Err(match self.kind() {
                 "struct" => self.no_field(key),
@@ -182,7 +182,7 @@ impl Type {
     }
 
     /// Type of the items and merge facts of a member that is a list.
-    fn list_member(self, key: &Key) -> Result<(Type, &'static Merge), Error> {
+    fn list_member(self, key: &Key) -> Result<(GoType, &'static Merge), Error> {
         let (of, merge) = self.member(key)?;
         match of {
             Self::Of(TypeRef::List(item)) => Ok((Self::Of(item), merge)),
@@ -218,7 +218,7 @@ fn strategy(merge: &Merge) -> &'static str {
     }
 }
 
-fn merge_map(object: &mut Map, mut patch: Map, of: Type) -> Result<(), Error> {
+fn merge_map(object: &mut Map, mut patch: Map, of: GoType) -> Result<(), Error> {
     if let Some(directive) = patch.get(PATCH) {
         match directive.as_str() {
             Some("replace") => {
@@ -311,7 +311,7 @@ fn retain_keys(object: &mut Map, patch: &mut Map) -> Result<(), Error> {
 
 /// `$setElementOrder/…`: such lists are merged and ordered at once, and taken out
 /// of the patch.
-fn set_orders(object: &mut Map, patch: &mut Map, of: Type) -> Result<(), Error> {
+fn set_orders(object: &mut Map, patch: &mut Map, of: GoType) -> Result<(), Error> {
     let keys: Vec<Key> = patch
         .keys()
         .filter(|key| key.starts_with(ORDER))
@@ -467,7 +467,7 @@ fn places<'a>(items: &'a [Value], by: &str) -> FxHashMap<Cow<'a, str>, usize> {
 fn merge_list(
     old: &mut Vec<Value>,
     new: Vec<Value>,
-    item: Type,
+    item: GoType,
     by: &str,
     delete: bool,
 ) -> Result<(), Error> {

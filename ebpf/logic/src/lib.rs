@@ -22,6 +22,8 @@ pub mod packet;
 pub mod policy;
 mod socket;
 
-pub use lookup::{ATTEMPTS, Admission, Ask, Choice, Found, choose};
-pub use maps::{Entropy, Flows, Inserted, Maps};
-pub use socket::{Family, Peer, Refusal, Socket, Verdict, bind, connect, peer_name, receive, send};
+pub use lookup::{ATTEMPTS, Admission, Choice, FoundBackend, LookupClient, choose};
+pub use maps::{Entropy, Flows, InsertOutcome, Maps};
+pub use socket::{
+    Family, Peer, Refusal, Socket, SocketVerdict, bind, connect, peer_name, receive, send,
+};

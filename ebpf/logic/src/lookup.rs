@@ -13,7 +13,7 @@ use crate::maps::{Entropy, Maps};
 pub enum Choice {
     /// The key is no service.
     NoService,
-    /// The service sends this client to [`Found::backend`].
+    /// The service sends this client to [`FoundBackend::backend`].
     Backend,
     /// The service has no backend.
     NoEndpoint,
@@ -37,14 +37,14 @@ pub enum Choice {
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "model", derive(Debug))]
-pub struct Found {
+pub struct FoundBackend {
     /// The service.
     pub service: Service,
     /// The backend.
     pub backend: Backend,
 }
 
-impl Found {
+impl FoundBackend {
     /// Nothing yet.
     pub const NOTHING: Self = Self {
         service: Service {
@@ -71,7 +71,7 @@ pub enum Admission {
 }
 
 /// Who asks.
-pub trait Ask {
+pub trait LookupClient {
     /// Places the choice: uniformly distributed over all of `u32`, it chooses
     /// uniformly.
     fn spread(&self) -> u32;
@@ -98,11 +98,11 @@ pub const ATTEMPTS: u32 = 8;
 /// for clients inside, and ends as the key of the entry that decided. It is read
 /// at most `ATTEMPTS` times.
 #[inline(always)]
-pub fn choose<const ATTEMPTS: u32, M: Maps + Entropy, A: Ask>(
+pub fn choose<const ATTEMPTS: u32, M: Maps + Entropy, A: LookupClient>(
     maps: &M,
     key: &mut ServiceKey,
     ask: &A,
-    found: &mut Found,
+    found: &mut FoundBackend,
 ) -> Choice {
     let served = maps.served(key.protocol, key.port);
     // What stands for all addresses is not one.
@@ -115,12 +115,12 @@ pub fn choose<const ATTEMPTS: u32, M: Maps + Entropy, A: Ask>(
 /// The same, where it is known that `key` may be an entry's: of an address, or of all
 /// that are the node's ([`addressed`]).
 #[inline(always)]
-pub fn choose_at<const ATTEMPTS: u32, M: Maps + Entropy, A: Ask>(
+pub fn choose_at<const ATTEMPTS: u32, M: Maps + Entropy, A: LookupClient>(
     maps: &M,
     key: &mut ServiceKey,
     served: Served,
     ask: &A,
-    found: &mut Found,
+    found: &mut FoundBackend,
 ) -> Choice {
     if ATTEMPTS == 3 {
         // Without a loop: Linux 6.1 takes none that a call falls back into.
@@ -167,12 +167,12 @@ pub fn addressed<M: Maps>(maps: &M, key: &mut ServiceKey) -> bool {
 
 /// Reads one entry: none if another is to be read, or the same again.
 #[inline(always)]
-fn once<M: Maps + Entropy, A: Ask>(
+fn once<M: Maps + Entropy, A: LookupClient>(
     maps: &M,
     key: &mut ServiceKey,
     served: Served,
     ask: &A,
-    found: &mut Found,
+    found: &mut FoundBackend,
 ) -> Option<Choice> {
     let Some(sealed) = maps.service(key) else {
         if key.scope == Scope::INTERNAL
@@ -236,7 +236,7 @@ fn is_still<M: Maps>(maps: &M, key: &ServiceKey, service: &Service) -> bool {
 
 /// Does the node serve its node ports at this address, to this client?
 #[inline(always)]
-fn serves_ports<M: Maps, A: Ask>(maps: &M, address: &Address, ask: &A) -> bool {
+fn serves_ports<M: Maps, A: LookupClient>(maps: &M, address: &Address, ask: &A) -> bool {
     let Some(flags) = maps.node(address) else {
         return false;
     };
@@ -255,7 +255,11 @@ fn nothing(flags: ServiceFlags) -> Choice {
 }
 
 #[inline(always)]
-fn backend<M: Maps + Entropy, A: Ask>(maps: &M, service: &Service, ask: &A) -> Option<Backend> {
+fn backend<M: Maps + Entropy, A: LookupClient>(
+    maps: &M,
+    service: &Service,
+    ask: &A,
+) -> Option<Backend> {
     let affinity = service.flags.contains(ServiceFlags::AFFINITY);
     if service.flags.contains(ServiceFlags::MAGLEV)
         && service.table != 0

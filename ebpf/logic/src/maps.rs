@@ -6,7 +6,7 @@ use ebpf_abi::{
     Protocol, Sealed, Served, Service, ServiceKey, SlotKey, Tuple,
 };
 
-use crate::packet::{Origin, Step, Verdict, Work};
+use crate::packet::{Origin, PacketVerdict, Step, Work};
 
 /// The maps that the programs share with user space.
 ///
@@ -59,7 +59,7 @@ pub trait Maps {
 
 /// What becomes of a new entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Inserted {
+pub enum InsertOutcome {
     /// It is there.
     Yes,
     /// Another one is there under its key.
@@ -93,7 +93,7 @@ pub trait Flows: Maps + Entropy {
     /// Writes the changing part of an entry.
     fn set_life(&self, place: Self::Place, life: Life);
     /// Adds an entry.
-    fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> Inserted;
+    fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> InsertOutcome;
     /// Replaces an entry; false if there is none.
     fn replace_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool;
     /// Removes an entry.
@@ -107,7 +107,7 @@ pub trait Flows: Maps + Entropy {
     /// The ports of a first fragment.
     fn fragment(&self, key: &FragmentKey) -> Option<Sealed<FragmentPorts>>;
     /// Takes a step of a packet's way.
-    fn step(&self, step: Step, origin: Origin, work: &mut Work) -> Verdict;
+    fn step(&self, step: Step, origin: Origin, work: &mut Work) -> PacketVerdict;
     /// Keeps the ports of a first fragment, as far as there is room.
     fn keep_fragment(&self, key: &FragmentKey, value: &Sealed<FragmentPorts>);
 }

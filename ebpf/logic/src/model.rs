@@ -15,8 +15,8 @@ use ebpf_abi::{
     Tuple,
 };
 
-use crate::maps::{Entropy, Flows, Inserted, Maps};
-use crate::packet::{Front, FrontV6, Origin, Outer, Packet, Step, Verdict, Work, take};
+use crate::maps::{Entropy, Flows, InsertOutcome, Maps};
+use crate::packet::{Front, FrontV6, Origin, OuterHeader, Packet, PacketVerdict, Step, Work, take};
 use crate::socket::{Family, Peer, Socket};
 
 /// Maps in memory; all public, so that tests may write anything.
@@ -246,16 +246,16 @@ impl Flows for Model {
         }
     }
 
-    fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> Inserted {
+    fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> InsertOutcome {
         let mut flows = self.flows.borrow_mut();
         if flows.contains_key(key) {
-            return Inserted::Taken;
+            return InsertOutcome::Taken;
         }
         if self.flows_capacity.is_some_and(|most| flows.len() >= most) {
-            return Inserted::Full;
+            return InsertOutcome::Full;
         }
         flows.insert(*key, *entry);
-        Inserted::Yes
+        InsertOutcome::Yes
     }
 
     fn replace_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool {
@@ -292,7 +292,7 @@ impl Flows for Model {
         first.is_some()
     }
 
-    fn step(&self, step: Step, origin: Origin, work: &mut Work) -> Verdict {
+    fn step(&self, step: Step, origin: Origin, work: &mut Work) -> PacketVerdict {
         take(self, step, origin, work)
     }
 
@@ -372,7 +372,7 @@ impl Packet for Frame<'_> {
         true
     }
 
-    fn grow(self, bytes: u32, _outer: Outer) -> bool {
+    fn grow(self, bytes: u32, _outer: OuterHeader) -> bool {
         let mut all = self.0.borrow_mut();
         if all.len() < LINK {
             return false;

@@ -24,7 +24,7 @@
 //! The kernel takes a packet for a martian that comes from a device with an
 //! address of its own as source. A packet that gets such a source on its way
 //! in (the node's as a client, or the service's as a server) is therefore sent
-//! on by the program ([`Verdict::Forward`]); others by the kernel.
+//! on by the program ([`PacketVerdict::Forward`]); others by the kernel.
 
 mod begin;
 mod checksum;
@@ -57,7 +57,7 @@ pub use refuse::{answer, refuse};
 pub use track::track;
 pub use tunnel::{decapsulate, encapsulate};
 
-use crate::lookup::Found;
+use crate::lookup::FoundBackend;
 use crate::maps::Flows;
 
 /// A packet with its Ethernet header, in a form that is copied for nothing.
@@ -134,7 +134,7 @@ pub trait Packet: Copy {
     /// Cuts the frame off.
     fn truncate(self, length: u32) -> bool;
     /// Makes room after the Ethernet header, for an outer header or not.
-    fn grow(self, bytes: u32, outer: Outer) -> bool;
+    fn grow(self, bytes: u32, outer: OuterHeader) -> bool;
     /// Removes bytes after the Ethernet header.
     fn shrink(self, bytes: u32) -> bool;
 }
@@ -196,7 +196,7 @@ pub type FrontV6 = [u32; Front::WORDS_V6];
 
 /// What room is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outer {
+pub enum OuterHeader {
     /// The packet becomes the content of a message.
     Message,
     /// An outer IPv4 header.
@@ -233,7 +233,7 @@ impl Origin {
 /// What becomes of a packet.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum PacketVerdict {
     /// It is none of ours.
     Pass = 0,
     /// It belongs to no flow: it may begin one.
@@ -287,7 +287,7 @@ pub struct Work {
     /// What an ICMP error quotes.
     pub quote: Quote,
     /// What serves it, while a flow begins.
-    pub found: Found,
+    pub found: FoundBackend,
     /// The flow that begins.
     pub flow: Flow,
     /// The search for its port.
@@ -366,7 +366,7 @@ impl Work {
                 forward: 0,
                 whole: 0,
             },
-            found: Found::NOTHING,
+            found: FoundBackend::NOTHING,
             flow: NOTHING,
             search: Search {
                 state: 0,
@@ -385,9 +385,9 @@ impl Work {
     }
 
     #[inline(always)]
-    fn drop(&mut self, why: Counter) -> Verdict {
+    fn drop(&mut self, why: Counter) -> PacketVerdict {
         self.counter = why;
-        Verdict::Drop
+        PacketVerdict::Drop
     }
 }
 
@@ -402,15 +402,15 @@ impl Default for Work {
 pub enum Step {
     /// Find the flow of the packet that an error is about.
     Error,
-    /// Find a later fragment's ports; [`Verdict::Unknown`] if they are known.
+    /// Find a later fragment's ports; [`PacketVerdict::Unknown`] if they are known.
     Recall,
     /// Keep a first fragment's ports.
     Keep,
     /// Find the packet's flow.
     Track,
-    /// See whether it addresses a service; [`Verdict::Unknown`] if so.
+    /// See whether it addresses a service; [`PacketVerdict::Unknown`] if so.
     Ask,
-    /// See whether it leaves the cluster as the node; [`Verdict::Unknown`] if so.
+    /// See whether it leaves the cluster as the node; [`PacketVerdict::Unknown`] if so.
     Leave,
     /// Show the client of a service as the node, if its backend is outside.
     Hide,
@@ -426,7 +426,7 @@ pub enum Step {
     Search,
     /// Look at some ports of a search.
     SearchRun,
-    /// Remove an entry that is in the way; [`Verdict::Unknown`] if it is gone.
+    /// Remove an entry that is in the way; [`PacketVerdict::Unknown`] if it is gone.
     TakeOver,
     /// Remove the flow that is over, since somebody else serves the packet's connection.
     Forget,
@@ -438,26 +438,26 @@ pub enum Step {
 
 /// Takes a step.
 #[inline(always)]
-pub fn take<M: Flows>(maps: &M, step: Step, origin: Origin, work: &mut Work) -> Verdict {
+pub fn take<M: Flows>(maps: &M, step: Step, origin: Origin, work: &mut Work) -> PacketVerdict {
     match step {
         Step::Error => error::find(maps, origin, work),
         Step::Recall => {
             if fragments::recall(maps, work) {
-                Verdict::Unknown
+                PacketVerdict::Unknown
             } else {
-                Verdict::Pass
+                PacketVerdict::Pass
             }
         }
         Step::Keep => {
             fragments::keep(maps, work);
-            Verdict::Unknown
+            PacketVerdict::Unknown
         }
         Step::Track => track(maps, origin, work),
         Step::Ask => {
-            if begin::asks(maps, work) {
-                Verdict::Unknown
+            if begin::addresses_service(maps, work) {
+                PacketVerdict::Unknown
             } else {
-                Verdict::Pass
+                PacketVerdict::Pass
             }
         }
         Step::Leave => egress::leave(maps, work),
@@ -470,49 +470,49 @@ pub fn take<M: Flows>(maps: &M, step: Step, origin: Origin, work: &mut Work) -> 
         Step::SearchRun => begin::search_run(maps, work),
         Step::TakeOver => {
             if begin::take_over(maps, work) {
-                Verdict::Unknown
+                PacketVerdict::Unknown
             } else {
-                Verdict::Pass
+                PacketVerdict::Pass
             }
         }
         Step::Forget => begin::forget(maps, work),
         Step::Collect => {
             collect(maps, work, lifetime::EXAMINED, lifetime::REST);
-            Verdict::Unknown
+            PacketVerdict::Unknown
         }
         Step::MakeRoom => {
             collect(maps, work, lifetime::EXAMINED_WHEN_FULL, 0);
-            Verdict::Unknown
+            PacketVerdict::Unknown
         }
     }
 }
 
 /// Decides on a packet that was [parsed](parse): all before it is changed.
 #[inline(always)]
-pub fn decide<M: Flows>(maps: &M, kind: Kind, origin: Origin, work: &mut Work) -> Verdict {
+pub fn decide<M: Flows>(maps: &M, kind: Kind, origin: Origin, work: &mut Work) -> PacketVerdict {
     if work.tunnel != 0 && origin != Origin::Device {
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     }
     match kind {
-        Kind::Other => return Verdict::Pass,
+        Kind::Other => return PacketVerdict::Pass,
         Kind::Error => return maps.step(Step::Error, origin, work),
-        Kind::Echo if work.tunnel != 0 => return Verdict::Pass,
+        Kind::Echo if work.tunnel != 0 => return PacketVerdict::Pass,
         Kind::Transport | Kind::Echo => {}
     }
     if work.headers.fragment == Fragment::LATER
-        && maps.step(Step::Recall, origin, work) != Verdict::Unknown
+        && maps.step(Step::Recall, origin, work) != PacketVerdict::Unknown
     {
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     }
     let verdict = decide_whole(maps, origin, work);
     if work.headers.fragment == Fragment::FIRST
-        && matches!(verdict, Verdict::Translate | Verdict::Forward)
+        && matches!(verdict, PacketVerdict::Translate | PacketVerdict::Forward)
         && work.headers.tuple.protocol == Protocol::SCTP
         && nat::ports(&work.headers.tuple) != nat::ports(&work.to)
     {
         return work.drop(Counter::DroppedSctpPort);
     }
-    if work.headers.fragment == Fragment::FIRST && verdict != Verdict::Pass {
+    if work.headers.fragment == Fragment::FIRST && verdict != PacketVerdict::Pass {
         maps.step(Step::Keep, origin, work);
     }
     verdict
@@ -521,10 +521,10 @@ pub fn decide<M: Flows>(maps: &M, kind: Kind, origin: Origin, work: &mut Work) -
 /// As [`decide`], of a packet that is no fragment and lies in no other: such as
 /// [`parse_front`] reads.
 #[inline(always)]
-pub fn decide_whole<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
+pub fn decide_whole<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdict {
     match maps.step(Step::Track, origin, work) {
-        Verdict::Unknown if origin == Origin::Leaving => Verdict::Pass,
-        Verdict::Unknown => begin(maps, origin, work),
+        PacketVerdict::Unknown if origin == Origin::Leaving => PacketVerdict::Pass,
+        PacketVerdict::Unknown => begin(maps, origin, work),
         known => known,
     }
 }

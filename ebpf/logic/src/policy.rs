@@ -16,9 +16,9 @@ mod guard;
 pub mod model;
 
 pub use guard::{
-    Back, Guard, PolicyFlows, Recent, Ruling, Told, Why, begin, describe, guard, host_begin,
-    host_outline, host_portless, host_told, is_recent, is_recent_still, neighbour, outline,
-    portless, prove, unreadable, way_back,
+    DeviceFacts, Guard, PolicyFlows, Recent, ReturnPath, Ruling, VerdictReason, begin, describe,
+    guard, host_begin, host_outline, host_portless, host_told, is_recent, is_recent_still,
+    neighbour, outline, portless, prove, unreadable, way_back,
 };
 
 /// The maps of network policy.
@@ -37,7 +37,7 @@ pub trait PolicyMaps {
 
 /// Where the question is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum HookPlace {
     /// At a pod's interface: closed until its rules are there.
     Pod,
     /// At the node's own: open as long as no policy selects the node.
@@ -49,7 +49,7 @@ pub enum Place {
 #[cfg_attr(feature = "model", derive(Debug))]
 pub struct Flow {
     /// Which end.
-    pub place: Place,
+    pub place: HookPlace,
     /// Which way.
     pub direction: Direction,
     /// The address of this end.
@@ -103,7 +103,7 @@ pub fn policy<M: PolicyMaps>(maps: &M, flow: &Flow) -> PolicyDecision {
         address: flow.own,
     };
     let endpoint = endpoint(maps, &key);
-    if let Found::Entry(EndpointPolicy { ruleset: 0, .. }) = endpoint {
+    if let MatchedPeer::Entry(EndpointPolicy { ruleset: 0, .. }) = endpoint {
         return decided(true, cookies::DEFAULT);
     }
     let entry = maps
@@ -113,12 +113,12 @@ pub fn policy<M: PolicyMaps>(maps: &M, flow: &Flow) -> PolicyDecision {
             flags: 0,
         });
     let unavoidable = match flow.place {
-        Place::Pod => {
+        HookPlace::Pod => {
             flow.direction == Direction::INGRESS
                 && !flow.relayed
                 && entry.has(PeerEntry::NODE | PeerEntry::LOCAL)
         }
-        Place::Host => {
+        HookPlace::Host => {
             flow.direction == Direction::EGRESS && entry.has(PeerEntry::POD | PeerEntry::LOCAL)
         }
     };
@@ -126,12 +126,12 @@ pub fn policy<M: PolicyMaps>(maps: &M, flow: &Flow) -> PolicyDecision {
         return decided(true, cookies::NODE);
     }
     let endpoint = match endpoint {
-        Found::Entry(endpoint) => endpoint,
-        Found::Torn => return decided(false, cookies::BROKEN),
-        Found::Nothing => {
+        MatchedPeer::Entry(endpoint) => endpoint,
+        MatchedPeer::Torn => return decided(false, cookies::BROKEN),
+        MatchedPeer::Nothing => {
             return match flow.place {
-                Place::Pod => decided(false, cookies::CLOSED),
-                Place::Host => decided(true, cookies::DEFAULT),
+                HookPlace::Pod => decided(false, cookies::CLOSED),
+                HookPlace::Host => decided(true, cookies::DEFAULT),
             };
         }
     };
@@ -148,58 +148,58 @@ pub fn policy<M: PolicyMaps>(maps: &M, flow: &Flow) -> PolicyDecision {
         class: 0,
     };
     let mut said = verdict(maps, &key);
-    if matches!(said, Found::Nothing) && entry.peer != kind {
+    if matches!(said, MatchedPeer::Nothing) && entry.peer != kind {
         key.peer = kind;
         said = verdict(maps, &key);
     }
-    let Found::Entry(mut said) = said else {
+    let MatchedPeer::Entry(mut said) = said else {
         return decided(false, cookies::BROKEN);
     };
     if class != 0 && said.flags & PolicyVerdict::PORTS != 0 {
         key.class = class;
         match verdict(maps, &key) {
-            Found::Entry(exact) => said = exact,
-            Found::Nothing => {}
-            Found::Torn => return decided(false, cookies::BROKEN),
+            MatchedPeer::Entry(exact) => said = exact,
+            MatchedPeer::Nothing => {}
+            MatchedPeer::Torn => return decided(false, cookies::BROKEN),
         }
     }
     decided(said.allows(), said.cookie)
 }
 
-enum Found<T> {
+enum MatchedPeer<T> {
     Entry(T),
     Nothing,
     Torn,
 }
 
 #[inline(always)]
-fn endpoint<M: PolicyMaps>(maps: &M, key: &EndpointKey) -> Found<EndpointPolicy> {
+fn endpoint<M: PolicyMaps>(maps: &M, key: &EndpointKey) -> MatchedPeer<EndpointPolicy> {
     let mut tries = 0;
     while tries < TRIES {
         let Some(sealed) = maps.endpoint(key) else {
-            return Found::Nothing;
+            return MatchedPeer::Nothing;
         };
         if let Some(value) = sealed.open(key) {
-            return Found::Entry(value);
+            return MatchedPeer::Entry(value);
         }
         tries += 1;
     }
-    Found::Torn
+    MatchedPeer::Torn
 }
 
 #[inline(always)]
-fn verdict<M: PolicyMaps>(maps: &M, key: &VerdictKey) -> Found<PolicyVerdict> {
+fn verdict<M: PolicyMaps>(maps: &M, key: &VerdictKey) -> MatchedPeer<PolicyVerdict> {
     let mut tries = 0;
     while tries < TRIES {
         let Some(sealed) = maps.verdict(key) else {
-            return Found::Nothing;
+            return MatchedPeer::Nothing;
         };
         if let Some(value) = sealed.open(key) {
-            return Found::Entry(value);
+            return MatchedPeer::Entry(value);
         }
         tries += 1;
     }
-    Found::Torn
+    MatchedPeer::Torn
 }
 
 #[inline(always)]

@@ -6,7 +6,7 @@ use ebpf_abi::{
     Port, Protocol, Sealed, Served, ServiceFlags, ServiceKey,
 };
 
-use crate::lookup::{ATTEMPTS, Admission, Ask, Choice, Found, choose};
+use crate::lookup::{ATTEMPTS, Admission, Choice, FoundBackend, LookupClient, choose};
 use crate::maps::{Entropy, Maps};
 
 /// Family of the address that a hook may rewrite.
@@ -46,7 +46,7 @@ pub trait Socket {
 
 /// What becomes of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum SocketVerdict {
     /// It goes on as the caller made it.
     Pass,
     /// It goes on with another address.
@@ -111,9 +111,9 @@ const EHOSTUNREACH: i32 = 113;
 
 /// `connect(2)`: replaces a service's address by a backend's.
 #[inline(always)]
-pub fn connect<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S) -> Verdict {
+pub fn connect<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S) -> SocketVerdict {
     let verdict = translate(maps, socket, Hook::Connect);
-    if verdict == Verdict::Translated {
+    if verdict == SocketVerdict::Translated {
         maps.count(Counter::ConnectTranslated);
     }
     verdict
@@ -121,9 +121,9 @@ pub fn connect<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S) -> Verdic
 
 /// `sendmsg(2)` with a destination, of an unconnected socket.
 #[inline(always)]
-pub fn send<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S) -> Verdict {
+pub fn send<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S) -> SocketVerdict {
     let verdict = translate(maps, socket, Hook::SendMsg);
-    if verdict == Verdict::Translated {
+    if verdict == SocketVerdict::Translated {
         maps.count(Counter::SendTranslated);
     }
     verdict
@@ -146,15 +146,17 @@ pub fn peer_name<M: Maps, S: Socket>(maps: &M, socket: &mut S) {
 }
 
 #[inline(always)]
-fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook) -> Verdict {
+fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook) -> SocketVerdict {
     let asked = socket.peer();
     let protocol = socket.protocol();
     let mut key = ServiceKey::internal(asked.address, asked.port, protocol);
-    let mut found = Found::NOTHING;
+    let mut found = FoundBackend::NOTHING;
     let choice = choose::<ATTEMPTS, _, _>(maps, &mut key, &Process { maps, socket }, &mut found);
     let backend = match choice {
         // Nothing is translated for pods where that is left to their devices.
-        choice if choice != Choice::NoService && is_left_out(maps, socket) => return Verdict::Pass,
+        choice if choice != Choice::NoService && is_left_out(maps, socket) => {
+            return SocketVerdict::Pass;
+        }
         Choice::Backend => found.backend,
         Choice::NoService => {
             // A socket that was connected to a service through this very
@@ -167,10 +169,10 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
                     protocol,
                 ));
             }
-            return Verdict::Pass;
+            return SocketVerdict::Pass;
         }
         // Its packets show the client's address.
-        Choice::Undecided => return Verdict::Pass,
+        Choice::Undecided => return SocketVerdict::Pass,
         Choice::NoEndpoint => return refuse(maps, &key, Refusal::NoEndpoint),
         Choice::NoLocalEndpoint | Choice::Silent | Choice::NotAdmitted => {
             return refuse(maps, &key, Refusal::NoLocalEndpoint);
@@ -194,7 +196,7 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
         address: backend.address,
         port: backend.port,
     });
-    Verdict::Translated
+    SocketVerdict::Translated
 }
 
 /// A process that calls.
@@ -203,7 +205,7 @@ struct Process<'a, M, S> {
     socket: &'a S,
 }
 
-impl<M: Maps + Entropy, S: Socket> Ask for Process<'_, M, S> {
+impl<M: Maps + Entropy, S: Socket> LookupClient for Process<'_, M, S> {
     /// Each connection of a stream is spread anew. The datagrams of one socket
     /// stay together, as they do where connections are tracked.
     #[inline(always)]
@@ -261,24 +263,24 @@ fn is_left_out<M: Maps, S: Socket>(maps: &M, socket: &S) -> bool {
 /// `bind(2)`: a node port's number is refused to processes of the node, whose
 /// clients would never reach them.
 #[inline(always)]
-pub fn bind<M: Maps, S: Socket>(maps: &M, socket: &S) -> Verdict {
+pub fn bind<M: Maps, S: Socket>(maps: &M, socket: &S) -> SocketVerdict {
     let asked = socket.peer();
     let served = maps.served(socket.protocol(), asked.port);
     if asked.port.get() == 0 || !served.contains(Served::NODE) {
-        return Verdict::Pass;
+        return SocketVerdict::Pass;
     }
     let Some(config) = maps.config() else {
-        return Verdict::Pass;
+        return SocketVerdict::Pass;
     };
     if config.flags.contains(ConfigFlags::NO_BIND_PROTECTION)
         || config.host_namespace != socket.namespace()
     {
-        return Verdict::Pass;
+        return SocketVerdict::Pass;
     }
     let any = asked.address == asked.address.wildcard();
     let serves = |flags: NodeFlags| flags.contains(NodeFlags::PORTS);
     if !any && !maps.node(&asked.address).is_some_and(serves) {
-        return Verdict::Pass;
+        return SocketVerdict::Pass;
     }
     // A socket at `::` takes IPv4, too, unless it is told otherwise later.
     let key = |address| ServiceKey::internal(address, asked.port, socket.protocol());
@@ -290,7 +292,7 @@ pub fn bind<M: Maps, S: Socket>(maps: &M, socket: &S) -> Verdict {
     if any && is_node_port(maps, &v4) {
         return refuse(maps, &v4, Refusal::NodePort);
     }
-    Verdict::Pass
+    SocketVerdict::Pass
 }
 
 #[inline(always)]
@@ -325,9 +327,9 @@ fn fits(family: Family, asked: Address, backend: &Backend) -> bool {
 }
 
 #[inline(always)]
-fn refuse<M: Maps>(maps: &M, key: &ServiceKey, refusal: Refusal) -> Verdict {
+fn refuse<M: Maps>(maps: &M, key: &ServiceKey, refusal: Refusal) -> SocketVerdict {
     report(maps, key, refusal.counter());
-    Verdict::Refuse(refusal)
+    SocketVerdict::Refuse(refusal)
 }
 
 #[inline(always)]

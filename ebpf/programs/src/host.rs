@@ -5,7 +5,7 @@ use aya_ebpf::bindings::{__sk_buff, TC_ACT_SHOT, TC_ACT_UNSPEC};
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use ebpf_abi::policy::Direction;
-use ebpf_logic::packet::{Fragment, Kind, Origin, Step, Verdict};
+use ebpf_logic::packet::{Fragment, Kind, Origin, PacketVerdict, Step};
 use ebpf_logic::policy::{Ruling, host_begin, host_outline, host_portless, host_told, is_recent};
 
 use crate::maps::Kernel;
@@ -82,7 +82,7 @@ extern "C" fn orlop_host_outline(skb: *mut __sk_buff, kind: u32, out: u32) -> u3
     let kind = kind_of(kind);
     if kind == Kind::Transport && work.tunnel == 0 {
         if work.headers.fragment == Fragment::LATER
-            && take(Step::Recall, Origin::Device, work) != Verdict::Unknown
+            && take(Step::Recall, Origin::Device, work) != PacketVerdict::Unknown
         {
             return host_portless(&Kernel, &work.headers.tuple, direction, guard) as u32;
         }

@@ -21,9 +21,9 @@ use ebpf_abi::{
     OriginalKey, Plain, Port, Protocol, Range, STREAMS, Sealed, Served, Service, ServiceKey,
     SetName, SlotKey, Tuple,
 };
-use ebpf_logic::packet::{Origin, Step, Verdict, Work, is_strange};
-use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps, Recent, Why};
-use ebpf_logic::{Entropy, Flows, Inserted, Maps};
+use ebpf_logic::packet::{Origin, PacketVerdict, Step, Work, is_strange};
+use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps, Recent, VerdictReason};
+use ebpf_logic::{Entropy, Flows, InsertOutcome, Maps};
 
 const WORD: usize = size_of::<u64>();
 const EEXIST: i32 = 17;
@@ -326,12 +326,12 @@ impl Flows for Kernel {
     }
 
     #[inline(always)]
-    fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> Inserted {
+    fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> InsertOutcome {
         take_ports(key, entry);
         match FLOWS.insert(key, entry, u64::from(BPF_NOEXIST)) {
-            Ok(()) => Inserted::Yes,
-            Err(error) if error == -EEXIST => Inserted::Taken,
-            Err(_) => Inserted::Full,
+            Ok(()) => InsertOutcome::Yes,
+            Err(error) if error == -EEXIST => InsertOutcome::Taken,
+            Err(_) => InsertOutcome::Full,
         }
     }
 
@@ -366,7 +366,7 @@ impl Flows for Kernel {
     }
 
     #[inline(always)]
-    fn step(&self, step: Step, origin: Origin, work: &mut Work) -> Verdict {
+    fn step(&self, step: Step, origin: Origin, work: &mut Work) -> PacketVerdict {
         crate::steps::take(step, origin, work)
     }
 
@@ -485,7 +485,7 @@ impl PolicyFlows for Kernel {
     }
 
     #[inline(always)]
-    fn report(&self, guard: &Guard, why: &Why) {
+    fn report(&self, guard: &Guard, why: &VerdictReason) {
         crate::record::verdict(guard, why);
     }
 }

@@ -8,10 +8,10 @@ use aya_ebpf::bindings::{__sk_buff, TC_ACT_SHOT, TC_ACT_UNSPEC};
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use ebpf_abi::policy::Direction;
-use ebpf_logic::packet::{Fragment, Front, Kind, Origin, Packet, Step, Verdict};
+use ebpf_logic::packet::{Fragment, Front, Kind, Origin, Packet, PacketVerdict, Step};
 use ebpf_logic::policy::{
-    Back, Guard, Ruling, Told, begin, guard, is_recent, is_recent_still, neighbour, outline,
-    portless, prove, unreadable, way_back,
+    DeviceFacts, Guard, ReturnPath, Ruling, begin, guard, is_recent, is_recent_still, neighbour,
+    outline, portless, prove, unreadable, way_back,
 };
 
 use crate::maps::{GUARD, Kernel};
@@ -45,16 +45,16 @@ fn run(skb: *mut __sk_buff, origin: Origin, serve: bool) -> i32 {
         return TC_ACT_UNSPEC;
     }
     let kind = read(skb);
-    let mut verdict = Verdict::Pass as u32;
+    let mut verdict = PacketVerdict::Pass as u32;
     // Services are for what the pod sends and for what the node itself does: all else
     // need not be read for them.
     if serve && kind != Kind::Other as u32 {
         verdict = orlop_decide(kind, origin as u32);
-        if verdict == Verdict::Pass as u32 && orlop_guard_still() != 0 {
+        if verdict == PacketVerdict::Pass as u32 && orlop_guard_still() != 0 {
             return TC_ACT_UNSPEC;
         }
     }
-    if verdict != Verdict::Drop as u32 && verdict != Verdict::Refuse as u32 {
+    if verdict != PacketVerdict::Drop as u32 && verdict != PacketVerdict::Refuse as u32 {
         let mut ruling = orlop_guard_outline(skb, kind, verdict, way);
         if ruling != Ruling::Pass as u32 {
             if ruling == Ruling::Ask as u32 {
@@ -75,7 +75,7 @@ fn run(skb: *mut __sk_buff, origin: Origin, serve: bool) -> i32 {
             }
         }
     }
-    if verdict == Verdict::Pass as u32 {
+    if verdict == PacketVerdict::Pass as u32 {
         return TC_ACT_UNSPEC;
     }
     orlop_tc_act(skb, verdict, u32::from(origin.is_routed()))
@@ -123,7 +123,7 @@ extern "C" fn orlop_guard_outline(skb: *mut __sk_buff, kind: u32, verdict: u32, 
     let kind = kind_of(kind);
     if kind == Kind::Transport && work.tunnel == 0 {
         if work.headers.fragment == Fragment::LATER
-            && take(Step::Recall, Origin::Pod, work) != Verdict::Unknown
+            && take(Step::Recall, Origin::Pod, work) != PacketVerdict::Unknown
         {
             return portless(&Kernel, &work.headers.tuple, &told, guard) as u32;
         }
@@ -195,8 +195,8 @@ extern "C" fn orlop_guard_link(skb: *mut __sk_buff) -> u32 {
 
 /// What the device says.
 #[inline(always)]
-fn told(skb: *mut __sk_buff, out: bool) -> Told {
-    Told {
+fn told(skb: *mut __sk_buff, out: bool) -> DeviceFacts {
+    DeviceFacts {
         direction: if out {
             Direction::EGRESS
         } else {
@@ -210,15 +210,15 @@ fn told(skb: *mut __sk_buff, out: bool) -> Told {
 
 /// Where the kernel would send an answer.
 #[inline(always)]
-fn back(skb: *mut __sk_buff, guard: &Guard) -> Back {
+fn back(skb: *mut __sk_buff, guard: &Guard) -> ReturnPath {
     let device = guard.flow.device;
     let way = route::find(skb.cast(), device, &way_back(guard), 0);
     if !matches!(way, Way::Known | Way::Neighbour) || route::device() != device {
-        Back::Elsewhere
+        ReturnPath::Elsewhere
     } else if way == Way::Known {
-        Back::To(route::receiver())
+        ReturnPath::To(route::receiver())
     } else {
-        Back::Behind
+        ReturnPath::Behind
     }
 }
 

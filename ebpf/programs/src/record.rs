@@ -12,7 +12,7 @@ use aya_ebpf::maps::RingBuf;
 use ebpf_abi::record::recording;
 use ebpf_abi::{Counter, FlowRecord};
 use ebpf_logic::Maps;
-use ebpf_logic::policy::{Guard, Why, describe};
+use ebpf_logic::policy::{Guard, VerdictReason, describe};
 
 use crate::maps::Kernel;
 use crate::policy::scratch;
@@ -59,7 +59,7 @@ fn is_drawn() -> bool {
 
 /// A verdict of policy.
 #[inline(always)]
-pub(crate) fn verdict(guard: &Guard, why: &Why) {
+pub(crate) fn verdict(guard: &Guard, why: &VerdictReason) {
     if !is_on() || (why.reason == ALLOWED && !is_drawn()) {
         return;
     }
@@ -92,7 +92,7 @@ extern "C" fn orlop_record_verdict(reason: u32, cookie: u32, epoch: u32) -> u32 
     let Some(guard) = scratch() else {
         return 0;
     };
-    let why = Why {
+    let why = VerdictReason {
         reason,
         cookie,
         epoch,

@@ -6,7 +6,7 @@ use aya_ebpf::helpers::{bpf_get_netns_cookie, bpf_get_socket_cookie};
 use aya_ebpf::macros::cgroup_sock_addr;
 use aya_ebpf::programs::SockAddrContext;
 use ebpf_abi::{Address, Port, Protocol};
-use ebpf_logic::{Family, Peer, Socket, Verdict};
+use ebpf_logic::{Family, Peer, Socket, SocketVerdict};
 
 use crate::maps::Kernel;
 
@@ -68,10 +68,10 @@ fn orlop_bind6(ctx: SockAddrContext) -> i32 {
 }
 
 #[inline(always)]
-fn answer(verdict: Verdict) -> i32 {
+fn answer(verdict: SocketVerdict) -> i32 {
     match verdict {
-        Verdict::Pass | Verdict::Translated => GO_ON,
-        Verdict::Refuse(refusal) => {
+        SocketVerdict::Pass | SocketVerdict::Translated => GO_ON,
+        SocketVerdict::Refuse(refusal) => {
             // SAFETY: the helper takes a number. Without it the kernel would
             // say EPERM.
             unsafe { bpf_set_retval(-refusal.errno()) };

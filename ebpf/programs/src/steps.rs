@@ -7,13 +7,13 @@
 
 use core::hint::black_box;
 
-use ebpf_logic::packet::{Kind, Origin, Step, Verdict, Work};
+use ebpf_logic::packet::{Kind, Origin, PacketVerdict, Step, Work};
 
 use crate::maps::{Kernel, WORK};
 
 /// Takes a step that is a function of its own.
 #[inline(always)]
-pub(crate) fn take(step: Step, origin: Origin, work: &mut Work) -> Verdict {
+pub(crate) fn take(step: Step, origin: Origin, work: &mut Work) -> PacketVerdict {
     let origin = origin as u32;
     // The function below writes what `work` refers to, which the compiler
     // cannot see: nothing of it is kept in registers across the call.
@@ -58,7 +58,7 @@ macro_rules! steps {
                 // An argument that is not used would not be set by callers.
                 let origin = 0 $(+ $origin)?;
                 let Some(work) = work() else {
-                    return Verdict::Pass as u32;
+                    return PacketVerdict::Pass as u32;
                 };
                 ebpf_logic::packet::take(&Kernel, Step::$step, origin_of(origin), work) as u32
             }
@@ -98,7 +98,7 @@ pub(crate) extern "C" fn orlop_sctp_change(ports: u32, length: u32) -> u32 {
 #[inline(never)]
 pub(crate) extern "C" fn orlop_decide(kind: u32, origin: u32) -> u32 {
     let Some(work) = work() else {
-        return Verdict::Pass as u32;
+        return PacketVerdict::Pass as u32;
     };
     ebpf_logic::packet::decide(&Kernel, kind_of(kind), origin_of(origin), work) as u32
 }
@@ -108,7 +108,7 @@ pub(crate) extern "C" fn orlop_decide(kind: u32, origin: u32) -> u32 {
 #[inline(never)]
 pub(crate) extern "C" fn orlop_decide_whole(origin: u32) -> u32 {
     let Some(work) = work() else {
-        return Verdict::Pass as u32;
+        return PacketVerdict::Pass as u32;
     };
     ebpf_logic::packet::decide_whole(&Kernel, origin_of(origin), work) as u32
 }
@@ -136,16 +136,16 @@ const fn origin_of(number: u32) -> Origin {
 
 /// The verdict of a number.
 #[inline(always)]
-pub(crate) const fn verdict_of(number: u32) -> Verdict {
+pub(crate) const fn verdict_of(number: u32) -> PacketVerdict {
     match number {
-        1 => Verdict::Unknown,
-        2 => Verdict::Translate,
-        3 => Verdict::Forward,
-        4 => Verdict::TranslateError,
-        5 => Verdict::Drop,
-        6 => Verdict::Refuse,
-        7 => Verdict::Encapsulate,
-        8 => Verdict::Link,
-        _ => Verdict::Pass,
+        1 => PacketVerdict::Unknown,
+        2 => PacketVerdict::Translate,
+        3 => PacketVerdict::Forward,
+        4 => PacketVerdict::TranslateError,
+        5 => PacketVerdict::Drop,
+        6 => PacketVerdict::Refuse,
+        7 => PacketVerdict::Encapsulate,
+        8 => PacketVerdict::Link,
+        _ => PacketVerdict::Pass,
     }
 }

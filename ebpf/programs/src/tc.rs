@@ -13,8 +13,9 @@ use aya_ebpf::programs::TcContext;
 use ebpf_abi::{Counter, Protocol};
 use ebpf_logic::Maps;
 use ebpf_logic::packet::{
-    Fragment, Front, FrontV6, Glance, Kind, Origin, Outer, Packet, Verdict, Work, answer,
-    decapsulate, encapsulate, is_foreign, parse, parse_front, relay, rewrite, rewrite_error,
+    Fragment, Front, FrontV6, Glance, Kind, Origin, OuterHeader, Packet, PacketVerdict, Work,
+    answer, decapsulate, encapsulate, is_foreign, parse, parse_front, relay, rewrite,
+    rewrite_error,
 };
 
 use crate::bytes::{front, front_v6, glance, link, link_address};
@@ -92,7 +93,7 @@ fn run(skb: *mut __sk_buff, origin: Origin) -> i32 {
         }
         orlop_decide(kind, origin as u32)
     };
-    if verdict == Verdict::Pass as u32 {
+    if verdict == PacketVerdict::Pass as u32 {
         return TC_ACT_UNSPEC;
     }
     orlop_tc_act(skb, verdict, u32::from(origin.is_routed()))
@@ -169,20 +170,22 @@ pub(crate) extern "C" fn orlop_tc_act(skb: *mut __sk_buff, verdict: u32, routed:
     let (verdict, routed) = (verdict_of(verdict), routed != 0);
     let packet = Skb(skb);
     if work.tunnel != 0 {
-        if !matches!(verdict, Verdict::Translate | Verdict::Forward) || !decapsulate(packet, work) {
+        if !matches!(verdict, PacketVerdict::Translate | PacketVerdict::Forward)
+            || !decapsulate(packet, work)
+        {
             return drop(skb, Counter::DroppedUnwritable);
         }
         Kernel.count(Counter::PacketDecapsulated);
         core::hint::black_box(core::ptr::from_mut(work));
     }
     match verdict {
-        Verdict::Pass | Verdict::Unknown => TC_ACT_UNSPEC,
-        Verdict::Drop => drop(skb, work.counter),
-        Verdict::Translate => done(skb, orlop_tc_rewrite(skb, 0) != 0, work),
-        Verdict::TranslateError if work.quote.forward == 0 => {
+        PacketVerdict::Pass | PacketVerdict::Unknown => TC_ACT_UNSPEC,
+        PacketVerdict::Drop => drop(skb, work.counter),
+        PacketVerdict::Translate => done(skb, orlop_tc_rewrite(skb, 0) != 0, work),
+        PacketVerdict::TranslateError if work.quote.forward == 0 => {
             done(skb, orlop_tc_rewrite_error(skb) != 0, work)
         }
-        Verdict::Refuse => {
+        PacketVerdict::Refuse => {
             if orlop_tc_refuse(skb, 0) != 0 {
                 Kernel.count(Counter::PacketRefused);
                 record::dropped(Counter::PacketRefused, field!(skb, ifindex));
@@ -191,19 +194,20 @@ pub(crate) extern "C" fn orlop_tc_act(skb: *mut __sk_buff, verdict: u32, routed:
                 drop(skb, Counter::DroppedUnwritable)
             }
         }
-        Verdict::Forward | Verdict::TranslateError | Verdict::Encapsulate | Verdict::Link => {
-            send(skb, work, verdict, routed)
-        }
+        PacketVerdict::Forward
+        | PacketVerdict::TranslateError
+        | PacketVerdict::Encapsulate
+        | PacketVerdict::Link => send(skb, work, verdict, routed),
     }
 }
 
 /// Translates a packet and sends it on.
 #[inline(always)]
-fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) -> i32 {
+fn send(skb: *mut __sk_buff, work: &mut Work, verdict: PacketVerdict, routed: bool) -> i32 {
     let packet = Skb(skb);
     let outer: u32 = match verdict {
-        Verdict::Encapsulate if work.headers.v4 => 20,
-        Verdict::Encapsulate => 40,
+        PacketVerdict::Encapsulate if work.headers.v4 => 20,
+        PacketVerdict::Encapsulate => 40,
         _ => 0,
     };
     // What is cut into segments on its way is as long as one of them.
@@ -215,7 +219,7 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) ->
     let way = route::find(skb.cast(), field!(skb, ifindex), &work.to, length);
     match way {
         Way::None => return drop(skb, Counter::DroppedNoRoute),
-        Way::Kernel if routed || outer != 0 || verdict == Verdict::Link => {
+        Way::Kernel if routed || outer != 0 || verdict == PacketVerdict::Link => {
             return drop(skb, Counter::DroppedNoRoute);
         }
         Way::TooBig => {
@@ -223,7 +227,7 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) ->
             // told, whether it forbade others to or not. Of fragments only the
             // first may be answered (RFC 1122, 3.2.2).
             if work.headers.fragment != Fragment::LATER
-                && verdict != Verdict::TranslateError
+                && verdict != PacketVerdict::TranslateError
                 && orlop_tc_refuse(skb, route::mtu().saturating_sub(outer)) != 0
             {
                 Kernel.count(Counter::DroppedTooBig);
@@ -239,9 +243,9 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: Verdict, routed: bool) ->
         return drop(skb, Counter::DroppedExpired);
     }
     let written = match verdict {
-        Verdict::Encapsulate => orlop_tc_encapsulate(skb) != 0,
-        Verdict::Link => orlop_tc_relay(skb) != 0,
-        Verdict::TranslateError => {
+        PacketVerdict::Encapsulate => orlop_tc_encapsulate(skb) != 0,
+        PacketVerdict::Link => orlop_tc_relay(skb) != 0,
+        PacketVerdict::TranslateError => {
             work.quote.forward = u32::from(hop);
             core::hint::black_box(core::ptr::from_mut(work));
             orlop_tc_rewrite_error(skb) != 0
@@ -417,11 +421,11 @@ impl Packet for Skb {
     }
 
     #[inline(always)]
-    fn grow(self, bytes: u32, outer: Outer) -> bool {
+    fn grow(self, bytes: u32, outer: OuterHeader) -> bool {
         let flags = match outer {
-            Outer::Message => 0,
-            Outer::V4 => ENCAP_V4,
-            Outer::V6 => ENCAP_V6,
+            OuterHeader::Message => 0,
+            OuterHeader::V4 => ENCAP_V4,
+            OuterHeader::V6 => ENCAP_V6,
         };
         // SAFETY: the helper takes numbers.
         unsafe { bpf_skb_adjust_room(self.0, bytes as i32, ROOM_MAC, flags) == 0 }

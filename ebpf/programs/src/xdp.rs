@@ -11,8 +11,8 @@ use aya_ebpf::programs::XdpContext;
 use ebpf_abi::Counter;
 use ebpf_logic::Maps;
 use ebpf_logic::packet::{
-    Front, FrontV6, Glance, Kind, Origin, Outer, Packet, Verdict, Work, encapsulate, is_foreign,
-    parse, parse_front, relay, rewrite, rewrite_error,
+    Front, FrontV6, Glance, Kind, Origin, OuterHeader, Packet, PacketVerdict, Work, encapsulate,
+    is_foreign, parse, parse_front, relay, rewrite, rewrite_error,
 };
 
 use crate::bytes::{front, front_v6, glance};
@@ -40,7 +40,7 @@ fn orlop_xdp(ctx: XdpContext) -> u32 {
         }
         orlop_decide(kind, Origin::Device as u32)
     };
-    if verdict == Verdict::Pass as u32 {
+    if verdict == PacketVerdict::Pass as u32 {
         return xdp_action::XDP_PASS;
     }
     orlop_xdp_act(ctx.ctx, verdict)
@@ -96,9 +96,12 @@ extern "C" fn orlop_xdp_act(xdp: *mut xdp_md, verdict: u32) -> u32 {
     let verdict = verdict_of(verdict);
     let packet = Xdp(xdp);
     match verdict {
-        Verdict::Pass => xdp_action::XDP_PASS,
-        Verdict::Drop => drop(xdp, work.counter),
-        Verdict::Forward | Verdict::TranslateError | Verdict::Encapsulate | Verdict::Link
+        PacketVerdict::Pass => xdp_action::XDP_PASS,
+        PacketVerdict::Drop => drop(xdp, work.counter),
+        PacketVerdict::Forward
+        | PacketVerdict::TranslateError
+        | PacketVerdict::Encapsulate
+        | PacketVerdict::Link
             if work.tunnel == 0 =>
         {
             send(packet, work, verdict)
@@ -114,12 +117,12 @@ fn pass() -> u32 {
 }
 
 #[inline(always)]
-fn send(packet: Xdp, work: &mut Work, verdict: Verdict) -> u32 {
+fn send(packet: Xdp, work: &mut Work, verdict: PacketVerdict) -> u32 {
     // SAFETY: the kernel hands a valid context in; it is no memory.
     let device = unsafe { core::ptr::addr_of!((*packet.0).ingress_ifindex).read_volatile() };
     let outer = match verdict {
-        Verdict::Encapsulate if work.headers.v4 => 20,
-        Verdict::Encapsulate => 40,
+        PacketVerdict::Encapsulate if work.headers.v4 => 20,
+        PacketVerdict::Encapsulate => 40,
         _ => 0,
     };
     let length = work.headers.length + outer;
@@ -130,9 +133,9 @@ fn send(packet: Xdp, work: &mut Work, verdict: Verdict) -> u32 {
         return pass();
     }
     let written = match verdict {
-        Verdict::Encapsulate => orlop_xdp_encapsulate(packet.0) != 0,
-        Verdict::Link => orlop_xdp_relay(packet.0) != 0,
-        Verdict::TranslateError => orlop_xdp_rewrite_error(packet.0) != 0,
+        PacketVerdict::Encapsulate => orlop_xdp_encapsulate(packet.0) != 0,
+        PacketVerdict::Link => orlop_xdp_relay(packet.0) != 0,
+        PacketVerdict::TranslateError => orlop_xdp_rewrite_error(packet.0) != 0,
         // What does not lie in the packet's first buffer is left to the program
         // behind this one: the farthest field comes first, so that nothing was
         // written yet.
@@ -231,7 +234,7 @@ impl Packet for Xdp {
     }
 
     #[inline(always)]
-    fn grow(self, bytes: u32, _outer: Outer) -> bool {
+    fn grow(self, bytes: u32, _outer: OuterHeader) -> bool {
         let Some(link) = self.load::<14>(0) else {
             return false;
         };
@@ -373,7 +376,7 @@ impl Packet for Direct {
     }
 
     #[inline(always)]
-    fn grow(self, bytes: u32, outer: Outer) -> bool {
+    fn grow(self, bytes: u32, outer: OuterHeader) -> bool {
         self.0.grow(bytes, outer)
     }
 

@@ -23,7 +23,7 @@ use std::{
 };
 
 use cni_addresses::{
-    Error as AddressError, Held, Holder, Pool, Store,
+    Error as AddressError, HeldAddress, Holder, Pool, Store,
     wire::{self, Answer, Question},
 };
 use control_client::{Cache, Client, Metadata, resources};
@@ -32,19 +32,19 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::{
-    attach::Attach,
-    release::{Release, release},
+    attach::InterfaceBuilder,
+    release::{InterfaceRemover, release},
 };
 use crate::{
     Error, lines,
-    services::local,
-    views::{DEFAULT_POOL, Node},
+    services::local_api,
+    views::{DEFAULT_POOL, NodeView},
 };
 
 mod attach;
 mod release;
 
-pub use attach::Joined;
+pub use attach::AttachContext;
 
 /// The network's name, and with it the folder of its addresses.
 pub const NETWORK: &str = "orlop";
@@ -58,9 +58,9 @@ const COLLECT: Duration = Duration::from_secs(60);
 /// than the runtime takes to make one.
 const GRACE: Duration = Duration::from_secs(300);
 
-/// What this part must be told.
+/// Options of the address service.
 #[derive(Clone)]
-pub struct Options {
+pub struct AddressOptions {
     /// The Node object's name.
     pub node: String,
     /// Where the datapath pins its maps: it tells agents of a machine apart.
@@ -70,12 +70,12 @@ pub struct Options {
     /// The container runtime's socket.
     pub runtime_endpoint: String,
     /// All Nodes.
-    pub nodes: Cache<Node>,
+    pub nodes: Cache<NodeView>,
 }
 
 /// Where it listens.
 pub fn socket(pin_dir: &Path) -> PathBuf {
-    local::socket(pin_dir).with_extension("addresses.sock")
+    local_api::socket(pin_dir).with_extension("addresses.sock")
 }
 
 /// Answers until `shutdown`.
@@ -84,24 +84,24 @@ pub fn socket(pin_dir: &Path) -> PathBuf {
 /// [`Error::File`], [`Error::Addresses`]: what no waiting heals.
 pub async fn run(
     client: Client,
-    options: Options,
-    joined: Joined,
+    options: AddressOptions,
+    joined: AttachContext,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let store = Store::open(&options.data_dir, NETWORK).map_err(Error::Addresses)?;
     let path = socket(&options.pin_dir);
-    let listener = local::listen_at(&path).map_err(Error::file("listen at", &path))?;
+    let listener = local_api::listen_at(&path).map_err(Error::file("listen at", &path))?;
     let store = Arc::new(store);
     let pin_dir = options.pin_dir.clone();
-    let release = Release::start(store.clone(), pin_dir.clone(), shutdown.clone());
-    let attach = Attach::start(
+    let release = InterfaceRemover::start(store.clone(), pin_dir.clone(), shutdown.clone());
+    let attach = InterfaceBuilder::start(
         store.clone(),
         pin_dir,
         joined,
         release.clone(),
         shutdown.clone(),
     );
-    let clerk = Arc::new(Clerk {
+    let clerk = Arc::new(AddressApi {
         client,
         store: store.clone(),
         attach,
@@ -112,7 +112,7 @@ pub async fn run(
     let collecting = collect(
         store,
         options.pin_dir,
-        cri::Client::new(&options.runtime_endpoint),
+        cri::RuntimeClient::new(&options.runtime_endpoint),
         shutdown.clone(),
     );
     let answer = move |question, netns| {
@@ -124,19 +124,20 @@ pub async fn run(
     Ok(())
 }
 
-struct Clerk {
+/// Answers the CNI plugin's requests for addresses and interfaces.
+struct AddressApi {
     client: Client,
     store: Arc<Store>,
-    attach: Attach,
-    release: Release,
-    nodes: Cache<Node>,
+    attach: InterfaceBuilder,
+    release: InterfaceRemover,
+    nodes: Cache<NodeView>,
     node: String,
 }
 
-impl Clerk {
+impl AddressApi {
     async fn answer(&self, question: Result<Question, String>, netns: Option<OwnedFd>) -> Answer {
         let question = match question {
-            Ok(Question::Release { holder }) => return self.release.of(holder).await,
+            Ok(Question::Release { holder }) => return self.release.release(holder).await,
             Ok(Question::Take {
                 holder,
                 pod,
@@ -182,7 +183,7 @@ impl Clerk {
             Err(reason) => return Answer::refuse(wire::LATER, reason),
         };
         match of_name(&pools, wanted.as_deref()) {
-            Ok(pool) => self.attach.of(question, pool.clone(), netns).await,
+            Ok(pool) => self.attach.attach(question, pool.clone(), netns).await,
             Err(error) => Err(error).into(),
         }
     }
@@ -277,17 +278,20 @@ fn act(store: &Store, pools: &[Pool], wanted: Option<String>, question: &OfPools
 async fn collect(
     store: Arc<Store>,
     pin_dir: PathBuf,
-    runtime: cri::Client,
+    runtime: cri::RuntimeClient,
     shutdown: CancellationToken,
 ) {
     loop {
         match round(&store, &pin_dir, &runtime).await {
             Ok(0) => {}
-            Ok(count) => info!(count, "interfaces of sandboxes that are gone were removed"),
+            Ok(count) => info!(
+                count,
+                "removed interfaces of sandboxes that no longer exist"
+            ),
             Err(error) => {
                 warn!(
                     error = &error as &dyn std::error::Error,
-                    "interfaces of sandboxes that are gone stay; trying again"
+                    "failed to remove interfaces of sandboxes that no longer exist; retrying"
                 );
             }
         }
@@ -298,7 +302,11 @@ async fn collect(
     }
 }
 
-async fn round(store: &Arc<Store>, pin_dir: &Path, runtime: &cri::Client) -> Result<usize, Error> {
+async fn round(
+    store: &Arc<Store>,
+    pin_dir: &Path,
+    runtime: &cri::RuntimeClient,
+) -> Result<usize, Error> {
     // First what is held: what is given meanwhile is not looked at.
     let held = blocking(store, |store| store.held().map_err(Error::Addresses)).await?;
     let request = api::ListPodSandboxRequest { filter: None };
@@ -306,7 +314,7 @@ async fn round(store: &Arc<Store>, pin_dir: &Path, runtime: &cri::Client) -> Res
         Ok(list) => list.items.into_iter().map(|it| it.id).collect(),
         // It is being started, or away: the next round asks again.
         Err(error) => {
-            tracing::debug!(%error, "the runtime does not list its sandboxes");
+            tracing::debug!(%error, "failed to list sandboxes of the runtime");
             return Ok(0);
         }
     };
@@ -329,7 +337,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Who holds addresses for longer than `grace` though there is no such sandbox.
-fn gone(held: &[Held], sandboxes: &BTreeSet<String>, grace: Duration) -> BTreeSet<Holder> {
+fn gone(held: &[HeldAddress], sandboxes: &BTreeSet<String>, grace: Duration) -> BTreeSet<Holder> {
     held.iter()
         .filter(|held| held.age >= grace)
         .filter_map(|held| held.holder.clone())
@@ -401,7 +409,7 @@ mod tests {
 
     #[test]
     fn what_has_no_sandbox_for_long_is_gone() {
-        let held = |id: &str, age| Held {
+        let held = |id: &str, age| HeldAddress {
             address: IpAddr::from([10, 0, 0, 2]),
             holder: Some(holder(id)),
             age: Duration::from_secs(age),

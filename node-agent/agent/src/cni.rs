@@ -25,9 +25,9 @@ pub const BINARY: &str = "orlop-cni";
 /// that job too where no other is installed.
 pub const LOOPBACK: &str = "loopback";
 
-/// Where things are put.
+/// Paths of the CNI plugin and its configuration.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct CniPaths {
     /// The plugin's binary to install.
     pub source: PathBuf,
     /// The runtime's folder of plugins, usually `/opt/cni/bin`.
@@ -71,7 +71,7 @@ pub fn configuration(ranges: &[IpNet], mtu: u32, agent: Option<&Path>, addresses
 ///
 /// # Errors
 /// [`Error::File`] for the first file that cannot be read or written.
-pub fn install(places: &Places) -> Result<(), Error> {
+pub fn install(places: &CniPaths) -> Result<(), Error> {
     let bytes =
         fs::read(&places.source).map_err(Error::file("read the CNI plugin", &places.source))?;
     create_dirs(&places.bin_dir, 0o755).map_err(Error::file("make", &places.bin_dir))?;
@@ -91,7 +91,7 @@ pub fn install(places: &Places) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::File`] when it cannot be written.
-pub fn configure(places: &Places, configuration: &str) -> Result<bool, Error> {
+pub fn configure(places: &CniPaths, configuration: &str) -> Result<bool, Error> {
     let path = places.conf_dir.join(CONFIGURATION);
     if fs::read_to_string(&path).is_ok_and(|present| present == configuration) {
         return Ok(false);
@@ -100,7 +100,7 @@ pub fn configure(places: &Places, configuration: &str) -> Result<bool, Error> {
     // Written in place, not moved in: containerd 2.4 does not notice a file that
     // is moved into the folder. It reads again when the writer closes it. On a full
     // disk the former configuration stays.
-    node_agent_pods::pod::durable::overwrite(&path, configuration)
+    node_agent_pods::pod::atomic_file::overwrite(&path, configuration)
         .map_err(Error::file("write", &path))?;
     Ok(true)
 }
@@ -121,10 +121,10 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    fn places(folder: &Path) -> Places {
+    fn places(folder: &Path) -> CniPaths {
         let source = folder.join("built");
         fs::write(&source, b"program").expect("source");
-        Places {
+        CniPaths {
             source,
             bin_dir: folder.join("bin"),
             conf_dir: folder.join("conf"),
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_plugin_that_is_not_there_is_named() {
         let folder = tempfile::tempdir().expect("temporary folder");
-        let places = Places {
+        let places = CniPaths {
             source: folder.path().join("nothing"),
             ..places(folder.path())
         };

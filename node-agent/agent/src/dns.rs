@@ -19,8 +19,8 @@ use crate::{Error, routes::netlink};
 /// DNS's port.
 pub const PORT: u16 = 53;
 
-/// What it needs to know.
-pub struct Options {
+/// Options of cluster DNS.
+pub struct DnsOptions {
     /// The cluster DNS service's addresses.
     pub addresses: Vec<IpAddr>,
     /// The cluster's domain.
@@ -37,7 +37,7 @@ pub struct Options {
 /// When an address cannot be had or listened on.
 pub async fn run(
     client: Client,
-    options: Options,
+    options: DnsOptions,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let kernel = netlink::connect()?;
@@ -53,7 +53,7 @@ pub async fn run(
         .copied()
         .collect();
     let upstreams = node_agent_dns::upstreams_of(&resolv_conf, &own);
-    info!(addresses = ?options.addresses, ?upstreams, "cluster DNS");
+    info!(addresses = ?options.addresses, ?upstreams, "serving cluster DNS");
     let result = node_agent_dns::run(
         node_agent_dns::Options {
             listen: options
@@ -71,7 +71,7 @@ pub async fn run(
     .map_err(Error::Dns);
     for address in &options.addresses {
         if let Err(error) = netlink::remove_local(&kernel, *address).await {
-            warn!(%address, error = &error as &dyn std::error::Error, "the address stays");
+            warn!(%address, error = &error as &dyn std::error::Error, "failed to remove the DNS address");
         }
     }
     result

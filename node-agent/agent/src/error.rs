@@ -10,7 +10,7 @@ use std::{
 use ipnet::IpNet;
 use thiserror::Error;
 
-/// Why the node agent, or a part of it, cannot go on.
+/// Why the node agent, or a part of it, cannot continue.
 #[derive(Debug, Error)]
 pub enum Error {
     /// Not root.
@@ -51,7 +51,7 @@ pub enum Error {
     },
     /// What systemd asks for.
     #[error(transparent)]
-    Systemd(crate::systemd::Wrong),
+    Systemd(crate::systemd::SystemdError),
     /// The datapath.
     #[error(transparent)]
     Datapath(node_agent_datapath::Error),

@@ -14,18 +14,18 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use crate::{Error, services::local};
+use crate::{Error, services::local_api};
 
-/// The record of the agent with certain pins.
+/// A record of the changes made to this machine.
 #[derive(Clone, Debug)]
 pub struct HostChanges {
     path: PathBuf,
 }
 
-/// What was changed.
+/// The recorded changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Changes {
+pub struct RecordedChanges {
     /// Ports that the agent added to `net.ipv4.ip_local_reserved_ports`. Those that were
     /// reserved before are not among them.
     pub reserved_ports: BTreeSet<u16>,
@@ -37,9 +37,9 @@ pub struct Changes {
 
 impl HostChanges {
     /// The record of the agent whose maps are pinned there.
-    pub fn of(pin_dir: &Path) -> Self {
+    pub fn at(pin_dir: &Path) -> Self {
         Self {
-            path: local::socket(pin_dir).with_extension("changes.json"),
+            path: local_api::socket(pin_dir).with_extension("changes.json"),
         }
     }
 
@@ -47,7 +47,7 @@ impl HostChanges {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn read(&self) -> Result<Option<Changes>, Error> {
+    pub fn read(&self) -> Result<Option<RecordedChanges>, Error> {
         let failed = |source| Error::file("read", &self.path)(source);
         match fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -60,7 +60,7 @@ impl HostChanges {
 
     /// Adds to the record what is about to be changed. The change itself is more
     /// important: a record that cannot be written is only logged.
-    pub fn record(&self, add: impl FnOnce(&mut Changes)) {
+    pub fn record(&self, add: impl FnOnce(&mut RecordedChanges)) {
         let written = self.read().and_then(|former| {
             let mut changes = former.clone().unwrap_or_default();
             add(&mut changes);
@@ -73,7 +73,7 @@ impl HostChanges {
         if let Err(error) = written {
             warn!(
                 error = &error as &dyn std::error::Error,
-                "a change of this machine is not recorded: uninstall will not undo it"
+                "failed to record a change of the host; uninstall will not undo it"
             );
         }
     }
@@ -83,10 +83,10 @@ impl HostChanges {
     /// # Errors
     /// [`Error::File`].
     pub fn forget(&self) -> Result<(), Error> {
-        local::remove_at(&self.path).map_err(Error::file("remove", &self.path))
+        local_api::remove_at(&self.path).map_err(Error::file("remove", &self.path))
     }
 
-    fn write(&self, changes: &Changes) -> io::Result<()> {
+    fn write(&self, changes: &RecordedChanges) -> io::Result<()> {
         if let Some(folder) = self.path.parent() {
             fs::DirBuilder::new()
                 .recursive(true)
@@ -111,7 +111,10 @@ mod tests {
         };
         assert_eq!(record.read().expect("none"), None);
         record.record(|_| {});
-        assert_eq!(record.read().expect("one"), Some(Changes::default()));
+        assert_eq!(
+            record.read().expect("one"),
+            Some(RecordedChanges::default())
+        );
         record.record(|it| it.reserved_ports.extend([61_000, 61_001]));
         record.record(|it| {
             it.mounts.insert("/sys/fs/bpf".into());

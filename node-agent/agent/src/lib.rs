@@ -42,10 +42,11 @@ mod addresses;
 pub mod cleanup;
 pub mod cni;
 mod dns;
+mod endpoints;
 mod error;
 pub mod flows;
-mod further;
 mod host_changes;
+pub mod kube_proxy_takeover;
 mod lines;
 pub mod machine;
 mod masquerade;
@@ -54,7 +55,6 @@ mod overlay;
 mod policy;
 mod policy_source;
 mod preflight;
-pub mod replace;
 mod reset;
 #[cfg(test)]
 mod rights;
@@ -67,34 +67,36 @@ mod uninstall;
 mod views;
 pub mod volumes;
 
+pub use endpoints::port as flows_port;
 pub use error::Error;
-pub use further::port as flows_port;
-use node_agent_datapath::Recording;
+use node_agent_datapath::RecordingOptions;
 pub use node_agent_datapath::{
-    Connection, DEVICES, Flows, GUARDED_DEVICES, Globs, Installed, NotAPattern, POD_DEVICES,
+    Connection, DEVICES, Flows, GUARDED_DEVICES, Globs, InstalledPins, NotAPattern, POD_DEVICES,
     Patterns, Question, Trace, TraceFrom, XdpMode, trace,
 };
-pub use node_agent_plan::{ObjectReport, Report, Selected};
+pub use node_agent_plan::{ObjectReport, Report, ReportSelection};
 pub use node_agent_pods::ProviderFiles;
 pub use node_agent_pods::settings::{self, ServingPlaces, Settings};
-use node_agent_pods::{GrownClaims, Pulse, server::further::FurtherMetrics};
+use node_agent_pods::{GrownClaims, SyncLoopHealth, server::extra_endpoints::FurtherMetrics};
 pub use node_agent_volumes::{DRIVER as VOLUME_DRIVER, SNAPSHOT_KINDS};
 pub use overlay::Overlay;
-pub use policy::why;
+pub use policy::explain;
 pub use preflight::cgroup_folder;
 pub use reset::{ForeignPods, reset};
 pub use services::{
-    kube_proxy::{NotUsable, Settings as ProxySettings, parse as kube_proxy_settings},
+    kube_proxy::{
+        KubeProxyConfigError, KubeProxySettings as ProxySettings, parse as kube_proxy_settings,
+    },
     options::{HEALTHZ, METRICS, ServiceOptions},
 };
-pub use uninstall::{Uninstall, Uninstalled, installed_datapath, uninstall_datapath};
+pub use uninstall::{Uninstall, UninstallReport, installed_datapath, uninstall_datapath};
 
 /// Where eBPF programs and maps are pinned unless told otherwise.
 pub const PINS: &str = "/sys/fs/bpf/orlop";
 
-/// What the datapath needs to know.
+/// Options of the datapath.
 #[derive(Clone, Debug)]
-pub struct Datapath {
+pub struct DatapathSettings {
     /// The Node object's name.
     pub node_name: String,
     /// The cgroup v2 folder whose processes see services; the root of the
@@ -106,12 +108,12 @@ pub struct Datapath {
     pub services: ServiceOptions,
 }
 
-/// What the whole agent needs to know.
+/// Options of the whole agent.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct AgentOptions {
     /// The datapath. Pods' control groups are below its `cgroup`, so that
     /// they see services.
-    pub datapath: Datapath,
+    pub datapath: DatapathSettings,
     /// Whether this agent runs the node's pods; if not, another kubelet does, and has
     /// its port.
     pub runs_pods: bool,
@@ -127,7 +129,7 @@ pub struct Options {
     pub runtime_endpoint: String,
     /// Certificates of the serving API; without them, there is none, and with
     /// it no `kubectl logs` and `exec`.
-    pub serving: Option<Serving>,
+    pub serving: Option<ServingCertificates>,
     /// The pods' folder: `/var/lib/kubelet`.
     pub root: PathBuf,
     /// Pods' logs: `/var/log/pods`.
@@ -145,7 +147,7 @@ pub struct Options {
     /// Where credential provider plugins are; none is below the agent's folder.
     pub providers: Option<ProviderFiles>,
     /// Where the CNI plugin goes.
-    pub cni: cni::Places,
+    pub cni: cni::CniPaths,
     /// Whether pods of other nodes are reached through a VXLAN.
     pub overlay: Overlay,
     /// The ranges in which pools of addresses of other nodes lie.
@@ -156,7 +158,7 @@ pub struct Options {
     /// Whether network policy is enforced on this node's pods.
     pub network_policy: NetworkPolicy,
     /// How flows are recorded.
-    pub flows: flows::Options,
+    pub flows: flows::FlowOptions,
     /// Classes of the node's own volumes, whose driver this process is; none without.
     pub volumes: Option<volumes::Config>,
     /// Where the API server has no PodEndpoints: the kubeconfig by which it is reached as
@@ -178,7 +180,7 @@ pub enum NetworkPolicy {
 
 /// PEM files of the serving API.
 #[derive(Clone, Debug)]
-pub struct Serving {
+pub struct ServingCertificates {
     /// Its certificate.
     pub certificate: PathBuf,
     /// The certificate's key.
@@ -196,9 +198,9 @@ pub struct Serving {
 ///
 /// # Errors
 /// The first thing that is not as it must be, and the way out.
-pub async fn check(options: &Options, shutdown: &CancellationToken) -> Result<(), Error> {
+pub async fn check(options: &AgentOptions, shutdown: &CancellationToken) -> Result<(), Error> {
     preflight::kernel()?;
-    preflight::Group::of(options.datapath.cgroup.as_deref())?;
+    preflight::AgentCgroup::open(options.datapath.cgroup.as_deref())?;
     preflight::plugin(&options.cni.source)?;
     let address = match options.node_ips.first() {
         Some(address) => *address,
@@ -218,12 +220,12 @@ pub async fn check(options: &Options, shutdown: &CancellationToken) -> Result<()
 /// force, or a part ends; then all parts end.
 pub async fn run(
     client: Client,
-    options: Options,
+    options: AgentOptions,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     preflight::kernel()?;
-    let systemd = systemd::Wanted::of_this_process().map_err(Error::Systemd)?;
-    let group = preflight::Group::of(options.datapath.cgroup.as_deref())?;
+    let systemd = systemd::SystemdNotice::of_this_process().map_err(Error::Systemd)?;
+    let group = preflight::AgentCgroup::open(options.datapath.cgroup.as_deref())?;
     preflight::plugin(&options.cni.source)?;
     let node_ips = if options.node_ips.is_empty() {
         vec![routes::netlink::default_address()?]
@@ -242,7 +244,7 @@ pub async fn run(
     // Ends the rest when a part ends, without the caller's token.
     let stop = shutdown.child_token();
     let mut parts = JoinSet::new();
-    let others = services::Others::default();
+    let others = services::OtherMetrics::default();
     let pin_dir = options.datapath.pin_dir.clone();
     let enforced = options.network_policy != NetworkPolicy::Off;
     let guarded = if enforced {
@@ -252,19 +254,19 @@ pub async fn run(
     };
     let (wishes, wished) = policy::wishes();
     let gate = policy::gate();
-    let interfaces = addresses::Joined {
+    let interfaces = addresses::AttachContext {
         gate: enforced.then(|| gate.0.clone()),
         wishes: wishes.asks.clone(),
     };
     parts.spawn(task("services").owned({
         let client = client.clone().named("kube-proxy");
         let services = options.datapath.services.clone();
-        let datapath = Datapath {
+        let datapath = DatapathSettings {
             cgroup: Some(group.folder),
             services: ServiceOptions {
                 host_ports: true,
                 keep_established: options.network_policy == NetworkPolicy::KeepEstablished,
-                recording: Recording {
+                recording: RecordingOptions {
                     verdicts: options.flows.kept > 0,
                     sample: options.flows.sample,
                 },
@@ -291,19 +293,19 @@ pub async fn run(
         Ok(())
     }));
     let port = options.flows.port.filter(|_| !options.runs_pods);
-    let (asks, asked) = policy::asks();
+    let (asks, asked) = policy::query_channel();
     let (admitted, pod_ranges) = watch::channel(Vec::new());
     if enforced {
         let (own, kubeconfig) = (client.clone(), options.policy_kubeconfig);
         let until = stop.clone();
-        let options = policy::Options {
+        let options = policy::PolicyOptions {
             node: options.datapath.node_name.clone(),
             pin_dir: pin_dir.clone(),
             dns: options.cluster_dns.clone(),
             tunnel: (options.overlay != Overlay::Never).then_some(overlay::PORT),
             asked_at: port,
         };
-        let joined = policy::Joined {
+        let joined = policy::PolicyContext {
             asked,
             gate,
             wishes,
@@ -317,7 +319,7 @@ pub async fn run(
             let Some(source) = source.await? else {
                 return Ok(());
             };
-            let clients = policy::Clients {
+            let clients = policy::PolicyClients {
                 objects: source.client.clone().named("orlop-policy"),
                 pods: source.pods.clone(),
                 node: own,
@@ -338,9 +340,9 @@ pub async fn run(
         );
     }
     let asks = enforced.then_some(asks);
-    let store = Arc::new(flows::Store::new(options.flows.kept));
+    let store = Arc::new(flows::FlowStore::new(options.flows.kept));
     if options.flows.kept > 0 {
-        let reader = flows::Reader {
+        let reader = flows::FlowReader {
             node: options.datapath.node_name.clone(),
             pin_dir: pin_dir.clone(),
             store: Arc::clone(&store),
@@ -349,8 +351,8 @@ pub async fn run(
         };
         parts.spawn(task("flow-reader").owned(reader.run(stop.clone())));
     }
-    let further = further::answers(
-        flows::Server {
+    let further = endpoints::answers(
+        flows::FlowServer {
             node: options.datapath.node_name.clone(),
             store,
             metrics: others.flows,
@@ -361,7 +363,7 @@ pub async fn run(
     if !options.cluster_dns.is_empty() {
         parts.spawn(task("dns").owned(dns::run(
             client.clone().named("dns"),
-            dns::Options {
+            dns::DnsOptions {
                 addresses: options.cluster_dns.clone(),
                 domain: options.cluster_domain.clone(),
                 resolv_conf: options.resolv_conf.clone(),
@@ -374,13 +376,15 @@ pub async fn run(
         parts.spawn(task("serving-certificate").owned(serving::follow(files, tls, stop.clone())));
     }
     let nodes = reflect(&client.clone().named("network"), Selection::all());
-    parts.spawn(task("flow-port-annotation").owned(flows_port::tell(
-        client.clone().named("orlop-flows"),
-        nodes.cache(),
-        options.datapath.node_name.clone(),
-        port,
-        stop.clone(),
-    )));
+    parts.spawn(
+        task("flow-port-annotation").owned(flows_port::publish_address(
+            client.clone().named("orlop-flows"),
+            nodes.cache(),
+            options.datapath.node_name.clone(),
+            port,
+            stop.clone(),
+        )),
+    );
     if let Some(port) = port {
         parts.spawn(task("flow-port").owned(flows_port::serve(
             client.clone().named("orlop-flows"),
@@ -390,7 +394,7 @@ pub async fn run(
             stop.clone(),
         )));
     }
-    let network = network::Network {
+    let network = network::NetworkSync {
         node: options.datapath.node_name.clone(),
         address: primary,
         places: options.cni,
@@ -406,7 +410,7 @@ pub async fn run(
     };
     parts.spawn(task("pod-addresses").owned(addresses::run(
         client.clone().named("network"),
-        addresses::Options {
+        addresses::AddressOptions {
             node: options.datapath.node_name.clone(),
             pin_dir,
             data_dir: addresses::DATA_DIR.into(),
@@ -423,7 +427,7 @@ pub async fn run(
         let counts = volumes::Metrics::default();
         let shown = counts.clone();
         further_metrics = Some(FurtherMetrics::new(move || volumes::families(&shown)));
-        let options = volumes::Options {
+        let options = volumes::VolumeOptions {
             counts,
             node: options.datapath.node_name.clone(),
             root: options.root.clone(),
@@ -433,10 +437,10 @@ pub async fn run(
         let volumes = volumes::run(client.clone(), options, stop.clone());
         parts.spawn(task("local-volumes").owned(volumes));
     }
-    let pulse = Arc::new(Pulse::default());
+    let pulse = Arc::new(SyncLoopHealth::default());
     let seen = options.runs_pods.then(|| pulse.clone());
     parts.spawn(task("systemd-watchdog").owned(systemd.keep(seen, stop.clone())));
-    let pods = options.runs_pods.then(|| node_agent_pods::Options {
+    let pods = options.runs_pods.then(|| node_agent_pods::AgentOptions {
         client: client.named("kubelet"),
         node_name: options.datapath.node_name,
         node_ips,
@@ -499,24 +503,24 @@ async fn join_parts(
 /// [`Error::Datapath`] when the programs cannot be brought into force.
 pub async fn run_datapath(
     client: Client,
-    options: Datapath,
+    options: DatapathSettings,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     preflight::kernel()?;
-    let systemd = systemd::Wanted::of_this_process().map_err(Error::Systemd)?;
+    let systemd = systemd::SystemdNotice::of_this_process().map_err(Error::Systemd)?;
     let ranges = &options.services.cluster_cidrs;
     for it in preflight::obstacles(ranges.iter().any(|it| it.addr().is_ipv6())) {
         warn!(setting = it.setting, value = it.value, "{}", it.consequence);
     }
-    let group = preflight::Group::of(options.cgroup.as_deref())?;
-    let options = Datapath {
+    let group = preflight::AgentCgroup::open(options.cgroup.as_deref())?;
+    let options = DatapathSettings {
         cgroup: Some(group.folder),
         ..options
     };
     let stop = shutdown.child_token();
     let watchdog = task("systemd-watchdog").owned(systemd.keep(None, stop.clone()));
     tokio::spawn(watchdog);
-    let others = services::Others::default();
+    let others = services::OtherMetrics::default();
     let announcing = tokio::spawn(task("announcer").owned(announce::run(
         client.clone().named("orlop-announcer"),
         options.node_name.clone(),
@@ -525,7 +529,7 @@ pub async fn run_datapath(
     )));
     let own = Selection::all().fields(format!("metadata.name={}", options.node_name));
     let nodes = reflect(&client, own);
-    let replacement = replace::Replacement {
+    let replacement = kube_proxy_takeover::Replacement {
         client: client.clone(),
         node_name: options.node_name.clone(),
         pin_dir: options.pin_dir.clone(),
@@ -552,9 +556,9 @@ pub async fn run_datapath(
 /// Serves Services until `turn` ends, or they are to be left to kube-proxy.
 async fn serve_in_turn(
     client: &Client,
-    options: &Datapath,
-    others: &services::Others,
-    replacement: &replace::Replacement,
+    options: &DatapathSettings,
+    others: &services::OtherMetrics,
+    replacement: &kube_proxy_takeover::Replacement,
     turn: &CancellationToken,
 ) -> Result<(), Error> {
     // No policy is enforced here.
@@ -586,12 +590,12 @@ async fn serve_in_turn(
 ///
 /// # Errors
 /// [`Error::Datapath`] when there are no maps or they cannot be read.
-pub async fn report(pin_dir: &Path, selected: &Selected) -> Result<Report, Error> {
+pub async fn report(pin_dir: &Path, selected: &ReportSelection) -> Result<Report, Error> {
     let one = match selected {
-        Selected::Object(namespace, name) => Some((namespace.as_str(), name.as_str())),
+        ReportSelection::Object(namespace, name) => Some((namespace.as_str(), name.as_str())),
         _ => None,
     };
-    let accounts = services::local::accounts(pin_dir, one).await;
+    let accounts = services::local_api::accounts(pin_dir, one).await;
     let maps = node_agent_datapath::inspect(pin_dir)
         .map_err(Error::Datapath)?
         .maps;

@@ -46,12 +46,12 @@ pub async fn serve<Q, A, F>(
                 let answer = answer.clone();
                 tokio::spawn(async move {
                     if let Err(error) = one(stream, answer).await {
-                        debug!(%error, "a question of the CNI plugin was not answered");
+                        debug!(%error, "failed to answer the CNI plugin");
                     }
                 });
             }
             Err(error) => {
-                debug!(%error, "no question of the CNI plugin accepted");
+                debug!(%error, "failed to accept a connection of the CNI plugin");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -151,12 +151,12 @@ mod tests {
             let with: String =
                 wire::ask_with(&socket, &long, Some(file.as_fd()), patience).expect("an answer");
             assert_eq!(with, format!("{long}/here"));
-            let without: String = wire::ask(&socket, &"q", patience).expect("an answer");
+            let without: String = wire::request(&socket, &"q", patience).expect("an answer");
             assert_eq!(without, "q/");
-            let number: String = wire::ask(&socket, &7, patience).expect("an answer");
+            let number: String = wire::request(&socket, &7, patience).expect("an answer");
             assert!(number.contains("not understood"), "{number}");
             let much = "x".repeat(LONGEST);
-            let much: io::Result<String> = wire::ask(&socket, &much, patience);
+            let much: io::Result<String> = wire::request(&socket, &much, patience);
             // What was not read any more resets the connection, or the answer comes first.
             assert!(much.is_err() || much.is_ok_and(|it| it.contains("not understood")));
         });

@@ -16,10 +16,10 @@
 use std::{collections::BTreeSet, fs, io, net::IpAddr, path::Path};
 
 use ipnet::IpNet;
-use node_agent_datapath::{Exits, Shown};
+use node_agent_datapath::{EgressSource, Exits};
 use serde::Deserialize;
 
-use crate::{overlay::Network, routes::NodeNetwork};
+use crate::{overlay::OverlayNetwork, routes::NodeNetwork};
 
 /// Never left for as the node: many receivers, or none beyond the link.
 const NOBODY: [&str; 3] = ["224.0.0.0/4", "255.255.255.255/32", "ff00::/8"];
@@ -29,10 +29,10 @@ const PRIVATE: [&str; 4] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc
 /// Where traffic may leave to at all.
 const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
-/// What the file says.
+/// The content of the masquerade file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Rules {
+pub struct MasqueradeRules {
     #[serde(rename = "nonMasqueradeCIDRs")]
     non_masquerade_cidrs: Vec<String>,
     cidr_limit: usize,
@@ -41,7 +41,7 @@ pub struct Rules {
     masq_link_local_ipv6: bool,
 }
 
-impl Default for Rules {
+impl Default for MasqueradeRules {
     fn default() -> Self {
         Self {
             non_masquerade_cidrs: PRIVATE.map(str::to_owned).to_vec(),
@@ -52,9 +52,9 @@ impl Default for Rules {
     }
 }
 
-/// Why a file is not followed.
+/// Why a masquerade file is invalid.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum MasqueradeError {
     /// It cannot be read.
     #[error("it cannot be read")]
     File(#[source] io::Error),
@@ -69,32 +69,32 @@ pub enum Unusable {
     Many(usize),
 }
 
-impl Rules {
+impl MasqueradeRules {
     /// Reads the file; without one, the defaults.
     ///
     /// # Errors
-    /// [`Unusable`].
-    pub fn read(path: &Path) -> Result<Self, Unusable> {
+    /// [`MasqueradeError`].
+    pub fn read(path: &Path) -> Result<Self, MasqueradeError> {
         match fs::read_to_string(path) {
             Ok(text) => Self::parse(&text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(Unusable::File(error)),
+            Err(error) => Err(MasqueradeError::File(error)),
         }
     }
 
-    fn parse(text: &str) -> Result<Self, Unusable> {
+    fn parse(text: &str) -> Result<Self, MasqueradeError> {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        let rules: Self = serde_saphyr::from_str(text).map_err(Unusable::Form)?;
+        let rules: Self = serde_saphyr::from_str(text).map_err(MasqueradeError::Form)?;
         let count = rules.non_masquerade_cidrs.len();
         if count > rules.cidr_limit {
-            return Err(Unusable::Many(count));
+            return Err(MasqueradeError::Many(count));
         }
         for text in &rules.non_masquerade_cidrs {
             let range = text.parse::<IpNet>().ok();
             if range.is_none_or(|range| range != range.trunc()) {
-                return Err(Unusable::Range(text.clone()));
+                return Err(MasqueradeError::Range(text.clone()));
             }
         }
         Ok(rules)
@@ -105,7 +105,12 @@ impl Rules {
 ///
 /// IPv6 is hidden only where pods have addresses of RFC 4193: others are routed by
 /// whoever gave them out.
-pub fn exits(rules: &Rules, nodes: &[NodeNetwork], network: &Network, own: &[IpAddr]) -> Exits {
+pub fn exits(
+    rules: &MasqueradeRules,
+    nodes: &[NodeNetwork],
+    network: &OverlayNetwork,
+    own: &[IpAddr],
+) -> Exits {
     let mut exits = Exits::new();
     let ranges: BTreeSet<IpNet> = nodes.iter().flat_map(|it| it.pod_ranges.clone()).collect();
     let unique_local =
@@ -115,13 +120,13 @@ pub fn exits(rules: &Rules, nodes: &[NodeNetwork], network: &Network, own: &[IpA
         .any(|it| it.addr().is_ipv6() && !unique_local(it));
     for range in ANYWHERE.into_iter().filter_map(parsed) {
         if range.addr().is_ipv4() || !global {
-            exits.insert(range, Shown::Node);
+            exits.insert(range, EgressSource::Node);
         }
     }
     let behind = network.behind.iter().map(|it| IpNet::from(*it));
-    exits.extend(behind.map(|it| (it, Shown::Node)));
+    exits.extend(behind.map(|it| (it, EgressSource::Node)));
     let mut stays = |range: IpNet| {
-        exits.insert(range, Shown::Pod);
+        exits.insert(range, EgressSource::Pod);
     };
     for (range, v4) in LINK_LOCAL {
         let masqueraded = if v4 {
@@ -167,44 +172,44 @@ mod tests {
     }
 
     /// As whom pods reach an address: what the programs make of the map.
-    fn shown(exits: &Exits, to: &str) -> Shown {
+    fn shown(exits: &Exits, to: &str) -> EgressSource {
         let to = ip(to);
         let holds = exits.iter().filter(|(range, _)| range.contains(&to));
         let narrowest = holds.max_by_key(|(range, _)| range.prefix_len());
-        narrowest.map_or(Shown::Pod, |(_, shown)| *shown)
+        narrowest.map_or(EgressSource::Pod, |(_, shown)| *shown)
     }
 
-    fn of(rules: &Rules) -> Exits {
+    fn of(rules: &MasqueradeRules) -> Exits {
         let nodes = [
             node("a", "203.0.113.1", &["10.0.1.0/24", "fd00:1::/64"]),
             node("b", "203.0.113.2", &["100.64.2.0/24"]),
             node("c", "10.99.0.3", &[]),
         ];
-        let network = Network {
+        let network = OverlayNetwork {
             behind: BTreeSet::from([ip("10.99.0.3")]),
-            ..Network::default()
+            ..OverlayNetwork::default()
         };
         exits(rules, &nodes, &network, &[ip("198.51.100.9")])
     }
 
     #[test]
     fn what_the_file_does_not_say_is_as_ip_masq_agent_has_it() {
-        let exits = of(&Rules::default());
+        let exits = of(&MasqueradeRules::default());
         for (to, who) in [
-            ("8.8.8.8", Shown::Node),
-            ("2001:db8::1", Shown::Node),
-            ("172.20.0.1", Shown::Pod),
-            ("169.254.169.254", Shown::Pod),
-            ("fe80::1", Shown::Pod),
-            ("224.0.0.5", Shown::Pod),
+            ("8.8.8.8", EgressSource::Node),
+            ("2001:db8::1", EgressSource::Node),
+            ("172.20.0.1", EgressSource::Pod),
+            ("169.254.169.254", EgressSource::Pod),
+            ("fe80::1", EgressSource::Pod),
+            ("224.0.0.5", EgressSource::Pod),
             // Of the cluster, private or not.
-            ("100.64.2.7", Shown::Pod),
-            ("203.0.113.2", Shown::Pod),
-            ("198.51.100.9", Shown::Pod),
-            ("203.0.113.3", Shown::Node),
+            ("100.64.2.7", EgressSource::Pod),
+            ("203.0.113.2", EgressSource::Pod),
+            ("198.51.100.9", EgressSource::Pod),
+            ("203.0.113.3", EgressSource::Node),
             // A node behind a router that does not know pods.
-            ("10.99.0.3", Shown::Node),
-            ("10.99.0.4", Shown::Pod),
+            ("10.99.0.3", EgressSource::Node),
+            ("10.99.0.4", EgressSource::Pod),
         ] {
             assert_eq!(shown(&exits, to), who, "{to}");
         }
@@ -214,21 +219,21 @@ mod tests {
     fn the_file_says_where_pods_are_themselves() {
         let yaml = "nonMasqueradeCIDRs: [192.168.0.0/16, 10.99.0.3/32]\nmasqLinkLocal: true\n\
                     resyncInterval: 5s\n";
-        let exits = of(&Rules::parse(yaml).expect("rules"));
+        let exits = of(&MasqueradeRules::parse(yaml).expect("rules"));
         for (to, who) in [
-            ("192.168.3.4", Shown::Pod),
-            ("172.20.0.1", Shown::Node),
-            ("169.254.169.254", Shown::Node),
-            ("fe80::1", Shown::Pod),
-            ("10.0.1.5", Shown::Pod),
-            ("10.99.0.3", Shown::Pod),
+            ("192.168.3.4", EgressSource::Pod),
+            ("172.20.0.1", EgressSource::Node),
+            ("169.254.169.254", EgressSource::Node),
+            ("fe80::1", EgressSource::Pod),
+            ("10.0.1.5", EgressSource::Pod),
+            ("10.99.0.3", EgressSource::Pod),
         ] {
             assert_eq!(shown(&exits, to), who, "{to}");
         }
         let json = r#"{"nonMasqueradeCIDRs": [], "masqLinkLocalIPv6": true}"#;
-        let exits = of(&Rules::parse(json).expect("rules"));
-        assert_eq!(shown(&exits, "fe80::1"), Shown::Node);
-        assert_eq!(shown(&exits, "192.168.3.4"), Shown::Node);
+        let exits = of(&MasqueradeRules::parse(json).expect("rules"));
+        assert_eq!(shown(&exits, "fe80::1"), EgressSource::Node);
+        assert_eq!(shown(&exits, "192.168.3.4"), EgressSource::Node);
     }
 
     #[test]
@@ -239,11 +244,14 @@ mod tests {
             "nonMasqueradeCIDRs: 5",
             "{nonMasqueradeCIDRs: [10.0.0.0/8], cidrLimit: 0}",
         ] {
-            assert!(Rules::parse(text).is_err(), "{text}");
+            assert!(MasqueradeRules::parse(text).is_err(), "{text}");
         }
-        assert_eq!(Rules::parse("").expect("nothing"), Rules::default());
-        let missing = Rules::read(Path::new("/nowhere/at/all"));
-        assert_eq!(missing.expect("no file"), Rules::default());
+        assert_eq!(
+            MasqueradeRules::parse("").expect("nothing"),
+            MasqueradeRules::default()
+        );
+        let missing = MasqueradeRules::read(Path::new("/nowhere/at/all"));
+        assert_eq!(missing.expect("no file"), MasqueradeRules::default());
     }
 
     #[test]
@@ -253,8 +261,13 @@ mod tests {
             "203.0.113.1",
             &["2001:db8:1::/64", "10.0.1.0/24"],
         )];
-        let exits = exits(&Rules::default(), &nodes, &Network::default(), &[]);
-        assert_eq!(shown(&exits, "2001:db8:9::1"), Shown::Pod);
-        assert_eq!(shown(&exits, "8.8.8.8"), Shown::Node);
+        let exits = exits(
+            &MasqueradeRules::default(),
+            &nodes,
+            &OverlayNetwork::default(),
+            &[],
+        );
+        assert_eq!(shown(&exits, "2001:db8:9::1"), EgressSource::Pod);
+        assert_eq!(shown(&exits, "8.8.8.8"), EgressSource::Node);
     }
 }

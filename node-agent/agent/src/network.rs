@@ -22,16 +22,16 @@ use tracing::{info, warn};
 
 use crate::{
     Error,
-    cni::{self, Places},
-    masquerade::{self, Rules},
-    overlay::{self, Machine, Network as Desired, Overlay},
+    cni::{self, CniPaths},
+    masquerade::{self, MasqueradeRules},
+    overlay::{self, Overlay, OverlayHost, OverlayNetwork as Desired},
     routes::{
         self, NodeNetwork,
         claims::{self, ClaimLimits, RefusalReason, RefusedRange},
         netlink,
     },
     sysctl,
-    views::Node,
+    views::NodeView,
 };
 
 /// How long after a failure, and how often without any change, the kernel's
@@ -51,14 +51,14 @@ pub(crate) static SERVICE_CIDRS: Resource =
 /// How often to say that the pod ranges are still awaited.
 const REMIND: Duration = Duration::from_secs(60);
 
-/// What the network's upkeep needs.
-pub struct Network {
+/// The inputs of keeping the pod network configured.
+pub struct NetworkSync {
     /// The node's name.
     pub node: String,
     /// The node's own address.
     pub address: IpAddr,
     /// Where the CNI plugin goes.
-    pub places: Places,
+    pub places: CniPaths,
     /// Whom the CNI plugin asks before it lets an interface up, if anybody.
     pub agent: Option<PathBuf>,
     /// Where the CNI plugin asks for addresses.
@@ -75,19 +75,19 @@ pub struct Network {
     /// Where the datapath pins its maps.
     pub pin_dir: PathBuf,
     /// All Nodes.
-    pub nodes: Cache<Node>,
+    pub nodes: Cache<NodeView>,
     /// To whom the Node's events go.
     pub client: Client,
 }
 
-impl Network {
+impl NetworkSync {
     /// Runs until `shutdown`; failures are logged and tried again.
     ///
     /// # Errors
-    /// [`Error::NetlinkSocket`], [`Error::NoAddress`], [`Error::File`]: what no waiting heals.
+    /// [`Error::Netlink`], [`Error::NoAddress`], [`Error::File`]: what no waiting heals.
     pub async fn run(
         self,
-        mut changes: Changes<Node>,
+        mut changes: Changes<NodeView>,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
         netlink::mtu_of(&netlink::connect()?, self.address).await?;
@@ -97,9 +97,9 @@ impl Network {
             () = self.nodes.synced() => {}
         }
         let mut kernel = None;
-        let mut waiting = Waiting::default();
-        let mut masks = Masks::default();
-        let mut teller = Teller {
+        let mut waiting = WaitLog::default();
+        let mut masks = EgressMasks::default();
+        let mut teller = NetworkReporter {
             recorder: Recorder::new(&self.client, "orlop-network", &self.node, Format::Core),
             told: BTreeMap::new(),
             refused: Vec::new(),
@@ -121,7 +121,7 @@ impl Network {
                 Err(error) => {
                     warn!(
                         error = &error as &dyn std::error::Error,
-                        "the pod network is not as it shall be; trying again"
+                        "failed to configure the pod network; retrying"
                     );
                     kernel = None;
                     RETRY
@@ -142,9 +142,9 @@ impl Network {
     async fn reconcile(
         &self,
         kernel: &mut Option<Handle>,
-        waiting: &mut Waiting,
-        teller: &mut Teller,
-        masks: &mut Masks,
+        waiting: &mut WaitLog,
+        teller: &mut NetworkReporter,
+        masks: &mut EgressMasks,
         services: &mut ServiceRanges,
     ) -> Result<(), Error> {
         if kernel.is_none() {
@@ -175,7 +175,7 @@ impl Network {
         let others: Vec<IpAddr> = others
             .flat_map(|node| node.addresses.iter().copied())
             .collect();
-        let machine = Machine {
+        let machine = OverlayHost {
             address: self.address,
             mtu: netlink::mtu_of(kernel, self.address).await?,
             reach: overlay::netlink::reach(kernel, &others).await?,
@@ -240,7 +240,7 @@ pub(crate) async fn bring_about(kernel: &Handle, desired: &Desired) -> Result<Ve
         netlink::remove_device(kernel, overlay::DEVICE).await?;
         info!(
             device = overlay::DEVICE,
-            "no node is behind a router any more"
+            "all nodes are reachable directly again"
         );
     }
     let ranges = desired.routes.keys();
@@ -283,7 +283,7 @@ impl ServiceRanges {
                     SERVICE_RANGES_RETRY
                 }
                 Err(_) => {
-                    tracing::debug!("no answer in time to a list of ServiceCIDRs");
+                    tracing::debug!("listing ServiceCIDRs timed out");
                     SERVICE_RANGES_RETRY
                 }
             };
@@ -293,20 +293,20 @@ impl ServiceRanges {
     }
 }
 
-/// As whom pods leave the cluster.
+/// The source addresses with which pods leave the cluster.
 #[derive(Default)]
-struct Masks {
+struct EgressMasks {
     /// None until the datapath has pinned it.
     map: Option<Egress>,
-    rules: Rules,
+    rules: MasqueradeRules,
     /// What is wrong with the file, so that it is said once.
     told: Option<String>,
 }
 
-impl Masks {
+impl EgressMasks {
     fn put(
         &mut self,
-        network: &Network,
+        network: &NetworkSync,
         nodes: &[NodeNetwork],
         desired: &Desired,
         own: &[IpAddr],
@@ -329,13 +329,13 @@ impl Masks {
         if let Some(map) = &self.map
             && map.put(&exits).map_err(Error::Datapath)?
         {
-            info!(ranges = exits.len(), "as whom pods leave the cluster");
+            info!(ranges = exits.len(), "egress source addresses updated");
         }
         Ok(())
     }
 
     fn read(&mut self, path: &Path) {
-        match Rules::read(path) {
+        match MasqueradeRules::read(path) {
             Ok(rules) => {
                 self.rules = rules;
                 self.told = None;
@@ -346,7 +346,7 @@ impl Masks {
                     warn!(
                         path = %path.display(),
                         error = &error as &dyn std::error::Error,
-                        "what it said before stays in force"
+                        "invalid file ignored; the previous settings stay in force"
                     );
                     self.told = Some(said);
                 }
@@ -355,27 +355,27 @@ impl Masks {
     }
 }
 
-/// Tells the Node of ways that take less than its link, when that changes.
-struct Teller {
+/// Reports routes with a smaller MTU, and ranges without a route, on the Node.
+struct NetworkReporter {
     recorder: Recorder,
     told: BTreeMap<String, u32>,
     refused: Vec<RefusedRange>,
 }
 
-impl Teller {
+impl NetworkReporter {
     /// Logs ranges that get no route and emits an event on the own Node, when they change.
     fn report_refused(&mut self, own: &Meta, refused: Vec<RefusedRange>) {
         if self.refused == refused {
             return;
         }
-        let regarding = ObjectReference::of(&resources::NODES, own);
+        let regarding = ObjectReference::to_object(&resources::NODES, own);
         for RefusedRange {
             node,
             range,
             reason,
         } in refused.iter().filter(|it| !self.refused.contains(it))
         {
-            warn!(node, %range, %reason, "pod range of a node is not routed");
+            warn!(node, %range, %reason, "the pod CIDR of a node is not routed");
             let message = format!("The pod range {range} of node {node} is not routed: {reason}");
             self.recorder
                 .warning(&regarding, "PodRangeRefused", message);
@@ -388,7 +388,7 @@ impl Teller {
             return;
         }
         self.told.clone_from(&desired.narrow);
-        let regarding = ObjectReference::of(&resources::NODES, own);
+        let regarding = ObjectReference::to_object(&resources::NODES, own);
         let mtu = desired.mtu;
         if desired.narrow.is_empty() {
             let message = format!(
@@ -411,13 +411,13 @@ impl Teller {
     }
 }
 
-/// Says what is awaited, once in a while.
+/// Logs from time to time what the agent is waiting for.
 #[derive(Default)]
-struct Waiting {
+struct WaitLog {
     told: Option<Instant>,
 }
 
-impl Waiting {
+impl WaitLog {
     fn tell(&mut self, node: &str, ranges: &[IpNet]) {
         if !ranges.is_empty() {
             self.told = None;

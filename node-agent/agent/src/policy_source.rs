@@ -67,7 +67,7 @@ impl PolicySource {
         kubeconfig: Option<&Path>,
         shutdown: &CancellationToken,
     ) -> Result<Option<Self>, Error> {
-        let mut attempts = Attempts::default();
+        let mut attempts = TokenAttempts::default();
         loop {
             match reads_pod_endpoints(&own).await {
                 Ok(true) => {
@@ -125,18 +125,24 @@ async fn reads_pod_endpoints(client: &Client) -> Result<bool, Refusal> {
     }
 }
 
-/// Attempts at something without which no pod starts.
+/// Retries of getting the token without which no pod starts.
 #[derive(Default)]
-struct Attempts {
+struct TokenAttempts {
     failed: u32,
 }
 
-impl Attempts {
+impl TokenAttempts {
     fn failed(&mut self, error: &str) {
         if self.failed % REMIND == REMIND - 1 {
-            warn!(error, "cannot learn yet where network policy is read");
+            warn!(
+                error,
+                "failed to discover where network policy is read from"
+            );
         } else {
-            debug!(error, "cannot learn yet where network policy is read");
+            debug!(
+                error,
+                "failed to discover where network policy is read from"
+            );
         }
         self.failed += 1;
     }
@@ -158,7 +164,7 @@ async fn account(
     kubeconfig: &Path,
     shutdown: &CancellationToken,
 ) -> Result<Option<Client>, Error> {
-    let mut attempts = Attempts::default();
+    let mut attempts = TokenAttempts::default();
     let token = loop {
         let answer = tokio::select! {
             () = shutdown.cancelled() => return Ok(None),
@@ -166,7 +172,7 @@ async fn account(
         };
         match answer {
             Ok(token) => break token,
-            Err(Failed::Refused(error)) => {
+            Err(TokenFailure::Refused(error)) => {
                 warn!(
                     %error,
                     account = ACCOUNT.1,
@@ -174,7 +180,7 @@ async fn account(
                 );
                 return Ok(Some(own));
             }
-            Err(Failed::Later(error)) => attempts.failed(&error),
+            Err(TokenFailure::Later(error)) => attempts.failed(&error),
         }
         if !attempts.pause(shutdown).await {
             return Ok(None);
@@ -203,7 +209,7 @@ async fn renew(own: Client, node: String, kept: BearerToken, shutdown: Cancellat
         tokio::select! {
             () = shutdown.cancelled() => return,
             () = kept.refused(), if wait == RENEW => {
-                warn!(account = ACCOUNT.1, "the service account's token is refused, asking for another");
+                warn!(account = ACCOUNT.1, "service account token was rejected; requesting another");
                 // One after the other, should all be refused.
                 tokio::time::sleep(backoff.after_failure()).await;
             }
@@ -212,16 +218,19 @@ async fn renew(own: Client, node: String, kept: BearerToken, shutdown: Cancellat
         wait = match token(&own, &node).await {
             Ok(token) => {
                 if let Err(error) = kept.replace(&token) {
-                    warn!(%error, "the service account's token cannot be used");
+                    warn!(%error, "service account token is not usable");
                 }
                 RENEW
             }
-            Err(Failed::Refused(error)) => {
-                warn!(%error, "no new token of the service account");
+            Err(TokenFailure::Refused(error)) => {
+                warn!(%error, "failed to renew the service account token");
                 RENEW
             }
-            Err(Failed::Later(error)) => {
-                debug!(error, "no new token of the service account yet");
+            Err(TokenFailure::Later(error)) => {
+                debug!(
+                    error,
+                    "failed to renew the service account token; the present one is still valid"
+                );
                 RETRY
             }
         };
@@ -229,7 +238,7 @@ async fn renew(own: Client, node: String, kept: BearerToken, shutdown: Cancellat
 }
 
 /// Why there is no token.
-enum Failed {
+enum TokenFailure {
     /// The server gives no token.
     Refused(Refusal),
     /// The request failed and is worth another attempt.
@@ -237,25 +246,25 @@ enum Failed {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct ObjectWithName {
     metadata: Meta,
 }
 
 #[derive(Deserialize)]
-struct Answer {
-    status: Status,
+struct TokenResponse {
+    status: TokenResponseStatus,
 }
 
 #[derive(Deserialize)]
-struct Status {
+struct TokenResponseStatus {
     token: String,
 }
 
 /// Asks for a token that is bound to the node.
-async fn token(own: &Client, node: &str) -> Result<String, Failed> {
-    let object = own.get::<Named>(&resources::NODES, "", node).await;
+async fn token(own: &Client, node: &str) -> Result<String, TokenFailure> {
+    let object = own.get::<ObjectWithName>(&resources::NODES, "", node).await;
     // Another part of the agent makes the object.
-    let object = object.map_err(|error| Failed::Later(error.chain()))?;
+    let object = object.map_err(|error| TokenFailure::Later(error.chain()))?;
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
@@ -268,12 +277,12 @@ async fn token(own: &Client, node: &str) -> Result<String, Failed> {
     });
     let (namespace, name) = ACCOUNT;
     let resource = &resources::SERVICE_ACCOUNTS;
-    own.create_subresource::<Answer>(resource, namespace, name, "token", &request)
+    own.create_subresource::<TokenResponse>(resource, namespace, name, "token", &request)
         .await
         .map(|answer| answer.status.token)
         .map_err(|error| match error {
-            Refusal::Forbidden(_) | Refusal::NotFound(_) => Failed::Refused(error),
-            error => Failed::Later(error.chain()),
+            Refusal::Forbidden(_) | Refusal::NotFound(_) => TokenFailure::Refused(error),
+            error => TokenFailure::Later(error.chain()),
         })
 }
 

@@ -97,9 +97,9 @@ fn btf(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// The control group of all that this node runs.
+/// The control group of everything that this node runs.
 #[derive(Debug, Eq, PartialEq)]
-pub struct Group {
+pub struct AgentCgroup {
     /// Its folder in the cgroup v2 hierarchy.
     pub folder: PathBuf,
     /// The same as runtimes name it: from the hierarchy's root, in every
@@ -107,12 +107,12 @@ pub struct Group {
     pub below_root: String,
 }
 
-impl Group {
+impl AgentCgroup {
     /// The group `named`, or the root.
     ///
     /// # Errors
     /// [`Error::NoCgroup`], [`Error::Cgroup`].
-    pub fn of(named: Option<&Path>) -> Result<Self, Error> {
+    pub fn open(named: Option<&Path>) -> Result<Self, Error> {
         let mount = hierarchy()?;
         let Some(named) = named else {
             return Self::in_hierarchy(&mount, &mount);
@@ -246,11 +246,11 @@ mod tests {
     #[test]
     fn a_group_is_named_from_the_root_of_its_hierarchy() {
         let mount = Path::new("/sys/fs/cgroup");
-        let root = Group::in_hierarchy(mount, mount).expect("the root");
+        let root = AgentCgroup::in_hierarchy(mount, mount).expect("the root");
         assert_eq!(root.below_root, "/");
-        let node = Group::in_hierarchy(mount, &mount.join("a/node-1")).expect("a group");
+        let node = AgentCgroup::in_hierarchy(mount, &mount.join("a/node-1")).expect("a group");
         assert_eq!(node.below_root, "/a/node-1");
-        let error = Group::in_hierarchy(mount, Path::new("/tmp")).expect_err("elsewhere");
+        let error = AgentCgroup::in_hierarchy(mount, Path::new("/tmp")).expect_err("elsewhere");
         let text = error.to_string();
         assert!(
             text.contains("`/tmp`") && text.contains("--cgroup"),

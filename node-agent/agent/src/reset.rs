@@ -8,14 +8,14 @@ use std::{
     time::Duration,
 };
 
-use node_agent_pods::cri::{Client, Error as CriError, Runtime, api};
-use node_agent_pods::origin::Inventory;
+use node_agent_pods::cri::{Runtime, RuntimeClient, RuntimeError as CriError, api};
+use node_agent_pods::origin::PodInventory;
 use node_agent_pods::untrusted::{Directory, remove_tree};
 use tracing::{info, warn};
 
 use crate::{
-    Error, Options, addresses, cni, overlay, policy, preflight,
-    routes::{Action, netlink},
+    AgentOptions, Error, addresses, cni, overlay, policy, preflight,
+    routes::{RouteAction, netlink},
     services, uninstall,
 };
 
@@ -25,7 +25,7 @@ const PODS_GROUP: &str = "kubepods";
 const PATIENCE: usize = 40;
 const RETRY: Duration = Duration::from_millis(50);
 
-/// What happens to pods of this machine that another kubelet runs or ran.
+/// How reset treats pods that another kubelet runs or ran.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ForeignPods {
     /// Nothing at all is done where there are any.
@@ -42,25 +42,25 @@ pub enum ForeignPods {
 /// is fine; what cannot be removed is named at the end, after all else is done.
 ///
 /// # Errors
-/// [`Error::NotRoot`], [`Error::NoCgroup`], [`Error::Datapath`] while an agent runs and
-/// [`Error::ForeignPods`] before anything is done; [`Error::Left`] with the things that are left.
-pub async fn reset(options: &Options, foreign: ForeignPods) -> Result<(), Error> {
+/// [`RuntimeError::NotRoot`], [`RuntimeError::NoCgroup`], [`RuntimeError::Datapath`] while an agent runs and
+/// [`RuntimeError::ForeignPods`] before anything is done; [`RuntimeError::Left`] with the things that are left.
+pub async fn reset(options: &AgentOptions, foreign: ForeignPods) -> Result<(), Error> {
     preflight::kernel()?;
-    let group = preflight::Group::of(options.datapath.cgroup.as_deref())?;
+    let group = preflight::AgentCgroup::open(options.datapath.cgroup.as_deref())?;
     // An agent that runs would start the pods again, and keeps the datapath.
     node_agent_datapath::ensure_unused(&options.datapath.pin_dir).map_err(Error::Datapath)?;
-    let client = Client::new(&options.runtime_endpoint);
+    let client = RuntimeClient::new(&options.runtime_endpoint);
     let runtime = client.socket().exists().then_some(&client as &dyn Runtime);
     if runtime.is_none() {
-        info!(socket = %client.socket().display(), "no container runtime: no pods");
+        info!(socket = %client.socket().display(), "no container runtime found; there are no pods to stop");
     }
     let mut left = Vec::new();
-    let found = match Inventory::take(runtime, &options.root).await {
+    let found = match PodInventory::take(runtime, &options.root).await {
         Ok(found) => found,
         // a runtime that does not answer tells of nobody's pods
         Err(error) => {
             left.push(format!("pods ({error})"));
-            Inventory::take(None, &options.root)
+            PodInventory::take(None, &options.root)
                 .await
                 .unwrap_or_default()
         }
@@ -76,7 +76,7 @@ pub async fn reset(options: &Options, foreign: ForeignPods) -> Result<(), Error>
     }
     let pins = &options.datapath.pin_dir;
     for socket in [policy::socket(pins), addresses::socket(pins)] {
-        if let Err(error) = services::local::remove_at(&socket) {
+        if let Err(error) = services::local_api::remove_at(&socket) {
             left.push(format!("the agent's socket for the CNI plugin ({error})"));
         }
     }
@@ -104,7 +104,7 @@ pub async fn reset(options: &Options, foreign: ForeignPods) -> Result<(), Error>
 }
 
 /// Which pods are removed: the inventory's own ones.
-fn decide(mut found: Inventory, foreign: ForeignPods) -> Result<Inventory, Error> {
+fn decide(mut found: PodInventory, foreign: ForeignPods) -> Result<PodInventory, Error> {
     if !found.has_foreign() {
         return Ok(found);
     }
@@ -136,7 +136,7 @@ async fn sandboxes(runtime: &dyn Runtime, all: &[String]) -> Result<(), CriError
         };
         // A network that is half gone must not keep the pod.
         if let Err(error) = runtime.stop_pod_sandbox(id()).await {
-            warn!(sandbox, %error, "pod not stopped properly");
+            warn!(sandbox, %error, "failed to stop a pod");
         }
         runtime.remove_pod_sandbox(id()).await?;
     }
@@ -144,7 +144,7 @@ async fn sandboxes(runtime: &dyn Runtime, all: &[String]) -> Result<(), CriError
 }
 
 /// Removes the pods' folders and logs, and the folders of both when nothing is left there.
-fn folders(found: &Inventory, root: &Path, logs: &Path, left: &mut Vec<String>) {
+fn folders(found: &PodInventory, root: &Path, logs: &Path, left: &mut Vec<String>) {
     let pods = root.join("pods");
     let entries = fs::read_dir(logs).into_iter().flatten().flatten();
     let logs_of_own = entries.map(|entry| entry.path()).filter(|path| {
@@ -166,11 +166,11 @@ fn folders(found: &Inventory, root: &Path, logs: &Path, left: &mut Vec<String>) 
     }
 }
 
-async fn network(options: &Options) -> Result<(), Error> {
+async fn network(options: &AgentOptions) -> Result<(), Error> {
     let handle = netlink::connect()?;
     let tunnel = overlay::netlink::index(&handle).await?;
     for (range, way) in netlink::present(&handle, tunnel).await? {
-        netlink::apply(&handle, Action::Remove(range, way), tunnel).await?;
+        netlink::apply(&handle, RouteAction::Remove(range, way), tunnel).await?;
     }
     netlink::remove_device(&handle, overlay::DEVICE).await?;
     for address in &options.cluster_dns {
@@ -179,7 +179,7 @@ async fn network(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn plugin(places: &cni::Places, left: &mut Vec<String>) {
+fn plugin(places: &cni::CniPaths, left: &mut Vec<String>) {
     // The configuration first: no runtime is to look for a plugin that is gone.
     remove(&places.conf_dir.join(cni::CONFIGURATION), left);
     let loopback = places.bin_dir.join(cni::LOOPBACK);
@@ -209,7 +209,7 @@ fn unmount_below(folder: &Path) {
     let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     for point in mounts_below(&table, folder) {
         if let Err(error) = nix::mount::umount2(&point, nix::mount::MntFlags::MNT_DETACH) {
-            warn!(mount = %point.display(), %error, "cannot unmount");
+            warn!(mount = %point.display(), %error, "failed to unmount");
         }
     }
 }
@@ -295,7 +295,7 @@ mod tests {
         }
         let all = runtime.sandboxes();
         let take = || async {
-            let found = Inventory::take(Some(&runtime), &root).await;
+            let found = PodInventory::take(Some(&runtime), &root).await;
             found.expect("taken")
         };
         let refused = decide(take().await, ForeignPods::Refuse);
@@ -348,7 +348,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("temporary folder");
         let source = folder.path().join("built");
         fs::write(&source, b"program").expect("source");
-        let places = cni::Places {
+        let places = cni::CniPaths {
             source,
             bin_dir: folder.path().join("bin"),
             conf_dir: folder.path().join("conf"),

@@ -15,20 +15,20 @@ const MANUAL: &str = include_str!("../../../docs/how-to/keep-a-stock-kubelet.md"
 const MANIFEST: &str = include_str!("../deploy/manifests/network.yaml");
 
 #[derive(Deserialize)]
-struct Role {
-    rules: Vec<Rule>,
+struct ClusterRole {
+    rules: Vec<PolicyRule>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Rule {
+struct PolicyRule {
     api_groups: Vec<String>,
     resources: Vec<String>,
     verbs: Vec<String>,
 }
 
-/// Group, resource and verb.
-type Right = (String, String, &'static str);
+/// API group, resource and verb.
+type ResourceVerb = (String, String, &'static str);
 
 const FOLLOWED: [&str; 2] = ["list", "watch"];
 
@@ -46,7 +46,7 @@ fn in_chart() -> BTreeSet<(String, String, String)> {
 }
 
 fn allowed(role: Option<&str>) -> BTreeSet<(String, String, String)> {
-    let role: Role = serde_saphyr::from_str(role.expect("the role")).expect("YAML");
+    let role: ClusterRole = serde_saphyr::from_str(role.expect("the role")).expect("YAML");
     let mut rights = BTreeSet::new();
     for rule in role.rules {
         for group in &rule.api_groups {
@@ -61,7 +61,7 @@ fn allowed(role: Option<&str>) -> BTreeSet<(String, String, String)> {
     rights
 }
 
-fn rights(resource: &Resource, verbs: &[&'static str]) -> Vec<Right> {
+fn rights(resource: &Resource, verbs: &[&'static str]) -> Vec<ResourceVerb> {
     let right = |verb: &&'static str| {
         (
             resource.group.to_string(),
@@ -72,19 +72,19 @@ fn rights(resource: &Resource, verbs: &[&'static str]) -> Vec<Right> {
     verbs.iter().map(right).collect()
 }
 
-fn followed<V: Object>() -> Vec<Right> {
+fn followed<V: Object>() -> Vec<ResourceVerb> {
     rights(&V::RESOURCE, &FOLLOWED)
 }
 
 /// What the parts of an agent that runs no pods ask for.
-fn asked() -> BTreeSet<Right> {
+fn asked() -> BTreeSet<ResourceVerb> {
     let written = |group: &str, resource: &str, verb| (group.to_owned(), resource.to_owned(), verb);
     let mut all = vec![
         // services
-        followed::<views::Service>(),
+        followed::<views::ServiceView>(),
         followed::<views::EndpointSlice>(),
-        followed::<views::Node>(),
-        followed::<views::Pod>(),
+        followed::<views::NodeView>(),
+        followed::<views::PodView>(),
         vec![
             written("", "nodes/status", "patch"),
             written("", "events", "create"),

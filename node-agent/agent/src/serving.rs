@@ -13,7 +13,7 @@ use node_agent_pods::server::Tls;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::{Error, Serving};
+use crate::{Error, ServingCertificates};
 
 /// The port of the serving API, as everywhere.
 pub(crate) const PORT: u16 = 10250;
@@ -42,7 +42,7 @@ pub fn address(primary: IpAddr) -> SocketAddr {
 /// # Errors
 /// What of the files cannot be used; a certificate that is awaited may be
 /// missing.
-pub fn tls(files: &Serving) -> Result<Tls, Error> {
+pub fn tls(files: &ServingCertificates) -> Result<Tls, Error> {
     let client_ca = read(&files.client_ca)?;
     let tls = Tls::without_certificate(&client_ca, SERVED).map_err(unusable(&files.client_ca))?;
     if !(files.awaited && changed_at(files).is_none()) {
@@ -55,7 +55,11 @@ pub fn tls(files: &Serving) -> Result<Tls, Error> {
 ///
 /// # Errors
 /// None: what cannot be used is logged, and what was there before stays.
-pub async fn follow(files: Serving, tls: Tls, shutdown: CancellationToken) -> Result<(), Error> {
+pub async fn follow(
+    files: ServingCertificates,
+    tls: Tls,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
     let (mut shown, mut believed) = (None, None);
     // The start showed what was there.
     if !files.awaited {
@@ -67,7 +71,7 @@ pub async fn follow(files: Serving, tls: Tls, shutdown: CancellationToken) -> Re
             let certificate = files.certificate.display();
             match load(&files, &tls) {
                 Ok(()) => info!(%certificate, "serving certificate loaded"),
-                Err(error) => warn!(%error, "the new serving certificate cannot be used"),
+                Err(error) => warn!(%error, "the new serving certificate is not usable"),
             }
             shown = there;
         }
@@ -84,20 +88,20 @@ pub async fn follow(files: Serving, tls: Tls, shutdown: CancellationToken) -> Re
     }
 }
 
-fn believe(files: &Serving, tls: &Tls) {
+fn believe(files: &ServingCertificates, tls: &Tls) {
     let authorities = files.client_ca.display();
     let replaced = read(&files.client_ca).and_then(|pem| {
         let replaced = tls.replace_authorities(&pem);
         replaced.map_err(unusable(&files.client_ca))
     });
     match replaced {
-        Ok(true) => info!(%authorities, "authorities of clients loaded"),
+        Ok(true) => info!(%authorities, "client CA bundle loaded"),
         Ok(false) => {}
-        Err(error) => warn!(%error, "the new authorities of clients cannot be used"),
+        Err(error) => warn!(%error, "the new client CA bundle is not usable"),
     }
 }
 
-fn load(files: &Serving, tls: &Tls) -> Result<(), Error> {
+fn load(files: &ServingCertificates, tls: &Tls) -> Result<(), Error> {
     let certificate = read(&files.certificate)?;
     let key = read(&files.key)?;
     control_pki::check_certificate(
@@ -111,7 +115,7 @@ fn load(files: &Serving, tls: &Tls) -> Result<(), Error> {
 }
 
 /// When the certificate was written; the key is written before it.
-fn changed_at(files: &Serving) -> Option<SystemTime> {
+fn changed_at(files: &ServingCertificates) -> Option<SystemTime> {
     let times = |path: &Path| -> io::Result<SystemTime> { std::fs::metadata(path)?.modified() };
     times(&files.key).ok()?;
     times(&files.certificate).ok()
@@ -138,8 +142,8 @@ mod tests {
 
     use super::*;
 
-    fn files(folder: &Path, awaited: bool) -> Serving {
-        Serving {
+    fn files(folder: &Path, awaited: bool) -> ServingCertificates {
+        ServingCertificates {
             certificate: folder.join("serving.crt"),
             key: folder.join("serving.key"),
             client_ca: folder.join("ca.crt"),

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use node_agent_pods::Pulse;
+use node_agent_pods::SyncLoopHealth;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -32,18 +32,18 @@ const BEGINNING: Duration = Duration::from_secs(1);
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What systemd wants to be told.
+/// The notifications that systemd expects of this service.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct SystemdNotice {
     /// Where; none is nowhere.
     to: Option<SocketAddr>,
     /// How long it waits for a sign of life; none is for ever.
     watchdog: Option<Duration>,
 }
 
-/// Why what systemd asks for cannot be done.
+/// Why a request of systemd cannot be followed.
 #[derive(Debug, thiserror::Error)]
-pub enum Wrong {
+pub enum SystemdError {
     /// No address.
     #[error("NOTIFY_SOCKET is `{}`, which is neither a path nor an abstract name (`@…`)", .0.display())]
     Socket(OsString),
@@ -55,16 +55,16 @@ pub enum Wrong {
     Watchdog(OsString),
 }
 
-impl Wanted {
+impl SystemdNotice {
     /// As this process was told. Where an address is none that is known here (there are
     /// others, of virtual machines), nothing is said.
     ///
     /// # Errors
     /// A time that makes no sense: who waits for signs of life would kill the agent.
-    pub fn of_this_process() -> Result<Self, Wrong> {
+    pub fn of_this_process() -> Result<Self, SystemdError> {
         match Self::read(|name| std::env::var_os(name), std::process::id()) {
-            Err(error @ Wrong::Socket(_)) => {
-                warn!(%error, "systemd cannot be told");
+            Err(error @ SystemdError::Socket(_)) => {
+                warn!(%error, "failed to notify systemd");
                 Ok(Self::default())
             }
             other => other,
@@ -72,11 +72,11 @@ impl Wanted {
     }
 
     /// As a process of that id is told by its variables. Pure.
-    fn read(variable: impl Fn(&str) -> Option<OsString>, id: u32) -> Result<Self, Wrong> {
+    fn read(variable: impl Fn(&str) -> Option<OsString>, id: u32) -> Result<Self, SystemdError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let to = match set("NOTIFY_SOCKET") {
             None => return Ok(Self::default()),
-            Some(name) => address(&name).ok_or(Wrong::Socket(name))?,
+            Some(name) => address(&name).ok_or(SystemdError::Socket(name))?,
         };
         // variables are inherited: it may be another process that is meant
         let meant = set("WATCHDOG_PID").is_none_or(|other| other == id.to_string().as_str());
@@ -85,7 +85,10 @@ impl Wanted {
             Some(text) => {
                 let micros = text.to_str().and_then(|text| text.parse().ok());
                 let time = micros.map(Duration::from_micros);
-                Some(time.filter(|t| *t > LEAST).ok_or(Wrong::Watchdog(text))?)
+                Some(
+                    time.filter(|t| *t > LEAST)
+                        .ok_or(SystemdError::Watchdog(text))?,
+                )
             }
         };
         Ok(Self {
@@ -102,7 +105,7 @@ impl Wanted {
     /// None: what cannot be said is logged.
     pub async fn keep(
         self,
-        pulse: Option<Arc<Pulse>>,
+        pulse: Option<Arc<SyncLoopHealth>>,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
         if self.to.is_some() {
@@ -116,7 +119,7 @@ impl Wanted {
     }
 
     /// The same for ever.
-    async fn tell(&self, pulse: Option<&Pulse>) {
+    async fn tell(&self, pulse: Option<&SyncLoopHealth>) {
         let beats = async |within| match pulse {
             Some(pulse) => pulse.beats(within).await,
             None => true,
@@ -126,13 +129,13 @@ impl Wanted {
         let Some(time) = self.watchdog else {
             return;
         };
-        info!(?time, "systemd waits for signs of life");
+        info!(?time, "systemd watchdog enabled");
         loop {
             if beats(time / 2).await {
                 self.say("WATCHDOG=1").await;
                 tokio::time::sleep(time / 2).await;
             } else {
-                warn!("systemd is told of no life: the loop over the pods does not go round");
+                warn!("skipping the systemd watchdog notification: the sync loop is stuck");
             }
         }
     }
@@ -142,7 +145,7 @@ impl Wanted {
         for left in (0..TRIES).rev() {
             match send(to, what) {
                 Ok(()) => return,
-                Err(error) if left == 0 => warn!(what, %error, "systemd cannot be told"),
+                Err(error) if left == 0 => warn!(what, %error, "failed to notify systemd"),
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
@@ -168,12 +171,12 @@ fn send(to: &SocketAddr, what: &str) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Wanted, Wrong> {
+    fn read(variables: &[(&str, &str)]) -> Result<SystemdNotice, SystemdError> {
         let all = |name: &str| {
             let found = variables.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        Wanted::read(all, 7)
+        SystemdNotice::read(all, 7)
     }
 
     #[test]
@@ -234,11 +237,11 @@ mod tests {
     }
 
     /// A socket, and who tells it of its life every two seconds.
-    fn told(folder: &tempfile::TempDir) -> (UnixDatagram, Wanted) {
+    fn told(folder: &tempfile::TempDir) -> (UnixDatagram, SystemdNotice) {
         let path = folder.path().join("notify");
         let socket = UnixDatagram::bind(&path).expect("bound");
         socket.set_nonblocking(true).expect("set");
-        let wanted = Wanted {
+        let wanted = SystemdNotice {
             to: address(&path.into()),
             watchdog: Some(Duration::from_secs(4)),
         };
@@ -249,7 +252,10 @@ mod tests {
     async fn a_sign_of_life_comes_in_time_and_none_when_the_loop_hangs() {
         let folder = tempfile::tempdir().expect("a folder");
         let (socket, wanted) = told(&folder);
-        let (pulse, stop) = (Arc::new(Pulse::default()), CancellationToken::new());
+        let (pulse, stop) = (
+            Arc::new(SyncLoopHealth::default()),
+            CancellationToken::new(),
+        );
         let keeping = tokio::spawn(wanted.keep(Some(pulse.clone()), stop.clone()));
         let pass = || tokio::time::sleep(Duration::from_secs(21));
         pass().await;

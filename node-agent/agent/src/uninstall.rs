@@ -9,20 +9,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use node_agent_datapath::{Installed, KernelNat, Retirement};
+use node_agent_datapath::{InstalledPins, KernelNat, Retirement};
 use tracing::info;
 
 use crate::{
     Error, addresses,
-    host_changes::{Changes, HostChanges},
+    host_changes::{HostChanges, RecordedChanges},
     policy,
-    services::{local, ports},
+    services::{local_api, ports},
 };
 
 /// How often connections that are waited for are counted.
 const COUNT_AGAIN: Duration = Duration::from_millis(250);
 
-/// Which datapath, and how long its connections are waited for.
+/// The datapath to remove, and how long to wait for its connections.
 #[derive(Clone, Debug)]
 pub struct Uninstall {
     /// Where programs and maps are pinned.
@@ -34,9 +34,9 @@ pub struct Uninstall {
     pub drain: Duration,
 }
 
-/// What an uninstall came to.
+/// The result of an uninstall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Uninstalled {
+pub struct UninstallReport {
     /// Whether there were programs or maps.
     pub found: bool,
     /// Connections that had not ended when the wait was over, and that are not
@@ -54,13 +54,13 @@ pub struct Uninstalled {
 pub fn uninstall_datapath(
     options: &Uninstall,
     mut waiting: impl FnMut(usize),
-) -> Result<Uninstalled, Error> {
+) -> Result<UninstallReport, Error> {
     if !nix::unistd::geteuid().is_root() {
         return Err(Error::NotRoot);
     }
     let pins = &options.pin_dir;
     refuse_whole_agent(pins)?;
-    let mut done = Uninstalled::default();
+    let mut done = UninstallReport::default();
     let mut left = Vec::new();
     if let Some(retirement) = Retirement::begin(pins).map_err(Error::Datapath)? {
         done.found = true;
@@ -87,7 +87,7 @@ pub fn installed_datapath(options: &Uninstall) -> Result<Vec<String>, Error> {
     let pins = &options.pin_dir;
     refuse_whole_agent(pins)?;
     let mut lines = Vec::new();
-    let installed = Installed::find(pins).map_err(Error::Datapath)?;
+    let installed = InstalledPins::find(pins).map_err(Error::Datapath)?;
     let unrecorded = installed.is_some().then_some(options.client_ports);
     if let Some(installed) = installed {
         for hook in &installed.socket_hooks {
@@ -107,7 +107,7 @@ pub fn installed_datapath(options: &Uninstall) -> Result<Vec<String>, Error> {
     for mount in &changes.mounts {
         lines.push(format!("BPF filesystem at {}", mount.display()));
     }
-    let socket = local::socket(pins);
+    let socket = local_api::socket(pins);
     if socket.exists() {
         lines.push(format!("socket {}", socket.display()));
     }
@@ -134,7 +134,10 @@ fn drain(
         return retirement.open_connections();
     }
     let removed = retirement.refuse_new_connections()?;
-    info!(services = removed, "new connections are left to others");
+    info!(
+        services = removed,
+        "other components handle new connections"
+    );
     let until = Instant::now() + patience;
     loop {
         let open = retirement.open_connections()?;
@@ -153,32 +156,32 @@ pub(crate) fn remove_traces(pins: &Path, unrecorded: Option<(u16, u16)>, left: &
     if let Err(error) = KernelNat::drop_anchor() {
         left.push(format!("what keeps kube-proxy's connections ({error})"));
     }
-    if let Err(error) = local::remove(pins) {
+    if let Err(error) = local_api::remove(pins) {
         left.push(format!("the agent's socket ({error})"));
     }
     let undone = changes(pins, unrecorded).and_then(|changes| {
         ports::release(&changes.reserved_ports)?;
         changes.mounts.iter().try_for_each(|it| unmount(it))?;
-        HostChanges::of(pins).forget()
+        HostChanges::at(pins).forget()
     });
     if let Err(error) = undone {
         left.push(format!("changed settings ({error})"));
     }
-    if let Some(folder) = local::socket(pins).parent() {
+    if let Some(folder) = local_api::socket(pins).parent() {
         // not empty when there are those of another agent
         let _ = fs::remove_dir(folder);
     }
 }
 
 /// What is to be undone: what was recorded, or what an agent that recorded nothing does.
-fn changes(pins: &Path, unrecorded: Option<(u16, u16)>) -> Result<Changes, Error> {
+fn changes(pins: &Path, unrecorded: Option<(u16, u16)>) -> Result<RecordedChanges, Error> {
     let ports = || {
         unrecorded
             .into_iter()
             .flat_map(|(first, last)| first..=last)
     };
-    let recorded = HostChanges::of(pins).read()?;
-    Ok(recorded.unwrap_or_else(|| Changes {
+    let recorded = HostChanges::at(pins).read()?;
+    Ok(recorded.unwrap_or_else(|| RecordedChanges {
         reserved_ports: ports().collect(),
         mounts: BTreeSet::new(),
     }))

@@ -37,11 +37,10 @@ macro_rules! objects {
     };
 }
 
-/// A Service: who it is, and what the plan reads of it, which is kept once for
-/// the cache and the plan.
+/// A Service: its identity and the fields that the plan reads, stored once for cache and plan.
 #[derive(Debug, Deserialize)]
 #[serde(from = "ReadService")]
-pub struct Service {
+pub struct ServiceView {
     identity: Identity,
     state: Arc<plan::ServiceState>,
 }
@@ -56,7 +55,7 @@ struct ReadService {
     status: plan::ServiceStatus,
 }
 
-impl From<ReadService> for Service {
+impl From<ReadService> for ServiceView {
     fn from(read: ReadService) -> Self {
         let service = plan::Service {
             metadata: metadata(&read.metadata),
@@ -70,9 +69,9 @@ impl From<ReadService> for Service {
     }
 }
 
-objects!(Service of resources::SERVICES);
+objects!(ServiceView of resources::SERVICES);
 
-impl Service {
+impl ServiceView {
     /// Which one it is of those that had its name.
     pub const fn uid(&self) -> &Uid {
         &self.identity.uid
@@ -141,7 +140,7 @@ impl EndpointSlice {
 
 /// A Pod, as far as its host ports are concerned.
 #[derive(Debug, Deserialize)]
-pub struct Pod {
+pub struct PodView {
     metadata: Meta,
     #[serde(default)]
     spec: plan::PodSpec,
@@ -149,7 +148,7 @@ pub struct Pod {
     status: plan::PodStatus,
 }
 
-impl View for Pod {
+impl View for PodView {
     const RESOURCE: Resource = resources::PODS;
 
     fn meta(&self) -> &Meta {
@@ -157,7 +156,7 @@ impl View for Pod {
     }
 }
 
-impl Pod {
+impl PodView {
     /// The plan's form of it.
     pub fn planned(&self) -> plan::Pod {
         plan::Pod {
@@ -176,7 +175,7 @@ pub const DEFAULT_POOL: &str = "default";
 
 /// A Node, as far as routes and services are concerned.
 #[derive(Debug, Deserialize)]
-pub struct Node {
+pub struct NodeView {
     metadata: Meta,
     #[serde(default)]
     spec: NodeSpec,
@@ -214,7 +213,7 @@ struct NodeAddress {
     address: String,
 }
 
-impl View for Node {
+impl View for NodeView {
     const RESOURCE: Resource = resources::NODES;
 
     fn meta(&self) -> &Meta {
@@ -222,7 +221,7 @@ impl View for Node {
     }
 }
 
-impl Node {
+impl NodeView {
     /// What one of its labels says.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.metadata.labels.get(name)
@@ -404,7 +403,7 @@ mod tests {
 
     #[test]
     fn a_node_says_its_ranges_and_internal_addresses() {
-        let node: Node = serde_json::from_value(serde_json::json!({
+        let node: NodeView = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "a"},
             "spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64", "x"]},
             "status": {"addresses": [
@@ -426,7 +425,7 @@ mod tests {
 
     #[test]
     fn an_annotation_gives_a_node_more_pools() {
-        let node = |text: &str| -> Node {
+        let node = |text: &str| -> NodeView {
             serde_json::from_value(serde_json::json!({
                 "metadata": {"name": "a", "annotations": {POOLS: text}},
                 "spec": {"podCIDRs": ["10.0.0.0/24"]},
@@ -456,7 +455,7 @@ mod tests {
 
     #[test]
     fn a_node_without_anything_is_a_node() {
-        let node: Node = serde_json::from_value(serde_json::json!({
+        let node: NodeView = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "a"}, "spec": {}, "status": {"addresses": null},
         }))
         .expect("a node");

@@ -28,9 +28,9 @@ use crate::Error;
 /// How long a driver that cannot start waits at first, and at most.
 const RETRY: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(60)];
 
-/// The driver of this node.
+/// Options of the node's own volume driver.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct VolumeOptions {
     /// Name of the node.
     pub node: String,
     /// The agent's folder.
@@ -63,7 +63,7 @@ pub fn choose() -> Result<Choice, NoVolumes> {
 /// Runs driver and loops until `shutdown`.
 pub async fn run(
     client: Client,
-    options: Options,
+    options: VolumeOptions,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let socket = options
@@ -117,10 +117,7 @@ async fn drive(options: csi::Options, shutdown: CancellationToken) {
             steps: Arc::new(TraceSteps),
         };
         let ready = || {
-            info!(
-                driver = node_agent_volumes::NAME,
-                "local volumes are served"
-            );
+            info!(driver = node_agent_volumes::NAME, "serving local volumes");
         };
         let ended = csi::run(options.clone(), environment, shutdown.clone(), ready).await;
         if shutdown.is_cancelled() {
@@ -134,7 +131,7 @@ async fn drive(options: csi::Options, shutdown: CancellationToken) {
                 cause = error.source();
             }
             let cause = causes.join(": ");
-            warn!(%error, cause, "local volumes cannot be served");
+            warn!(%error, cause, "failed to serve local volumes");
         }
         tokio::select! {
             () = shutdown.cancelled() => return,

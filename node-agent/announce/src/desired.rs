@@ -16,7 +16,7 @@ use ipnet::IpNet;
 use crate::bgp::routes::{Attributes, Communities, Routes};
 use crate::view::{BgpAdvertisement, BgpPeer, L2Announcement, Node, Service, Slice};
 
-/// All that is known.
+/// All inputs of the decision.
 #[derive(Debug, Default)]
 pub struct World {
     /// The own node's name.
@@ -46,11 +46,11 @@ pub struct L2Address {
     pub interfaces: BTreeSet<Text>,
 }
 
-/// Addresses by ARP and NDP.
+/// Addresses announced by ARP and NDP.
 pub type L2 = BTreeMap<IpAddr, L2Address>;
 
-/// An address of a Service of ours, and who may serve it.
-struct Served<'a> {
+/// A Service's address, and the nodes that may announce it.
+struct ServedAddress<'a> {
     address: IpAddr,
     pool: &'a str,
     service: &'a Service,
@@ -59,7 +59,7 @@ struct Served<'a> {
 }
 
 impl World {
-    fn served(&self) -> Vec<Served<'_>> {
+    fn served(&self) -> Vec<ServedAddress<'_>> {
         let ours = |service: &&Arc<Service>| {
             // Whose addresses others gave is announced by others.
             service.spec.r#type == "LoadBalancer"
@@ -74,7 +74,7 @@ impl World {
             let nodes = local.remove(&(meta.namespace.as_str(), meta.name.as_str()));
             for address in service.addresses() {
                 if let Some(pool) = self.pools.iter().find(|pool| pool.contains(address)) {
-                    all.push(Served {
+                    all.push(ServedAddress {
                         address,
                         pool: &pool.name,
                         service,
@@ -228,7 +228,7 @@ impl World {
                 let Ok(net) = IpNet::new(served.address, length) else {
                     continue;
                 };
-                let communities = Communities::of(&spec.communities);
+                let communities = Communities::parse(&spec.communities);
                 for (_, routes) in all.iter_mut().filter(|(name, _)| names(&spec.peers, name)) {
                     let route: &mut Attributes = routes.entry(net.trunc()).or_default();
                     route.communities.extend(&communities);

@@ -69,7 +69,7 @@ use crate::desired::L2;
 
 mod lives;
 
-pub use self::lives::{Lives, Said, Word};
+pub use self::lives::{AgentLives, AnnouncerStatement, OwnStatement};
 
 /// How many nodes stand ready for an address.
 pub const CONTENDERS: usize = 3;
@@ -95,11 +95,11 @@ pub const HEARING: Duration = Duration::from_millis(1000);
 pub const PENDING: Duration = Duration::from_secs(5);
 
 /// Addresses that a node claims.
-pub type Claims = BTreeMap<IpAddr, Claimed>;
+pub type Claims = BTreeMap<IpAddr, ClaimState>;
 
-/// What a node says of an address that it claims.
+/// A node's statement about an address that it claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Claimed {
+pub struct ClaimState {
     /// The revision up to which its node had heard all when it made the claim.
     pub term: u64,
     /// Whether the claim stood, so that the node answers.
@@ -140,9 +140,9 @@ fn weight(address: IpAddr, node: &str) -> u64 {
     hash ^ (hash >> 31)
 }
 
-/// What the own node holds, from one decision to the next.
+/// The claims of the own node, kept from one decision to the next.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldClaims {
     /// What it claims.
     pub claims: BTreeMap<IpAddr, Claim>,
     /// What it gave up while out of touch, and when.
@@ -155,12 +155,12 @@ pub struct Held {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
     /// What is said of it.
-    pub said: Claimed,
+    pub said: ClaimState,
     /// When it was made.
     pub at: Instant,
 }
 
-impl Held {
+impl HeldClaims {
     /// What the own node answers for.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let answered = self.claims.iter().filter(|(_, claim)| claim.said.answers);
@@ -170,7 +170,7 @@ impl Held {
     /// What the agent that ran here before answered for, unless another does by now: a
     /// restart moves nothing.
     #[must_use]
-    pub fn resumed(former: &Claims, lives: &Lives, now: Instant) -> Self {
+    pub fn resumed(former: &Claims, lives: &AgentLives, now: Instant) -> Self {
         let kept = former.iter().filter(|(address, said)| {
             let other = lives.answered(**address, None);
             said.answers && other.is_none_or(|(term, _)| term < said.term)
@@ -192,7 +192,7 @@ impl Held {
 
     /// Another host announced an address: whether this node left it to that one. In
     /// touch it does not; the other will give way, or is no node of ours.
-    pub fn contested(&mut self, address: IpAddr, lives: &Lives, now: Instant) -> bool {
+    pub fn contested(&mut self, address: IpAddr, lives: &AgentLives, now: Instant) -> bool {
         let answers = (self.claims.get(&address)).is_some_and(|claim| claim.said.answers);
         let leaves = answers && !lives.is_in_touch(now);
         if leaves {
@@ -210,7 +210,7 @@ impl Held {
     }
 }
 
-/// What the own Announcer is to say.
+/// The content of the own Announcer.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Whether renewals are needed.
@@ -225,7 +225,13 @@ pub struct Report {
 impl Report {
     /// What follows from a decision.
     #[must_use]
-    pub fn of(own: &str, wanted: &L2, lives: &Lives, held: &Held, now: Instant) -> Self {
+    pub fn new(
+        own: &str,
+        wanted: &L2,
+        lives: &AgentLives,
+        held: &HeldClaims,
+        now: Instant,
+    ) -> Self {
         let claims = held.claims.iter();
         let contends = contends(own, wanted, held);
         Self {
@@ -238,7 +244,7 @@ impl Report {
 
 /// Whether the own node is to say that it lives.
 #[must_use]
-pub fn contends(own: &str, wanted: &L2, held: &Held) -> bool {
+pub fn contends(own: &str, wanted: &L2, held: &HeldClaims) -> bool {
     wanted.iter().any(|(address, it)| {
         it.nodes.contains(own)
             && (held.claims.contains_key(address)
@@ -255,7 +261,7 @@ fn is_next(
     own: &str,
     address: IpAddr,
     nodes: &BTreeSet<Text>,
-    lives: &Lives,
+    lives: &AgentLives,
     since: Instant,
 ) -> bool {
     let ranked = ranked(address, nodes);
@@ -274,8 +280,8 @@ fn kept(
     own: &str,
     address: IpAddr,
     nodes: &BTreeSet<Text>,
-    lives: &Lives,
-    before: &Held,
+    lives: &AgentLives,
+    before: &HeldClaims,
     now: Instant,
 ) -> Option<Claim> {
     let mut claim = *before.claims.get(&address)?;
@@ -293,8 +299,14 @@ fn kept(
 
 /// What the own node claims and answers for now.
 #[must_use]
-pub fn decide(own: &str, wanted: &L2, lives: &Lives, before: &Held, now: Instant) -> Held {
-    let mut held = Held::default();
+pub fn decide(
+    own: &str,
+    wanted: &L2,
+    lives: &AgentLives,
+    before: &HeldClaims,
+    now: Instant,
+) -> HeldClaims {
+    let mut held = HeldClaims::default();
     for (address, it) in wanted.iter().filter(|(_, it)| it.nodes.contains(own)) {
         let since = *before.since.get(address).unwrap_or(&now);
         held.since.insert(*address, since);
@@ -309,7 +321,7 @@ pub fn decide(own: &str, wanted: &L2, lives: &Lives, before: &Held, now: Instant
             && !lives.is_claimed(*address, &it.nodes)
             && is_next(own, *address, &it.nodes, lives, since)
         {
-            let said = Claimed {
+            let said = ClaimState {
                 term: lives.next_term(*address),
                 answers: false,
             };

@@ -37,8 +37,8 @@ pub mod view;
 
 use self::bgp::{Peer, Speaker};
 use self::desired::World;
-use self::election::{Claimed, Claims, Held, Lives, Report, Said};
-use self::l2::{Answering, Conflict};
+use self::election::{AgentLives, AnnouncerStatement, ClaimState, Claims, HeldClaims, Report};
+use self::l2::{AnsweredAddresses, Conflict};
 use self::metrics::Metrics;
 use self::renewal::Renewal;
 use self::view::{
@@ -58,7 +58,7 @@ pub async fn run(client: Client, node: String, metrics: Metrics, shutdown: Cance
     if !wait_until_served(&client, &shutdown).await {
         return;
     }
-    let asked = Asked::follow(&client);
+    let asked = RequestedAnnouncements::follow(&client);
     let mut changes = asked.watch();
     tokio::select! {
         () = shutdown.cancelled() => return,
@@ -68,7 +68,7 @@ pub async fn run(client: Client, node: String, metrics: Metrics, shutdown: Cance
         changes.mark_unchanged();
         if asked.anything() {
             info!("announcing load balancer addresses");
-            let announcing = Announcing {
+            let announcing = AnnouncementLoop {
                 client: client.clone(),
                 node: node.clone(),
                 metrics: metrics.clone(),
@@ -89,7 +89,9 @@ async fn wait_until_served(client: &Client, shutdown: &CancellationToken) -> boo
         match client.serves(&ANNOUNCERS).await {
             Ok(true) => return true,
             Ok(false) => {}
-            Err(error) => debug!(error = %error.chain(), "cannot see which kinds are defined"),
+            Err(error) => {
+                debug!(error = %error.chain(), "failed to discover the kinds of announcements")
+            }
         }
         looks = looks.saturating_add(1);
         tokio::select! {
@@ -162,8 +164,8 @@ fn all<V: View>(reflector: &Reflector<V>) -> Vec<Arc<V>> {
     reflector.cache().snapshot().iter().cloned().collect()
 }
 
-/// What people ask to be announced.
-struct Asked {
+/// The announcements that users request.
+struct RequestedAnnouncements {
     pools: Reflector<IpPool>,
     l2: Reflector<L2Announcement>,
     peers: Reflector<BgpPeer>,
@@ -172,7 +174,7 @@ struct Asked {
     _tasks: JoinSet<()>,
 }
 
-impl Asked {
+impl RequestedAnnouncements {
     fn follow(client: &Client) -> Self {
         let mut tasks = JoinSet::new();
         let bell = watch::Sender::new(0);
@@ -213,25 +215,25 @@ impl Asked {
     }
 }
 
-/// What follows from the API's objects, each kind in its cache.
-struct Followed {
+/// The caches of API objects that announcements depend on.
+struct FollowedCaches {
     services: Reflector<Service>,
     slices: Reflector<Slice>,
     nodes: Reflector<Node>,
     announcers: Reflector<Announcer>,
 }
 
-struct Announcing<'a> {
+struct AnnouncementLoop<'a> {
     client: Client,
     node: String,
     metrics: Metrics,
-    asked: &'a Asked,
+    asked: &'a RequestedAnnouncements,
 }
 
-impl Announcing<'_> {
+impl AnnouncementLoop<'_> {
     /// Announces until nothing is asked for any more, or `shutdown`.
     async fn run(&self, shutdown: &CancellationToken) {
-        let followed = Followed {
+        let followed = FollowedCaches {
             services: reflect(&self.client, Selection::all()),
             // Slices of headless Services without a name of their own are nobody's.
             slices: reflect(
@@ -280,7 +282,7 @@ impl Announcing<'_> {
             () = synced => {}
         }
 
-        let answering = watch::Sender::new(Arc::<Answering>::default());
+        let answering = watch::Sender::new(Arc::<AnsweredAddresses>::default());
         let own_addresses = watch::Sender::new(Arc::<BTreeSet<IpAddr>>::default());
         let (conflict_sender, mut conflicts) = mpsc::unbounded_channel();
         // Ends all parts of this round, and the sessions as a restart does.
@@ -322,8 +324,8 @@ impl Announcing<'_> {
         let task = control_supervise::task("announcer-status").until(&stop);
         tasks.spawn(task.restarting(renewal));
 
-        let mut lives = Lives::of(&self.node);
-        let mut held: Option<Held> = None;
+        let mut lives = AgentLives::new(&self.node);
+        let mut held: Option<HeldClaims> = None;
         let (mut asked_bell, mut bell) = (self.asked.watch(), bell.subscribe());
         let mut world_changed = true;
         let mut wanted = desired::L2::new();
@@ -353,18 +355,19 @@ impl Announcing<'_> {
             while let Some(change) = lives_changes.try_recv() {
                 // What came back was said before.
                 while let Ok(word) = words.try_recv() {
-                    lives.say(word);
+                    lives.record_own(word);
                 }
                 observe(&mut lives, &change);
             }
             let now = Instant::now();
-            let before = held.get_or_insert_with(|| Held::resumed(&former.claims, &lives, now));
+            let before =
+                held.get_or_insert_with(|| HeldClaims::resumed(&former.claims, &lives, now));
             let decided = election::decide(&self.node, &wanted, &lives, before, now);
             if decided != *before {
                 Self::log(before, &decided);
             }
             *before = decided;
-            let table: Answering = before
+            let table: AnsweredAddresses = before
                 .addresses()
                 .filter_map(|address| Some((address, wanted.get(&address)?.interfaces.clone())))
                 .collect();
@@ -376,7 +379,7 @@ impl Announcing<'_> {
                 }
                 other
             });
-            let said = Report::of(&self.node, &wanted, &lives, before, now);
+            let said = Report::new(&self.node, &wanted, &lives, before, now);
             report.send_if_modified(|known| {
                 let other = *known != said;
                 *known = said;
@@ -397,10 +400,10 @@ impl Announcing<'_> {
                     world_changed = changed.is_ok();
                     tokio::time::sleep(GATHER).await;
                 }
-                Some(word) = words.recv() => lives.say(word),
+                Some(word) = words.recv() => lives.record_own(word),
                 change = lives_changes.recv() => if let Some(change) = change {
                     while let Ok(word) = words.try_recv() {
-                        lives.say(word);
+                        lives.record_own(word);
                     }
                     observe(&mut lives, &change);
                 },
@@ -422,7 +425,7 @@ impl Announcing<'_> {
         self.metrics.holds(0);
     }
 
-    fn world(&self, followed: &Followed) -> World {
+    fn world(&self, followed: &FollowedCaches) -> World {
         let mut pools: Vec<Pool> = all(&self.asked.pools)
             .iter()
             .map(|pool| Pool::of(&pool.metadata.name, &pool.spec).0)
@@ -440,18 +443,18 @@ impl Announcing<'_> {
         }
     }
 
-    fn contested(conflict: Conflict, lives: &Lives, held: &mut Option<Held>) {
+    fn contested(conflict: Conflict, lives: &AgentLives, held: &mut Option<HeldClaims>) {
         let Conflict { address, mac } = conflict;
         let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
         let Some(held) = held else { return };
         if held.contested(address, lives, Instant::now()) {
-            warn!(%address, mac, "out of touch, and another node announces the address: leaving it");
+            warn!(%address, mac, "API server unreachable and another node announces the address; withdrawing it");
         } else {
-            warn!(%address, mac, "another host answers for an address of a load balancer");
+            warn!(%address, mac, "address conflict: another host answers for a load balancer address");
         }
     }
 
-    fn log(before: &Held, now: &Held) {
+    fn log(before: &HeldClaims, now: &HeldClaims) {
         let (before, now): (BTreeSet<_>, BTreeSet<_>) =
             (before.addresses().collect(), now.addresses().collect());
         for address in now.difference(&before) {
@@ -471,21 +474,21 @@ fn sessions(
     let mut all = BTreeMap::new();
     for peer in &world.peers {
         if let Some(routes) = routes.remove(&peer.metadata.name) {
-            let understood = Peer::of(&peer.spec, own);
+            let understood = Peer::from_spec(&peer.spec, own);
             all.insert(peer.metadata.name.clone(), (understood, routes));
         }
     }
     all
 }
 
-fn said(announcer: &Announcer) -> Said {
+fn said(announcer: &Announcer) -> AnnouncerStatement {
     let status = &announcer.status;
     let answers = status.addresses.iter().filter_map(|text| text.parse().ok());
     // Agents of before said no terms: any is higher.
     let of_none = |address: IpAddr| {
         (
             address,
-            Claimed {
+            ClaimState {
                 term: 0,
                 answers: true,
             },
@@ -494,21 +497,21 @@ fn said(announcer: &Announcer) -> Said {
     let mut claims: Claims = answers.map(of_none).collect();
     for claim in &status.claims {
         if let Ok(address) = claim.address.parse() {
-            let unheard = Claimed {
+            let unheard = ClaimState {
                 term: 0,
                 answers: false,
             };
             claims.entry(address).or_insert(unheard).term = claim.term;
         }
     }
-    Said {
+    AnnouncerStatement {
         renewed: status.renew_time.clone(),
         revision: announcer.metadata.revision().unwrap_or_default(),
         claims,
     }
 }
 
-fn observe(lives: &mut Lives, change: &Change<Announcer>) {
+fn observe(lives: &mut AgentLives, change: &Change<Announcer>) {
     match (&change.current, &change.previous) {
         (Some(it), _) => lives.observe(&it.metadata.name, &said(it), Instant::now()),
         (None, Some(gone)) => lives.forget(&gone.metadata.name),

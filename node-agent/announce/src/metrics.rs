@@ -25,7 +25,7 @@ struct ByPeer {
     peer: String,
 }
 
-/// Counters of announcements. Cloning shares them.
+/// Counters of announcements. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     answers: Family<ByFamily, Counter>,
@@ -113,7 +113,7 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn told(&self, peer: &str, routes: usize, updates: usize) {
+    pub(crate) fn record_update(&self, peer: &str, routes: usize, updates: usize) {
         let routes = i64::try_from(routes).unwrap_or(i64::MAX);
         self.routes.get_or_create(&by(peer)).set(routes);
         self.updates.get_or_create(&by(peer)).inc_by(updates as u64);

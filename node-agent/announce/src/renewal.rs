@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::bgp::Statuses;
-use crate::election::{RENEW, Report, Word};
+use crate::election::{OwnStatement, RENEW, Report};
 use crate::metrics::Metrics;
 use crate::view::ANNOUNCERS;
 
@@ -23,14 +23,14 @@ const TIMEOUT: Duration = Duration::from_millis(1500);
 /// How often an agent says how its sessions are though nothing changed.
 const REPORT: Duration = Duration::from_secs(60);
 
-/// The one that writes.
+/// Renews the own Announcer.
 #[derive(Clone)]
 pub struct Renewal {
     pub client: Client,
     pub node: String,
     pub metrics: Metrics,
     /// Is told each word before it is sent.
-    pub words: mpsc::UnboundedSender<Word>,
+    pub words: mpsc::UnboundedSender<OwnStatement>,
     /// The time in the last word of this node; each is later than the one before, also
     /// after a restart of the task.
     pub last: Arc<Mutex<Option<Text>>>,
@@ -66,7 +66,7 @@ impl Renewal {
                 match failure {
                     None => {
                         if failing {
-                            info!("in touch with the API server again");
+                            info!("API server is reachable again");
                         }
                         failing = false;
                         told = Some((said.clone(), peers));
@@ -76,7 +76,7 @@ impl Renewal {
                         if !failing {
                             warn!(
                                 error,
-                                "cannot say that this node lives; what it announces, it keeps"
+                                "failed to renew the Announcer; announcements are kept"
                             );
                         }
                         failing = true;
@@ -108,7 +108,7 @@ impl Renewal {
             renewed
         };
         // Nobody listens any more: this ends soon, too.
-        let _ = self.words.send(Word {
+        let _ = self.words.send(OwnStatement {
             renewed: renewed.clone(),
             sent: Instant::now(),
             claims: said.claims.clone(),

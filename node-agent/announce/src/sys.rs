@@ -28,9 +28,9 @@ const NEIGHBOURS: [libc::sock_filter; 9] = [
     op(0x06, 0, 0, 0),    // 8: nothing
 ];
 
-/// Which frames a socket takes.
+/// The frames that a socket receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Take {
+pub enum FrameFilter {
     /// ARP.
     Arp,
     /// Neighbour discovery.
@@ -42,10 +42,10 @@ pub enum Take {
 ///
 /// # Errors
 /// What the system said: no right to it (`CAP_NET_RAW`), or no such interface.
-pub fn packet_socket(interface: u32, take: Take) -> io::Result<AsyncFd<OwnedFd>> {
+pub fn packet_socket(interface: u32, take: FrameFilter) -> io::Result<AsyncFd<OwnedFd>> {
     let protocol = match take {
-        Take::Arp => libc::ETH_P_ARP,
-        Take::Neighbours => libc::ETH_P_IPV6,
+        FrameFilter::Arp => libc::ETH_P_ARP,
+        FrameFilter::Neighbours => libc::ETH_P_IPV6,
     };
     let protocol = u16::try_from(protocol).unwrap_or_default().to_be();
     // Protocol 0: nothing is received until filter and interface are set.
@@ -62,7 +62,7 @@ pub fn packet_socket(interface: u32, take: Take) -> io::Result<AsyncFd<OwnedFd>>
     }
     // SAFETY: the descriptor is new and nobody else's.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-    if take == Take::Neighbours {
+    if take == FrameFilter::Neighbours {
         let mut program = NEIGHBOURS;
         let filter = libc::sock_fprog {
             len: u16::try_from(program.len()).unwrap_or_default(),

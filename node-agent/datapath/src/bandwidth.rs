@@ -16,7 +16,7 @@ use crate::devices::attach::is_attached;
 use crate::error::Error;
 use crate::table::Table;
 
-/// How much may go one way.
+/// The permitted rate in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Bits a second, at least one.
@@ -25,7 +25,7 @@ pub struct Rate {
     pub burst: u64,
 }
 
-/// The map, pinned by a [`Datapath`](crate::Datapath).
+/// The bandwidth map, pinned by a [`Datapath`](crate::Datapath).
 #[derive(Debug)]
 pub struct Bandwidths {
     table: Table<BandwidthKey, Bandwidth>,

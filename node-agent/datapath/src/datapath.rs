@@ -15,13 +15,13 @@ use ebpf_abi::{
     FlowPorts, FragmentKey, FragmentPorts, Logged, MaglevChunk, MaglevKey, MemberKey, NodeFlags,
     Original, OriginalKey, Prefix, Sealed, Service, ServiceKey, SetName, SlotKey, Tuple, maps,
 };
-use node_agent_plan::{Action, Current, Room};
+use node_agent_plan::{Action, Current, MapCapacity};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::bandwidth;
 use crate::capacity::Capacity;
 use crate::configuration::Configuration;
-use crate::devices::attach::{DeviceLinks, Followed, TcWay};
+use crate::devices::attach::{AttachSummary, DeviceLinks, TcWay};
 use crate::devices::{self, Attachment, Device, DeviceHook, Patterns};
 use crate::environment;
 use crate::error::Error;
@@ -32,13 +32,13 @@ use crate::growth;
 use crate::links::{self, Cost};
 use crate::loader::{self, Source};
 use crate::log::{self, Reader};
-use crate::records::Recording;
+use crate::records::RecordingOptions;
 use crate::retirement::Retirement;
 use crate::snapshot::Snapshot;
 use crate::sys;
 use crate::tables::{self, Tables};
 
-/// What to load and where to bring it into force.
+/// What to load and where to attach it.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The cgroup v2 directory whose processes see services.
@@ -52,7 +52,7 @@ pub struct Options {
     /// How programs are attached to devices.
     pub tc: TcWay,
     /// Of which verdicts programs tell one by one.
-    pub recording: Recording,
+    pub recording: RecordingOptions,
 }
 
 /// The maps and programs of a node.
@@ -77,7 +77,7 @@ pub struct Datapath {
 
 pub(crate) struct Counters(PerCpuArray<MapData, u64>);
 
-/// What a map must look like.
+/// The expected layout of a map.
 struct Layout {
     name: &'static str,
     kind: MapType,
@@ -196,7 +196,7 @@ impl Datapath {
         loader::verify(&mut ebpf, &names)?;
         let mut costs = links::costs(&mut ebpf)?;
         let (mut devices, more) =
-            DeviceLinks::of(&mut ebpf, &pinned, source, &device_links, options.tc)?;
+            DeviceLinks::summarize(&mut ebpf, &pinned, source, &device_links, options.tc)?;
         costs.extend(more);
         links::attach(&mut ebpf, &options.cgroup, &links)?;
         devices.adopt()?;
@@ -253,7 +253,7 @@ impl Datapath {
 
     /// How many entries the maps take.
     #[must_use]
-    pub fn room(&self) -> Room {
+    pub fn room(&self) -> MapCapacity {
         self.tables.room()
     }
 
@@ -347,9 +347,9 @@ impl Datapath {
         &mut self,
         devices: &[Device],
         patterns: &Patterns,
-    ) -> Result<Followed, Error> {
+    ) -> Result<AttachSummary, Error> {
         let Some(links) = &mut self.devices else {
-            return Ok(Followed::default());
+            return Ok(AttachSummary::default());
         };
         let there = devices.iter().map(|device| device.index).collect();
         let limited = bandwidth::limited(&self.directory, &there)?;
@@ -688,12 +688,12 @@ pub(crate) fn pinned(directory: &Path, name: &'static str) -> Result<MapData, Er
     MapData::from_pin(path).map_err(unreadable(name))
 }
 
-pub(crate) type Opened<K, V> = (HashMap<MapData, K, V>, u32);
+pub(crate) type OpenedDatapath<K, V> = (HashMap<MapData, K, V>, u32);
 
 pub(crate) fn open<K: aya::Pod, V: aya::Pod>(
     directory: &Path,
     name: &'static str,
-) -> Result<Opened<K, V>, Error> {
+) -> Result<OpenedDatapath<K, V>, Error> {
     let data = pinned(directory, name)?;
     let size = data.info().map_err(unreadable(name))?.max_entries();
     let map = Map::from_map_data(data)

@@ -10,9 +10,9 @@ use crate::datapath::version_dir;
 use crate::error::Error;
 use crate::table::Table;
 
-/// As whom pods reach a range.
+/// The source address with which pods reach a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Shown {
+pub enum EgressSource {
     /// As themselves.
     Pod,
     /// As the node.
@@ -21,10 +21,10 @@ pub enum Shown {
 
 /// Ranges, of which the narrowest that holds an address decides; what none holds is
 /// reached by pods as themselves.
-pub type Exits = BTreeMap<IpNet, Shown>;
+pub type Exits = BTreeMap<IpNet, EgressSource>;
 
-/// The map, pinned by a [`Datapath`](crate::Datapath) and written by whoever knows
-/// the node's network.
+/// The egress map, pinned by a [`Datapath`](crate::Datapath) and written by the owner of the
+/// node's network.
 #[derive(Debug)]
 pub struct Egress {
     table: Table<Prefix, u32>,
@@ -77,9 +77,9 @@ fn key(range: IpNet) -> Prefix {
     Prefix::new(0, range.network().into(), range.prefix_len())
 }
 
-const fn value(shown: Shown) -> u32 {
+const fn value(shown: EgressSource) -> u32 {
     match shown {
-        Shown::Pod => AS_POD,
-        Shown::Node => AS_NODE,
+        EgressSource::Pod => AS_POD,
+        EgressSource::Node => AS_NODE,
     }
 }

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use ebpf_abi::Config as Node;
 use node_agent_plan::{
-    Action, Config, Gone, NodeFacts, Override, Planner, Pod, ServiceState, SliceState,
+    Action, Config, NodeFacts, Override, Planner, Pod, RemovedBackends, ServiceState, SliceState,
 };
 
 use crate::capacity::Capacity;
 use crate::datapath::{Datapath, Options};
-use crate::devices::attach::Followed;
+use crate::devices::attach::AttachSummary;
 use crate::devices::{Device, Patterns};
 use crate::error::Error;
 use crate::snapshot::Snapshot;
 
-/// What an event came to.
+/// The result of applying an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applied {
+pub enum ApplyOutcome {
     /// So many entries of maps were written or removed.
     Written(usize),
     /// It is noted; [`Engine::resync`] is due.
@@ -82,7 +82,7 @@ impl Engine {
         namespace: &str,
         name: &str,
         service: Option<impl Into<Arc<ServiceState>>>,
-    ) -> Result<Applied, Error> {
+    ) -> Result<ApplyOutcome, Error> {
         let actions = self.planner.service_changed(namespace, name, service);
         self.apply(&actions)
     }
@@ -97,7 +97,7 @@ impl Engine {
         namespace: &str,
         name: &str,
         slice: Option<impl Into<Arc<SliceState>>>,
-    ) -> Result<Applied, Error> {
+    ) -> Result<ApplyOutcome, Error> {
         let actions = self.planner.slice_changed(namespace, name, slice);
         self.apply(&actions)
     }
@@ -112,7 +112,7 @@ impl Engine {
         namespace: &str,
         name: &str,
         pod: Option<&Pod>,
-    ) -> Result<Applied, Error> {
+    ) -> Result<ApplyOutcome, Error> {
         let actions = self.planner.pod_changed(namespace, name, pod);
         self.apply(&actions)
     }
@@ -123,14 +123,14 @@ impl Engine {
     /// # Errors
     ///
     /// As [`on_service_change`](Self::on_service_change).
-    pub fn set_node(&mut self, facts: NodeFacts) -> Result<Applied, Error> {
+    pub fn set_node(&mut self, facts: NodeFacts) -> Result<ApplyOutcome, Error> {
         let actions = self.planner.set_node(facts);
         self.apply(&actions)
     }
 
     /// UDP backends that went since this was asked last; to be asked after
     /// every change that was written.
-    pub fn take_gone(&mut self) -> Vec<Gone> {
+    pub fn take_gone(&mut self) -> Vec<RemovedBackends> {
         self.planner.take_gone()
     }
 
@@ -145,7 +145,7 @@ impl Engine {
     /// # Errors
     ///
     /// As [`on_service_change`](Self::on_service_change).
-    pub fn set_overrides(&mut self, overrides: Vec<Override>) -> Result<Applied, Error> {
+    pub fn set_overrides(&mut self, overrides: Vec<Override>) -> Result<ApplyOutcome, Error> {
         let actions = self.planner.set_overrides(overrides);
         self.apply(&actions)
     }
@@ -268,7 +268,7 @@ impl Engine {
         &mut self,
         devices: &[Device],
         patterns: &Patterns,
-    ) -> Result<Followed, Error> {
+    ) -> Result<AttachSummary, Error> {
         self.datapath.follow_devices(devices, patterns)
     }
 
@@ -278,9 +278,9 @@ impl Engine {
         &self.datapath
     }
 
-    fn apply(&mut self, actions: &[Action]) -> Result<Applied, Error> {
+    fn apply(&mut self, actions: &[Action]) -> Result<ApplyOutcome, Error> {
         if !self.sound {
-            return Ok(Applied::Deferred);
+            return Ok(ApplyOutcome::Deferred);
         }
         self.datapath
             .apply(actions)
@@ -289,6 +289,6 @@ impl Engine {
         while self.grow()? {
             written += self.compare()?;
         }
-        Ok(Applied::Written(written))
+        Ok(ApplyOutcome::Written(written))
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// What keeps the datapath from working.
+/// Why the datapath cannot work.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Not root.

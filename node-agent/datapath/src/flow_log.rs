@@ -55,7 +55,7 @@ impl LargerFlowLog {
         tracing::info!(
             map = maps::FLOW_LOG,
             entries,
-            "a map of another size takes its place"
+            "replacing a map with one of another size"
         );
         Ok(Self { queued })
     }

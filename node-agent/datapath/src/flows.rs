@@ -14,13 +14,13 @@ use crate::error::Error;
 use crate::sys;
 use crate::table::Table;
 
-/// The table of connections, beside the process that works with it.
+/// The connection table, read beside the process that owns the maps.
 #[derive(Debug)]
 pub struct Flows {
     table: Table<Tuple, FlowEntry>,
 }
 
-/// A connection to a service, as seen from its client.
+/// A connection to a Service, as its client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// The protocol.

@@ -114,7 +114,11 @@ pub(crate) fn fill(directory: &Path, names: &[&'static str]) -> Result<(), Error
     let mut copied = names.iter().filter(|name| **name != maps::FLOW_LOG);
     copied.try_for_each(|name| {
         let entries = copy(name, &directory.join(name), &next(directory, name))?;
-        tracing::info!(map = name, entries, "a map of another size takes its place");
+        tracing::info!(
+            map = name,
+            entries,
+            "replacing a map with one of another size"
+        );
         Ok(())
     })
 }
@@ -139,7 +143,7 @@ pub(crate) fn carry_over(former: &Path, directory: &Path) -> Result<bool, Error>
     if !means_the_same(former) {
         tracing::warn!(
             former = %former.display(),
-            "services and sockets of that version have another form; until the API was asked, services are not served"
+            "maps of the previous version have another layout; Services are not served until the API was listed"
         );
         return Ok(false);
     }
@@ -159,7 +163,7 @@ pub(crate) fn carry_over(former: &Path, directory: &Path) -> Result<bool, Error>
     ] {
         entries += copy(name, &former.join(name), &directory.join(name))?;
     }
-    tracing::info!(former = %former.display(), entries, "carried over from a former version");
+    tracing::info!(former = %former.display(), entries, "migrated maps of a previous version");
     Ok(true)
 }
 

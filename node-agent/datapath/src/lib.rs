@@ -57,9 +57,9 @@ mod pod;
 mod policy;
 mod probe;
 mod records;
-mod remembered;
 mod retirement;
 mod snapshot;
+mod stale_entries;
 mod sys;
 mod table;
 mod tables;
@@ -69,31 +69,32 @@ mod udp;
 pub use bandwidth::{Bandwidths, Rate};
 pub use capacity::Capacity;
 pub use datapath::{Datapath, Options, ensure_unused, inspect, remove};
-pub use devices::attach::{Followed, TcWay};
+pub use devices::attach::{AttachSummary, TcWay};
 pub use devices::{
     Attachment, DEVICES, Device, DeviceHook, GUARDED_DEVICES, Globs, NotAPattern, POD_DEVICES,
     Patterns, XdpMode, remove_devices,
 };
-pub use egress::{Egress, Exits, Shown};
-pub use engine::{Applied, Engine};
+pub use egress::{Egress, EgressSource, Exits};
+pub use engine::{ApplyOutcome, Engine};
 pub use environment::ensure_bpffs;
 pub use error::Error;
 pub use flows::{Connection, Flows};
 pub use grace::wait_for_programs;
-pub use kernel_nat::{KernelNat, Phase, TakenOver, Translated};
+pub use kernel_nat::{KernelNat, Phase, TakenOver, TranslatedConnection};
 pub use links::Cost;
-pub use load::{Load, Loads};
+pub use load::{Loads, TableLoad};
 pub use log::LOG_TARGET;
-pub use policy::{Place, Policy, PolicyEntries, PolicyQuestion, PolicyWalk, Unwritten};
+pub use policy::{HookPlace, PartialWrite, Policy, PolicyEntries, PolicyQuestion, PolicyWalk};
 pub use probe::{Feature, ForeignProgram, Probe, foreign_programs, probe, xdp_in_drivers};
-pub use records::{Recording, Records, Services as ServiceNames, clock};
-pub use remembered::Remembered;
-pub use retirement::{Installed, Retirement};
+pub use records::{RecordingOptions, Records, ServiceNameTable as ServiceNames, clock};
+pub use retirement::{InstalledPins, Retirement};
 pub use snapshot::Snapshot;
+pub use stale_entries::StaleEntryScan;
 pub use trace::{
-    Decision, From as TraceFrom, How, Look, PathKind, Question, Route, Trace, Walk, trace,
+    ClientLocation as TraceFrom, Decision, EndpointChoice, MapRead, PathKind, ProgramWalk,
+    Question, Route, Trace, trace,
 };
-pub use udp::{Move, Moved, Mover};
+pub use udp::{Move, MoveSummary, Mover};
 
 /// The BPF object found when this crate was compiled, if any.
 #[cfg(orlop_bpf_object)]

@@ -28,7 +28,7 @@ const HOOKS: [(&str, &str); 10] = [
     ("orlop_bind6", "bind6"),
 ];
 
-/// What a program costs.
+/// Run time statistics of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// The hook.
@@ -55,7 +55,7 @@ pub(crate) fn costs(ebpf: &mut Ebpf) -> Result<Vec<Cost>, Error> {
             source: Box::new(source),
         };
         let info = find(ebpf, program)?.info().map_err(failed)?;
-        costs.push(Cost::of(hook, &info));
+        costs.push(Cost::from_info(hook, &info));
     }
     Ok(costs)
 }
@@ -64,7 +64,7 @@ pub(crate) fn costs(ebpf: &mut Ebpf) -> Result<Vec<Cost>, Error> {
 
 impl Cost {
     /// What the kernel says of a loaded program.
-    pub(crate) fn of(hook: &'static str, info: &ProgramInfo) -> Self {
+    pub(crate) fn from_info(hook: &'static str, info: &ProgramInfo) -> Self {
         let cost = Self {
             hook,
             verified: info.verified_instruction_count().unwrap_or_default(),
@@ -142,7 +142,7 @@ fn replace(
         Err(error) => return Err(broken("open")(error)),
     };
     if sys::cgroup_of_link(link.as_fd()).map_err(broken("inspect"))? != cgroup_id {
-        tracing::info!(link = %pinned.display(), "removing a link at another cgroup");
+        tracing::info!(link = %pinned.display(), "removing a link of another cgroup");
         remove(pinned)?;
         return Ok(false);
     }

@@ -22,7 +22,7 @@ const NEAR: (u64, u64) = (4, 5);
 
 /// How full a table is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct TableLoad {
     /// What it holds that is still needed, exactly if that is much, else at most so
     /// much.
     pub held: u64,
@@ -33,7 +33,7 @@ pub struct Load {
     pub lost: u64,
 }
 
-/// Looks at the table, beside the process that works with it.
+/// Reads how full tables are, beside the process that owns the maps.
 #[derive(Debug)]
 pub struct Loads {
     flows: Table<Tuple, FlowEntry>,
@@ -67,7 +67,7 @@ impl Loads {
     /// # Errors
     ///
     /// [`Error::Map`].
-    pub fn look(&mut self) -> Result<Load, Error> {
+    pub fn look(&mut self) -> Result<TableLoad, Error> {
         // A connection has two entries.
         let capacity = u64::from(self.flows.capacity()) / 2;
         let collected = self.counters.get(Counter::FlowCollected)?;
@@ -80,7 +80,7 @@ impl Loads {
             self.excess = counted.saturating_sub(there);
             connections = alive;
         }
-        Ok(Load {
+        Ok(TableLoad {
             held: connections,
             capacity,
             lost: self.counters.get(Counter::DroppedFlowsFull)?,

@@ -11,13 +11,13 @@ use nix::sched::{CloneFlags, unshare};
 use crate::capacity::Capacity;
 use crate::error::Error;
 use crate::flow_log;
-use crate::records::Recording;
+use crate::records::RecordingOptions;
 
 /// Threads that have programs verified. More than a few gain little: half of
 /// the programs take no time.
 const VERIFIERS: usize = 4;
 
-/// What programs are made of, once and whenever a further one is needed.
+/// The inputs from which programs are loaded, now and later.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     /// The BPF object.
@@ -27,7 +27,7 @@ pub(crate) struct Source {
     /// What programs tell of.
     pub(crate) level: u8,
     /// Of which verdicts they tell.
-    pub(crate) recording: Recording,
+    pub(crate) recording: RecordingOptions,
     /// Where the maps are pinned.
     pub(crate) directory: PathBuf,
 }

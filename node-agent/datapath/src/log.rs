@@ -27,7 +27,7 @@ use crate::pod::Raw;
 /// the kernel.
 pub const LOG_TARGET: &str = "orlop_bpf";
 
-/// Reads the ring until it is dropped.
+/// Reads the log ring until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Reader {
     stop: OwnedFd,
@@ -112,7 +112,7 @@ fn read(mut logger: EbpfLogger<Bridge>, stopped: &OwnedFd) {
         // aya-log panics on a record of another form; programs of our own
         // object write none.
         if catch_unwind(AssertUnwindSafe(|| logger.flush())).is_err() {
-            tracing::error!("the programs' log holds a record of another form; it is read no more");
+            tracing::error!("unknown record in the programs' log; reading stops");
             return;
         }
         let mut ready = [
@@ -122,7 +122,7 @@ fn read(mut logger: EbpfLogger<Bridge>, stopped: &OwnedFd) {
         match poll(&mut ready, None) {
             Err(rustix::io::Errno::INTR) => continue,
             Err(errno) => {
-                tracing::error!(error = %io::Error::from(errno), "could not wait for the programs' log");
+                tracing::error!(error = %io::Error::from(errno), "failed to wait for the programs' log");
                 return;
             }
             Ok(_) => {}
@@ -133,7 +133,7 @@ fn read(mut logger: EbpfLogger<Bridge>, stopped: &OwnedFd) {
     }
 }
 
-/// Makes events with fields of aya-log's text.
+/// Turns aya-log's text into events with fields.
 struct Bridge {
     names: HashMap<MapData, Raw<u32>, Raw<SetName>>,
 }
@@ -153,7 +153,7 @@ impl log::Log for Bridge {
             generation,
         }) = parse(&text)
         else {
-            tracing::warn!(target: LOG_TARGET, %text, "a message of another version");
+            tracing::warn!(target: LOG_TARGET, %text, "skipping a log message of another version");
             return;
         };
         let name = self.names.get(&Raw(set), 0).ok();

@@ -16,12 +16,12 @@ use nix::sched::{CloneFlags, setns};
 /// Where namespaces have names.
 const NAMED: [&str; 3] = ["/run/netns", "/var/run/netns", "/run/docker/netns"];
 
-/// A namespace, however it is called: the device and number of its file.
+/// Identity of a namespace: the device and inode of its file.
 pub(crate) type Identity = (u64, u64);
 
-/// Which namespaces.
+/// Selects namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum NamespaceSelection {
     /// Those that have names, and those that the last walk found and that are still
     /// where it found them.
     AtHand,
@@ -29,7 +29,7 @@ pub(crate) enum Which {
     All,
 }
 
-/// What the last walk found, and how to come to each.
+/// The namespaces that the last walk found, and how to enter each.
 #[derive(Debug, Default)]
 pub(crate) struct Namespaces {
     found: BTreeMap<Identity, PathBuf>,
@@ -49,7 +49,7 @@ impl Namespaces {
     /// and those that go away meanwhile are left out.
     pub(crate) fn in_each(
         &mut self,
-        which: Which,
+        which: NamespaceSelection,
         act: &mut (dyn FnMut() -> io::Result<()> + Send),
     ) -> io::Result<usize> {
         let others = self.others(which);
@@ -65,14 +65,14 @@ impl Namespaces {
     }
 
     /// Without this thread's own.
-    fn others(&mut self, which: Which) -> BTreeMap<Identity, PathBuf> {
+    fn others(&mut self, which: NamespaceSelection) -> BTreeMap<Identity, PathBuf> {
         let mut all: BTreeMap<Identity, PathBuf> = match which {
-            Which::AtHand => {
+            NamespaceSelection::AtHand => {
                 let found = self.found.iter();
                 let still = found.filter(|(known, path)| identity(path).as_ref() == Some(known));
                 still.map(|(known, path)| (*known, path.clone())).collect()
             }
-            Which::All => identified(of_processes()).collect(),
+            NamespaceSelection::All => identified(of_processes()).collect(),
         };
         // Names last as long as namespaces, processes may not.
         all.extend(identified(named()));
@@ -100,7 +100,7 @@ fn enter(
         }
         entered += 1;
         if let Err(error) = act() {
-            tracing::warn!(namespace = %path.display(), %error, "could not look into a network namespace");
+            tracing::warn!(namespace = %path.display(), %error, "failed to inspect a network namespace");
         }
     }
     Ok(entered)
@@ -185,18 +185,18 @@ pub(crate) mod tests {
         let its = identity(&alone.path()).unwrap();
         let mut namespaces = Namespaces::default();
         let mut has = |which| namespaces.others(which).contains_key(&its);
-        assert!(!has(Which::AtHand));
-        assert!(has(Which::All));
-        assert!(has(Which::AtHand) && has(Which::AtHand));
+        assert!(!has(NamespaceSelection::AtHand));
+        assert!(has(NamespaceSelection::All));
+        assert!(has(NamespaceSelection::AtHand) && has(NamespaceSelection::AtHand));
         drop(alone);
-        assert!(!has(Which::AtHand) && !has(Which::All));
+        assert!(!has(NamespaceSelection::AtHand) && !has(NamespaceSelection::All));
     }
 
     #[test]
     fn the_own_namespace_is_not_among_the_others() {
         let own = identity(Path::new("/proc/thread-self/ns/net")).unwrap();
         let mut namespaces = Namespaces::default();
-        for which in [Which::All, Which::AtHand] {
+        for which in [NamespaceSelection::All, NamespaceSelection::AtHand] {
             assert!(!namespaces.others(which).contains_key(&own));
         }
     }

@@ -19,14 +19,14 @@ const HEADER: usize = 16;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 
-/// A socket of the namespace in which it was made.
+/// A netlink socket of the namespace in which it was opened.
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
     sequence: u32,
 }
 
-/// One of several messages of a [commit](Socket::commit).
+/// One of several messages of a [commit](NetlinkSocket::commit).
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) kind: u16,

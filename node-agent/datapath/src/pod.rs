@@ -3,7 +3,7 @@
 use aya::Pod;
 use ebpf_abi::Plain;
 
-/// Plain data as aya wants it.
+/// Plain data in the form that aya expects.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raw<T>(pub(crate) T);

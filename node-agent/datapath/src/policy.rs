@@ -25,10 +25,10 @@ use crate::table::{Table, each, in_runs};
 
 mod walk;
 
-pub use ebpf_logic::policy::Place;
+pub use ebpf_logic::policy::HookPlace;
 pub use walk::{PolicyQuestion, PolicyWalk};
 
-/// The maps of network policy, pinned.
+/// The pinned maps of network policy.
 #[derive(Debug)]
 pub struct Policy {
     root: Table<u32, PolicyRoot>,
@@ -54,10 +54,10 @@ pub struct PolicyEntries {
     pub rules: usize,
 }
 
-/// What of actions was written, and why not the rest.
+/// How many actions were written, and why the rest were not.
 #[derive(Debug, thiserror::Error)]
 #[error("policy is not written completely")]
-pub struct Unwritten {
+pub struct PartialWrite {
     /// So many of the first actions were.
     pub done: usize,
     /// Why not more.
@@ -65,7 +65,7 @@ pub struct Unwritten {
     pub source: Error,
 }
 
-impl Unwritten {
+impl PartialWrite {
     /// The map that is full, if that is why.
     #[must_use]
     pub const fn full(&self) -> Option<&'static str> {
@@ -118,15 +118,15 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`Unwritten`], because of [`Error::Full`] or [`Error::Map`].
-    pub fn apply(&self, actions: &[Action]) -> Result<(), Unwritten> {
+    /// [`PartialWrite`], because of [`Error::Full`] or [`Error::Map`].
+    pub fn apply(&self, actions: &[Action]) -> Result<(), PartialWrite> {
         let mut done = 0;
         in_runs(actions, |run| {
             self.apply_run(run)?;
             done += run.len();
             Ok(())
         })
-        .map_err(|source| Unwritten { done, source })
+        .map_err(|source| PartialWrite { done, source })
     }
 
     /// Closes what actions, for which there is no room, are about: pods whose

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::netlink::{ACK, DUMP, Socket, word};
 use crate::sys::{self, DeviceAttach, probe as bpf};
 
-/// Something that the datapath asks of the kernel.
+/// A kernel feature that the datapath needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Feature {
@@ -44,7 +44,7 @@ pub enum Feature {
     Ipv6,
 }
 
-/// What a try came to.
+/// The result of probing a feature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// What was tried.
@@ -53,7 +53,7 @@ pub struct Probe {
     pub refusal: Option<String>,
 }
 
-/// A program of another origin in the kernel.
+/// A program in the kernel that Orlop did not load.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ForeignProgram {
     /// Its name; the kernel keeps 15 characters.

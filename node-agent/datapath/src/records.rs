@@ -19,25 +19,24 @@ use crate::error::Error;
 use crate::sys;
 use crate::table::Table;
 
-/// Of which verdicts programs tell one by one. What is off is not in the
-/// programs at all.
+/// Verdicts that programs report one by one; the code for others is not loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recording {
+pub struct RecordingOptions {
     /// Of drops, refusals, and the share below.
     pub verdicts: bool,
     /// Of the flows that policy allows, of one in so many; 0: of none.
     pub sample: u32,
 }
 
-/// The ring's reader. It can be waited for as a descriptor.
+/// Reads the record ring. It can be polled as a file descriptor.
 pub struct Records {
     ring: RingBuf<MapData>,
     counters: Counters,
 }
 
-/// Names of services, by the addresses that lead to them.
+/// Names of Services by their addresses.
 #[derive(Debug)]
-pub struct Services {
+pub struct ServiceNameTable {
     directory: PathBuf,
 }
 
@@ -107,10 +106,10 @@ impl Debug for Records {
 
 // === impl Services ===
 
-impl Services {
+impl ServiceNameTable {
     /// Those of the maps that are pinned there.
     #[must_use]
-    pub fn of(pin_dir: &Path) -> Self {
+    pub fn open(pin_dir: &Path) -> Self {
         Self {
             directory: version_dir(pin_dir),
         }

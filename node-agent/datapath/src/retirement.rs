@@ -19,9 +19,9 @@ use crate::error::Error;
 use crate::flows::Flows;
 use crate::table::Table;
 
-/// What is pinned below a directory, as the names of its pins tell.
+/// The datapath pinned below a directory, as the names of its pins tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledPins {
     /// Hooks of sockets with a program.
     pub socket_hooks: Vec<String>,
     /// Hooks of devices with a program.
@@ -43,7 +43,7 @@ pub struct Retirement {
 
 // === impl Installed ===
 
-impl Installed {
+impl InstalledPins {
     /// Looks at the pins of all versions; `None` if there are none.
     ///
     /// # Errors

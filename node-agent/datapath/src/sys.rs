@@ -86,19 +86,19 @@ struct LookupBatch {
     flags: u64,
 }
 
-/// What one call read of a map.
+/// The entries that one batch call read.
 pub(crate) struct Portion<K, V> {
     /// Entries.
     pub(crate) entries: Vec<(K, V)>,
     /// Where to go on, or why not: `ENOENT` at the map's end, with the last
     /// entries.
-    pub(crate) end: io::Result<Place>,
+    pub(crate) end: io::Result<MapCursor>,
 }
 
 /// A place in a map, known to the kernel. It writes four bytes for hash maps,
 /// and a key of 24 for tries.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Place([u64; 4]);
+pub(crate) struct MapCursor([u64; 4]);
 
 #[repr(C)]
 struct LinkCreate {
@@ -322,10 +322,10 @@ pub(crate) fn detach_link(link: BorrowedFd<'_>) -> io::Result<()> {
 /// map was opened).
 pub(crate) fn read_batch<K: Plain, V: Plain>(
     map: &impl AsFd,
-    place: Option<Place>,
+    place: Option<MapCursor>,
     most: usize,
 ) -> Portion<K, V> {
-    let mut next = Place::default();
+    let mut next = MapCursor::default();
     let mut keys: Vec<K> = Vec::with_capacity(most);
     let mut values: Vec<V> = Vec::with_capacity(most);
     let mut attr = LookupBatch {

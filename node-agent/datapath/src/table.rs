@@ -31,7 +31,7 @@ const ENOSPC: i32 = 28;
 const MEMORY_ATTEMPTS: u32 = 20;
 const MEMORY_PAUSE: Duration = Duration::from_micros(200);
 
-/// A pinned map whose layout was checked.
+/// A pinned map whose layout was verified.
 #[derive(Debug)]
 pub(crate) struct Table<K, V> {
     name: &'static str,
@@ -68,7 +68,7 @@ impl<const N: usize> Table<u32, Text<N>> {
     pub(crate) fn write_names(&self, names: &[(u32, Text<N>)]) -> Result<(), Error> {
         match self.write(names) {
             Err(Error::Full { map, capacity }) => {
-                tracing::debug!(map, capacity, "no room for a name");
+                tracing::debug!(map, capacity, "the table of names is full");
                 Ok(())
             }
             other => other,

@@ -9,7 +9,7 @@ use ebpf_abi::{
     Sealed, Served, ServedPlace, Service, ServiceKey, SetName, SlotKey, maps,
 };
 use ipnet::IpNet;
-use node_agent_plan::{Action, Current, Room};
+use node_agent_plan::{Action, Current, MapCapacity};
 use rustc_hash::FxHashMap;
 
 use crate::error::Error;
@@ -121,7 +121,7 @@ impl Tables {
     pub(crate) fn dump_and_sweep(&self) -> Result<Current, Error> {
         let (current, swept) = self.read(true)?;
         if swept > 0 {
-            tracing::warn!(swept, "removed broken entries");
+            tracing::warn!(swept, "removed invalid entries");
         }
         Ok(current)
     }
@@ -155,8 +155,8 @@ impl Tables {
         Ok((current, broken))
     }
 
-    pub(crate) fn room(&self) -> Room {
-        Room {
+    pub(crate) fn room(&self) -> MapCapacity {
+        MapCapacity {
             services: self.services.capacity() as usize,
             slots: self.slots.capacity() as usize,
             members: self.members.capacity() as usize,
@@ -223,7 +223,7 @@ pub(crate) fn add_missing_members(directory: &Path, path: &Path) -> Result<(), E
     let members = Table::open_at(path, maps::MEMBERS)?;
     let (_, missing) = missing_members(directory, &members)?;
     if !missing.is_empty() {
-        tracing::info!(entries = missing.len(), "added members of services");
+        tracing::info!(entries = missing.len(), "added Service members");
     }
     members.write(&missing)
 }

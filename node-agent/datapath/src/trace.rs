@@ -10,8 +10,8 @@ use std::path::Path;
 
 use ebpf_abi::{Address, Counter, FlowFlags, Port, Protocol, Tuple};
 use ebpf_logic::model::{Frame, ModelSocket};
-use ebpf_logic::packet::{Origin, Verdict, Work, decide, parse};
-use ebpf_logic::{Family, Verdict as Call, connect, send};
+use ebpf_logic::packet::{Origin, PacketVerdict, Work, decide, parse};
+use ebpf_logic::{Family, SocketVerdict as Call, connect, send};
 use serde::Serialize;
 
 use crate::datapath;
@@ -27,7 +27,7 @@ pub use route::Route;
 /// A port of a client that names none.
 const EXAMPLE_PORT: u16 = 40_000;
 
-/// Who asks for what.
+/// The client and destination to trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The client.
@@ -39,13 +39,13 @@ pub struct Question {
     /// TCP, UDP or SCTP.
     pub protocol: Protocol,
     /// Where it is; worked out from its address if that is not said.
-    pub from: Option<From>,
+    pub from: Option<ClientLocation>,
 }
 
 /// Where a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum From {
+pub enum ClientLocation {
     /// In a pod of this node.
     Pod,
     /// In this node's own namespace.
@@ -54,7 +54,7 @@ pub enum From {
     Outside,
 }
 
-/// What would become of it.
+/// The predicted path of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trace {
@@ -67,21 +67,21 @@ pub struct Trace {
     /// What it asks for.
     pub asked: SocketAddr,
     /// Where it is.
-    pub from: From,
+    pub from: ClientLocation,
     /// Which programs look at it, in their order.
-    pub walks: Vec<Walk>,
+    pub walks: Vec<ProgramWalk>,
 }
 
-/// One program's way to its decision.
+/// One program's path to its decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Walk {
+pub struct ProgramWalk {
     /// Of a socket's call, or of a packet.
     pub path: PathKind,
     /// Where the program stands.
     pub hook: &'static str,
     /// What it looked up, in order.
-    pub looks: Vec<Look>,
+    pub looks: Vec<MapRead>,
     /// What it decides.
     pub decision: Decision,
     /// The set of endpoints that it chose from, by name.
@@ -92,7 +92,7 @@ pub struct Walk {
     pub endpoint: Option<SocketAddr>,
     /// How that was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub chosen_by: Option<How>,
+    pub chosen_by: Option<EndpointChoice>,
     /// As whom the endpoint sees the client, if not as itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shown_as: Option<SocketAddr>,
@@ -108,9 +108,9 @@ pub struct Walk {
     pub route: Option<Route>,
 }
 
-/// One look at a map.
+/// One lookup in a map.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Look {
+pub struct MapRead {
     /// The map, by its name.
     pub map: &'static str,
     /// What was asked.
@@ -129,7 +129,7 @@ pub enum PathKind {
     Packet,
 }
 
-/// What is decided.
+/// The decision of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Decision {
@@ -152,7 +152,7 @@ pub enum Decision {
 /// How an endpoint is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum How {
+pub enum EndpointChoice {
     /// Anew for each connection: the one shown is an example.
     Random,
     /// By the socket, for all its datagrams: the one shown is an example.
@@ -177,11 +177,11 @@ pub fn trace(pin_dir: &Path, question: &Question) -> Result<Trace, Error> {
     let client: Address = question.client.into();
     let from = question.from.unwrap_or_else(|| {
         if question.client.is_loopback() || live.is_own(client) {
-            From::Host
+            ClientLocation::Host
         } else if live.is_of_pods(client) {
-            From::Pod
+            ClientLocation::Pod
         } else {
-            From::Outside
+            ClientLocation::Outside
         }
     });
     let client = SocketAddr::new(
@@ -189,7 +189,7 @@ pub fn trace(pin_dir: &Path, question: &Question) -> Result<Trace, Error> {
         question.client_port.unwrap_or(EXAMPLE_PORT),
     );
     let mut walks = Vec::new();
-    if from != From::Outside && question.protocol != Protocol::SCTP {
+    if from != ClientLocation::Outside && question.protocol != Protocol::SCTP {
         walks.push(call(&live, question, from)?);
     }
     // What a socket's program translated carries the endpoint's address. Pods may
@@ -197,7 +197,7 @@ pub fn trace(pin_dir: &Path, question: &Question) -> Result<Trace, Error> {
     let translated = walks
         .first()
         .is_some_and(|walk| walk.decision != Decision::Pass);
-    if from == From::Pod || !translated {
+    if from == ClientLocation::Pod || !translated {
         walks.push(packet(&live, question, client, from)?);
     }
     Ok(Trace {
@@ -211,7 +211,7 @@ pub fn trace(pin_dir: &Path, question: &Question) -> Result<Trace, Error> {
 }
 
 /// `connect(2)`, or `sendmsg(2)` where there is no connection.
-fn call(live: &Live, question: &Question, from: From) -> Result<Walk, Error> {
+fn call(live: &Live, question: &Question, from: ClientLocation) -> Result<ProgramWalk, Error> {
     live.begin();
     let asked = question.asked;
     let family = if asked.is_ipv4() {
@@ -222,7 +222,11 @@ fn call(live: &Live, question: &Question, from: From) -> Result<Walk, Error> {
     let host = live.node_config().map_or(0, |config| config.host_namespace);
     let mut socket = ModelSocket {
         // No other namespace has this one.
-        namespace: if from == From::Host { host } else { 0 },
+        namespace: if from == ClientLocation::Host {
+            host
+        } else {
+            0
+        },
         ..ModelSocket::new(
             family,
             question.protocol,
@@ -241,13 +245,13 @@ fn call(live: &Live, question: &Question, from: From) -> Result<Walk, Error> {
         Call::Translated => (Decision::Translate, None),
         Call::Refuse(why) => (Decision::Refuse, Some(why.errno())),
     };
-    let mut walk = Walk::of(live, PathKind::Socket, decision);
+    let mut walk = ProgramWalk::of(live, PathKind::Socket, decision);
     walk.hook = if datagram { "sendmsg" } else { "connect" };
     walk.errno = errno;
     if decision == Decision::Translate {
         let endpoint = SocketAddr::new(socket.peer.address.into(), socket.peer.port.get());
         walk.endpoint = Some(endpoint);
-        walk.chosen_by = live.how.get().or(Some(How::Socket));
+        walk.chosen_by = live.how.get().or(Some(EndpointChoice::Socket));
         walk.route = to(endpoint.ip())?;
     }
     live.end()?;
@@ -255,7 +259,12 @@ fn call(live: &Live, question: &Question, from: From) -> Result<Walk, Error> {
 }
 
 /// The first packet, where it is seen first.
-fn packet(live: &Live, question: &Question, client: SocketAddr, from: From) -> Result<Walk, Error> {
+fn packet(
+    live: &Live,
+    question: &Question,
+    client: SocketAddr,
+    from: ClientLocation,
+) -> Result<ProgramWalk, Error> {
     live.begin();
     let Some(bytes) = frame::opening(client, question.asked, question.protocol) else {
         return Err(Error::Families {
@@ -265,23 +274,23 @@ fn packet(live: &Live, question: &Question, client: SocketAddr, from: From) -> R
     };
     let bytes = RefCell::new(bytes);
     let (origin, hook) = match from {
-        From::Outside => (Origin::Device, "tc ingress, and XDP before it"),
-        From::Pod => (Origin::Pod, "tc ingress of the pod's device"),
-        From::Host => (Origin::Host, "tc egress"),
+        ClientLocation::Outside => (Origin::Device, "tc ingress, and XDP before it"),
+        ClientLocation::Pod => (Origin::Pod, "tc ingress of the pod's device"),
+        ClientLocation::Host => (Origin::Host, "tc egress"),
     };
     let mut work = Work::new();
     let kind = parse(Frame(&bytes), &mut work);
     let verdict = decide(live, kind, origin, &mut work);
     let decision = match verdict {
-        Verdict::Pass | Verdict::Unknown => Decision::Pass,
-        Verdict::Translate => Decision::Translate,
-        Verdict::Forward | Verdict::TranslateError => Decision::Forward,
-        Verdict::Drop => Decision::Drop,
-        Verdict::Refuse => Decision::Refuse,
-        Verdict::Encapsulate => Decision::Encapsulate,
-        Verdict::Link => Decision::Link,
+        PacketVerdict::Pass | PacketVerdict::Unknown => Decision::Pass,
+        PacketVerdict::Translate => Decision::Translate,
+        PacketVerdict::Forward | PacketVerdict::TranslateError => Decision::Forward,
+        PacketVerdict::Drop => Decision::Drop,
+        PacketVerdict::Refuse => Decision::Refuse,
+        PacketVerdict::Encapsulate => Decision::Encapsulate,
+        PacketVerdict::Link => Decision::Link,
     };
-    let mut walk = Walk::of(live, PathKind::Packet, decision);
+    let mut walk = ProgramWalk::of(live, PathKind::Packet, decision);
     walk.hook = hook;
     match decision {
         Decision::Pass => {}
@@ -319,7 +328,7 @@ fn to(address: IpAddr) -> Result<Option<Route>, Error> {
 
 // === impl Walk ===
 
-impl Walk {
+impl ProgramWalk {
     fn of(live: &Live, path: PathKind, decision: Decision) -> Self {
         let decided = decision != Decision::Pass;
         Self {
@@ -347,7 +356,7 @@ impl Walk {
 
 // === impl Display ===
 
-impl Display for From {
+impl Display for ClientLocation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Pod => "in a pod of this node",
@@ -357,7 +366,7 @@ impl Display for From {
     }
 }
 
-impl Display for How {
+impl Display for EndpointChoice {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Random => "at random, anew for each connection: this is an example",
@@ -387,7 +396,7 @@ impl Display for Trace {
         for (number, walk) in self.walks.iter().enumerate() {
             match walk.path {
                 PathKind::Socket => writeln!(f, "the socket's call ({})", walk.hook)?,
-                PathKind::Packet if number > 0 && self.from == From::Pod => {
+                PathKind::Packet if number > 0 && self.from == ClientLocation::Pod => {
                     writeln!(f, "packets that no socket here made ({})", walk.hook)?;
                 }
                 PathKind::Packet => writeln!(f, "the packet ({})", walk.hook)?,
@@ -398,7 +407,7 @@ impl Display for Trace {
     }
 }
 
-impl Display for Walk {
+impl Display for ProgramWalk {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for look in &self.looks {
             let found = look.found.as_deref().unwrap_or("nothing");

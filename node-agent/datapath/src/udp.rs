@@ -33,18 +33,18 @@ use tracing::debug;
 
 use crate::datapath;
 use crate::error::Error;
-use crate::namespaces::{Namespaces, Which};
+use crate::namespaces::{NamespaceSelection, Namespaces};
 use crate::netlink::{ACK, DUMP, Socket, word};
 use crate::table::Table;
 
 mod owner;
-mod pending;
-mod returned;
-mod waiting;
+mod pending_removals;
+mod returned_backends;
+mod waiting_sockets;
 
-use pending::Pending;
-use returned::Services;
-use waiting::{Waiting, nowhere};
+use pending_removals::PendingRemovals;
+use returned_backends::CurrentServices;
+use waiting_sockets::{WaitingSockets, nowhere};
 
 /// Kinds of messages (`linux/sock_diag.h`).
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -68,7 +68,7 @@ const INODE: usize = ID + ID_LEN + 16;
 
 /// A UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct UdpSocket {
     family: u8,
     /// The kernel's `struct inet_diag_sockid`, as it came.
     id: [u8; ID_LEN],
@@ -80,9 +80,9 @@ pub(crate) struct Known {
     inode: u32,
 }
 
-/// How a socket came to its backend.
+/// How a socket was assigned its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct BackendOrigin {
     /// The service's address to which it was connected.
     front: (Address, Port),
     /// Under which the service is known: for all addresses of the node, if it is one.
@@ -91,13 +91,13 @@ struct Way {
     serves: bool,
 }
 
-/// Looks up how a socket, given by its cookie and its peer, came to that peer; none unless
-/// it was through a service that has the peer no more.
-type Ways<'a> = dyn Fn(u64, (Address, Port)) -> Option<Way> + Sync + 'a;
+/// Returns how a socket, given by its cookie and peer, was assigned that peer; `None` unless by
+/// a Service.
+type OriginLookup<'a> = dyn Fn(u64, (Address, Port)) -> Option<BackendOrigin> + Sync + 'a;
 
-/// What a walk through the namespaces did.
+/// The result of a walk through the namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct MoveSummary {
     /// Namespaces that were looked into.
     pub namespaces: usize,
     /// Sockets that were connected to one of the backends.
@@ -117,11 +117,11 @@ pub struct Mover {
     directory: PathBuf,
     originals: Table<OriginalKey, Sealed<Original>>,
     namespaces: Namespaces,
-    pending: Pending<Move>,
-    waiting: Waiting,
+    pending: PendingRemovals<Move>,
+    waiting: WaitingSockets,
 }
 
-/// Backends that a service has no more.
+/// Backends that a Service no longer has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
     /// What clients of the service address; the unspecified address stands for
@@ -145,8 +145,8 @@ impl Mover {
             originals: Table::open(&directory, maps::ORIGINALS)?,
             directory,
             namespaces: Namespaces::default(),
-            pending: Pending::default(),
-            waiting: Waiting::default(),
+            pending: PendingRemovals::default(),
+            waiting: WaitingSockets::default(),
         })
     }
 
@@ -163,19 +163,19 @@ impl Mover {
     /// # Errors
     ///
     /// [`Error::Sockets`] when sockets cannot be listed; they are not looked for again.
-    pub fn run(&mut self, moves: &[Move], now: Instant) -> Result<Moved, Error> {
+    pub fn run(&mut self, moves: &[Move], now: Instant) -> Result<MoveSummary, Error> {
         self.pending.add(moves, now);
-        let mut moved = Moved::default();
+        let mut moved = MoveSummary::default();
         if let Some(which) = self.pending.look(now) {
             let done = self.move_sockets(which, now);
             match done {
                 Ok(_) => self.pending.looked(which, now),
-                Err(_) => self.pending = Pending::default(),
+                Err(_) => self.pending = PendingRemovals::default(),
             }
             moved = done?;
         }
         if self.waiting.due().is_some_and(|due| due <= now) {
-            let services = Services::open(&self.directory)?;
+            let services = CurrentServices::open(&self.directory)?;
             moved.reconnected += self.waiting.connect(&services, now);
         }
         Ok(moved)
@@ -188,9 +188,13 @@ impl Mover {
         both.min()
     }
 
-    fn move_sockets(&mut self, which: Which, now: Instant) -> Result<Moved, Error> {
+    fn move_sockets(
+        &mut self,
+        which: NamespaceSelection,
+        now: Instant,
+    ) -> Result<MoveSummary, Error> {
         let (mut moves, again) = self.pending.all();
-        let services = Services::open(&self.directory)?;
+        let services = CurrentServices::open(&self.directory)?;
         moves.extend(services.without(&again)?);
         let mut fronts: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for it in moves {
@@ -208,7 +212,7 @@ impl Mover {
             let any = (original.address.wildcard(), original.port);
             let known = fronts.get(&backend)?;
             let service = [front, any].into_iter().find(|it| known.contains(it))?;
-            Some(Way {
+            Some(BackendOrigin {
                 front,
                 service,
                 serves: services.serves(service),
@@ -230,15 +234,15 @@ impl Mover {
 /// sockets that go away meanwhile are no error.
 fn move_each(
     namespaces: &mut Namespaces,
-    which: Which,
+    which: NamespaceSelection,
     backends: &BTreeSet<(Address, Port)>,
-    way: &Ways<'_>,
-    waiting: &mut Vec<(Known, Way)>,
-) -> io::Result<Moved> {
+    way: &OriginLookup<'_>,
+    waiting: &mut Vec<(UdpSocket, BackendOrigin)>,
+) -> io::Result<MoveSummary> {
     if backends.is_empty() {
-        return Ok(Moved::default());
+        return Ok(MoveSummary::default());
     }
-    let mut moved = Moved::default();
+    let mut moved = MoveSummary::default();
     let entered = namespaces.in_each(which, &mut || {
         in_namespace(backends, way, &mut moved, waiting)
     })?;
@@ -252,9 +256,9 @@ fn move_each(
 /// # Errors
 ///
 /// As [`move_each`].
-pub(crate) fn all(namespaces: &mut Namespaces) -> io::Result<Vec<Known>> {
+pub(crate) fn all(namespaces: &mut Namespaces) -> io::Result<Vec<UdpSocket>> {
     let mut all = Vec::new();
-    namespaces.in_each(Which::All, &mut || {
+    namespaces.in_each(NamespaceSelection::All, &mut || {
         let mut socket = Socket::open(Some(SOCK_DIAG))?;
         for family in [AF_INET, AF_INET6] {
             list(&mut socket, family, u32::MAX, &mut |found| all.push(found))?;
@@ -266,9 +270,9 @@ pub(crate) fn all(namespaces: &mut Namespaces) -> io::Result<Vec<Known>> {
 
 fn in_namespace(
     backends: &BTreeSet<(Address, Port)>,
-    way: &Ways<'_>,
-    moved: &mut Moved,
-    waiting: &mut Vec<(Known, Way)>,
+    way: &OriginLookup<'_>,
+    moved: &mut MoveSummary,
+    waiting: &mut Vec<(UdpSocket, BackendOrigin)>,
 ) -> io::Result<()> {
     let mut socket = Socket::open(Some(SOCK_DIAG))?;
     let mut found = Vec::new();
@@ -281,7 +285,7 @@ fn in_namespace(
     }
     moved.found += found.len();
     let ways = found.into_iter();
-    let mut ways: BTreeMap<u64, (Known, Way)> = ways
+    let mut ways: BTreeMap<u64, (UdpSocket, BackendOrigin)> = ways
         .filter_map(|it| Some((it.cookie, (it, way(it.cookie, it.peer)?))))
         .collect();
     let wanted: BTreeMap<u32, u64> = ways.values().map(|(it, _)| (it.inode, it.cookie)).collect();
@@ -296,7 +300,7 @@ fn in_namespace(
                 nowhere(known.family, &way)
             };
             if let Err(error) = rustix::net::connect(&copy, &to) {
-                debug!(%error, %to, "cannot reconnect a UDP socket");
+                debug!(%error, %to, "failed to reconnect a UDP socket");
                 return;
             }
             ways.remove(&cookie);
@@ -333,7 +337,7 @@ fn list(
     socket: &mut Socket,
     family: u8,
     states: u32,
-    each: &mut dyn FnMut(Known),
+    each: &mut dyn FnMut(UdpSocket),
 ) -> io::Result<()> {
     let listed = socket.request(SOCK_DIAG_BY_FAMILY, DUMP, &query(family, states), |body| {
         if let Some(found) = parse(body) {
@@ -364,14 +368,14 @@ fn query(family: u8, states: u32) -> Vec<u8> {
 }
 
 /// The same, for one socket.
-fn destruction(connected: &Known) -> Vec<u8> {
+fn destruction(connected: &UdpSocket) -> Vec<u8> {
     let mut body = vec![connected.family, UDP, 0, 0];
     body.extend(u32::MAX.to_ne_bytes());
     body.extend(connected.id);
     body
 }
 
-fn parse(body: &[u8]) -> Option<Known> {
+fn parse(body: &[u8]) -> Option<UdpSocket> {
     let family = *body.first()?;
     let id: [u8; ID_LEN] = body.get(ID..ID + ID_LEN)?.try_into().ok()?;
     let octets: [u8; 16] = body.get(DESTINATION..DESTINATION + 16)?.try_into().ok()?;
@@ -386,7 +390,7 @@ fn parse(body: &[u8]) -> Option<Known> {
     let port = body.get(DESTINATION_PORT..DESTINATION_PORT + 2)?;
     let port = Port(port.try_into().map(u16::from_ne_bytes).ok()?);
     let cookie = u64::from(word(body, COOKIE)?) | u64::from(word(body, COOKIE + 4)?) << 32;
-    Some(Known {
+    Some(UdpSocket {
         family,
         id,
         cookie,
@@ -454,13 +458,20 @@ mod tests {
         let cookie = |of: &UdpSocket| rustix::net::sockopt::socket_cookie(of).unwrap();
         let (waits, moves) = (cookie(&gone), cookie(&going));
         let mut namespaces = Namespaces::default();
-        let mut run = |backends: &_, way: &Ways<'_>| {
+        let mut run = |backends: &_, way: &OriginLookup<'_>| {
             let mut waiting = Vec::new();
-            move_each(&mut namespaces, Which::AtHand, backends, way, &mut waiting).unwrap()
+            move_each(
+                &mut namespaces,
+                NamespaceSelection::AtHand,
+                backends,
+                way,
+                &mut waiting,
+            )
+            .unwrap()
         };
         let moved = run(&backends, &|cookie, _| {
             let serves = cookie == moves;
-            (serves || cookie == waits).then_some(Way {
+            (serves || cookie == waits).then_some(BackendOrigin {
                 front,
                 service: front,
                 serves,
@@ -473,7 +484,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
         kept.send(b"?").unwrap();
         elsewhere.send(b"?").unwrap();
-        assert_eq!(run(&BTreeSet::new(), &|_, _| None), Moved::default());
+        assert_eq!(run(&BTreeSet::new(), &|_, _| None), MoveSummary::default());
     }
 
     #[test]

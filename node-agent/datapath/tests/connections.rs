@@ -16,8 +16,8 @@ use ebpf_abi::{
 };
 use host::{Host, Server, ask_tcp, put_service, put_slice, service, slice};
 use node_agent_datapath::{
-    Capacity, Decision, Engine, Flows, How, Installed, Load, Loads, Options, PathKind, Patterns,
-    Question, Retirement, Trace, TraceFrom, Walk, trace,
+    Capacity, Decision, EndpointChoice, Engine, Flows, InstalledPins, Loads, Options, PathKind,
+    Patterns, ProgramWalk, Question, Retirement, TableLoad, Trace, TraceFrom, trace,
 };
 use node_agent_plan::{
     Affinity, LoadBalancerIngress, LoadBalancerStatus, NodeAddress, NodeFacts, Service,
@@ -137,7 +137,7 @@ impl World {
     }
 
     /// What the client's packet will meet.
-    fn foretold(&self, port: u16, asked: SocketAddr) -> Walk {
+    fn foretold(&self, port: u16, asked: SocketAddr) -> ProgramWalk {
         let trace = self.trace(CLIENT, Some(port), asked);
         assert_eq!(trace.from, TraceFrom::Outside);
         assert_eq!(trace.walks.len(), 1);
@@ -183,9 +183,9 @@ fn packets_do_what_was_foretold_and_are_listed_as_they_went() {
     });
     let mut replaced = 0;
     for (asked, how) in [
-        (node(30_007), How::Hash),
-        (place("10.96.0.7:80"), How::Hash),
-        (node(30_008), How::Maglev),
+        (node(30_007), EndpointChoice::Hash),
+        (place("10.96.0.7:80"), EndpointChoice::Hash),
+        (node(30_008), EndpointChoice::Maglev),
     ] {
         let mut servers = BTreeSet::new();
         for port in 41_000..41_012 {
@@ -261,7 +261,7 @@ fn connections_are_listed_and_forgotten_one_by_one() {
     world.ask(42_001, asked).unwrap();
     assert_eq!(list(), [42_000, 42_001]);
     let known = world.foretold(42_000, asked);
-    assert_eq!(known.chosen_by, Some(How::Flow));
+    assert_eq!(known.chosen_by, Some(EndpointChoice::Flow));
     assert_eq!(known.endpoint, Some(stays.0));
 }
 
@@ -308,7 +308,7 @@ fn a_datapath_that_retires_serves_what_it_knows_and_nothing_new() {
     say(&stream, b"here");
     let pin_dir = world.host.pin_dir.clone();
     let devices = world.engine.datapath().attachments().len();
-    let installed = Installed::find(&pin_dir).unwrap().unwrap();
+    let installed = InstalledPins::find(&pin_dir).unwrap().unwrap();
     assert!(installed.in_use);
     assert_eq!(
         (installed.socket_hooks.len(), installed.devices.len()),
@@ -328,7 +328,7 @@ fn a_datapath_that_retires_serves_what_it_knows_and_nothing_new() {
     } = world;
     drop(engine);
     assert!(
-        !Installed::find(&pin_dir).unwrap().unwrap().in_use,
+        !InstalledPins::find(&pin_dir).unwrap().unwrap().in_use,
         "frozen"
     );
 
@@ -347,7 +347,7 @@ fn a_datapath_that_retires_serves_what_it_knows_and_nothing_new() {
     until(|| retirement.open_connections().unwrap() == 0);
 
     retirement.finish().unwrap();
-    assert_eq!(Installed::find(&pin_dir).unwrap(), None);
+    assert_eq!(InstalledPins::find(&pin_dir).unwrap(), None);
     assert!(!pin_dir.exists());
     assert!(Retirement::begin(&pin_dir).unwrap().is_none());
     let shown = std::process::Command::new("tc")
@@ -434,17 +434,21 @@ fn calls_of_sockets_are_foretold_and_affinity_with_them() {
         trace.walks[0].clone()
     };
     let walk = call(&world, "10.96.0.7:80");
-    assert_eq!(walk.chosen_by, Some(How::Random));
+    assert_eq!(walk.chosen_by, Some(EndpointChoice::Random));
     assert!(walk.endpoint.is_some_and(|it| both.contains(&it)));
     assert_eq!(walk.counted, [Counter::ConnectTranslated.label()]);
     let walk = call(&world, "10.96.0.11:80");
-    assert_eq!(walk.chosen_by, Some(How::Random), "nobody was there before");
+    assert_eq!(
+        walk.chosen_by,
+        Some(EndpointChoice::Random),
+        "nobody was there before"
+    );
     let (first, _) = ask_tcp("10.96.0.11:80").unwrap();
     for _ in 0..8 {
         let walk = call(&world, "10.96.0.11:80");
         assert_eq!(
             (walk.chosen_by, walk.endpoint),
-            (Some(How::Affinity), Some(first))
+            (Some(EndpointChoice::Affinity), Some(first))
         );
     }
     // A pod has both: its sockets, and what else it may send.
@@ -467,7 +471,7 @@ fn calls_of_sockets_are_foretold_and_affinity_with_them() {
         from: None,
     };
     let udp = trace_of(&world, &question(Protocol::UDP));
-    assert_eq!(udp.walks[0].chosen_by, Some(How::Socket));
+    assert_eq!(udp.walks[0].chosen_by, Some(EndpointChoice::Socket));
     let sctp = trace_of(&world, &question(Protocol::SCTP));
     assert_eq!(sctp.walks[0].path, PathKind::Packet);
     // No map was written: nothing but the one real connection is remembered.
@@ -617,7 +621,7 @@ fn a_full_table_is_known_as_full_and_drops_what_is_new_only() {
     world.put("web", 7, true, |_| {});
     let asked = node(30_007);
     let mut loads = Loads::open(&world.host.pin_dir).unwrap();
-    let empty = Load {
+    let empty = TableLoad {
         held: 0,
         capacity: u64::from(ROOM),
         lost: 0,

@@ -380,7 +380,7 @@ fn every_kind_of_entry_is_read_back() {
     assert_eq!(engine.resync().unwrap(), 0, "a restart finds nothing to do");
     // One address goes, another comes, whatever the number of node ports.
     let written = engine.set_node(facts(2)).unwrap();
-    assert_eq!(written, node_agent_datapath::Applied::Written(2));
+    assert_eq!(written, node_agent_datapath::ApplyOutcome::Written(2));
     engine
         .on_service_change("default", "web", None::<&node_agent_plan::Service>)
         .unwrap();

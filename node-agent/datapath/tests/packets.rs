@@ -19,7 +19,7 @@ mod raw;
 use std::collections::BTreeMap;
 
 use cases::Random;
-use ebpf_logic::packet::{Origin, Verdict};
+use ebpf_logic::packet::{Origin, PacketVerdict};
 use kernel::Kernel;
 use oracle::Oracle;
 
@@ -104,11 +104,13 @@ fn kernel_and_native_and_independent_model_agree() {
             if code != native::DROP {
                 // The way's addresses are the kernel's affair.
                 assert_eq!(ran.packet[12..], packet[12..], "{name}");
-                if matches!(verdict, Verdict::Translate | Verdict::Forward) {
+                if matches!(verdict, PacketVerdict::Translate | PacketVerdict::Forward) {
                     oracle.judge(&model, origin, &sent, &ran.packet, &name);
                 }
             }
-            if matches!(verdict, Verdict::Translate | Verdict::Forward) && known.len() < 64 {
+            if matches!(verdict, PacketVerdict::Translate | PacketVerdict::Forward)
+                && known.len() < 64
+            {
                 known.push(ran.packet);
             } else if !known.is_empty() && random.one_in(8) {
                 known.swap_remove(0);
@@ -154,14 +156,14 @@ fn kernel_and_native_and_independent_model_agree() {
 
 /// What XDP makes of it: what it can send on itself leaves, what is dropped by
 /// decision is dropped, and the rest is untouched.
-fn at_driver(code: i32, packet: Vec<u8>, verdict: Verdict, sent: &[u8]) -> (i32, Vec<u8>) {
+fn at_driver(code: i32, packet: Vec<u8>, verdict: PacketVerdict, sent: &[u8]) -> (i32, Vec<u8>) {
     const DROP: i32 = 1;
     const PASS: i32 = 2;
     const SEND: i32 = 3;
     let tunnelled = packet.len() < sent.len();
     match verdict {
-        Verdict::Drop => (DROP, sent.to_vec()),
-        Verdict::Forward | Verdict::TranslateError | Verdict::Encapsulate
+        PacketVerdict::Drop => (DROP, sent.to_vec()),
+        PacketVerdict::Forward | PacketVerdict::TranslateError | PacketVerdict::Encapsulate
             if code == native::REDIRECT && !tunnelled =>
         {
             (SEND, packet)

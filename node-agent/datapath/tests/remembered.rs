@@ -14,7 +14,7 @@ use ebpf_abi::{
     ServiceFlags, ServiceKey, maps,
 };
 use host::{Host, put_service, put_slice, service, slice};
-use node_agent_datapath::{Capacity, Load, Remembered, clock};
+use node_agent_datapath::{Capacity, StaleEntryScan, TableLoad, clock};
 use node_agent_plan::{AffinityConfig, ClientIp};
 use raw::Raw;
 
@@ -72,8 +72,8 @@ fn sockets_that_are_gone_make_room_and_those_that_are_lost_are_known() {
         })
         .collect();
     let mut map = open::<OriginalKey, Sealed<Original>>(&host.pin_dir, maps::ORIGINALS);
-    let mut remembered = Remembered::open(&host.pin_dir).unwrap();
-    let load = |held, lost| Load {
+    let mut remembered = StaleEntryScan::open(&host.pin_dir).unwrap();
+    let load = |held, lost| TableLoad {
         held,
         capacity: u64::from(ROOM),
         lost,
@@ -144,7 +144,7 @@ fn clients_that_are_over_do_not_count_and_those_that_are_lost_are_known() {
                 .expect("insert");
         }
     };
-    let mut remembered = Remembered::open(&host.pin_dir).unwrap();
+    let mut remembered = StaleEntryScan::open(&host.pin_dir).unwrap();
     put(0..100, sets[0], now);
     assert_eq!(remembered.clients().unwrap().held, 100);
     put(100..MANY, sets[1], now - 2_000_000_000);

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use host::{Host, Server, ask_tcp, ask_udp, ip, put_service, put_slice, service, slice};
 use node_agent_datapath::{
-    Capacity, Datapath, Device, Engine, Error, Options, Patterns, Recording, TcWay, inspect, remove,
+    Capacity, Datapath, Device, Engine, Error, Options, Patterns, RecordingOptions, TcWay, inspect,
+    remove,
 };
 
 const VIP: &str = "10.96.0.7:80";
@@ -116,7 +117,7 @@ fn loader() {
         object: node_agent_datapath::OBJECT.unwrap(),
         capacity: Capacity::default(),
         tc: TcWay::Auto,
-        recording: Recording::default(),
+        recording: RecordingOptions::default(),
     };
     let mut engine = Engine::open(&options, Host::config()).unwrap();
     tell(&mut engine);

@@ -344,18 +344,18 @@ fn kernel_does_what_the_logic_says() {
         let outcome = socket.connect(vip);
         let real = host::real_peer(&socket);
         match verdict {
-            ebpf_logic::Verdict::Refuse(_) => {
+            ebpf_logic::SocketVerdict::Refuse(_) => {
                 assert_eq!(outcome.unwrap_err().kind(), ErrorKind::ConnectionRefused);
                 refused += 1;
             }
-            ebpf_logic::Verdict::Translated => {
+            ebpf_logic::SocketVerdict::Translated => {
                 outcome.unwrap();
                 assert_eq!(socket.peer_addr().unwrap(), vip);
                 let peer = SocketAddr::new(expected.peer.address.into(), expected.peer.port.get());
                 assert_eq!(real, Some(peer), "{vip}");
                 translated += 1;
             }
-            ebpf_logic::Verdict::Pass => {
+            ebpf_logic::SocketVerdict::Pass => {
                 assert_eq!(real, outcome.is_ok().then_some(vip));
                 passed += 1;
             }

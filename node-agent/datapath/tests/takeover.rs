@@ -241,7 +241,7 @@ impl World {
         // Packets meet the programs while nothing is taken over yet.
         if take_over {
             assert_eq!(lost(&self.held), [""; 0], "before the take-over");
-            let nat = KernelNat::of(&self.host.pin_dir);
+            let nat = KernelNat::at(&self.host.pin_dir);
             let done = nat.take_over().expect("taken over");
             println!("{done:?}");
             assert!(done.new >= self.held.len() / 2, "{done:?}");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use host::{Host, Server, put_service, put_slice, service, slice};
 use nix::sched::{CloneFlags, setns, unshare};
-use node_agent_datapath::{Move, Moved, Mover};
+use node_agent_datapath::{Move, MoveSummary, Mover};
 
 fn connected(to: &str) -> UdpSocket {
     let any = if to.starts_with('[') {
@@ -125,7 +125,7 @@ fn sockets_of_a_backend_that_is_gone_move_without_their_owner_and_no_others() {
         .connect("[::ffff:10.244.0.1]:5353".parse::<SocketAddr>().unwrap())
         .unwrap();
     let due = mover.due().unwrap();
-    assert_eq!(mover.run(&[], due).unwrap(), Moved::default());
+    assert_eq!(mover.run(&[], due).unwrap(), MoveSummary::default());
     put_slice(&mut engine, &slice("dns-4", "dns", &["10.244.0.2"], 5353));
     put_slice(&mut engine, &slice("dns-6", "dns", &["fd00:244::2"], 5353));
     let moved = mover.run(&[], mover.due().unwrap()).unwrap();
@@ -212,7 +212,7 @@ fn sockets_of_a_namespace_that_is_new_move_too_unless_their_backend_is_back() {
     let moved = mover.run(&[gone(backends[2])], after(3)).unwrap();
     assert_eq!((moved.reconnected, moved.destroyed), (2, 0), "to the same");
     assert_eq!(mover.due(), Some(after(10)));
-    assert_eq!(mover.run(&[], after(9)).unwrap(), Moved::default());
+    assert_eq!(mover.run(&[], after(9)).unwrap(), MoveSummary::default());
     let moved = mover.run(&[], after(10)).unwrap();
     assert_eq!((moved.reconnected, moved.destroyed), (1, 0));
     for socket in sockets.iter().chain([&early, &kept]) {

@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct ClientLimit {
     all: usize,
     each: usize,
-    held: Mutex<Held>,
+    held: Mutex<HeldSlot>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldSlot {
     all: usize,
     by_client: HashMap<IpAddr, usize>,
 }
@@ -56,7 +56,7 @@ impl ClientLimit {
         })
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldSlot> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -55,7 +55,7 @@ pub enum Answer {
 
 /// What there is at a name.
 #[derive(Default)]
-struct Found {
+struct FoundName {
     addresses: Vec<IpAddr>,
     /// Port, target, and the target's addresses.
     srv: Vec<(u16, Name, Vec<IpAddr>)>,
@@ -79,12 +79,12 @@ impl Zone {
             if targets.is_empty() {
                 return Answer::Elsewhere;
             }
-            let found = Found {
+            let found = FoundName {
                 other: targets
                     .into_iter()
                     .map(|name| RData::PTR(PTR(name)))
                     .collect(),
-                ..Found::default()
+                ..FoundName::default()
             };
             return self.say(name, kind, found);
         }
@@ -99,7 +99,7 @@ impl Zone {
 
     /// Looks up a name within the zone; `None` when there is no such name. The result has
     /// what a question of this kind needs.
-    fn find(&self, name: &Name, kind: RecordType) -> Option<Found> {
+    fn find(&self, name: &Name, kind: RecordType) -> Option<FoundName> {
         let depth = usize::from(name.num_labels()) - usize::from(self.origin.num_labels());
         let labels: Vec<String> = name
             .iter()
@@ -108,26 +108,26 @@ impl Zone {
             .collect();
         let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
         match labels.as_slice() {
-            [] => Some(Found {
+            [] => Some(FoundName {
                 other: vec![
                     RData::SOA(self.soa()),
                     RData::NS(NS(self.below("ns.dns").unwrap_or_default())),
                 ],
-                ..Found::default()
+                ..FoundName::default()
             }),
-            ["svc" | "pod"] => Some(Found::default()),
-            ["dns-version"] => Some(Found {
+            ["svc" | "pod"] => Some(FoundName::default()),
+            ["dns-version"] => Some(FoundName {
                 other: vec![RData::TXT(TXT::new(vec![VERSION.to_owned()]))],
-                ..Found::default()
+                ..FoundName::default()
             }),
             [namespace, "svc"] => self
                 .services
                 .namespace(namespace)
                 .next()
-                .map(|_| Found::default()),
-            [address, _, "pod"] => dashed(address).map(|address| Found {
+                .map(|_| FoundName::default()),
+            [address, _, "pod"] => dashed(address).map(|address| FoundName {
                 addresses: vec![address],
-                ..Found::default()
+                ..FoundName::default()
             }),
             [service, namespace, "svc"] => self
                 .services
@@ -137,9 +137,9 @@ impl Zone {
                 let (port, protocol) = (port.strip_prefix('_')?, protocol.strip_prefix('_')?);
                 let service = self.services.get(namespace, service)?;
                 let srv = self.ports(service, |candidate| candidate.is(port, protocol));
-                (!srv.is_empty()).then(|| Found {
+                (!srv.is_empty()).then(|| FoundName {
                     srv,
-                    ..Found::default()
+                    ..FoundName::default()
                 })
             }
             [host, service, namespace, "svc"] => {
@@ -152,31 +152,31 @@ impl Zone {
                             .unwrap_or("TCP")
                             .eq_ignore_ascii_case(protocol)
                     });
-                    return any.then(Found::default);
+                    return any.then(FoundName::default);
                 }
                 let hosts = self.hosts(service);
                 let of_host = hosts
                     .into_iter()
                     .filter(|candidate| candidate.label == *host);
                 let addresses: Vec<IpAddr> = of_host.flat_map(|host| host.addresses).collect();
-                (!addresses.is_empty()).then(|| Found {
+                (!addresses.is_empty()).then(|| FoundName {
                     addresses,
-                    ..Found::default()
+                    ..FoundName::default()
                 })
             }
             _ => None,
         }
     }
 
-    fn service(&self, service: &Service, kind: RecordType) -> Found {
+    fn service(&self, service: &Service, kind: RecordType) -> FoundName {
         if let Some(name) = service.external_name() {
             let mut alias = Name::from_str(name).ok();
             if let Some(alias) = &mut alias {
                 alias.set_fqdn(true);
             }
-            return Found {
+            return FoundName {
                 alias,
-                ..Found::default()
+                ..FoundName::default()
             };
         }
         let addresses = if service.is_headless() {
@@ -194,10 +194,10 @@ impl Zone {
             RecordType::SRV | RecordType::ANY => self.ports(service, |_| true),
             _ => Vec::new(),
         };
-        Found {
+        FoundName {
             addresses,
             srv,
-            ..Found::default()
+            ..FoundName::default()
         }
     }
 
@@ -302,7 +302,7 @@ impl Zone {
     }
 
     /// The records of the kind asked for.
-    fn say(&self, name: &Name, kind: RecordType, found: Found) -> Answer {
+    fn say(&self, name: &Name, kind: RecordType, found: FoundName) -> Answer {
         let record = |data| Record::from_rdata(name.clone(), TTL, data);
         if let Some(target) = found.alias {
             let record = record(RData::CNAME(CNAME(target.clone())));

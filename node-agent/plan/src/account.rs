@@ -7,7 +7,7 @@ use ebpf_abi::{Scope, ServiceFlags, ServiceKey};
 use serde::{Deserialize, Serialize};
 
 use crate::compile::Rank;
-use crate::explain::{Explained, Use};
+use crate::explain::{EndpointUse, ExplainedEndpoint};
 use crate::service::ServiceState;
 use crate::slice::PortState;
 
@@ -78,15 +78,15 @@ pub struct EndpointAccount {
     /// Where it is.
     pub endpoint: String,
     /// In the set of all.
-    pub cluster: Standing,
+    pub cluster: EndpointStanding,
     /// In the set of those of this node.
-    pub local: Standing,
+    pub local: EndpointStanding,
 }
 
 /// Is an endpoint in a set?
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Standing {
+pub enum EndpointStanding {
     /// There is no such set: nobody may ask it.
     NoSet,
     /// Yes.
@@ -100,7 +100,7 @@ pub enum Standing {
 impl Account {
     /// An account without contents.
     #[must_use]
-    pub fn of(kind: &str, namespace: &str, name: &str) -> Self {
+    pub fn new(kind: &str, namespace: &str, name: &str) -> Self {
         Self {
             kind: kind.to_owned(),
             namespace: namespace.to_owned(),
@@ -112,7 +112,7 @@ impl Account {
     /// Adds what [`explain`](crate::explain) says of a Service, and why it has no
     /// datapath, if it has none.
     #[must_use]
-    pub fn with(mut self, service: &ServiceState, explained: &[Explained]) -> Self {
+    pub fn with(mut self, service: &ServiceState, explained: &[ExplainedEndpoint]) -> Self {
         self.nothing = service.nothing().map(str::to_owned);
         let prefix = format!("{}/{}", self.namespace, self.name);
         self.endpoints = explained
@@ -126,8 +126,8 @@ impl Account {
                 EndpointAccount {
                     set: port.set_name(&prefix, it.family).into(),
                     endpoint: it.endpoint.to_string(),
-                    cluster: Standing::of(it.cluster),
-                    local: Standing::of(it.local),
+                    cluster: EndpointStanding::of(it.cluster),
+                    local: EndpointStanding::of(it.local),
                 }
             })
             .collect();
@@ -137,11 +137,11 @@ impl Account {
 
 // === impl Standing ===
 
-impl Standing {
-    fn of(used: Option<Use>) -> Self {
+impl EndpointStanding {
+    fn of(used: Option<EndpointUse>) -> Self {
         match used {
             None => Self::NoSet,
-            Some(Use::InForce) => Self::InForce,
+            Some(EndpointUse::InForce) => Self::InForce,
             Some(why) => Self::Not(why.to_string()),
         }
     }
@@ -156,7 +156,7 @@ impl FrontAccount {
             address: key.address.into(),
             port: key.port.get(),
             protocol: key.protocol.to_string(),
-            clients: Clients::of(key, flags),
+            clients: Clients::from_key(key, flags),
             title: rank.title().to_owned(),
             why: None,
             answered_by_node: false,
@@ -169,7 +169,7 @@ impl FrontAccount {
 impl Clients {
     /// Those of an entry of the maps.
     #[must_use]
-    pub fn of(key: &ServiceKey, flags: ServiceFlags) -> Self {
+    pub fn from_key(key: &ServiceKey, flags: ServiceFlags) -> Self {
         if key.scope == Scope::EXTERNAL {
             Self::Outside
         } else if flags.contains(ServiceFlags::SCOPED) {

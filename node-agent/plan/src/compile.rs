@@ -21,7 +21,7 @@ use crate::slice::{Name, PortState, SliceState, State};
 /// A set of backends and the keys under which clients reach it: one service
 /// port in one address family, under one traffic policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Desired {
+pub struct DesiredSet {
     /// Identifies the set: `namespace/service:port protocol family`, with
     /// `local` behind if it holds the backends of this node only.
     pub name: Box<str>,
@@ -95,8 +95,8 @@ pub(crate) struct View {
 
 /// What a Service comes to.
 #[derive(Debug, Default)]
-pub(crate) struct Compiled {
-    pub(crate) sets: Vec<Desired>,
+pub(crate) struct CompiledService {
+    pub(crate) sets: Vec<DesiredSet>,
     /// UDP endpoints that still serve, whoever may use them.
     pub(crate) datagrams: Vec<Datagrams>,
     pub(crate) problems: Vec<Reason>,
@@ -123,16 +123,16 @@ pub(crate) struct Candidate {
 /// What the endpoints of a service port as a whole decide about each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Preference {
-    near: Near,
+    near: HintLevel,
     any_ready: bool,
     any_local_ready: bool,
     /// Somewhere in the cluster an endpoint may serve.
     pub(crate) any: bool,
 }
 
-/// Which endpoints go first, by hints.
+/// The topology hints by which endpoints are preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Near {
+enum HintLevel {
     Anywhere,
     Zone,
     Node,
@@ -140,7 +140,7 @@ enum Near {
 
 /// Why an endpoint is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unused {
+pub enum UnusedReason {
     /// It is not ready, and not serving while it ends either.
     NotReady,
     /// It is ending, and others are ready.
@@ -163,7 +163,7 @@ pub fn compile<'a>(
     zone: Option<&str>,
     service: &Service,
     slices: impl IntoIterator<Item = &'a EndpointSlice>,
-) -> Vec<Desired> {
+) -> Vec<DesiredSet> {
     let state = ServiceState::from(service);
     if state.nothing().is_some() {
         return Vec::new();
@@ -179,10 +179,10 @@ pub(crate) fn sets<'a>(
     service: &ServiceState,
     slices: impl Iterator<Item = &'a SliceState> + Clone,
     view: &View,
-) -> Compiled {
-    let mut compiled = Compiled {
+) -> CompiledService {
+    let mut compiled = CompiledService {
         problems: service.problems.clone(),
-        ..Compiled::default()
+        ..CompiledService::default()
     };
     compiled
         .problems
@@ -226,7 +226,7 @@ pub(crate) fn sets<'a>(
 
 /// The sets of a port in a family: of all endpoints, and of local ones.
 fn push(
-    compiled: &mut Compiled,
+    compiled: &mut CompiledService,
     service: &ServiceState,
     family: Family,
     name: Box<str>,
@@ -234,7 +234,7 @@ fn push(
     found: &[Candidate],
     view: &View,
 ) {
-    let preference = Preference::of(found);
+    let preference = Preference::from_candidates(found);
     let mut add = |name: Box<str>, keys: Vec<Key>, local: bool| {
         let chosen = found.iter().filter(|it| {
             let unused = if local {
@@ -279,7 +279,7 @@ fn push(
         } else {
             Vec::new()
         };
-        compiled.sets.push(Desired {
+        compiled.sets.push(DesiredSet {
             name,
             keys,
             flags,
@@ -439,7 +439,7 @@ impl Keys {
 // === impl Preference ===
 
 impl Preference {
-    pub(crate) fn of(found: &[Candidate]) -> Self {
+    pub(crate) fn from_candidates(found: &[Candidate]) -> Self {
         let ready = || found.iter().filter(|it| it.state.is_ready());
         let any_ready = ready().next().is_some();
         // A hint counts only if every ready endpoint has one: else the
@@ -448,14 +448,14 @@ impl Preference {
             && ready().all(|it| it.state.has_node_hints())
             && ready().any(|it| it.state.is_hinted_here())
         {
-            Near::Node
+            HintLevel::Node
         } else if any_ready
             && ready().all(|it| it.state.has_zone_hints())
             && ready().any(|it| it.state.is_hinted_to_zone())
         {
-            Near::Zone
+            HintLevel::Zone
         } else {
-            Near::Anywhere
+            HintLevel::Anywhere
         };
         Self {
             near,
@@ -466,21 +466,21 @@ impl Preference {
     }
 
     /// Why an endpoint is not used where all may be.
-    pub(crate) fn unused(self, it: &Candidate) -> Option<Unused> {
+    pub(crate) fn unused(self, it: &Candidate) -> Option<UnusedReason> {
         if !it.state.is_ready() {
             return Self::unready(it, self.any_ready);
         }
         match self.near {
-            Near::Anywhere => None,
-            Near::Node => (!it.state.is_hinted_here()).then_some(Unused::OtherNode),
-            Near::Zone => (!it.state.is_hinted_to_zone()).then_some(Unused::OtherZone),
+            HintLevel::Anywhere => None,
+            HintLevel::Node => (!it.state.is_hinted_here()).then_some(UnusedReason::OtherNode),
+            HintLevel::Zone => (!it.state.is_hinted_to_zone()).then_some(UnusedReason::OtherZone),
         }
     }
 
     /// Why an endpoint is not used where only those of this node may be.
-    pub(crate) fn unused_locally(self, it: &Candidate) -> Option<Unused> {
+    pub(crate) fn unused_locally(self, it: &Candidate) -> Option<UnusedReason> {
         if !it.state.is_local() {
-            return Some(Unused::NotLocal);
+            return Some(UnusedReason::NotLocal);
         }
         if it.state.is_ready() {
             return None;
@@ -488,10 +488,10 @@ impl Preference {
         Self::unready(it, self.any_local_ready)
     }
 
-    fn unready(it: &Candidate, others_are: bool) -> Option<Unused> {
+    fn unready(it: &Candidate, others_are: bool) -> Option<UnusedReason> {
         match (it.state.may_step_in(), others_are) {
-            (false, _) => Some(Unused::NotReady),
-            (true, true) => Some(Unused::Terminating),
+            (false, _) => Some(UnusedReason::NotReady),
+            (true, true) => Some(UnusedReason::Terminating),
             (true, false) => None,
         }
     }
@@ -531,7 +531,7 @@ impl View {
     pub(crate) fn new(node: &str, zone: Option<&str>) -> Self {
         Self {
             node: Name::of_any(node),
-            zone: zone.map(Name::of),
+            zone: zone.map(Name::hash),
             direct_return: false,
             own: Vec::new(),
         }
@@ -544,7 +544,7 @@ impl Family {
     /// The family of an address; a mapped IPv4 address is none that the API
     /// allows and counts as IPv6, where nothing reaches it.
     #[must_use]
-    pub const fn of(address: IpAddr) -> Self {
+    pub const fn for_address(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,
             IpAddr::V6(_) => Self::V6,

@@ -5,13 +5,15 @@ use std::net::SocketAddr;
 
 use ebpf_abi::Protocol;
 
-use crate::compile::{Candidate, Family, MOST_BACKENDS, Preference, Unused, View, candidates};
+use crate::compile::{
+    Candidate, Family, MOST_BACKENDS, Preference, UnusedReason, View, candidates,
+};
 use crate::service::ServiceState;
 use crate::slice::{PortState, SliceState};
 
 /// An endpoint of a Service's port, and whether this node uses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Explained {
+pub struct ExplainedEndpoint {
     /// The port's name, empty if it has none.
     pub port: Box<str>,
     /// Its protocol.
@@ -19,30 +21,30 @@ pub struct Explained {
     /// The family of the endpoint's slice.
     pub family: Family,
     /// Where the endpoint is.
-    pub endpoint: Place,
+    pub endpoint: EndpointPlace,
     /// For clients who may use all endpoints; none if nobody may.
-    pub cluster: Option<Use>,
+    pub cluster: Option<EndpointUse>,
     /// For clients who may use those of this node only; none if no policy is
     /// `Local`.
-    pub local: Option<Use>,
+    pub local: Option<EndpointUse>,
 }
 
 /// Where an endpoint is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum EndpointPlace {
     /// At an address.
     Socket(SocketAddr),
     /// As the slice says, since it cannot be.
     Text(Box<str>),
 }
 
-/// Is an endpoint used?
+/// Whether an endpoint is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Use {
+pub enum EndpointUse {
     /// Yes.
     InForce,
     /// No: others go first, or it may not serve.
-    Not(Unused),
+    Not(UnusedReason),
     /// No: the Service has no cluster IP of its family.
     WrongFamily,
     /// No: no endpoint can be at its address.
@@ -64,7 +66,7 @@ pub fn explain(
     zone: Option<&str>,
     state: &ServiceState,
     slices: &[&SliceState],
-) -> Vec<Explained> {
+) -> Vec<ExplainedEndpoint> {
     if state.nothing().is_some() {
         return Vec::new();
     }
@@ -76,8 +78,8 @@ pub fn explain(
     let mut explained = Vec::new();
     for port in state.ports.iter().map(|port| &port.port) {
         for family in [Family::V4, Family::V6] {
-            let mut add = |endpoint: Place, cluster: Use, local: Use| {
-                explained.push(Explained {
+            let mut add = |endpoint: EndpointPlace, cluster: EndpointUse, local: EndpointUse| {
+                explained.push(ExplainedEndpoint {
                     port: port.name.clone(),
                     protocol: port.protocol,
                     family,
@@ -92,16 +94,20 @@ pub fn explain(
             let found = candidates(port, family, slices.iter().copied(), &view);
             if !state.families().any(|it| it == family) {
                 for it in &found {
-                    add(Place::of(it), Use::WrongFamily, Use::WrongFamily);
+                    add(
+                        EndpointPlace::of(it),
+                        EndpointUse::WrongFamily,
+                        EndpointUse::WrongFamily,
+                    );
                 }
                 continue;
             }
-            let preference = Preference::of(&found);
+            let preference = Preference::from_candidates(&found);
             let (mut used, mut used_locally) = (0, 0);
             for it in &found {
-                let cluster = Use::of(preference.unused(it), &mut used);
-                let local = Use::of(preference.unused_locally(it), &mut used_locally);
-                add(Place::of(it), cluster, local);
+                let cluster = EndpointUse::of(preference.unused(it), &mut used);
+                let local = EndpointUse::of(preference.unused_locally(it), &mut used_locally);
+                add(EndpointPlace::of(it), cluster, local);
             }
         }
     }
@@ -111,34 +117,39 @@ pub fn explain(
 }
 
 /// Endpoints that do not even come to be chosen from.
-fn misfits(port: &PortState, family: Family, slices: &[&SliceState]) -> Vec<(Place, Use)> {
+fn misfits(
+    port: &PortState,
+    family: Family,
+    slices: &[&SliceState],
+) -> Vec<(EndpointPlace, EndpointUse)> {
     let mut misfits = Vec::new();
     for slice in slices.iter().filter(|slice| slice.is_of(family)) {
         let bad = slice.bad_endpoints();
-        misfits.extend(bad.map(|text| (Place::Text(text.into()), Use::BadAddress)));
+        misfits.extend(bad.map(|text| (EndpointPlace::Text(text.into()), EndpointUse::BadAddress)));
         if slice.ports.iter().any(|other| other.serves(port)) {
             continue;
         }
         let why = if slice.has_bad_port(port) {
-            Use::BadPort
+            EndpointUse::BadPort
         } else {
-            Use::NoSuchPort
+            EndpointUse::NoSuchPort
         };
         let endpoints = slice.endpoints.iter();
-        misfits.extend(endpoints.map(|it| (Place::Text(it.address.to_string().into()), why)));
+        misfits
+            .extend(endpoints.map(|it| (EndpointPlace::Text(it.address.to_string().into()), why)));
     }
     misfits
 }
 
 // === impl Place ===
 
-impl Place {
+impl EndpointPlace {
     fn of(it: &Candidate) -> Self {
         Self::Socket(SocketAddr::new(it.address.into(), it.port))
     }
 }
 
-impl Display for Place {
+impl Display for EndpointPlace {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Socket(socket) => Display::fmt(socket, f),
@@ -149,8 +160,8 @@ impl Display for Place {
 
 // === impl Use ===
 
-impl Use {
-    fn of(unused: Option<Unused>, used: &mut usize) -> Self {
+impl EndpointUse {
+    fn of(unused: Option<UnusedReason>, used: &mut usize) -> Self {
         match unused {
             Some(why) => Self::Not(why),
             None if *used >= MOST_BACKENDS => Self::TooMany,
@@ -162,15 +173,15 @@ impl Use {
     }
 }
 
-impl Display for Use {
+impl Display for EndpointUse {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::InForce => "in force",
-            Self::Not(Unused::NotReady) => "not ready",
-            Self::Not(Unused::Terminating) => "terminating, and others are ready",
-            Self::Not(Unused::OtherNode) => "hints give it to other nodes",
-            Self::Not(Unused::OtherZone) => "hints give it to other zones",
-            Self::Not(Unused::NotLocal) => "on another node, and the traffic policy is Local",
+            Self::Not(UnusedReason::NotReady) => "not ready",
+            Self::Not(UnusedReason::Terminating) => "terminating, and others are ready",
+            Self::Not(UnusedReason::OtherNode) => "hints give it to other nodes",
+            Self::Not(UnusedReason::OtherZone) => "hints give it to other zones",
+            Self::Not(UnusedReason::NotLocal) => "on another node, and the traffic policy is Local",
             Self::WrongFamily => "the Service has no cluster IP of its family",
             Self::BadAddress => "no endpoint can be at this address",
             Self::NoSuchPort => "its slice has no port of this name and protocol",

@@ -17,7 +17,7 @@
 //! hold.
 //!
 //! Beside actions come a [`Problem`] for everything that an object asks for and
-//! does not get, the endpoints that are [`Gone`], and what a [`HealthCheck`]
+//! does not get, the endpoints that are [`RemovedBackends`], and what a [`HealthCheck`]
 //! answers.
 //!
 //! Nothing here does I/O, and equal input gives equal output.
@@ -37,20 +37,20 @@ mod report;
 mod service;
 mod slice;
 
-pub use account::{Account, Clients, EndpointAccount, FrontAccount, Standing};
-pub use compile::{Desired, Family, Key, Rank, Unused, compile};
+pub use account::{Account, Clients, EndpointAccount, EndpointStanding, FrontAccount};
+pub use compile::{DesiredSet, Family, Key, Rank, UnusedReason, compile};
 pub use current::{Action, Current};
-pub use explain::{Explained, Place, Use, explain};
+pub use explain::{EndpointPlace, EndpointUse, ExplainedEndpoint, explain};
 pub use node::{BadNodePortAddresses, NodeAddress, NodeFacts, NodePortAddresses};
 pub use objects::{
     Affinity, AffinityConfig, ClientIp, Conditions, Container, ContainerPort, Endpoint,
     EndpointPort, EndpointSlice, Hint, Hints, LoadBalancerIngress, LoadBalancerStatus, Metadata,
     Pod, PodIp, PodSpec, PodStatus, Service, ServicePort, ServiceSpec, ServiceStatus,
 };
-pub use planner::{Config, Fullness, Gone, HealthCheck, Override, Planner, Room};
+pub use planner::{Config, Fullness, HealthCheck, MapCapacity, Override, Planner, RemovedBackends};
 pub use problem::{Front, Object, Problem, Reason};
 pub use report::{
-    AddressReport, EndpointReport, ObjectReport, Report, Selected, SetReport, owner_of_set,
+    AddressReport, EndpointReport, ObjectReport, Report, ReportSelection, SetReport, owner_of_set,
 };
 pub use service::ServiceState;
 pub use slice::{Endpoints, SliceState};

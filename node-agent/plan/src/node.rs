@@ -109,7 +109,7 @@ impl NodePortAddresses {
     /// node ports; the loopback address of IPv6 does neither, as kube-proxy has
     /// it, since a packet with it never leaves the interface.
     #[must_use]
-    pub fn of(
+    pub fn from_node(
         &self,
         interfaces: impl IntoIterator<Item = IpAddr>,
         primary: &[IpAddr],
@@ -154,7 +154,7 @@ impl std::error::Error for BadNodePortAddresses {}
 // === impl Node ===
 
 impl Node {
-    pub(crate) fn of(facts: &NodeFacts) -> Self {
+    pub(crate) fn from_facts(facts: &NodeFacts) -> Self {
         let flags = |it: &NodeAddress| {
             let mut flags = NodeFlags::NONE;
             if it.ports {
@@ -211,7 +211,7 @@ mod tests {
         .map(ip);
         NodePortAddresses::parse(option)
             .unwrap()
-            .of(interfaces, &[ip("192.0.2.7"), ip("2001:db8::7")])
+            .from_node(interfaces, &[ip("192.0.2.7"), ip("2001:db8::7")])
             .into_iter()
             .filter(|it| it.ports)
             .map(|it| it.address.to_string())

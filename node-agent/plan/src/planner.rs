@@ -8,7 +8,7 @@ use ebpf_abi::ServiceKey;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::compile::{Desired, View};
+use crate::compile::{DesiredSet, View};
 use crate::current::Action;
 use crate::node::{Node, NodeFacts};
 use crate::objects::Pod;
@@ -20,26 +20,26 @@ use crate::slice::{Name, SliceState};
 mod batch;
 mod claims;
 mod fronts;
-mod gone;
 mod judge;
-mod known;
+mod known_service;
+mod map_capacity;
 mod overrides;
 mod owner;
+mod removed_backends;
 mod resync;
-mod room;
 mod served;
 mod set;
 
 use batch::Batch;
 use claims::{Claim, Claimant};
-pub use gone::Gone;
-use gone::note_gone;
-use known::{Known, KnownPod};
+use known_service::{KnownPod, KnownService};
+use map_capacity::chunks_of;
+pub use map_capacity::{Fullness, MapCapacity};
 pub use overrides::Override;
 use overrides::overriding;
 use owner::{Owner, join, split};
-use room::chunks_of;
-pub use room::{Fullness, Room};
+pub use removed_backends::RemovedBackends;
+use removed_backends::note_gone;
 use served::Ports;
 use set::Set;
 
@@ -79,7 +79,7 @@ pub struct Planner {
     facts: NodeFacts,
     node: Node,
     view: View,
-    services: FxHashMap<Arc<str>, Known>,
+    services: FxHashMap<Arc<str>, KnownService>,
     /// Which service a slice belongs to.
     slices: FxHashMap<Box<str>, Arc<str>>,
     pods: FxHashMap<Arc<str>, KnownPod>,
@@ -87,10 +87,10 @@ pub struct Planner {
     keys: FxHashMap<ServiceKey, Claim>,
     ports: Ports,
     last_id: u32,
-    room: Room,
-    used: Room,
+    room: MapCapacity,
+    used: MapCapacity,
     started: bool,
-    gone: Vec<Gone>,
+    gone: Vec<RemovedBackends>,
     health: BTreeMap<Arc<str>, HealthCheck>,
     health_version: u64,
     problems: BTreeMap<Owner, Vec<Reason>>,
@@ -118,7 +118,7 @@ impl Planner {
         Self {
             overrides,
             override_sets: Ids::new(),
-            node: Node::of(&facts),
+            node: Node::from_facts(&facts),
             facts,
             view,
             services: FxHashMap::default(),
@@ -128,8 +128,8 @@ impl Planner {
             keys: FxHashMap::default(),
             ports: Ports::default(),
             last_id: 0,
-            room: Room::UNLIMITED,
-            used: Room::NONE,
+            room: MapCapacity::UNLIMITED,
+            used: MapCapacity::NONE,
             started: false,
             gone: Vec::new(),
             health: BTreeMap::new(),
@@ -202,7 +202,7 @@ impl Planner {
     /// be told.
     pub fn pod_changed(&mut self, namespace: &str, name: &str, pod: Option<&Pod>) -> Vec<Action> {
         let key = join(namespace, name);
-        let state = pod.and_then(PodState::of);
+        let state = pod.and_then(PodState::from_pod);
         let mut batch = Batch::default();
         match (self.pods.get_mut(&key), state) {
             (None, None) => return Vec::new(),
@@ -238,11 +238,11 @@ impl Planner {
         if self.facts == facts {
             return Vec::new();
         }
-        let zone = facts.zone.as_deref().map(Name::of);
+        let zone = facts.zone.as_deref().map(Name::hash);
         let moved = std::mem::replace(&mut self.view.zone, zone) != zone;
         let redirected = self.view.direct_return != facts.direct_return;
         self.view.direct_return = facts.direct_return;
-        let former = std::mem::replace(&mut self.node, Node::of(&facts));
+        let former = std::mem::replace(&mut self.node, Node::from_facts(&facts));
         let own = own(&facts);
         let readdressed = self.view.own != own;
         self.view.own = own;
@@ -273,7 +273,7 @@ impl Planner {
         }
         if moved || redirected || readdressed {
             let restricted =
-                |known: &Known| known.service.as_ref().is_some_and(|it| it.has_ranges());
+                |known: &KnownService| known.service.as_ref().is_some_and(|it| it.has_ranges());
             let concerned: Vec<_> = self
                 .services
                 .iter()
@@ -289,7 +289,7 @@ impl Planner {
 
     /// How many entries the maps take. Services that need more keep what fits,
     /// and have a problem.
-    pub const fn set_room(&mut self, room: Room) {
+    pub const fn set_room(&mut self, room: MapCapacity) {
         self.room = room;
     }
 
@@ -313,7 +313,7 @@ impl Planner {
     }
 
     /// UDP backends that went since this was asked last.
-    pub fn take_gone(&mut self) -> Vec<Gone> {
+    pub fn take_gone(&mut self) -> Vec<RemovedBackends> {
         std::mem::take(&mut self.gone)
     }
 
@@ -347,7 +347,7 @@ impl Planner {
 
     /// The sets in force: identifier, generation, content; backends in the
     /// order of slots.
-    pub fn sets(&self) -> impl Iterator<Item = (u32, u32, &Desired)> {
+    pub fn sets(&self) -> impl Iterator<Item = (u32, u32, &DesiredSet)> {
         self.sets
             .iter()
             .map(|(id, set)| (*id, set.generation, &set.desired))
@@ -422,7 +422,7 @@ impl Planner {
                 let named = named.get_or_insert_with(|| {
                     (0..)
                         .zip(&desired)
-                        .map(|(place, it): (usize, &Desired)| (&*it.name, place))
+                        .map(|(place, it): (usize, &DesiredSet)| (&*it.name, place))
                         .collect()
                 });
                 named.get(&**name).copied()
@@ -460,7 +460,7 @@ impl Planner {
     }
 
     /// Compiles a service and notes what follows beside its sets.
-    fn plan_service(&mut self, key: &Arc<str>) -> Option<(Ids, u64, Vec<Desired>)> {
+    fn plan_service(&mut self, key: &Arc<str>) -> Option<(Ids, u64, Vec<DesiredSet>)> {
         let known = self.services.get_mut(key)?;
         let compiled = known.compile(key, &self.view);
         let former = std::mem::replace(&mut known.datagrams, compiled.datagrams);
@@ -503,7 +503,7 @@ impl Planner {
         owner: &Owner,
         created: u64,
         known: Option<u32>,
-        mut desired: Desired,
+        mut desired: DesiredSet,
         batch: &mut Batch,
     ) -> u32 {
         let old = known.and_then(|id| self.sets.remove(&id));

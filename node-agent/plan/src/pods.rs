@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ebpf_abi::{Address, Backend, BackendFlags, Port, Protocol, ServiceFlags, ServiceKey};
 use smallvec::SmallVec;
 
-use crate::compile::{Desired, Family, Key, Rank, is_unicast};
+use crate::compile::{DesiredSet, Family, Key, Rank, is_unicast};
 use crate::name;
 use crate::objects::Pod;
 use crate::problem::Reason;
@@ -33,7 +33,7 @@ struct HostPort {
 impl PodState {
     /// None for pods without host ports of their own: those in the node's own
     /// namespace, those that have no address yet, and those that are over.
-    pub(crate) fn of(pod: &Pod) -> Option<Self> {
+    pub(crate) fn from_pod(pod: &Pod) -> Option<Self> {
         let over = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
         if pod.spec.host_network || over {
             return None;
@@ -100,7 +100,7 @@ impl PodState {
         })
     }
 
-    pub(crate) fn sets(&self, prefix: &str) -> Vec<Desired> {
+    pub(crate) fn sets(&self, prefix: &str) -> Vec<DesiredSet> {
         let mut sets = Vec::with_capacity(self.ports.len() * self.addresses.len());
         for it in &self.ports {
             for address in &self.addresses {
@@ -115,7 +115,7 @@ impl PodState {
                 } else {
                     String::new()
                 };
-                sets.push(Desired {
+                sets.push(DesiredSet {
                     // No namespace has such a name.
                     name: name::fit(format!(
                         "(pod) {prefix}:{host_port} {protocol} {family}{place}"

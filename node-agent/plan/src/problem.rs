@@ -245,7 +245,7 @@ impl Display for Reason {
 // === impl Front ===
 
 impl Front {
-    pub(crate) const fn of(key: &ServiceKey) -> Self {
+    pub(crate) const fn from_key(key: &ServiceKey) -> Self {
         Self {
             address: key.address,
             port: key.port.get(),

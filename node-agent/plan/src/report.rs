@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::account::{Account, Clients, EndpointAccount, FrontAccount, Standing};
+use crate::account::{Account, Clients, EndpointAccount, EndpointStanding, FrontAccount};
 use crate::current::Current;
 
 /// Behind the name of a set of endpoints of this node only.
@@ -21,9 +21,9 @@ const LOCAL: &str = " local";
 /// by one; of the others they are told how many there are.
 const TOLD: usize = 10;
 
-/// What of it all is asked for.
+/// Selects what a report contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selected {
+pub enum ReportSelection {
     /// Everything.
     All,
     /// The Service or Pod of a namespace and name.
@@ -139,9 +139,9 @@ pub struct EndpointReport {
     pub why: Option<String>,
 }
 
-/// What the maps hold of a set.
+/// The entries that the maps hold of a set.
 #[derive(Default)]
-struct Held<'a> {
+struct HeldSet<'a> {
     set: u32,
     entries: Vec<(&'a ServiceKey, &'a Entry)>,
 }
@@ -152,8 +152,12 @@ impl Report {
     /// Joins what the maps hold with what the agent says; without the agent the
     /// reasons are unknown.
     #[must_use]
-    pub fn new(maps: &Current, accounts: Result<&[Account], String>, selected: &Selected) -> Self {
-        let mut held: BTreeMap<String, Held<'_>> = BTreeMap::new();
+    pub fn new(
+        maps: &Current,
+        accounts: Result<&[Account], String>,
+        selected: &ReportSelection,
+    ) -> Self {
+        let mut held: BTreeMap<String, HeldSet<'_>> = BTreeMap::new();
         for (set, name) in &maps.names {
             held.entry(name.to_string()).or_default().set = *set;
         }
@@ -196,13 +200,13 @@ impl Report {
         report
     }
 
-    fn select(&mut self, selected: &Selected, maps: &Current) {
+    fn select(&mut self, selected: &ReportSelection, maps: &Current) {
         match selected {
-            Selected::All => {}
-            Selected::Object(namespace, name) => self
+            ReportSelection::All => {}
+            ReportSelection::Object(namespace, name) => self
                 .objects
                 .retain(|it| it.namespace == *namespace && it.name == *name),
-            Selected::Place(address, port) => {
+            ReportSelection::Place(address, port) => {
                 let flags = maps.nodes.get(&(*address).into()).copied();
                 let own = flags.is_some_and(|flags| flags.contains(NodeFlags::PORTS));
                 let is = |at: IpAddr| {
@@ -235,7 +239,7 @@ impl Report {
 impl ObjectReport {
     fn of(
         account: &Account,
-        held: &mut BTreeMap<String, Held<'_>>,
+        held: &mut BTreeMap<String, HeldSet<'_>>,
         maps: &Current,
         sources: &FxHashMap<u32, Vec<IpNet>>,
     ) -> Self {
@@ -249,8 +253,8 @@ impl ObjectReport {
         }
         let mut names: BTreeSet<String> = fronts.keys().map(|name| (*name).to_owned()).collect();
         for (name, its) in &endpoints {
-            let local = |it: &&EndpointAccount| it.local != Standing::NoSet;
-            let cluster = |it: &&EndpointAccount| it.cluster != Standing::NoSet;
+            let local = |it: &&EndpointAccount| it.local != EndpointStanding::NoSet;
+            let cluster = |it: &&EndpointAccount| it.cluster != EndpointStanding::NoSet;
             if its.iter().copied().any(|it| cluster(&it)) {
                 names.insert((*name).to_owned());
             }
@@ -293,7 +297,7 @@ impl SetReport {
     /// `endpoints`: none if nobody said anything of them.
     fn of(
         name: &str,
-        held: Option<&Held<'_>>,
+        held: Option<&HeldSet<'_>>,
         fronts: &[&FrontAccount],
         endpoints: Option<&[&EndpointAccount]>,
         maps: &Current,
@@ -335,11 +339,11 @@ impl SetReport {
 }
 
 /// What leads to a set, or should.
-fn addresses(held: Option<&Held<'_>>, fronts: &[&FrontAccount]) -> Vec<AddressReport> {
+fn addresses(held: Option<&HeldSet<'_>>, fronts: &[&FrontAccount]) -> Vec<AddressReport> {
     type Place<'a> = (IpAddr, u16, String, Clients);
     let mut all: BTreeMap<Place<'_>, AddressReport> = BTreeMap::new();
     for (key, entry) in held.into_iter().flat_map(|held| &held.entries) {
-        let clients = Clients::of(key, entry.flags);
+        let clients = Clients::from_key(key, entry.flags);
         let address = AddressReport {
             address: key.address.into(),
             port: key.port.get(),
@@ -403,7 +407,7 @@ fn report_endpoints(
     told: Option<&[&EndpointAccount]>,
 ) -> Vec<EndpointReport> {
     let local = name.ends_with(LOCAL);
-    let mut reasons: BTreeMap<&str, &Standing> = BTreeMap::new();
+    let mut reasons: BTreeMap<&str, &EndpointStanding> = BTreeMap::new();
     for it in told.unwrap_or_default() {
         let standing = if local { &it.local } else { &it.cluster };
         reasons.insert(&it.endpoint, standing);
@@ -412,9 +416,11 @@ fn report_endpoints(
     for backend in backends {
         let endpoint = SocketAddr::new(backend.address.into(), backend.port.get()).to_string();
         let why = match (reasons.remove(&*endpoint), told) {
-            (Some(Standing::InForce), _) | (_, None) => None,
-            (Some(Standing::Not(why)), _) => Some(format!("the maps hold it although {why}")),
-            (Some(Standing::NoSet) | None, Some(_)) => {
+            (Some(EndpointStanding::InForce), _) | (_, None) => None,
+            (Some(EndpointStanding::Not(why)), _) => {
+                Some(format!("the maps hold it although {why}"))
+            }
+            (Some(EndpointStanding::NoSet) | None, Some(_)) => {
                 Some("the maps hold it, and it is not planned".to_owned())
             }
         };
@@ -428,9 +434,9 @@ fn report_endpoints(
     }
     let others = reasons.into_iter().filter_map(|(endpoint, standing)| {
         let why = match standing {
-            Standing::NoSet => return None,
-            Standing::InForce => "it is planned, and the maps do not hold it",
-            Standing::Not(why) => why,
+            EndpointStanding::NoSet => return None,
+            EndpointStanding::InForce => "it is planned, and the maps do not hold it",
+            EndpointStanding::Not(why) => why,
         };
         Some(EndpointReport {
             endpoint: endpoint.to_owned(),

@@ -154,7 +154,7 @@ impl ServiceState {
                 return;
             }
         };
-        let family = Family::of(address);
+        let family = Family::for_address(address);
         let address = Address::from(address);
         if rank != Rank::ClusterIp && !self.families().any(|it| it == family) {
             self.problems.push(Reason::WrongFamily { field, address });
@@ -220,7 +220,7 @@ impl ServiceState {
             let mut its = self
                 .ranges
                 .iter()
-                .filter(|range| Family::of(range.addr()) == family);
+                .filter(|range| Family::for_address(range.addr()) == family);
             let open = its.clone().any(|range| range.prefix_len() == 0);
             *restricted = !open && (its.next().is_some() || (unreadable && self.ranges.is_empty()));
         }
@@ -256,7 +256,7 @@ impl ServiceState {
     /// in them that has such an address at an interface speaks from it to it, so
     /// that the addresses are let in too then (as kube-proxy has it).
     pub(crate) fn sources(&self, family: Family, own: &[IpAddr]) -> Vec<IpNet> {
-        let its = |range: &&IpNet| Family::of(range.addr()) == family;
+        let its = |range: &&IpNet| Family::for_address(range.addr()) == family;
         let mut sources: Vec<IpNet> = self.ranges.iter().filter(its).copied().collect();
         let inside = |address: &IpAddr| sources.iter().any(|range| range.contains(address));
         if own.iter().any(inside) {

@@ -35,12 +35,12 @@ pub struct SliceState {
     pub(crate) endpoints: Box<[EndpointState]>,
     hints: Box<[HintSet]>,
     /// What of it is left out; mostly nothing.
-    bad: Option<Box<Bad>>,
+    bad: Option<Box<SliceProblems>>,
 }
 
-/// What of a slice is left out.
+/// Parts of a slice that are ignored.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Bad {
+struct SliceProblems {
     /// Endpoints at impossible addresses.
     endpoints: Vec<Box<str>>,
     /// Ports without a number by which endpoints could be reached.
@@ -151,7 +151,7 @@ impl SliceState {
                 continue;
             };
             match address {
-                Ok(address) if Family::of(address) == family && is_unicast(address) => {
+                Ok(address) if Family::for_address(address) == family && is_unicast(address) => {
                     endpoints.push(EndpointState {
                         address: Address::from(address),
                         node: endpoint.node_name,
@@ -252,7 +252,7 @@ impl From<&EndpointSlice> for Arc<SliceState> {
 /// The number of an endpoint's hints among those of its slice.
 fn number(known: &mut Vec<HintSet>, hints: Option<&Hints>) -> u16 {
     let names = |hints: &[Hint]| {
-        let mut names: Vec<Name> = hints.iter().map(|hint| Name::of(&hint.name)).collect();
+        let mut names: Vec<Name> = hints.iter().map(|hint| Name::hash(&hint.name)).collect();
         names.sort_unstable();
         names.dedup();
         names.into()
@@ -281,7 +281,7 @@ fn number(known: &mut Vec<HintSet>, hints: Option<&Hints>) -> u16 {
 // === impl Name ===
 
 impl Name {
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn hash(text: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
         Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN))
@@ -289,7 +289,7 @@ impl Name {
 
     /// None for the name of nobody.
     pub(crate) fn of_any(text: &str) -> Option<Self> {
-        (!text.is_empty()).then(|| Self::of(text))
+        (!text.is_empty()).then(|| Self::hash(text))
     }
 }
 

@@ -95,7 +95,7 @@ impl Objects {
                 .labels
                 .get("topology.kubernetes.io/zone")
                 .cloned(),
-            addresses: option.of([addresses.clone(), vec![loopback]].concat(), &addresses),
+            addresses: option.from_node([addresses.clone(), vec![loopback]].concat(), &addresses),
             inside: node.spec.pod_cidrs,
             reserved: reserved
                 .unwrap_or_default()

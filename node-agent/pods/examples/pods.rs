@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 
 use control_client::Client;
-use node_agent_pods::{Options, server::Tls, settings::Settings};
+use node_agent_pods::{AgentOptions, server::Tls, settings::Settings};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(file) => Settings::parse(&std::fs::read_to_string(file)?)?,
         None => Settings::default(),
     };
-    let options = Options {
+    let options = AgentOptions {
         client: Client::from_kubeconfig(kubeconfig).await?,
         node_name: name.clone(),
         node_ips: vec![ip.parse()?],

@@ -13,15 +13,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::untrusted::{DIRECTORY_MODE, create_dirs};
 
-/// What is answered to a call.
-pub(crate) type Answer = Response<tonic::body::Body>;
+/// The response of a gRPC method.
+pub(crate) type GrpcResponse = Response<tonic::body::Body>;
 
 /// Serves calls on a socket until `shutdown`; whatever was there before gives
 /// way, and nothing is left.
 pub(crate) async fn listen<F, R>(path: &Path, shutdown: CancellationToken, answer: F)
 where
     F: Fn(Request<Incoming>) -> R + Clone + Send + Sync + 'static,
-    R: Future<Output = Answer> + Send + 'static,
+    R: Future<Output = GrpcResponse> + Send + 'static,
 {
     let bound = path
         .parent()
@@ -69,7 +69,7 @@ where
 pub(crate) async fn unary<Q, A>(
     request: Request<Incoming>,
     with: impl Fn(Q) -> Result<A, tonic::Status> + Clone + Send + 'static,
-) -> Answer
+) -> GrpcResponse
 where
     Q: prost::Message + Default + 'static,
     A: prost::Message + Default + 'static,
@@ -89,7 +89,7 @@ where
 pub(crate) async fn streaming<Q, A>(
     request: Request<Incoming>,
     messages: BoxStream<'static, Result<A, tonic::Status>>,
-) -> Answer
+) -> GrpcResponse
 where
     Q: prost::Message + Default + 'static,
     A: prost::Message + Default + 'static,
@@ -108,6 +108,6 @@ where
 }
 
 /// There is no such method.
-pub(crate) fn unknown() -> Answer {
+pub(crate) fn unknown() -> GrpcResponse {
     tonic::Status::unimplemented("no such method").into_http()
 }

@@ -13,11 +13,11 @@
 
 pub mod blocking;
 pub mod cri;
-pub mod crowd;
 pub mod csi;
 pub mod devices;
 pub mod dra;
 mod grpc;
+mod keyed_mutex;
 mod manager;
 pub mod managers;
 pub mod metrics;
@@ -26,15 +26,15 @@ pub mod objects;
 pub mod origin;
 pub mod plugins;
 pub mod pod;
-mod pulse;
+pub mod sandbox_limiter;
 pub mod server;
 pub mod settings;
 pub mod shared;
 pub mod static_pods;
+mod sync_loop_health;
 #[cfg(test)]
 mod testing;
 mod tls;
-mod turns;
 pub mod untrusted;
 pub mod volumes;
 
@@ -53,38 +53,38 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::cri::Runtime;
-use crate::managers::{Managers, reconcile};
-use crate::node::Identity;
+use crate::managers::{ResourceManagers, reconcile};
+use crate::node::NodeIdentity;
 use crate::node::allocatable::{NodeLimits, enforce};
 use crate::node::driver;
 use crate::node::machine::{Machine, may_lower_oom_score};
-use crate::node::shutdown::{Leaving, watch as follow_shutdowns};
+use crate::node::shutdown::{NodeShutdown, watch as follow_shutdowns};
 use crate::node::startup::{prepare_folders, prepare_process};
 use crate::objects::api::ApiObjects;
 use crate::objects::pod::Pod;
 use crate::objects::source::Service;
 use crate::pod::allocation::{self, Allocations};
-use crate::pod::cgroup::{self, Cgroups, Layout, Version};
+use crate::pod::cgroup::{self, CgroupLayout, CgroupVersion, Cgroups};
 use crate::pod::config::NodeFacts;
-use crate::pod::dns::{NodeDns, Resolver};
-use crate::pod::images::Images;
-use crate::pod::limits::Rules;
-use crate::pod::providers::Providers;
+use crate::pod::dns::{NodeDns, ResolverConfig};
+use crate::pod::images::ImagePuller;
+use crate::pod::limits::LimitRules;
+use crate::pod::providers::CredentialProviders;
 
 pub use crate::pod::providers::ProviderFiles;
-pub use crate::pulse::Pulse;
+pub use crate::sync_loop_health::SyncLoopHealth;
 pub use crate::volumes::growth::GrownClaims;
 
-use crate::pod::pulls::Pulls;
-use crate::pod::resize::Room;
-use crate::pod::userns::Ranges;
+use crate::pod::pulls::PullRecords;
+use crate::pod::resize::Capacity;
+use crate::pod::userns::IdRanges;
 use crate::pod::{qos, slices};
 use crate::settings::Settings;
-use crate::shared::{Attention, Registry, Shared};
+use crate::shared::{PodRegistry, RelistRate, Shared};
 
-/// What the agent has to know.
+/// Options of the pod agent.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct AgentOptions {
     /// The API, as this node (`system:node:NAME`).
     pub client: Client,
     /// The node's name.
@@ -121,16 +121,16 @@ pub struct Options {
     /// Its TLS; none for no serving API.
     pub serving: Option<server::Tls>,
     /// What the serving API answers besides the kubelet's paths.
-    pub further: Option<server::further::Further>,
+    pub further: Option<server::extra_endpoints::ExtraEndpoints>,
     /// What `/metrics` shows besides the kubelet's families.
-    pub further_metrics: Option<server::further::FurtherMetrics>,
+    pub further_metrics: Option<server::extra_endpoints::FurtherMetrics>,
     /// By which others say that the volumes of claims have grown.
     pub grown: GrownClaims,
     /// By which others see that the agent looks after its pods.
-    pub pulse: Arc<Pulse>,
+    pub pulse: Arc<SyncLoopHealth>,
 }
 
-/// What stops the agent, or does not let it start.
+/// Why the agent cannot start or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The runtime does not answer.
@@ -141,7 +141,7 @@ pub enum Error {
         /// The socket.
         endpoint: String,
         /// What was said.
-        source: cri::Error,
+        source: cri::RuntimeError,
     },
     /// A folder cannot be made.
     #[error("cannot make `{}`: {source}", path.display())]
@@ -204,11 +204,11 @@ const RUNTIME_PATIENCE: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// When the node cannot be set up; nothing that comes later ends it.
-pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
+pub async fn run(options: AgentOptions, shutdown: CancellationToken) -> Result<(), Error> {
     prepare_process();
-    let metrics = Arc::new(metrics::Metrics::default());
-    let runtime: Arc<dyn Runtime> = Arc::new(cri::Measured::new(
-        Arc::new(cri::Client::new(&options.runtime_endpoint)),
+    let metrics = Arc::new(metrics::PodMetrics::default());
+    let runtime: Arc<dyn Runtime> = Arc::new(cri::MeasuredRuntime::new(
+        Arc::new(cri::RuntimeClient::new(&options.runtime_endpoint)),
         metrics.clone(),
     ));
     let version = first_answer(&*runtime, &options.runtime_endpoint).await?;
@@ -216,7 +216,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         .map_err(|(path, source)| Error::Folder { path, source })?;
     let configured = options.settings.places.cgroup_driver;
     let found = driver::find(&*runtime, configured, driver::PAUSE).await?;
-    let layout = Layout::new(found.driver, &options.cgroup);
+    let layout = CgroupLayout::new(found.driver, &options.cgroup);
     let cgroups = groups(&layout).await.map_err(|source| match source {
         cgroup::Error::Files(source) => Error::Cgroup {
             group: layout.root().to_owned(),
@@ -237,13 +237,13 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             "the kubelet's configuration sets what this agent does not do"
         );
     }
-    let managers = Managers::new(&options.root, &settings, machine.memory)?;
-    let providers =
-        Providers::find(&options.root, options.providers.as_ref()).map_err(Error::Providers)?;
+    let managers = ResourceManagers::new(&options.root, &settings, machine.memory)?;
+    let providers = CredentialProviders::find(&options.root, options.providers.as_ref())
+        .map_err(Error::Providers)?;
     let (orders, ordered) = tokio::sync::mpsc::unbounded_channel();
     let client = options.client.clone().named("kubelet");
     let host_ips: Vec<String> = options.node_ips.iter().map(ToString::to_string).collect();
-    let identity = Identity {
+    let identity = NodeIdentity {
         name: options.node_name.clone(),
         ips: host_ips.clone(),
         hostname: options.node_name.clone(),
@@ -290,9 +290,9 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         .into_iter()
         .filter_map(|(k, v)| Some((k, v.as_str()?.to_owned())))
         .collect();
-    let drivers = csi::Drivers::new(client.clone(), &options.node_name, &options.root);
+    let drivers = csi::CsiDrivers::new(client.clone(), &options.node_name, &options.root);
     let (nudges, nudged) = tokio::sync::mpsc::unbounded_channel();
-    let claims = dra::Claims::new(
+    let claims = dra::ClaimManager::new(
         client.clone(),
         &options.node_name,
         &options.root,
@@ -301,34 +301,34 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
         shutdown.clone(),
     )
     .map_err(Error::Claims)?;
-    let devices = devices::Devices::new(&options.root).telling(nudges.clone());
+    let devices = devices::DeviceManager::new(&options.root).telling(nudges.clone());
     let shared = Arc::new(Shared {
         claims,
         csi: Arc::new(drivers),
         grown: options.grown.clone(),
         devices: Arc::new(devices),
         managers,
-        ranges: Ranges::new(&options.root, most_pods),
+        ranges: IdRanges::new(&options.root, most_pods),
         objects: Arc::new(ApiObjects::new(client.clone(), services.cache())),
         events: Recorder::new(&client, "kubelet", &options.node_name, Format::Core),
-        images: Images::new(
+        images: ImagePuller::new(
             runtime.clone(),
             settings.pulls,
-            Pulls::new(&options.root, settings.verification.clone()),
+            PullRecords::new(&options.root, settings.verification.clone()),
             providers,
         ),
         node: NodeFacts {
             log_root: options.log_root.clone(),
             seccomp_root: options.root.join("seccomp"),
             cgroups: layout,
-            rules: Rules {
+            rules: LimitRules {
                 memory: bytes(machine.memory),
                 allocatable: qos::memory(&allocatable).unwrap_or(0),
                 page: bytes(machine.page),
                 swap: cgroups.limits_swap().then(|| bytes(machine.swap)),
                 huge: machine.hugepages.keys().copied().collect(),
                 may_lower_oom_score: may_lower_oom_score(),
-                unified: cgroups.version() == Version::Two,
+                unified: cgroups.version() == CgroupVersion::Two,
                 limits: settings.memory,
             },
             cluster_domain: options.cluster_domain.clone(),
@@ -345,27 +345,29 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
                 .map(ToString::to_string)
                 .collect(),
             domain: options.cluster_domain.clone(),
-            host: Resolver::parse(&resolv_conf),
+            host: ResolverConfig::parse(&resolv_conf),
         },
         cgroups: Some(cgroups),
-        room: Room {
+        room: Capacity {
             cpu: qos::cpu(&allocatable).unwrap_or(0),
             memory: qos::memory(&allocatable).unwrap_or(0),
         },
-        leaving: Leaving::new(&options.root),
+        leaving: NodeShutdown::new(&options.root),
         allocations: Allocations::read(&options.root),
         grants: Mutex::default(),
         allocatable,
         root: options.root.clone(),
         short: Mutex::default(),
         orders,
-        pods: Registry::default(),
+        pods: PodRegistry::default(),
         probes: Arc::default(),
-        attention: Attention::default(),
+        attention: RelistRate::default(),
         metrics,
         further_metrics: options.further_metrics.clone(),
         pulse: options.pulse.clone(),
-        crowd: crowd::Crowd::of(usize::try_from(machine.cpus).unwrap_or(1)),
+        crowd: sandbox_limiter::SandboxLimiter::for_processors(
+            usize::try_from(machine.cpus).unwrap_or(1),
+        ),
         runtime_name: version.runtime_name,
         runtime,
         client: client.clone(),
@@ -403,7 +405,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     });
     let of_claims = shared.claims.plugins();
     of_claims.clone().begin();
-    let kinds: Vec<Arc<dyn plugins::Kind>> = vec![shared.csi.clone(), of_claims];
+    let kinds: Vec<Arc<dyn plugins::PluginHandlers>> = vec![shared.csi.clone(), of_claims];
     let (root, end) = (options.root.clone(), shutdown.clone());
     // It returns where its folder cannot be made.
     let plugins = task("plugin-watcher")
@@ -422,7 +424,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
             let (shared, end) = with();
             node::guard::guard(shared, settings.clone(), end)
         });
-    let limits = NodeLimits::of(&machine, &shared.settings);
+    let limits = NodeLimits::new(&machine, &shared.settings);
     let with = each();
     // These return where the settings ask nothing of them.
     let limited = task("node-allocatable").spawn_restarting(move || {
@@ -474,7 +476,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
 /// Makes the node known, and keeps it so until `shutdown`.
 async fn upkeep(
     shared: Arc<Shared>,
-    identity: Identity,
+    identity: NodeIdentity,
     own: Reflector<Metadata>,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
@@ -499,7 +501,7 @@ async fn upkeep(
     Ok(())
 }
 
-async fn groups(layout: &Layout) -> Result<Cgroups, cgroup::Error> {
+async fn groups(layout: &CgroupLayout) -> Result<Cgroups, cgroup::Error> {
     let found = Cgroups::find(Path::new("/sys/fs/cgroup"), layout.clone())?;
     found.prepare().await?;
     Ok(found)

@@ -16,9 +16,9 @@ use crate::objects::pod::Pod;
 use crate::origin;
 use crate::pod::observed::key;
 use crate::pod::{kill, observe, worker};
-use crate::shared::{Order, Shared};
-use crate::static_pods::{self, Statics, Step};
-use crate::volumes::{Volumes, growth};
+use crate::shared::{EvictionRequest, Shared};
+use crate::static_pods::{self, MirrorStep, StaticPods};
+use crate::volumes::{PodVolumes, growth};
 
 /// How often the runtime is asked what it has: when nothing is going on, when
 /// something is starting, and when the runtime tells of changes itself.
@@ -42,7 +42,7 @@ pub async fn run(
     shared: Arc<Shared>,
     pods: Reflector<Pod>,
     known: impl Future<Output = ()> + Send,
-    mut orders: mpsc::UnboundedReceiver<Order>,
+    mut orders: mpsc::UnboundedReceiver<EvictionRequest>,
     (nudges, mut nudged): (
         mpsc::UnboundedSender<String>,
         mpsc::UnboundedReceiver<String>,
@@ -53,7 +53,7 @@ pub async fn run(
     let (with, end) = (shared.clone(), shutdown.clone());
     let watcher = control_supervise::task("runtime-watcher")
         .spawn_restarting(move || watch_runtime(with.clone(), nudges.clone(), end.clone()));
-    let mut workers: FxHashMap<String, worker::Handle> = FxHashMap::default();
+    let mut workers: FxHashMap<String, worker::WorkerHandle> = FxHashMap::default();
     let mut changes = pods.changes();
     let mut grown = shared.grown.follow();
     let mut sweep = Instant::now();
@@ -63,7 +63,7 @@ pub async fn run(
     let mut is_known = false;
     let first = statics.borrow_and_update().clone();
     apply_statics(&shared, &mut workers, &done, &first);
-    let mut mirrors = Mirrors::default();
+    let mut mirrors = MirrorPods::default();
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
@@ -137,7 +137,7 @@ pub async fn run(
 }
 
 /// The static pods of the node; nothing ever where there is no folder.
-fn statics(shared: &Shared) -> watch::Receiver<Statics> {
+fn statics(shared: &Shared) -> watch::Receiver<StaticPods> {
     let folder = shared.settings.static_pods.clone();
     let (node, every) = (shared.node_name.clone(), shared.settings.static_every);
     // at once, or what they left running would be taken for nobody's
@@ -159,9 +159,9 @@ fn statics(shared: &Shared) -> watch::Receiver<Statics> {
 
 fn apply_statics(
     shared: &Arc<Shared>,
-    workers: &mut FxHashMap<String, worker::Handle>,
+    workers: &mut FxHashMap<String, worker::WorkerHandle>,
     done: &mpsc::UnboundedSender<String>,
-    now: &Statics,
+    now: &StaticPods,
 ) {
     for entry in shared.pods.all() {
         let uid = entry.pod.uid();
@@ -181,14 +181,14 @@ fn apply_statics(
     }
 }
 
-/// The mirror pods that the API has, by uid.
-struct Mirrors {
+/// The mirror pods in the API, by uid.
+struct MirrorPods {
     all: FxHashMap<String, Arc<Pod>>,
     /// When they are compared with what they mirror.
     due: Instant,
 }
 
-impl Default for Mirrors {
+impl Default for MirrorPods {
     fn default() -> Self {
         Self {
             all: FxHashMap::default(),
@@ -197,7 +197,7 @@ impl Default for Mirrors {
     }
 }
 
-impl Mirrors {
+impl MirrorPods {
     fn note(&mut self, change: &Change<Pod>) {
         if let Some(previous) = &change.previous {
             self.all.remove(previous.uid());
@@ -214,8 +214,8 @@ impl Mirrors {
     /// Tells static pods of their mirrors.
     fn tell(
         &self,
-        statics: &watch::Receiver<Statics>,
-        workers: &FxHashMap<String, worker::Handle>,
+        statics: &watch::Receiver<StaticPods>,
+        workers: &FxHashMap<String, worker::WorkerHandle>,
     ) {
         for (uid, one) in statics.borrow().iter() {
             let mirror = self
@@ -230,9 +230,9 @@ impl Mirrors {
 }
 
 /// Makes or deletes a mirror pod. What fails is tried again by the next look.
-async fn mirror(shared: Arc<Shared>, statics: Statics, step: Step) {
+async fn mirror(shared: Arc<Shared>, statics: StaticPods, step: MirrorStep) {
     let failed = match step {
-        Step::Create(uid) => {
+        MirrorStep::Create(uid) => {
             let Some(one) = statics.get(&uid) else { return };
             let Some(node) = shared.node_object.get("", &shared.node_name) else {
                 return;
@@ -253,7 +253,7 @@ async fn mirror(shared: Arc<Shared>, statics: Statics, step: Step) {
                 .err()
                 .filter(|error| !error.is_already_exists())
         }
-        Step::Delete(namespace, name, uid) => {
+        MirrorStep::Delete(namespace, name, uid) => {
             let options = DeleteOptions::of_uid(uid).grace(0);
             shared
                 .client
@@ -264,13 +264,13 @@ async fn mirror(shared: Arc<Shared>, statics: Statics, step: Step) {
         }
     };
     if let Some(error) = failed {
-        tracing::warn!(error = error.chain(), "a mirror pod is not as it should be");
+        tracing::warn!(error = error.chain(), "failed to sync mirror pod");
     }
 }
 
 fn apply(
     shared: &Arc<Shared>,
-    workers: &mut FxHashMap<String, worker::Handle>,
+    workers: &mut FxHashMap<String, worker::WorkerHandle>,
     done: &mpsc::UnboundedSender<String>,
     change: Change<Pod>,
 ) {
@@ -297,7 +297,7 @@ fn apply(
 }
 
 /// Ends and removes what belongs to no pod of the API.
-fn sweep_orphans(shared: &Arc<Shared>, workers: &FxHashMap<String, worker::Handle>) {
+fn sweep_orphans(shared: &Arc<Shared>, workers: &FxHashMap<String, worker::WorkerHandle>) {
     let known: FxHashSet<String> = workers.keys().cloned().collect();
     let shared = shared.clone();
     tokio::spawn(async move {
@@ -335,13 +335,13 @@ fn sweep_orphans(shared: &Arc<Shared>, workers: &FxHashMap<String, worker::Handl
 
 async fn remove_orphan(shared: &Shared, uid: &str) {
     if !is_own(shared, uid).await {
-        tracing::debug!(uid, "a pod of another kubelet is left alone");
+        tracing::debug!(uid, "ignoring a pod of another kubelet");
         return;
     }
     let Ok(observed) = observe::pod(&*shared.runtime, uid, &Default::default()).await else {
         return;
     };
-    tracing::info!(uid, "removing what is left of a pod that is gone");
+    tracing::info!(uid, "cleaning up a pod that no longer exists");
     let ends = observed
         .containers
         .iter()
@@ -354,20 +354,20 @@ async fn remove_orphan(shared: &Shared, uid: &str) {
         };
         let _ = shared.runtime.stop_pod_sandbox(id()).await;
         if let Err(error) = shared.runtime.remove_pod_sandbox(id()).await {
-            tracing::warn!(uid, %error, "cannot remove a sandbox");
+            tracing::warn!(uid, %error, "failed to remove a sandbox");
             return;
         }
     }
     if let Err(error) = shared.claims.unprepare(uid).await {
-        tracing::warn!(uid, %error, "cannot take devices back");
+        tracing::warn!(uid, %error, "failed to unprepare resource claims");
     }
-    let volumes = Volumes::new(&shared.root, uid);
+    let volumes = PodVolumes::new(&shared.root, uid);
     if let Err(error) = shared.csi.release(volumes.pod_dir()).await {
-        tracing::warn!(uid, %error, "cannot take volumes back");
+        tracing::warn!(uid, %error, "failed to unpublish volumes");
         return;
     }
     if let Err(error) = volumes.remove() {
-        tracing::warn!(uid, %error, "cannot remove volumes");
+        tracing::warn!(uid, %error, "failed to remove volumes");
     }
     if let Some(cgroups) = &shared.cgroups {
         let _ = cgroups.remove_pod(uid).await;

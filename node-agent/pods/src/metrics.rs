@@ -11,9 +11,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-type Labels = Vec<(&'static str, String)>;
-type Counters = Family<Labels, Counter>;
-type Durations = Family<Labels, Histogram, fn() -> Histogram>;
+type PodLabels = Vec<(&'static str, String)>;
+type Counters = Family<PodLabels, Counter>;
+type PodDurations = Family<PodLabels, Histogram, fn() -> Histogram>;
 
 /// Seconds from which buckets of pods' starts end.
 const POD_START: [f64; 25] = [
@@ -33,20 +33,20 @@ const USUAL: [f64; 11] = [
 /// Counters whose names do not end as those of others.
 const WITHOUT_TOTAL: [&str; 1] = ["kubelet_evictions"];
 
-/// What was measured since the agent began.
+/// Metrics of pods and containers since the agent started.
 #[derive(Debug)]
-pub struct Metrics {
+pub struct PodMetrics {
     registry: Registry,
     pod_start: Histogram,
     runtime_operations: Counters,
     runtime_errors: Counters,
-    runtime_durations: Durations,
-    image_pulls: Durations,
+    runtime_durations: PodDurations,
+    image_pulls: PodDurations,
     evictions: Counters,
     http_requests: Counters,
-    http_durations: Durations,
-    http_inflight: Family<Labels, Gauge>,
-    storage: Durations,
+    http_durations: PodDurations,
+    http_inflight: Family<PodLabels, Gauge>,
+    storage: PodDurations,
     started_pods: Counter,
     started_pods_errors: Counter,
     started_containers: Counters,
@@ -61,7 +61,7 @@ fn usual() -> Histogram {
     Histogram::new(USUAL)
 }
 
-impl Default for Metrics {
+impl Default for PodMetrics {
     fn default() -> Self {
         let runtime: fn() -> Histogram = || Histogram::new(exponential_buckets(0.005, 2.5, 14));
         let pulls: fn() -> Histogram = || Histogram::new(IMAGE_PULL);
@@ -92,7 +92,7 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+impl PodMetrics {
     fn register(&mut self) {
         let kubelet = self.registry.sub_registry_with_prefix("kubelet");
         kubelet.register(
@@ -290,8 +290,8 @@ impl Metrics {
 /// A request that is being served.
 #[derive(Debug)]
 pub struct HttpRequest<'a> {
-    metrics: &'a Metrics,
-    labels: Labels,
+    metrics: &'a PodMetrics,
+    labels: PodLabels,
     begun: Instant,
 }
 
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn names_types_and_labels_are_the_kubelets() {
-        let metrics = Metrics::default();
+        let metrics = PodMetrics::default();
         metrics.pod_started(Duration::from_secs(2));
         metrics.runtime_operation("RunPodSandbox", true, Duration::from_millis(20));
         metrics.image_pulled(20 << 20, Duration::from_secs(2));

@@ -43,9 +43,9 @@ pub fn is_marked(pod_dir: &Path) -> bool {
     fs::symlink_metadata(pod_dir.join(MARKER)).is_ok_and(|found| found.is_file())
 }
 
-/// The pods on a machine, by who made them.
+/// The pods on a machine, by the agent that created them.
 #[derive(Clone, Debug, Default)]
-pub struct Inventory {
+pub struct PodInventory {
     /// Ids of sandboxes of this agent.
     pub own_sandboxes: Vec<String>,
     /// Ids of others.
@@ -58,7 +58,7 @@ pub struct Inventory {
     pub own: BTreeSet<String>,
 }
 
-impl Inventory {
+impl PodInventory {
     /// Looks at the folders of pods below `root`, and at the sandboxes of a runtime if
     /// there is one.
     ///
@@ -136,7 +136,9 @@ mod tests {
         for (uid, labelled) in [("own", true), ("adopted", false), ("foreign", false)] {
             runtime.run_sandbox(uid, labelled).await;
         }
-        let found = Inventory::take(Some(&runtime), root.path()).await.unwrap();
+        let found = PodInventory::take(Some(&runtime), root.path())
+            .await
+            .unwrap();
         assert_eq!(found.own_sandboxes.len(), 2);
         assert_eq!(found.foreign_sandboxes.len(), 1);
         assert_eq!(found.foreign_folders, [root.path().join("pods/foreign")]);

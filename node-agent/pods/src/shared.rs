@@ -12,60 +12,60 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::mpsc;
 
 use crate::cri::Runtime;
-use crate::crowd::Crowd;
-use crate::csi::Drivers;
-use crate::devices::Devices;
-use crate::dra::Claims;
-use crate::managers::Managers;
-use crate::metrics::Metrics;
+use crate::csi::CsiDrivers;
+use crate::devices::DeviceManager;
+use crate::dra::ClaimManager;
+use crate::managers::ResourceManagers;
+use crate::metrics::PodMetrics;
 use crate::node::machine::Pressure;
-use crate::node::shutdown::Leaving;
+use crate::node::shutdown::NodeShutdown;
 use crate::objects::pod::Pod;
-use crate::objects::source::Objects;
+use crate::objects::source::ObjectReader;
 use crate::objects::status::PodStatus;
 use crate::pod::allocation::Allocations;
 use crate::pod::cgroup::Cgroups;
 use crate::pod::config::NodeFacts;
 use crate::pod::dns::NodeDns;
-use crate::pod::images::Images;
-use crate::pod::observed::Observed;
-use crate::pod::probe::Counts;
-use crate::pod::resize::Room;
-use crate::pod::status::Sentence;
-use crate::pod::userns::Ranges;
-use crate::pulse::Pulse;
-use crate::server::further::FurtherMetrics;
+use crate::pod::images::ImagePuller;
+use crate::pod::observed::ObservedPod;
+use crate::pod::probe::ProbeCounts;
+use crate::pod::resize::Capacity;
+use crate::pod::status::TerminationCause;
+use crate::pod::userns::IdRanges;
+use crate::sandbox_limiter::SandboxLimiter;
+use crate::server::extra_endpoints::FurtherMetrics;
 use crate::settings::Settings;
+use crate::sync_loop_health::SyncLoopHealth;
 use crate::volumes::growth::GrownClaims;
 
-/// What all parts of the agent share. One per agent.
+/// The state that all parts of the agent share, one per agent.
 pub struct Shared {
     /// The API.
     pub client: Client,
     /// The container runtime.
     pub runtime: Arc<dyn Runtime>,
     /// Who may have a sandbox made.
-    pub crowd: Crowd,
+    pub crowd: SandboxLimiter,
     /// The runtime's name, such as `containerd`.
     pub runtime_name: String,
     /// Config maps, secrets, tokens, services.
-    pub objects: Arc<dyn Objects>,
+    pub objects: Arc<dyn ObjectReader>,
     /// Where events go.
     pub events: Recorder,
     /// Drivers of volumes.
-    pub csi: Arc<Drivers>,
+    pub csi: Arc<CsiDrivers>,
     /// Claims whose volumes have grown.
     pub grown: GrownClaims,
     /// Devices of plugins.
-    pub devices: Arc<Devices>,
+    pub devices: Arc<DeviceManager>,
     /// Devices by claims.
-    pub claims: Claims,
+    pub claims: ClaimManager,
     /// CPUs and memory of containers' own.
-    pub managers: Managers,
+    pub managers: ResourceManagers,
     /// Ids of pods' own.
-    pub ranges: Ranges,
+    pub ranges: IdRanges,
     /// Images.
-    pub images: Images,
+    pub images: ImagePuller,
     /// What is the same for all pods.
     pub node: NodeFacts,
     /// The node's name.
@@ -83,9 +83,9 @@ pub struct Shared {
     /// What the node has for pods, for the downward API.
     pub allocatable: std::collections::BTreeMap<String, String>,
     /// The same of CPU and memory, as numbers.
-    pub room: Room,
+    pub room: Capacity,
     /// Whether the machine is going down.
-    pub leaving: Leaving,
+    pub leaving: NodeShutdown,
     /// What pods were granted, for who comes after this agent.
     pub allocations: Allocations,
     /// Held while resources are granted.
@@ -95,28 +95,28 @@ pub struct Shared {
     /// What the node is short of.
     pub short: Mutex<Pressure>,
     /// Pods that the node ends.
-    pub orders: mpsc::UnboundedSender<Order>,
+    pub orders: mpsc::UnboundedSender<EvictionRequest>,
     /// What runs here, for the serving API.
-    pub pods: Registry,
+    pub pods: PodRegistry,
     /// How probes went.
-    pub probes: Arc<Counts>,
+    pub probes: Arc<ProbeCounts>,
     /// How the runtime is watched.
-    pub attention: Attention,
+    pub attention: RelistRate,
     /// What is measured.
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<PodMetrics>,
     /// What else is shown with it.
     pub further_metrics: Option<FurtherMetrics>,
     /// Whether the loop over all pods goes round.
-    pub pulse: Arc<Pulse>,
+    pub pulse: Arc<SyncLoopHealth>,
 }
 
-/// A pod that the node ends.
+/// A request to a pod's worker to terminate the pod.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct EvictionRequest {
     /// Its uid.
     pub uid: String,
     /// Why.
-    pub sentence: Sentence,
+    pub sentence: TerminationCause,
     /// Seconds that it gets.
     pub grace: i64,
 }
@@ -147,7 +147,7 @@ impl Shared {
     }
 
     /// Ends a pod for the node's sake.
-    pub fn order(&self, order: Order) {
+    pub fn order(&self, order: EvictionRequest) {
         // nobody runs pods any more when the agent ends
         let _ = self.orders.send(order);
     }
@@ -178,7 +178,7 @@ impl Shared {
 }
 
 fn reference(pod: &Pod, container: Option<&str>) -> ObjectReference {
-    let reference = ObjectReference::of(&resources::PODS, &pod.metadata);
+    let reference = ObjectReference::to_object(&resources::PODS, &pod.metadata);
     match container {
         None => reference,
         Some(name) => {
@@ -196,36 +196,36 @@ fn reference(pod: &Pod, container: Option<&str>) -> ObjectReference {
     }
 }
 
-/// One pod as the serving API sees it.
+/// A pod as the serving API sees it.
 #[derive(Clone)]
-pub struct Entry {
+pub struct PodEntry {
     /// The pod.
     pub pod: Arc<Pod>,
     /// What the runtime has of it.
-    pub observed: Arc<Observed>,
+    pub observed: Arc<ObservedPod>,
     /// Its status as last made.
     pub status: Arc<PodStatus>,
     /// By name: where volumes are that are not its own.
     pub places: Arc<std::collections::BTreeMap<String, PathBuf>>,
 }
 
-/// The pods of this node, by uid. Each worker writes its own entry.
+/// The pods of this node by uid. Each worker writes its own entry.
 #[derive(Default)]
-pub struct Registry(RwLock<Pods>);
+pub struct PodRegistry(RwLock<PodTable>);
 
 #[derive(Default)]
-struct Pods {
-    entries: FxHashMap<String, Entry>,
+struct PodTable {
+    entries: FxHashMap<String, PodEntry>,
     /// Those that the API has no more and whose containers still end: deleted by force, or
     /// with no grace period. They hold nothing against a pod that comes now, as in the
     /// kubelet: a refusal would be for good, and what they hold is free in a moment.
     disowned: FxHashSet<String>,
 }
 
-impl Registry {
+impl PodRegistry {
     /// The pod of that name.
     #[must_use]
-    pub fn find(&self, namespace: &str, name: &str) -> Option<Entry> {
+    pub fn find(&self, namespace: &str, name: &str) -> Option<PodEntry> {
         self.read(|pods| {
             let all = pods.entries.values();
             all.filter(|e| e.pod.namespace() == namespace && e.pod.name() == name)
@@ -236,13 +236,13 @@ impl Registry {
 
     /// The pod of that uid.
     #[must_use]
-    pub fn get(&self, uid: &str) -> Option<Entry> {
+    pub fn get(&self, uid: &str) -> Option<PodEntry> {
         self.read(|pods| pods.entries.get(uid).cloned())
     }
 
     /// All pods.
     #[must_use]
-    pub fn all(&self) -> Vec<Entry> {
+    pub fn all(&self) -> Vec<PodEntry> {
         self.read(|pods| pods.entries.values().cloned().collect())
     }
 
@@ -255,16 +255,16 @@ impl Registry {
 
     /// What these pods hold of CPU and memory.
     #[must_use]
-    pub fn room(&self, but: &str) -> Room {
+    pub fn room(&self, but: &str) -> Capacity {
         self.read(|pods| {
             pods.beside(but)
-                .map(|e| Room::asked(&e.pod.spec))
-                .fold(Room::default(), Room::plus)
+                .map(|e| Capacity::asked(&e.pod.spec))
+                .fold(Capacity::default(), Capacity::plus)
         })
     }
 
     /// Writes a pod's entry.
-    pub fn put(&self, entry: Entry) {
+    pub fn put(&self, entry: PodEntry) {
         self.write(|pods| {
             pods.entries.insert(entry.pod.uid().to_owned(), entry);
         });
@@ -287,18 +287,18 @@ impl Registry {
         });
     }
 
-    fn read<T>(&self, with: impl FnOnce(&Pods) -> T) -> T {
+    fn read<T>(&self, with: impl FnOnce(&PodTable) -> T) -> T {
         // a writer that panicked left whole entries
         with(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write(&self, with: impl FnOnce(&mut Pods)) {
+    fn write(&self, with: impl FnOnce(&mut PodTable)) {
         with(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
-impl Pods {
-    fn beside(&self, uid: &str) -> impl Iterator<Item = &Entry> {
+impl PodTable {
+    fn beside(&self, uid: &str) -> impl Iterator<Item = &PodEntry> {
         self.entries.values().filter(move |entry| {
             let other = entry.pod.uid();
             other != uid && !entry.status.is_terminal() && !self.disowned.contains(other)
@@ -306,17 +306,17 @@ impl Pods {
     }
 }
 
-/// How closely the runtime is watched: for a while after a start, changes are
-/// likely and somebody waits for them.
+/// How often the runtime is listed: more often for a while after a start, when changes are
+/// likely.
 #[derive(Debug)]
-pub struct Attention {
+pub struct RelistRate {
     begun: Instant,
     /// Milliseconds from then on: clocks are set, this is not.
     until: AtomicU64,
     network_ready: AtomicBool,
 }
 
-impl Default for Attention {
+impl Default for RelistRate {
     fn default() -> Self {
         Self {
             begun: Instant::now(),
@@ -326,7 +326,7 @@ impl Default for Attention {
     }
 }
 
-impl Attention {
+impl RelistRate {
     /// Asks for close attention for the next seconds.
     pub fn raise(&self) {
         let until = self.elapsed() + 3000;
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn pods_that_the_api_has_no_more_hold_nothing_against_others() {
-        let registry = Registry::default();
+        let registry = PodRegistry::default();
         let spec = serde_json::json!({"containers": [
             {"name": "a", "resources": {"requests": {"cpu": "1"}}},
         ]});
@@ -370,7 +370,7 @@ mod tests {
             let pod = serde_json::json!({"metadata": metadata, "spec": spec});
             serde_json::from_value(pod).unwrap()
         };
-        let entry = |name: &str| Entry {
+        let entry = |name: &str| PodEntry {
             pod: Arc::new(pod(name)),
             observed: Default::default(),
             status: Default::default(),
@@ -387,7 +387,7 @@ mod tests {
         let names = |pods: Vec<Arc<Pod>>| pods.iter().map(|it| it.name().to_owned()).collect();
         let beside: Vec<String> = names(registry.beside("new"));
         assert_eq!(beside, ["kept"]);
-        assert_eq!(registry.room("new"), Room::asked(&old.pod.spec));
+        assert_eq!(registry.room("new"), Capacity::asked(&old.pod.spec));
         assert!(registry.get(&uid).is_some());
         registry.remove(&uid);
         registry.put(old);

@@ -31,19 +31,19 @@ const HASH: &str = "kubernetes.io/config.hash";
 /// Annotation of a mirror pod: the hash of what it mirrors.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// A pod from a manifest.
+/// A pod read from a manifest file.
 #[derive(Clone, Debug)]
-pub struct Static {
+pub struct StaticPod {
     /// The pod as the agent runs it.
     pub pod: Arc<Pod>,
     /// The same as the API shall have it, but for its owner.
     pub mirror: Value,
 }
 
-/// All static pods, by uid.
-pub type Statics = BTreeMap<String, Static>;
+/// All static pods by uid.
+pub type StaticPods = BTreeMap<String, StaticPod>;
 
-/// Why a manifest is none.
+/// Why a manifest is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.
@@ -68,7 +68,7 @@ pub enum Error {
 ///
 /// # Errors
 /// When it is no pod, or one that needs the API.
-pub fn parse(text: &str, path: &Path, node: &str) -> Result<Static, Error> {
+pub fn parse(text: &str, path: &Path, node: &str) -> Result<StaticPod, Error> {
     let wrong = |message: String| Error::Form {
         path: path.to_owned(),
         message,
@@ -117,7 +117,7 @@ pub fn parse(text: &str, path: &Path, node: &str) -> Result<Static, Error> {
     if pod.spec.containers.is_empty() {
         return Err(wrong("spec.containers is empty".to_owned()));
     }
-    Ok(Static {
+    Ok(StaticPod {
         pod: Arc::new(pod),
         mirror,
     })
@@ -219,9 +219,9 @@ fn needs_api(spec: &Map<String, Value>) -> Option<&'static str> {
     None
 }
 
-/// What a mirror pod needs.
+/// The next step for a mirror pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum MirrorStep {
     /// It is made, for the static pod with this uid.
     Create(String),
     /// It is deleted at once: namespace, name and uid.
@@ -231,9 +231,9 @@ pub enum Step {
 /// Brings mirror pods to what static pods there are; `mirrors` are those that
 /// the API has.
 #[must_use]
-pub fn plan(statics: &Statics, mirrors: &[Arc<Pod>]) -> Vec<Step> {
+pub fn plan(statics: &StaticPods, mirrors: &[Arc<Pod>]) -> Vec<MirrorStep> {
     let mut steps = Vec::new();
-    let fits = |mirror: &Pod, one: &Static| {
+    let fits = |mirror: &Pod, one: &StaticPod| {
         mirror.name() == one.pod.name()
             && mirror.namespace() == one.pod.namespace()
             && mirror.metadata.annotations.get(MIRROR) == Some(one.pod.uid())
@@ -241,7 +241,7 @@ pub fn plan(statics: &Statics, mirrors: &[Arc<Pod>]) -> Vec<Step> {
     };
     for mirror in mirrors {
         if !statics.values().any(|one| fits(mirror, one)) {
-            steps.push(Step::Delete(
+            steps.push(MirrorStep::Delete(
                 mirror.namespace().to_owned(),
                 mirror.name().to_owned(),
                 mirror.uid().to_owned(),
@@ -250,7 +250,7 @@ pub fn plan(statics: &Statics, mirrors: &[Arc<Pod>]) -> Vec<Step> {
     }
     for (uid, one) in statics {
         if !mirrors.iter().any(|mirror| fits(mirror, one)) {
-            steps.push(Step::Create(uid.clone()));
+            steps.push(MirrorStep::Create(uid.clone()));
         }
     }
     steps
@@ -258,7 +258,7 @@ pub fn plan(statics: &Statics, mirrors: &[Arc<Pod>]) -> Vec<Step> {
 
 /// Reads the folder. What is no pod is told and left out.
 #[must_use]
-pub fn read(folder: &Path, node: &str) -> Statics {
+pub fn read(folder: &Path, node: &str) -> StaticPods {
     fingerprints(folder)
         .keys()
         .filter_map(|path| load(path, node))
@@ -267,7 +267,12 @@ pub fn read(folder: &Path, node: &str) -> Statics {
 }
 
 /// Reads the folder again and again, into `out`.
-pub async fn watch(folder: PathBuf, node: String, every: Duration, out: &watch::Sender<Statics>) {
+pub async fn watch(
+    folder: PathBuf,
+    node: String,
+    every: Duration,
+    out: &watch::Sender<StaticPods>,
+) {
     let mut prints = None;
     let mut looked = std::time::Instant::now();
     loop {
@@ -315,7 +320,7 @@ fn fingerprints(folder: &Path) -> BTreeMap<PathBuf, (u64, Option<std::time::Syst
 /// Longest manifest that is read, as the kubelet limits it.
 const MANIFEST_MOST: u64 = 10 << 20;
 
-fn load(path: &Path, node: &str) -> Option<Static> {
+fn load(path: &Path, node: &str) -> Option<StaticPod> {
     let read = read_to_string(path, MANIFEST_MOST)
         .map_err(|source| Error::File {
             path: path.to_owned(),
@@ -325,7 +330,7 @@ fn load(path: &Path, node: &str) -> Option<Static> {
     match read {
         Ok(one) => Some(one),
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "a static pod cannot run");
+            tracing::warn!(path = %path.display(), %error, "static pod is invalid");
             None
         }
     }
@@ -338,7 +343,7 @@ mod tests {
     const TEXT: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: etcd, namespace: kube-system}\n\
         spec:\n  containers:\n  - {name: a, image: 'r:5000/etcd', livenessProbe: {exec: {command: [x]}}}\n";
 
-    fn one(text: &str) -> Static {
+    fn one(text: &str) -> StaticPod {
         parse(text, Path::new("/m/etcd.yaml"), "Node-1").unwrap()
     }
 
@@ -382,15 +387,15 @@ mod tests {
     #[test]
     fn mirrors_follow_their_manifests() {
         let made = one(TEXT);
-        let statics: Statics = [(made.pod.uid().to_owned(), made.clone())].into();
+        let statics: StaticPods = [(made.pod.uid().to_owned(), made.clone())].into();
         let mut value = made.mirror;
         value["metadata"]["uid"] = "m".into();
         let mirror: Arc<Pod> = Arc::new(serde_json::from_value(value.clone()).unwrap());
-        let create = || Step::Create(made.pod.uid().to_owned());
-        let delete = || Step::Delete("kube-system".into(), "etcd-node-1".into(), "m".into());
+        let create = || MirrorStep::Create(made.pod.uid().to_owned());
+        let delete = || MirrorStep::Delete("kube-system".into(), "etcd-node-1".into(), "m".into());
         assert_eq!(plan(&statics, &[]), [create()]);
         assert_eq!(plan(&statics, std::slice::from_ref(&mirror)), []);
-        assert_eq!(plan(&Statics::new(), &[mirror]), [delete()]);
+        assert_eq!(plan(&StaticPods::new(), &[mirror]), [delete()]);
         value["metadata"]["annotations"][MIRROR] = "old".into();
         let old = Arc::new(serde_json::from_value(value).unwrap());
         assert_eq!(plan(&statics, &[old]), [delete(), create()]);

@@ -19,23 +19,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cri::Runtime;
 use crate::cri::fake::Fake;
-use crate::crowd::Crowd;
-use crate::devices::Devices;
-use crate::dra::{self, Claims};
-use crate::managers::Managers;
+use crate::devices::DeviceManager;
+use crate::dra::{self, ClaimManager};
+use crate::managers::ResourceManagers;
 use crate::objects::pod::Pod;
 use crate::objects::source::fake::FakeObjects;
-use crate::pod::cgroup::Layout;
+use crate::pod::cgroup::CgroupLayout;
 use crate::pod::config::NodeFacts;
-use crate::pod::dns::{NodeDns, Resolver};
-use crate::pod::images::Images;
-use crate::pod::limits::Rules;
-use crate::pod::providers::Providers;
-use crate::pod::pulls::{Pulls, Verification};
-use crate::pod::userns::Ranges;
-use crate::pod::worker::{self, Handle};
+use crate::pod::dns::{NodeDns, ResolverConfig};
+use crate::pod::images::ImagePuller;
+use crate::pod::limits::LimitRules;
+use crate::pod::providers::CredentialProviders;
+use crate::pod::pulls::{PullRecords, PullVerification};
+use crate::pod::userns::IdRanges;
+use crate::pod::worker::{self, WorkerHandle};
+use crate::sandbox_limiter::SandboxLimiter;
 use crate::settings::Settings;
-use crate::shared::{Attention, Order, Registry, Shared};
+use crate::shared::{EvictionRequest, PodRegistry, RelistRate, Shared};
 
 fn api(written: Written) -> Client {
     let service = tower::service_fn(move |request: Request<RequestBody>| {
@@ -63,19 +63,19 @@ pub(crate) type Written = Arc<Mutex<Vec<String>>>;
 pub(crate) fn shared(
     runtime: &Fake,
     root: &Path,
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<EvictionRequest>,
     written: Written,
 ) -> Shared {
     let client = api(written);
     let runtime: Arc<dyn Runtime> = Arc::new(runtime.clone());
-    let attention = Attention::default();
+    let attention = RelistRate::default();
     attention.set_network_ready(true);
     Shared {
         events: Recorder::new(&client, "kubelet", "n", Format::Core),
         objects: Arc::new(FakeObjects::default()),
         csi: Arc::default(),
         grown: Default::default(),
-        claims: Claims::new(
+        claims: ClaimManager::new(
             client.clone(),
             "n",
             root,
@@ -84,20 +84,20 @@ pub(crate) fn shared(
             CancellationToken::new(),
         )
         .unwrap(),
-        devices: Arc::new(Devices::new(root)),
-        managers: Managers::new(root, &Settings::default(), 1 << 30).unwrap(),
-        ranges: Ranges::new(root, 3),
-        images: Images::new(
+        devices: Arc::new(DeviceManager::new(root)),
+        managers: ResourceManagers::new(root, &Settings::default(), 1 << 30).unwrap(),
+        ranges: IdRanges::new(root, 3),
+        images: ImagePuller::new(
             runtime.clone(),
             3,
-            Pulls::new(root, Verification::Fetched),
-            Providers::default(),
+            PullRecords::new(root, PullVerification::Fetched),
+            CredentialProviders::default(),
         ),
         node: NodeFacts {
             log_root: root.join("logs"),
             seccomp_root: root.join("seccomp"),
-            cgroups: Layout::below("/"),
-            rules: Rules::plain(1 << 30),
+            cgroups: CgroupLayout::below("/"),
+            rules: LimitRules::plain(1 << 30),
             cluster_domain: "cluster.local".to_owned(),
             seccomp_default: false,
         },
@@ -108,7 +108,7 @@ pub(crate) fn shared(
         dns: NodeDns {
             servers: Vec::new(),
             domain: "cluster.local".to_owned(),
-            host: Resolver::parse(""),
+            host: ResolverConfig::parse(""),
         },
         cgroups: None,
         allocatable: Default::default(),
@@ -119,7 +119,7 @@ pub(crate) fn shared(
         root: root.to_owned(),
         short: Mutex::default(),
         orders,
-        pods: Registry::default(),
+        pods: PodRegistry::default(),
         probes: Arc::default(),
         attention,
         metrics: Arc::default(),
@@ -127,7 +127,7 @@ pub(crate) fn shared(
         pulse: Arc::default(),
         runtime_name: "fake".to_owned(),
         runtime,
-        crowd: Crowd::of(1),
+        crowd: SandboxLimiter::for_processors(1),
         client,
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn pod(name: &str, spec: serde_json::Value, deleting: bool) -> Arc<Po
 /// A pod's worker at work.
 pub(crate) struct Run {
     pub(crate) runtime: Fake,
-    pub(crate) handle: Handle,
+    pub(crate) handle: WorkerHandle,
     orders: tokio::task::JoinHandle<()>,
     name: String,
     spec: serde_json::Value,
@@ -211,7 +211,7 @@ impl Run {
         let other_end = handle.clone();
         // as the manager does
         let orders = tokio::spawn(async move {
-            while let Some(Order {
+            while let Some(EvictionRequest {
                 sentence, grace, ..
             }) = ordered.recv().await
             {
@@ -237,7 +237,7 @@ impl Run {
     }
 
     /// Whether the API was told something that holds this text.
-    pub(crate) fn told(&self, text: &str) -> bool {
+    pub(crate) fn received(&self, text: &str) -> bool {
         self.written
             .lock()
             .unwrap()

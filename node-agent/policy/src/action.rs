@@ -7,8 +7,8 @@ use ebpf_logic::policy::model::PolicyModel;
 
 use crate::address::Prefix;
 
-/// A change of one entry of a map; each is idempotent. Applied in order, the
-/// maps are sound after every one of them; but before some is to be [waited](Self::waits).
+/// A change of one map entry. Each is idempotent; applied in order, the maps are sound after
+/// every one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Removes what a former agent may have left under an epoch that is about

@@ -49,12 +49,12 @@ impl Prefix {
             IpAddr::V6(_) if bits <= 128 => bits,
             IpAddr::V4(_) | IpAddr::V6(_) => return None,
         };
-        Some(Self::of(number(address), bits))
+        Some(Self::new(number(address), bits))
     }
 
     /// The prefix of so many bits around an address.
     #[must_use]
-    pub fn of(number: u128, bits: u8) -> Self {
+    pub fn new(number: u128, bits: u8) -> Self {
         Self {
             first: number & mask(bits),
             bits,

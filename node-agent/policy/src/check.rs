@@ -88,16 +88,16 @@ pub struct PolicyTest {
     pub description: String,
     /// Single flows.
     #[serde(default)]
-    pub flows: Vec<Expected>,
+    pub flows: Vec<ExpectedFlows>,
     /// All flows among some ends.
     #[serde(default)]
     pub matrix: Vec<Matrix>,
 }
 
-/// Some flows with one expectation.
+/// Flows with one expectation.
 #[derive(Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub struct Expected {
+pub struct ExpectedFlows {
     /// Who sends.
     pub from: OneOrMany,
     /// Who is to receive.
@@ -105,10 +105,10 @@ pub struct Expected {
     /// Destination ports.
     pub port: OneOrMany,
     /// What becomes of it.
-    pub expect: Verdict,
+    pub expect: ExpectedVerdict,
 }
 
-/// All flows among the ends that are named.
+/// All flows between the named ends.
 #[derive(Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Matrix {
@@ -118,10 +118,10 @@ pub struct Matrix {
     pub allow: BTreeMap<String, Vec<String>>,
 }
 
-/// What is expected.
+/// The expected verdict.
 #[derive(Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum ExpectedVerdict {
     /// Allowed at both ends.
     Allow,
     /// Denied at one at least.
@@ -150,22 +150,22 @@ impl OneOrMany {
     }
 }
 
-/// One flow that was checked.
+/// A flow with its expected and actual verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckedFlow {
     /// Destination port, as it was written.
     pub port: String,
     /// What was expected.
-    pub expected: Verdict,
+    pub expected: ExpectedVerdict,
     /// What is.
     pub explanation: Explanation,
 }
 
-impl Checked {
+impl CheckedFlow {
     /// Is it as expected?
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.explanation.allow == (self.expected == Verdict::Allow)
+        self.explanation.allow == (self.expected == ExpectedVerdict::Allow)
     }
 
     /// Why it is as it is: the side that denies, or both.
@@ -191,9 +191,9 @@ impl Checked {
 ///
 /// # Errors
 /// An end or a port that is none, or no expectations at all.
-pub fn check(objects: &Objects, tests: &[PolicyTest]) -> Result<Vec<Checked>, Error> {
+pub fn check(objects: &Objects, tests: &[PolicyTest]) -> Result<Vec<CheckedFlow>, Error> {
     let mut compiler = Compiler::new(Config::default());
-    objects.tell(&mut compiler);
+    objects.apply_to(&mut compiler);
     compiler.sync();
     let mut checked = Vec::new();
     for test in tests {
@@ -220,9 +220,9 @@ pub fn check(objects: &Objects, tests: &[PolicyTest]) -> Result<Vec<Checked>, Er
                         for a in ends(objects, from)? {
                             for b in ends(objects, to)? {
                                 let expected = if reached.contains(to) || a == b {
-                                    Verdict::Allow
+                                    ExpectedVerdict::Allow
                                 } else {
-                                    Verdict::Deny
+                                    ExpectedVerdict::Deny
                                 };
                                 flow_of(&compiler, &a, &b, &port, expected, &mut checked)?;
                             }
@@ -243,15 +243,15 @@ fn flow_of(
     from: &End,
     to: &End,
     port: &str,
-    expected: Verdict,
-    checked: &mut Vec<Checked>,
+    expected: ExpectedVerdict,
+    checked: &mut Vec<CheckedFlow>,
 ) -> Result<(), Error> {
     let (protocol, number) = port_of(port)?;
     // Each family decides for itself.
     for a in compiler.addresses(from) {
         for b in compiler.addresses(to) {
             if a.is_ipv4() == b.is_ipv4() {
-                checked.push(Checked {
+                checked.push(CheckedFlow {
                     port: port.to_owned(),
                     expected,
                     explanation: compiler.explain(a, b, protocol, number),

@@ -33,22 +33,22 @@ use crate::objects::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod};
 use crate::policy::{Namespaces, Networks, ObjectName, PodSelector, PortRange};
 use crate::ports::{PortId, Ports};
 use crate::prefixes::Prefixes;
-use crate::ruleset::{AtomId, Binding, Key, Peer, PeerId, PolicyId, Ruleset, RulesetId, atom};
+use crate::ruleset::{AtomId, Binding, Key, PeerClass, PeerId, PolicyId, Ruleset, RulesetId, atom};
 
+mod deferred_free;
 mod entities;
 mod explain;
-mod leaving;
 mod peers;
 mod policies;
 mod round;
 mod rulesets;
 mod view;
 
-pub use explain::{Decided, End, Explanation, Reason, Side, UNKNOWN_POD};
-pub use leaving::Mark;
+pub use deferred_free::FreeMark;
+pub use explain::{End, Explanation, Reason, Side, SideDecision, UNKNOWN_POD};
 pub use view::Sizes;
 
-/// What the compiler must be told besides objects.
+/// Inputs of the compiler besides API objects.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Whose pods get rulesets. None: all pods and nodes of the cluster, as
@@ -64,7 +64,7 @@ pub struct Config {
 type PodId = u32;
 type NodeId = u32;
 
-/// The compiler.
+/// Compiles policies into map actions.
 #[derive(Debug)]
 pub struct Compiler {
     config: Config,
@@ -111,7 +111,7 @@ pub struct Compiler {
     hosts: BTreeMap<u128, Host>,
     mentions: FxHashMap<Prefix, PeerId>,
 
-    peers: Interner<Peer>,
+    peers: Interner<PeerClass>,
     peers_of: FxHashMap<AtomId, FxHashSet<PeerId>>,
 
     rulesets: FxHashMap<RulesetId, Ruleset>,
@@ -121,7 +121,7 @@ pub struct Compiler {
     rulesets_of_port: FxHashMap<PortId, FxHashSet<RulesetId>>,
     rulesets_of_name: FxHashMap<Box<str>, FxHashSet<RulesetId>>,
     endpoints: FxHashMap<u128, Endpoint>,
-    leaving: leaving::Leaving,
+    leaving: deferred_free::DeferredFree,
     dirty: Dirty,
 }
 
@@ -180,7 +180,7 @@ struct NodeState {
     rulesets: [RulesetId; 2],
 }
 
-/// Who has an address.
+/// The pods or node that hold an address.
 #[derive(Debug, Default)]
 struct Host {
     nodes: SmallVec<[NodeId; 1]>,
@@ -193,14 +193,14 @@ struct Host {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
+enum AddressOwner {
     Node(NodeId),
     Pod(PodId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Endpoint {
-    owner: Owner,
+    owner: AddressOwner,
     rulesets: [RulesetId; 2],
 }
 
@@ -209,8 +209,8 @@ struct PolicyState {
     policy: crate::policy::Policy,
     /// Cookies: no rule matched (ingress, egress), then the rules.
     cookie: u32,
-    ingress: Option<Vec<crate::ruleset::Rule>>,
-    egress: Option<Vec<crate::ruleset::Rule>>,
+    ingress: Option<Vec<crate::ruleset::AtomRule>>,
+    egress: Option<Vec<crate::ruleset::AtomRule>>,
     subject: Option<u32>,
     atoms: Vec<AtomId>,
     ports: Vec<PortId>,
@@ -277,7 +277,7 @@ impl Compiler {
             rulesets_of_port: FxHashMap::default(),
             rulesets_of_name: FxHashMap::default(),
             endpoints: FxHashMap::default(),
-            leaving: leaving::Leaving::default(),
+            leaving: deferred_free::DeferredFree::default(),
             dirty,
         }
     }
@@ -403,5 +403,5 @@ fn is_of(namespaces: &Namespaces, name: &str, labels: &Labels) -> bool {
 
 /// The atom of a table's number.
 const fn pods_atom(number: u32) -> AtomId {
-    atom::of(atom::PODS, number)
+    atom::atom(atom::PODS, number)
 }

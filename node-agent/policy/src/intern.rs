@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-/// A table of things. Numbers are never used twice.
+/// A table of interned values. Numbers are never reused.
 #[derive(Debug)]
 pub struct Interner<T> {
     numbers: FxHashMap<Arc<T>, u32>,

@@ -33,6 +33,6 @@ mod ruleset;
 pub use action::Action;
 pub use address::Prefix;
 pub use compiler::{
-    Compiler, Config, Decided, End, Explanation, Mark, Reason, Side, Sizes, UNKNOWN_POD,
+    Compiler, Config, End, Explanation, FreeMark, Reason, Side, SideDecision, Sizes, UNKNOWN_POD,
 };
 pub use labels::{Labels, Selector};

@@ -16,7 +16,7 @@ mod network_policy;
 
 use crate::labels::Selector;
 use crate::objects::{LabelSelector, Metadata};
-use crate::policy::{Policy, PortRange, Rule, Verdict};
+use crate::policy::{Policy, PolicyRule, PortRange, RuleVerdict};
 
 pub use cluster::cluster_network_policy;
 pub use network_policy::network_policy;
@@ -72,19 +72,19 @@ fn distrust(policy: &mut Policy) {
         .into_iter()
         .flatten()
     {
-        rules.retain(|rule| rule.action != Verdict::Accept);
+        rules.retain(|rule| rule.action != RuleVerdict::Accept);
         for rule in rules {
-            rule.action = Verdict::Deny;
+            rule.action = RuleVerdict::Deny;
         }
     }
 }
 
 /// A rule of which some part is not understood.
-fn fail_closed(rule: &mut Rule) {
+fn fail_closed(rule: &mut PolicyRule) {
     match rule.action {
-        Verdict::Accept => rule.peers = Some(Vec::new()),
-        Verdict::Deny | Verdict::Pass => {
-            rule.action = Verdict::Deny;
+        RuleVerdict::Accept => rule.peers = Some(Vec::new()),
+        RuleVerdict::Deny | RuleVerdict::Pass => {
+            rule.action = RuleVerdict::Deny;
             rule.peers = None;
             rule.ports = None;
         }

@@ -395,13 +395,13 @@ pub struct ClusterPort {
     #[serde(deserialize_with = "nullable")]
     pub number: i64,
     /// Or several.
-    pub range: Option<PortRange>,
+    pub range: Option<ClusterPolicyPortRange>,
 }
 
 /// A range of ports, its ends included.
 #[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
 #[serde(default)]
-pub struct PortRange {
+pub struct ClusterPolicyPortRange {
     /// The first.
     pub start: i64,
     /// The last.

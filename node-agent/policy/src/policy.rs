@@ -7,7 +7,7 @@ use ebpf_abi::Protocol;
 use crate::address::Prefix;
 use crate::labels::Selector;
 
-/// Which kind of object.
+/// The kind of a policy's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// `networking.k8s.io/v1`.
@@ -69,14 +69,14 @@ pub struct Policy {
     /// May it close what the host firewall keeps open?
     pub forced: bool,
     /// Rules for what comes in; none if it says nothing about that.
-    pub ingress: Option<Vec<Rule>>,
+    pub ingress: Option<Vec<PolicyRule>>,
     /// Rules for what goes out; none if it says nothing about that.
-    pub egress: Option<Vec<Rule>>,
+    pub egress: Option<Vec<PolicyRule>>,
     /// What of it was not understood, and what was made of that.
     pub problems: Vec<String>,
 }
 
-/// To whom a policy applies.
+/// The pods to which a policy applies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// Pods, never those in their node's network.
@@ -125,22 +125,22 @@ pub enum Namespaces {
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct PolicyRule {
     /// Its place in the object, from 0.
     pub index: usize,
     /// Its name, if it has one.
     pub name: Box<str>,
     /// What becomes of what matches.
-    pub action: Verdict,
+    pub action: RuleVerdict,
     /// Whom it matches; none: anybody.
-    pub peers: Option<Vec<Peer>>,
+    pub peers: Option<Vec<RulePeer>>,
     /// What it matches; none: everything.
     pub ports: Option<Vec<PortMatch>>,
 }
 
-/// What a rule says.
+/// The verdict of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum RuleVerdict {
     /// Allowed, finally.
     Accept,
     /// Denied, finally.
@@ -149,9 +149,9 @@ pub enum Verdict {
     Pass,
 }
 
-/// Whom a rule matches.
+/// The peers that a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Peer {
+pub enum RulePeer {
     /// Pods.
     Pods(PodSelector),
     /// Addresses of nodes.
@@ -160,7 +160,7 @@ pub enum Peer {
     Networks(Networks),
 }
 
-/// Ranges of addresses without others.
+/// Address ranges with exceptions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Networks {
     /// In one of these

@@ -26,26 +26,26 @@ pub type PortId = u32;
 /// A class's number.
 pub type ClassId = u16;
 
-/// The ranges in use, and the classes that they make.
+/// The port ranges in use, and the classes that they form.
 #[derive(Debug)]
 pub struct Ports {
     ranges: Interner<PortRange>,
     /// Ranges that came or went since classes were settled.
-    moved: BTreeMap<PortId, Moved>,
+    moved: BTreeMap<PortId, MovedRange>,
     /// Of each protocol.
     pieces: [Pieces; PROTOCOLS.len()],
     classes: Classes,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Moved {
+struct MovedRange {
     range: PortRange,
     /// It came; else it went.
     came: bool,
 }
 
-/// Ranges that came or went, of those that hold a port.
-type Moves = SmallVec<[(PortId, Moved); 2]>;
+/// Ranges added or removed, by port.
+type Moves = SmallVec<[(PortId, MovedRange); 2]>;
 
 #[derive(Debug, Default)]
 struct Classes {
@@ -66,9 +66,9 @@ struct Class {
     pieces: usize,
 }
 
-/// What became of the classes.
+/// The changes of port classes.
 #[derive(Debug, Default)]
-pub struct Changed {
+pub struct ClassChanges {
     /// Ranges of classes that came or went.
     pub ranges: FxHashSet<PortId>,
     /// Elements of the table to write.
@@ -96,7 +96,7 @@ impl Ports {
     pub fn acquire(&mut self, range: PortRange) -> PortId {
         let (number, new) = self.ranges.acquire(range);
         if new {
-            self.moved.insert(number, Moved { range, came: true });
+            self.moved.insert(number, MovedRange { range, came: true });
         }
         number
     }
@@ -109,7 +109,7 @@ impl Ports {
         // What came and went before anybody looked was never there.
         if self.moved.remove(&number).is_none() {
             let range = *range;
-            self.moved.insert(number, Moved { range, came: false });
+            self.moved.insert(number, MovedRange { range, came: false });
         }
     }
 
@@ -151,12 +151,12 @@ impl Ports {
 
     /// Makes the classes of what came and went. Those that stay keep their
     /// numbers.
-    pub fn settle(&mut self, epoch: u32) -> Changed {
-        let mut changed = Changed::default();
+    pub fn recompute_classes(&mut self, epoch: u32) -> ClassChanges {
+        let mut changed = ClassChanges::default();
         let moved = std::mem::take(&mut self.moved);
         let mut left = FxHashSet::default();
         for (protocol, pieces) in PROTOCOLS.into_iter().zip(&mut self.pieces) {
-            let moved: Vec<(PortId, Moved)> = moved
+            let moved: Vec<(PortId, MovedRange)> = moved
                 .iter()
                 .filter(|(_, it)| it.range.protocol == protocol)
                 .map(|(number, it)| (*number, *it))
@@ -202,7 +202,7 @@ impl Ports {
 }
 
 /// The pieces that ranges hold, with those that hold each.
-fn within(pieces: &Pieces, moved: &[(PortId, Moved)]) -> BTreeMap<u16, Moves> {
+fn within(pieces: &Pieces, moved: &[(PortId, MovedRange)]) -> BTreeMap<u16, Moves> {
     let mut all: BTreeMap<u16, Moves> = BTreeMap::new();
     for it in moved {
         for first in pieces.within(it.1.range.first, it.1.range.last) {
@@ -219,8 +219,8 @@ impl Classes {
     fn beside(
         &mut self,
         old: ClassId,
-        moves: &[(PortId, Moved)],
-        changed: &mut Changed,
+        moves: &[(PortId, MovedRange)],
+        changed: &mut ClassChanges,
     ) -> ClassId {
         let before = self.known.get(&old).map(|it| Arc::clone(&it.signature));
         let mut signature: SmallVec<[PortId; 8]> =
@@ -276,7 +276,7 @@ impl Classes {
     }
 
     /// Forgets those of these classes that no port is of any more.
-    fn forget(&mut self, left: FxHashSet<ClassId>, changed: &mut Changed) {
+    fn forget(&mut self, left: FxHashSet<ClassId>, changed: &mut ClassChanges) {
         for number in left {
             if self.known.get(&number).is_none_or(|it| it.pieces > 0) {
                 continue;

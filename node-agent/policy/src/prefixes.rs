@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::address::Prefix;
 use crate::policy::Networks;
 
-/// All prefixes that are mentioned.
+/// All prefixes that policies mention.
 #[derive(Debug)]
 pub struct Prefixes {
     mentions: BTreeMap<Prefix, Mention>,
@@ -118,7 +118,7 @@ impl Prefixes {
             .rev()
             .filter(|bits| self.is_used(*bits))
             .find_map(|bits| {
-                let outer = Prefix::of(prefix.first(), bits);
+                let outer = Prefix::new(prefix.first(), bits);
                 self.mentions
                     .get(&outer)
                     .filter(|_| outer.is_v4() == prefix.is_v4())
@@ -150,7 +150,7 @@ impl Prefixes {
         let mut within: SmallVec<[u32; 8]> = SmallVec::new();
         let mut except: SmallVec<[u32; 8]> = SmallVec::new();
         for bits in (0..=prefix.bits()).filter(|bits| self.is_used(*bits)) {
-            let outer = Prefix::of(prefix.first(), bits);
+            let outer = Prefix::new(prefix.first(), bits);
             if outer.is_v4() != prefix.is_v4() {
                 continue;
             }

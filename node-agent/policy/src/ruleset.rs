@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-use crate::policy::{PortRange, Verdict};
+use crate::policy::{PortRange, RuleVerdict};
 use crate::ports::{ClassId, PortId, Ports};
 
 /// Number of a thing that addresses match: see [`atom`].
@@ -32,10 +32,10 @@ pub mod atom {
 
     /// Ranges of pods' addresses, where no pod is known: it may match any selector of pods.
     /// Tables of ranges begin with 1.
-    pub const UNKNOWN_POD: u32 = of(NETWORKS, 0);
+    pub const UNKNOWN_POD: u32 = atom(NETWORKS, 0);
 
     /// The atom of a table's number.
-    pub const fn of(sort: u32, number: u32) -> u32 {
+    pub const fn atom(sort: u32, number: u32) -> u32 {
         number << 2 | sort
     }
 
@@ -50,7 +50,7 @@ pub mod atom {
     }
 }
 
-/// What distinguishes rulesets: equal ones are one.
+/// Identifies a ruleset: rulesets with equal keys are one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Which way.
@@ -65,9 +65,9 @@ pub struct Key {
 
 /// A rule over atoms.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub struct AtomRule {
     /// What becomes of what matches.
-    pub action: Verdict,
+    pub action: RuleVerdict,
     /// Whom; none: anybody.
     pub peers: Option<Box<[Term]>>,
     /// What; none: everything.
@@ -76,7 +76,7 @@ pub struct Rule {
     pub cookie: u32,
 }
 
-/// Whom a rule matches.
+/// The peers that a rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Term {
     /// Every pod.
@@ -108,14 +108,14 @@ pub enum PortTerm {
 
 /// A class of peers, as rulesets see it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Peer {
+pub struct PeerClass {
     /// See [`PeerEntry`].
     pub kind: u32,
     /// What matches, sorted.
     pub atoms: Box<[AtomId]>,
 }
 
-impl Peer {
+impl PeerClass {
     fn is_pod(&self) -> bool {
         self.kind & 2 != 0
     }
@@ -130,7 +130,7 @@ impl Peer {
     }
 }
 
-/// A port that a pod has by name.
+/// A named port of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Binding {
     /// The name.
@@ -141,25 +141,25 @@ pub struct Binding {
 
 /// A binding in use, as rulesets see it.
 #[derive(Clone, Copy, Debug)]
-pub struct Bound<'a> {
+pub struct BindingInUse<'a> {
     /// What.
     pub binding: &'a Binding,
     /// Its range's number.
     pub port: PortId,
 }
 
-/// What a ruleset says to one peer.
+/// The verdicts of a ruleset for one peer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
     /// To ports in no class below.
-    pub default: Said,
+    pub default: AttributedVerdict,
     /// To others, by class.
-    pub classes: Box<[(ClassId, Said)]>,
+    pub classes: Box<[(ClassId, AttributedVerdict)]>,
 }
 
-/// A verdict, and whose.
+/// A verdict and the policy that it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Said {
+pub struct AttributedVerdict {
     /// Allowed?
     pub allow: bool,
     /// The rule.
@@ -168,7 +168,7 @@ pub struct Said {
 
 impl Row {
     /// What it says to a class.
-    pub fn said(&self, class: ClassId) -> Said {
+    pub fn said(&self, class: ClassId) -> AttributedVerdict {
         self.classes
             .iter()
             .find(|(it, _)| *it == class)
@@ -182,7 +182,7 @@ impl Row {
         } else {
             PolicyVerdict::PORTS
         };
-        let entry = |said: Said, flags| PolicyVerdict {
+        let entry = |said: AttributedVerdict, flags| PolicyVerdict {
             cookie: said.cookie,
             flags: flags | (u32::from(said.allow) * PolicyVerdict::ALLOW),
         };
@@ -201,7 +201,7 @@ type Mask = SmallVec<[u64; 2]>;
 pub struct Ruleset {
     /// What it is made of.
     pub key: Key,
-    rules: Vec<Rule>,
+    rules: Vec<AtomRule>,
     /// Where the tiers end: rules of Admin, of NetworkPolicies, of Baseline.
     ends: [usize; 2],
     /// Some NetworkPolicy selects the pods: who says so when none allows.
@@ -230,7 +230,7 @@ impl Ruleset {
     /// Puts rules together; `named` are the ranges of the key's named ports.
     pub fn new(
         key: Key,
-        rules: Vec<Rule>,
+        rules: Vec<AtomRule>,
         ends: [usize; 2],
         isolated: Option<u32>,
         named: &[PortId],
@@ -261,7 +261,7 @@ impl Ruleset {
         ruleset
     }
 
-    fn index(&mut self, number: u32, rule: &Rule, named: &[PortId]) {
+    fn index(&mut self, number: u32, rule: &AtomRule, named: &[PortId]) {
         match &rule.peers {
             None => set(&mut self.anybody, number),
             Some(terms) => {
@@ -326,7 +326,7 @@ impl Ruleset {
     }
 
     /// What it says to a peer. `bound` are the peer's named ports.
-    pub fn row(&self, peer: &Peer, bound: &[Bound<'_>], ports: &Ports) -> Row {
+    pub fn row(&self, peer: &PeerClass, bound: &[BindingInUse<'_>], ports: &Ports) -> Row {
         let mask = self.mask(peer);
         let (mut possible, mut by_name) = (mask.clone(), None);
         if peer.has(atom::UNKNOWN_POD) {
@@ -394,7 +394,7 @@ impl Ruleset {
     }
 
     /// Rules that match a peer, whatever the port.
-    fn mask(&self, peer: &Peer) -> Mask {
+    fn mask(&self, peer: &PeerClass) -> Mask {
         let mut mask = self.anybody.clone();
         if peer.is_pod() {
             add(&mut mask, &self.all_pods);
@@ -416,7 +416,7 @@ impl Ruleset {
     /// NetworkPolicies together, then Baseline's first match, then everything is
     /// allowed. Of rules that are `possible` and not `sure`, nobody knows whether they
     /// match: what may be denied is denied.
-    fn decide(&self, mut tier: usize, sure: &Mask, possible: &Mask) -> Said {
+    fn decide(&self, mut tier: usize, sure: &Mask, possible: &Mask) -> AttributedVerdict {
         for (word, (certain, left)) in sure.iter().zip(possible).enumerate() {
             let mut left = *left;
             while left != 0 {
@@ -429,7 +429,7 @@ impl Ruleset {
                     continue;
                 }
                 if let (true, Some(cookie)) = (of == 2, self.isolated) {
-                    return Said {
+                    return AttributedVerdict {
                         allow: false,
                         cookie,
                     };
@@ -438,17 +438,17 @@ impl Ruleset {
                     continue;
                 };
                 match rule.action {
-                    Verdict::Pass if is_sure => tier = of + 1,
-                    Verdict::Pass => {
+                    RuleVerdict::Pass if is_sure => tier = of + 1,
+                    RuleVerdict::Pass => {
                         let passed = self.decide(of + 1, sure, possible);
                         if !passed.allow {
                             return passed;
                         }
                     }
-                    Verdict::Accept if !is_sure => {}
+                    RuleVerdict::Accept if !is_sure => {}
                     action => {
-                        return Said {
-                            allow: action == Verdict::Accept,
+                        return AttributedVerdict {
+                            allow: action == RuleVerdict::Accept,
                             cookie: rule.cookie,
                         };
                     }
@@ -456,11 +456,11 @@ impl Ruleset {
             }
         }
         match self.isolated {
-            Some(cookie) => Said {
+            Some(cookie) => AttributedVerdict {
                 allow: false,
                 cookie,
             },
-            None => Said {
+            None => AttributedVerdict {
                 allow: true,
                 cookie: cookies::DEFAULT,
             },
@@ -469,10 +469,10 @@ impl Ruleset {
 }
 
 /// The kinds of peers that are in no class.
-pub fn kinds() -> impl Iterator<Item = (PeerId, Peer)> {
+pub fn kinds() -> impl Iterator<Item = (PeerId, PeerClass)> {
     (0..PeerEntry::FIRST).map(|kind| {
         let atoms = Box::default();
-        (kind, Peer { kind, atoms })
+        (kind, PeerClass { kind, atoms })
     })
 }
 

@@ -6,7 +6,7 @@ mod halted;
 use ebpf_abi::Protocol;
 use ebpf_abi::policy::Direction;
 use ebpf_logic::policy::model::PolicyModel;
-use ebpf_logic::policy::{Flow, Place, PolicyMaps, policy};
+use ebpf_logic::policy::{Flow, HookPlace, PolicyMaps, policy};
 use halted::{Halted, LOOKS};
 use node_agent_policy::check::{Objects, read};
 use node_agent_policy::policy::PortRange;
@@ -61,7 +61,7 @@ fn config(model: &PolicyModel) -> Config {
 
 fn start(objects: &Objects, model: &PolicyModel) -> Compiler {
     let mut compiler = Compiler::new(config(model));
-    objects.tell(&mut compiler);
+    objects.apply_to(&mut compiler);
     compiler.own_addresses(&["10.0.0.254".parse().unwrap()]);
     compiler
 }
@@ -72,7 +72,7 @@ fn apply(actions: Vec<Action>, model: &mut PolicyModel) {
     }
 }
 
-fn into(model: &impl PolicyMaps, place: Place, own: &str, peer: &str, port: u16) -> bool {
+fn into(model: &impl PolicyMaps, place: HookPlace, own: &str, peer: &str, port: u16) -> bool {
     let address = |it: &str| it.parse::<std::net::IpAddr>().unwrap().into();
     let flow = Flow {
         place,
@@ -98,12 +98,12 @@ fn all_own_addresses_reach_a_pod_and_no_others() {
         ("10.0.0.2", 80, true),
         ("10.0.0.2", 81, false),
     ] {
-        let said = into(&model, Place::Pod, "10.0.0.1", peer, port);
+        let said = into(&model, HookPlace::Pod, "10.0.0.1", peer, port);
         assert_eq!(said, expected, "{peer} {port}");
     }
     compiler.own_addresses(&[]);
     apply(compiler.sync(), &mut model);
-    assert!(!into(&model, Place::Pod, "10.0.0.1", "10.0.0.254", 1));
+    assert!(!into(&model, HookPlace::Pod, "10.0.0.1", "10.0.0.254", 1));
 }
 
 #[test]
@@ -112,8 +112,14 @@ fn the_host_firewall_locks_nobody_out_unless_it_may() {
     let mut model = PolicyModel::default();
     apply(start(&closed, &model).sync(), &mut model);
     for own in ["172.16.0.1", "10.0.0.254"] {
-        assert!(into(&model, Place::Host, own, "192.0.2.1", 6443), "{own}");
-        assert!(!into(&model, Place::Host, own, "192.0.2.1", 22), "{own}");
+        assert!(
+            into(&model, HookPlace::Host, own, "192.0.2.1", 6443),
+            "{own}"
+        );
+        assert!(
+            !into(&model, HookPlace::Host, own, "192.0.2.1", 22),
+            "{own}"
+        );
     }
     let forced = OBJECTS.replace(
         "applies-to: nodes}",
@@ -121,7 +127,13 @@ fn the_host_firewall_locks_nobody_out_unless_it_may() {
     );
     let mut model = PolicyModel::default();
     apply(start(&objects(&forced), &model).sync(), &mut model);
-    assert!(!into(&model, Place::Host, "172.16.0.1", "192.0.2.1", 6443));
+    assert!(!into(
+        &model,
+        HookPlace::Host,
+        "172.16.0.1",
+        "192.0.2.1",
+        6443
+    ));
 }
 
 #[test]
@@ -132,7 +144,7 @@ fn a_pod_is_closed_until_its_rules_are_complete() {
     let mut compiler = start(&all, &model);
     apply(compiler.sync(), &mut model);
     compiler.pod_at(&pod, &["10.0.0.1".parse().unwrap()]);
-    let ask = |model: &PolicyModel, peer| into(model, Place::Pod, "10.0.0.1", peer, 80);
+    let ask = |model: &PolicyModel, peer| into(model, HookPlace::Pod, "10.0.0.1", peer, 80);
     let mut opened = false;
     for action in compiler.sync() {
         action.apply(&mut model);
@@ -145,7 +157,7 @@ fn a_pod_is_closed_until_its_rules_are_complete() {
     stray.metadata.namespace = "nowhere".into();
     compiler.pod_at(&stray, &["10.0.0.9".parse().unwrap()]);
     apply(compiler.sync(), &mut model);
-    assert!(!into(&model, Place::Pod, "10.0.0.9", "10.0.0.2", 80));
+    assert!(!into(&model, HookPlace::Pod, "10.0.0.9", "10.0.0.2", 80));
 }
 
 const NO_BAD_PODS: &str = r#"
@@ -187,7 +199,7 @@ fn a_new_pod_of_another_node_may_be_any_pod_until_it_is_known() {
         let something = !actions.is_empty();
         apply(actions, &mut model);
         assert_eq!(model.root.generation != before, something);
-        into(&model, Place::Pod, "10.0.0.1", peer, 80)
+        into(&model, HookPlace::Pod, "10.0.0.1", peer, 80)
     };
     assert!(ask(&mut compiler, "10.0.9.7"), "no range is known");
     compiler.node("n2", new.nodes.get("n2"));
@@ -234,12 +246,12 @@ fn an_agent_that_starts_anew_changes_no_verdict_on_the_way_and_leaves_nothing() 
     let mut model = PolicyModel::default();
     apply(start(&all, &model).sync(), &mut model);
     let questions = [
-        (Place::Pod, "10.0.0.1", "10.0.0.2", 80, true),
-        (Place::Pod, "10.0.0.1", "10.0.0.2", 81, false),
-        (Place::Pod, "10.0.0.1", "10.0.0.3", 80, false),
-        (Place::Pod, "10.0.0.1", "172.16.0.1", 9, true),
-        (Place::Host, "172.16.0.1", "192.0.2.1", 6443, true),
-        (Place::Host, "172.16.0.1", "192.0.2.1", 6444, false),
+        (HookPlace::Pod, "10.0.0.1", "10.0.0.2", 80, true),
+        (HookPlace::Pod, "10.0.0.1", "10.0.0.2", 81, false),
+        (HookPlace::Pod, "10.0.0.1", "10.0.0.3", 80, false),
+        (HookPlace::Pod, "10.0.0.1", "172.16.0.1", 9, true),
+        (HookPlace::Host, "172.16.0.1", "192.0.2.1", 6443, true),
+        (HookPlace::Host, "172.16.0.1", "192.0.2.1", 6444, false),
     ];
     let verify = |model: &PolicyModel, when: &str| {
         for (place, own, peer, port, expected) in questions {

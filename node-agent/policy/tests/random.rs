@@ -11,7 +11,7 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebpf_abi::policy::Direction;
-use ebpf_logic::policy::Place;
+use ebpf_logic::policy::HookPlace;
 use ebpf_logic::policy::model::PolicyModel;
 use node_agent_policy::Action;
 use support::halted::{Halted, LOOKS};
@@ -26,14 +26,14 @@ fn number(name: &str, default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-fn home(cluster: &Cluster, address: IpAddr) -> Option<(&str, Place)> {
+fn home(cluster: &Cluster, address: IpAddr) -> Option<(&str, HookPlace)> {
     home_of(cluster.who(address))
 }
 
-fn home_of(who: Who<'_>) -> Option<(&str, Place)> {
+fn home_of(who: Who<'_>) -> Option<(&str, HookPlace)> {
     match who {
-        Who::Pod(pod) => Some((pod.spec.node_name.as_str(), Place::Pod)),
-        Who::Node(node) => Some((node.metadata.name.as_str(), Place::Host)),
+        Who::Pod(pod) => Some((pod.spec.node_name.as_str(), HookPlace::Pod)),
+        Who::Node(node) => Some((node.metadata.name.as_str(), HookPlace::Host)),
         Who::Nobody | Who::Unknown => None,
     }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::driver::NAME;
 use crate::error::{Error, Result};
 use crate::provision::{parameters, quantity, topology};
-use crate::shared::Shared;
+use crate::shared::LoopContext;
 use crate::standby::Duty;
 use crate::views::{STORAGE_CAPACITIES, StorageCapacity, StorageClass};
 use crate::{NAMESPACE, NODE_KEY};
@@ -36,7 +36,7 @@ const DRIVER_LABEL: &str = "csi.storage.k8s.io/drivername";
 /// Names who keeps an object.
 const MANAGER_LABEL: &str = "csi.storage.k8s.io/managed-by";
 
-/// What a class can still hold.
+/// The free capacity of a storage class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Capacity {
     class: String,
@@ -132,7 +132,7 @@ fn object(owner: &Owner<'_>, capacity: &Capacity, name: &str) -> Value {
 }
 
 /// Publishes until `shutdown`.
-pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
+pub async fn run(shared: Arc<LoopContext>, shutdown: CancellationToken) {
     let labels = format!("{MANAGER_LABEL}={}", manager(&shared.node));
     let selection = Selection::all().namespace(NAMESPACE).labels(labels);
     let published: Reflector<StorageCapacity> = reflect(&shared.client, selection);
@@ -146,7 +146,7 @@ pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
         let pause = match publish(&shared, &published).await {
             Ok(()) => EVERY,
             Err(error) => {
-                tracing::debug!(error = error.chain(), "cannot publish storage capacity");
+                tracing::debug!(error = error.chain(), "failed to publish storage capacity");
                 RETRY
             }
         };
@@ -161,7 +161,7 @@ pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
     }
 }
 
-async fn publish(shared: &Shared, published: &Reflector<StorageCapacity>) -> Result<()> {
+async fn publish(shared: &LoopContext, published: &Reflector<StorageCapacity>) -> Result<()> {
     if !shared.standby.is_ours(Duty::Provision) {
         return Err(Error::Refused("a sidecar publishes it".to_owned()));
     }
@@ -193,7 +193,7 @@ async fn publish(shared: &Shared, published: &Reflector<StorageCapacity>) -> Res
 }
 
 /// Asks the driver for the capacity of a class; none, when the node has no such class.
-async fn capacity(shared: &Shared, class: &StorageClass) -> Result<Option<Capacity>> {
+async fn capacity(shared: &LoopContext, class: &StorageClass) -> Result<Option<Capacity>> {
     let request = api::GetCapacityRequest {
         volume_capabilities: Vec::new(),
         parameters: parameters::of_driver(&class.parameters),
@@ -211,7 +211,7 @@ async fn capacity(shared: &Shared, class: &StorageClass) -> Result<Option<Capaci
     }))
 }
 
-async fn apply(shared: &Shared, action: Action) -> Result<()> {
+async fn apply(shared: &LoopContext, action: Action) -> Result<()> {
     let (client, resource) = (&shared.client, &STORAGE_CAPACITIES);
     let (done, what) = match action {
         Action::Create(object) => {

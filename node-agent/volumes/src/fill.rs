@@ -10,7 +10,7 @@ use control_client::{Metadata, resources};
 use tokio_util::sync::CancellationToken;
 
 use crate::provision::quantity;
-use crate::shared::Shared;
+use crate::shared::LoopContext;
 
 /// How often the fill is looked at.
 const EVERY: Duration = Duration::from_secs(15);
@@ -38,9 +38,9 @@ impl ClassFill {
     }
 }
 
-/// What is said of a class.
+/// An event about a storage class.
 #[derive(Debug, PartialEq, Eq)]
-enum Notice {
+enum FillNotice {
     /// It is fuller than a level.
     NearlyFull(String),
     /// It has space again.
@@ -49,7 +49,7 @@ enum Notice {
 
 /// Returns what is said of a class, given the level that was said last (0: none), and the
 /// level that is said now.
-fn decide(said: u64, fill: &ClassFill) -> (u64, Option<Notice>) {
+fn decide(said: u64, fill: &ClassFill) -> (u64, Option<FillNotice>) {
     let percent = fill.percent();
     let level = |percent: u64| {
         let reached = LEVELS.into_iter().filter(|level| percent >= *level);
@@ -63,18 +63,18 @@ fn decide(said: u64, fill: &ClassFill) -> (u64, Option<Notice>) {
         let message = format!(
             "storage of volume class `{class}` is {percent} % full ({used} of {total}): writes to its volumes fail when it is full; delete volumes or snapshots, or add space"
         );
-        return (now, Some(Notice::NearlyFull(message)));
+        return (now, Some(FillNotice::NearlyFull(message)));
     }
     if said > 0 && kept == 0 {
         let message =
             format!("storage of volume class `{class}` is {percent} % full ({used} of {total})");
-        return (0, Some(Notice::HasSpace(message)));
+        return (0, Some(FillNotice::HasSpace(message)));
     }
     (said.min(kept), None)
 }
 
 /// Looks at the fill until `shutdown`.
-pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
+pub async fn run(shared: Arc<LoopContext>, shutdown: CancellationToken) {
     let mut said: BTreeMap<String, u64> = BTreeMap::new();
     loop {
         for fill in (shared.fills)() {
@@ -92,21 +92,21 @@ pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
     }
 }
 
-async fn record(shared: &Shared, notice: Notice) {
+async fn record(shared: &LoopContext, notice: FillNotice) {
     let node = &resources::NODES;
     let found = shared.client.get::<Metadata>(node, "", &shared.node).await;
     let Ok(found) = found else {
         return;
     };
-    let about = ObjectReference::of(node, &found.metadata);
+    let about = ObjectReference::to_object(node, &found.metadata);
     match notice {
-        Notice::NearlyFull(message) => {
+        FillNotice::NearlyFull(message) => {
             tracing::warn!(message, "storage of a volume class is nearly full");
             shared
                 .recorder
                 .warning(&about, "VolumeClassNearlyFull", message);
         }
-        Notice::HasSpace(message) => {
+        FillNotice::HasSpace(message) => {
             shared
                 .recorder
                 .normal(&about, "VolumeClassHasSpace", message);
@@ -134,8 +134,8 @@ mod tests {
             let (now, notice) = decide(level, &fill(*percent));
             level = now;
             all.extend(notice.map(|notice| match notice {
-                Notice::NearlyFull(_) => "full",
-                Notice::HasSpace(_) => "space",
+                FillNotice::NearlyFull(_) => "full",
+                FillNotice::HasSpace(_) => "space",
             }));
         }
         all
@@ -160,7 +160,7 @@ mod tests {
     fn message_names_the_class_and_the_way_out() {
         let (level, notice) = decide(0, &fill(92));
         assert_eq!(level, 90);
-        let Some(Notice::NearlyFull(message)) = notice else {
+        let Some(FillNotice::NearlyFull(message)) = notice else {
             panic!("{notice:?}");
         };
         assert!(

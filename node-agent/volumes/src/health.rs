@@ -9,7 +9,7 @@ use control_client::{Meta, resources};
 use csi_api as api;
 use tokio_util::sync::CancellationToken;
 
-use crate::shared::Shared;
+use crate::shared::LoopContext;
 
 /// How often the driver is asked.
 const EVERY: Duration = Duration::from_secs(60);
@@ -19,25 +19,25 @@ type Findings = BTreeMap<String, String>;
 
 /// An event about a volume.
 #[derive(Debug, PartialEq, Eq)]
-struct Notice {
+struct HealthNotice {
     volume: String,
     /// What is wrong; none for a volume that has recovered.
     message: Option<String>,
 }
 
 /// Returns what is said of volumes whose condition changed.
-fn decide(before: &Findings, now: &Findings) -> Vec<Notice> {
+fn decide(before: &Findings, now: &Findings) -> Vec<HealthNotice> {
     let changed = now
         .iter()
         .filter(|(volume, message)| before.get(*volume) != Some(*message));
-    let mut notices: Vec<Notice> = changed
-        .map(|(volume, message)| Notice {
+    let mut notices: Vec<HealthNotice> = changed
+        .map(|(volume, message)| HealthNotice {
             volume: volume.clone(),
             message: Some(message.clone()),
         })
         .collect();
     let recovered = before.keys().filter(|volume| !now.contains_key(*volume));
-    notices.extend(recovered.map(|volume| Notice {
+    notices.extend(recovered.map(|volume| HealthNotice {
         volume: volume.clone(),
         message: None,
     }));
@@ -58,7 +58,7 @@ fn findings(entries: &[api::VolumeHealth]) -> Findings {
 }
 
 /// Asks the driver until `shutdown`.
-pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
+pub async fn run(shared: Arc<LoopContext>, shutdown: CancellationToken) {
     shared.synced().await;
     let mut before = Findings::new();
     loop {
@@ -70,7 +70,7 @@ pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
                 }
                 before = now;
             }
-            Err(error) => tracing::debug!(%error, "cannot ask for the health of volumes"),
+            Err(error) => tracing::debug!(%error, "failed to query volume health"),
         }
         tokio::select! {
             () = shutdown.cancelled() => return,
@@ -79,7 +79,7 @@ pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
     }
 }
 
-fn record(shared: &Shared, notice: &Notice) {
+fn record(shared: &LoopContext, notice: &HealthNotice) {
     let volumes = shared.volumes.cache().snapshot();
     let mut all = volumes.iter();
     let volume = all.find(|it| it.handle_on(&shared.node) == Some(notice.volume.as_str()));
@@ -92,7 +92,7 @@ fn record(shared: &Shared, notice: &Notice) {
         uid: claim.uid.as_str().into(),
         ..Meta::default()
     };
-    let about = ObjectReference::of(&resources::PERSISTENT_VOLUME_CLAIMS, &meta);
+    let about = ObjectReference::to_object(&resources::PERSISTENT_VOLUME_CLAIMS, &meta);
     match &notice.message {
         Some(message) => {
             shared
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_change_of_a_volumes_condition_is_told_once() {
-        let notice = |volume: &str, message: Option<&str>| Notice {
+        let notice = |volume: &str, message: Option<&str>| HealthNotice {
             volume: volume.to_owned(),
             message: message.map(str::to_owned),
         };

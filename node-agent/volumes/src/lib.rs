@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use driver::{CallError, Driver, NAME};
 pub use fill::ClassFill;
-use shared::Shared;
+use shared::LoopContext;
 
 /// The CSIDriver object.
 pub const DRIVER: &str = include_str!("../../../csi/deploy/driver.yaml");
@@ -84,7 +84,7 @@ pub struct Options {
 pub async fn run(options: Options, shutdown: CancellationToken) {
     let client = options.client.clone().named("orlop-volumes");
     let driver = Driver::new(&options.socket);
-    let shared = Arc::new(Shared::new(
+    let shared = Arc::new(LoopContext::new(
         &client,
         &options.node,
         driver,

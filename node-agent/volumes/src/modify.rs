@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::conditions::{self, Condition, MODIFYING};
 use crate::driver::{CallError, NAME};
 use crate::error::Result;
-use crate::shared::{Key, REST, Shared, queue, queue_latest};
+use crate::shared::{Key, LoopContext, REST, queue, queue_latest};
 use crate::standby::Duty;
 use crate::views::{AttributesClass, Claim, Volume};
 
@@ -23,7 +23,7 @@ const WORKERS: usize = 2;
 
 /// The next step for a claim.
 #[derive(Debug, PartialEq, Eq)]
-enum Decision {
+enum ModifyDecision {
     /// Its volume has the attributes.
     Nothing,
     /// The class does not exist.
@@ -53,24 +53,29 @@ fn wanted_class<'a>(claim: &'a Claim, volume: &Volume) -> Option<&'a str> {
 }
 
 /// Decides whether a volume of `node` changes its attributes.
-fn decide(claim: &Claim, volume: &Volume, class: Option<&AttributesClass>, node: &str) -> Decision {
+fn decide(
+    claim: &Claim,
+    volume: &Volume,
+    class: Option<&AttributesClass>,
+    node: &str,
+) -> ModifyDecision {
     let is_bound = claim.status.phase == "Bound" && volume.is_of(&claim.metadata);
     let handle = volume.handle_on(node).filter(|_| is_bound);
     let (Some(handle), Some(wanted)) = (handle, wanted_class(claim, volume)) else {
-        return Decision::Nothing;
+        return ModifyDecision::Nothing;
     };
     let is_new = |status: &str| {
         claim.status.modify_volume_status.as_ref() != Some(&modification(wanted, status))
     };
     match class {
-        Some(class) if class.driver_name == NAME => Decision::Modify {
+        Some(class) if class.driver_name == NAME => ModifyDecision::Modify {
             handle: handle.to_owned(),
             parameters: class.parameters.clone(),
         },
-        Some(_) => Decision::Refuse {
+        Some(_) => ModifyDecision::Refuse {
             is_new: is_new("Infeasible"),
         },
-        None => Decision::Wait {
+        None => ModifyDecision::Wait {
             is_new: is_new("Pending"),
         },
     }
@@ -109,12 +114,12 @@ fn is_infeasible(error: &CallError) -> bool {
 }
 
 struct Modifier {
-    shared: Arc<Shared>,
+    shared: Arc<LoopContext>,
     queue: Queue<Key>,
 }
 
 /// Runs the modifier until `shutdown`.
-pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
+pub async fn run(shared: Arc<LoopContext>, shutdown: CancellationToken) {
     shared.synced().await;
     let this = Arc::new(Modifier {
         shared,
@@ -147,7 +152,7 @@ impl Modifier {
                     }
                     for claim in self.shared.claims.cache().snapshot().iter() {
                         if claim.spec.volume_attributes_class_name.is_some() {
-                            self.queue.add(Key::of(&claim.metadata));
+                            self.queue.add(Key::from_meta(&claim.metadata));
                         }
                     }
                 }
@@ -168,15 +173,16 @@ impl Modifier {
         };
         let class = shared.attributes.cache().get("", wanted);
         let decision = decide(&claim, &volume, class.as_deref(), &shared.node);
-        if decision != Decision::Nothing && !shared.standby.is_ours(Duty::Resize) {
+        if decision != ModifyDecision::Nothing && !shared.standby.is_ours(Duty::Resize) {
             return Ok(Some(REST / 10));
         }
-        let about = ObjectReference::of(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata);
+        let about =
+            ObjectReference::to_object(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata);
         match decision {
-            Decision::Nothing
-            | Decision::Wait { is_new: false }
-            | Decision::Refuse { is_new: false } => {}
-            Decision::Refuse { is_new: true } => {
+            ModifyDecision::Nothing
+            | ModifyDecision::Wait { is_new: false }
+            | ModifyDecision::Refuse { is_new: false } => {}
+            ModifyDecision::Refuse { is_new: true } => {
                 let message = format!("VAC {wanted} is not of driver {NAME}: name one that is");
                 shared
                     .recorder
@@ -184,7 +190,7 @@ impl Modifier {
                 self.report(&claim, failed(&claim, wanted, "Infeasible", message))
                     .await?;
             }
-            Decision::Wait { is_new: true } => {
+            ModifyDecision::Wait { is_new: true } => {
                 let message = format!("VAC {wanted} does not exist");
                 shared
                     .recorder
@@ -192,7 +198,7 @@ impl Modifier {
                 let status = json!({"modifyVolumeStatus": modification(wanted, "Pending")});
                 self.report(&claim, status).await?;
             }
-            Decision::Modify { handle, parameters } => {
+            ModifyDecision::Modify { handle, parameters } => {
                 self.modify((&claim, &volume), wanted, &about, handle, parameters)
                     .await?;
             }
@@ -295,7 +301,7 @@ mod tests {
             decide(&parsed(claim), &volume, class, "n1")
         };
         let own = class(NAME);
-        let modify = Decision::Modify {
+        let modify = ModifyDecision::Modify {
             handle: "pvc-u1".to_owned(),
             parameters: BTreeMap::from([("readIOPS".to_owned(), "100".to_owned())]),
         };
@@ -303,16 +309,16 @@ mod tests {
         assert_eq!(decided(claim("fast", Some("slow")), Some(&own)), modify);
         assert_eq!(
             decided(claim("fast", Some("fast")), Some(&own)),
-            Decision::Nothing
+            ModifyDecision::Nothing
         );
-        assert_eq!(decided(claim("", None), None), Decision::Nothing);
-        let waits = Decision::Wait { is_new: true };
+        assert_eq!(decided(claim("", None), None), ModifyDecision::Nothing);
+        let waits = ModifyDecision::Wait { is_new: true };
         assert_eq!(decided(claim("fast", None), None), waits);
-        let refused = Decision::Refuse { is_new: true };
+        let refused = ModifyDecision::Refuse { is_new: true };
         assert_eq!(decided(claim("fast", None), Some(&class("other"))), refused);
         let mut told = claim("fast", None);
         told["status"]["modifyVolumeStatus"] = modification("fast", "Pending");
-        assert_eq!(decided(told, None), Decision::Wait { is_new: false });
+        assert_eq!(decided(told, None), ModifyDecision::Wait { is_new: false });
         let unmodified: Claim = parsed(claim("fast", None));
         let mut told = claim("fast", None);
         told["status"].as_object_mut().unwrap().extend(
@@ -323,10 +329,10 @@ mod tests {
         );
         assert_eq!(told["status"]["conditions"][0]["type"], "ModifyVolumeError");
         let again = decided(told, Some(&class("other")));
-        assert_eq!(again, Decision::Refuse { is_new: false });
+        assert_eq!(again, ModifyDecision::Refuse { is_new: false });
         let elsewhere: Volume = parsed(testing::volume("n2"));
         let other = decide(&parsed(claim("fast", None)), &elsewhere, Some(&own), "n1");
-        assert_eq!(other, Decision::Nothing);
+        assert_eq!(other, ModifyDecision::Nothing);
         // It was made with them, and its claim does not say so.
         let mut made = testing::volume("n1");
         made["spec"]["volumeAttributesClassName"] = json!("fast");
@@ -336,7 +342,7 @@ mod tests {
             Some(&own),
             "n1",
         );
-        assert_eq!(made, Decision::Nothing);
+        assert_eq!(made, ModifyDecision::Nothing);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::provision::{
     DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, FINALIZER, PROVISIONED_BY,
 };
-use crate::shared::{Key, REST, Shared, queue, queue_latest};
+use crate::shared::{Key, LoopContext, REST, queue, queue_latest};
 use crate::standby::Duty;
 use crate::views::{LOCAL_VOLUMES, SecretReference, Volume};
 
@@ -52,12 +52,12 @@ fn decide(volume: &Volume, node: &str) -> Option<Deletion> {
 }
 
 struct Releaser {
-    shared: Arc<Shared>,
+    shared: Arc<LoopContext>,
     queue: Queue<Key>,
 }
 
 /// Runs until `shutdown`.
-pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
+pub async fn run(shared: Arc<LoopContext>, shutdown: CancellationToken) {
     shared.synced().await;
     let this = Arc::new(Releaser {
         shared,
@@ -93,7 +93,8 @@ impl Releaser {
             return Ok(Some(REST / 10));
         }
         if let Err(error) = self.delete(&deletion).await {
-            let about = ObjectReference::of(&resources::PERSISTENT_VOLUMES, &volume.metadata);
+            let about =
+                ObjectReference::to_object(&resources::PERSISTENT_VOLUMES, &volume.metadata);
             shared
                 .recorder
                 .warning(&about, "VolumeFailedDelete", error.chain());

@@ -13,7 +13,7 @@ use crate::conditions::{self, Condition, RESIZING};
 use crate::driver::{CallError, NAME};
 use crate::error::Result;
 use crate::provision::{quantity, volume_capabilities};
-use crate::shared::{Key, REST, Shared, queue, queue_latest};
+use crate::shared::{Key, LoopContext, REST, queue, queue_latest};
 use crate::standby::Duty;
 use crate::views::{Claim, Volume};
 
@@ -27,7 +27,7 @@ const NODE_PENDING: &str = "NodeResizePending";
 
 /// The next step for a claim.
 #[derive(Debug, PartialEq, Eq)]
-enum Decision {
+enum ResizeDecision {
     /// It has what it asks for.
     Nothing,
     /// Its file system is to take what the volume has become.
@@ -46,30 +46,30 @@ enum Decision {
 }
 
 /// Decides whether a volume of `node` grows.
-fn decide(claim: &Claim, volume: &Volume, node: &str) -> Decision {
+fn decide(claim: &Claim, volume: &Volume, node: &str) -> ResizeDecision {
     let Some(handle) = volume.handle_on(node) else {
-        return Decision::Nothing;
+        return ResizeDecision::Nothing;
     };
     let is_bound = claim.status.phase == "Bound" && volume.is_of(&claim.metadata);
     let wanted = claim.spec.resources.requests.bytes();
     let (Some(wanted), Some(has), true) = (wanted, claim.status.capacity.bytes(), is_bound) else {
-        return Decision::Nothing;
+        return ResizeDecision::Nothing;
     };
     let statuses = &claim.status.allocated_resource_statuses;
     let status = statuses.get("storage").map_or("", String::as_str);
     let is_of_node = status.starts_with("NodeResize");
     if wanted <= has {
         return match status {
-            IN_PROGRESS | INFEASIBLE => Decision::Withdraw,
-            _ => Decision::Nothing,
+            IN_PROGRESS | INFEASIBLE => ResizeDecision::Withdraw,
+            _ => ResizeDecision::Nothing,
         };
     }
     let present = volume.spec.capacity.bytes().unwrap_or(0);
     if is_of_node && present >= wanted {
-        return Decision::TellNode;
+        return ResizeDecision::TellNode;
     }
     let allocated = claim.status.allocated_resources.bytes();
-    Decision::Expand {
+    ResizeDecision::Expand {
         handle: handle.to_owned(),
         bytes: wanted,
         // A claim that says that it cannot grow keeps saying so while that is tried again: a write
@@ -85,12 +85,12 @@ fn is_infeasible(error: &CallError) -> bool {
 }
 
 struct Resizer {
-    shared: Arc<Shared>,
+    shared: Arc<LoopContext>,
     queue: Queue<Key>,
 }
 
 /// Runs the resizer until `shutdown`.
-pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
+pub async fn run(shared: Arc<LoopContext>, shutdown: CancellationToken) {
     shared.synced().await;
     let this = Arc::new(Resizer {
         shared,
@@ -140,24 +140,24 @@ impl Resizer {
             return Ok(None);
         };
         let decision = decide(&claim, &volume, &shared.node);
-        if let Decision::TellNode = decision {
+        if let ResizeDecision::TellNode = decision {
             // Whoever grew the storage.
             (shared.grown)(&key.namespace, &key.name);
             return Ok(None);
         }
-        if decision != Decision::Nothing && !shared.standby.is_ours(Duty::Resize) {
+        if decision != ResizeDecision::Nothing && !shared.standby.is_ours(Duty::Resize) {
             return Ok(Some(REST / 10));
         }
         match decision {
-            Decision::Nothing | Decision::TellNode => {}
-            Decision::Withdraw => {
+            ResizeDecision::Nothing | ResizeDecision::TellNode => {}
+            ResizeDecision::Withdraw => {
                 let status = json!({
                     "conditions": conditions::with(&claim, RESIZING, None),
                     "allocatedResourceStatuses": {"storage": null},
                 });
                 self.report(&claim, status).await?;
             }
-            Decision::Expand {
+            ResizeDecision::Expand {
                 handle,
                 bytes,
                 is_new,
@@ -316,7 +316,7 @@ impl Resizer {
 }
 
 fn reference(claim: &Claim) -> ObjectReference {
-    ObjectReference::of(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata)
+    ObjectReference::to_object(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata)
 }
 
 #[cfg(test)]
@@ -344,8 +344,8 @@ mod tests {
         serde_json::from_value(volume).expect("a volume")
     }
 
-    fn expand(is_new: bool) -> Decision {
-        Decision::Expand {
+    fn expand(is_new: bool) -> ResizeDecision {
+        ResizeDecision::Expand {
             handle: "pvc-u1".to_owned(),
             bytes: 2 << 30,
             is_new,
@@ -361,29 +361,35 @@ mod tests {
         assert_eq!(decided(&bound("2Gi", INFEASIBLE), &small), expand(false));
         // It asks for another size, which may be feasible.
         let smaller = decided(&bound("1500Mi", INFEASIBLE), &small);
-        assert!(matches!(smaller, Decision::Expand { is_new: true, .. }));
+        assert!(matches!(
+            smaller,
+            ResizeDecision::Expand { is_new: true, .. }
+        ));
         // The storage has grown, and the claim does not say so yet.
         let large = volume("n1", "2Gi");
         assert_eq!(decided(&bound("2Gi", IN_PROGRESS), &large), expand(false));
         // The rest is up to the node.
         assert_eq!(
             decided(&bound("2Gi", NODE_PENDING), &large),
-            Decision::TellNode
+            ResizeDecision::TellNode
         );
         // It asks for even more meanwhile.
         let larger = decided(&bound("3Gi", NODE_PENDING), &large);
-        assert!(matches!(larger, Decision::Expand { is_new: true, .. }));
-        assert_eq!(decided(&bound("1Gi", ""), &small), Decision::Nothing);
+        assert!(matches!(
+            larger,
+            ResizeDecision::Expand { is_new: true, .. }
+        ));
+        assert_eq!(decided(&bound("1Gi", ""), &small), ResizeDecision::Nothing);
         assert_eq!(
             decided(&bound("1Gi", INFEASIBLE), &small),
-            Decision::Withdraw
+            ResizeDecision::Withdraw
         );
         assert_eq!(
             decided(&bound("2Gi", ""), &volume("n2", "1Gi")),
-            Decision::Nothing
+            ResizeDecision::Nothing
         );
         let mut other = small.clone();
         other.spec.claim_ref.as_mut().expect("a claim").uid = "u9".to_owned();
-        assert_eq!(decided(&bound("2Gi", ""), &other), Decision::Nothing);
+        assert_eq!(decided(&bound("2Gi", ""), &other), ResizeDecision::Nothing);
     }
 }

@@ -40,7 +40,7 @@ pub struct Key {
 
 impl Key {
     /// Returns the key of an object.
-    pub fn of(meta: &Meta) -> Self {
+    pub fn from_meta(meta: &Meta) -> Self {
         Self {
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
@@ -49,7 +49,7 @@ impl Key {
 }
 
 /// What all loops share.
-pub struct Shared {
+pub struct LoopContext {
     /// Client with the identity of the node.
     pub client: Client,
     /// Tells people, as the provisioner does.
@@ -86,7 +86,7 @@ struct Secret {
     data: BTreeMap<String, String>,
 }
 
-impl Shared {
+impl LoopContext {
     /// Makes the caches. Must be called within a tokio runtime.
     pub fn new(client: &Client, node: &str, driver: Driver, fills: Fills, grown: Grown) -> Self {
         Self {
@@ -164,7 +164,7 @@ impl Shared {
     /// The same, for an object of which only the metadata is known.
     ///
     /// # Errors
-    /// As [`Shared::patch`].
+    /// As [`LoopContext::patch`].
     pub async fn patch_meta<R: serde::de::DeserializeOwned>(
         &self,
         what: &'static str,
@@ -184,7 +184,7 @@ impl Shared {
     /// Patches and forgets the answer.
     ///
     /// # Errors
-    /// As [`Shared::patch`].
+    /// As [`LoopContext::patch`].
     pub async fn patch_blindly(
         &self,
         what: &'static str,
@@ -211,6 +211,6 @@ pub fn queue() -> Queue<Key> {
 /// Queues each object that a change is about.
 pub fn queue_latest<V: View>(queue: &Queue<Key>, change: &Change<V>) {
     if let Some(object) = change.latest() {
-        queue.add(Key::of(object.meta()));
+        queue.add(Key::from_meta(object.meta()));
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::NAMESPACE;
-use crate::shared::Shared;
+use crate::shared::LoopContext;
 
 /// How often leases are read.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
@@ -91,19 +91,23 @@ impl Standby {
 }
 
 /// Reads the leases until `shutdown`.
-pub async fn watch(shared: Arc<Shared>, shutdown: CancellationToken) {
+pub async fn watch(shared: Arc<LoopContext>, shutdown: CancellationToken) {
     let mut was_ours: BTreeMap<Duty, bool> = BTreeMap::new();
     loop {
         match read(&shared).await {
             Ok(found) => shared.standby.note(found, Instant::now()),
             Err(error) => {
-                tracing::debug!(error = %error.chain(), "cannot read leases of sidecars");
+                tracing::debug!(error = %error.chain(), "failed to read leases of sidecars");
             }
         }
         for duty in Duty::ALL {
             let is_ours = shared.standby.is_ours(duty);
             if was_ours.insert(duty, is_ours) == Some(!is_ours) {
-                tracing::info!(?duty, is_ours, "duty of a sidecar changed hands");
+                tracing::info!(
+                    ?duty,
+                    is_ours,
+                    "responsibility for a sidecar's work changed"
+                );
             }
         }
         let pause = if was_ours.values().any(|is_ours| *is_ours) {
@@ -119,7 +123,7 @@ pub async fn watch(shared: Arc<Shared>, shutdown: CancellationToken) {
 }
 
 async fn read(
-    shared: &Shared,
+    shared: &LoopContext,
 ) -> Result<Vec<(&'static str, Option<Lease>)>, control_client::Error> {
     let mut found = Vec::new();
     for name in Duty::ALL.iter().flat_map(|duty| duty.leases()) {

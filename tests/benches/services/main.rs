@@ -108,7 +108,7 @@ fn start(
     what: &str,
 ) -> Result<Agent, Failure> {
     let mut agent = host.start(program, kubeconfig)?;
-    let (took, said) = agent.until("the maps hold what the API says")?;
+    let (took, said) = agent.until("service maps are in sync")?;
     let used = agent.used()?;
     row(
         what,

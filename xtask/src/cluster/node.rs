@@ -26,14 +26,14 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A host of a cluster, by its name.
-pub struct Host<'a> {
+pub struct NodeHost<'a> {
     dir: &'a Path,
     cluster: Cluster,
     /// Among the servers, then the nodes.
     index: usize,
 }
 
-impl<'a> Host<'a> {
+impl<'a> NodeHost<'a> {
     /// Finds the host in the cluster's record.
     ///
     /// # Errors
@@ -242,10 +242,10 @@ impl<'a> Host<'a> {
 /// Ends a host, if it is up, and starts it again.
 ///
 /// # Errors
-/// As [`Host::stop`] and [`Host::start`].
+/// As [`NodeHost::stop`] and [`NodeHost::start`].
 pub fn restart(dir: &Path, name: &str) -> Result<(), Error> {
     let started = Instant::now();
-    let mut host = Host::find(dir, name)?;
+    let mut host = NodeHost::find(dir, name)?;
     // A host that is stopped could not come back without it.
     host.bridge()?;
     if host.is_up() {

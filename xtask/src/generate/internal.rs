@@ -94,7 +94,7 @@ fn text(header: &str, types: &BTreeMap<String, Vec<(String, String, Shape)>>) ->
     let numbers: BTreeMap<&str, usize> = types.keys().map(String::as_str).zip(0..).collect();
     let mut out = header.to_owned();
     out.push_str(
-        "use crate::internal::Internal;\nuse crate::internal::Of::*;\n\n\
+        "use crate::internal::Internal;\nuse crate::internal::FieldType::*;\n\n\
          /// Types, by name.\npub static INTERNAL: &[Internal] = &[\n",
     );
     for (name, rows) in types {

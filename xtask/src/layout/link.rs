@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     names::digest,
-    order::{self, Linked},
+    order::{self, LinkedSymbols},
     symbols,
 };
 use crate::error::{Error, at};
@@ -65,11 +65,15 @@ fn ordered(
             input.extension().and_then(OsStr::to_str),
             Some("o" | "rlib")
         ) {
-            linked.extend(symbols::functions(input)?.into_iter().map(|it| Linked {
-                digest: digest(input, &it.name),
-                size: it.size,
-                name: it.name,
-            }));
+            linked.extend(
+                symbols::functions(input)?
+                    .into_iter()
+                    .map(|it| LinkedSymbols {
+                        digest: digest(input, &it.name),
+                        size: it.size,
+                        name: it.name,
+                    }),
+            );
         }
     }
     if let Some(told) = told {
@@ -84,10 +88,10 @@ fn ordered(
 }
 
 /// What a former link told.
-pub fn told(text: &str) -> Vec<Linked> {
+pub fn told(text: &str) -> Vec<LinkedSymbols> {
     let function = |line: &str| {
         let mut words = line.splitn(3, ' ').map(str::to_owned);
-        Some(Linked {
+        Some(LinkedSymbols {
             digest: words.next()?,
             size: words.next()?.parse().ok()?,
             name: words.next()?,

@@ -10,7 +10,7 @@ const HEADER: &str = "\
 
 /// A function that is linked, as the order knows functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Linked {
+pub struct LinkedSymbols {
     /// Of its crate and name; the instances of a generic function share it.
     pub digest: String,
     /// Tells these apart.
@@ -21,7 +21,7 @@ pub struct Linked {
 
 /// The order's text of functions that were called: each once, where it was first called.
 /// Functions that the link does not know are left out.
-pub fn written<'a>(linked: &[Linked], called: impl Iterator<Item = &'a str>) -> String {
+pub fn written<'a>(linked: &[LinkedSymbols], called: impl Iterator<Item = &'a str>) -> String {
     let linked: HashMap<_, _> = linked.iter().map(|it| (it.name.as_str(), it)).collect();
     let mut seen = HashSet::new();
     let mut text = HEADER.to_owned();
@@ -35,7 +35,7 @@ pub fn written<'a>(linked: &[Linked], called: impl Iterator<Item = &'a str>) -> 
 
 /// The names of those that the order's text knows, in order: a function that has its name
 /// alone, whatever its size is by now; of others, those of a size that was called.
-pub fn names(text: &str, linked: &[Linked]) -> Vec<String> {
+pub fn names(text: &str, linked: &[LinkedSymbols]) -> Vec<String> {
     let mut places: HashMap<&str, BTreeMap<u64, usize>> = HashMap::new();
     let entries = text.lines().filter_map(|line| line.split_once(' '));
     for (place, (digest, size)) in entries.enumerate() {
@@ -51,7 +51,7 @@ pub fn names(text: &str, linked: &[Linked]) -> Vec<String> {
     for it in linked {
         *alike.entry(&it.digest).or_default() += 1;
     }
-    let place = |it: &Linked| {
+    let place = |it: &LinkedSymbols| {
         let sizes = places.get(it.digest.as_str())?;
         let first = || {
             sizes
@@ -74,8 +74,8 @@ pub fn names(text: &str, linked: &[Linked]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn linked(digest: &str, size: u64, name: &str) -> Linked {
-        Linked {
+    fn linked(digest: &str, size: u64, name: &str) -> LinkedSymbols {
+        LinkedSymbols {
             digest: digest.to_owned(),
             size,
             name: name.to_owned(),

@@ -57,7 +57,7 @@ fn noted(command: &[String], second: Option<u32>, into: &Path, signals: bool) ->
     if signals {
         ptrace::pass_signals_on(child).map_err(while_doing("cannot follow signals"))?;
     }
-    let mut traced = Traced {
+    let mut traced = TracedFaults {
         program: child,
         moved: 0,
         covered: HashMap::new(),
@@ -104,7 +104,7 @@ fn noted(command: &[String], second: Option<u32>, into: &Path, signals: bool) ->
 }
 
 /// A program with breakpoints.
-struct Traced {
+struct TracedFaults {
     program: Pid,
     /// How far from its own addresses it was loaded.
     moved: u64,
@@ -116,7 +116,7 @@ struct Traced {
 
 // === impl Traced ===
 
-impl Traced {
+impl TracedFaults {
     /// Sets a breakpoint at each function, once the program is loaded.
     fn begin(&mut self, path: &Path, functions: impl Iterator<Item = u64>) -> io::Result<()> {
         waitpid(self.program, None)?;

@@ -40,7 +40,7 @@ fn addresses_are_kept_over_reopening_and_given_back_once() {
     assert_eq!(again.expect("the same"), first);
     let other = store.take(&pool, &[], &holder("b")).expect("given");
     assert_eq!(other, ips(&["10.1.2.3", "fd00::3"]));
-    assert_eq!(store.of(&holder("a")).expect("read"), first);
+    assert_eq!(store.addresses_of(&holder("a")).expect("read"), first);
     let mut given = store.give_back(&holder("a")).expect("given back");
     given.sort_by_key(IpAddr::is_ipv6);
     assert_eq!(given, first);
@@ -85,7 +85,7 @@ fn what_is_asked_for_is_given_if_it_is_the_pools_and_nobodys() {
         "{taken:?}"
     );
     // Nothing of the other version is kept by whoever got nothing.
-    assert!(store.of(&holder("b")).expect("read").is_empty());
+    assert!(store.addresses_of(&holder("b")).expect("read").is_empty());
     let foreign = store.take(&pool, &ips(&["10.1.3.4"]), &holder("b"));
     assert!(matches!(foreign, Err(Error::Foreign { .. })), "{foreign:?}");
     let none = store.take(&Pool::default(), &[], &holder("b"));
@@ -117,7 +117,7 @@ fn collection_keeps_the_valid_and_the_young_and_takes_what_names_nobody() {
         .expect("collected");
     given.sort();
     assert_eq!(given, [gone, ips(&["10.1.2.9"])].concat());
-    assert_eq!(store.of(&holder("a")).expect("read"), kept);
+    assert_eq!(store.addresses_of(&holder("a")).expect("read"), kept);
 }
 
 #[test]
@@ -165,7 +165,10 @@ fn of_many_at_once_each_gets_its_own() {
         .collect();
     assert_eq!(by_address.len(), 128, "two addresses each, none twice");
     for (name, addresses) in &given {
-        assert_eq!(store(path).of(&holder(name)).expect("read"), *addresses);
+        assert_eq!(
+            store(path).addresses_of(&holder(name)).expect("read"),
+            *addresses
+        );
     }
 }
 
@@ -176,7 +179,7 @@ fn a_crowd_is_served_as_if_each_came_alone() {
     let (wide, narrow) = (pool(&["10.1.2.0/24", "fd00::/120"]), pool(&["10.9.0.0/30"]));
     let holders = ["a", "b", "a", "c", "d", "e", "f"].map(holder);
     let taken = ips(&["10.1.2.2"]);
-    let wish = |pool, wanted, number: usize| Wish {
+    let wish = |pool, wanted, number: usize| AddressRequest {
         pool,
         wanted,
         holder: &holders[number],
@@ -205,11 +208,11 @@ fn a_crowd_is_served_as_if_each_came_alone() {
     assert!(matches!(d, Err(Error::Exhausted { .. })), "{d:?}");
     assert_eq!(e.as_ref().expect("given"), &ips(&["10.1.2.3", "fd00::3"]));
     all.flush().expect("flushed");
-    assert!(store.of(&holders[3]).expect("read").is_empty());
+    assert!(store.addresses_of(&holders[3]).expect("read").is_empty());
     // Who comes alone afterwards goes on behind them.
     let next = store.take(&wide, &[], &holders[6]).expect("given");
     assert_eq!(next, ips(&["10.1.2.4", "fd00::4"]));
     drop(all);
     let alone = Store::open(folder.path(), "net").expect("a store");
-    assert_eq!(alone.of(&holders[0]).expect("read"), first);
+    assert_eq!(alone.addresses_of(&holders[0]).expect("read"), first);
 }

@@ -45,7 +45,7 @@ impl Anonymous {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct AuthenticationFile {
     #[serde(default)]
     jwt: Vec<Jwt>,
     anonymous: Option<AnonymousFile>,
@@ -57,12 +57,12 @@ struct AnonymousFile {
     #[serde(default)]
     enabled: bool,
     #[serde(default)]
-    conditions: Vec<Condition>,
+    conditions: Vec<AnonymousCondition>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Condition {
+struct AnonymousCondition {
     path: String,
 }
 
@@ -133,7 +133,7 @@ struct ExtraFile {
 /// # Errors
 /// [`ConfigurationError`].
 pub fn parse(text: &[u8], own: &[String]) -> Result<Authentication, ConfigurationError> {
-    let file: File = super::read(text, "AuthenticationConfiguration")?;
+    let file: AuthenticationFile = super::read(text, "AuthenticationConfiguration")?;
     let mut problems = Problems::default();
     let mut issuers = Vec::new();
     let (mut urls, mut discovery) = (HashSet::new(), HashSet::new());

@@ -47,12 +47,12 @@ pub struct Webhook {
     /// The kubeconfig that names it.
     pub kubeconfig: PathBuf,
     /// It is asked only when all are true.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<MatchCondition>,
 }
 
 /// A compiled match condition.
 #[derive(Debug)]
-pub struct Condition {
+pub struct MatchCondition {
     text: String,
     program: Program,
 }
@@ -69,7 +69,7 @@ pub const MODES: [&str; 6] = [
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct AuthorizationFile {
     #[serde(default)]
     authorizers: Vec<AuthorizerFile>,
 }
@@ -119,7 +119,7 @@ struct ConditionFile {
 /// # Errors
 /// [`ConfigurationError`].
 pub fn parse(text: &[u8]) -> Result<Vec<Authorizer>, ConfigurationError> {
-    let file: File = super::read(text, "AuthorizationConfiguration")?;
+    let file: AuthorizationFile = super::read(text, "AuthorizationConfiguration")?;
     let mut problems = Problems::default();
     if file.authorizers.is_empty() {
         problems.required(
@@ -317,7 +317,7 @@ fn connection(file: &Connection, path: &str, problems: &mut Problems) -> PathBuf
 /// How many conditions one webhook may have.
 const MOST_CONDITIONS: usize = 64;
 
-fn conditions(files: &[ConditionFile], path: &str, problems: &mut Problems) -> Vec<Condition> {
+fn conditions(files: &[ConditionFile], path: &str, problems: &mut Problems) -> Vec<MatchCondition> {
     let path = format!("{path}.matchConditions");
     if files.len() > MOST_CONDITIONS {
         let count = files.len();
@@ -337,10 +337,12 @@ fn conditions(files: &[ConditionFile], path: &str, problems: &mut Problems) -> V
             problems.duplicate(&path, text);
         } else {
             match compile(text, &env) {
-                Ok(program) if matches!(program.type_of(), Type::Bool) => made.push(Condition {
-                    text: text.clone(),
-                    program,
-                }),
+                Ok(program) if matches!(program.type_of(), Type::Bool) => {
+                    made.push(MatchCondition {
+                        text: text.clone(),
+                        program,
+                    })
+                }
                 Ok(_) => problems.invalid(&path, text, "must evaluate to bool"),
                 Err(issues) => {
                     problems.invalid(&path, text, &format!("compilation failed: {issues}"));

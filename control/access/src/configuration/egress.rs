@@ -72,7 +72,7 @@ pub struct Certificates {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct File {
+struct EgressFile {
     /// None are none.
     egress_selections: Option<Vec<SelectionFile>>,
 }
@@ -138,7 +138,7 @@ pub fn parse(
     text: &[u8],
     exists: impl Fn(&Path) -> bool,
 ) -> Result<Vec<Selection>, ConfigurationError> {
-    let file: File = super::read_of(
+    let file: EgressFile = super::read_of(
         text,
         "EgressSelectorConfiguration",
         "apiserver.k8s.io",

@@ -13,7 +13,7 @@ use super::references;
 
 /// Kinds of objects that pods refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum VertexKind {
     Secret,
     ConfigMap,
     Claim,
@@ -23,7 +23,7 @@ pub(super) enum Kind {
 
 /// Kinds of objects that name their node themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Own {
+pub(super) enum OwnNode {
     Attachment,
     Slice,
 }
@@ -35,24 +35,24 @@ pub(super) struct Graph {
     /// By the number of a target; one without nodes is free.
     slots: Vec<Slot>,
     free: Vec<u32>,
-    pods: FxHashMap<Place, Pod>,
+    pods: FxHashMap<VertexName, Pod>,
     /// Volume → what it belongs to.
     volumes: FxHashMap<CompactString, Volume>,
     /// Secret → volumes that are mounted with it.
-    unlocked: FxHashMap<Place, SmallVec<[CompactString; 1]>>,
+    unlocked: FxHashMap<VertexName, SmallVec<[CompactString; 1]>>,
     /// Objects of kinds that name their node → it.
-    owned: FxHashMap<(Own, Place), u32>,
+    owned: FxHashMap<(OwnNode, VertexName), u32>,
     /// BGPPeer → the Secret of its password, and the nodes that speak with it.
     peers: FxHashMap<CompactString, Peer>,
 }
 
 /// Namespace and name.
-type Place = (CompactString, CompactString);
+type VertexName = (CompactString, CompactString);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Target {
-    kind: Kind,
-    place: Place,
+    kind: VertexKind,
+    place: VertexName,
 }
 
 #[derive(Debug, Default)]
@@ -76,11 +76,11 @@ struct Peer {
 
 #[derive(Debug)]
 struct Volume {
-    claim: Place,
-    secrets: Box<[Place]>,
+    claim: VertexName,
+    secrets: Box<[VertexName]>,
 }
 
-fn place(namespace: &str, name: &str) -> Place {
+fn place(namespace: &str, name: &str) -> VertexName {
     (namespace.into(), name.into())
 }
 
@@ -123,7 +123,7 @@ impl Graph {
         self.remove_pod_at(&place(namespace, name));
     }
 
-    fn remove_pod_at(&mut self, at: &Place) {
+    fn remove_pod_at(&mut self, at: &VertexName) {
         let Some(old) = self.pods.remove(at) else {
             return;
         };
@@ -232,19 +232,19 @@ impl Graph {
     /// Whether the object is the Secret of a BGP peer of which the nodes pass `selected`.
     pub fn is_password(
         &self,
-        kind: Kind,
+        kind: VertexKind,
         namespace: &str,
         name: &str,
         selected: impl Fn(&Selector) -> bool,
     ) -> bool {
         let mut peers = self.peers.values();
-        kind == Kind::Secret
+        kind == VertexKind::Secret
             && namespace == PASSWORD_NAMESPACE
             && peers.any(|peer| peer.secret == name && selected(&peer.nodes))
     }
 
     /// Takes an object that names its node; an empty node is none.
-    pub fn set_owned(&mut self, kind: Own, namespace: &str, name: &str, node: &str) {
+    pub fn set_owned(&mut self, kind: OwnNode, namespace: &str, name: &str, node: &str) {
         if node.is_empty() {
             self.remove_owned(kind, namespace, name);
             return;
@@ -254,27 +254,28 @@ impl Graph {
     }
 
     /// Forgets it.
-    pub fn remove_owned(&mut self, kind: Own, namespace: &str, name: &str) {
+    pub fn remove_owned(&mut self, kind: OwnNode, namespace: &str, name: &str) {
         self.owned.remove(&(kind, place(namespace, name)));
     }
 
     /// Whether a pod of the node refers to the object, itself or by a volume.
-    pub fn refers(&self, node: &str, kind: Kind, namespace: &str, name: &str) -> bool {
+    pub fn refers(&self, node: &str, kind: VertexKind, namespace: &str, name: &str) -> bool {
         let Some(node) = self.nodes.get(node) else {
             return false;
         };
         let at = place(namespace, name);
-        let by_volume = |at: &Place| {
-            kind == Kind::Secret
+        let by_volume = |at: &VertexName| {
+            kind == VertexKind::Secret
                 && self.unlocked.get(at).is_some_and(|volumes| {
                     let mut claims = volumes.iter().filter_map(|name| self.volumes.get(name));
-                    claims.any(|volume| self.has_pod(*node, Kind::Claim, volume.claim.clone()))
+                    claims
+                        .any(|volume| self.has_pod(*node, VertexKind::Claim, volume.claim.clone()))
                 })
         };
         by_volume(&at) || self.has_pod(*node, kind, at)
     }
 
-    fn has_pod(&self, node: u32, kind: Kind, place: Place) -> bool {
+    fn has_pod(&self, node: u32, kind: VertexKind, place: VertexName) -> bool {
         let target = self.targets.get(&Target { kind, place });
         target.is_some_and(|number| {
             let nodes = &self.slots[*number as usize].nodes;
@@ -285,11 +286,13 @@ impl Graph {
     /// Whether a pod of the node mounts the persistent volume.
     pub fn mounts(&self, node: &str, volume: &str) -> bool {
         let found = self.nodes.get(node).zip(self.volumes.get(volume));
-        found.is_some_and(|(node, volume)| self.has_pod(*node, Kind::Claim, volume.claim.clone()))
+        found.is_some_and(|(node, volume)| {
+            self.has_pod(*node, VertexKind::Claim, volume.claim.clone())
+        })
     }
 
     /// Whether the object names the node.
-    pub fn owns(&self, node: &str, kind: Own, namespace: &str, name: &str) -> bool {
+    pub fn owns(&self, node: &str, kind: OwnNode, namespace: &str, name: &str) -> bool {
         let of = self.owned.get(&(kind, place(namespace, name)));
         of.is_some() && of == self.nodes.get(node)
     }

@@ -22,7 +22,7 @@ use control_types::value::Value;
 
 pub use self::references::POD_PATHS;
 
-use self::graph::{Graph, Kind, Own};
+use self::graph::{Graph, OwnNode, VertexKind};
 use self::local_storage::LocalStorage;
 use crate::{Attributes, Rule, bootstrap};
 
@@ -48,15 +48,15 @@ pub enum OfNode {
 }
 
 /// Why an agent may not; empty when there is nothing to say.
-type Refused = Result<(), String>;
+type NodeDenial = Result<(), String>;
 
 // === impl OfNode ===
 
 impl OfNode {
-    const fn kind(self) -> Own {
+    const fn kind(self) -> OwnNode {
         match self {
-            Self::Attachment => Own::Attachment,
-            Self::Slice => Own::Slice,
+            Self::Attachment => OwnNode::Attachment,
+            Self::Slice => OwnNode::Slice,
         }
     }
 }
@@ -161,22 +161,22 @@ impl NodeGraph {
     ///
     /// # Errors
     /// Why not, as kube-apiserver says it.
-    pub fn allows(&self, node: &str, asked: &Attributes) -> Refused {
+    pub fn allows(&self, node: &str, asked: &Attributes) -> NodeDenial {
         if !asked.is_resource_request {
             return self.by_rules(asked);
         }
         match (&*asked.group, &*asked.resource) {
-            ("", "secrets") => self.read_only(node, Kind::Secret, asked),
-            ("", "configmaps") => self.read_only(node, Kind::ConfigMap, asked),
+            ("", "secrets") => self.read_only(node, VertexKind::Secret, asked),
+            ("", "configmaps") => self.read_only(node, VertexKind::ConfigMap, asked),
             ("", "persistentvolumeclaims") if asked.subresource == "status" => {
                 if !matches!(&*asked.verb, "update" | "patch") {
                     return refuse("can only get/update/patch this type");
                 }
-                self.refers(node, Kind::Claim, asked)
+                self.refers(node, VertexKind::Claim, asked)
             }
             ("", "persistentvolumeclaims") => {
                 only_get(asked)?;
-                self.refers(node, Kind::Claim, asked)
+                self.refers(node, VertexKind::Claim, asked)
             }
             ("", "persistentvolumes") => {
                 only_get(asked)?;
@@ -184,11 +184,11 @@ impl NodeGraph {
             }
             ("resource.k8s.io", "resourceclaims") => {
                 only_get(asked)?;
-                self.refers(node, Kind::ResourceClaim, asked)
+                self.refers(node, VertexKind::ResourceClaim, asked)
             }
             ("storage.k8s.io", "volumeattachments") => {
                 only_get(asked)?;
-                self.owns(node, Own::Attachment, asked)
+                self.owns(node, OwnNode::Attachment, asked)
             }
             ("", "serviceaccounts") => self.account(node, asked),
             ("coordination.k8s.io", "leases") => lease(node, asked),
@@ -208,7 +208,7 @@ impl NodeGraph {
         }
     }
 
-    fn read_only(&self, node: &str, kind: Kind, asked: &Attributes) -> Refused {
+    fn read_only(&self, node: &str, kind: VertexKind, asked: &Attributes) -> NodeDenial {
         if !reads(asked) {
             return refuse("can only read resources of this type");
         }
@@ -223,9 +223,9 @@ impl NodeGraph {
 
     /// An agent reads its pods' service accounts to learn their annotations, and
     /// gets tokens for them.
-    fn account(&self, node: &str, asked: &Attributes) -> Refused {
+    fn account(&self, node: &str, asked: &Attributes) -> NodeDenial {
         if asked.verb == "get" && asked.subresource.is_empty() {
-            return self.read_only(node, Kind::ServiceAccount, asked);
+            return self.read_only(node, VertexKind::ServiceAccount, asked);
         }
         if asked.verb != "create" || asked.name.is_empty() {
             return refuse("can only create tokens for individual service accounts");
@@ -233,16 +233,16 @@ impl NodeGraph {
         if asked.subresource != "token" {
             return refuse("can only create token subresource of serviceaccount");
         }
-        self.refers(node, Kind::ServiceAccount, asked)
+        self.refers(node, VertexKind::ServiceAccount, asked)
     }
 
-    fn slice(&self, node: &str, asked: &Attributes) -> Refused {
+    fn slice(&self, node: &str, asked: &Attributes) -> NodeDenial {
         if !asked.subresource.is_empty() {
             return refuse("cannot authorize ResourceSlice subresources");
         }
         match &*asked.verb {
             "create" => Ok(()),
-            "get" | "update" | "patch" | "delete" => self.owns(node, Own::Slice, asked),
+            "get" | "update" | "patch" | "delete" => self.owns(node, OwnNode::Slice, asked),
             "watch" | "list" | "deletecollection" if asked.selects("spec.nodeName", node) => Ok(()),
             "watch" | "list" | "deletecollection" => refuse(
                 "can only list/watch/deletecollection resourceslices with nodeName field selector",
@@ -253,7 +253,7 @@ impl NodeGraph {
         }
     }
 
-    fn pod(&self, node: &str, asked: &Attributes) -> Refused {
+    fn pod(&self, node: &str, asked: &Attributes) -> NodeDenial {
         let runs = || {
             self.related(node, asked, |graph| {
                 graph.runs(node, &asked.namespace, &asked.name)
@@ -274,22 +274,27 @@ impl NodeGraph {
         }
     }
 
-    fn refers(&self, node: &str, kind: Kind, asked: &Attributes) -> Refused {
+    fn refers(&self, node: &str, kind: VertexKind, asked: &Attributes) -> NodeDenial {
         let (namespace, name) = (&*asked.namespace, &*asked.name);
         self.related(node, asked, |graph| {
             graph.refers(node, kind, namespace, name)
                 || graph.is_password(kind, namespace, name, |peers| self.selects(peers, node))
-                || kind == Kind::Secret && self.needs(node, namespace, name)
+                || kind == VertexKind::Secret && self.needs(node, namespace, name)
         })
     }
 
-    fn owns(&self, node: &str, kind: Own, asked: &Attributes) -> Refused {
+    fn owns(&self, node: &str, kind: OwnNode, asked: &Attributes) -> NodeDenial {
         self.related(node, asked, |graph| {
             graph.owns(node, kind, &asked.namespace, &asked.name)
         })
     }
 
-    fn related(&self, node: &str, asked: &Attributes, is: impl FnOnce(&Graph) -> bool) -> Refused {
+    fn related(
+        &self,
+        node: &str,
+        asked: &Attributes,
+        is: impl FnOnce(&Graph) -> bool,
+    ) -> NodeDenial {
         if asked.name.is_empty() {
             return refuse("No Object name found");
         }
@@ -307,7 +312,7 @@ impl NodeGraph {
             .is_some_and(|selects| selects(selector, node))
     }
 
-    fn by_rules(&self, asked: &Attributes) -> Refused {
+    fn by_rules(&self, asked: &Attributes) -> NodeDenial {
         let allowed = self.rules.iter().any(|rule| rule.allows(asked));
         allowed.then_some(()).ok_or_else(String::new)
     }
@@ -331,7 +336,7 @@ impl NodeGraph {
     }
 }
 
-fn refuse(why: &str) -> Refused {
+fn refuse(why: &str) -> NodeDenial {
     Err(why.to_owned())
 }
 
@@ -339,7 +344,7 @@ fn reads(asked: &Attributes) -> bool {
     matches!(&*asked.verb, "get" | "list" | "watch")
 }
 
-fn only_get(asked: &Attributes) -> Refused {
+fn only_get(asked: &Attributes) -> NodeDenial {
     if asked.verb != "get" {
         return refuse("can only get individual resources of this type");
     }
@@ -358,7 +363,7 @@ fn keeps(asked: &Attributes) -> bool {
 
 /// The lease of the node's own name. One that is to be made has no name yet in
 /// the request: admission compares it.
-fn lease(node: &str, asked: &Attributes) -> Refused {
+fn lease(node: &str, asked: &Attributes) -> NodeDenial {
     if !keeps(asked) {
         return refuse("can only get, create, update, patch, or delete a node lease");
     }
@@ -371,7 +376,7 @@ fn lease(node: &str, asked: &Attributes) -> Refused {
     Ok(())
 }
 
-fn csi_node(node: &str, asked: &Attributes) -> Refused {
+fn csi_node(node: &str, asked: &Attributes) -> NodeDenial {
     if !keeps(asked) {
         return refuse("can only get, create, update, patch, or delete a CSINode");
     }
@@ -385,7 +390,7 @@ fn csi_node(node: &str, asked: &Attributes) -> Refused {
 }
 
 /// Views of the claims for which the node was selected and of the volumes that are on it.
-fn own_storage(node: &str, asked: &Attributes) -> Refused {
+fn own_storage(node: &str, asked: &Attributes) -> NodeDenial {
     let follows = matches!(&*asked.verb, "list" | "watch") && asked.subresource.is_empty();
     if follows && asked.selects("spec.nodeName", node) {
         return Ok(());
@@ -397,7 +402,7 @@ fn own_storage(node: &str, asked: &Attributes) -> Refused {
 }
 
 /// Snapshots in the storage of the node's own driver.
-fn own_contents(node: &str, asked: &Attributes) -> Refused {
+fn own_contents(node: &str, asked: &Attributes) -> NodeDenial {
     const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
     if asked.selects_label(MANAGED_BY, node) {
         return Ok(());
@@ -408,7 +413,7 @@ fn own_contents(node: &str, asked: &Attributes) -> Refused {
     ))
 }
 
-fn own_node(node: &str, asked: &Attributes) -> Refused {
+fn own_node(node: &str, asked: &Attributes) -> NodeDenial {
     match (&*asked.subresource, &*asked.verb) {
         // Admission compares the name.
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),

@@ -3,7 +3,7 @@
 use control_types::meta;
 use control_types::value::Value;
 
-use super::graph::Kind;
+use super::graph::VertexKind;
 
 /// All that a pod's edges are read from.
 pub const POD_PATHS: &[&str] = &[
@@ -27,7 +27,7 @@ pub const POD_PATHS: &[&str] = &[
 
 /// All that a pod's specification and status refer to, in the pod's namespace.
 /// A mirror pod refers to nothing: its agent made it up.
-pub(super) fn of_pod(pod: &Value, mut see: impl FnMut(Kind, &str)) {
+pub(super) fn of_pod(pod: &Value, mut see: impl FnMut(VertexKind, &str)) {
     if meta::annotation(pod, "kubernetes.io/config.mirror").is_some() {
         return;
     }
@@ -37,9 +37,12 @@ pub(super) fn of_pod(pod: &Value, mut see: impl FnMut(Kind, &str)) {
             see(kind, name);
         }
     };
-    take(Kind::ServiceAccount, spec.str_at(&["serviceAccountName"]));
+    take(
+        VertexKind::ServiceAccount,
+        spec.str_at(&["serviceAccountName"]),
+    );
     for secret in spec.items_at(&["imagePullSecrets"]) {
-        take(Kind::Secret, secret.str_at(&["name"]));
+        take(VertexKind::Secret, secret.str_at(&["name"]));
     }
     for containers in ["initContainers", "containers", "ephemeralContainers"] {
         for container in spec.items_at(&[containers]) {
@@ -50,29 +53,38 @@ pub(super) fn of_pod(pod: &Value, mut see: impl FnMut(Kind, &str)) {
         of_volume(meta::name(pod), volume, &mut take);
     }
     for claim in spec.items_at(&["resourceClaims"]) {
-        take(Kind::ResourceClaim, claim.str_at(&["resourceClaimName"]));
+        take(
+            VertexKind::ResourceClaim,
+            claim.str_at(&["resourceClaimName"]),
+        );
     }
     for claim in pod.items_at(&["status", "resourceClaimStatuses"]) {
-        take(Kind::ResourceClaim, claim.str_at(&["resourceClaimName"]));
+        take(
+            VertexKind::ResourceClaim,
+            claim.str_at(&["resourceClaimName"]),
+        );
     }
     take(
-        Kind::ResourceClaim,
+        VertexKind::ResourceClaim,
         pod.str_at(&["status", "extendedResourceClaimStatus", "resourceClaimName"]),
     );
 }
 
-fn of_container(container: &Value, take: &mut impl FnMut(Kind, Option<&str>)) {
+fn of_container(container: &Value, take: &mut impl FnMut(VertexKind, Option<&str>)) {
     for from in container.items_at(&["envFrom"]) {
-        take(Kind::Secret, from.str_at(&["secretRef", "name"]));
-        take(Kind::ConfigMap, from.str_at(&["configMapRef", "name"]));
+        take(VertexKind::Secret, from.str_at(&["secretRef", "name"]));
+        take(
+            VertexKind::ConfigMap,
+            from.str_at(&["configMapRef", "name"]),
+        );
     }
     for env in container.items_at(&["env"]) {
         take(
-            Kind::Secret,
+            VertexKind::Secret,
             env.str_at(&["valueFrom", "secretKeyRef", "name"]),
         );
         take(
-            Kind::ConfigMap,
+            VertexKind::ConfigMap,
             env.str_at(&["valueFrom", "configMapKeyRef", "name"]),
         );
     }
@@ -89,28 +101,34 @@ const WITH_SECRET: [&str; 7] = [
     "storageos",
 ];
 
-fn of_volume(pod: &str, volume: &Value, take: &mut impl FnMut(Kind, Option<&str>)) {
-    take(Kind::Secret, volume.str_at(&["secret", "secretName"]));
-    take(Kind::Secret, volume.str_at(&["azureFile", "secretName"]));
+fn of_volume(pod: &str, volume: &Value, take: &mut impl FnMut(VertexKind, Option<&str>)) {
+    take(VertexKind::Secret, volume.str_at(&["secret", "secretName"]));
     take(
-        Kind::Secret,
+        VertexKind::Secret,
+        volume.str_at(&["azureFile", "secretName"]),
+    );
+    take(
+        VertexKind::Secret,
         volume.str_at(&["csi", "nodePublishSecretRef", "name"]),
     );
     for of in WITH_SECRET {
-        take(Kind::Secret, volume.str_at(&[of, "secretRef", "name"]));
+        take(
+            VertexKind::Secret,
+            volume.str_at(&[of, "secretRef", "name"]),
+        );
     }
     for source in volume.items_at(&["projected", "sources"]) {
-        take(Kind::Secret, source.str_at(&["secret", "name"]));
-        take(Kind::ConfigMap, source.str_at(&["configMap", "name"]));
+        take(VertexKind::Secret, source.str_at(&["secret", "name"]));
+        take(VertexKind::ConfigMap, source.str_at(&["configMap", "name"]));
     }
-    take(Kind::ConfigMap, volume.str_at(&["configMap", "name"]));
+    take(VertexKind::ConfigMap, volume.str_at(&["configMap", "name"]));
     take(
-        Kind::Claim,
+        VertexKind::Claim,
         volume.str_at(&["persistentVolumeClaim", "claimName"]),
     );
     if volume.get("ephemeral").is_some() {
         let name = volume.str_at(&["name"]).unwrap_or_default();
-        take(Kind::Claim, Some(&format!("{pod}-{name}")));
+        take(VertexKind::Claim, Some(&format!("{pod}-{name}")));
     }
 }
 

@@ -18,12 +18,12 @@ use crate::User;
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Claims {
-    Bound(Box<Bound>),
+    Bound(Box<BoundObject>),
     Legacy(Box<Legacy>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Bound {
+pub(super) struct BoundObject {
     pub aud: Audiences,
     pub exp: i64,
     pub iat: i64,
@@ -94,7 +94,7 @@ impl Audiences {
 
 // === impl Bound ===
 
-impl Bound {
+impl BoundObject {
     /// Whose token this is, if its time has come and is not over, and what it is
     /// bound to is there.
     pub fn check(

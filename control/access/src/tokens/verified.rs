@@ -17,15 +17,15 @@ const MOST: usize = 8192;
 
 /// By the digest of a token: the tokens themselves are not kept.
 #[derive(Default)]
-pub(super) struct Verified(Mutex<FxHashMap<[u8; 32], Arc<Claims>>>);
+pub(super) struct VerifiedTokens(Mutex<FxHashMap<[u8; 32], Arc<Claims>>>);
 
-impl std::fmt::Debug for Verified {
+impl std::fmt::Debug for VerifiedTokens {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Verified").finish_non_exhaustive()
     }
 }
 
-impl Verified {
+impl VerifiedTokens {
     /// Knows none any more.
     pub fn clear(&self) {
         self.0

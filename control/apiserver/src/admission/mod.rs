@@ -411,12 +411,12 @@ async fn priority(
         let part = |class: &Arc<Cached>| class.pick(&CLASS).map_err(Status::internal);
         let classes: Vec<Value> = state.objects.iter().map(part).collect::<Result<_, _>>()?;
         let default = rules::global_default(classes.iter());
-        return Ok(default.map_or_else(rules::Priority::without_class, rules::Priority::of));
+        return Ok(default.map_or_else(rules::Priority::without_class, rules::Priority::from_class));
     }
     match found(api, GROUP, "priorityclasses", name).await? {
         Some(class) => {
             let class = class.value().map_err(Status::internal)?;
-            Ok(rules::Priority::of(&class))
+            Ok(rules::Priority::from_class(&class))
         }
         None => {
             let why = format!("no PriorityClass with name {name} was found");

@@ -122,7 +122,7 @@ fn node_addresses(
 
 fn addresses_of_nodes(context: &Context) -> Result<Vec<rules::NodeAddresses>, Status> {
     let nodes = super::values(&context.api, "", "nodes", "")?;
-    Ok(nodes.iter().map(rules::NodeAddresses::of).collect())
+    Ok(nodes.iter().map(rules::NodeAddresses::from_node).collect())
 }
 
 fn reserved(context: &Context) -> rules::ReservedAddresses {
@@ -139,7 +139,7 @@ fn pod_addresses(context: &Context, node: &str, new: &Value, old: &Value) -> Res
         return Ok(());
     }
     let own = super::value(&context.api, "", "nodes", node);
-    let own = own.as_ref().map(rules::NodeAddresses::of);
+    let own = own.as_ref().map(rules::NodeAddresses::from_node);
     let own = own.unwrap_or_else(|| rules::NodeAddresses {
         name: node.to_owned(),
         ..rules::NodeAddresses::default()

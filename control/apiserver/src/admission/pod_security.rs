@@ -87,7 +87,7 @@ impl Usual {
         if let Some(unknown) = defaults.keys().find(|key| !MODES.contains(&key.as_str())) {
             return Err(format!("unknown field \"defaults.{unknown}\""));
         }
-        let (policy, errors) = Policy::of(|label| {
+        let (policy, errors) = Policy::from_labels(|label| {
             let mode = label.rsplit('/').next().unwrap_or_default();
             let said = defaults.get(mode).map(String::as_str);
             // Nobody is warned because others are refused: it would have to be said.

@@ -731,12 +731,12 @@ fn may_have_ports(service: &Value) -> bool {
     )
 }
 
-fn addresses_of(held: &service::Released) -> Vec<IpAddr> {
+fn addresses_of(held: &service::ReleasedResources) -> Vec<IpAddr> {
     let addresses = held.addresses.iter();
     addresses.filter_map(|text| text.parse().ok()).collect()
 }
 
-fn ports_of(held: &service::Released) -> Vec<u16> {
+fn ports_of(held: &service::ReleasedResources) -> Vec<u16> {
     held.ports.iter().map(|(port, _)| *port).collect()
 }
 

@@ -120,7 +120,8 @@ pub(crate) fn answer(context: &Context) -> Answer {
     let options = ListOptions::parse(context.query())?;
     let bad = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
     let labels = Selector::parse(&options.label_selector).map_err(|error| bad(&error))?;
-    let wanted = fields::Selector::parse(&options.field_selector).map_err(|error| bad(&error))?;
+    let wanted =
+        fields::FieldSelector::parse(&options.field_selector).map_err(|error| bad(&error))?;
     let name = wanted.exact("metadata.name").map(str::to_owned);
     let items = rows(
         &context.api,

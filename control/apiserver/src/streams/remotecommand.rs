@@ -2,7 +2,7 @@
 //! SPDY: the connections to both sides.
 
 use control_streams::remotecommand::{LONGEST_STATUS, PROTOCOL, asking, check, serve};
-pub use control_streams::remotecommand::{Wanted, is_asked};
+pub use control_streams::remotecommand::{StreamSelection, is_asked};
 use control_types::status::Status;
 use control_types::value::Value;
 use http::header::HOST;
@@ -22,7 +22,12 @@ use crate::reply::Answer;
 ///
 /// # Errors
 /// 400 for an improper handshake.
-pub fn translate(context: &Context, target: Target, path: String, wanted: Wanted) -> Answer {
+pub fn translate(
+    context: &Context,
+    target: Target,
+    path: String,
+    wanted: StreamSelection,
+) -> Answer {
     let client = upgrade::client_side(context)?;
     let response = agree(&context.parts.headers, Some(PROTOCOL))?;
     upgrade::spawn_on(context, client, move |client| async move {

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use control_streams::WAITING;
-use control_streams::websocket::{self, Event, Message};
+use control_streams::websocket::{self, Message, WebSocketEvent};
 use control_types::status::Status;
 use http::HeaderMap;
 use http_body_util::BodyExt;
@@ -90,14 +90,14 @@ async fn serve(
         queue.send(Message::Close(1000)).await.map_err(gone)
     };
     let client = async move {
-        let mut reader = websocket::Reader::new(reads);
+        let mut reader = websocket::WebSocketReader::new(reads);
         loop {
             match reader.next().await? {
-                Event::Close => return Err(io::ErrorKind::ConnectionAborted.into()),
-                Event::Ping(bytes) => {
+                WebSocketEvent::Close => return Err(io::ErrorKind::ConnectionAborted.into()),
+                WebSocketEvent::Ping(bytes) => {
                     let _ = pongs.try_send(Message::Pong(bytes));
                 }
-                Event::Data { .. } => {}
+                WebSocketEvent::Data { .. } => {}
             }
         }
     };

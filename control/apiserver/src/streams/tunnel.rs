@@ -2,7 +2,7 @@
 //! connections to both sides.
 
 pub use control_streams::tunnel::is_asked;
-use control_streams::tunnel::{ask, carry, chosen};
+use control_streams::tunnel::{add_request_headers, carry, chosen};
 use http::header::HOST;
 use http::{HeaderValue, Method};
 use hyper_util::rt::TokioIo;
@@ -24,7 +24,7 @@ pub async fn tunnel(context: &Context, target: &Target, path: &str) -> Answer {
     // Refuses before anything is begun at the node.
     agree(asked, None)?;
     let mut onward = headers::of_upgrade(asked, forward::client_address(context));
-    ask(&mut onward);
+    add_request_headers(&mut onward);
     if let Ok(host) = HeaderValue::from_str(&target.address()) {
         onward.insert(HOST, host);
     }

@@ -13,7 +13,7 @@ use crate::chain::{Context, Verdict, decide};
 use crate::proxy::{headers, upgrade};
 use crate::reply::Answer;
 use crate::request::pairs;
-use crate::streams::remotecommand::Wanted;
+use crate::streams::remotecommand::StreamSelection;
 use crate::streams::{remotecommand, tunnel};
 
 /// Connects the client's streams with a pod's.
@@ -84,7 +84,7 @@ pub struct Options {
     /// The container, or empty.
     pub container: String,
     /// The streams.
-    pub wanted: Wanted,
+    pub wanted: StreamSelection,
     command: Vec<String>,
     ports: Vec<u16>,
 }

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ABOUT, FILES, KEYS, MANIFEST, ServerFile, hex};
 use crate::age::{self, Identity};
-use crate::manifest::{About, FORMAT, Manifest};
+use crate::manifest::{FORMAT, Manifest, StoreSummary};
 use crate::{Entry, Error};
 
 /// What every file of age begins with.
@@ -21,7 +21,7 @@ const MAX_ENTRY: u64 = 64 << 20;
 #[derive(Debug)]
 pub enum Item {
     /// What the backup is; comes first.
-    About(About),
+    About(StoreSummary),
     /// A file of the server.
     File(ServerFile),
     /// A key of the store.
@@ -35,8 +35,8 @@ pub struct ArchiveReader {
 
 /// What was seen, to be compared with the manifest.
 #[derive(Default)]
-struct Seen {
-    about: Option<About>,
+struct SeenEntries {
+    about: Option<StoreSummary>,
     checksums: BTreeMap<String, String>,
     keys: u64,
     value_bytes: u64,
@@ -76,7 +76,7 @@ impl ArchiveReader {
         mut self,
         mut take: impl FnMut(Item) -> Result<(), Error>,
     ) -> Result<Manifest, Error> {
-        let mut seen = Seen::default();
+        let mut seen = SeenEntries::default();
         for entry in self.tar.entries().map_err(unreadable)? {
             let mut entry = entry.map_err(unreadable)?;
             let size = entry.size();
@@ -104,7 +104,7 @@ fn unreadable(error: io::Error) -> Error {
     Error::damaged(error.to_string())
 }
 
-impl Seen {
+impl SeenEntries {
     fn entry(
         &mut self,
         name: &str,
@@ -132,7 +132,7 @@ impl Seen {
                     known: FORMAT,
                 });
             }
-            let about: About = json(name, &content)?;
+            let about: StoreSummary = json(name, &content)?;
             self.about = Some(about.clone());
             return take(Item::About(about));
         }

@@ -4,11 +4,11 @@ use bytes::Bytes;
 
 use super::*;
 use crate::age::{Identity, Recipient};
-use crate::manifest::{About, FORMAT, Manifest};
+use crate::manifest::{FORMAT, Manifest, StoreSummary};
 use crate::{Entry, Error};
 
-fn about() -> About {
-    About {
+fn about() -> StoreSummary {
+    StoreSummary {
         format: FORMAT,
         cluster: "1b2c3d4e-0000".to_owned(),
         version: "0.1.0".to_owned(),

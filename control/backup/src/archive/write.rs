@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ABOUT, CHUNK, FILES, KEYS, MANIFEST, hex};
 use crate::age::{self, EncryptWriter, Recipient};
-use crate::manifest::{About, Manifest};
+use crate::manifest::{Manifest, StoreSummary};
 use crate::{Entry, Error};
 
 /// Fast, and about half as large again as the best.
@@ -61,7 +61,7 @@ impl<W: Write> ArchiveWriter<W> {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn new(out: W, about: About, recipients: &[Recipient]) -> Result<Self, Error> {
+    pub fn new(out: W, about: StoreSummary, recipients: &[Recipient]) -> Result<Self, Error> {
         let layer = if recipients.is_empty() {
             Layer::Plain(out)
         } else {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, RenameFlags, flock, renameat_with};
 
-use super::{Place, Sink, Stored};
+use super::{Place, Sink, StoredBackup};
 use crate::{BackupName, Error};
 
 const PARTIAL: &str = ".partial";
@@ -59,7 +59,7 @@ impl Place for Folder {
         format!("`{}`", self.0.display())
     }
 
-    fn list(&self) -> Result<Vec<Stored>, Error> {
+    fn list(&self) -> Result<Vec<StoredBackup>, Error> {
         let mut found = Vec::new();
         let entries = match fs::read_dir(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
@@ -69,7 +69,7 @@ impl Place for Folder {
             let entry = entry.map_err(Error::file(&self.0))?;
             if let Some(name) = BackupName::parse(&entry.file_name().to_string_lossy()) {
                 let size = entry.metadata().map_err(Error::file(entry.path()))?.len();
-                found.push(Stored { name, size });
+                found.push(StoredBackup { name, size });
             }
         }
         found.sort_by(|a, b| (a.name.created, &a.name).cmp(&(b.name.created, &b.name)));

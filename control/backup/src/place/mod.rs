@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 pub use folder::Folder;
-pub use s3::{Bucket, S3Options};
+pub use s3::{S3Bucket, S3Options};
 
 use crate::{BackupName, Error};
 
@@ -31,7 +31,7 @@ pub enum Address {
 
 /// A backup of a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredBackup {
     /// Its name.
     pub name: BackupName,
     /// Its size, in bytes.
@@ -57,7 +57,7 @@ pub trait Place: Send + Sync {
     ///
     /// # Errors
     /// When it cannot be read.
-    fn list(&self) -> Result<Vec<Stored>, Error>;
+    fn list(&self) -> Result<Vec<StoredBackup>, Error>;
 
     /// Opens a backup.
     ///
@@ -116,7 +116,7 @@ impl Address {
                     "" => String::new(),
                     prefix => format!("{prefix}/"),
                 };
-                Box::new(Bucket::new(bucket, &prefix, s3)?)
+                Box::new(S3Bucket::new(bucket, &prefix, s3)?)
             }
         })
     }

@@ -5,10 +5,10 @@ use std::path::Path;
 use control_store::Revision;
 use control_store::embedded::{ImportedChange, Importer};
 
-use super::Restored;
+use super::RestoreSummary;
 use crate::Error;
 use crate::archive::{ArchiveReader, Item};
-use crate::manifest::About;
+use crate::manifest::StoreSummary;
 
 /// The keys that are written at once.
 const BATCH: usize = 4096;
@@ -22,8 +22,8 @@ const BATCH_BYTES: usize = 16 << 20;
 pub fn restore_embedded(
     archive: ArchiveReader,
     path: &Path,
-    revision: impl FnOnce(&About) -> Revision,
-) -> Result<Restored, Error> {
+    revision: impl FnOnce(&StoreSummary) -> Revision,
+) -> Result<RestoreSummary, Error> {
     let mut importer = Importer::create(path).map_err(Error::Store)?;
     let (mut batch, mut bytes) = (Vec::new(), 0);
     let mut files = Vec::new();
@@ -49,7 +49,7 @@ pub fn restore_embedded(
     importer.apply(&batch).map_err(Error::Store)?;
     let revision = revision(&manifest.about);
     importer.finish(revision).map_err(Error::Store)?;
-    Ok(Restored {
+    Ok(RestoreSummary {
         manifest,
         files,
         revision,

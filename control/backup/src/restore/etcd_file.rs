@@ -22,11 +22,11 @@ use control_store::{Revision, txn};
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 
-use super::Restored;
+use super::RestoreSummary;
 use crate::archive::{ArchiveReader, Item};
-use crate::manifest::About;
+use crate::manifest::StoreSummary;
 use crate::{Entry, Error};
-use bolt::{Bolt, Bucket};
+use bolt::{Bolt, BoltBucket};
 
 /// Where a key's message lies in the spool.
 struct Row {
@@ -63,8 +63,8 @@ impl Drop for Partial {
 pub fn restore_etcd_file(
     archive: ArchiveReader,
     path: &Path,
-    revision: impl FnOnce(&About) -> Revision,
-) -> Result<Restored, Error> {
+    revision: impl FnOnce(&StoreSummary) -> Revision,
+) -> Result<RestoreSummary, Error> {
     if path.exists() {
         return Err(Error::NotEmpty {
             target: format!("`{}`", path.display()),
@@ -111,7 +111,7 @@ pub fn restore_etcd_file(
     }
     partial.0 = None;
     drop(spool_path);
-    Ok(Restored {
+    Ok(RestoreSummary {
         manifest,
         files,
         revision,
@@ -162,10 +162,10 @@ fn write(
     let mut bolt = Bolt::new(BufWriter::with_capacity(1 << 20, out))?;
     // In the order of their names.
     for name in ["alarm", "auth", "authRoles", "authUsers", "cluster"] {
-        let root = Bucket::default().finish(&mut bolt)?;
+        let root = BoltBucket::default().finish(&mut bolt)?;
         bolt.bucket(name, root);
     }
-    let mut keys = Bucket::default();
+    let mut keys = BoltBucket::default();
     let mut last = (0, 0);
     let mut value = Vec::new();
     for row in rows {
@@ -183,17 +183,17 @@ fn write(
     }
     let root = keys.finish(&mut bolt)?;
     bolt.bucket("key", root);
-    let mut bucket = Bucket::default();
+    let mut bucket = BoltBucket::default();
     for (id, lease) in leases {
         bucket.put(&mut bolt, &id.to_be_bytes(), &lease.encode_to_vec())?;
     }
     let root = bucket.finish(&mut bolt)?;
     bolt.bucket("lease", root);
     for name in ["members", "members_removed"] {
-        let root = Bucket::default().finish(&mut bolt)?;
+        let root = BoltBucket::default().finish(&mut bolt)?;
         bolt.bucket(name, root);
     }
-    let mut meta = Bucket::default();
+    let mut meta = BoltBucket::default();
     let begin = revision_bytes(revision, 0);
     meta.put(&mut bolt, b"consistent_index", &1_u64.to_be_bytes())?;
     meta.put(&mut bolt, b"finishedCompactRev", &begin)?;

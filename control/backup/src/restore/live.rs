@@ -7,7 +7,7 @@ use bytes::Bytes;
 use control_store::{Outcome, Precondition, Range, Revision, Store, Write};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
-use super::Restored;
+use super::RestoreSummary;
 use crate::archive::{ArchiveReader, Item};
 use crate::{Entry, Error};
 
@@ -33,7 +33,7 @@ pub fn restore_live(
     store: &Arc<dyn Store>,
     target: &str,
     ahead: Revision,
-) -> Result<Restored, Error> {
+) -> Result<RestoreSummary, Error> {
     let runtime = tokio::runtime::Handle::current();
     runtime.block_on(ensure_empty(&**store, target))?;
     let (mut files, mut batch) = (Vec::new(), Vec::new());
@@ -59,7 +59,7 @@ pub fn restore_live(
         let wanted = manifest.about.revision.saturating_add(ahead);
         raise_revision(&**store, wanted, target).await
     })?;
-    Ok(Restored {
+    Ok(RestoreSummary {
         manifest,
         files,
         revision,

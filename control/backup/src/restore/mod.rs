@@ -20,7 +20,7 @@ use crate::manifest::Manifest;
 
 /// What was restored.
 #[derive(Clone, Debug)]
-pub struct Restored {
+pub struct RestoreSummary {
     /// What the backup holds.
     pub manifest: Manifest,
     /// Files of the server, which are not written yet.

@@ -3,13 +3,13 @@
 use std::rc::Rc;
 
 use crate::run::node::Meter;
-use crate::run::{Error, Made, Val};
+use crate::run::{ConstructedValue, Error, Val};
 
 /// Puts an object together.
 ///
 /// # Errors
 /// When a JSON patch operation has other fields than it can have.
-pub(crate) fn make(made: Made<'_>) -> Result<Val<'_>, Error> {
+pub(crate) fn make(made: ConstructedValue<'_>) -> Result<Val<'_>, Error> {
     match made.name {
         "google.protobuf.Duration" => {
             let part = |name: &str| match made.field(name) {

@@ -10,13 +10,13 @@ use crate::run::{Error, Val};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Semver {
     numbers: [u64; 3],
-    before: Vec<Part>,
+    before: Vec<VersionPart>,
     build: Vec<String>,
 }
 
 /// A part of what stands behind the hyphen.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum VersionPart {
     // numbers stand before text
     Number(u64),
     Text(String),
@@ -66,7 +66,7 @@ impl Semver {
         let build = build.into_iter().flat_map(|text| text.split('.'));
         Ok(Self {
             numbers,
-            before: before.map(Part::read).collect::<Result<_, _>>()?,
+            before: before.map(VersionPart::read).collect::<Result<_, _>>()?,
             build: build
                 .map(|part| match part {
                     "" => Err("Build meta data is empty".to_owned()),
@@ -106,7 +106,7 @@ impl Semver {
     }
 }
 
-impl Part {
+impl VersionPart {
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("Prerelease is empty".to_owned());

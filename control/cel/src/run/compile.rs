@@ -7,16 +7,16 @@ use super::convert;
 use super::cost::Rule;
 use super::error::Error;
 use super::native;
-use super::node::{Base, By, Call, Const, Fold, Meter, Node, Step};
+use super::node::{Base, Call, CallTarget, Const, Fold, Meter, Node, Step};
 use crate::Env;
 use crate::ast::{Comprehension, Expr, Kind, Literal};
-use crate::checker::{Checked, bind, dotted, type_constant};
+use crate::checker::{CheckedExpression, bind, dotted, type_constant};
 use crate::functions;
 use crate::regex;
 use crate::types::Type;
 
 /// A compiled expression and the variables that it reads.
-pub(crate) struct Compiled {
+pub(crate) struct CompiledNode {
     pub root: Node,
     pub variables: Vec<String>,
 }
@@ -25,7 +25,11 @@ pub(crate) struct Compiled {
 ///
 /// # Errors
 /// When a constant cannot be converted as the expression wants.
-pub(crate) fn compile(expression: &Expr, env: &Env, checked: &Checked) -> Result<Compiled> {
+pub(crate) fn compile(
+    expression: &Expr,
+    env: &Env,
+    checked: &CheckedExpression,
+) -> Result<CompiledNode> {
     let mut compiler = Compiler {
         env,
         checked,
@@ -34,7 +38,7 @@ pub(crate) fn compile(expression: &Expr, env: &Env, checked: &Checked) -> Result
         indexes: HashMap::new(),
     };
     let root = compiler.node(expression)?;
-    Ok(Compiled {
+    Ok(CompiledNode {
         root,
         variables: compiler.variables,
     })
@@ -42,7 +46,7 @@ pub(crate) fn compile(expression: &Expr, env: &Env, checked: &Checked) -> Result
 
 struct Compiler<'a> {
     env: &'a Env,
-    checked: &'a Checked,
+    checked: &'a CheckedExpression,
     /// Variables of the macros around; their place is their slot.
     scopes: Vec<String>,
     variables: Vec<String>,
@@ -144,7 +148,7 @@ impl Compiler<'_> {
         };
         let target = self.node(target)?;
         let step = Step {
-            by: By::Field(field.trim_matches('`').into()),
+            by: CallTarget::Field(field.trim_matches('`').into()),
             optional: *optional,
         };
         Ok(extend(target, step, test))
@@ -211,8 +215,8 @@ impl Compiler<'_> {
             ("_[_]" | "_[?_]", None, [target, index]) => {
                 let target = self.node(target)?;
                 let by = match self.node(index)? {
-                    Node::Const(index) => By::Const(index),
-                    index => By::Node(uncharged(index)),
+                    Node::Const(index) => CallTarget::Const(index),
+                    index => CallTarget::Node(uncharged(index)),
                 };
                 let optional = function == "_[?_]";
                 return Ok(extend(target, Step { by, optional }, false));

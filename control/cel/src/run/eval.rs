@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 
 use super::cost;
 use super::error::Error;
-use super::node::{Base, By, Fold, Meter, Node, Step};
+use super::node::{Base, CallTarget, Fold, Meter, Node, Step};
 use super::operators::equal;
-use super::value::{Entries, Key, List, Made, Val};
+use super::value::{ConstructedValue, Entries, Key, List, Val};
 use crate::ast::Macro;
 
 /// One evaluation.
@@ -143,7 +143,7 @@ impl<'a> Machine<'a, '_> {
         presence: bool,
     ) -> Result<'a, Option<Val<'a>>> {
         let by = match &step.by {
-            By::Field(name) => {
+            CallTarget::Field(name) => {
                 let found = match at {
                     Val::Map(map) => map.get_text(name),
                     Val::Object(made) => made.field(name).cloned().map(Ok),
@@ -159,8 +159,8 @@ impl<'a> Machine<'a, '_> {
                     None => Err(Error::NoSuchKey(name.to_string())),
                 };
             }
-            By::Const(by) => by.value(),
-            By::Node(node) => self.eval(node)?,
+            CallTarget::Const(by) => by.value(),
+            CallTarget::Node(node) => self.eval(node)?,
         };
         index(at, &by, presence)
     }
@@ -294,7 +294,7 @@ impl<'a> Machine<'a, '_> {
             all.extend(value.map(|value| (&**field, value)));
         }
         self.meter.charge(MADE)?;
-        crate::kube::mutation::make(Made { name, fields: all })
+        crate::kube::mutation::make(ConstructedValue { name, fields: all })
     }
 
     fn opt_map(&mut self, parts: &'a [Node; 2], slot: usize, flat: bool) -> Result<'a> {

@@ -20,4 +20,4 @@ pub(crate) mod value;
 pub use authorizer::{Authorizer, Check, Decision, Question};
 pub use error::Error;
 pub use program::{Bindings, Budget, Program};
-pub use value::{Entries, Key, Lazy, List, Made, Moment, Text, Val};
+pub use value::{ConstructedValue, Entries, Key, Lazy, List, Moment, Text, Val};

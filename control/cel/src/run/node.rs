@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::cost::Rule;
 use super::native::Native;
 use super::value::Entries;
-use super::value::{Key, List, Made, Moment, Text, Val};
+use super::value::{ConstructedValue, Key, List, Moment, Text, Val};
 use crate::ast::Macro;
 use crate::run::Error;
 
@@ -74,12 +74,12 @@ pub(crate) enum Base {
 
 #[derive(Debug)]
 pub(crate) struct Step {
-    pub by: By,
+    pub by: CallTarget,
     pub optional: bool,
 }
 
 #[derive(Debug)]
-pub(crate) enum By {
+pub(crate) enum CallTarget {
     Field(Arc<str>),
     Const(Const),
     Node(Node),
@@ -150,7 +150,7 @@ impl Const {
     }
 }
 
-impl<'a> Made<'a> {
+impl<'a> ConstructedValue<'a> {
     /// The value of a field, if it was given.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Val<'a>> {

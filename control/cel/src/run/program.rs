@@ -1,6 +1,6 @@
 //! What callers hold: compiled expressions, values for their variables, budgets.
 
-use super::compile::Compiled;
+use super::compile::CompiledNode;
 use super::error::Error;
 use super::eval::Machine;
 use super::node::{Meter, Node};
@@ -92,7 +92,7 @@ impl<'a> Bindings<'a> {
 }
 
 impl Program {
-    pub(crate) fn new(compiled: Compiled, of: Type) -> Self {
+    pub(crate) fn new(compiled: CompiledNode, of: Type) -> Self {
         Self {
             root: compiled.root,
             variables: compiled.variables,

@@ -119,12 +119,12 @@ pub enum Val<'a> {
     /// A question to the authorizer, as far as it is put, or its answer.
     Check(Rc<Check<'a>>),
     /// A typed object or a JSON patch operation that a mutation makes.
-    Object(Rc<Made<'a>>),
+    Object(Rc<ConstructedValue<'a>>),
 }
 
 /// A typed object: `Object{…}`, `Object.spec{…}`, `JSONPatch{…}`.
 #[derive(Clone, Debug)]
-pub struct Made<'a> {
+pub struct ConstructedValue<'a> {
     /// The name of its type.
     pub name: &'a str,
     /// Its fields in the order written.

@@ -33,13 +33,13 @@ pub(super) enum Decision {
 /// What was written so far.
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
-    written: FxHashMap<Note, Written>,
+    written: FxHashMap<Note, WrittenEvent>,
     groups: FxHashMap<Note, Group>,
     budgets: FxHashMap<ObjectReference, Budget>,
 }
 
 #[derive(Debug)]
-struct Written {
+struct WrittenEvent {
     name: String,
     count: u32,
     last: Instant,
@@ -76,7 +76,7 @@ impl Correlator {
                 }
             }
             _ => {
-                let written = Written {
+                let written = WrittenEvent {
                     name: String::new(),
                     count: 1,
                     last: now,

@@ -20,11 +20,11 @@ const REMEMBERED: usize = 4096;
 /// minutes.
 #[derive(Debug, Default)]
 pub struct RepeatFilter {
-    said: Mutex<HashMap<(ObjectReference, String), Said>>,
+    said: Mutex<HashMap<(ObjectReference, String), LastEvent>>,
 }
 
 #[derive(Debug)]
-struct Said {
+struct LastEvent {
     cause: String,
     at: Instant,
 }
@@ -38,7 +38,7 @@ impl RepeatFilter {
 
     fn passes_at(&self, now: Instant, about: &ObjectReference, reason: &str, cause: &str) -> bool {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_old = |said: &Said| now.duration_since(said.at) >= AGAIN;
+        let is_old = |said: &LastEvent| now.duration_since(said.at) >= AGAIN;
         if said.len() > REMEMBERED {
             said.retain(|_, said| !is_old(said));
         }
@@ -50,7 +50,7 @@ impl RepeatFilter {
             return false;
         }
         let cause = cause.to_owned();
-        said.insert(key, Said { cause, at: now });
+        said.insert(key, LastEvent { cause, at: now });
         true
     }
 

@@ -152,7 +152,7 @@ async fn a_leader_whose_renewal_remains_without_an_answer_tries_again_in_time() 
             }
         })
         .await;
-    assert_eq!(led, Led::Finished);
+    assert_eq!(led, LeadershipEnd::Finished);
     let longest = server.longest();
     assert!(longest < election.renew_deadline * 8 / 10, "{longest:?}");
 }
@@ -168,7 +168,7 @@ async fn a_leader_that_gets_no_answer_steps_down_in_time() {
     let led = election
         .lead(&client, &shutdown, async |stop| stop.cancelled().await)
         .await;
-    assert_eq!(led, Led::Lost);
+    assert_eq!(led, LeadershipEnd::Lost);
     let since = server.writes.lock().unwrap()[2].elapsed();
     assert!(since <= election.renew_deadline, "{since:?}");
 }
@@ -180,7 +180,7 @@ async fn steps_down_after(server: Server) -> Duration {
     let led = election
         .lead(&client, &shutdown, async |stop| stop.cancelled().await)
         .await;
-    assert_eq!(led, Led::Lost);
+    assert_eq!(led, LeadershipEnd::Lost);
     server.writes.lock().unwrap()[2].elapsed()
 }
 
@@ -217,7 +217,7 @@ async fn work_that_does_not_end_is_dropped_before_the_lease_runs_out() {
         std::future::pending::<()>().await;
     });
     let led = tokio::time::timeout(Duration::from_secs(3600), led).await;
-    assert_eq!(led, Ok(Led::Lost));
+    assert_eq!(led, Ok(LeadershipEnd::Lost));
     let since = server.writes.lock().unwrap()[2].elapsed();
     assert!(since < election.lease_duration, "{since:?}");
 }
@@ -236,7 +236,7 @@ async fn a_leader_whose_work_does_not_end_at_shutdown_does_not_release_its_lease
     });
     let led = tokio::time::timeout(Duration::from_secs(3600), led);
     let (led, ()) = tokio::join!(led, end);
-    assert_eq!(led, Ok(Led::Shutdown));
+    assert_eq!(led, Ok(LeadershipEnd::Shutdown));
     let lease = server.lease.lock().unwrap().clone().unwrap();
     assert_eq!(lease["spec"]["holderIdentity"], "me");
 }

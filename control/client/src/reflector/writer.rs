@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::{Change, Shared};
+use super::{Change, ReflectorShared};
 use crate::cache::Store;
 use crate::resource::Object;
 
@@ -11,17 +11,17 @@ use crate::resource::Object;
 pub(super) struct Writer<V> {
     store: Store<V>,
     pending: Vec<Change<V>>,
-    pub(super) shared: Arc<Shared<V>>,
+    pub(super) shared: Arc<ReflectorShared<V>>,
 }
 
 // === impl Writer ===
 
 impl<V: Object> Writer<V> {
-    pub(super) fn new(shared: Arc<Shared<V>>) -> Self {
+    pub(super) fn new(shared: Arc<ReflectorShared<V>>) -> Self {
         // An earlier run may have published objects: subscribers receive the difference.
         let published = shared.published.load().objects().cloned().collect();
         Self {
-            store: Store::of(published),
+            store: Store::from_objects(published),
             pending: Vec::new(),
             shared,
         }
@@ -79,7 +79,7 @@ impl<V: Object> Writer<V> {
                 _ => next.push(Arc::new(object)),
             }
         }
-        let next = Store::of(next);
+        let next = Store::from_objects(next);
         for current in next.iter() {
             let previous = self.store.get(current);
             if !previous.is_some_and(|previous| Arc::ptr_eq(previous, current)) {

@@ -7,7 +7,7 @@ use nix::{
     sys::socket::{getsockopt, setsockopt},
 };
 
-use super::{TIMEOUT, dns, failure::Failed, stream::pattern};
+use super::{TIMEOUT, dns, failure::ProbeFailure, stream::pattern};
 use crate::operation::{DatagramSize, Failure};
 
 sockopt_impl!(
@@ -49,13 +49,13 @@ const IPV4_HEADERS: usize = 20 + 8;
 const IPV6_HEADERS: usize = 40 + 8;
 
 /// Sends a datagram to an echo server and waits for it. Gives its size.
-pub fn echo(target: &str, size: DatagramSize) -> Result<usize, Failed> {
+pub fn echo(target: &str, size: DatagramSize) -> Result<usize, ProbeFailure> {
     let mut addresses = target
         .to_socket_addrs()
         .map_err(|error| dns::failed(target, &error))?;
-    let address = addresses
-        .next()
-        .ok_or_else(|| Failed::new(Failure::NoSuchName, format!("`{target}` has no address")))?;
+    let address = addresses.next().ok_or_else(|| {
+        ProbeFailure::new(Failure::NoSuchName, format!("`{target}` has no address"))
+    })?;
     let socket = UdpSocket::bind(match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
         SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
@@ -79,12 +79,12 @@ pub fn echo(target: &str, size: DatagramSize) -> Result<usize, Failed> {
         .recv_from(&mut buffer)
         .map_err(|error| sized(error, bytes))?;
     if from != address {
-        return Err(Failed::wrong(format!(
+        return Err(ProbeFailure::wrong(format!(
             "the answer comes from {from}, not from {address}"
         )));
     }
     if buffer[..length] != pattern(bytes) {
-        return Err(Failed::wrong(format!(
+        return Err(ProbeFailure::wrong(format!(
             "{length} other bytes come back, {bytes} were sent"
         )));
     }
@@ -92,8 +92,8 @@ pub fn echo(target: &str, size: DatagramSize) -> Result<usize, Failed> {
 }
 
 /// Forbids fragments, and gives the payload that fills one packet.
-fn whole_packet(socket: &UdpSocket, address: SocketAddr) -> Result<usize, Failed> {
-    let failed = |error: nix::Error| Failed::from(std::io::Error::from(error));
+fn whole_packet(socket: &UdpSocket, address: SocketAddr) -> Result<usize, ProbeFailure> {
+    let failed = |error: nix::Error| ProbeFailure::from(std::io::Error::from(error));
     let (mtu, headers) = match address {
         SocketAddr::V4(_) => {
             setsockopt(socket, Ipv4Fragmentation, &libc::IP_PMTUDISC_DO).map_err(failed)?;
@@ -112,8 +112,8 @@ fn whole_packet(socket: &UdpSocket, address: SocketAddr) -> Result<usize, Failed
 }
 
 /// A failure with the size of what was sent.
-fn sized(error: std::io::Error, bytes: usize) -> Failed {
-    let mut failed = Failed::from(error);
+fn sized(error: std::io::Error, bytes: usize) -> ProbeFailure {
+    let mut failed = ProbeFailure::from(error);
     failed.detail = format!("{} (datagram of {bytes} bytes)", failed.detail);
     failed
 }

@@ -5,14 +5,14 @@ use std::{
     net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket},
 };
 
-use super::{TIMEOUT, failure::Failed};
+use super::{TIMEOUT, failure::ProbeFailure};
 use crate::operation::{Failure, Record};
 
 /// Where the name servers are written down.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// The addresses of a name, as programs get them.
-pub fn resolve(name: &str) -> Result<Vec<IpAddr>, Failed> {
+pub fn resolve(name: &str) -> Result<Vec<IpAddr>, ProbeFailure> {
     let found = (name, 0).to_socket_addrs();
     let found = found.map_err(|error| failed(name, &error))?;
     let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
@@ -22,7 +22,7 @@ pub fn resolve(name: &str) -> Result<Vec<IpAddr>, Failed> {
 }
 
 /// What the resolver says. It has no codes in Rust; its texts are those of `gai_strerror(3)`.
-pub fn failed(name: &str, error: &std::io::Error) -> Failed {
+pub fn failed(name: &str, error: &std::io::Error) -> ProbeFailure {
     let text = error.to_string();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if has(&[
@@ -30,7 +30,7 @@ pub fn failed(name: &str, error: &std::io::Error) -> Failed {
         "Name does not resolve",
         "No address associated",
     ]) {
-        return Failed::new(
+        return ProbeFailure::new(
             Failure::NoSuchName,
             format!("the name `{name}` does not exist"),
         );
@@ -42,17 +42,17 @@ pub fn failed(name: &str, error: &std::io::Error) -> Failed {
         "unrecoverable",
     ]) {
         let detail = format!("no name server answers for `{name}`");
-        return Failed::new(Failure::NameServer, detail);
+        return ProbeFailure::new(Failure::NameServer, detail);
     }
-    Failed::new(Failure::Other, text)
+    ProbeFailure::new(Failure::Other, text)
 }
 
 /// Asks the first name server for a record; there must be one at least.
-pub fn query(name: &str, record: Record, tcp: bool) -> Result<(), Failed> {
+pub fn query(name: &str, record: Record, tcp: bool) -> Result<(), ProbeFailure> {
     let conf = std::fs::read_to_string(RESOLV_CONF)?;
     let server = name_server(&conf).ok_or_else(|| {
         let detail = format!("{RESOLV_CONF} names no server");
-        Failed::new(Failure::NameServer, detail)
+        ProbeFailure::new(Failure::NameServer, detail)
     })?;
     let server = SocketAddr::new(server, 53);
     let id = std::process::id().to_le_bytes();
@@ -67,7 +67,7 @@ pub fn query(name: &str, record: Record, tcp: bool) -> Result<(), Failed> {
         failed
     })?;
     match answers(&question, &answer)? {
-        0 => Err(Failed::wrong(format!("`{name}` has no such record"))),
+        0 => Err(ProbeFailure::wrong(format!("`{name}` has no such record"))),
         _ => Ok(()),
     }
 }
@@ -98,7 +98,7 @@ fn question(id: [u8; 2], name: &str, record: Record) -> Vec<u8> {
     message
 }
 
-fn over_udp(server: SocketAddr, question: &[u8]) -> Result<Vec<u8>, Failed> {
+fn over_udp(server: SocketAddr, question: &[u8]) -> Result<Vec<u8>, ProbeFailure> {
     let socket = UdpSocket::bind(if server.is_ipv4() {
         "0.0.0.0:0"
     } else {
@@ -113,7 +113,7 @@ fn over_udp(server: SocketAddr, question: &[u8]) -> Result<Vec<u8>, Failed> {
     Ok(buffer)
 }
 
-fn over_tcp(server: SocketAddr, question: &[u8]) -> Result<Vec<u8>, Failed> {
+fn over_tcp(server: SocketAddr, question: &[u8]) -> Result<Vec<u8>, ProbeFailure> {
     let mut stream = TcpStream::connect_timeout(&server, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     let length = u16::try_from(question.len()).unwrap_or(u16::MAX);
@@ -128,20 +128,22 @@ fn over_tcp(server: SocketAddr, question: &[u8]) -> Result<Vec<u8>, Failed> {
 }
 
 /// The number of answers in a message.
-fn answers(question: &[u8], answer: &[u8]) -> Result<u16, Failed> {
+fn answers(question: &[u8], answer: &[u8]) -> Result<u16, ProbeFailure> {
     let [first, second, flags, code, _, _, high, low, ..] = *answer else {
-        return Err(Failed::wrong("the name server's answer is cut off"));
+        return Err(ProbeFailure::wrong("the name server's answer is cut off"));
     };
     if question[..2] != [first, second] || flags & 0x80 == 0 {
-        return Err(Failed::wrong("the name server answers another question"));
+        return Err(ProbeFailure::wrong(
+            "the name server answers another question",
+        ));
     }
     match code & 0xf {
         0 => Ok(u16::from_be_bytes([high, low])),
-        3 => Err(Failed::new(
+        3 => Err(ProbeFailure::new(
             Failure::NoSuchName,
             "the name does not exist".to_owned(),
         )),
-        code => Err(Failed::new(
+        code => Err(ProbeFailure::new(
             Failure::NameServer,
             format!("the name server fails with code {code}"),
         )),

@@ -8,14 +8,14 @@ use crate::operation::{Failure, Outcome};
 
 /// A failure.
 #[derive(Debug)]
-pub struct Failed {
+pub struct ProbeFailure {
     /// How it failed.
     pub failure: Failure,
     /// In words.
     pub detail: String,
 }
 
-impl Failed {
+impl ProbeFailure {
     /// Something came that was not asked for.
     pub fn wrong(detail: impl Into<String>) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Failed {
     }
 }
 
-impl From<Error> for Failed {
+impl From<Error> for ProbeFailure {
     fn from(error: Error) -> Self {
         let number = error.raw_os_error().map(Errno::from_raw);
         let (failure, detail) = match (number, error.kind()) {

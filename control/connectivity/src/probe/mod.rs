@@ -132,7 +132,7 @@ fn attempt(operation: &Operation) -> (Outcome, Vec<Duration>) {
             dns::query(name, *record, *tcp).map(|()| Outcome::Done { bytes: 0 })
         }
     };
-    let outcome = done.unwrap_or_else(failure::Failed::into_outcome);
+    let outcome = done.unwrap_or_else(failure::ProbeFailure::into_outcome);
     (outcome, vec![started.elapsed()])
 }
 
@@ -143,7 +143,7 @@ fn ask(target: &str, count: u32) -> (Outcome, Vec<Duration>) {
     let mut times = Vec::new();
     for number in 0..count {
         let started = Instant::now();
-        match stream::ask(target) {
+        match stream::query(target) {
             Ok(answer) => {
                 times.push(started.elapsed());
                 *servers.entry(answer.server).or_default() += 1;

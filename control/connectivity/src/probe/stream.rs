@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use super::{TIMEOUT, dns, failure::Failed};
+use super::{TIMEOUT, dns, failure::ProbeFailure};
 use crate::operation::Failure;
 
 /// A server's answer.
@@ -20,10 +20,10 @@ pub struct Answer {
 }
 
 /// Connects to the first address of a target that answers.
-pub fn open(target: &str) -> Result<TcpStream, Failed> {
+pub fn open(target: &str) -> Result<TcpStream, ProbeFailure> {
     let addresses = target.to_socket_addrs();
     let addresses = addresses.map_err(|error| dns::failed(target, &error))?;
-    let mut last = Failed::new(Failure::NoSuchName, format!("`{target}` has no address"));
+    let mut last = ProbeFailure::new(Failure::NoSuchName, format!("`{target}` has no address"));
     for address in addresses {
         match TcpStream::connect_timeout(&address, TIMEOUT) {
             Ok(stream) => {
@@ -38,7 +38,7 @@ pub fn open(target: &str) -> Result<TcpStream, Failed> {
 }
 
 /// Asks a server for its name.
-pub fn ask(target: &str) -> Result<Answer, Failed> {
+pub fn query(target: &str) -> Result<Answer, ProbeFailure> {
     let mut stream = open(target)?;
     let own = stream.local_addr()?.ip().to_canonical();
     let request = format!("GET / HTTP/1.1\r\nHost: {target}\r\nConnection: close\r\n\r\n");
@@ -52,15 +52,15 @@ pub fn ask(target: &str) -> Result<Answer, Failed> {
             server: server.to_owned(),
             seen: seen
                 .parse()
-                .map_err(|_| Failed::wrong(format!("`{seen}` is no address")))?,
+                .map_err(|_| ProbeFailure::wrong(format!("`{seen}` is no address")))?,
             own,
         }),
-        _ => Err(Failed::wrong("something else than a probe answers")),
+        _ => Err(ProbeFailure::wrong("something else than a probe answers")),
     }
 }
 
 /// Sends bytes to an echo server, and compares.
-pub fn echo(target: &str, bytes: usize) -> Result<(), Failed> {
+pub fn echo(target: &str, bytes: usize) -> Result<(), ProbeFailure> {
     let stream = open(target)?;
     let sent = pattern(bytes);
     let mut received = vec![0; bytes];
@@ -77,7 +77,9 @@ pub fn echo(target: &str, bytes: usize) -> Result<(), Failed> {
     written?;
     match sent.iter().zip(&received).position(|(a, b)| a != b) {
         None => Ok(()),
-        Some(place) => Err(Failed::wrong(format!("byte {place} came back changed"))),
+        Some(place) => Err(ProbeFailure::wrong(format!(
+            "byte {place} came back changed"
+        ))),
     }
 }
 

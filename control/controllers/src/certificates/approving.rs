@@ -13,10 +13,10 @@ use control_client::{Client, Queue, View};
 use control_pki::Requested;
 use serde_json::{Value, json};
 
-use super::serving::{Limits, Verdict, judge};
+use super::serving::{Limits, ServingVerdict, judge};
 use super::{KUBELET_CLIENT, KUBELET_SERVING, add_condition, change, kubelet};
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{CertificateSigningRequest, Node, Text, seconds_now};
 use crate::work::{self, Outcome};
 
@@ -35,7 +35,7 @@ pub const CONTROLLER: Controller = Controller {
             requests: ctx.certificate_requests(),
             nodes: ctx.nodes(),
             recorder: ctx.recorder("certificate-controller"),
-            limits: Limits::of(&ctx.config),
+            limits: Limits::from_config(&ctx.config),
             approves_serving: ctx.config.kubelet_authority.is_some(),
             reported: Mutex::default(),
             queue: work::queue(),
@@ -45,7 +45,7 @@ pub const CONTROLLER: Controller = Controller {
             if let Some(request) = &change.current
                 && !request.is_decided()
             {
-                listener.queue.add(Key::of(&request.metadata));
+                listener.queue.add(Key::from_meta(&request.metadata));
             }
         });
         let shutdown = ctx.shutdown.clone();
@@ -60,8 +60,8 @@ pub const CONTROLLER: Controller = Controller {
 
 struct Approver {
     client: Client,
-    requests: Arc<Kind<CertificateSigningRequest>>,
-    nodes: Arc<Kind<Node>>,
+    requests: Arc<KindCache<CertificateSigningRequest>>,
+    nodes: Arc<KindCache<Node>>,
     recorder: Recorder,
     limits: Limits,
     /// Whether serving certificates are approved. Not beside another API server, which lets
@@ -72,9 +72,9 @@ struct Approver {
     queue: Queue<Key>,
 }
 
-/// What is done about a request.
+/// The decision on a certificate signing request.
 #[derive(Debug, PartialEq, Eq)]
-enum Decision {
+enum ApprovalDecision {
     /// It is for others to decide.
     Leave,
     /// Its Node does not exist yet.
@@ -108,32 +108,32 @@ fn decide(
     node: Option<&Node>,
     nodes: &[Arc<Node>],
     limits: &Limits,
-) -> Decision {
+) -> ApprovalDecision {
     if request.is_decided() || !request.status.certificate.is_empty() {
-        return Decision::Leave;
+        return ApprovalDecision::Leave;
     }
     if kubelet::fault(request, asked).is_some() {
-        return Decision::Leave;
+        return ApprovalDecision::Leave;
     }
     let spec = &request.spec;
     match spec.signer_name.as_str() {
-        KUBELET_CLIENT if spec.username == asked.cn => Decision::Ask(&[OWN, OTHER]),
-        KUBELET_CLIENT => Decision::Ask(&[OTHER]),
+        KUBELET_CLIENT if spec.username == asked.cn => ApprovalDecision::Ask(&[OWN, OTHER]),
+        KUBELET_CLIENT => ApprovalDecision::Ask(&[OTHER]),
         KUBELET_SERVING => {
             let is_node = spec.groups.iter().any(|group| group == "system:nodes");
             if !is_node || spec.username != asked.cn {
-                return Decision::Leave;
+                return ApprovalDecision::Leave;
             }
             let Some(node) = node else {
-                return Decision::Wait;
+                return ApprovalDecision::Wait;
             };
             match judge(asked, node, nodes, limits) {
-                Verdict::Vouched => Decision::Approve(SERVING),
-                Verdict::Unvouched(why) => Decision::Unvouched(why),
-                Verdict::Forbidden(why) => Decision::Deny(why),
+                ServingVerdict::Vouched => ApprovalDecision::Approve(SERVING),
+                ServingVerdict::Unvouched(why) => ApprovalDecision::Unvouched(why),
+                ServingVerdict::Forbidden(why) => ApprovalDecision::Deny(why),
             }
         }
-        _ => Decision::Leave,
+        _ => ApprovalDecision::Leave,
     }
 }
 
@@ -156,15 +156,15 @@ impl Approver {
         };
         let decision = decide(&request, &asked, node.as_deref(), &nodes, &self.limits);
         let reason = match decision {
-            Decision::Leave => None,
-            Decision::Wait => return Ok(self.again(&request)),
-            Decision::Unvouched(why) => {
+            ApprovalDecision::Leave => None,
+            ApprovalDecision::Wait => return Ok(self.again(&request)),
+            ApprovalDecision::Unvouched(why) => {
                 if let Some(node) = node {
                     self.report(&key, &node, &why);
                 }
                 return Ok(self.again(&request));
             }
-            Decision::Deny(why) => {
+            ApprovalDecision::Deny(why) => {
                 change(&self.client, &request, "approval", |object| {
                     add_condition(object, "Denied", "AutoDenied", &why);
                 })
@@ -175,8 +175,8 @@ impl Approver {
                 }
                 return Ok(None);
             }
-            Decision::Approve(reason) => Some(reason),
-            Decision::Ask(ways) => {
+            ApprovalDecision::Approve(reason) => Some(reason),
+            ApprovalDecision::Ask(ways) => {
                 let mut found = None;
                 for (subresource, reason) in ways {
                     if self.may(&request, subresource).await? {
@@ -213,7 +213,7 @@ impl Approver {
             return;
         }
         reported.retain(|key| self.requests.by_key(key).is_some());
-        let about = ObjectReference::of(&Node::RESOURCE, &node.metadata);
+        let about = ObjectReference::to_object(&Node::RESOURCE, &node.metadata);
         let message = format!("Serving certificate not approved: {why}");
         self.recorder
             .warning(&about, "ServingCertificateNotApproved", message);
@@ -283,7 +283,7 @@ mod tests {
         request: &CertificateSigningRequest,
         asked: &Requested,
         node: Option<&Node>,
-    ) -> Decision {
+    ) -> ApprovalDecision {
         super::decide(request, asked, node, &[], &Limits::default())
     }
 
@@ -295,11 +295,14 @@ mod tests {
             "system:bootstrap:abcdef",
             "system:bootstrappers",
         );
-        assert_eq!(decide(&new, &asked, None), Decision::Ask(&[OTHER]));
+        assert_eq!(decide(&new, &asked, None), ApprovalDecision::Ask(&[OTHER]));
         let renewal = request(KUBELET_CLIENT, NODE, "system:nodes");
-        assert_eq!(decide(&renewal, &asked, None), Decision::Ask(&[OWN, OTHER]));
+        assert_eq!(
+            decide(&renewal, &asked, None),
+            ApprovalDecision::Ask(&[OWN, OTHER])
+        );
         let person = request(super::super::CLIENT, "ann", "ops");
-        assert_eq!(decide(&person, &asked, None), Decision::Leave);
+        assert_eq!(decide(&person, &asked, None), ApprovalDecision::Leave);
     }
 
     #[test]
@@ -308,25 +311,34 @@ mod tests {
         let ask = |request, sans: &[&str]| decide(request, &asked(NODE, sans), Some(&node));
         assert_eq!(
             ask(&own, &["10.0.0.1", "n1", "HOST-1"]),
-            Decision::Approve(SERVING)
+            ApprovalDecision::Approve(SERVING)
         );
         for foreign in ["10.0.0.2", "n2", "fd00::1"] {
             let decision = ask(&own, &["10.0.0.1", foreign]);
-            assert!(matches!(decision, Decision::Unvouched(_)), "{foreign}");
+            assert!(
+                matches!(decision, ApprovalDecision::Unvouched(_)),
+                "{foreign}"
+            );
         }
         let decision = ask(&own, &["10.0.0.1", "kubernetes.default.svc"]);
-        assert!(matches!(decision, Decision::Deny(_)), "{decision:?}");
-        assert_eq!(decide(&own, &asked(NODE, &["n1"]), None), Decision::Wait);
+        assert!(
+            matches!(decision, ApprovalDecision::Deny(_)),
+            "{decision:?}"
+        );
+        assert_eq!(
+            decide(&own, &asked(NODE, &["n1"]), None),
+            ApprovalDecision::Wait
+        );
         let other = request(KUBELET_SERVING, "system:node:n2", "system:nodes");
         assert_eq!(
             ask(&other, &["n1"]),
-            Decision::Leave,
+            ApprovalDecision::Leave,
             "in another node's name"
         );
         let outsider = request(KUBELET_SERVING, NODE, "system:authenticated");
         assert_eq!(
             ask(&outsider, &["n1"]),
-            Decision::Leave,
+            ApprovalDecision::Leave,
             "not in the group of nodes"
         );
     }
@@ -339,7 +351,7 @@ mod tests {
                 .expect("conditions");
         assert_eq!(
             decide(&request, &asked(NODE, &["n1"]), Some(&node())),
-            Decision::Leave
+            ApprovalDecision::Leave
         );
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use control_client::{Client, DeleteOptions, resources};
 
 use crate::Controller;
-use crate::context::Kind;
+use crate::context::KindCache;
 use crate::views::{CertificateSigningRequest, seconds_now};
 use crate::work;
 
@@ -41,7 +41,7 @@ pub const CONTROLLER: Controller = Controller {
 
 struct Cleaner {
     client: Client,
-    requests: Arc<Kind<CertificateSigningRequest>>,
+    requests: Arc<KindCache<CertificateSigningRequest>>,
 }
 
 /// Whether a request goes now; `now` in seconds since 1970.

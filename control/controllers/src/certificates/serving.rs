@@ -25,7 +25,7 @@ pub(super) struct Limits {
 
 /// The result of [`judge`].
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ServingVerdict {
     /// A trusted source confirms every name and address.
     Vouched,
     /// No trusted source confirms this name or address; an administrator may add it.
@@ -37,7 +37,7 @@ pub(super) enum Verdict {
 // === impl Limits ===
 
 impl Limits {
-    pub(super) fn of(config: &Config) -> Self {
+    pub(super) fn from_config(config: &Config) -> Self {
         let (addresses, names): (Vec<_>, Vec<_>) = config
             .api_server_names
             .iter()
@@ -62,12 +62,12 @@ impl Limits {
 }
 
 /// The addresses and names that a Node's annotations record.
-struct Record {
+struct RecordedNames {
     joined_from: Vec<IpAddr>,
     added: Vec<String>,
 }
 
-impl Record {
+impl RecordedNames {
     fn of(node: &Node) -> Self {
         let annotation = |key| node.metadata.annotations.get(key).unwrap_or_default();
         Self {
@@ -92,14 +92,14 @@ fn address(text: &str) -> Option<IpAddr> {
 }
 
 /// Judges the names and addresses in a request from `node`; `nodes` are all Nodes. One
-/// forbidden entry makes the verdict [`Verdict::Forbidden`], whatever the others are.
+/// forbidden entry makes the verdict [`ServingVerdict::Forbidden`], whatever the others are.
 pub(super) fn judge(
     asked: &Requested,
     node: &Node,
     nodes: &[Arc<Node>],
     limits: &Limits,
-) -> Verdict {
-    let record = Record::of(node);
+) -> ServingVerdict {
+    let record = RecordedNames::of(node);
     let others = || {
         nodes
             .iter()
@@ -109,13 +109,13 @@ pub(super) fn judge(
     for name in &asked.dns_names {
         let name = name.to_lowercase();
         if limits.is_of_cluster(&name) {
-            return Verdict::Forbidden(format!(
+            return ServingVerdict::Forbidden(format!(
                 "`{name}` is a name of the API server or a Service"
             ));
         }
         let is_own = *name == *node.metadata.name || record.added.contains(&name);
         if !is_own && others().any(|other| *name == *other.metadata.name) {
-            return Verdict::Forbidden(format!("`{name}` is another node"));
+            return ServingVerdict::Forbidden(format!("`{name}` is another node"));
         }
         if !is_own {
             unvouched.get_or_insert(name);
@@ -125,28 +125,28 @@ pub(super) fn judge(
         let is_joined = record.joined_from.contains(&wanted);
         let is_added = record.adds(wanted);
         if wanted.is_unspecified() || wanted.is_multicast() {
-            return Verdict::Forbidden(format!("`{wanted}` is no host's address"));
+            return ServingVerdict::Forbidden(format!("`{wanted}` is no host's address"));
         }
         if let Some(range) = limits.ranges.iter().find(|range| range.contains(&wanted)) {
-            return Verdict::Forbidden(format!(
+            return ServingVerdict::Forbidden(format!(
                 "`{wanted}` is in {range}, a range of Services or pods"
             ));
         }
         if let Some(other) = others().find(|other| holds(other, wanted, node)) {
             let other = &other.metadata.name;
-            return Verdict::Forbidden(format!("`{wanted}` belongs to node `{other}`"));
+            return ServingVerdict::Forbidden(format!("`{wanted}` belongs to node `{other}`"));
         }
         let is_servers = wanted.is_loopback() || limits.server_addresses.contains(&wanted);
         if is_servers && !is_added && !is_joined {
-            return Verdict::Forbidden(format!("`{wanted}` is the API server's address"));
+            return ServingVerdict::Forbidden(format!("`{wanted}` is the API server's address"));
         }
         if !(is_added || is_joined && !is_servers) {
             unvouched.get_or_insert(wanted.to_string());
         }
     }
     match unvouched {
-        None => Verdict::Vouched,
-        Some(name) => Verdict::Unvouched(format!(
+        None => ServingVerdict::Vouched,
+        Some(name) => ServingVerdict::Unvouched(format!(
             "nobody vouches for `{name}`: the node registered from {}; if it is the node's, add \
              it to the annotation {SERVING_NAMES} of the Node",
             match record.joined_from.as_slice() {
@@ -163,7 +163,7 @@ pub(super) fn judge(
 /// Whether another node holds an address: it is in a range of the node's pods, an
 /// administrator added it to the node, or the node registered from it before `node` existed.
 fn holds(other: &Node, wanted: IpAddr, node: &Node) -> bool {
-    let record = Record::of(other);
+    let record = RecordedNames::of(other);
     let age = |node: &Node| (node.metadata.creation_timestamp, node.metadata.name.clone());
     let ranges = other.spec.pod_cidrs.iter().chain([&other.spec.pod_cidr]);
     let pools = other.metadata.annotations.get(IP_POOLS).unwrap_or_default();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn limits() -> Limits {
-        Limits::of(&Config {
+        Limits::from_config(&Config {
             api_server_names: ["kubernetes", "api.example.com", "192.0.2.1", "127.0.0.1"]
                 .map(str::to_owned)
                 .into(),
@@ -206,7 +206,7 @@ mod tests {
         })
     }
 
-    fn ask(name: &str, sans: &[&str]) -> Verdict {
+    fn ask(name: &str, sans: &[&str]) -> ServingVerdict {
         const EARLY: &str = "2026-01-01T00:00:00Z";
         const LATE: &str = "2026-01-02T00:00:00Z";
         let nodes = [
@@ -238,9 +238,12 @@ mod tests {
 
     #[test]
     fn what_others_recorded_of_a_node_is_vouched_for() {
-        assert_eq!(ask("n1", &["n1", "192.0.2.11"]), Verdict::Vouched);
-        assert_eq!(ask("n1", &["N1.example.com", "fd00::11"]), Verdict::Vouched);
-        assert_eq!(ask("first-known", &["192.0.2.1"]), Verdict::Vouched);
+        assert_eq!(ask("n1", &["n1", "192.0.2.11"]), ServingVerdict::Vouched);
+        assert_eq!(
+            ask("n1", &["N1.example.com", "fd00::11"]),
+            ServingVerdict::Vouched
+        );
+        assert_eq!(ask("first-known", &["192.0.2.1"]), ServingVerdict::Vouched);
     }
 
     #[test]
@@ -253,7 +256,7 @@ mod tests {
             ("first", "192.0.2.1"),
         ] {
             match ask(node, &[node, san]) {
-                Verdict::Unvouched(why) => {
+                ServingVerdict::Unvouched(why) => {
                     assert!(why.contains(san) && why.contains(SERVING_NAMES), "{why}");
                 }
                 other => panic!("{node} {san}: {other:?}"),
@@ -284,15 +287,18 @@ mod tests {
         ] {
             let verdict = ask("n1", &["n1", "192.0.2.66", san]);
             assert!(
-                matches!(verdict, Verdict::Forbidden(_)),
+                matches!(verdict, ServingVerdict::Forbidden(_)),
                 "{san}: {verdict:?}"
             );
         }
         let verdict = ask("behind-n2", &["192.0.2.12"]);
-        assert!(matches!(verdict, Verdict::Forbidden(_)), "{verdict:?}");
+        assert!(
+            matches!(verdict, ServingVerdict::Forbidden(_)),
+            "{verdict:?}"
+        );
         assert_eq!(
             ask("n2", &["192.0.2.12"]),
-            Verdict::Vouched,
+            ServingVerdict::Vouched,
             "it was there first"
         );
     }

@@ -11,7 +11,7 @@ use control_pki::{Authority, Requested, Usage};
 
 use super::{CLIENT, KUBELET_CLIENT, KUBELET_SERVING, add_condition, change, kubelet};
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::CertificateSigningRequest;
 use crate::work::{self, Outcome};
 
@@ -27,7 +27,7 @@ pub const CONTROLLER: Controller = Controller {
             let shutdown = ctx.shutdown.clone();
             return Box::pin(async move { shutdown.cancelled().await });
         };
-        let this = Arc::new(Signer {
+        let this = Arc::new(CertificateSigner {
             client: ctx.client.clone(),
             requests: ctx.certificate_requests(),
             authority,
@@ -40,7 +40,7 @@ pub const CONTROLLER: Controller = Controller {
             if let Some(request) = &change.current
                 && request.has("Approved")
             {
-                listener.queue.add(Key::of(&request.metadata));
+                listener.queue.add(Key::from_meta(&request.metadata));
             }
         });
         let shutdown = ctx.shutdown.clone();
@@ -52,18 +52,18 @@ pub const CONTROLLER: Controller = Controller {
     },
 };
 
-struct Signer {
+struct CertificateSigner {
     client: Client,
-    requests: Arc<Kind<CertificateSigningRequest>>,
+    requests: Arc<KindCache<CertificateSigningRequest>>,
     authority: Arc<Authority>,
     kubelet_authority: Option<Arc<Authority>>,
     longest: Duration,
     queue: Queue<Key>,
 }
 
-/// What is done about a request.
+/// The decision on an approved request.
 #[derive(Debug, PartialEq, Eq)]
-enum Decision {
+enum SigningDecision {
     /// It is not ours, not approved, or done.
     Leave,
     /// It is not what its signer signs, for this reason.
@@ -72,31 +72,35 @@ enum Decision {
     Sign(Usage, Duration),
 }
 
-fn decide(request: &CertificateSigningRequest, asked: &Requested, longest: Duration) -> Decision {
+fn decide(
+    request: &CertificateSigningRequest,
+    asked: &Requested,
+    longest: Duration,
+) -> SigningDecision {
     if !request.has("Approved")
         || request.has("Denied")
         || request.has("Failed")
         || !request.status.certificate.is_empty()
     {
-        return Decision::Leave;
+        return SigningDecision::Leave;
     }
     let usage = match request.spec.signer_name.as_str() {
         CLIENT | KUBELET_CLIENT => Usage::Client,
         KUBELET_SERVING => Usage::Server,
-        _ => return Decision::Leave,
+        _ => return SigningDecision::Leave,
     };
     if let Some(fault) = kubelet::fault(request, asked) {
-        return Decision::Fail(fault);
+        return SigningDecision::Fail(fault);
     }
     let wanted = request.spec.expiration_seconds;
     let life = wanted.map_or(longest, |seconds| {
         let seconds = u64::try_from(seconds).unwrap_or(0);
         Duration::from_secs(seconds).max(SHORTEST).min(longest)
     });
-    Decision::Sign(usage, life)
+    SigningDecision::Sign(usage, life)
 }
 
-impl Signer {
+impl CertificateSigner {
     /// Returns the authority that signs certificates for `usage`, if there is one. The
     /// cluster's own authority never signs a serving certificate on request: clients accept
     /// it for the API server.
@@ -123,9 +127,9 @@ impl Signer {
             return Ok(None);
         };
         match decide(&request, &asked, self.longest) {
-            Decision::Leave => Ok(None),
-            Decision::Fail(why) => fail(why).await,
-            Decision::Sign(usage, life) => {
+            SigningDecision::Leave => Ok(None),
+            SigningDecision::Fail(why) => fail(why).await,
+            SigningDecision::Sign(usage, life) => {
                 let Some(authority) = self.authority(usage) else {
                     return Ok(None);
                 };
@@ -165,7 +169,7 @@ mod tests {
         .expect("a request")
     }
 
-    fn run(request: &CertificateSigningRequest) -> Decision {
+    fn run(request: &CertificateSigningRequest) -> SigningDecision {
         let asked = Request::new("system:node:n1", &["system:nodes"], &[]).expect("a request");
         let asked = Requested::parse(asked.request_pem.as_bytes()).expect("read");
         decide(request, &asked, YEAR)
@@ -175,18 +179,21 @@ mod tests {
     fn only_what_is_approved_and_not_done_is_signed() {
         let approved = json!({"conditions": [{"type": "Approved", "status": "True"}]});
         let sign = |status| run(&request(KUBELET_CLIENT, Value::Null, status));
-        assert_eq!(sign(json!({})), Decision::Leave);
-        assert_eq!(sign(approved.clone()), Decision::Sign(Usage::Client, YEAR));
+        assert_eq!(sign(json!({})), SigningDecision::Leave);
+        assert_eq!(
+            sign(approved.clone()),
+            SigningDecision::Sign(Usage::Client, YEAR)
+        );
         let failed = json!({"conditions": [{"type": "Approved", "status": "True"},
             {"type": "Failed", "status": "True"}]});
-        assert_eq!(sign(failed), Decision::Leave);
+        assert_eq!(sign(failed), SigningDecision::Leave);
         let mut done = approved.clone();
         done["certificate"] = "QQ==".into();
-        assert_eq!(sign(done), Decision::Leave);
+        assert_eq!(sign(done), SigningDecision::Leave);
         let foreign = request("example.com/signer", Value::Null, approved.clone());
-        assert_eq!(run(&foreign), Decision::Leave);
+        assert_eq!(run(&foreign), SigningDecision::Leave);
         let wrong = request(KUBELET_SERVING, Value::Null, approved);
-        assert!(matches!(run(&wrong), Decision::Fail(_)));
+        assert!(matches!(run(&wrong), SigningDecision::Fail(_)));
     }
 
     #[test]
@@ -194,7 +201,7 @@ mod tests {
         let life = |seconds: i64| {
             let approved = json!({"conditions": [{"type": "Approved", "status": "True"}]});
             match run(&request(KUBELET_CLIENT, seconds.into(), approved)) {
-                Decision::Sign(_, life) => life.as_secs(),
+                SigningDecision::Sign(_, life) => life.as_secs(),
                 other => panic!("{other:?}"),
             }
         };

@@ -12,9 +12,9 @@ use serde_json::Value;
 use super::times;
 use crate::views::{CronJob, CronJobStatus, Job, Text};
 
-/// What one decision is made from.
+/// The input of one decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Snapshot<'a> {
+pub struct CronJobSnapshot<'a> {
     /// The CronJob.
     pub cron: &'a CronJob,
     /// The jobs that it controls.
@@ -25,7 +25,7 @@ pub struct Snapshot<'a> {
     pub now: Timestamp,
 }
 
-/// What people are told: whether it is a warning, why, and a sentence.
+/// An event: its type, reason and message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
     /// Whether somebody may want to look.
@@ -36,9 +36,9 @@ pub struct News {
     pub message: String,
 }
 
-/// What is to be done.
+/// The writes that follow from a decision.
 #[derive(Debug, Clone, Default)]
-pub struct Decision {
+pub struct CronJobDecision {
     /// Finished jobs that are too many, the oldest first.
     pub remove: Vec<Arc<Job>>,
     /// What people are told before anything is started.
@@ -64,11 +64,11 @@ pub struct Start {
 
 /// Decides what to do now.
 #[must_use]
-pub fn decide(snapshot: &Snapshot<'_>) -> Decision {
-    let mut decision = Decision {
+pub fn decide(snapshot: &CronJobSnapshot<'_>) -> CronJobDecision {
+    let mut decision = CronJobDecision {
         remove: too_old(snapshot),
         status: snapshot.cron.status.clone(),
-        ..Decision::default()
+        ..CronJobDecision::default()
     };
     note_jobs(snapshot, &mut decision);
     if !snapshot.cron.metadata.is_terminating() {
@@ -140,7 +140,7 @@ fn normal(reason: &'static str, message: String) -> News {
 }
 
 /// Finished jobs beyond the limits of the history.
-fn too_old(snapshot: &Snapshot<'_>) -> Vec<Arc<Job>> {
+fn too_old(snapshot: &CronJobSnapshot<'_>) -> Vec<Arc<Job>> {
     let spec = &snapshot.cron.spec;
     let beyond = |kind: &str, limit: Option<i32>| {
         let Some(limit) = limit else {
@@ -167,7 +167,7 @@ fn too_old(snapshot: &Snapshot<'_>) -> Vec<Arc<Job>> {
 }
 
 /// What has become of the jobs since it was last written down.
-fn note_jobs(snapshot: &Snapshot<'_>, decision: &mut Decision) {
+fn note_jobs(snapshot: &CronJobSnapshot<'_>, decision: &mut CronJobDecision) {
     let status = &mut decision.status;
     for job in snapshot.jobs {
         let (name, uid) = (&job.metadata.name, job.metadata.uid.as_str());
@@ -201,8 +201,8 @@ fn note_jobs(snapshot: &Snapshot<'_>, decision: &mut Decision) {
     }
 }
 
-fn start(snapshot: &Snapshot<'_>, decision: &mut Decision) {
-    let Snapshot { cron, now, .. } = *snapshot;
+fn start(snapshot: &CronJobSnapshot<'_>, decision: &mut CronJobDecision) {
+    let CronJobSnapshot { cron, now, .. } = *snapshot;
     let spec = &cron.spec;
     let (schedule, own_zone) = match schedule(cron) {
         // A zone that is none is told even while nothing is started.
@@ -295,9 +295,9 @@ mod tests {
         })).unwrap())
     }
 
-    fn run(cron: &CronJob, jobs: &[Arc<Job>], gone: &[&str]) -> (Decision, Vec<String>) {
+    fn run(cron: &CronJob, jobs: &[Arc<Job>], gone: &[&str]) -> (CronJobDecision, Vec<String>) {
         let gone = gone.iter().map(|uid| Text::from(*uid)).collect();
-        let decision = decide(&Snapshot {
+        let decision = decide(&CronJobSnapshot {
             cron,
             jobs,
             gone: &gone,

@@ -15,12 +15,12 @@ use jiff::Timestamp;
 use jiff::tz::Offset;
 use serde_json::{Value, json};
 
-use self::decide::{Decision, News, Snapshot, Start, decide, name_of, uid_of};
+use self::decide::{CronJobDecision, CronJobSnapshot, News, Start, decide, name_of, uid_of};
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{CronJob, CronJobStatus, Job, Text};
 use crate::work::{self, Outcome};
-use crate::written::Written;
+use crate::written::OwnWrites;
 
 /// Starts jobs by schedules.
 pub const CONTROLLER: Controller = Controller {
@@ -32,7 +32,7 @@ pub const CONTROLLER: Controller = Controller {
             recorder: ctx.recorder("cronjob-controller"),
             crons: ctx.cron_jobs(),
             jobs: ctx.jobs(),
-            written: Written::default(),
+            written: OwnWrites::default(),
             queue: work::queue(),
         });
         let listener = Arc::clone(&this);
@@ -60,9 +60,9 @@ pub const CONTROLLER: Controller = Controller {
 struct CronJobs {
     client: Client,
     recorder: Recorder,
-    crons: Arc<Kind<CronJob>>,
-    jobs: Arc<Kind<Job>>,
-    written: Written,
+    crons: Arc<KindCache<CronJob>>,
+    jobs: Arc<KindCache<Job>>,
+    written: OwnWrites,
     queue: Queue<Key>,
 }
 
@@ -78,7 +78,7 @@ impl CronJobs {
         let Some(latest) = current.or(previous) else {
             return;
         };
-        let key = Key::of(&latest.metadata);
+        let key = Key::from_meta(&latest.metadata);
         if let (Some(previous), Some(current)) = (previous, current) {
             let when = |cron: &CronJob| (cron.spec.schedule.clone(), cron.spec.time_zone.clone());
             if when(previous) != when(current)
@@ -105,20 +105,20 @@ impl CronJobs {
         }
         let jobs = self.jobs.owned_by(&key.namespace, &cron.metadata.uid);
         let gone = self.gone(&cron, &jobs).await?;
-        let snapshot = Snapshot {
+        let snapshot = CronJobSnapshot {
             cron: &cron,
             jobs: &jobs,
             gone: &gone,
             now: Timestamp::now(),
         };
-        let Decision {
+        let CronJobDecision {
             remove,
             news,
             mut status,
             start,
             wake,
         } = decide(&snapshot);
-        let about = ObjectReference::of(&CronJob::RESOURCE, &cron.metadata);
+        let about = ObjectReference::to_object(&CronJob::RESOURCE, &cron.metadata);
         // A Job for this schedule time may have finished and be gone already.
         if start.is_some() && !self.is_current(&cron).await? {
             return Ok(Some(work::CACHE_BEHIND));
@@ -290,7 +290,8 @@ impl CronJobs {
                 Patch::Merge(&patch),
             )
             .await;
-        self.written.settle(written.map(|written| written.metadata))
+        self.written
+            .record_answer(written.map(|written| written.metadata))
     }
 }
 

@@ -15,7 +15,7 @@ const PADDING: Duration = Duration::from_millis(100);
 /// More missed times than this are told as a warning.
 const MANY: i64 = 100;
 
-/// What was due until now.
+/// Scheduled times up to now that were not met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
     /// From when on it was looked.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::placement::{Eligibility, Placement, is_updated};
-use crate::ownership::{self, Claim};
+use crate::ownership::{self, AdoptionDecision};
 use crate::views::{DaemonSet, DaemonSetStatus, Node, Phase, Pod, RollingUpdate, Text};
 
 /// Pods created or deleted in one go; a larger difference takes several.
@@ -15,7 +15,7 @@ pub(super) const BURST: usize = 250;
 
 /// The input of one decision.
 #[derive(Clone, Copy)]
-pub(super) struct Snapshot<'a> {
+pub(super) struct DaemonSetSnapshot<'a> {
     /// The set.
     pub(super) set: &'a DaemonSet,
     /// Its pods.
@@ -36,19 +36,19 @@ pub(super) struct Snapshot<'a> {
     pub(super) now: Timestamp,
 }
 
-/// Why a pod that ended is deleted.
+/// Why a finished pod is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum DeletionReason {
     Failed,
     Succeeded,
 }
 
-/// One thing to do, in order.
+/// One write; actions run in order.
 #[derive(Debug, Clone)]
-pub(super) enum Action {
+pub(super) enum DaemonSetAction {
     /// Tell users that a pod of a node ended and will be deleted. A failed one counts for
     /// the node's back-off.
-    Report(Ended, Arc<Pod>, Text),
+    Report(DeletionReason, Arc<Pod>, Text),
     /// Delete these pods.
     Delete(Vec<Arc<Pod>>),
     /// Create a pod on each of these nodes.
@@ -63,7 +63,7 @@ pub(super) enum Action {
 pub(super) fn claim_pods(
     set: &DaemonSet,
     pods: &[Arc<Pod>],
-) -> (Vec<(Claim, Arc<Pod>)>, Vec<Arc<Pod>>) {
+) -> (Vec<(AdoptionDecision, Arc<Pod>)>, Vec<Arc<Pod>>) {
     let mut changes = Vec::new();
     let mut own = Vec::new();
     for pod in pods {
@@ -72,10 +72,10 @@ pub(super) fn claim_pods(
             .selector
             .matches(|key| pod.metadata.labels.get(key));
         let claim = ownership::claim(&set.metadata, &pod.metadata, matches);
-        if matches!(claim, Claim::Adopt | Claim::Release) {
+        if matches!(claim, AdoptionDecision::Adopt | AdoptionDecision::Release) {
             changes.push((claim, Arc::clone(pod)));
         }
-        if matches!(claim, Claim::Adopt | Claim::Keep) {
+        if matches!(claim, AdoptionDecision::Adopt | AdoptionDecision::Keep) {
             own.push(Arc::clone(pod));
         }
     }
@@ -84,7 +84,7 @@ pub(super) fn claim_pods(
 
 /// Decides what to do now. Pods are made and deleted until each node has the right ones;
 /// only then are old ones replaced.
-pub(super) fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
+pub(super) fn decide(snapshot: &DaemonSetSnapshot<'_>) -> Vec<DaemonSetAction> {
     let view = View::new(snapshot);
     let mut actions = Vec::new();
     if snapshot.settled {
@@ -96,16 +96,16 @@ pub(super) fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
     }
     let (status, available_in) = view.status();
     if status != snapshot.set.status {
-        actions.push(Action::Status(status));
+        actions.push(DaemonSetAction::Status(status));
     }
-    actions.extend(available_in.map(Action::Wake));
+    actions.extend(available_in.map(DaemonSetAction::Wake));
     actions
 }
 
 /// Pods to delete and nodes that get one.
 #[derive(Debug, Default)]
 struct Changes {
-    reports: Vec<(Ended, Arc<Pod>, Text)>,
+    reports: Vec<(DeletionReason, Arc<Pod>, Text)>,
     delete: Vec<Arc<Pod>>,
     create: Vec<Text>,
     wake: Option<Duration>,
@@ -122,35 +122,35 @@ impl Changes {
         self.create = other.create;
     }
 
-    fn into_actions(mut self) -> Vec<Action> {
+    fn into_actions(mut self) -> Vec<DaemonSetAction> {
         self.delete.truncate(BURST);
         self.create.truncate(BURST);
-        let mut actions: Vec<Action> = self
+        let mut actions: Vec<DaemonSetAction> = self
             .reports
             .into_iter()
-            .map(|(ended, pod, node)| Action::Report(ended, pod, node))
+            .map(|(ended, pod, node)| DaemonSetAction::Report(ended, pod, node))
             .collect();
         if !self.create.is_empty() {
-            actions.push(Action::Create(self.create));
+            actions.push(DaemonSetAction::Create(self.create));
         }
         if !self.delete.is_empty() {
-            actions.push(Action::Delete(self.delete));
+            actions.push(DaemonSetAction::Delete(self.delete));
         }
-        actions.extend(self.wake.map(Action::Wake));
+        actions.extend(self.wake.map(DaemonSetAction::Wake));
         actions
     }
 }
 
 /// Nodes and the pods on each.
 struct View<'a> {
-    snapshot: &'a Snapshot<'a>,
+    snapshot: &'a DaemonSetSnapshot<'a>,
     nodes: Vec<(&'a Node, Eligibility)>,
     /// Pods by the node that they run on or were made for.
     pods: BTreeMap<&'a str, Vec<&'a Arc<Pod>>>,
 }
 
 impl<'a> View<'a> {
-    fn new(snapshot: &'a Snapshot<'a>) -> Self {
+    fn new(snapshot: &'a DaemonSetSnapshot<'a>) -> Self {
         let mut pods: BTreeMap<&str, Vec<&Arc<Pod>>> = BTreeMap::new();
         for pod in snapshot.pods {
             // somebody else removes what has ended and is being deleted
@@ -247,13 +247,13 @@ impl<'a> View<'a> {
                     }
                     changes
                         .reports
-                        .push((Ended::Failed, Arc::clone(pod), node.into()));
+                        .push((DeletionReason::Failed, Arc::clone(pod), node.into()));
                     changes.delete.push(Arc::clone(pod));
                 }
                 Phase::Succeeded => {
                     changes
                         .reports
-                        .push((Ended::Succeeded, Arc::clone(pod), node.into()));
+                        .push((DeletionReason::Succeeded, Arc::clone(pod), node.into()));
                     changes.delete.push(Arc::clone(pod));
                 }
                 _ => running.push(*pod),

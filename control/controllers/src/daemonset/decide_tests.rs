@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::decide::{Action, Ended, Snapshot, decide};
+use super::decide::{DaemonSetAction, DaemonSetSnapshot, DeletionReason, decide};
 use super::placement::Placement;
 use crate::views::{DaemonSet, Node, Pod};
 
@@ -85,15 +85,15 @@ struct Case<'a> {
     settled: bool,
 }
 
-fn run_case(case: &Case<'_>) -> Vec<Action> {
+fn run_case(case: &Case<'_>) -> Vec<DaemonSetAction> {
     let nodes: Vec<_> = case.nodes.iter().map(|text| node(text)).collect();
     let pods: Vec<_> = case.pods.iter().map(|text| pod(text)).collect();
     let template = case.set.spec.template.to_value();
-    decide(&Snapshot {
+    decide(&DaemonSetSnapshot {
         set: &case.set,
         pods: &pods,
         nodes: &nodes,
-        placement: &Placement::of(&template),
+        placement: &Placement::from_template(&template),
         hash: "new",
         generation: None,
         backoff: &|_| case.backoff,
@@ -102,7 +102,7 @@ fn run_case(case: &Case<'_>) -> Vec<Action> {
     })
 }
 
-fn print(actions: &[Action]) -> String {
+fn print(actions: &[DaemonSetAction]) -> String {
     let names = |pods: &[Arc<Pod>]| -> String {
         let names: Vec<_> = pods.iter().map(|pod| pod.metadata.name.as_str()).collect();
         names.join(" ")
@@ -110,12 +110,14 @@ fn print(actions: &[Action]) -> String {
     let lines: Vec<_> = actions
         .iter()
         .filter_map(|action| match action {
-            Action::Report(Ended::Failed, pod, _) => Some(format!("failed {}", pod.metadata.name)),
-            Action::Report(_, pod, _) => Some(format!("succeeded {}", pod.metadata.name)),
-            Action::Delete(pods) => Some(format!("delete {}", names(pods))),
-            Action::Create(nodes) => Some(format!("create {}", nodes.join(" "))),
-            Action::Wake(after) => Some(format!("wake {after:?}")),
-            Action::Status(_) => None,
+            DaemonSetAction::Report(DeletionReason::Failed, pod, _) => {
+                Some(format!("failed {}", pod.metadata.name))
+            }
+            DaemonSetAction::Report(_, pod, _) => Some(format!("succeeded {}", pod.metadata.name)),
+            DaemonSetAction::Delete(pods) => Some(format!("delete {}", names(pods))),
+            DaemonSetAction::Create(nodes) => Some(format!("create {}", nodes.join(" "))),
+            DaemonSetAction::Wake(after) => Some(format!("wake {after:?}")),
+            DaemonSetAction::Status(_) => None,
         })
         .collect();
     lines.join("; ")
@@ -273,7 +275,7 @@ fn unsettled_set_only_reports() {
         settled: false,
     };
     let actions = run_case(&case);
-    let [Action::Status(status)] = actions.as_slice() else {
+    let [DaemonSetAction::Status(status)] = actions.as_slice() else {
         panic!("{actions:?}");
     };
     assert_eq!(status.desired_number_scheduled, 1);
@@ -307,7 +309,7 @@ fn status_counts_nodes() {
     };
     let actions = run_case(&case);
     let status = actions.iter().find_map(|action| match action {
-        Action::Status(status) => Some(status),
+        DaemonSetAction::Status(status) => Some(status),
         _ => None,
     });
     let s = status.unwrap();
@@ -321,5 +323,5 @@ fn status_counts_nodes() {
         s.number_unavailable,
     ];
     assert_eq!(counts, [4, 3, 1, 2, 2, 0, 4]);
-    assert!(matches!(actions.last(), Some(Action::Wake(after)) if after.as_secs() == 10));
+    assert!(matches!(actions.last(), Some(DaemonSetAction::Wake(after)) if after.as_secs() == 10));
 }

@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::backoff::FailedPods;
-use self::decide::{Action, Ended, Snapshot};
+use self::decide::{DaemonSetAction, DaemonSetSnapshot, DeletionReason};
 use self::placement::Placement;
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::expectations::{Expectations, FORGOTTEN_AFTER};
 use crate::history::{self, History, POD_REVISION_LABEL};
-use crate::ownership::{self, Claim};
+use crate::ownership::{self, AdoptionDecision};
 use crate::views::{DaemonSet, DaemonSetStatus, Node, Pod, Revision, Text, seconds_now};
 use crate::work::{self, Outcome};
-use crate::written::Written;
+use crate::written::OwnWrites;
 use crate::{Controller, hash, pod_events};
 
 /// Keeps the pods of DaemonSets.
@@ -47,19 +47,19 @@ pub const CONTROLLER: Controller = Controller {
 struct DaemonSets {
     client: Client,
     recorder: Recorder,
-    sets: Arc<Kind<DaemonSet>>,
-    pods: Arc<Kind<Pod>>,
-    nodes: Arc<Kind<Node>>,
-    revisions: Arc<Kind<Revision>>,
+    sets: Arc<KindCache<DaemonSet>>,
+    pods: Arc<KindCache<Pod>>,
+    nodes: Arc<KindCache<Node>>,
+    revisions: Arc<KindCache<Revision>>,
     history: History,
     expectations: Expectations<Key>,
-    written: Written,
+    written: OwnWrites,
     failed: FailedPods,
     queue: Queue<Key>,
 }
 
 /// The revision of the template, and all others.
-struct Revisions {
+struct DaemonSetRevisions {
     hash: Text,
     old: Vec<Arc<Revision>>,
 }
@@ -75,7 +75,7 @@ impl DaemonSets {
             revisions: ctx.revisions(),
             history: History::new(ctx.client.clone(), ctx.revisions(), resources::DAEMON_SETS),
             expectations: Expectations::default(),
-            written: Written::default(),
+            written: OwnWrites::default(),
             failed: FailedPods::default(),
             queue: work::queue(),
         }
@@ -98,7 +98,7 @@ impl DaemonSets {
             };
             if placed(&change.previous) != placed(&change.current) {
                 for set in this.sets.all() {
-                    this.queue.add(Key::of(&set.metadata));
+                    this.queue.add(Key::from_meta(&set.metadata));
                 }
             }
         });
@@ -120,7 +120,7 @@ impl DaemonSets {
             if !set.spec.selector.is_empty()
                 && set.spec.selector.matches(|key| meta.labels.get(key))
             {
-                self.queue.add(Key::of(&set.metadata));
+                self.queue.add(Key::from_meta(&set.metadata));
             }
         }
     }
@@ -131,7 +131,7 @@ impl DaemonSets {
             self.written.forget(&key);
             return Ok(None);
         };
-        let about = ObjectReference::of(&resources::DAEMON_SETS, &set.metadata);
+        let about = ObjectReference::to_object(&resources::DAEMON_SETS, &set.metadata);
         if set.spec.selector.is_empty() {
             let message =
                 "This daemon set is selecting all pods. A non-empty selector is required.";
@@ -151,7 +151,7 @@ impl DaemonSets {
         let (changes, pods) = decide::claim_pods(&set, &self.pods.claimable(&set.metadata));
         for (claim, pod) in changes {
             let (resource, meta) = (&resources::PODS, &pod.metadata);
-            if claim == Claim::Adopt {
+            if claim == AdoptionDecision::Adopt {
                 let owner = (&resources::DAEMON_SETS, &set.metadata);
                 work::adopt(&self.client, owner, (resource, meta), None).await?;
             } else {
@@ -161,12 +161,12 @@ impl DaemonSets {
         }
         let template = set.spec.template.to_value();
         let revisions = self.revisions(&set, &template, &pods).await?;
-        let placement = Placement::of(&template);
+        let placement = Placement::from_template(&template);
         let owner = (set.metadata.uid.clone(), set.status.observed_generation);
         let now = Instant::now();
         let backoff = |node: &str| self.failed.left(&owner, node, now);
         let generation = placement::template_generation(&set);
-        let snapshot = Snapshot {
+        let snapshot = DaemonSetSnapshot {
             set: &set,
             pods: &pods,
             nodes: &self.nodes.all(),
@@ -181,27 +181,27 @@ impl DaemonSets {
         let mut wake = None;
         for action in decide::decide(&snapshot) {
             let failed = match action {
-                Action::Report(ended, pod, node) => {
-                    if ended == Ended::Failed {
+                DaemonSetAction::Report(ended, pod, node) => {
+                    if ended == DeletionReason::Failed {
                         self.failed.note(&owner, &node, now);
                     }
                     self.report(&about, ended, &pod.metadata, &node);
                     None
                 }
-                Action::Create(nodes) => {
+                DaemonSetAction::Create(nodes) => {
                     let template = placement::pod_template(&template, generation, &revisions.hash);
                     self.create(&key, &set.metadata, &template, nodes).await
                 }
-                Action::Delete(pods) => {
+                DaemonSetAction::Delete(pods) => {
                     let (client, recorder) = (&self.client, &self.recorder);
                     work::delete_pods(client, recorder, &self.expectations, (&key, &about), &pods)
                         .await
                 }
-                Action::Status(status) => {
+                DaemonSetAction::Status(status) => {
                     let written = self.write_status(&set.metadata, &status).await;
                     written.err()
                 }
-                Action::Wake(after) => {
+                DaemonSetAction::Wake(after) => {
                     wake = Some(wake.map_or(after, |wake| after.min(wake)));
                     None
                 }
@@ -221,16 +221,16 @@ impl DaemonSets {
         Ok(wake)
     }
 
-    fn report(&self, about: &ObjectReference, ended: Ended, pod: &Meta, node: &str) {
+    fn report(&self, about: &ObjectReference, ended: DeletionReason, pod: &Meta, node: &str) {
         let (namespace, name) = (&pod.namespace, &pod.name);
         match ended {
-            Ended::Failed => {
+            DeletionReason::Failed => {
                 let message = format!(
                     "Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it"
                 );
                 self.recorder.warning(about, "FailedDaemonPod", message);
             }
-            Ended::Succeeded => {
+            DeletionReason::Succeeded => {
                 let message = format!(
                     "Found succeeded daemon pod {namespace}/{name} on node {node}, will try to delete it"
                 );
@@ -247,7 +247,7 @@ impl DaemonSets {
         nodes: Vec<Text>,
     ) -> Option<Error> {
         let owner = work::reference_to(&resources::DAEMON_SETS, set);
-        let about = ObjectReference::of(&resources::DAEMON_SETS, set);
+        let about = ObjectReference::to_object(&resources::DAEMON_SETS, set);
         let bodies: Vec<Value> = nodes
             .iter()
             .map(|node| {
@@ -272,7 +272,7 @@ impl DaemonSets {
         set: &DaemonSet,
         template: &Value,
         pods: &[Arc<Pod>],
-    ) -> Result<Revisions, Error> {
+    ) -> Result<DaemonSetRevisions, Error> {
         let data = history::patch(template);
         let digest = hash::text_digest(&data);
         let (mut current, mut old) = (Vec::new(), Vec::new());
@@ -280,14 +280,14 @@ impl DaemonSets {
             let meta = &revision.metadata;
             let matches = set.spec.selector.matches(|key| meta.labels.get(key));
             match ownership::claim(&set.metadata, meta, matches) {
-                Claim::Keep => {}
-                Claim::Adopt => self.history.adopt(&set.metadata, meta).await?,
-                Claim::Release => {
+                AdoptionDecision::Keep => {}
+                AdoptionDecision::Adopt => self.history.adopt(&set.metadata, meta).await?,
+                AdoptionDecision::Release => {
                     let patch = ownership::release_patch(meta, &set.metadata.uid, None);
                     work::unless_gone(self.history.patch(meta, &patch).await)?;
                     continue;
                 }
-                Claim::Ignore => continue,
+                AdoptionDecision::Ignore => continue,
             }
             if !meta.labels.contains_key(POD_REVISION_LABEL) {
                 let patch = json!({"metadata": {"labels": {POD_REVISION_LABEL: meta.name}}});
@@ -303,7 +303,7 @@ impl DaemonSets {
         // sorted: the last has the highest number
         let Some(newest) = current.pop() else {
             let hash = self.snapshot(set, &data, number).await?;
-            return Ok(Revisions { hash, old });
+            return Ok(DaemonSetRevisions { hash, old });
         };
         let hash = revision_label(&newest);
         if !current.is_empty() {
@@ -312,7 +312,7 @@ impl DaemonSets {
         if newest.revision < number {
             self.history.renumber(&newest, number).await?;
         }
-        Ok(Revisions { hash, old })
+        Ok(DaemonSetRevisions { hash, old })
     }
 
     /// Moves pods from other revisions of the same template to the one that stays, and
@@ -416,7 +416,8 @@ impl DaemonSets {
                 Patch::Merge(patch),
             )
             .await;
-        self.written.settle(result.map(|written| written.metadata))
+        self.written
+            .record_answer(result.map(|written| written.metadata))
     }
 }
 

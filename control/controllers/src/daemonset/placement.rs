@@ -79,7 +79,7 @@ struct NodeSelectorTerm {
 
 impl Placement {
     /// Reads the placement from a pod template.
-    pub(super) fn of(template: &Value) -> Self {
+    pub(super) fn from_template(template: &Value) -> Self {
         let mut spec = template.get("spec").cloned().unwrap_or_default();
         tolerate(&mut spec);
         Self::deserialize(spec).unwrap_or_default()
@@ -238,7 +238,7 @@ mod tests {
     }
 
     fn eligible(spec: Value, taints: Value) -> (bool, bool) {
-        let placement = Placement::of(&json!({"spec": spec}));
+        let placement = Placement::from_template(&json!({"spec": spec}));
         let eligibility = placement.eligibility(&node(taints));
         (eligibility.should_run, eligibility.should_continue)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use control_client::Meta;
 
-use super::arithmetic::Bounds;
+use super::arithmetic::RolloutBounds;
 use crate::views::Text;
 
 /// The revision: `kubectl rollout history` and `undo` read it.
@@ -67,7 +67,7 @@ pub fn inherit(annotations: &mut BTreeMap<Text, Text>, deployment: &Meta, revisi
 }
 
 /// Notes the Deployment's size, by which a later change of it is recognised.
-pub fn set_sizes(annotations: &mut BTreeMap<Text, Text>, bounds: &Bounds) {
+pub fn set_sizes(annotations: &mut BTreeMap<Text, Text>, bounds: &RolloutBounds) {
     annotations.insert(DESIRED.into(), bounds.replicas.to_string().into());
     let max = bounds.replicas.saturating_add(bounds.max_surge);
     annotations.insert(MAX.into(), max.to_string().into());

@@ -2,9 +2,9 @@
 
 use crate::views::{Deployment, IntOrString};
 
-/// How far a rollout may stray from the wanted size.
+/// How far a rollout may deviate from the desired size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct RolloutBounds {
     /// The wanted size.
     pub replicas: i32,
     /// Pods above it; 0 unless rolling.
@@ -15,12 +15,12 @@ pub struct Bounds {
     pub rolling: bool,
 }
 
-impl Bounds {
+impl RolloutBounds {
     /// The bounds of a Deployment. Surge rounds up and unavailability down; if
     /// both come to nothing, one pod may be unavailable, as the rollout could
     /// never move otherwise.
     #[must_use]
-    pub fn of(deployment: &Deployment) -> Self {
+    pub fn for_deployment(deployment: &Deployment) -> Self {
         let replicas = deployment.spec.replicas.unwrap_or(1);
         let strategy = &deployment.spec.strategy;
         let rolling = strategy.r#type != "Recreate";
@@ -56,7 +56,7 @@ impl Bounds {
 /// The size that the newest set, now of size `current`, may grow to when all
 /// sets together have `total` pods.
 #[must_use]
-pub fn new_set_size(bounds: &Bounds, total: i32, current: i32) -> i32 {
+pub fn new_set_size(bounds: &RolloutBounds, total: i32, current: i32) -> i32 {
     if !bounds.rolling {
         return bounds.replicas;
     }
@@ -68,7 +68,7 @@ pub fn new_set_size(bounds: &Bounds, total: i32, current: i32) -> i32 {
 /// Deployment's size brings (or takes, when negative). `before` is the greatest
 /// size that the Deployment could have before; `added` is what other sets got.
 #[must_use]
-pub fn proportion(size: i32, bounds: &Bounds, before: i32, to_add: i32, added: i32) -> i32 {
+pub fn proportion(size: i32, bounds: &RolloutBounds, before: i32, to_add: i32, added: i32) -> i32 {
     if size == 0 || to_add == 0 || to_add == added {
         return 0;
     }
@@ -106,7 +106,7 @@ mod tests {
             "replicas":replicas,
             "strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":number(surge),"maxUnavailable":number(unavailable)}}}}))
         .unwrap();
-        let b = Bounds::of(&deployment);
+        let b = RolloutBounds::for_deployment(&deployment);
         (b.max_surge, b.max_unavailable)
     }
 
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn newest_set_grows_within_the_surge() {
-        let b = Bounds {
+        let b = RolloutBounds {
             replicas: 10,
             max_surge: 3,
             max_unavailable: 2,
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn shares_follow_the_sizes() {
-        let b = Bounds {
+        let b = RolloutBounds {
             replicas: 20,
             max_surge: 0,
             max_unavailable: 1,
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(proportion(2, &b, 10, 10, 8), 2);
         // nothing is left for the third
         assert_eq!(proportion(5, &b, 10, 10, 10), 0);
-        let zero = Bounds {
+        let zero = RolloutBounds {
             replicas: 0,
             max_surge: 0,
             max_unavailable: 0,

@@ -11,16 +11,16 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::annotations::{self, DESIRED, MAX, REVISION};
-use super::arithmetic::{Bounds, new_set_size, proportion};
+use super::arithmetic::{RolloutBounds, new_set_size, proportion};
 use crate::hash;
 use crate::views::{
     Condition, Deployment, DeploymentStatus, LabelSelector, POD_TEMPLATE_HASH, Pod, ReplicaSet,
     Text, upsert,
 };
 
-/// What one decision is made from.
+/// The input of one decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Snapshot<'a> {
+pub struct DeploymentSnapshot<'a> {
     /// The Deployment.
     pub deployment: &'a Deployment,
     /// The ReplicaSets that it controls.
@@ -32,10 +32,9 @@ pub struct Snapshot<'a> {
     pub now: Timestamp,
 }
 
-/// One thing to do, in order. When one fails, those after it wait for the next
-/// decision.
+/// One write; actions run in order. When one fails, later ones wait for the next decision.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
+pub enum DeploymentAction {
     /// Create the ReplicaSet of a new template.
     CreateSet(Box<NewSet>),
     /// Change a ReplicaSet.
@@ -96,7 +95,7 @@ pub struct SetChange {
 
 /// The working copy of a ReplicaSet.
 #[derive(Debug, Clone)]
-struct Set<'a> {
+struct WorkingReplicaSet<'a> {
     view: Option<&'a ReplicaSet>,
     name: Text,
     replicas: i32,
@@ -106,7 +105,7 @@ struct Set<'a> {
     min_ready_seconds: Option<i32>,
 }
 
-impl<'a> Set<'a> {
+impl<'a> WorkingReplicaSet<'a> {
     fn of(view: &'a ReplicaSet) -> Self {
         Self {
             view: Some(view),
@@ -162,8 +161,8 @@ impl<'a> Set<'a> {
 
 /// Decides what to do now.
 #[must_use]
-pub fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
-    let mut plan = Plan::new(snapshot);
+pub fn decide(snapshot: &DeploymentSnapshot<'_>) -> Vec<DeploymentAction> {
+    let mut plan = RolloutPlan::new(snapshot);
     if snapshot.deployment.metadata.is_terminating() {
         plan.sync_revision(false);
         plan.finish(false);
@@ -187,21 +186,21 @@ pub fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
     plan.actions
 }
 
-struct Plan<'a> {
-    snapshot: Snapshot<'a>,
-    bounds: Bounds,
+struct RolloutPlan<'a> {
+    snapshot: DeploymentSnapshot<'a>,
+    bounds: RolloutBounds,
     /// Old sets, oldest first.
-    old: Vec<Set<'a>>,
-    new: Option<Set<'a>>,
+    old: Vec<WorkingReplicaSet<'a>>,
+    new: Option<WorkingReplicaSet<'a>>,
     status: DeploymentStatus,
     revision: Option<Text>,
     created: Option<NewSet>,
-    deletions: Vec<Action>,
-    actions: Vec<Action>,
+    deletions: Vec<DeploymentAction>,
+    actions: Vec<DeploymentAction>,
 }
 
-impl<'a> Plan<'a> {
-    fn new(snapshot: &Snapshot<'a>) -> Self {
+impl<'a> RolloutPlan<'a> {
+    fn new(snapshot: &DeploymentSnapshot<'a>) -> Self {
         let deployment = snapshot.deployment;
         let mut sets: Vec<&ReplicaSet> = snapshot.sets.iter().map(AsRef::as_ref).collect();
         sets.sort_by(|a, b| {
@@ -212,11 +211,11 @@ impl<'a> Plan<'a> {
         let at = sets
             .iter()
             .position(|set| set.spec.template.digest == deployment.spec.template.digest);
-        let new = at.map(|at| Set::of(sets.remove(at)));
+        let new = at.map(|at| WorkingReplicaSet::of(sets.remove(at)));
         Self {
             snapshot: *snapshot,
-            bounds: Bounds::of(deployment),
-            old: sets.into_iter().map(Set::of).collect(),
+            bounds: RolloutBounds::for_deployment(deployment),
+            old: sets.into_iter().map(WorkingReplicaSet::of).collect(),
             new,
             status: deployment.status.clone(),
             revision: None,
@@ -287,7 +286,12 @@ impl<'a> Plan<'a> {
 
     /// Gives the newest set the highest revision, and creates it if told to.
     fn sync_revision(&mut self, create: bool) {
-        let max_old = self.old.iter().filter_map(Set::revision).max().unwrap_or(0);
+        let max_old = self
+            .old
+            .iter()
+            .filter_map(WorkingReplicaSet::revision)
+            .max()
+            .unwrap_or(0);
         let revision = max_old.max(0) + 1;
         let deployment = self.deployment();
         if let Some(new) = &mut self.new {
@@ -324,7 +328,7 @@ impl<'a> Plan<'a> {
         annotations::inherit(&mut annotations, &deployment.metadata, revision);
         annotations::set_sizes(&mut annotations, &self.bounds);
         let name = set_name(&deployment.metadata.name, &hash);
-        self.new = Some(Set {
+        self.new = Some(WorkingReplicaSet {
             view: None,
             name: name.clone(),
             replicas,
@@ -416,7 +420,7 @@ impl<'a> Plan<'a> {
         };
         let to_add = allowed - self.total_replicas();
         let known_replicas = self.deployment().status.replicas;
-        let mut sets: Vec<&mut Set<'_>> = self
+        let mut sets: Vec<&mut WorkingReplicaSet<'_>> = self
             .old
             .iter_mut()
             .chain(&mut self.new)
@@ -575,7 +579,7 @@ impl<'a> Plan<'a> {
         else {
             return;
         };
-        let mut sets: Vec<(&Set<'_>, &ReplicaSet)> = self
+        let mut sets: Vec<(&WorkingReplicaSet<'_>, &ReplicaSet)> = self
             .old
             .iter()
             .filter_map(|set| Some((set, set.view?)))
@@ -594,7 +598,7 @@ impl<'a> Plan<'a> {
                     && view.replicas() == 0
                     && view.metadata.generation <= view.status.observed_generation
             })
-            .map(|(_, view)| Action::DeleteSet {
+            .map(|(_, view)| DeploymentAction::DeleteSet {
                 name: view.metadata.name.clone(),
                 uid: view.metadata.uid.clone(),
             })
@@ -608,10 +612,18 @@ impl<'a> Plan<'a> {
         if let Some(new) = self.created.take() {
             let replicas = self.new.as_ref().map_or(new.replicas, |set| set.replicas);
             self.actions
-                .push(Action::CreateSet(Box::new(NewSet { replicas, ..new })));
+                .push(DeploymentAction::CreateSet(Box::new(NewSet {
+                    replicas,
+                    ..new
+                })));
         }
-        let changes = self.new.iter().chain(&self.old).filter_map(Set::change);
-        self.actions.extend(changes.map(Action::ChangeSet));
+        let changes = self
+            .new
+            .iter()
+            .chain(&self.old)
+            .filter_map(WorkingReplicaSet::change);
+        self.actions
+            .extend(changes.map(DeploymentAction::ChangeSet));
         self.actions.append(&mut self.deletions);
 
         let mut status = self.calculate();
@@ -623,10 +635,11 @@ impl<'a> Plan<'a> {
         let unchanged = status == self.deployment().status;
         if unchanged && rollout {
             self.actions
-                .extend(self.deadline_check(&status).map(Action::Wake));
+                .extend(self.deadline_check(&status).map(DeploymentAction::Wake));
         }
         if !unchanged || revision.is_some() {
-            self.actions.push(Action::Status { status, revision });
+            self.actions
+                .push(DeploymentAction::Status { status, revision });
         }
     }
 
@@ -772,7 +785,7 @@ fn progressing(status: &str, reason: &str, message: String, now: Timestamp) -> C
 }
 
 /// Sets the size in the working copy, and the annotations that go with it.
-fn resize(set: &mut Set<'_>, replicas: i32, bounds: &Bounds) {
+fn resize(set: &mut WorkingReplicaSet<'_>, replicas: i32, bounds: &RolloutBounds) {
     set.replicas = replicas;
     set.available = set.available.min(replicas);
     annotations::set_sizes(&mut set.annotations, bounds);

@@ -14,15 +14,15 @@ use control_client::{
 };
 use serde_json::{Value, json};
 
-use self::decide::{Action, NewSet, SetChange, Snapshot};
+use self::decide::{DeploymentAction, DeploymentSnapshot, NewSet, SetChange};
 use crate::Controller;
-use crate::context::{Context, Key, Kind};
-use crate::ownership::{self, Claim};
+use crate::context::{Context, Key, KindCache};
+use crate::ownership::{self, AdoptionDecision};
 use crate::views::{
     Condition, Deployment, DeploymentStatus, Pod, ReplicaSet, Text, seconds_now, upsert,
 };
 use crate::work::{self, Outcome};
-use crate::written::Written;
+use crate::written::OwnWrites;
 
 /// Rolls Deployments out.
 pub const CONTROLLER: Controller = Controller {
@@ -45,11 +45,11 @@ pub const CONTROLLER: Controller = Controller {
 struct Deployments {
     client: Client,
     recorder: Recorder,
-    deployments: Arc<Kind<Deployment>>,
-    sets: Arc<Kind<ReplicaSet>>,
-    pods: Arc<Kind<Pod>>,
-    written: Written,
-    written_sets: Written,
+    deployments: Arc<KindCache<Deployment>>,
+    sets: Arc<KindCache<ReplicaSet>>,
+    pods: Arc<KindCache<Pod>>,
+    written: OwnWrites,
+    written_sets: OwnWrites,
     queue: Queue<Key>,
 }
 
@@ -61,8 +61,8 @@ impl Deployments {
             deployments: ctx.deployments(),
             sets: ctx.replica_sets(),
             pods: ctx.pods(),
-            written: Written::default(),
-            written_sets: Written::default(),
+            written: OwnWrites::default(),
+            written_sets: OwnWrites::default(),
             queue: work::queue(),
         }
     }
@@ -115,7 +115,7 @@ impl Deployments {
         for deployment in self.deployments.namespace(&set.metadata.namespace) {
             let selector = &deployment.spec.selector;
             if !selector.is_empty() && selector.matches(|key| set.metadata.labels.get(key)) {
-                self.queue.add(Key::of(&deployment.metadata));
+                self.queue.add(Key::from_meta(&deployment.metadata));
             }
         }
     }
@@ -129,7 +129,7 @@ impl Deployments {
         if let Some(wait) = self.written.behind(&key, Some(meta)) {
             return Ok(Some(wait));
         }
-        let about = ObjectReference::of(&Deployment::RESOURCE, meta);
+        let about = ObjectReference::to_object(&Deployment::RESOURCE, meta);
         if deployment.spec.selector.is_empty() {
             let message =
                 "This deployment is selecting all pods. A non-empty selector is required.";
@@ -138,7 +138,7 @@ impl Deployments {
         }
         let mut sets = Vec::new();
         for set in self.sets.claimable(meta) {
-            let set_key = Key::of(&set.metadata);
+            let set_key = Key::from_meta(&set.metadata);
             if let Some(wait) = self.written_sets.behind(&set_key, Some(&set.metadata)) {
                 return Ok(Some(wait));
             }
@@ -147,13 +147,13 @@ impl Deployments {
                 .selector
                 .matches(|key| set.metadata.labels.get(key));
             match ownership::claim(meta, &set.metadata, matches) {
-                Claim::Keep => sets.push(set),
-                Claim::Adopt => {
+                AdoptionDecision::Keep => sets.push(set),
+                AdoptionDecision::Adopt => {
                     let object = (&resources::REPLICA_SETS, &set.metadata);
                     work::adopt(&self.client, (&Deployment::RESOURCE, meta), object, None).await?;
                     sets.push(set);
                 }
-                Claim::Release => {
+                AdoptionDecision::Release => {
                     let patch = ownership::release_patch(&set.metadata, &meta.uid, None);
                     work::merge(
                         &self.client,
@@ -164,7 +164,7 @@ impl Deployments {
                     )
                     .await?;
                 }
-                Claim::Ignore => {}
+                AdoptionDecision::Ignore => {}
             }
         }
         let pods = if deployment.spec.strategy.r#type == "Recreate" {
@@ -173,7 +173,7 @@ impl Deployments {
         } else {
             Vec::new()
         };
-        let snapshot = Snapshot {
+        let snapshot = DeploymentSnapshot {
             deployment: &deployment,
             sets: &sets,
             pods: &pods,
@@ -182,7 +182,7 @@ impl Deployments {
         let mut wake = None;
         for action in decide::decide(&snapshot) {
             match action {
-                Action::CreateSet(new) => {
+                DeploymentAction::CreateSet(new) => {
                     let name = Key::new(key.namespace.clone(), new.name.clone());
                     let cached = self.sets.by_key(&name);
                     let shown = cached.as_deref().map(|set| &set.metadata);
@@ -193,8 +193,10 @@ impl Deployments {
                         return Ok(None);
                     }
                 }
-                Action::ChangeSet(change) => self.change_set(&key, &change, &about).await?,
-                Action::DeleteSet { name, uid } => {
+                DeploymentAction::ChangeSet(change) => {
+                    self.change_set(&key, &change, &about).await?
+                }
+                DeploymentAction::DeleteSet { name, uid } => {
                     let options =
                         DeleteOptions::of_uid(uid.as_str()).propagation(Propagation::Background);
                     let sets = &resources::REPLICA_SETS;
@@ -209,11 +211,11 @@ impl Deployments {
                         _ => {}
                     }
                 }
-                Action::Status { status, revision } => {
+                DeploymentAction::Status { status, revision } => {
                     self.write_status(&deployment, &status, revision.as_ref())
                         .await?;
                 }
-                Action::Wake(after) => wake = Some(after),
+                DeploymentAction::Wake(after) => wake = Some(after),
             }
         }
         Ok(wake)
@@ -308,7 +310,7 @@ impl Deployments {
         let mut status = deployment.status.clone();
         let count = status.collision_count.unwrap_or(0) + 1;
         tracing::info!(
-            deployment = %Key::of(meta), set = %new.name, count,
+            deployment = %Key::from_meta(meta), set = %new.name, count,
             "hash collision of a pod template"
         );
         status.collision_count = Some(count);

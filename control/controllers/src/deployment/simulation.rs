@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::annotations::REVISION;
-use super::arithmetic::Bounds;
-use super::decide::{Action, Snapshot, decide};
+use super::arithmetic::RolloutBounds;
+use super::decide::{DeploymentAction, DeploymentSnapshot, decide};
 use crate::replicaset;
 use crate::views::{Deployment, Pod, ReplicaSet, Template};
 
@@ -108,10 +108,10 @@ impl World {
             .map_or_else(|| name.to_owned(), |set| self.alias(set))
     }
 
-    fn decide(&self) -> Vec<Action> {
+    fn decide(&self) -> Vec<DeploymentAction> {
         let sets: Vec<_> = self.sets.iter().cloned().map(Arc::new).collect();
         let pods: Vec<_> = self.pods.iter().cloned().map(Arc::new).collect();
-        decide(&Snapshot {
+        decide(&DeploymentSnapshot {
             deployment: &self.deployment,
             sets: &sets,
             pods: &pods,
@@ -124,7 +124,7 @@ impl World {
         let mut text = String::new();
         for action in self.decide() {
             match action {
-                Action::CreateSet(new) => {
+                DeploymentAction::CreateSet(new) => {
                     let image = new.template["spec"]["containers"][0]["image"]
                         .as_str()
                         .unwrap();
@@ -136,14 +136,16 @@ impl World {
                         new.annotations[REVISION]
                     )
                 }
-                Action::ChangeSet(change) => match change.scale {
+                DeploymentAction::ChangeSet(change) => match change.scale {
                     Some((from, to)) => {
                         writeln!(text, "scale {} {from}->{to}", self.alias_of(&change.name))
                     }
                     None => writeln!(text, "annotate {}", self.alias_of(&change.name)),
                 },
-                Action::DeleteSet { name, .. } => writeln!(text, "delete {}", self.alias_of(&name)),
-                Action::Status { status, revision } => {
+                DeploymentAction::DeleteSet { name, .. } => {
+                    writeln!(text, "delete {}", self.alias_of(&name))
+                }
+                DeploymentAction::Status { status, revision } => {
                     let conditions: Vec<_> = status
                         .conditions
                         .iter()
@@ -161,7 +163,7 @@ impl World {
                         revision.map_or(String::new(), |r| format!(" revision {r}")),
                     )
                 }
-                Action::Wake(after) => writeln!(text, "wake {}s", after.as_secs()),
+                DeploymentAction::Wake(after) => writeln!(text, "wake {}s", after.as_secs()),
             }
             .unwrap();
         }
@@ -229,15 +231,15 @@ impl World {
         let actions = self.decide();
         let mut changed = false;
         for action in actions {
-            changed |= !matches!(action, Action::Wake(_));
+            changed |= !matches!(action, DeploymentAction::Wake(_));
             self.apply(action);
         }
         changed
     }
 
-    fn apply(&mut self, action: Action) {
+    fn apply(&mut self, action: DeploymentAction) {
         match action {
-            Action::CreateSet(new) => {
+            DeploymentAction::CreateSet(new) => {
                 self.serial += 1;
                 let created =
                     Timestamp::from_second(self.now.as_second() + i64::from(self.serial)).unwrap();
@@ -249,7 +251,7 @@ impl World {
                         "minReadySeconds":new.min_ready_seconds}}));
                 self.sets.push(set.unwrap());
             }
-            Action::ChangeSet(change) => {
+            DeploymentAction::ChangeSet(change) => {
                 let set = self
                     .sets
                     .iter_mut()
@@ -277,15 +279,17 @@ impl World {
                     set.spec.min_ready_seconds = seconds;
                 }
             }
-            Action::DeleteSet { name, .. } => self.sets.retain(|set| set.metadata.name != name),
-            Action::Status { status, revision } => {
+            DeploymentAction::DeleteSet { name, .. } => {
+                self.sets.retain(|set| set.metadata.name != name)
+            }
+            DeploymentAction::Status { status, revision } => {
                 self.deployment.status = status;
                 if let Some(revision) = revision {
                     self.deployment.metadata.annotations =
                         [(REVISION, revision.as_str())].into_iter().collect();
                 }
             }
-            Action::Wake(_) => {}
+            DeploymentAction::Wake(_) => {}
         }
     }
 
@@ -297,7 +301,7 @@ impl World {
             .cloned()
             .map(Arc::new)
             .collect();
-        let actions = replicaset::decide(&replicaset::Snapshot {
+        let actions = replicaset::decide(&replicaset::ReplicaSetSnapshot {
             set: &set,
             pods: &pods,
             related: &pods,
@@ -309,7 +313,7 @@ impl World {
         let changed = !actions.is_empty();
         for action in actions {
             match action {
-                replicaset::Action::Create(count) => {
+                replicaset::ReplicaSetAction::Create(count) => {
                     for _ in 0..count {
                         self.serial += 1;
                         let name = format!("pod-{}", self.serial);
@@ -319,7 +323,7 @@ impl World {
                         self.pods.push(serde_json::from_value(pod).unwrap());
                     }
                 }
-                replicaset::Action::Delete(victims) => {
+                replicaset::ReplicaSetAction::Delete(victims) => {
                     for victim in victims {
                         let pod = self
                             .pods
@@ -329,8 +333,8 @@ impl World {
                         pod.metadata.deletion_timestamp = Some(self.now);
                     }
                 }
-                replicaset::Action::Status(status) => self.sets[at].status = status,
-                replicaset::Action::Wake(_) => {}
+                replicaset::ReplicaSetAction::Status(status) => self.sets[at].status = status,
+                replicaset::ReplicaSetAction::Wake(_) => {}
                 other => panic!("unexpected {other:?}"),
             }
         }
@@ -434,7 +438,7 @@ proptest! {
             "maxSurge":surge,"maxUnavailable":unavailable}}});
         let mut world = World::new(&deployment(replicas, strategy));
         world.settle();
-        let bounds = Bounds::of(&world.deployment);
+        let bounds = RolloutBounds::for_deployment(&world.deployment);
         for step in moves {
             match step {
                 Move::Deployment => { world.run_deployment(); }

@@ -12,10 +12,10 @@ use super::slices::services_of;
 use super::trigger_time::{ANNOTATION, TriggerTimes};
 use super::{canonical, pods};
 use crate::Controller;
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::views::{EndpointAddress, EndpointSubset, Endpoints, Pod, Service, TargetRef, Text};
 use crate::work::{self, Outcome};
-use crate::written::Written;
+use crate::written::OwnWrites;
 
 /// Addresses that one object may hold; the rest is cut off and said so.
 const CAPACITY: usize = 1000;
@@ -29,7 +29,7 @@ pub const CONTROLLER: Controller = Controller {
     name: "endpoints-controller",
     service_account: "endpoint-controller",
     start: |ctx| {
-        let this = Arc::new(Legacy::new(ctx));
+        let this = Arc::new(EndpointsController::new(ctx));
         this.listen();
         let (workers, shutdown) = (ctx.config.workers, ctx.shutdown.clone());
         Box::pin(async move {
@@ -42,20 +42,20 @@ pub const CONTROLLER: Controller = Controller {
     },
 };
 
-struct Legacy {
+struct EndpointsController {
     client: Client,
     recorder: Recorder,
-    services: Arc<Kind<Service>>,
-    pods: Arc<Kind<Pod>>,
-    endpoints: Arc<Kind<Endpoints>>,
-    written: Written,
+    services: Arc<KindCache<Service>>,
+    pods: Arc<KindCache<Pod>>,
+    endpoints: Arc<KindCache<Endpoints>>,
+    written: OwnWrites,
     triggers: TriggerTimes,
     queue: Queue<Key>,
 }
 
-/// What the object should hold.
+/// The desired content of the Endpoints object.
 #[derive(Debug, PartialEq)]
-struct Content {
+struct EndpointsContent {
     subsets: Vec<EndpointSubset>,
     labels: BTreeMap<Text, Text>,
     truncated: bool,
@@ -63,13 +63,17 @@ struct Content {
 
 /// One write.
 #[derive(Debug, PartialEq)]
-enum Action {
-    Create(Content),
-    Update(Content),
+enum EndpointsAction {
+    Create(EndpointsContent),
+    Update(EndpointsContent),
 }
 
 /// Decides what the object of a Service, which has a selector, needs.
-fn decide(service: &Service, selected: &[Arc<Pod>], current: Option<&Endpoints>) -> Option<Action> {
+fn decide(
+    service: &Service,
+    selected: &[Arc<Pod>],
+    current: Option<&Endpoints>,
+) -> Option<EndpointsAction> {
     let (subsets, truncated) = subsets(service, selected);
     let mut labels: BTreeMap<Text, Text> = service
         .metadata
@@ -82,13 +86,13 @@ fn decide(service: &Service, selected: &[Arc<Pod>], current: Option<&Endpoints>)
         labels.insert(HEADLESS.into(), Text::default());
     }
     labels.insert(MANAGED_BY.into(), MANAGER.into());
-    let content = Content {
+    let content = EndpointsContent {
         subsets,
         labels,
         truncated,
     };
     let Some(current) = current else {
-        return Some(Action::Create(content));
+        return Some(EndpointsAction::Create(content));
     };
     let have = &current.metadata;
     let same_labels = have.labels.len() == content.labels.len()
@@ -101,7 +105,7 @@ fn decide(service: &Service, selected: &[Arc<Pod>], current: Option<&Endpoints>)
         || canonical::repack(current.subsets.clone()) == content.subsets;
     let same =
         same_subsets && same_labels && have.annotations.contains_key(OVER_CAPACITY) == truncated;
-    (!same).then_some(Action::Update(content))
+    (!same).then_some(EndpointsAction::Update(content))
 }
 
 /// Addresses grouped by the ports they have, as [`canonical::repack`] packs them.
@@ -184,7 +188,7 @@ fn truncate(subsets: &mut Vec<EndpointSubset>) -> bool {
     true
 }
 
-impl Legacy {
+impl EndpointsController {
     fn new(ctx: &Context) -> Self {
         Self {
             client: ctx.client.clone(),
@@ -192,7 +196,7 @@ impl Legacy {
             services: ctx.services(),
             pods: ctx.pods(),
             endpoints: ctx.endpoints(),
-            written: Written::default(),
+            written: OwnWrites::default(),
             triggers: TriggerTimes::default(),
             queue: work::queue(),
         }
@@ -245,7 +249,7 @@ impl Legacy {
         let Some(action) = decide(&service, &selected, current.as_deref()) else {
             return Ok(None);
         };
-        let creating = matches!(action, Action::Create(_));
+        let creating = matches!(action, EndpointsAction::Create(_));
         let applied = self.apply(&service, action, current.as_deref(), &trigger);
         match applied.await {
             Ok(written) => {
@@ -255,7 +259,7 @@ impl Legacy {
             Err(error) if error.is_namespace_terminating() => Ok(None),
             Err(error) => {
                 if !error.is_conflict() && !error.is_already_exists() {
-                    let about = ObjectReference::of(&Service::RESOURCE, &service.metadata);
+                    let about = ObjectReference::to_object(&Service::RESOURCE, &service.metadata);
                     let (reason, verb) = if creating {
                         ("FailedToCreateEndpoint", "create endpoint for service")
                     } else {
@@ -272,7 +276,7 @@ impl Legacy {
     async fn apply(
         &self,
         service: &Service,
-        action: Action,
+        action: EndpointsAction,
         current: Option<&Endpoints>,
         trigger: &Value,
     ) -> Result<Metadata, Error> {
@@ -280,7 +284,7 @@ impl Legacy {
         let resource = &Endpoints::RESOURCE;
         let over = |truncated: bool| truncated.then_some("truncated");
         match action {
-            Action::Create(content) => {
+            EndpointsAction::Create(content) => {
                 let mut body = json!({
                     "apiVersion": "v1",
                     "kind": "Endpoints",
@@ -299,7 +303,7 @@ impl Legacy {
                 }
                 self.client.create(resource, &meta.namespace, &body).await
             }
-            Action::Update(content) => {
+            EndpointsAction::Update(content) => {
                 let have = current
                     .map(|endpoints| endpoints.metadata.clone())
                     .unwrap_or_default();
@@ -376,7 +380,7 @@ mod tests {
     fn what_is_as_it_should_be_is_not_written() {
         let s = service();
         let pods = [pod(1, true)];
-        let Some(Action::Create(content)) = decide(&s, &pods, None) else {
+        let Some(EndpointsAction::Create(content)) = decide(&s, &pods, None) else {
             panic!("nothing created")
         };
         let mut current = Endpoints {
@@ -397,7 +401,7 @@ mod tests {
         assert_eq!(decide(&s, &pods, Some(&current)), None);
         assert!(matches!(
             decide(&s, &[], Some(&current)),
-            Some(Action::Update(_))
+            Some(EndpointsAction::Update(_))
         ));
     }
 

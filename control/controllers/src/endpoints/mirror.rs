@@ -8,10 +8,10 @@ use control_client::{Error, Queue, View};
 use serde_json::{Value, json};
 
 use super::canonical;
-use super::keeper::Keeper;
+use super::reconciler::SliceReconciler;
 use super::slices::decide::{MANAGED_BY, SERVICE_NAME};
 use crate::Controller;
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::views::{
     ConditionsOfEndpoint, Endpoint, EndpointAddress, EndpointPort, EndpointSlice, EndpointSubset,
     Endpoints, Service, Text,
@@ -47,15 +47,15 @@ pub const CONTROLLER: Controller = Controller {
 };
 
 struct Mirror {
-    services: Arc<Kind<Service>>,
-    endpoints: Arc<Kind<Endpoints>>,
-    keeper: Keeper,
+    services: Arc<KindCache<Service>>,
+    endpoints: Arc<KindCache<Endpoints>>,
+    keeper: SliceReconciler,
     queue: Queue<Key>,
 }
 
-/// What a mirrored slice holds.
+/// The content of a mirrored slice.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Content {
+struct MirrorContent {
     address_type: Text,
     endpoints: Vec<Endpoint>,
     ports: Vec<EndpointPort>,
@@ -63,9 +63,9 @@ struct Content {
 
 /// One write.
 #[derive(Debug)]
-enum Action {
-    Create(Content),
-    Update(Arc<EndpointSlice>, Content),
+enum MirrorAction {
+    Create(MirrorContent),
+    Update(Arc<EndpointSlice>, MirrorContent),
     Delete(Arc<EndpointSlice>),
 }
 
@@ -79,7 +79,7 @@ fn is_mirrored(endpoints: &Endpoints, service: &Service) -> bool {
 }
 
 /// The slices that Endpoints become: one for each set of ports and family.
-fn desired(subsets: &[EndpointSubset]) -> Vec<Content> {
+fn desired(subsets: &[EndpointSubset]) -> Vec<MirrorContent> {
     let mut groups: BTreeMap<(Vec<EndpointPort>, &'static str), Vec<Endpoint>> = BTreeMap::new();
     for subset in subsets {
         let mut ports = subset.ports.clone();
@@ -110,7 +110,7 @@ fn desired(subsets: &[EndpointSubset]) -> Vec<Content> {
         .into_iter()
         .map(|((mut ports, family), endpoints)| {
             canonical::order_slice_ports(&mut ports);
-            Content {
+            MirrorContent {
                 address_type: family.into(),
                 endpoints,
                 ports,
@@ -133,7 +133,7 @@ fn endpoint(address: &EndpointAddress, ready: bool) -> Endpoint {
     }
 }
 
-fn decide(subsets: &[EndpointSubset], slices: &[Arc<EndpointSlice>]) -> Vec<Action> {
+fn decide(subsets: &[EndpointSubset], slices: &[Arc<EndpointSlice>]) -> Vec<MirrorAction> {
     let mut left: Vec<Arc<EndpointSlice>> = slices.to_vec();
     let mut actions = Vec::new();
     for content in desired(subsets) {
@@ -149,13 +149,13 @@ fn decide(subsets: &[EndpointSubset], slices: &[Arc<EndpointSlice>]) -> Vec<Acti
             .position(|slice| fits(slice) && sorted(&slice.ports) == wanted)
             .or_else(|| left.iter().position(|slice| fits(slice)));
         match at.map(|at| left.remove(at)) {
-            None => actions.push(Action::Create(content)),
+            None => actions.push(MirrorAction::Create(content)),
             Some(slice)
                 if slice.endpoints == content.endpoints && sorted(&slice.ports) == wanted => {}
-            Some(slice) => actions.push(Action::Update(slice, content)),
+            Some(slice) => actions.push(MirrorAction::Update(slice, content)),
         }
     }
-    actions.extend(left.into_iter().map(Action::Delete));
+    actions.extend(left.into_iter().map(MirrorAction::Delete));
     actions
 }
 
@@ -164,7 +164,7 @@ impl Mirror {
         Self {
             services: ctx.services(),
             endpoints: ctx.endpoints(),
-            keeper: Keeper::new(ctx, MANAGER),
+            keeper: SliceReconciler::new(ctx, MANAGER),
             queue: work::queue(),
         }
     }
@@ -210,10 +210,10 @@ impl Mirror {
         &self,
         key: &Key,
         source: Option<&Arc<Endpoints>>,
-        action: Action,
+        action: MirrorAction,
     ) -> Result<(), Error> {
         match action {
-            Action::Create(content) => {
+            MirrorAction::Create(content) => {
                 let Some(source) = source else { return Ok(()) };
                 let mut labels: serde_json::Map<String, Value> = source
                     .metadata
@@ -239,7 +239,7 @@ impl Mirror {
                 });
                 self.keeper.create(key, &body).await
             }
-            Action::Update(slice, content) => {
+            MirrorAction::Update(slice, content) => {
                 let meta = &slice.metadata;
                 let patch = json!({
                     "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -248,7 +248,7 @@ impl Mirror {
                 });
                 self.keeper.patch(key, &meta.name, &patch).await
             }
-            Action::Delete(slice) => {
+            MirrorAction::Delete(slice) => {
                 let meta = &slice.metadata;
                 self.keeper.delete(key, &meta.name, &meta.uid).await
             }
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn mirrored_slice_is_kept_changed_and_removed() {
         let s = subsets(json!([{"addresses":[{"ip":"192.0.2.1"}],"ports":[{"port":80}]}]));
-        let Action::Create(content) = &decide(&s, &[])[0] else {
+        let MirrorAction::Create(content) = &decide(&s, &[])[0] else {
             panic!("nothing created")
         };
         let slice = Arc::new(EndpointSlice {
@@ -299,9 +299,12 @@ mod tests {
         let other = subsets(json!([{"addresses":[{"ip":"192.0.2.9"}],"ports":[{"port":80}]}]));
         assert!(matches!(
             decide(&other, std::slice::from_ref(&slice))[..],
-            [Action::Update(..)]
+            [MirrorAction::Update(..)]
         ));
-        assert!(matches!(decide(&[], &[slice])[..], [Action::Delete(_)]));
+        assert!(matches!(
+            decide(&[], &[slice])[..],
+            [MirrorAction::Delete(_)]
+        ));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Service endpoints: slices, the legacy object, and mirrored slices.
 
 mod canonical;
-mod keeper;
 mod legacy;
 mod mirror;
 mod pods;
+mod reconciler;
 mod slices;
 mod trigger_time;
 

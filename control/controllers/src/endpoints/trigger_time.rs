@@ -15,14 +15,14 @@ use crate::views::{Pod, Service, Text};
 pub const ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 #[derive(Default)]
-struct Seen {
+struct LastTriggerTime {
     pods: HashMap<Text, Timestamp>,
     service: Option<Timestamp>,
 }
 
 /// What was seen of each Service and its pods.
 #[derive(Default)]
-pub struct TriggerTimes(Mutex<HashMap<Key, Seen>>);
+pub struct TriggerTimes(Mutex<HashMap<Key, LastTriggerTime>>);
 
 impl TriggerTimes {
     /// The earliest of the changes since the last call, as the annotation's value; null when
@@ -43,7 +43,7 @@ impl TriggerTimes {
             .map(|(_, time)| *time)
             .chain(created.filter(|_| created > seen.service));
         let earliest = changed.min();
-        *seen = Seen {
+        *seen = LastTriggerTime {
             pods: times,
             service: created,
         };

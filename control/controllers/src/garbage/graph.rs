@@ -15,11 +15,11 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer by which an object waits for its dependents to be let go.
 pub const ORPHAN: &str = "orphan";
 
-/// An object as the collector reads it: who it is, and who owns it. Every object of the
-/// cluster is kept, so its labels and annotations are not.
+/// An object as the collector reads it: its identity and its owners. Every object of the
+/// cluster is kept, so it is small.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "Metadata")]
-pub struct Owned {
+pub struct OwnedObject {
     /// Its name and uid.
     pub identity: Identity,
     /// Its owners.
@@ -32,7 +32,7 @@ pub struct Owned {
     pub orphan: bool,
 }
 
-impl From<Metadata> for Owned {
+impl From<Metadata> for OwnedObject {
     fn from(Metadata { metadata: meta }: Metadata) -> Self {
         let waits_for = |finalizer: &str| meta.finalizers.iter().any(|f| f == finalizer);
         Self {
@@ -45,7 +45,7 @@ impl From<Metadata> for Owned {
     }
 }
 
-impl Object for Owned {
+impl Object for OwnedObject {
     const RESOURCE: Resource = <Metadata as View>::RESOURCE;
 
     fn namespace(&self) -> &str {
@@ -65,7 +65,7 @@ impl Object for Owned {
     }
 }
 
-impl Owned {
+impl OwnedObject {
     /// Its uid, by which owner references name it.
     #[must_use]
     pub fn uid(&self) -> Text {
@@ -81,17 +81,17 @@ impl Owned {
 
 /// An object in the graph.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct GraphNode {
     /// Which resource, by the number that the loop gave it.
     pub resource: usize,
     /// The object, which the cache of its resource holds, too.
-    pub object: Arc<Owned>,
+    pub object: Arc<OwnedObject>,
 }
 
-impl Deref for Node {
-    type Target = Owned;
+impl Deref for GraphNode {
+    type Target = OwnedObject;
 
-    fn deref(&self) -> &Owned {
+    fn deref(&self) -> &OwnedObject {
         &self.object
     }
 }
@@ -99,14 +99,14 @@ impl Deref for Node {
 /// All objects by uid, and their dependents.
 #[derive(Debug, Default)]
 pub struct Graph {
-    nodes: HashMap<Text, Node>,
+    nodes: HashMap<Text, GraphNode>,
     /// Dependents of objects that are there, and of those that are not.
     dependents: HashMap<Text, HashSet<Text>>,
 }
 
-/// What is to be done with an object.
+/// The action to take on an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum ObjectFate {
     /// Nothing.
     Stay,
     /// Take the owner from these, then its orphan finalizer from the object.
@@ -119,9 +119,9 @@ pub enum Fate {
     Judge,
 }
 
-/// What the owners of an object are, after a look.
+/// The states of an object's owners.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Owners {
+pub struct OwnerStates {
     /// There, and staying.
     pub solid: usize,
     /// Gone.
@@ -130,9 +130,9 @@ pub struct Owners {
     pub waiting: Vec<Text>,
 }
 
-/// What is to be done with an object whose owners are known.
+/// The action to take on an object whose owners are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CollectionVerdict {
     /// Nothing.
     Stay,
     /// It stays, but these owners must be taken from it.
@@ -145,11 +145,11 @@ pub enum Verdict {
 
 impl Graph {
     /// Takes in an object as it is now. Returns whose fate may have changed.
-    pub fn put(&mut self, resource: usize, object: Arc<Owned>) -> Vec<Text> {
+    pub fn put(&mut self, resource: usize, object: Arc<OwnedObject>) -> Vec<Text> {
         let uid = &object.uid();
-        let node = Node { resource, object };
+        let node = GraphNode { resource, object };
         let old = self.nodes.get_mut(uid);
-        let is_known = |old: &&mut Node| old.resource == resource && node.is_owned_as(old);
+        let is_known = |old: &&mut GraphNode| old.resource == resource && node.is_owned_as(old);
         let old = match old {
             Some(old) if is_known(&old) => {
                 // The state that the cache holds, so that none is held twice.
@@ -221,7 +221,7 @@ impl Graph {
 
     /// An object.
     #[must_use]
-    pub fn get(&self, uid: &str) -> Option<&Node> {
+    pub fn get(&self, uid: &str) -> Option<&GraphNode> {
         self.nodes.get(uid)
     }
 
@@ -241,12 +241,12 @@ impl Graph {
 
     /// What the graph says about an object.
     #[must_use]
-    pub fn fate(&self, uid: &str) -> Fate {
+    pub fn fate(&self, uid: &str) -> ObjectFate {
         let Some(node) = self.nodes.get(uid) else {
-            return Fate::Stay;
+            return ObjectFate::Stay;
         };
         if node.deleting && node.orphan {
-            return Fate::Orphan(self.dependents_of(uid));
+            return ObjectFate::Orphan(self.dependents_of(uid));
         }
         if node.deleting && node.foreground {
             let blocking: Vec<Text> = self
@@ -256,15 +256,15 @@ impl Graph {
                 .filter(|dependent| !self.waits_for(dependent, uid))
                 .collect();
             return if blocking.is_empty() {
-                Fate::Unblock
+                ObjectFate::Unblock
             } else {
-                Fate::Wait(blocking)
+                ObjectFate::Wait(blocking)
             };
         }
         if node.deleting || node.owners.is_empty() {
-            return Fate::Stay;
+            return ObjectFate::Stay;
         }
-        Fate::Judge
+        ObjectFate::Judge
     }
 
     /// Whether an object that waits for its dependents waits, through these, for
@@ -273,7 +273,7 @@ impl Graph {
         let mut seen: HashSet<&str> = HashSet::new();
         let mut next = vec![uid];
         while let Some(uid) = next.pop() {
-            let waits = |node: &Node| node.deleting && node.foreground;
+            let waits = |node: &GraphNode| node.deleting && node.foreground;
             if !self.nodes.get(uid).is_some_and(waits) {
                 continue;
             }
@@ -303,8 +303,12 @@ impl Graph {
     /// Sorts an object's owners; `is_gone` says whether one that the graph does
     /// not know is really gone.
     #[must_use]
-    pub fn classify(&self, owners: &[OwnerReference], is_gone: impl Fn(&str) -> bool) -> Owners {
-        let mut sorted = Owners::default();
+    pub fn classify(
+        &self,
+        owners: &[OwnerReference],
+        is_gone: impl Fn(&str) -> bool,
+    ) -> OwnerStates {
+        let mut sorted = OwnerStates::default();
         for owner in owners {
             match self.nodes.get(&owner.uid) {
                 Some(node) if node.deleting && node.foreground => {
@@ -320,8 +324,8 @@ impl Graph {
 
     /// Decides over an object by its owners.
     #[must_use]
-    pub fn verdict(&self, uid: &str, owners: Owners) -> Verdict {
-        let Owners {
+    pub fn verdict(&self, uid: &str, owners: OwnerStates) -> CollectionVerdict {
+        let OwnerStates {
             solid,
             mut dangling,
             mut waiting,
@@ -329,18 +333,18 @@ impl Graph {
         if solid > 0 {
             dangling.append(&mut waiting);
             return if dangling.is_empty() {
-                Verdict::Stay
+                CollectionVerdict::Stay
             } else {
-                Verdict::Drop(dangling)
+                CollectionVerdict::Drop(dangling)
             };
         }
         if dangling.is_empty() && waiting.is_empty() {
-            return Verdict::Stay;
+            return CollectionVerdict::Stay;
         }
         if !waiting.is_empty() && self.dependents.contains_key(uid) {
-            return Verdict::DeleteForeground;
+            return CollectionVerdict::DeleteForeground;
         }
-        Verdict::Delete
+        CollectionVerdict::Delete
     }
 }
 
@@ -354,7 +358,7 @@ mod tests {
         owners: &[(&str, bool)],
         finalizers: &[&str],
         deleting: bool,
-    ) -> Arc<Owned> {
+    ) -> Arc<OwnedObject> {
         let owners: Vec<_> = owners
             .iter()
             .map(|(uid, block)| json!({"apiVersion":"v1","kind":"K","name":uid,"uid":uid,"blockOwnerDeletion":block}))
@@ -367,8 +371,8 @@ mod tests {
         serde_json::from_value(json!({"metadata": value})).unwrap()
     }
 
-    fn judge(graph: &Graph, uid: &str) -> Verdict {
-        assert_eq!(graph.fate(uid), Fate::Judge);
+    fn judge(graph: &Graph, uid: &str) -> CollectionVerdict {
+        assert_eq!(graph.fate(uid), ObjectFate::Judge);
         let owners = &graph.get(uid).unwrap().owners;
         graph.verdict(uid, graph.classify(owners, |_| true))
     }
@@ -379,12 +383,12 @@ mod tests {
         g.put(0, object("a", &[], &[], false));
         g.put(0, object("b", &[], &[], false));
         g.put(0, object("x", &[("a", false), ("b", false)], &[], false));
-        assert_eq!(judge(&g, "x"), Verdict::Stay);
+        assert_eq!(judge(&g, "x"), CollectionVerdict::Stay);
         assert_eq!(g.remove(&"a".into()), ["x"]);
-        assert_eq!(judge(&g, "x"), Verdict::Drop(vec!["a".into()]));
+        assert_eq!(judge(&g, "x"), CollectionVerdict::Drop(vec!["a".into()]));
         g.put(0, object("x", &[("b", false)], &[], false));
         assert_eq!(g.remove(&"b".into()), ["x"]);
-        assert_eq!(judge(&g, "x"), Verdict::Delete);
+        assert_eq!(judge(&g, "x"), CollectionVerdict::Delete);
     }
 
     #[test]
@@ -403,7 +407,7 @@ mod tests {
         g.put(0, object("x", &[("a", false)], &[], false));
         let owners = g.get("x").unwrap().owners.clone();
         let sorted = g.classify(&owners, |_| false);
-        assert_eq!(g.verdict("x", sorted), Verdict::Stay);
+        assert_eq!(g.verdict("x", sorted), CollectionVerdict::Stay);
     }
 
     #[test]
@@ -411,7 +415,7 @@ mod tests {
         let mut g = Graph::default();
         g.put(0, object("new", &[], &[], false));
         g.put(0, object("x", &[("old", false)], &[], false));
-        assert_eq!(judge(&g, "x"), Verdict::Delete);
+        assert_eq!(judge(&g, "x"), CollectionVerdict::Delete);
     }
 
     #[test]
@@ -422,11 +426,11 @@ mod tests {
         g.put(0, object("free", &[("a", false)], &[], false));
         let concerned = g.put(0, object("a", &[], &[FOREGROUND], true));
         assert_eq!(concerned, ["a", "block", "free"]);
-        assert_eq!(g.fate("a"), Fate::Wait(vec!["block".into()]));
-        assert_eq!(judge(&g, "free"), Verdict::Delete);
-        assert_eq!(judge(&g, "block"), Verdict::Delete);
+        assert_eq!(g.fate("a"), ObjectFate::Wait(vec!["block".into()]));
+        assert_eq!(judge(&g, "free"), CollectionVerdict::Delete);
+        assert_eq!(judge(&g, "block"), CollectionVerdict::Delete);
         assert_eq!(g.remove(&"block".into()), ["a"]);
-        assert_eq!(g.fate("a"), Fate::Unblock);
+        assert_eq!(g.fate("a"), ObjectFate::Unblock);
     }
 
     #[test]
@@ -435,8 +439,8 @@ mod tests {
         g.put(0, object("a", &[], &[FOREGROUND], true));
         g.put(0, object("b", &[("a", true)], &[], false));
         g.put(0, object("c", &[("b", true)], &[], false));
-        assert_eq!(judge(&g, "b"), Verdict::DeleteForeground);
-        assert_eq!(judge(&g, "c"), Verdict::Stay);
+        assert_eq!(judge(&g, "b"), CollectionVerdict::DeleteForeground);
+        assert_eq!(judge(&g, "c"), CollectionVerdict::Stay);
     }
 
     #[test]
@@ -446,15 +450,15 @@ mod tests {
         g.put(0, object("a", &[("c", true)], fg, true));
         g.put(0, object("b", &[("a", true)], fg, true));
         g.put(0, object("c", &[("b", true)], &[], false));
-        assert_eq!(g.fate("a"), Fate::Wait(vec!["b".into()]));
-        assert_eq!(judge(&g, "c"), Verdict::DeleteForeground);
+        assert_eq!(g.fate("a"), ObjectFate::Wait(vec!["b".into()]));
+        assert_eq!(judge(&g, "c"), CollectionVerdict::DeleteForeground);
         // The last one joins, and whoever waits for it hears of it.
         let concerned = g.put(0, object("c", &[("b", true)], fg, true));
         assert_eq!(concerned, ["c", "a"]);
-        assert_eq!(g.fate("a"), Fate::Unblock);
+        assert_eq!(g.fate("a"), ObjectFate::Unblock);
         // What stands beside the circle is waited for.
         g.put(0, object("x", &[("a", true)], &[], false));
-        assert_eq!(g.fate("a"), Fate::Wait(vec!["x".into()]));
+        assert_eq!(g.fate("a"), ObjectFate::Wait(vec!["x".into()]));
     }
 
     #[test]
@@ -462,9 +466,9 @@ mod tests {
         let mut g = Graph::default();
         g.put(0, object("x", &[("a", true)], &[], false));
         g.put(0, object("a", &[], &[ORPHAN], true));
-        assert_eq!(g.fate("a"), Fate::Orphan(vec!["x".into()]));
+        assert_eq!(g.fate("a"), ObjectFate::Orphan(vec!["x".into()]));
         g.put(0, object("x", &[], &[], false));
-        assert_eq!(g.fate("a"), Fate::Orphan(vec![]));
+        assert_eq!(g.fate("a"), ObjectFate::Orphan(vec![]));
     }
 
     #[test]
@@ -476,7 +480,7 @@ mod tests {
             g.put(0, object("x", &[("a", false)], &[], false))
                 .contains(&"a".into())
         );
-        assert_eq!(g.fate("a"), Fate::Unblock);
+        assert_eq!(g.fate("a"), ObjectFate::Unblock);
     }
 
     #[test]

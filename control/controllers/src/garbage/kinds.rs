@@ -17,14 +17,14 @@ use crate::views::Text;
 pub struct FollowedKinds {
     /// By the number that nodes of the graph carry. No number is used twice: a task that
     /// still follows a removed kind cannot report for another one.
-    kinds: BTreeMap<usize, Kind>,
+    kinds: BTreeMap<usize, CollectedKind>,
     next_number: usize,
     /// Objects with an owner of a kind that is not followed.
     waiting: HashSet<Text>,
 }
 
 #[derive(Debug)]
-struct Kind {
+struct CollectedKind {
     resource: Resource,
     since: Instant,
     /// Whether the graph holds everything of the first list.
@@ -36,7 +36,7 @@ impl FollowedKinds {
     pub fn add(&mut self, resource: Resource, now: Instant) -> (usize, HashSet<Text>) {
         let number = self.next_number;
         self.next_number += 1;
-        let kind = Kind {
+        let kind = CollectedKind {
             resource,
             since: now,
             listed: false,
@@ -67,7 +67,7 @@ impl FollowedKinds {
     /// late by more than `patience` do not count.
     #[must_use]
     pub fn is_list_outstanding(&self, patience: Duration, now: Instant) -> bool {
-        let is_recent = |kind: &Kind| now.saturating_duration_since(kind.since) < patience;
+        let is_recent = |kind: &CollectedKind| now.saturating_duration_since(kind.since) < patience;
         let mut kinds = self.kinds.values();
         kinds.any(|kind| !kind.listed && is_recent(kind))
     }

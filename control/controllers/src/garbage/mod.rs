@@ -31,7 +31,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::graph::{FOREGROUND, Fate, Graph, Node, ORPHAN, Owned, Verdict};
+use self::graph::{
+    CollectionVerdict, FOREGROUND, Graph, GraphNode, ORPHAN, ObjectFate, OwnedObject,
+};
 use self::kinds::FollowedKinds;
 use crate::views::Text;
 use crate::work::{self, Outcome};
@@ -66,7 +68,7 @@ pub const CONTROLLER: Controller = Controller {
     name: "garbage-collector-controller",
     service_account: "generic-garbage-collector",
     start: |ctx| {
-        let this = Arc::new(Collector {
+        let this = Arc::new(GarbageCollector {
             client: ctx.client.clone(),
             graph: Mutex::default(),
             kinds: Mutex::default(),
@@ -78,7 +80,7 @@ pub const CONTROLLER: Controller = Controller {
     },
 };
 
-struct Collector {
+struct GarbageCollector {
     client: Client,
     graph: Mutex<Graph>,
     kinds: Mutex<FollowedKinds>,
@@ -88,7 +90,7 @@ struct Collector {
 }
 
 /// A custom or aggregated resource that is followed.
-struct Extension {
+struct FollowedExtension {
     resource: Resource,
     /// The number that its objects carry.
     number: usize,
@@ -96,7 +98,7 @@ struct Extension {
     stop: CancellationToken,
 }
 
-impl Collector {
+impl GarbageCollector {
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let mut tasks = JoinSet::new();
         for resource in built_in() {
@@ -153,7 +155,7 @@ impl Collector {
     /// the others. Returns false when discovery failed.
     async fn follow_extensions(
         self: &Arc<Self>,
-        followed: &mut Vec<Extension>,
+        followed: &mut Vec<FollowedExtension>,
         tasks: &mut JoinSet<()>,
         shutdown: &CancellationToken,
     ) -> bool {
@@ -175,7 +177,7 @@ impl Collector {
             }
             let stop = shutdown.child_token();
             let number = self.follow(resource.clone(), tasks, &stop);
-            followed.push(Extension {
+            followed.push(FollowedExtension {
                 resource,
                 number,
                 stop,
@@ -185,7 +187,7 @@ impl Collector {
     }
 
     /// Stops following a resource that is no longer served and forgets its objects.
-    fn forget(&self, gone: &Extension) {
+    fn forget(&self, gone: &FollowedExtension) {
         tracing::debug!(resource = %gone.resource, "stopped following a resource");
         gone.stop.cancel();
         let concerned = self.graph().remove_all(gone.number);
@@ -223,12 +225,12 @@ impl Collector {
         let defines = resource.plural == DEFINITIONS;
         let detail = resource.to_string();
         let selection = Selection::all().metadata_only();
-        let reflector = reflect_resource::<Owned>(&self.client, resource, selection);
+        let reflector = reflect_resource::<OwnedObject>(&self.client, resource, selection);
         let mut changes = reflector.changes();
         let (this, shutdown) = (Arc::clone(self), shutdown.clone());
         let task = control_supervise::task("garbage-follower").detail(detail);
         tasks.spawn(task.essential(async move {
-            let take = |change: Change<Owned>| {
+            let take = |change: Change<OwnedObject>| {
                 if defines {
                     this.defined.notify_one();
                 }
@@ -259,7 +261,7 @@ impl Collector {
     }
 
     /// Applies one change to the graph, unless the kind is no longer followed.
-    fn take(&self, number: usize, change: &Change<Owned>, stop: &CancellationToken) {
+    fn take(&self, number: usize, change: &Change<OwnedObject>, stop: &CancellationToken) {
         let mut concerned = Vec::new();
         {
             let mut graph = self.graph();
@@ -267,7 +269,8 @@ impl Collector {
                 // Objects of a removed kind must not return to the graph.
                 return;
             }
-            let uid = |object: &Option<Arc<Owned>>| object.as_ref().map(|object| object.uid());
+            let uid =
+                |object: &Option<Arc<OwnedObject>>| object.as_ref().map(|object| object.uid());
             let (before, after) = (uid(&change.previous), uid(&change.current));
             if let Some(gone) = before.filter(|before| after.as_ref() != Some(before)) {
                 concerned.append(&mut graph.remove(&gone));
@@ -291,17 +294,17 @@ impl Collector {
             (graph.fate(uid), node)
         };
         match fate {
-            Fate::Stay => Ok(None),
-            Fate::Wait(blocking) => {
+            ObjectFate::Stay => Ok(None),
+            ObjectFate::Wait(blocking) => {
                 for dependent in blocking {
                     self.queue.add(dependent);
                 }
                 Ok(None)
             }
             // Dependents of a kind that is not listed yet may exist.
-            Fate::Unblock if self.is_list_outstanding() => Ok(Some(LIST_POLL)),
-            Fate::Unblock => self.remove_finalizer(&node, uid, FOREGROUND).await,
-            Fate::Orphan(dependents) => {
+            ObjectFate::Unblock if self.is_list_outstanding() => Ok(Some(LIST_POLL)),
+            ObjectFate::Unblock => self.remove_finalizer(&node, uid, FOREGROUND).await,
+            ObjectFate::Orphan(dependents) => {
                 let (_, failure) = work::together(dependents.iter().map(|dependent| async {
                     let found = self.graph().get(dependent).cloned();
                     match found {
@@ -319,16 +322,16 @@ impl Collector {
                 self.release_dependents(&node, uid).await?;
                 self.remove_finalizer(&node, uid, ORPHAN).await
             }
-            Fate::Judge => self.judge(&node, uid).await,
+            ObjectFate::Judge => self.judge(&node, uid).await,
         }
     }
 
-    fn resource(&self, node: &Node) -> Option<Resource> {
+    fn resource(&self, node: &GraphNode) -> Option<Resource> {
         self.kinds().get(node.resource).cloned()
     }
 
     /// Removes an owner from all its dependents on the server, of every served kind.
-    async fn release_dependents(&self, owner: &Node, uid: &Text) -> Result<(), Error> {
+    async fn release_dependents(&self, owner: &GraphNode, uid: &Text) -> Result<(), Error> {
         let namespaced = !owner.identity.namespace.is_empty();
         let mut kinds = built_in();
         let mut followed: Vec<Resource> = self.kinds().resources().cloned().collect();
@@ -360,7 +363,11 @@ impl Collector {
     }
 
     /// The object as it is on the server, unless it is gone.
-    async fn live(&self, node: &Node, uid: &str) -> Result<Option<(Resource, Metadata)>, Error> {
+    async fn live(
+        &self,
+        node: &GraphNode,
+        uid: &str,
+    ) -> Result<Option<(Resource, Metadata)>, Error> {
         let Some(resource) = self.resource(node) else {
             return Ok(None);
         };
@@ -376,7 +383,7 @@ impl Collector {
         }
     }
 
-    async fn judge(&self, node: &Node, uid: &Text) -> Outcome {
+    async fn judge(&self, node: &GraphNode, uid: &Text) -> Outcome {
         let Some((resource, object)) = self.live(node, uid).await? else {
             return Ok(None);
         };
@@ -410,15 +417,15 @@ impl Collector {
         };
         let waits_for = |finalizer: &str| meta.finalizers.iter().any(|f| f == finalizer);
         let propagation = match verdict {
-            Verdict::Stay => return Ok(again),
-            Verdict::Drop(owners) => {
+            CollectionVerdict::Stay => return Ok(again),
+            CollectionVerdict::Drop(owners) => {
                 self.drop_owners(node, uid, &owners).await?;
                 return Ok(again);
             }
-            Verdict::DeleteForeground => Propagation::Foreground,
-            Verdict::Delete if waits_for(ORPHAN) => Propagation::Orphan,
-            Verdict::Delete if waits_for(FOREGROUND) => Propagation::Foreground,
-            Verdict::Delete => Propagation::Background,
+            CollectionVerdict::DeleteForeground => Propagation::Foreground,
+            CollectionVerdict::Delete if waits_for(ORPHAN) => Propagation::Orphan,
+            CollectionVerdict::Delete if waits_for(FOREGROUND) => Propagation::Foreground,
+            CollectionVerdict::Delete => Propagation::Background,
         };
         tracing::debug!(%resource, namespace = %node.identity.namespace, name = %node.identity.name, ?propagation, "collecting");
         let options = DeleteOptions {
@@ -477,7 +484,7 @@ impl Collector {
     }
 
     /// Takes owners from an object.
-    async fn drop_owners(&self, node: &Node, uid: &str, owners: &[Text]) -> Result<(), Error> {
+    async fn drop_owners(&self, node: &GraphNode, uid: &str, owners: &[Text]) -> Result<(), Error> {
         match self.live(node, uid).await? {
             Some((resource, object)) => {
                 let meta = object.metadata;
@@ -521,7 +528,7 @@ impl Collector {
         work::merge(&self.client, resource, &meta, "", &patch).await
     }
 
-    async fn remove_finalizer(&self, node: &Node, uid: &str, finalizer: &str) -> Outcome {
+    async fn remove_finalizer(&self, node: &GraphNode, uid: &str, finalizer: &str) -> Outcome {
         let Some((resource, object)) = self.live(node, uid).await? else {
             return Ok(None);
         };

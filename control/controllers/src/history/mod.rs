@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use control_client::{Client, DeleteOptions, Error, Meta, Metadata, Patch, Resource, resources};
 use serde_json::{Map, Value, json};
 
-use crate::context::Kind;
+use crate::context::KindCache;
 use crate::views::{LabelSelector, Revision, Template, Text};
 use crate::{hash, work};
 
@@ -85,7 +85,7 @@ pub(crate) fn revision_name(prefix: &str, hash: &str) -> String {
 /// Reads and writes the revisions of one kind of workload.
 pub(crate) struct History {
     client: Client,
-    revisions: Arc<Kind<Revision>>,
+    revisions: Arc<KindCache<Revision>>,
     owner: Resource,
     /// Generations of owners whose template, compared with a revision of this resource
     /// version after defaulting, was found equal.
@@ -93,7 +93,11 @@ pub(crate) struct History {
 }
 
 impl History {
-    pub(crate) fn new(client: Client, revisions: Arc<Kind<Revision>>, owner: Resource) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        revisions: Arc<KindCache<Revision>>,
+        owner: Resource,
+    ) -> Self {
         Self {
             client,
             revisions,

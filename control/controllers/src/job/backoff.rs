@@ -13,14 +13,14 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// Failures since the last success.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Record {
+pub struct BackoffRecord {
     /// How many.
     pub failures: u32,
     /// When the last was.
     pub last: Option<Timestamp>,
 }
 
-impl Record {
+impl BackoffRecord {
     /// The record after pods that finished since.
     #[must_use]
     pub fn after(self, succeeded: &[Arc<Pod>], failed: &[Arc<Pod>]) -> Self {
@@ -115,17 +115,20 @@ mod tests {
     #[test]
     fn failures_double_the_wait_and_a_success_ends_it() {
         let (first, second) = ("2026-01-01T00:00:10Z", "2026-01-01T00:00:20Z");
-        let record = Record::default().after(&[], &[ended(first)]);
+        let record = BackoffRecord::default().after(&[], &[ended(first)]);
         assert_eq!(record.left(at(first)), Duration::from_secs(10));
         let record = record.after(&[], &[ended(second), ended(first)]);
         assert_eq!(record.failures, 3);
         assert_eq!(record.left(at(second)), Duration::from_secs(40));
         assert_eq!(record.left(at("2026-01-01T00:02:00Z")), Duration::ZERO);
-        assert_eq!(record.after(&[ended(second)], &[]), Record::default());
+        assert_eq!(
+            record.after(&[ended(second)], &[]),
+            BackoffRecord::default()
+        );
         let after = record.after(&[ended(first)], &[ended(first), ended(second)]);
         assert_eq!(
             after,
-            Record {
+            BackoffRecord {
                 failures: 1,
                 last: Some(at(second))
             }

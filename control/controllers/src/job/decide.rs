@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::backoff::{self, Record};
+use super::backoff::{self, BackoffRecord};
 use super::indexes::Indexes;
-use super::policy::{self, Verdict};
+use super::policy::{self, PodFailureVerdict};
 use super::{FINALIZER, MANY};
 use crate::views::{Condition, Job, JobStatus, Phase, Pod, Text, pod_deletion_order};
 
@@ -18,9 +18,9 @@ const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// What one decision is made from.
+/// The input of one decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Snapshot<'a> {
+pub struct JobSnapshot<'a> {
     /// The Job.
     pub job: &'a Job,
     /// Its pods, those that it adopts among them.
@@ -30,12 +30,12 @@ pub struct Snapshot<'a> {
     /// Pods, by uid, whose finalizer was taken away, which the cache does not show yet.
     pub released: &'a HashSet<Text>,
     /// Failures until now.
-    pub record: Record,
+    pub record: BackoffRecord,
     /// The current time, in whole seconds.
     pub now: Timestamp,
 }
 
-/// What is to be done with pods.
+/// Pods to create and to delete.
 #[derive(Debug, Clone, Default)]
 pub enum Work {
     /// Nothing.
@@ -61,9 +61,9 @@ pub struct NewIndex {
     pub failures: Option<(i32, i32)>,
 }
 
-/// What was decided.
+/// The result of a decision.
 #[derive(Debug, Clone, Default)]
-pub struct Decision {
+pub struct JobDecision {
     /// How the Job ends: `FailureTarget` or `SuccessCriteriaMet`, or `Failed` after it
     /// was told.
     pub finished: Option<Condition>,
@@ -86,7 +86,7 @@ pub struct Decision {
     /// Failed pods that stay until others replace them, by uid.
     pub held: HashSet<Text>,
     /// Failures until now.
-    pub record: Record,
+    pub record: BackoffRecord,
     /// When its time began.
     pub start_time: Option<Timestamp>,
     /// Whether pods were looked at to be made or deleted.
@@ -132,8 +132,8 @@ pub fn condition(kind: &str, reason: &str, message: &str, now: Timestamp) -> Con
 
 /// Decides what to do now.
 #[must_use]
-pub fn decide(snapshot: &Snapshot<'_>) -> Decision {
-    let Snapshot { job, pods, now, .. } = *snapshot;
+pub fn decide(snapshot: &JobSnapshot<'_>) -> JobDecision {
+    let JobSnapshot { job, pods, now, .. } = *snapshot;
     let active: Vec<&Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).collect();
     let count = |wanted: fn(&Pod) -> bool| sum(pods.iter().filter(|pod| wanted(pod)).count());
     let uncounted = job
@@ -149,14 +149,14 @@ pub fn decide(snapshot: &Snapshot<'_>) -> Decision {
         .iter()
         .filter(|pod| job.verdict(pod).counts())
         .count();
-    let mut decision = Decision {
+    let mut decision = JobDecision {
         active: sum(active.len()),
         ready: count(|pod| pod.is_active() && pod.is_ready()),
         terminating: count(Pod::is_terminating),
         succeeded: job.status.succeeded + sum(succeeded.len()) + sum(uncounted.succeeded.len()),
         record: snapshot.record.after(&succeeded, &failed),
         start_time: job.status.start_time.or((!job.spec.suspend).then_some(now)),
-        ..Decision::default()
+        ..JobDecision::default()
     };
     let failures = job.status.failed + sum(counting) + sum(uncounted.failed.len());
     decision.finished = ended_before(snapshot);
@@ -180,7 +180,7 @@ fn sum(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-impl Snapshot<'_> {
+impl JobSnapshot<'_> {
     /// Pods that finished since the status was written.
     fn fresh(&self, uncounted: &[Text], is_one: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
         let is_fresh = |pod: &&Arc<Pod>| {
@@ -196,8 +196,8 @@ impl Snapshot<'_> {
 }
 
 /// What was decided before, and what the policy makes of failed pods.
-fn ended_before(snapshot: &Snapshot<'_>) -> Option<Condition> {
-    let Snapshot { job, pods, now, .. } = *snapshot;
+fn ended_before(snapshot: &JobSnapshot<'_>) -> Option<Condition> {
+    let JobSnapshot { job, pods, now, .. } = *snapshot;
     let said = |kind: &str| {
         Condition::find(&job.status.conditions, kind).filter(|one| one.status == "True")
     };
@@ -211,7 +211,7 @@ fn ended_before(snapshot: &Snapshot<'_>) -> Option<Condition> {
     let why = failed
         .map(|pod| job.verdict(pod))
         .find_map(|verdict| match verdict {
-            Verdict::FailsJob(why) => Some(why),
+            PodFailureVerdict::FailsJob(why) => Some(why),
             _ => None,
         })?;
     Some(condition("FailureTarget", "PodFailurePolicy", &why, now))
@@ -219,11 +219,11 @@ fn ended_before(snapshot: &Snapshot<'_>) -> Option<Condition> {
 
 /// Too many failures, or too much time.
 fn out_of_bounds(
-    snapshot: &Snapshot<'_>,
+    snapshot: &JobSnapshot<'_>,
     failures: i32,
-    decision: &mut Decision,
+    decision: &mut JobDecision,
 ) -> Option<Condition> {
-    let Snapshot { job, pods, now, .. } = *snapshot;
+    let JobSnapshot { job, pods, now, .. } = *snapshot;
     let limit = job.spec.backoff_limit.unwrap_or(6);
     if failures > limit || restarted_too_often(pods, limit) {
         let message = "Job has reached the specified backoff limit";
@@ -269,8 +269,8 @@ fn restarted_too_often(pods: &[Arc<Pod>], limit: i32) -> bool {
 }
 
 /// What is to be known of an indexed Job.
-fn indexed(snapshot: &Snapshot<'_>, active: &[&Arc<Pod>], decision: &mut Decision) {
-    let Snapshot { job, pods, now, .. } = *snapshot;
+fn indexed(snapshot: &JobSnapshot<'_>, active: &[&Arc<Pod>], decision: &mut JobDecision) {
+    let JobSnapshot { job, pods, now, .. } = *snapshot;
     let completions = job.completions();
     let tracked = |is_one: &dyn Fn(&Pod) -> bool| -> Indexes {
         let found = pods.iter().filter(|pod| is_tracked(pod) && is_one(pod));
@@ -286,7 +286,7 @@ fn indexed(snapshot: &Snapshot<'_>, active: &[&Arc<Pod>], decision: &mut Decisio
         let is_failed_index = |pod: &Pod| {
             is_failed(pod, job)
                 && match job.verdict(pod) {
-                    Verdict::FailsIndex => true,
+                    PodFailureVerdict::FailsIndex => true,
                     verdict => verdict.counts() && failures_of(pod).0 >= limit,
                 }
         };
@@ -330,12 +330,12 @@ fn indexed(snapshot: &Snapshot<'_>, active: &[&Arc<Pod>], decision: &mut Decisio
 /// The failed pods, by index, that are to be replaced: they tell those that come how
 /// often the index failed.
 fn replaced<'a>(
-    snapshot: &Snapshot<'a>,
+    snapshot: &JobSnapshot<'a>,
     active: &[&Arc<Pod>],
     done: &Indexes,
     failed: &Indexes,
 ) -> HashMap<i32, &'a Arc<Pod>> {
-    let Snapshot { job, pods, .. } = *snapshot;
+    let JobSnapshot { job, pods, .. } = *snapshot;
     let running: HashSet<i32> = active.iter().filter_map(|pod| index_of(pod)).collect();
     let mut out: HashMap<i32, &Arc<Pod>> = HashMap::new();
     for pod in pods {
@@ -374,8 +374,8 @@ fn failures_of(pod: &Pod) -> (i32, i32) {
 }
 
 /// Which pods to make or delete.
-fn manage(snapshot: &Snapshot<'_>, active: &[&Arc<Pod>], decision: &mut Decision) {
-    let Snapshot { job, now, .. } = *snapshot;
+fn manage(snapshot: &JobSnapshot<'_>, active: &[&Arc<Pod>], decision: &mut JobDecision) {
+    let JobSnapshot { job, now, .. } = *snapshot;
     if job.spec.suspend {
         let all = surplus(snapshot, active, active.len());
         decision.work = Work::Delete(all);
@@ -421,7 +421,7 @@ fn manage(snapshot: &Snapshot<'_>, active: &[&Arc<Pod>], decision: &mut Decision
     }
 }
 
-impl Decision {
+impl JobDecision {
     fn look_again(&mut self, after: Duration) {
         self.wake = Some(self.wake.map_or(after, |wake| wake.min(after)));
     }
@@ -430,12 +430,12 @@ impl Decision {
 /// The lowest indexes for which pods are to be made, those left out whose wait is not
 /// over.
 fn pending(
-    snapshot: &Snapshot<'_>,
+    snapshot: &JobSnapshot<'_>,
     active: &[&Arc<Pod>],
     count: usize,
-    decision: &mut Decision,
+    decision: &mut JobDecision,
 ) -> Vec<NewIndex> {
-    let Snapshot { job, pods, now, .. } = *snapshot;
+    let JobSnapshot { job, pods, now, .. } = *snapshot;
     let running: Indexes = active.iter().filter_map(|pod| index_of(pod)).collect();
     let mut taken = decision.done.with(&running);
     if job.replaces_only_failed() {
@@ -491,8 +491,8 @@ fn pending(
 
 /// Active pods to delete: of an index only one stays, none without a valid one, and at
 /// least so many go, those first that have come least far.
-fn surplus(snapshot: &Snapshot<'_>, active: &[&Arc<Pod>], least: usize) -> Vec<Arc<Pod>> {
-    let Snapshot { job, now, .. } = *snapshot;
+fn surplus(snapshot: &JobSnapshot<'_>, active: &[&Arc<Pod>], least: usize) -> Vec<Arc<Pod>> {
+    let JobSnapshot { job, now, .. } = *snapshot;
     let mut ordered: Vec<&Arc<Pod>> = active.to_vec();
     ordered.sort_by(|a, b| pod_deletion_order((a, 0), (b, 0), now));
     let (mut go, mut stay) = (Vec::new(), Vec::new());
@@ -529,14 +529,14 @@ impl Job {
         self.spec.pod_replacement_policy == "Failed" || self.spec.pod_failure_policy.is_some()
     }
 
-    pub(super) fn verdict(&self, pod: &Pod) -> Verdict {
+    pub(super) fn verdict(&self, pod: &Pod) -> PodFailureVerdict {
         policy::judge(self.spec.pod_failure_policy.as_ref(), pod)
     }
 }
 
-/// What came of the work.
+/// The result of creating and deleting pods.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Worked {
+pub struct WorkResult {
     /// Pods that were deleted.
     pub deleted: i32,
     /// Of these, the ready ones.
@@ -545,11 +545,11 @@ pub struct Worked {
     pub created: i32,
 }
 
-impl Decision {
+impl JobDecision {
     /// Takes note of what came of the work: what could not be done delays the end, and
     /// the last pods to end may complete the Job.
-    pub fn worked(&mut self, snapshot: &Snapshot<'_>, worked: Worked) {
-        let Snapshot {
+    pub fn worked(&mut self, snapshot: &JobSnapshot<'_>, worked: WorkResult) {
+        let JobSnapshot {
             job, settled, now, ..
         } = *snapshot;
         let all_deleted = worked.deleted == self.active;
@@ -577,7 +577,7 @@ impl Decision {
 
 /// The status with what the work made of it, before pods are counted.
 #[must_use]
-pub fn status(decision: &Decision, job: &Job, now: Timestamp) -> JobStatus {
+pub fn status(decision: &JobDecision, job: &Job, now: Timestamp) -> JobStatus {
     let mut status = job.status.clone();
     status.uncounted_terminated_pods.get_or_insert_default();
     status.active = decision.active;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::backoff::Record;
-use super::decide::{Snapshot, Work, Worked, decide, status};
+use super::backoff::BackoffRecord;
+use super::decide::{JobSnapshot, Work, WorkResult, decide, status};
 use super::track;
 use super::{FINALIZER, MANY};
 use crate::views::{Job, JobStatus, Pod, Text};
@@ -73,12 +73,12 @@ impl Seen {
 fn round(job: &Job, pods: &[Arc<Pod>]) -> Seen {
     let released = HashSet::new();
     let now: Timestamp = NOW.parse().unwrap();
-    let snapshot = Snapshot {
+    let snapshot = JobSnapshot {
         job,
         pods,
         settled: true,
         released: &released,
-        record: Record::default(),
+        record: BackoffRecord::default(),
         now,
     };
     let mut decision = decide(&snapshot);
@@ -88,10 +88,10 @@ fn round(job: &Job, pods: &[Arc<Pod>]) -> Seen {
             .collect::<Vec<_>>()
     };
     let (work, worked) = match &decision.work {
-        Work::Nothing => (vec![], Worked::default()),
+        Work::Nothing => (vec![], WorkResult::default()),
         Work::End(pods) | Work::Delete(pods) => {
             let ready = pods.iter().filter(|pod| pod.is_ready()).count();
-            let worked = Worked {
+            let worked = WorkResult {
                 deleted: pods.len() as i32,
                 deleted_ready: ready as i32,
                 created: 0,
@@ -105,16 +105,16 @@ fn round(job: &Job, pods: &[Arc<Pod>]) -> Seen {
             )
         }
         Work::Create(count) => {
-            let worked = Worked {
+            let worked = WorkResult {
                 created: *count as i32,
-                ..Worked::default()
+                ..WorkResult::default()
             };
             (vec![format!("create {count}")], worked)
         }
         Work::CreateIndexed(all) => {
-            let worked = Worked {
+            let worked = WorkResult {
                 created: all.len() as i32,
-                ..Worked::default()
+                ..WorkResult::default()
             };
             let one = |new: &super::decide::NewIndex| match new.failures {
                 Some((failed, ignored)) => format!("create {} after {failed}+{ignored}", new.index),
@@ -129,7 +129,7 @@ fn round(job: &Job, pods: &[Arc<Pod>]) -> Seen {
     for pod in &count.release {
         count.tracked.remove(&pod.metadata.uid);
     }
-    track::settle(&mut count.status, &count.tracked);
+    track::count_finished_uids(&mut count.status, &count.tracked);
     count.end(now);
     Seen {
         work,

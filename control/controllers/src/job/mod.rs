@@ -21,16 +21,16 @@ use control_client::events::{ObjectReference, Recorder};
 use control_client::{Client, Error, Meta, Metadata, Patch, Queue, View as _, resources};
 use futures::future;
 
-use self::backoff::Record;
-use self::decide::{Decision, Snapshot, Work, decide};
+use self::backoff::BackoffRecord;
+use self::decide::{JobDecision, JobSnapshot, Work, decide};
 use self::track::Count;
 use crate::Controller;
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::expectations::{Expectations, FORGOTTEN_AFTER};
-use crate::ownership::{self, Claim};
+use crate::ownership::{self, AdoptionDecision};
 use crate::views::{Condition, Job, JobStatus, Pod, seconds_now};
 use crate::work::{self, Outcome};
-use crate::written::Written;
+use crate::written::OwnWrites;
 
 /// What keeps a pod until it is counted.
 pub(crate) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
@@ -79,13 +79,13 @@ pub const CONTROLLER: Controller = Controller {
 struct Jobs {
     client: Client,
     recorder: Recorder,
-    jobs: Arc<Kind<Job>>,
-    pods: Arc<Kind<Pod>>,
+    jobs: Arc<KindCache<Job>>,
+    pods: Arc<KindCache<Pod>>,
     expectations: Expectations<Key>,
     /// Pods whose finalizer was taken away, until the cache shows it.
     releases: Expectations<Key>,
-    records: Mutex<HashMap<Key, Record>>,
-    written: Written,
+    records: Mutex<HashMap<Key, BackoffRecord>>,
+    written: OwnWrites,
     queue: Queue<Key>,
     /// Pods that may have a finalizer without a Job that counts them.
     orphans: Queue<Key>,
@@ -113,7 +113,7 @@ impl Jobs {
             expectations: Expectations::default(),
             releases: Expectations::default(),
             records: Mutex::default(),
-            written: Written::default(),
+            written: OwnWrites::default(),
             queue: work::queue(),
             orphans: work::queue(),
         })
@@ -124,7 +124,7 @@ impl Jobs {
             return;
         };
         let generation = |job: Option<&Job>| job.map(|job| job.metadata.generation);
-        let key = Key::of(&latest.metadata);
+        let key = Key::from_meta(&latest.metadata);
         if generation(previous) == generation(current) {
             self.queue.add_after(key, GATHER);
         } else {
@@ -160,7 +160,7 @@ impl Jobs {
                 self.orphan_changed(previous, pod);
             }
             if decide::is_tracked(pod) && (after.is_none() || pod.metadata.is_terminating()) {
-                self.orphans.add(Key::of(&pod.metadata));
+                self.orphans.add(Key::from_meta(&pod.metadata));
             }
         }
     }
@@ -177,7 +177,7 @@ impl Jobs {
         for job in self.jobs.namespace(&pod.metadata.namespace) {
             let selector = &job.spec.selector;
             if !selector.is_empty() && selector.matches(|key| pod.metadata.labels.get(key)) {
-                self.queue.add_after(Key::of(&job.metadata), GATHER);
+                self.queue.add_after(Key::from_meta(&job.metadata), GATHER);
             }
         }
     }
@@ -199,7 +199,7 @@ impl Jobs {
             self.look_for_orphans(&key.namespace, Some(&job));
             return Ok(None);
         }
-        let about = ObjectReference::of(&Job::RESOURCE, &job.metadata);
+        let about = ObjectReference::to_object(&Job::RESOURCE, &job.metadata);
         if !matches!(
             job.spec.completion_mode.as_str(),
             "" | "NonIndexed" | "Indexed"
@@ -214,7 +214,7 @@ impl Jobs {
         let released = self.releases.leaving(&key);
         let pods = self.claim(&job).await?;
         let record = self.records().get(&key).copied().unwrap_or_default();
-        let snapshot = Snapshot {
+        let snapshot = JobSnapshot {
             job: &job,
             pods: &pods,
             settled,
@@ -256,8 +256,8 @@ impl Jobs {
                     .selector
                     .matches(|key| pod.metadata.labels.get(key));
             match ownership::claim(&job.metadata, &pod.metadata, matches) {
-                Claim::Keep => out.push(pod),
-                Claim::Adopt => {
+                AdoptionDecision::Keep => out.push(pod),
+                AdoptionDecision::Adopt => {
                     let owner = (&Job::RESOURCE, &job.metadata);
                     let object = (&resources::PODS, &pod.metadata);
                     work::adopt(&self.client, owner, object, Some(FINALIZER)).await?;
@@ -267,12 +267,12 @@ impl Jobs {
                     }
                     out.push(Arc::new(pod));
                 }
-                Claim::Release => {
+                AdoptionDecision::Release => {
                     let uid = &job.metadata.uid;
                     let patch = ownership::release_patch(&pod.metadata, uid, Some(FINALIZER));
                     work::merge(&self.client, &resources::PODS, &pod.metadata, "", &patch).await?;
                 }
-                Claim::Ignore => {}
+                AdoptionDecision::Ignore => {}
             }
         }
         Ok(out)
@@ -296,8 +296,8 @@ impl Jobs {
         &self,
         key: &Key,
         about: &ObjectReference,
-        snapshot: &Snapshot<'_>,
-        decision: &Decision,
+        snapshot: &JobSnapshot<'_>,
+        decision: &JobDecision,
         mut count: Count,
     ) -> Result<(), Error> {
         let job = snapshot.job;
@@ -312,7 +312,7 @@ impl Jobs {
             shown.clone_from(&count.status);
         }
         let failure = self.release(key, &count.release, &mut count.tracked).await;
-        track::settle(&mut count.status, &count.tracked);
+        track::count_finished_uids(&mut count.status, &count.tracked);
         let ended = failure.is_none() && count.end(snapshot.now);
         if count.status != shown {
             self.write_status(&meta, &count.status).await?;
@@ -374,7 +374,7 @@ impl Jobs {
         self.records().remove(key);
     }
 
-    fn records(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Record>> {
+    fn records(&self) -> std::sync::MutexGuard<'_, HashMap<Key, BackoffRecord>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,7 +17,7 @@ impl Jobs {
             None => self.pods.namespace(namespace),
         };
         for pod in pods.iter().filter(|pod| decide::is_tracked(pod)) {
-            self.orphans.add(Key::of(&pod.metadata));
+            self.orphans.add(Key::from_meta(&pod.metadata));
         }
     }
 

@@ -8,7 +8,7 @@ use control_client::{DeleteOptions, Discard, Error, Patch, View as _, resources}
 use futures::future;
 use serde_json::{Value, json};
 
-use super::decide::{Decision, NewIndex, Work, Worked};
+use super::decide::{JobDecision, NewIndex, Work, WorkResult};
 use super::{FINALIZER, Jobs, orphans};
 use crate::context::Key;
 use crate::views::{Job, Pod, Text};
@@ -25,10 +25,10 @@ impl Jobs {
         &self,
         key: &Key,
         job: &Job,
-        decision: &Decision,
-    ) -> (Worked, Option<Error>) {
+        decision: &JobDecision,
+    ) -> (WorkResult, Option<Error>) {
         match &decision.work {
-            Work::Nothing => (Worked::default(), None),
+            Work::Nothing => (WorkResult::default(), None),
             Work::End(pods) => self.delete(key, job, pods, false).await,
             Work::Delete(pods) => self.delete(key, job, pods, true).await,
             Work::Create(count) => {
@@ -107,8 +107,8 @@ impl Jobs {
         job: &Job,
         pods: &[Arc<Pod>],
         released: bool,
-    ) -> (Worked, Option<Error>) {
-        let about = ObjectReference::of(&Job::RESOURCE, &job.metadata);
+    ) -> (WorkResult, Option<Error>) {
+        let about = ObjectReference::to_object(&Job::RESOURCE, &job.metadata);
         if released && !pods.is_empty() {
             let uids = pods.iter().map(|pod| pod.metadata.uid.clone());
             self.expectations.expect_deletions(key, uids);
@@ -118,7 +118,7 @@ impl Jobs {
                 .map(|pod| self.delete_one(&about, pod, released)),
         )
         .await;
-        let (mut worked, mut failure) = (Worked::default(), None);
+        let (mut worked, mut failure) = (WorkResult::default(), None);
         for (pod, result) in pods.iter().zip(results) {
             match result {
                 Ok(there) => {
@@ -173,17 +173,17 @@ impl Jobs {
         key: &Key,
         job: &Job,
         bodies: impl ExactSizeIterator<Item = &Value>,
-    ) -> (Worked, Option<Error>) {
+    ) -> (WorkResult, Option<Error>) {
         if bodies.len() == 0 {
-            return (Worked::default(), None);
+            return (WorkResult::default(), None);
         }
-        let about = ObjectReference::of(&Job::RESOURCE, &job.metadata);
+        let about = ObjectReference::to_object(&Job::RESOURCE, &job.metadata);
         let of = (key, &about);
         let (client, recorder, expected) = (&self.client, &self.recorder, &self.expectations);
         let (made, failure) = work::create_pods(client, recorder, expected, of, bodies).await;
-        let worked = Worked {
+        let worked = WorkResult {
             created: i32::try_from(made).unwrap_or(i32::MAX),
-            ..Worked::default()
+            ..WorkResult::default()
         };
         (worked, failure)
     }

@@ -50,9 +50,9 @@ pub struct PodConditionPattern {
     pub status: Text,
 }
 
-/// What a failed pod means.
+/// The consequence of a failed pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PodFailureVerdict {
     /// It counts as a failure.
     Counts,
     /// It does not.
@@ -63,7 +63,7 @@ pub enum Verdict {
     FailsJob(String),
 }
 
-impl Verdict {
+impl PodFailureVerdict {
     /// Whether it is a failure that counts.
     #[must_use]
     pub fn counts(&self) -> bool {
@@ -73,7 +73,7 @@ impl Verdict {
 
 /// What a failed pod means by a policy; it counts where there is none.
 #[must_use]
-pub fn judge(policy: Option<&FailurePolicy>, pod: &Pod) -> Verdict {
+pub fn judge(policy: Option<&FailurePolicy>, pod: &Pod) -> PodFailureVerdict {
     let rules = policy.map_or(&[][..], |policy| &policy.rules);
     let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
     for (index, rule) in rules.iter().enumerate() {
@@ -99,16 +99,19 @@ pub fn judge(policy: Option<&FailurePolicy>, pod: &Pod) -> Verdict {
             continue;
         };
         match rule.action.as_str() {
-            "Ignore" => return Verdict::Ignored,
-            "FailIndex" => return Verdict::FailsIndex,
-            "Count" => return Verdict::Counts,
+            "Ignore" => return PodFailureVerdict::Ignored,
+            "FailIndex" => return PodFailureVerdict::FailsIndex,
+            "Count" => return PodFailureVerdict::Counts,
             "FailJob" => {
-                return Verdict::FailsJob(format!("{why} {} rule at index {index}", rule.action));
+                return PodFailureVerdict::FailsJob(format!(
+                    "{why} {} rule at index {index}",
+                    rule.action
+                ));
             }
             _ => {}
         }
     }
-    Verdict::Counts
+    PodFailureVerdict::Counts
 }
 
 /// The first container that ended with one of these codes.
@@ -205,11 +208,14 @@ mod tests {
         ]));
         assert_eq!(
             judge(Some(&policy), &pod(42)),
-            Verdict::FailsJob("Container main for pod d/p failed with exit code 42 matching FailJob rule at index 0".into())
+            PodFailureVerdict::FailsJob("Container main for pod d/p failed with exit code 42 matching FailJob rule at index 0".into())
         );
-        assert_eq!(judge(Some(&policy), &pod(43)), Verdict::FailsIndex);
-        assert_eq!(judge(Some(&policy), &pod(1)), Verdict::Ignored);
-        assert_eq!(judge(None, &pod(42)), Verdict::Counts);
+        assert_eq!(
+            judge(Some(&policy), &pod(43)),
+            PodFailureVerdict::FailsIndex
+        );
+        assert_eq!(judge(Some(&policy), &pod(1)), PodFailureVerdict::Ignored);
+        assert_eq!(judge(None, &pod(42)), PodFailureVerdict::Counts);
     }
 
     #[test]
@@ -219,7 +225,7 @@ mod tests {
         ]));
         assert_eq!(
             judge(Some(&policy), &pod(1)),
-            Verdict::FailsJob(
+            PodFailureVerdict::FailsJob(
                 "Pod d/p has condition DisruptionTarget matching FailJob rule at index 0".into()
             )
         );

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::MANY;
-use super::decide::{Decision, Snapshot, condition, index_of, is_failed, is_tracked, put};
+use super::decide::{JobDecision, JobSnapshot, condition, index_of, is_failed, is_tracked, put};
 use crate::views::{Condition, JobStatus, Phase, Pod, Text};
 use crate::work;
 
@@ -31,8 +31,8 @@ pub struct Count {
 
 /// What to count now; `status`: with all but that.
 #[must_use]
-pub fn count(snapshot: &Snapshot<'_>, decision: &Decision, status: JobStatus) -> Count {
-    let Snapshot { job, now, .. } = *snapshot;
+pub fn count(snapshot: &JobSnapshot<'_>, decision: &JobDecision, status: JobStatus) -> Count {
+    let JobSnapshot { job, now, .. } = *snapshot;
     let is_open =
         |pod: &&Arc<Pod>| is_tracked(pod) && !snapshot.released.contains(&pod.metadata.uid);
     let mut open: Vec<&Arc<Pod>> = snapshot.pods.iter().filter(is_open).collect();
@@ -49,7 +49,7 @@ pub fn count(snapshot: &Snapshot<'_>, decision: &Decision, status: JobStatus) ->
         .uncounted_terminated_pods
         .clone()
         .unwrap_or_default();
-    settle(&mut count.status, &count.tracked);
+    count_finished_uids(&mut count.status, &count.tracked);
     let ends = decision.finished.is_some();
     // When it has finished, what runs yet has failed; not so if it has succeeded.
     let fails = decision
@@ -117,7 +117,7 @@ pub fn count(snapshot: &Snapshot<'_>, decision: &Decision, status: JobStatus) ->
 
 /// Makes numbers of the uids whose pods have lost the finalizer. Tells whether there
 /// were any.
-pub fn settle(status: &mut JobStatus, tracked: &HashSet<Text>) -> bool {
+pub fn count_finished_uids(status: &mut JobStatus, tracked: &HashSet<Text>) -> bool {
     let uncounted = status.uncounted_terminated_pods.get_or_insert_default();
     let take = |uids: &mut Vec<Text>, number: &mut i32| {
         let before = uids.len();

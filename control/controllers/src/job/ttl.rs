@@ -7,7 +7,7 @@ use control_client::{Client, DeleteOptions, Propagation, Queue, resources};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::Job;
 use crate::work::{self, Outcome};
 
@@ -16,7 +16,7 @@ pub const CONTROLLER: Controller = Controller {
     name: "ttl-after-finished-controller",
     service_account: "ttl-after-finished-controller",
     start: |ctx| {
-        let this = Arc::new(Finished {
+        let this = Arc::new(FinishedJob {
             client: ctx.client.clone(),
             jobs: ctx.jobs(),
             queue: work::queue(),
@@ -28,7 +28,7 @@ pub const CONTROLLER: Controller = Controller {
                 .as_deref()
                 .filter(|job| expiry(job).is_some())
             {
-                listener.queue.add(Key::of(&job.metadata));
+                listener.queue.add(Key::from_meta(&job.metadata));
             }
         });
         let (workers, shutdown) = (ctx.config.workers, ctx.shutdown.clone());
@@ -42,9 +42,9 @@ pub const CONTROLLER: Controller = Controller {
     },
 };
 
-struct Finished {
+struct FinishedJob {
     client: Client,
-    jobs: Arc<Kind<Job>>,
+    jobs: Arc<KindCache<Job>>,
     queue: Queue<Key>,
 }
 
@@ -68,7 +68,7 @@ fn left(at: Timestamp, now: Timestamp) -> Option<Duration> {
         .filter(|left| !left.is_zero())
 }
 
-impl Finished {
+impl FinishedJob {
     async fn sync(&self, key: Key) -> Outcome {
         let Some(at) = self.jobs.by_key(&key).and_then(|job| expiry(&job)) else {
             return Ok(None);

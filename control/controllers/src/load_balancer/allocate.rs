@@ -21,9 +21,9 @@ use jiff::Timestamp;
 use crate::context::Key;
 use crate::views::Text;
 
-/// What a Service asks for, and what it has.
+/// The addresses that a Service requests and holds.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Claim {
+pub(super) struct AddressClaim {
     pub namespace: Text,
     pub name: Text,
     pub uid: Text,
@@ -51,7 +51,7 @@ pub(super) struct Claim {
     pub current: Vec<IpAddr>,
 }
 
-/// Why a Service has not all that it asks for.
+/// Why a Service does not get all addresses that it requests.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
     #[error("{0}")]
@@ -76,7 +76,7 @@ pub(super) enum Problem {
     Family(IpAddr),
 }
 
-/// What a Service gets.
+/// The addresses assigned to a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Assignment {
     pub key: Key,
@@ -90,11 +90,11 @@ pub(super) struct Assignment {
 pub(super) fn allocate(
     pools: &[Pool],
     nodes: &BTreeSet<IpAddr>,
-    claims: &[Claim],
+    claims: &[AddressClaim],
 ) -> Vec<Assignment> {
-    let mut order: Vec<&Claim> = claims.iter().collect();
+    let mut order: Vec<&AddressClaim> = claims.iter().collect();
     order.sort_by(|a, b| {
-        let rank = |c: &Claim| {
+        let rank = |c: &AddressClaim| {
             (
                 c.created,
                 c.namespace.clone(),
@@ -104,7 +104,7 @@ pub(super) fn allocate(
         };
         rank(a).cmp(&rank(b))
     });
-    let mut book = Book {
+    let mut book = AddressBook {
         pools,
         nodes,
         claims: &order,
@@ -112,7 +112,7 @@ pub(super) fn allocate(
         shared: HashMap::new(),
         cursors: HashMap::new(),
     };
-    let mut given: Vec<Given> = vec![Given::default(); order.len()];
+    let mut given: Vec<GivenAddresses> = vec![GivenAddresses::default(); order.len()];
     for (index, claim) in order.iter().enumerate() {
         for &address in &claim.current {
             let has = given[index].of(address.is_ipv4());
@@ -144,22 +144,22 @@ pub(super) fn allocate(
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Given {
+struct GivenAddresses {
     v4: Option<IpAddr>,
     v6: Option<IpAddr>,
 }
 
-impl Given {
+impl GivenAddresses {
     const fn of(&mut self, ipv4: bool) -> &mut Option<IpAddr> {
         if ipv4 { &mut self.v4 } else { &mut self.v6 }
     }
 }
 
-/// Who has what so far.
-struct Book<'a> {
+/// The addresses assigned so far, by owner.
+struct AddressBook<'a> {
     pools: &'a [Pool],
     nodes: &'a BTreeSet<IpAddr>,
-    claims: &'a [&'a Claim],
+    claims: &'a [&'a AddressClaim],
     holders: HashMap<IpAddr, Vec<usize>>,
     /// Addresses in use under a sharing key.
     shared: HashMap<&'a str, BTreeSet<IpAddr>>,
@@ -168,7 +168,7 @@ struct Book<'a> {
     cursors: HashMap<(usize, bool), (usize, IpAddr)>,
 }
 
-impl<'a> Book<'a> {
+impl<'a> AddressBook<'a> {
     fn hold(&mut self, index: usize, address: IpAddr) {
         self.holders.entry(address).or_default().push(index);
         if let Some(key) = &self.claims[index].sharing {
@@ -192,7 +192,7 @@ impl<'a> Book<'a> {
         }
     }
 
-    fn is_selected(&self, claim: &Claim, pool: &Pool) -> bool {
+    fn is_selected(&self, claim: &AddressClaim, pool: &Pool) -> bool {
         let service = pool.service_selector.as_ref();
         let namespace = pool.namespace_selector.as_ref();
         claim.pool.as_ref().is_none_or(|name| *name == pool.name)
@@ -201,7 +201,7 @@ impl<'a> Book<'a> {
     }
 
     /// Whether a pool that may serve the Service has the address.
-    fn has_pool(&self, claim: &Claim, address: IpAddr) -> bool {
+    fn has_pool(&self, claim: &AddressClaim, address: IpAddr) -> bool {
         self.pools
             .iter()
             .any(|pool| pool.contains(address) && self.is_selected(claim, pool))
@@ -235,7 +235,7 @@ impl<'a> Book<'a> {
     }
 
     /// All that was asked for by name, or nothing.
-    fn give_requested(&mut self, index: usize, given: &mut Given) -> Option<Problem> {
+    fn give_requested(&mut self, index: usize, given: &mut GivenAddresses) -> Option<Problem> {
         let claim = self.claims[index];
         let problem = self.requested_problem(index, given);
         if problem.is_some() {
@@ -255,7 +255,7 @@ impl<'a> Book<'a> {
         None
     }
 
-    fn requested_problem(&self, index: usize, given: &mut Given) -> Option<Problem> {
+    fn requested_problem(&self, index: usize, given: &mut GivenAddresses) -> Option<Problem> {
         let claim = self.claims[index];
         if let Some(text) = &claim.malformed {
             return Some(Problem::Malformed(text.clone()));
@@ -285,13 +285,13 @@ impl<'a> Book<'a> {
         })
     }
 
-    fn unknown_pool(&self, claim: &Claim) -> Option<Problem> {
+    fn unknown_pool(&self, claim: &AddressClaim) -> Option<Problem> {
         let name = claim.pool.as_ref()?;
         let known = self.pools.iter().any(|pool| *name == pool.name);
         (!known).then(|| Problem::UnknownPool(name.clone()))
     }
 
-    fn give_any(&mut self, index: usize, given: &mut Given) -> Option<Problem> {
+    fn give_any(&mut self, index: usize, given: &mut GivenAddresses) -> Option<Problem> {
         let claim = self.claims[index];
         if let Some(text) = &claim.malformed {
             return Some(Problem::Malformed(text.clone()));
@@ -398,7 +398,7 @@ impl<'a> Book<'a> {
 }
 
 /// Why two Services cannot have one address.
-fn why_apart(a: &Claim, b: &Claim) -> Option<&'static str> {
+fn why_apart(a: &AddressClaim, b: &AddressClaim) -> Option<&'static str> {
     if a.sharing.is_none() || a.sharing != b.sharing {
         return Some("both need the same annotation orlop.dev/allow-shared-ip");
     }

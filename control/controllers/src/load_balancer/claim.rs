@@ -6,12 +6,16 @@ use std::net::IpAddr;
 use control_client::StringMap;
 use control_load_balancer::{SHARING_KEY, WANTED_ADDRESSES, WANTED_POOL};
 
-use super::allocate::Claim;
+use super::allocate::AddressClaim;
 use crate::views::Service;
 
-impl Claim {
+impl AddressClaim {
     /// Of a Service in a namespace with these labels, which has these addresses.
-    pub(super) fn of(service: &Service, namespace_labels: StringMap, current: Vec<IpAddr>) -> Self {
+    pub(super) fn from_service(
+        service: &Service,
+        namespace_labels: StringMap,
+        current: Vec<IpAddr>,
+    ) -> Self {
         let (meta, spec) = (&service.metadata, &service.spec);
         let annotation = |name: &str| meta.annotations.get(name).filter(|text| !text.is_empty());
         let has = |family: &str| spec.ip_families.iter().any(|f| f == family);
@@ -96,9 +100,9 @@ fn parse(text: &str, of: &str) -> Result<IpAddr, String> {
 mod tests {
     use super::*;
 
-    fn claim(object: serde_json::Value) -> Claim {
+    fn claim(object: serde_json::Value) -> AddressClaim {
         let service: Service = serde_json::from_value(object).unwrap();
-        Claim::of(&service, StringMap::default(), Vec::new())
+        AddressClaim::from_service(&service, StringMap::default(), Vec::new())
     }
 
     #[test]

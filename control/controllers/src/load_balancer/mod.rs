@@ -27,10 +27,10 @@ use control_client::{
 use control_load_balancer::{ASSIGNED, FINALIZER, Pool, is_our_class};
 use serde_json::{Value, json};
 
-use self::allocate::{Assignment, Claim, allocate};
+use self::allocate::{AddressClaim, Assignment, allocate};
 use self::pools::IpPool;
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{Namespace, Node, Service};
 use crate::work::{self, Outcome};
 
@@ -92,17 +92,17 @@ struct LoadBalancer {
     recorder: Recorder,
     /// Whether Services without a class are ours.
     default_class: bool,
-    services: Arc<Kind<Service>>,
-    namespaces: Arc<Kind<Namespace>>,
-    nodes: Arc<Kind<Node>>,
+    services: Arc<KindCache<Service>>,
+    namespaces: Arc<KindCache<Namespace>>,
+    nodes: Arc<KindCache<Node>>,
     queue: Queue<Key>,
     /// What was written to Services, for as long as the cache does not show it.
-    wrote: Mutex<HashMap<Key, Wrote>>,
+    wrote: Mutex<HashMap<Key, LastWrite>>,
     /// What was last told of a Service that has not what it wants.
     told: Mutex<BTreeMap<Key, String>>,
 }
 
-struct Wrote {
+struct LastWrite {
     uid: String,
     revision: Option<u64>,
     addresses: Vec<IpAddr>,
@@ -123,9 +123,9 @@ fn has_finalizer(meta: &Meta) -> bool {
     meta.finalizers.iter().any(|name| name == FINALIZER)
 }
 
-/// What is to be done about a Service.
+/// The next write to a Service.
 #[derive(Debug, PartialEq, Eq)]
-enum Action {
+enum ServiceAction {
     /// Finalizer and mark, then these addresses into the status.
     Assign(Key, Vec<IpAddr>),
     /// No addresses, but still ours.
@@ -139,24 +139,24 @@ fn diff(
     services: &[Arc<Service>],
     wanted: &[Assignment],
     current: &HashMap<Key, Vec<IpAddr>>,
-) -> Vec<Action> {
+) -> Vec<ServiceAction> {
     let wanted: HashMap<&Key, &Assignment> = wanted.iter().map(|it| (&it.key, it)).collect();
     let mut actions = Vec::new();
     for service in services {
-        let key = Key::of(&service.metadata);
+        let key = Key::from_meta(&service.metadata);
         let has = current.get(&key).map(Vec::as_slice).unwrap_or_default();
         let marked = is_marked(&service.metadata);
         match wanted.get(&key) {
-            None if marked => actions.push(Action::Free(key)),
+            None if marked => actions.push(ServiceAction::Free(key)),
             None => {}
             Some(it) if !it.addresses.is_empty() => {
                 let kept = marked && has_finalizer(&service.metadata);
                 let exact = has == it.addresses;
                 if !(kept && exact) {
-                    actions.push(Action::Assign(key, it.addresses.clone()));
+                    actions.push(ServiceAction::Assign(key, it.addresses.clone()));
                 }
             }
-            Some(_) if marked && !has.is_empty() => actions.push(Action::Clear(key)),
+            Some(_) if marked && !has.is_empty() => actions.push(ServiceAction::Clear(key)),
             Some(_) => {}
         }
     }
@@ -229,12 +229,12 @@ impl LoadBalancer {
         };
         let mut actions = diff(&services, &assigned, &current);
         if understood.is_empty() {
-            actions.retain(|action| matches!(action, Action::Free(_)));
+            actions.retain(|action| matches!(action, ServiceAction::Free(_)));
         }
         self.tell(&services, &assigned);
         let mut result = Ok(None);
         // Addresses are taken back before they are given to others.
-        actions.sort_by_key(|action| matches!(action, Action::Assign(..)));
+        actions.sort_by_key(|action| matches!(action, ServiceAction::Assign(..)));
         for batch in actions.chunks(AT_ONCE) {
             let (_, failure) = work::together(batch.iter().map(|action| self.apply(action))).await;
             if let Some(error) = failure {
@@ -262,7 +262,7 @@ impl LoadBalancer {
         let mut wrote = self.wrote.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = HashMap::with_capacity(services.len());
         for service in services {
-            let key = Key::of(&service.metadata);
+            let key = Key::from_meta(&service.metadata);
             let shown = match wrote.get(&key) {
                 Some(it)
                     if it.uid == service.metadata.uid.as_str()
@@ -281,7 +281,11 @@ impl LoadBalancer {
         known
     }
 
-    fn claims(&self, services: &[Arc<Service>], current: &HashMap<Key, Vec<IpAddr>>) -> Vec<Claim> {
+    fn claims(
+        &self,
+        services: &[Arc<Service>],
+        current: &HashMap<Key, Vec<IpAddr>>,
+    ) -> Vec<AddressClaim> {
         let ours = services.iter().filter(|service| {
             service.spec.r#type == "LoadBalancer"
                 && !service.metadata.is_terminating()
@@ -296,10 +300,10 @@ impl LoadBalancer {
                 .map(|n| n.metadata.labels.clone())
                 .unwrap_or_default();
             let has = current
-                .get(&Key::of(&service.metadata))
+                .get(&Key::from_meta(&service.metadata))
                 .cloned()
                 .unwrap_or_default();
-            Claim::of(service, labels, has)
+            AddressClaim::from_service(service, labels, has)
         })
         .collect()
     }
@@ -314,8 +318,10 @@ impl LoadBalancer {
     /// Tells of what changed for the worse, once.
     fn tell(&self, services: &[Arc<Service>], assigned: &[Assignment]) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let by_key: HashMap<Key, &Arc<Service>> =
-            services.iter().map(|s| (Key::of(&s.metadata), s)).collect();
+        let by_key: HashMap<Key, &Arc<Service>> = services
+            .iter()
+            .map(|s| (Key::from_meta(&s.metadata), s))
+            .collect();
         told.retain(|key, _| by_key.contains_key(key));
         for it in assigned {
             let Some(problem) = &it.problem else {
@@ -327,7 +333,7 @@ impl LoadBalancer {
                 continue;
             }
             if let Some(service) = by_key.get(&it.key) {
-                let about = ObjectReference::of(&resources::SERVICES, &service.metadata);
+                let about = ObjectReference::to_object(&resources::SERVICES, &service.metadata);
                 self.recorder
                     .warning(&about, "AllocationFailed", text.clone());
             }
@@ -335,15 +341,16 @@ impl LoadBalancer {
         }
     }
 
-    async fn apply(&self, action: &Action) -> Result<(), Error> {
-        let (Action::Assign(key, _) | Action::Clear(key) | Action::Free(key)) = action;
+    async fn apply(&self, action: &ServiceAction) -> Result<(), Error> {
+        let (ServiceAction::Assign(key, _) | ServiceAction::Clear(key) | ServiceAction::Free(key)) =
+            action;
         let Some(service) = self.services.by_key(key) else {
             return Ok(());
         };
         let done = match action {
-            Action::Assign(_, addresses) => self.assign(&service, addresses).await,
-            Action::Clear(_) => self.status(&service.metadata, &[]).await.map(drop),
-            Action::Free(_) => self.free(&service).await,
+            ServiceAction::Assign(_, addresses) => self.assign(&service, addresses).await,
+            ServiceAction::Clear(_) => self.status(&service.metadata, &[]).await.map(drop),
+            ServiceAction::Free(_) => self.free(&service).await,
         };
         match done {
             // Gone, or the cache is behind: its event decides anew.
@@ -370,7 +377,7 @@ impl LoadBalancer {
         }
         self.status(&fresh, addresses).await?;
         if service.status.addresses() != addresses {
-            let about = ObjectReference::of(&resources::SERVICES, meta);
+            let about = ObjectReference::to_object(&resources::SERVICES, meta);
             let all: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             let text = format!("Assigned IP {}", all.join(", "));
             self.recorder.normal(&about, "IPAllocated", text);
@@ -437,8 +444,8 @@ impl LoadBalancer {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(
-                Key::of(meta),
-                Wrote {
+                Key::from_meta(meta),
+                LastWrite {
                     uid: meta.uid.to_string(),
                     revision: written.metadata.revision(),
                     addresses: addresses.to_vec(),

@@ -12,7 +12,7 @@ fn service(name: &str, spec: Value, marked: bool, ips: &[&str]) -> Arc<Service> 
     Arc::new(serde_json::from_value(object).unwrap())
 }
 
-fn decided(services: &[Arc<Service>], wanted: &[(&str, &[&str])]) -> Vec<Action> {
+fn decided(services: &[Arc<Service>], wanted: &[(&str, &[&str])]) -> Vec<ServiceAction> {
     let wanted: Vec<Assignment> = wanted
         .iter()
         .map(|(name, ips)| Assignment {
@@ -23,7 +23,7 @@ fn decided(services: &[Arc<Service>], wanted: &[(&str, &[&str])]) -> Vec<Action>
         .collect();
     let current = services
         .iter()
-        .map(|s| (Key::of(&s.metadata), s.status.addresses()))
+        .map(|s| (Key::from_meta(&s.metadata), s.status.addresses()))
         .collect();
     diff(services, &wanted, &current)
 }
@@ -62,11 +62,11 @@ fn only_differences_are_written() {
     assert_eq!(
         actions,
         [
-            Action::Assign(key("new"), vec![ip("10.0.0.1")]),
-            Action::Assign(key("other"), vec![ip("10.0.0.3")]),
-            Action::Assign(key("unmarked"), vec![ip("10.0.0.4")]),
-            Action::Clear(key("poor")),
-            Action::Free(key("left")),
+            ServiceAction::Assign(key("new"), vec![ip("10.0.0.1")]),
+            ServiceAction::Assign(key("other"), vec![ip("10.0.0.3")]),
+            ServiceAction::Assign(key("unmarked"), vec![ip("10.0.0.4")]),
+            ServiceAction::Clear(key("poor")),
+            ServiceAction::Free(key("left")),
         ]
     );
 }

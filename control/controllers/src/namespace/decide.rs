@@ -14,7 +14,7 @@ const FIRST_DELAY: Duration = Duration::from_millis(250);
 /// The longest wait for an event that may have been missed.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
-/// What a sweep over resources of a namespace found.
+/// The result of one sweep over the resources of a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sweep {
     /// Objects left, per `resource.group`.

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::decide::{Progress, Sweep};
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{Namespace, Pod, Text, seconds_now};
 use crate::work::{self, Outcome};
 use crate::{Controller, discovery};
@@ -56,7 +56,7 @@ pub const CONTROLLER: Controller = Controller {
             if let Some(namespace) = &change.current
                 && concerns_deletion(change)
             {
-                listener.queue.add(Key::of(&namespace.metadata));
+                listener.queue.add(Key::from_meta(&namespace.metadata));
             }
         });
         let listener = Arc::clone(&this);
@@ -80,16 +80,16 @@ struct Namespaces {
     client: Client,
     /// For watches, which the controller's own account may not open.
     reader: Client,
-    namespaces: Arc<Kind<Namespace>>,
-    pods: Arc<Kind<Pod>>,
+    namespaces: Arc<KindCache<Namespace>>,
+    pods: Arc<KindCache<Pod>>,
     /// The namespaces that are being emptied, by name.
-    terminating: Mutex<HashMap<Text, Terminating>>,
+    terminating: Mutex<HashMap<Text, TerminatingNamespace>>,
     queue: Queue<Key>,
 }
 
-/// A namespace that is being emptied.
+/// A namespace whose contents are being deleted.
 #[derive(Default)]
-struct Terminating {
+struct TerminatingNamespace {
     progress: Progress,
     /// The watched resources, and the task that waits until one is empty.
     watch: Option<(Vec<Resource>, AbortOnDropHandle<()>)>,
@@ -109,7 +109,7 @@ fn concerns_deletion(change: &Change<Namespace>) -> bool {
 }
 
 impl Namespaces {
-    fn terminating(&self) -> MutexGuard<'_, HashMap<Text, Terminating>> {
+    fn terminating(&self) -> MutexGuard<'_, HashMap<Text, TerminatingNamespace>> {
         self.terminating
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -159,7 +159,7 @@ impl Namespaces {
         let mut all = self.terminating();
         let known = all.entry(namespace.metadata.name.clone()).or_default();
         if known.progress.uid != *uid {
-            *known = Terminating::default();
+            *known = TerminatingNamespace::default();
             known.progress.uid = uid.clone();
         }
         known.progress.scope().map(<[Resource]>::to_vec)
@@ -167,8 +167,8 @@ impl Namespaces {
 
     /// Watches the resources that have objects left, once the namespace makes no progress.
     /// Pods need no watch: their cache reports deletions.
-    fn watch_remaining(&self, key: &Key, terminating: &mut Terminating) {
-        let Terminating { progress, watch } = terminating;
+    fn watch_remaining(&self, key: &Key, terminating: &mut TerminatingNamespace) {
+        let TerminatingNamespace { progress, watch } = terminating;
         let mut remaining = progress.scope().unwrap_or_default().to_vec();
         remaining.retain(|resource| *resource != resources::PODS);
         remaining.truncate(WATCHED);

@@ -7,7 +7,7 @@ use control_client::{Client, Queue, resources};
 use serde_json::json;
 
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::Node;
 use crate::work::{self, Outcome};
 
@@ -40,11 +40,11 @@ pub const CONTROLLER: Controller = Controller {
             let (before, after) = (change.previous.is_some(), change.current.is_some());
             if before != after && listener.resize(after) {
                 for node in listener.nodes.all() {
-                    listener.queue.add(Key::of(&node.metadata));
+                    listener.queue.add(Key::from_meta(&node.metadata));
                 }
             }
             if let Some(node) = &change.current {
-                listener.queue.add(Key::of(&node.metadata));
+                listener.queue.add(Key::from_meta(&node.metadata));
             }
         });
         let shutdown = ctx.shutdown.clone();
@@ -89,7 +89,7 @@ impl ClusterSize {
 
 struct Ttl {
     client: Client,
-    nodes: Arc<Kind<Node>>,
+    nodes: Arc<KindCache<Node>>,
     size: Mutex<ClusterSize>,
     queue: Queue<Key>,
 }

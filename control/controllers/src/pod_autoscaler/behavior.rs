@@ -11,28 +11,28 @@ const SCALE_UP_MINIMUM: i32 = 4;
 
 /// Recent recommendations and scalings. They are lost with the process, as upstream's are.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Past {
+pub(super) struct ScalingHistory {
     recommendations: Vec<(i32, Timestamp)>,
     ups: Vec<(i32, Timestamp)>,
     downs: Vec<(i32, Timestamp)>,
 }
 
-/// A condition: its reason and message.
-pub(super) type Reason = (&'static str, &'static str);
+/// The reason and message of a condition.
+pub(super) type ConditionReason = (&'static str, &'static str);
 
 /// A number of replicas within all bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Normalized {
+pub(super) struct BoundedReplicas {
     pub(super) replicas: i32,
     /// Reason of the condition AbleToScale.
-    pub(super) able: Reason,
+    pub(super) able: ConditionReason,
     /// Whether a bound was met, and which.
-    pub(super) limited: (bool, Reason),
+    pub(super) limited: (bool, ConditionReason),
 }
 
 /// The bounds of a number of replicas.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds<'a> {
+pub(super) struct ReplicaBounds<'a> {
     pub(super) current: i32,
     pub(super) min: i32,
     pub(super) max: i32,
@@ -40,37 +40,37 @@ pub(super) struct Bounds<'a> {
     pub(super) now: Timestamp,
 }
 
-const READY: Reason = ("ReadyForNewScale", "recommended size matches current size");
-const DOWN_STABILIZED: Reason = (
+const READY: ConditionReason = ("ReadyForNewScale", "recommended size matches current size");
+const DOWN_STABILIZED: ConditionReason = (
     "ScaleDownStabilized",
     "recent recommendations were higher than current one, applying the highest recent recommendation",
 );
-const UP_STABILIZED: Reason = (
+const UP_STABILIZED: ConditionReason = (
     "ScaleUpStabilized",
     "recent recommendations were lower than current one, applying the lowest recent recommendation",
 );
-const WITHIN: Reason = (
+const WITHIN: ConditionReason = (
     "DesiredWithinRange",
     "the desired count is within the acceptable range",
 );
-const UP_LIMIT: Reason = (
+const UP_LIMIT: ConditionReason = (
     "ScaleUpLimit",
     "the desired replica count is increasing faster than the maximum scale rate",
 );
-const TOO_MANY: Reason = (
+const TOO_MANY: ConditionReason = (
     "TooManyReplicas",
     "the desired replica count is more than the maximum replica count",
 );
-const DOWN_LIMIT: Reason = (
+const DOWN_LIMIT: ConditionReason = (
     "ScaleDownLimit",
     "the desired replica count is decreasing faster than the maximum scale rate",
 );
-const TOO_FEW: Reason = (
+const TOO_FEW: ConditionReason = (
     "TooFewReplicas",
     "the desired replica count is less than the minimum replica count",
 );
 
-impl Past {
+impl ScalingHistory {
     /// Notes the number of replicas before the first recommendation.
     pub(super) fn begin(&mut self, current: i32, now: Timestamp) {
         if self.recommendations.is_empty() {
@@ -79,7 +79,11 @@ impl Past {
     }
 
     /// Bounds a recommendation, and notes it.
-    pub(super) fn normalize(&mut self, desired: i32, bounds: &Bounds<'_>) -> Normalized {
+    pub(super) fn normalize(
+        &mut self,
+        desired: i32,
+        bounds: &ReplicaBounds<'_>,
+    ) -> BoundedReplicas {
         let (stabilized, reason) = match bounds.behavior {
             None => self.stabilize_down(desired, bounds.now),
             Some(behavior) => self.stabilize(desired, bounds, behavior),
@@ -88,7 +92,7 @@ impl Past {
             None => within_rules(stabilized, bounds),
             Some(behavior) => self.within_rates(stabilized, bounds, behavior),
         };
-        Normalized {
+        BoundedReplicas {
             replicas,
             able: if stabilized == desired { READY } else { reason },
             limited: (replicas != stabilized, limit),
@@ -122,7 +126,7 @@ impl Past {
         );
     }
 
-    fn stabilize_down(&mut self, desired: i32, now: Timestamp) -> (i32, Reason) {
+    fn stabilize_down(&mut self, desired: i32, now: Timestamp) -> (i32, ConditionReason) {
         let cutoff = before(now, DOWNSCALE_STABILIZATION);
         let recent = self.recommendations.iter().filter(|(_, at)| *at >= cutoff);
         let highest = recent.map(|(count, _)| *count).max();
@@ -136,9 +140,9 @@ impl Past {
     fn stabilize(
         &mut self,
         desired: i32,
-        bounds: &Bounds<'_>,
+        bounds: &ReplicaBounds<'_>,
         behavior: &Behavior,
-    ) -> (i32, Reason) {
+    ) -> (i32, ConditionReason) {
         let window = |rules: &Rules, default: i32| {
             before(
                 bounds.now,
@@ -169,9 +173,9 @@ impl Past {
     fn within_rates(
         &self,
         desired: i32,
-        bounds: &Bounds<'_>,
+        bounds: &ReplicaBounds<'_>,
         behavior: &Behavior,
-    ) -> (i32, Reason) {
+    ) -> (i32, ConditionReason) {
         let current = bounds.current;
         if desired > current {
             let rate = self.up_limit(bounds, &behavior.scale_up).max(current);
@@ -198,7 +202,7 @@ impl Past {
     }
 
     /// Replicas at the beginning of a period that ends now.
-    fn at_start(&self, bounds: &Bounds<'_>, seconds: i32) -> i32 {
+    fn at_start(&self, bounds: &ReplicaBounds<'_>, seconds: i32) -> i32 {
         let cutoff = before(bounds.now, seconds);
         let changed = |events: &[(i32, Timestamp)]| {
             let recent = events.iter().filter(|(_, at)| *at > cutoff);
@@ -211,7 +215,7 @@ impl Past {
             .saturating_add(changed(&self.downs))
     }
 
-    fn up_limit(&self, bounds: &Bounds<'_>, rules: &Rules) -> i32 {
+    fn up_limit(&self, bounds: &ReplicaBounds<'_>, rules: &Rules) -> i32 {
         let proposals = rules.policies.iter().map(|policy| {
             let start = self.at_start(bounds, policy.period_seconds);
             if policy.r#type == "Pods" {
@@ -227,7 +231,7 @@ impl Past {
         }
     }
 
-    fn down_limit(&self, bounds: &Bounds<'_>, rules: &Rules) -> i32 {
+    fn down_limit(&self, bounds: &ReplicaBounds<'_>, rules: &Rules) -> i32 {
         let proposals = rules.policies.iter().map(|policy| {
             let start = self.at_start(bounds, policy.period_seconds);
             if policy.r#type == "Pods" {
@@ -244,7 +248,7 @@ impl Past {
     }
 }
 
-fn within_rules(desired: i32, bounds: &Bounds<'_>) -> (i32, Reason) {
+fn within_rules(desired: i32, bounds: &ReplicaBounds<'_>) -> (i32, ConditionReason) {
     let rate = bounds
         .current
         .saturating_mul(SCALE_UP_FACTOR)

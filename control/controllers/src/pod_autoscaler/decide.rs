@@ -4,7 +4,7 @@ use control_types::quantity::{Format, Quantity};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behavior::{Bounds, Past};
+use super::behavior::{ReplicaBounds, ScalingHistory};
 use super::replicas::{Goal, Proposal, Round, Samples, Tolerances, requests, total};
 use super::view::{
     AutoscalerStatus, CustomMetric, HorizontalPodAutoscaler, MetricName, MetricSpec,
@@ -15,24 +15,24 @@ use crate::views::{Condition, LabelSelector};
 /// Within how much of the target nothing changes, unless the spec says it.
 const TOLERANCE: f64 = 0.1;
 
-/// Answers of the metrics APIs.
+/// A response of the metrics APIs.
 #[derive(Debug, Clone)]
-pub(super) enum Fetched {
+pub(super) enum MetricsAnswer {
     /// A metric of each pod.
     Samples(Samples),
     /// Values in thousandths, of one object or of something outside.
     Values(Vec<i64>),
 }
 
-/// A message for users.
+/// An event for users.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Notice {
+pub(super) struct AutoscalerEvent {
     pub(super) is_warning: bool,
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-/// How the number of replicas is decided.
+/// How the number of replicas is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Course {
     /// The number is zero: a user switched the autoscaler off.
@@ -52,20 +52,20 @@ pub(super) struct Rescale {
 }
 
 /// The measurements from which a number of replicas follows.
-pub(super) struct Measured<'a> {
+pub(super) struct Measurements<'a> {
     /// The pods of the target and their readiness.
     pub(super) round: Round<'a>,
     /// Replicas that the target has.
     pub(super) actual: i32,
     /// An answer for each metric of the spec.
-    pub(super) answers: &'a [Result<Fetched, String>],
+    pub(super) answers: &'a [Result<MetricsAnswer, String>],
 }
 
 /// One evaluation of an autoscaler: its next status and events.
-pub(super) struct Look<'a> {
+pub(super) struct Evaluation<'a> {
     hpa: &'a HorizontalPodAutoscaler,
     pub(super) status: AutoscalerStatus,
-    pub(super) notices: Vec<Notice>,
+    pub(super) notices: Vec<AutoscalerEvent>,
     now: Timestamp,
 }
 
@@ -78,7 +78,7 @@ struct Failure {
     error: String,
 }
 
-impl<'a> Look<'a> {
+impl<'a> Evaluation<'a> {
     pub(super) fn new(hpa: &'a HorizontalPodAutoscaler, now: Timestamp) -> Self {
         Self {
             hpa,
@@ -140,7 +140,11 @@ impl<'a> Look<'a> {
     }
 
     /// Decides by metrics. `None`: the number of replicas stays.
-    pub(super) fn measure(&mut self, measured: &Measured<'_>, past: &mut Past) -> Option<Rescale> {
+    pub(super) fn measure(
+        &mut self,
+        measured: &Measurements<'_>,
+        past: &mut ScalingHistory,
+    ) -> Option<Rescale> {
         let current = measured.round.current;
         let (mut best, mut statuses) = (None::<(i32, String)>, Vec::new());
         let mut failures = Vec::new();
@@ -189,7 +193,7 @@ impl<'a> Look<'a> {
         };
         let normalized = past.normalize(
             proposed.max(0),
-            &Bounds {
+            &ReplicaBounds {
                 current,
                 min: self.min(),
                 max: self.hpa.spec.max_replicas,
@@ -227,7 +231,7 @@ impl<'a> Look<'a> {
         let (to, reason) = (rescale.to, &rescale.reason);
         let message = format!("the HPA controller was able to update the target scale to {to}");
         self.set("AbleToScale", true, "SucceededRescale", message);
-        self.notices.push(Notice {
+        self.notices.push(AutoscalerEvent {
             is_warning: false,
             reason: "SuccessfulRescale",
             message: format!("New size: {to}; reason: {reason}"),
@@ -264,7 +268,7 @@ impl<'a> Look<'a> {
     }
 
     fn warn(&mut self, reason: &'static str, message: String) {
-        self.notices.push(Notice {
+        self.notices.push(AutoscalerEvent {
             is_warning: true,
             reason,
             message,
@@ -306,9 +310,9 @@ pub(super) fn tolerances(hpa: &HorizontalPodAutoscaler) -> Tolerances {
 /// The replicas that one metric asks for, what it is called, and its status.
 fn propose(
     spec: &MetricSpec,
-    measured: &Measured<'_>,
+    measured: &Measurements<'_>,
     namespace: &str,
-    answer: &Result<Fetched, String>,
+    answer: &Result<MetricsAnswer, String>,
 ) -> Result<(Proposal, String, Value), Failure> {
     let kind = spec.r#type.as_str();
     match (kind, &spec.resource, &spec.container_resource) {
@@ -330,18 +334,18 @@ fn propose(
     }
 }
 
-fn samples(answer: &Result<Fetched, String>) -> Result<Samples, String> {
+fn samples(answer: &Result<MetricsAnswer, String>) -> Result<Samples, String> {
     match answer {
-        Ok(Fetched::Samples(samples)) => Ok(samples.clone()),
-        Ok(Fetched::Values(_)) => Err("no metrics returned".to_owned()),
+        Ok(MetricsAnswer::Samples(samples)) => Ok(samples.clone()),
+        Ok(MetricsAnswer::Values(_)) => Err("no metrics returned".to_owned()),
         Err(error) => Err(error.clone()),
     }
 }
 
-fn sum(answer: &Result<Fetched, String>) -> Result<i64, String> {
+fn sum(answer: &Result<MetricsAnswer, String>) -> Result<i64, String> {
     match answer {
-        Ok(Fetched::Values(values)) => Ok(total(values.iter().copied())),
-        Ok(Fetched::Samples(_)) => Err("no metrics returned".to_owned()),
+        Ok(MetricsAnswer::Values(values)) => Ok(total(values.iter().copied())),
+        Ok(MetricsAnswer::Samples(_)) => Err("no metrics returned".to_owned()),
         Err(error) => Err(error.clone()),
     }
 }
@@ -349,8 +353,8 @@ fn sum(answer: &Result<Fetched, String>) -> Result<i64, String> {
 fn by_resource(
     metric: &ResourceMetric,
     of_container: bool,
-    measured: &Measured<'_>,
-    answer: &Result<Fetched, String>,
+    measured: &Measurements<'_>,
+    answer: &Result<MetricsAnswer, String>,
 ) -> Result<(Proposal, String, Value), Failure> {
     let name = metric.name.as_str();
     let container = if of_container {
@@ -419,8 +423,8 @@ fn by_resource(
 
 fn by_pods(
     metric: &CustomMetric,
-    measured: &Measured<'_>,
-    answer: &Result<Fetched, String>,
+    measured: &Measurements<'_>,
+    answer: &Result<MetricsAnswer, String>,
 ) -> Result<(Proposal, String, Value), Failure> {
     let name = &metric.metric.name;
     let target = metric.target.average_value.as_deref().and_then(milli);
@@ -442,9 +446,9 @@ fn by_pods(
 
 fn by_object(
     metric: &CustomMetric,
-    measured: &Measured<'_>,
+    measured: &Measurements<'_>,
     namespace: &str,
-    answer: &Result<Fetched, String>,
+    answer: &Result<MetricsAnswer, String>,
 ) -> Result<(Proposal, String, Value), Failure> {
     const REASON: &str = "FailedGetObjectMetric";
     let name = &metric.metric.name;
@@ -494,9 +498,9 @@ fn by_object(
 
 fn by_external(
     metric: &CustomMetric,
-    measured: &Measured<'_>,
+    measured: &Measurements<'_>,
     namespace: &str,
-    answer: &Result<Fetched, String>,
+    answer: &Result<MetricsAnswer, String>,
 ) -> Result<(Proposal, String, Value), Failure> {
     const REASON: &str = "FailedGetExternalMetric";
     let name = &metric.metric.name;

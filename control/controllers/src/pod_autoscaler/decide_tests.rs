@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::behavior::{Bounds, Past};
-use super::decide::{Course, Fetched, Look, Measured, Rescale, tolerances};
+use super::behavior::{ReplicaBounds, ScalingHistory};
+use super::decide::{Course, Evaluation, Measurements, MetricsAnswer, Rescale, tolerances};
 use super::replicas::{Goal, Round, Sample, Samples, Tolerances, requests};
 use super::view::{Behavior, HorizontalPodAutoscaler, ScaledPod};
 use crate::views::Text;
@@ -208,8 +208,8 @@ fn behavior(up: Value, down: Value) -> Behavior {
     serde_json::from_value(json!({"scaleUp": up, "scaleDown": down})).unwrap()
 }
 
-fn bounds(current: i32, behavior: Option<&Behavior>, second: i64) -> Bounds<'_> {
-    Bounds {
+fn bounds(current: i32, behavior: Option<&Behavior>, second: i64) -> ReplicaBounds<'_> {
+    ReplicaBounds {
         current,
         min: 1,
         max: 100,
@@ -220,7 +220,7 @@ fn bounds(current: i32, behavior: Option<&Behavior>, second: i64) -> Bounds<'_> 
 
 #[test]
 fn without_behavior_it_doubles_at_most_and_falls_after_five_minutes() {
-    let mut past = Past::default();
+    let mut past = ScalingHistory::default();
     past.begin(3, now());
     let up = past.normalize(50, &bounds(3, None, 0));
     assert_eq!(
@@ -231,7 +231,7 @@ fn without_behavior_it_doubles_at_most_and_falls_after_five_minutes() {
     assert_eq!((kept.replicas, kept.able.0), (12, "ScaleDownStabilized"));
     let later = past.normalize(2, &bounds(6, None, 301));
     assert_eq!((later.replicas, later.able.0), (2, "ReadyForNewScale"));
-    let mut past = Past::default();
+    let mut past = ScalingHistory::default();
     let few = past.normalize(0, &bounds(6, None, 0));
     assert_eq!((few.replicas, few.limited.1.0), (1, "TooFewReplicas"));
     let many = past.normalize(500, &bounds(90, None, 0));
@@ -254,7 +254,8 @@ fn policies_bound_what_changes_within_their_period() {
             rules(select, two()),
             rules("Max", json!([policy("Percent", 100, 15)])),
         );
-        let got = Past::default().normalize(desired, &bounds(current, Some(&behavior), 0));
+        let got =
+            ScalingHistory::default().normalize(desired, &bounds(current, Some(&behavior), 0));
         assert_eq!(got.replicas, want, "{select} {current} {desired}");
     }
     // what was done within the period counts
@@ -265,7 +266,7 @@ fn policies_bound_what_changes_within_their_period() {
             json!([policy("Pods", 3, 60), policy("Percent", 10, 60)]),
         ),
     );
-    let mut past = Past::default();
+    let mut past = ScalingHistory::default();
     past.scaled(10, 13, Some(&behavior), now());
     assert_eq!(
         past.normalize(50, &bounds(13, Some(&behavior), 30))
@@ -291,7 +292,7 @@ fn windows_stabilize_in_both_directions() {
             "policies": [{"type": "Percent", "value": 1000, "periodSeconds": 15}]})
     };
     let behavior = behavior(window(60), window(60));
-    let mut past = Past::default();
+    let mut past = ScalingHistory::default();
     past.begin(5, now());
     let up = past.normalize(9, &bounds(5, Some(&behavior), 10));
     assert_eq!((up.replicas, up.able.0), (5, "ScaleUpStabilized"));
@@ -315,7 +316,7 @@ fn cpu() -> Value {
         "target": {"type": "Utilization", "averageUtilization": 50}}}])
 }
 
-fn conditions(look: &Look<'_>) -> Vec<String> {
+fn conditions(look: &Evaluation<'_>) -> Vec<String> {
     let conditions = look.status.conditions.iter();
     conditions
         .map(|c| format!("{} {} {}", c.r#type, c.status, c.reason))
@@ -325,12 +326,12 @@ fn conditions(look: &Look<'_>) -> Vec<String> {
 fn measure<'a>(
     hpa: &'a HorizontalPodAutoscaler,
     current: i32,
-    answers: &[Result<Fetched, String>],
-) -> (Look<'a>, Option<Rescale>) {
+    answers: &[Result<MetricsAnswer, String>],
+) -> (Evaluation<'a>, Option<Rescale>) {
     let pods = pods(&vec!["ready"; usize::try_from(current).unwrap()]);
-    let mut look = Look::new(hpa, now());
+    let mut look = Evaluation::new(hpa, now());
     assert_eq!(look.course(current), Course::Measure);
-    let measured = Measured {
+    let measured = Measurements {
         round: Round {
             current,
             pods: &pods,
@@ -340,14 +341,14 @@ fn measure<'a>(
         actual: current,
         answers,
     };
-    let rescale = look.measure(&measured, &mut Past::default());
+    let rescale = look.measure(&measured, &mut ScalingHistory::default());
     (look, rescale)
 }
 
 #[test]
 fn metrics_lead_to_a_status_and_a_number() {
     let hpa = autoscaler(cpu());
-    let answers = [Ok(Fetched::Samples(samples(&[900, 700, 800])))];
+    let answers = [Ok(MetricsAnswer::Samples(samples(&[900, 700, 800])))];
     let (mut look, rescale) = measure(&hpa, 3, &answers);
     let rescale = rescale.unwrap();
     assert_eq!((rescale.from, rescale.to), (3, 5));
@@ -382,7 +383,7 @@ fn metrics_lead_to_a_status_and_a_number() {
 #[test]
 fn replicas_out_of_bounds_need_no_metrics() {
     let hpa = autoscaler(cpu());
-    let course = |current| Look::new(&hpa, now()).course(current);
+    let course = |current| Evaluation::new(&hpa, now()).course(current);
     assert_eq!(course(0), Course::Disabled);
     assert!(matches!(course(9), Course::Bound(5, _)));
     assert!(matches!(course(1), Course::Bound(2, _)));
@@ -396,7 +397,10 @@ fn metric_that_fails_stops_scaling_down_but_not_up() {
         "target": {"type": "AverageValue", "averageValue": "10"}}}));
     let hpa = autoscaler(metrics.into());
     let failed = || Err("unable to fetch metrics from custom metrics API: no".to_owned());
-    let low = [Ok(Fetched::Samples(samples(&[100, 100, 100]))), failed()];
+    let low = [
+        Ok(MetricsAnswer::Samples(samples(&[100, 100, 100]))),
+        failed(),
+    ];
     let (look, rescale) = measure(&hpa, 3, &low);
     assert_eq!(rescale, None);
     assert!(look.has_failed());
@@ -413,7 +417,10 @@ fn metric_that_fails_stops_scaling_down_but_not_up() {
             "invalid metrics (1 invalid out of 2), first error is: failed to get pods metric value: unable to get metric qps: unable to fetch metrics from custom metrics API: no"
         ]
     );
-    let high = [Ok(Fetched::Samples(samples(&[900, 900, 900]))), failed()];
+    let high = [
+        Ok(MetricsAnswer::Samples(samples(&[900, 900, 900]))),
+        failed(),
+    ];
     let (look, rescale) = measure(&hpa, 3, &high);
     assert_eq!(rescale.map(|rescale| rescale.to), Some(5));
     assert!(!look.has_failed());
@@ -432,9 +439,9 @@ fn other_sources_have_upstreams_titles_and_statuses() {
             "target": {"type": "AverageValue", "averageValue": "1Gi"}}}]);
     let hpa = autoscaler(metrics);
     let answers = [
-        Ok(Fetched::Values(vec![9_000])),
-        Ok(Fetched::Values(vec![60_000, 60_000])),
-        Ok(Fetched::Samples(samples(&[1_073_741_824_000; 3]))),
+        Ok(MetricsAnswer::Values(vec![9_000])),
+        Ok(MetricsAnswer::Values(vec![60_000, 60_000])),
+        Ok(MetricsAnswer::Samples(samples(&[1_073_741_824_000; 3]))),
     ];
     let (look, rescale) = measure(&hpa, 3, &answers);
     assert_eq!(
@@ -468,13 +475,13 @@ fn tolerances_come_from_the_spec() {
 #[test]
 fn condition_keeps_its_time_while_its_status_stays() {
     let hpa = autoscaler(cpu());
-    let mut look = Look::new(&hpa, now());
+    let mut look = Evaluation::new(&hpa, now());
     look.no_scale("gone");
     let first = look.status.conditions[0].last_transition_time;
     let mut hpa = autoscaler(cpu());
     hpa.status = look.status;
     let later = now() + SignedDuration::from_secs(60);
-    let mut look = Look::new(&hpa, later);
+    let mut look = Evaluation::new(&hpa, later);
     look.no_scale("still gone");
     assert_eq!(look.status.conditions[0].last_transition_time, first);
     assert_eq!(

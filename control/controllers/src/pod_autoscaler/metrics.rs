@@ -8,7 +8,7 @@ use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-use super::decide::Fetched;
+use super::decide::MetricsAnswer;
 use super::replicas::{Sample, Samples};
 use super::view::{CustomMetric, MetricSpec, ObjectRef, milli};
 use crate::views::{LabelSelector, Text, null_as_default};
@@ -64,7 +64,7 @@ pub(super) async fn fetch(
     namespace: &str,
     selector: &str,
     spec: &MetricSpec,
-) -> Result<Fetched, String> {
+) -> Result<MetricsAnswer, String> {
     match (
         spec.r#type.as_str(),
         &spec.resource,
@@ -101,7 +101,7 @@ async fn resource(
     namespace: &str,
     selector: &str,
     (resource, container): (&str, &str),
-) -> Result<Fetched, String> {
+) -> Result<MetricsAnswer, String> {
     const API: &str = "resource metrics API";
     let selection = Selection::all().namespace(namespace).labels(selector);
     let metrics = client.list::<PodMetrics>(&POD_METRICS, &selection).await;
@@ -132,7 +132,7 @@ async fn resource(
             samples.insert(pod.metadata.name.clone(), sample);
         }
     }
-    Ok(Fetched::Samples(samples))
+    Ok(MetricsAnswer::Samples(samples))
 }
 
 async fn of_pods(
@@ -140,7 +140,7 @@ async fn of_pods(
     namespace: &str,
     selector: &str,
     metric: &CustomMetric,
-) -> Result<Fetched, String> {
+) -> Result<MetricsAnswer, String> {
     let labels = query_of(metric.metric.selector.as_ref())?;
     let values = custom(client, |version| {
         let name = &metric.metric.name;
@@ -166,14 +166,14 @@ async fn of_pods(
         };
         (value.described_object.name.clone(), sample)
     };
-    Ok(Fetched::Samples(values.iter().map(sample).collect()))
+    Ok(MetricsAnswer::Samples(values.iter().map(sample).collect()))
 }
 
 async fn of_object(
     client: &Client,
     namespace: &str,
     metric: &CustomMetric,
-) -> Result<Fetched, String> {
+) -> Result<MetricsAnswer, String> {
     let object = &metric.described_object;
     let (group, version) = group_version(&object.api_version);
     let is_namespace = object.kind == "Namespace" && group.is_empty();
@@ -197,7 +197,7 @@ async fn of_object(
     })
     .await?;
     match values.as_slice() {
-        [one] => Ok(Fetched::Values(vec![milli(&one.value).unwrap_or(0)])),
+        [one] => Ok(MetricsAnswer::Values(vec![milli(&one.value).unwrap_or(0)])),
         many => Err(format!(
             "unable to fetch metrics from custom metrics API: the custom metrics API server returned {} results when we asked for exactly one",
             many.len()
@@ -209,7 +209,7 @@ async fn external(
     client: &Client,
     namespace: &str,
     metric: &CustomMetric,
-) -> Result<Fetched, String> {
+) -> Result<MetricsAnswer, String> {
     const API: &str = "external metrics API";
     let path = format!("{EXTERNAL}/namespaces/{namespace}/{}", metric.metric.name);
     let labels = query_of(metric.metric.selector.as_ref())?;
@@ -220,7 +220,7 @@ async fn external(
         return Err(format!("no metrics returned from {API}"));
     }
     let values = values.iter().map(|one| milli(&one.value).unwrap_or(0));
-    Ok(Fetched::Values(values.collect()))
+    Ok(MetricsAnswer::Values(values.collect()))
 }
 
 /// Asks the custom metrics API in the newest version that it serves.

@@ -24,12 +24,12 @@ use jiff::Timestamp;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use self::behavior::Past;
-use self::decide::{Course, Look, Measured, Rescale};
+use self::behavior::ScalingHistory;
+use self::decide::{Course, Evaluation, Measurements, Rescale};
 use self::replicas::Round;
 use self::view::{AUTOSCALERS, Scale, ScaledPod};
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::seconds_now;
 use crate::work::{self, Outcome};
 
@@ -56,7 +56,9 @@ pub const CONTROLLER: Controller = Controller {
             if let Some(hpa) = change.latest() {
                 // Metrics of pods that just started say little: a new autoscaler is
                 // looked at after a period, as all are.
-                listener.queue.add_after(Key::of(&hpa.metadata), PERIOD);
+                listener
+                    .queue
+                    .add_after(Key::from_meta(&hpa.metadata), PERIOD);
             }
         });
         let (workers, shutdown) = (ctx.config.workers, ctx.shutdown.clone());
@@ -72,22 +74,22 @@ pub const CONTROLLER: Controller = Controller {
 struct Autoscalers {
     client: Client,
     recorder: Recorder,
-    autoscalers: Arc<Kind<HorizontalPodAutoscaler>>,
-    past: Mutex<HashMap<Key, Past>>,
+    autoscalers: Arc<KindCache<HorizontalPodAutoscaler>>,
+    past: Mutex<HashMap<Key, ScalingHistory>>,
     /// Which pods each autoscaler counts, to find pods that two of them do.
     selectors: Mutex<HashMap<Key, Selector>>,
     queue: Queue<Key>,
 }
 
-/// The scale of a target, and where it is written.
-struct Target {
+/// The `scale` subresource of the target object.
+struct ScaleTarget {
     resource: Resource,
     object: Value,
     scale: Scale,
 }
 
 impl Autoscalers {
-    fn past(&self) -> MutexGuard<'_, HashMap<Key, Past>> {
+    fn past(&self) -> MutexGuard<'_, HashMap<Key, ScalingHistory>> {
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,9 +105,9 @@ impl Autoscalers {
             self.selectors().remove(&key);
             return Ok(None);
         };
-        let mut look = Look::new(&hpa, seconds_now());
+        let mut look = Evaluation::new(&hpa, seconds_now());
         self.look(&key, &hpa, &mut look).await;
-        let about = ObjectReference::of(&AUTOSCALERS, &hpa.metadata);
+        let about = ObjectReference::to_object(&AUTOSCALERS, &hpa.metadata);
         for notice in &look.notices {
             if notice.is_warning {
                 self.recorder
@@ -124,7 +126,7 @@ impl Autoscalers {
         Ok(Some(PERIOD))
     }
 
-    async fn look(&self, key: &Key, hpa: &HorizontalPodAutoscaler, look: &mut Look<'_>) {
+    async fn look(&self, key: &Key, hpa: &HorizontalPodAutoscaler, look: &mut Evaluation<'_>) {
         let target = match self.target(hpa).await {
             Ok(target) => target,
             Err(problem) => return look.no_scale(&problem),
@@ -151,7 +153,7 @@ impl Autoscalers {
                     return;
                 };
                 let answers = self.answers(hpa, &target.scale).await;
-                let measured = Measured {
+                let measured = Measurements {
                     round: Round {
                         current,
                         pods: &pods,
@@ -186,14 +188,14 @@ impl Autoscalers {
     }
 
     /// Reads the scale of what is scaled.
-    async fn target(&self, hpa: &HorizontalPodAutoscaler) -> Result<Target, String> {
+    async fn target(&self, hpa: &HorizontalPodAutoscaler) -> Result<ScaleTarget, String> {
         let of = &hpa.spec.scale_target_ref;
         let (group, version) = metrics::group_version(&of.api_version);
         let resource = metrics::scalable(&self.client, (group, version, &of.kind)).await?;
         let object = self.read_scale(&resource, hpa).await;
         let object = object.map_err(|error| error.chain())?;
         let scale = Scale::deserialize(&object).map_err(|error| error.to_string())?;
-        Ok(Target {
+        Ok(ScaleTarget {
             resource,
             object,
             scale,
@@ -218,7 +220,12 @@ impl Autoscalers {
 
     /// The pods of a target. `None`, and a condition that says why, when they cannot be
     /// told from those of others.
-    async fn pods(&self, key: &Key, scale: &Scale, look: &mut Look<'_>) -> Option<Vec<ScaledPod>> {
+    async fn pods(
+        &self,
+        key: &Key,
+        scale: &Scale,
+        look: &mut Evaluation<'_>,
+    ) -> Option<Vec<ScaledPod>> {
         let current = scale.spec.replicas;
         let text = &scale.status.selector;
         if text.is_empty() {
@@ -286,7 +293,7 @@ impl Autoscalers {
         &self,
         hpa: &HorizontalPodAutoscaler,
         scale: &Scale,
-    ) -> Vec<Result<decide::Fetched, String>> {
+    ) -> Vec<Result<decide::MetricsAnswer, String>> {
         let (namespace, selector) = (&hpa.metadata.namespace, &scale.status.selector);
         let all = hpa.spec.metrics.iter();
         let all = all.map(|spec| metrics::fetch(&self.client, namespace, selector, spec));
@@ -297,7 +304,7 @@ impl Autoscalers {
     async fn rescale(
         &self,
         hpa: &HorizontalPodAutoscaler,
-        target: Target,
+        target: ScaleTarget,
         replicas: i32,
     ) -> Result<(), Error> {
         let resource = &target.resource;
@@ -323,7 +330,7 @@ impl Autoscalers {
     async fn write_status(
         &self,
         hpa: &HorizontalPodAutoscaler,
-        look: &Look<'_>,
+        look: &Evaluation<'_>,
     ) -> Result<(), Error> {
         let (meta, status) = (&hpa.metadata, &look.status);
         let patch = json!({

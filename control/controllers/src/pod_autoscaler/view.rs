@@ -93,7 +93,7 @@ pub struct ResourceMetric {
     /// The container, if it is only one.
     pub container: Text,
     /// The target value.
-    pub target: Target,
+    pub target: MetricTarget,
 }
 
 /// A metric of the custom or external metrics API.
@@ -105,7 +105,7 @@ pub struct CustomMetric {
     /// The object that has it.
     pub described_object: ObjectRef,
     /// The target value.
-    pub target: Target,
+    pub target: MetricTarget,
 }
 
 /// The name of a metric.
@@ -122,7 +122,7 @@ pub struct MetricName {
 /// The target value of a metric; one of the fields is set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Target {
+pub struct MetricTarget {
     /// `Utilization`, `Value` or `AverageValue`.
     pub r#type: Text,
     /// For all pods together.
@@ -153,7 +153,7 @@ pub struct Rules {
     pub select_policy: Text,
     /// Bounds, each for a time.
     #[serde(deserialize_with = "null_as_default")]
-    pub policies: Vec<Policy>,
+    pub policies: Vec<ScalingPolicy>,
     /// Within how much of the target nothing changes.
     pub tolerance: Option<Text>,
 }
@@ -161,7 +161,7 @@ pub struct Rules {
 /// A bound of changes within a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Policy {
+pub struct ScalingPolicy {
     /// `Pods` or `Percent`.
     pub r#type: Text,
     /// How many.
@@ -223,16 +223,16 @@ pub(super) struct ScaledPod {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ScaledPodSpec {
     #[serde(deserialize_with = "null_as_default")]
-    pub(super) containers: Vec<Container>,
+    pub(super) containers: Vec<ContainerResources>,
     #[serde(deserialize_with = "null_as_default")]
-    pub(super) init_containers: Vec<Container>,
+    pub(super) init_containers: Vec<ContainerResources>,
     #[serde(deserialize_with = "null_as_default")]
     pub(super) resources: Resources,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Container {
+pub(super) struct ContainerResources {
     pub(super) name: Text,
     pub(super) restart_policy: Text,
     #[serde(deserialize_with = "null_as_default")]
@@ -259,19 +259,19 @@ pub(super) struct ScaledPodStatus {
     pub(super) phase: Phase,
     pub(super) start_time: Option<Timestamp>,
     #[serde(deserialize_with = "null_as_default")]
-    pub(super) conditions: Vec<PodCondition>,
+    pub(super) conditions: Vec<PodConditionStatus>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct PodCondition {
+pub(super) struct PodConditionStatus {
     pub(super) r#type: Text,
     pub(super) status: Text,
     pub(super) last_transition_time: Option<Timestamp>,
 }
 
 impl ScaledPod {
-    pub(super) fn ready(&self) -> Option<&PodCondition> {
+    pub(super) fn ready(&self) -> Option<&PodConditionStatus> {
         self.status.conditions.iter().find(|c| c.r#type == "Ready")
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::ownership::{self, Claim};
+use crate::ownership::{self, AdoptionDecision};
 use crate::views::{
     Condition, Pod, ReplicaSet, ReplicaSetStatus, Text, pod_deletion_order, upsert,
 };
@@ -14,9 +14,9 @@ use crate::views::{
 /// Pods created or deleted in one go; a larger difference takes several.
 pub const BURST: usize = 500;
 
-/// What one decision is made from.
+/// The input of one decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Snapshot<'a> {
+pub struct ReplicaSetSnapshot<'a> {
     /// The set.
     pub set: &'a ReplicaSet,
     /// Pods that name it as their controller, and orphans of its namespace.
@@ -35,9 +35,9 @@ pub struct Snapshot<'a> {
     pub now: Timestamp,
 }
 
-/// One thing to do, in order.
+/// One write; actions run in order.
 #[derive(Debug, Clone)]
-pub enum Action {
+pub enum ReplicaSetAction {
     /// Become the pod's controller.
     Adopt(Arc<Pod>),
     /// Stop being the pod's controller.
@@ -55,7 +55,7 @@ pub enum Action {
 /// Decides what to do now. The status supposes that the actions before it
 /// succeed; after a failure, [`status`] says what to write instead.
 #[must_use]
-pub fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
+pub fn decide(snapshot: &ReplicaSetSnapshot<'_>) -> Vec<ReplicaSetAction> {
     let set = snapshot.set;
     let mut actions = Vec::new();
     let mut active = Vec::new();
@@ -67,37 +67,37 @@ pub fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
             .selector
             .matches(|key| pod.metadata.labels.get(key));
         match ownership::claim(&set.metadata, &pod.metadata, matches) {
-            Claim::Keep => active.push(pod),
-            Claim::Adopt => {
-                actions.push(Action::Adopt(Arc::clone(pod)));
+            AdoptionDecision::Keep => active.push(pod),
+            AdoptionDecision::Adopt => {
+                actions.push(ReplicaSetAction::Adopt(Arc::clone(pod)));
                 active.push(pod);
             }
-            Claim::Release => actions.push(Action::Release(Arc::clone(pod))),
-            Claim::Ignore => {}
+            AdoptionDecision::Release => actions.push(ReplicaSetAction::Release(Arc::clone(pod))),
+            AdoptionDecision::Ignore => {}
         }
     }
     if snapshot.settled && !set.metadata.is_terminating() {
         let wanted = usize::try_from(set.replicas()).unwrap_or(0);
         if active.len() < wanted {
-            actions.push(Action::Create((wanted - active.len()).min(BURST)));
+            actions.push(ReplicaSetAction::Create((wanted - active.len()).min(BURST)));
         } else if active.len() > wanted {
             let surplus = (active.len() - wanted).min(BURST);
             let victims = victims(&active, snapshot, surplus);
             leaving.extend(victims.iter().map(|pod| pod.metadata.uid.clone()));
-            actions.push(Action::Delete(victims));
+            actions.push(ReplicaSetAction::Delete(victims));
         }
     }
     // a Deployment takes the status for what there is: pods that go must not
     // be called available
-    let after = Snapshot {
+    let after = ReplicaSetSnapshot {
         leaving: &leaving,
         ..*snapshot
     };
     let (wanted_status, wake) = status(&after, None);
     if wanted_status != set.status {
-        actions.push(Action::Status(wanted_status));
+        actions.push(ReplicaSetAction::Status(wanted_status));
     }
-    actions.extend(wake.map(Action::Wake));
+    actions.extend(wake.map(ReplicaSetAction::Wake));
     actions
 }
 
@@ -106,7 +106,7 @@ pub fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
 /// delete that failed.
 #[must_use]
 pub fn status(
-    snapshot: &Snapshot<'_>,
+    snapshot: &ReplicaSetSnapshot<'_>,
     failure: Option<&str>,
 ) -> (ReplicaSetStatus, Option<Duration>) {
     let set = snapshot.set;
@@ -125,8 +125,11 @@ pub fn status(
             .selector
             .matches(|key| pod.metadata.labels.get(key));
         match ownership::claim(&set.metadata, &pod.metadata, matches) {
-            Claim::Keep | Claim::Adopt if pod.is_active() && !leaving(pod) => {}
-            Claim::Keep if pod.is_terminating() || (leaving(pod) && !pod.is_terminal()) => {
+            AdoptionDecision::Keep | AdoptionDecision::Adopt
+                if pod.is_active() && !leaving(pod) => {}
+            AdoptionDecision::Keep
+                if pod.is_terminating() || (leaving(pod) && !pod.is_terminal()) =>
+            {
                 if let Some(count) = &mut status.terminating_replicas {
                     *count += 1;
                 }
@@ -176,7 +179,7 @@ pub fn status(
 }
 
 /// The pods to delete first.
-fn victims(active: &[&Arc<Pod>], snapshot: &Snapshot<'_>, count: usize) -> Vec<Arc<Pod>> {
+fn victims(active: &[&Arc<Pod>], snapshot: &ReplicaSetSnapshot<'_>, count: usize) -> Vec<Arc<Pod>> {
     if count >= active.len() {
         return active.iter().map(|pod| Arc::clone(pod)).collect();
     }
@@ -241,7 +244,7 @@ mod tests {
     }
 
     fn run(set: &ReplicaSet, pods: &[Arc<Pod>], settled: bool) -> Vec<String> {
-        let snapshot = Snapshot {
+        let snapshot = ReplicaSetSnapshot {
             set,
             pods,
             related: pods,
@@ -253,17 +256,17 @@ mod tests {
         decide(&snapshot)
             .into_iter()
             .map(|action| match action {
-                Action::Adopt(p) => format!("adopt {}", p.metadata.name),
-                Action::Release(p) => format!("release {}", p.metadata.name),
-                Action::Create(n) => format!("create {n}"),
-                Action::Delete(pods) => format!(
+                ReplicaSetAction::Adopt(p) => format!("adopt {}", p.metadata.name),
+                ReplicaSetAction::Release(p) => format!("release {}", p.metadata.name),
+                ReplicaSetAction::Create(n) => format!("create {n}"),
+                ReplicaSetAction::Delete(pods) => format!(
                     "delete {}",
                     pods.iter()
                         .map(|p| p.metadata.name.as_str())
                         .collect::<Vec<_>>()
                         .join(" ")
                 ),
-                Action::Status(s) => format!(
+                ReplicaSetAction::Status(s) => format!(
                     "status {}/{}/{}/{} terminating {:?}",
                     s.replicas,
                     s.fully_labeled_replicas,
@@ -271,7 +274,7 @@ mod tests {
                     s.available_replicas,
                     s.terminating_replicas
                 ),
-                Action::Wake(after) => format!("wake {after:?}"),
+                ReplicaSetAction::Wake(after) => format!("wake {after:?}"),
             })
             .collect()
     }
@@ -375,8 +378,8 @@ mod tests {
     fn failure_is_a_condition_until_it_is_over() {
         let mut s = set(2);
         let now: Timestamp = NOW.parse().unwrap();
-        fn snapshot(set: &ReplicaSet, now: Timestamp) -> Snapshot<'_> {
-            Snapshot {
+        fn snapshot(set: &ReplicaSet, now: Timestamp) -> ReplicaSetSnapshot<'_> {
+            ReplicaSetSnapshot {
                 set,
                 pods: &[],
                 related: &[],

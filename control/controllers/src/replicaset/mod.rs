@@ -1,7 +1,7 @@
 //! ReplicaSets and ReplicationControllers: so many pods of one kind.
 
 mod decide;
-pub(crate) use decide::{Action, Snapshot, decide, status};
+pub(crate) use decide::{ReplicaSetAction, ReplicaSetSnapshot, decide, status};
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use control_client::{Client, Error, Meta, Metadata, Patch, Queue, Resource, View
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::expectations::{Expectations, FORGOTTEN_AFTER};
 use crate::views::{Pod, ReplicaSet, ReplicaSetStatus, ReplicationController, seconds_now};
 use crate::work::{self, Outcome};
-use crate::written::Written;
+use crate::written::OwnWrites;
 use crate::{Controller, ownership, pod_events};
 
 /// Keeps the number of pods of ReplicaSets.
@@ -32,43 +32,47 @@ pub const REPLICATION_CONTROLLER: Controller = Controller {
 };
 
 /// A kind that is one of these sets.
-trait Set: View {
+trait ReplicaSetKind: View {
     const REPORTS_TERMINATING: bool;
     fn set(&self) -> &ReplicaSet;
 }
 
-impl Set for ReplicaSet {
+impl ReplicaSetKind for ReplicaSet {
     const REPORTS_TERMINATING: bool = true;
     fn set(&self) -> &ReplicaSet {
         self
     }
 }
 
-impl Set for ReplicationController {
+impl ReplicaSetKind for ReplicationController {
     const REPORTS_TERMINATING: bool = false;
     fn set(&self) -> &ReplicaSet {
         &self.0
     }
 }
 
-struct Sets<S: Set> {
+struct Sets<S: ReplicaSetKind> {
     client: Client,
     recorder: Recorder,
-    sets: Arc<Kind<S>>,
-    pods: Arc<Kind<Pod>>,
+    sets: Arc<KindCache<S>>,
+    pods: Arc<KindCache<Pod>>,
     expectations: Expectations<Key>,
-    written: Written,
+    written: OwnWrites,
     queue: Queue<Key>,
 }
 
-fn start<S: Set>(ctx: &Context, sets: Arc<Kind<S>>, component: &str) -> BoxFuture<'static, ()> {
+fn start<S: ReplicaSetKind>(
+    ctx: &Context,
+    sets: Arc<KindCache<S>>,
+    component: &str,
+) -> BoxFuture<'static, ()> {
     let this = Arc::new(Sets {
         client: ctx.client.clone(),
         recorder: ctx.recorder(component),
         sets,
         pods: ctx.pods(),
         expectations: Expectations::default(),
-        written: Written::default(),
+        written: OwnWrites::default(),
         queue: work::queue(),
     });
     this.sets.queue_changes(&this.queue);
@@ -105,13 +109,13 @@ impl KindName for Resource {
     }
 }
 
-impl<S: Set> Sets<S> {
+impl<S: ReplicaSetKind> Sets<S> {
     /// An orphan that appears or changes its labels may match some set now.
     fn orphan_changed(&self, pod: &Pod) {
         for set in self.sets.namespace(&pod.metadata.namespace) {
             let selector = &set.set().spec.selector;
             if !selector.is_empty() && selector.matches(|key| pod.metadata.labels.get(key)) {
-                self.queue.add(Key::of(set.meta()));
+                self.queue.add(Key::from_meta(set.meta()));
             }
         }
     }
@@ -131,7 +135,7 @@ impl<S: Set> Sets<S> {
         let leaving = self.expectations.leaving(&key);
         let pods = self.pods.claimable(&set.metadata);
         let related = self.related(&set.metadata, &pods, set.replicas());
-        let snapshot = Snapshot {
+        let snapshot = ReplicaSetSnapshot {
             set,
             pods: &pods,
             related: &related,
@@ -145,19 +149,19 @@ impl<S: Set> Sets<S> {
         let mut wanted_status = None;
         for action in decide(&snapshot) {
             match action {
-                Action::Adopt(pod) => {
+                ReplicaSetAction::Adopt(pod) => {
                     let owner = (&S::RESOURCE, &set.metadata);
                     work::adopt(&self.client, owner, (&resources::PODS, &pod.metadata), None)
                         .await?;
                 }
-                Action::Release(pod) => {
+                ReplicaSetAction::Release(pod) => {
                     let patch = ownership::release_patch(&pod.metadata, &set.metadata.uid, None);
                     work::merge(&self.client, &resources::PODS, &pod.metadata, "", &patch).await?;
                 }
-                Action::Create(count) => failure = self.create(&key, set, count).await,
-                Action::Delete(pods) => failure = self.delete(&key, set, pods).await,
-                Action::Status(wanted) => wanted_status = Some(wanted),
-                Action::Wake(after) => wake = Some(after),
+                ReplicaSetAction::Create(count) => failure = self.create(&key, set, count).await,
+                ReplicaSetAction::Delete(pods) => failure = self.delete(&key, set, pods).await,
+                ReplicaSetAction::Status(wanted) => wanted_status = Some(wanted),
+                ReplicaSetAction::Wake(after) => wake = Some(after),
             }
         }
         if let Some(error) = &failure {
@@ -198,7 +202,7 @@ impl<S: Set> Sets<S> {
         let reference = work::reference_to(&S::RESOURCE, &set.metadata);
         let body =
             work::pod_from_template(&set.spec.template.to_value(), &set.metadata, &reference);
-        let about = ObjectReference::of(&S::RESOURCE, &set.metadata);
+        let about = ObjectReference::to_object(&S::RESOURCE, &set.metadata);
         let bodies = std::iter::repeat_n(&body, count);
         let of = (key, &about);
         let (client, recorder, expected) = (&self.client, &self.recorder, &self.expectations);
@@ -207,7 +211,7 @@ impl<S: Set> Sets<S> {
     }
 
     async fn delete(&self, key: &Key, set: &ReplicaSet, pods: Vec<Arc<Pod>>) -> Option<Error> {
-        let about = ObjectReference::of(&S::RESOURCE, &set.metadata);
+        let about = ObjectReference::to_object(&S::RESOURCE, &set.metadata);
         let (client, recorder, expected) = (&self.client, &self.recorder, &self.expectations);
         work::delete_pods(client, recorder, expected, (key, &about), &pods).await
     }
@@ -236,6 +240,7 @@ impl<S: Set> Sets<S> {
                 Patch::Merge(&patch),
             )
             .await;
-        self.written.settle(result.map(|written| written.metadata))
+        self.written
+            .record_answer(result.map(|written| written.metadata))
     }
 }

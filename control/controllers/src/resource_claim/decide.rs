@@ -11,7 +11,7 @@ const MOST_CONSUMERS: usize = 256;
 
 /// The claim of an entry of a pod's spec.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum ClaimName {
+pub(super) enum TemplateClaimName {
     /// The claim has this name; `made_for_pod` says that the pod must be its owner.
     Known { name: Text, made_for_pod: bool },
     /// None is needed.
@@ -21,9 +21,9 @@ pub(super) enum ClaimName {
 }
 
 /// The claim of an entry, as the pod's spec and status have it.
-pub(super) fn claim_name(pod: &Pod, entry: &PodResourceClaim) -> Option<ClaimName> {
+pub(super) fn claim_name(pod: &Pod, entry: &PodResourceClaim) -> Option<TemplateClaimName> {
     if let Some(name) = &entry.resource_claim_name {
-        return Some(ClaimName::Known {
+        return Some(TemplateClaimName::Known {
             name: name.clone(),
             made_for_pod: false,
         });
@@ -32,13 +32,13 @@ pub(super) fn claim_name(pod: &Pod, entry: &PodResourceClaim) -> Option<ClaimNam
     let mut statuses = pod.status.resource_claim_statuses.iter();
     Some(match statuses.find(|status| status.name == entry.name) {
         Some(status) => match &status.resource_claim_name {
-            Some(name) => ClaimName::Known {
+            Some(name) => TemplateClaimName::Known {
                 name: name.clone(),
                 made_for_pod: true,
             },
-            None => ClaimName::Unneeded,
+            None => TemplateClaimName::Unneeded,
         },
-        None => ClaimName::Missing { template },
+        None => TemplateClaimName::Missing { template },
     })
 }
 
@@ -81,8 +81,10 @@ pub(super) fn decide_pod<'a>(
             continue;
         };
         match claim_name(pod, entry) {
-            None | Some(ClaimName::Unneeded) => continue,
-            Some(ClaimName::Known { name, .. }) if owned.iter().any(|own| own.name == name) => {
+            None | Some(TemplateClaimName::Unneeded) => continue,
+            Some(TemplateClaimName::Known { name, .. })
+                if owned.iter().any(|own| own.name == name) =>
+            {
                 continue;
             }
             // it was deleted, or belongs to another pod
@@ -110,7 +112,7 @@ pub(super) fn decide_pod<'a>(
         return actions;
     }
     for entry in &pod.spec.resource_claims {
-        let Some(ClaimName::Known { name, made_for_pod }) = claim_name(pod, entry) else {
+        let Some(TemplateClaimName::Known { name, made_for_pod }) = claim_name(pod, entry) else {
             continue;
         };
         let Some(found) = claim(&name) else { break };

@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::decide::{
-    ClaimAction, ClaimName, FINALIZER, OwnedClaim, POD_CLAIM_NAME, PodAction, claim_name,
+    ClaimAction, FINALIZER, OwnedClaim, POD_CLAIM_NAME, PodAction, TemplateClaimName, claim_name,
     decide_claim, decide_pod, generated_name, is_done, owning_pod,
 };
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::views::{Consumer, Pod, ResourceClaim, Text};
 use crate::work::{self, Outcome};
 use crate::{Controller, LONGEST_DELAY};
@@ -47,9 +47,9 @@ enum Item {
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct ClaimMemory {
     /// Claims that were made and are not in the cache, by the pod's uid.
-    made: HashMap<Text, Vec<Made>>,
+    made: HashMap<Text, Vec<CreatedClaim>>,
     /// Pods for which a claim may have been made, although the answer was lost.
     uncertain: HashSet<Text>,
     /// The youngest deleted pods.
@@ -58,7 +58,7 @@ struct Memory {
 }
 
 #[derive(Debug, Clone)]
-struct Made {
+struct CreatedClaim {
     entry: Text,
     name: Text,
     since: Instant,
@@ -69,9 +69,9 @@ struct ResourceClaims {
     /// Reads templates, which the role does not grant.
     reader: Client,
     recorder: Recorder,
-    pods: Arc<Kind<Pod>>,
-    claims: Arc<Kind<ResourceClaim>>,
-    memory: Mutex<Memory>,
+    pods: Arc<KindCache<Pod>>,
+    claims: Arc<KindCache<ResourceClaim>>,
+    memory: Mutex<ClaimMemory>,
     queue: Queue<Item>,
 }
 
@@ -115,7 +115,7 @@ fn start(ctx: &Context) -> BoxFuture<'static, ()> {
 }
 
 impl ResourceClaims {
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, ClaimMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,19 +141,19 @@ impl ResourceClaims {
             }
             if !gone.spec.resource_claims.is_empty() {
                 for claim in self.claims.owned_by(&meta.namespace, &gone.metadata.uid) {
-                    self.queue.add(Item::Claim(Key::of(&claim.metadata)));
+                    self.queue.add(Item::Claim(Key::from_meta(&claim.metadata)));
                 }
             }
         }
         if current.is_some() && !pod.spec.resource_claims.is_empty() && !meta.is_terminating() {
-            self.queue.add(Item::Pod(Key::of(meta)));
+            self.queue.add(Item::Pod(Key::from_meta(meta)));
         }
     }
 
     fn claim_changed(&self, claim: &ResourceClaim, exists: bool) {
         let meta = &claim.metadata;
         if exists {
-            self.queue.add(Item::Claim(Key::of(meta)));
+            self.queue.add(Item::Claim(Key::from_meta(meta)));
         }
         if let Some((name, uid)) = owning_pod(claim) {
             let mut memory = self.memory();
@@ -166,7 +166,7 @@ impl ResourceClaims {
             for pod in self.pods.namespace(&meta.namespace) {
                 let mut entries = pod.spec.resource_claims.iter();
                 if entries.any(|entry| entry.resource_claim_name.as_ref() == Some(&meta.name)) {
-                    self.queue.add(Item::Pod(Key::of(&pod.metadata)));
+                    self.queue.add(Item::Pod(Key::from_meta(&pod.metadata)));
                 }
             }
         }
@@ -198,7 +198,7 @@ impl ResourceClaims {
             for claim in own {
                 let known = made.iter().any(|one| one.name == claim.metadata.name);
                 if let Some(entry) = view(claim).entry.filter(|_| !known) {
-                    made.push(Made {
+                    made.push(CreatedClaim {
                         entry,
                         name: claim.metadata.name.clone(),
                         since: Instant::now(),
@@ -295,7 +295,7 @@ impl ResourceClaims {
             Err(error) if error.is_namespace_terminating() => return Ok(None),
             Err(error) => format!("create ResourceClaim : {}", error.chain()),
         };
-        let about = ObjectReference::of(&resources::PODS, &pod.metadata);
+        let about = ObjectReference::to_object(&resources::PODS, &pod.metadata);
         let message = format!("PodResourceClaim {entry}: {why}");
         self.recorder
             .warning(&about, "FailedResourceClaimCreation", message);
@@ -326,7 +326,7 @@ impl ResourceClaims {
             .await;
         match made {
             Ok(claim) => {
-                let made = Made {
+                let made = CreatedClaim {
                     entry: entry.into(),
                     name: claim.metadata.name.clone(),
                     since: Instant::now(),
@@ -469,7 +469,7 @@ impl ResourceClaims {
     }
 }
 
-impl Memory {
+impl ClaimMemory {
     fn forget_pod(&mut self, uid: &Text) {
         self.made.remove(uid);
         self.uncertain.remove(uid);
@@ -488,7 +488,7 @@ impl Memory {
 pub(crate) fn claims_in_use(pod: &Pod) -> impl Iterator<Item = Text> {
     let entries = pod.spec.resource_claims.iter();
     entries.filter_map(|entry| match claim_name(pod, entry) {
-        Some(ClaimName::Known { name, .. }) => Some(name),
+        Some(TemplateClaimName::Known { name, .. }) => Some(name),
         _ => None,
     })
 }

@@ -14,7 +14,7 @@ use control_client::resources;
 pub use self::decide::LabelledPod;
 use self::decide::{Conflict, LabelledVolume, SharedVolume, VolumeUsers, usages};
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{Claim, CsiDriver, IscsiSource, Volume};
 use crate::volumes::driver_of_migrated;
 use crate::work::{self, Outcome};
@@ -54,7 +54,7 @@ pub const CONTROLLER: Controller = Controller {
             };
             if mounts(&change.previous) != mounts(&change.current) {
                 for pod in listener.pods.all() {
-                    listener.queue.add(Key::of(&pod.metadata));
+                    listener.queue.add(Key::from_meta(&pod.metadata));
                 }
             }
         });
@@ -72,10 +72,10 @@ pub const CONTROLLER: Controller = Controller {
 
 struct Warner {
     recorder: Recorder,
-    pods: Arc<Kind<LabelledPod>>,
-    claims: Arc<Kind<Claim>>,
-    volumes: Arc<Kind<Volume>>,
-    drivers: Arc<Kind<CsiDriver>>,
+    pods: Arc<KindCache<LabelledPod>>,
+    claims: Arc<KindCache<Claim>>,
+    volumes: Arc<KindCache<Volume>>,
+    drivers: Arc<KindCache<CsiDriver>>,
     users: Mutex<VolumeUsers>,
     queue: Queue<Key>,
 }
@@ -85,7 +85,7 @@ impl Warner {
         for pod in self.pods.namespace(namespace) {
             let mut volumes = pod.spec.volumes.iter();
             if volumes.any(|volume| pod.claim_of(volume).is_some_and(|name| name == claim)) {
-                self.queue.add(Key::of(&pod.metadata));
+                self.queue.add(Key::from_meta(&pod.metadata));
             }
         }
     }
@@ -104,7 +104,7 @@ impl Warner {
             let message = format!(
                 "Volume \"{volume}\" is mounted twice with different SELinux labels inside this pod"
             );
-            let about = ObjectReference::of(&resources::PODS, &pod.metadata);
+            let about = ObjectReference::to_object(&resources::PODS, &pod.metadata);
             self.recorder
                 .warning(&about, "MultipleSELinuxLabels", message);
         }
@@ -115,7 +115,7 @@ impl Warner {
         } in conflicts
         {
             if let Some(pod) = self.pods.by_key(&pod) {
-                let about = ObjectReference::of(&resources::PODS, &pod.metadata);
+                let about = ObjectReference::to_object(&resources::PODS, &pod.metadata);
                 self.recorder.normal(&about, reason, message);
             }
         }

@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use super::identity::{self, PodOwner};
 use super::retention::{self, NewOwners};
 use crate::history::POD_REVISION_LABEL;
-use crate::ownership::{self, Claim};
+use crate::ownership::{self, AdoptionDecision};
 use crate::views::{Phase, Pod, StatefulSet, StatefulSetStatus, Text};
 
 /// The input of one decision.
 #[derive(Clone, Copy)]
-pub(super) struct Snapshot<'a> {
+pub(super) struct StatefulSetSnapshot<'a> {
     /// The set.
     pub(super) set: &'a StatefulSet,
     /// Its pods.
@@ -31,9 +31,9 @@ pub(super) struct Snapshot<'a> {
     pub(super) now: Timestamp,
 }
 
-/// One thing to do for a pod.
+/// One write to a pod.
 #[derive(Debug, Clone)]
-pub(super) enum Step {
+pub(super) enum PodStep {
     /// Create the claim of this template.
     CreateClaim(usize),
     /// Stop: claims that the pod needs are being deleted. Whether it is the pod's
@@ -56,12 +56,12 @@ pub(super) enum Step {
 pub(super) struct PodWork {
     pub(super) pod: Text,
     pub(super) ordinal: i32,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PodStep>,
 }
 
-/// One thing to do, in order.
+/// One write; actions run in order.
 #[derive(Debug, Clone)]
-pub(super) enum Action {
+pub(super) enum StatefulSetAction {
     /// Work on pods: one after the other, or all at once when the set is parallel. After
     /// a failure no further work is begun.
     Work(Vec<PodWork>),
@@ -75,7 +75,7 @@ pub(super) enum Action {
 pub(super) fn claim_pods(
     set: &StatefulSet,
     pods: &[Arc<Pod>],
-) -> (Vec<(Claim, Arc<Pod>)>, Vec<Arc<Pod>>) {
+) -> (Vec<(AdoptionDecision, Arc<Pod>)>, Vec<Arc<Pod>>) {
     let mut changes = Vec::new();
     let mut own = Vec::new();
     for pod in pods {
@@ -86,13 +86,13 @@ pub(super) fn claim_pods(
             && identity::is_member(set, pod);
         let claim = ownership::claim(&set.metadata, &pod.metadata, matches);
         match claim {
-            Claim::Keep => own.push(Arc::clone(pod)),
-            Claim::Adopt => {
+            AdoptionDecision::Keep => own.push(Arc::clone(pod)),
+            AdoptionDecision::Adopt => {
                 changes.push((claim, Arc::clone(pod)));
                 own.push(Arc::clone(pod));
             }
-            Claim::Release => changes.push((claim, Arc::clone(pod))),
-            Claim::Ignore => {}
+            AdoptionDecision::Release => changes.push((claim, Arc::clone(pod))),
+            AdoptionDecision::Ignore => {}
         }
     }
     (changes, own)
@@ -100,21 +100,21 @@ pub(super) fn claim_pods(
 
 /// Decides what to do now. The status supposes that all work succeeds; after a failure,
 /// [`status`] says what to write instead.
-pub(super) fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
-    let mut plan = Plan::new(snapshot);
+pub(super) fn decide(snapshot: &StatefulSetSnapshot<'_>) -> Vec<StatefulSetAction> {
+    let mut plan = SetPlan::new(snapshot);
     let mut status = status(snapshot);
     if !snapshot.set.metadata.is_terminating() && plan.scale() {
         status.current_replicas -= plan.update();
     }
     complete_update(snapshot.set, &mut status);
-    let mut actions: Vec<Action> = plan
+    let mut actions: Vec<StatefulSetAction> = plan
         .phases
         .into_iter()
         .filter(|phase| !phase.is_empty())
-        .map(Action::Work)
+        .map(StatefulSetAction::Work)
         .collect();
-    actions.extend(changed_status(snapshot.set, status).map(Action::Status));
-    actions.extend(wake(snapshot).map(Action::Wake));
+    actions.extend(changed_status(snapshot.set, status).map(StatefulSetAction::Status));
+    actions.extend(wake(snapshot).map(StatefulSetAction::Wake));
     actions
 }
 
@@ -137,7 +137,7 @@ pub(super) fn changed_status(
 }
 
 /// The status as the pods are now.
-pub(super) fn status(snapshot: &Snapshot<'_>) -> StatefulSetStatus {
+pub(super) fn status(snapshot: &StatefulSetSnapshot<'_>) -> StatefulSetStatus {
     let set = snapshot.set;
     let mut status = StatefulSetStatus {
         observed_generation: set.metadata.generation,
@@ -179,7 +179,7 @@ pub(super) fn complete_update(set: &StatefulSet, status: &mut StatefulSetStatus)
     }
 }
 
-fn wake(snapshot: &Snapshot<'_>) -> Option<Duration> {
+fn wake(snapshot: &StatefulSetSnapshot<'_>) -> Option<Duration> {
     let min_ready = snapshot.set.spec.min_ready_seconds;
     let left = |pod: &Arc<Pod>| pod.available_in(min_ready, snapshot.now);
     let next = snapshot.pods.iter().filter_map(left).min()?;
@@ -195,8 +195,8 @@ fn is_running_and_ready(pod: &Pod) -> bool {
 }
 
 /// Pods by what the set wants of them, and the work on them.
-struct Plan<'a> {
-    snapshot: &'a Snapshot<'a>,
+struct SetPlan<'a> {
+    snapshot: &'a StatefulSetSnapshot<'a>,
     /// One for each ordinal in range; none where there is no pod.
     replicas: Vec<Option<&'a Arc<Pod>>>,
     /// Those out of range, the highest ordinal first.
@@ -208,8 +208,8 @@ struct Plan<'a> {
     phases: Vec<Vec<PodWork>>,
 }
 
-impl<'a> Plan<'a> {
-    fn new(snapshot: &'a Snapshot<'a>) -> Self {
+impl<'a> SetPlan<'a> {
+    fn new(snapshot: &'a StatefulSetSnapshot<'a>) -> Self {
         let set = snapshot.set;
         let start = set.spec.ordinals.start;
         let count = usize::try_from(identity::replicas(set)).unwrap_or(0);
@@ -272,7 +272,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the steps for the pod of an index, and whether those after it may go on.
-    fn replica(&mut self, index: usize) -> (Vec<Step>, bool) {
+    fn replica(&mut self, index: usize) -> (Vec<PodStep>, bool) {
         let ordinal = self.ordinal_of(index);
         let Some(pod) = self.replicas.get(index).copied().flatten() else {
             return (self.create(ordinal), false);
@@ -282,9 +282,9 @@ impl<'a> Plan<'a> {
                 return (Vec::new(), false);
             }
             self.ended.push(index);
-            return (vec![Step::DeletePod(Arc::clone(pod))], false);
+            return (vec![PodStep::DeletePod(Arc::clone(pod))], false);
         }
-        let owner = PodOwner::of(&pod.metadata, ordinal);
+        let owner = PodOwner::from_meta(&pod.metadata, ordinal);
         let mut steps = Vec::new();
         if pod.status.phase == Phase::Pending {
             if !self.create_claims(ordinal, false, &mut steps) {
@@ -306,16 +306,16 @@ impl<'a> Plan<'a> {
                 return (steps, false);
             }
             if self.set_claim_owners(&owner, &mut steps) && is_conformant {
-                steps.push(Step::ReportUpdate);
+                steps.push(PodStep::ReportUpdate);
             }
         }
         if !is_conformant {
-            steps.push(Step::UpdatePod(Arc::clone(pod)));
+            steps.push(PodStep::UpdatePod(Arc::clone(pod)));
         }
         (steps, true)
     }
 
-    fn create(&self, ordinal: i32) -> Vec<Step> {
+    fn create(&self, ordinal: i32) -> Vec<PodStep> {
         let set = self.snapshot.set;
         let owner = PodOwner::absent(set, ordinal);
         let is_stale = |claim: Meta| retention::is_stale(set, &owner, &claim);
@@ -325,7 +325,7 @@ impl<'a> Plan<'a> {
         let mut steps = Vec::new();
         if self.create_claims(ordinal, true, &mut steps) {
             let revision = self.revision_of(ordinal).into();
-            steps.push(Step::CreatePod { revision });
+            steps.push(PodStep::CreatePod { revision });
             self.set_claim_owners(&owner, &mut steps);
         }
         steps
@@ -356,13 +356,13 @@ impl<'a> Plan<'a> {
 
     /// Creates the claims of an ordinal that do not exist. `false` when one of them is
     /// being deleted.
-    fn create_claims(&self, ordinal: i32, creating: bool, steps: &mut Vec<Step>) -> bool {
+    fn create_claims(&self, ordinal: i32, creating: bool, steps: &mut Vec<PodStep>) -> bool {
         let set = self.snapshot.set;
         let mut leaving = Vec::new();
         for (at, template) in set.spec.volume_claim_templates.iter().enumerate() {
             let name = identity::claim_name(template, set, ordinal);
             match (self.snapshot.claim)(&name) {
-                None => steps.push(Step::CreateClaim(at)),
+                None => steps.push(PodStep::CreateClaim(at)),
                 Some(claim) if claim.is_terminating() => leaving.push(name),
                 Some(_) => {}
             }
@@ -370,7 +370,7 @@ impl<'a> Plan<'a> {
         if leaving.is_empty() {
             return true;
         }
-        steps.push(Step::AwaitClaims {
+        steps.push(PodStep::AwaitClaims {
             names: leaving,
             creating,
         });
@@ -378,11 +378,11 @@ impl<'a> Plan<'a> {
     }
 
     /// Sets the owners of a pod's claims by the retention policy. Whether any changes.
-    fn set_claim_owners(&self, owner: &PodOwner, steps: &mut Vec<Step>) -> bool {
+    fn set_claim_owners(&self, owner: &PodOwner, steps: &mut Vec<PodStep>) -> bool {
         let before = steps.len();
         for claim in self.claims(owner.ordinal) {
             if let Some(owners) = retention::new_owners(self.snapshot.set, owner, &claim) {
-                steps.push(Step::SetClaimOwners {
+                steps.push(PodStep::SetClaimOwners {
                     claim: Box::new(claim),
                     owners,
                 });
@@ -395,7 +395,7 @@ impl<'a> Plan<'a> {
         let mut phase = Vec::new();
         for (ordinal, pod) in &self.condemned {
             let mut steps = Vec::new();
-            self.set_claim_owners(&PodOwner::of(&pod.metadata, *ordinal), &mut steps);
+            self.set_claim_owners(&PodOwner::from_meta(&pod.metadata, *ordinal), &mut steps);
             push(&mut phase, self.snapshot.set, *ordinal, steps);
         }
         self.phases.push(phase);
@@ -424,7 +424,7 @@ impl<'a> Plan<'a> {
                 self.phases.push(phase);
                 return false;
             }
-            let steps = vec![Step::DeletePod(Arc::clone(pod))];
+            let steps = vec![PodStep::DeletePod(Arc::clone(pod))];
             push(&mut phase, self.snapshot.set, *ordinal, steps);
             if self.is_ordered {
                 self.phases.push(phase);
@@ -494,7 +494,7 @@ impl<'a> Plan<'a> {
             };
             deleted += 1;
             if !self.ended.contains(&index) {
-                let steps = vec![Step::DeletePod(Arc::clone(pod))];
+                let steps = vec![PodStep::DeletePod(Arc::clone(pod))];
                 push(&mut phase, set, self.ordinal_of(index), steps);
             }
         }
@@ -503,7 +503,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn push(phase: &mut Vec<PodWork>, set: &StatefulSet, ordinal: i32, steps: Vec<Step>) {
+fn push(phase: &mut Vec<PodWork>, set: &StatefulSet, ordinal: i32, steps: Vec<PodStep>) {
     if !steps.is_empty() {
         phase.push(PodWork {
             pod: identity::pod_name(set, ordinal),

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use control_client::Meta;
 use serde_json::{Value, json};
 
-use super::decide::{Action, Snapshot, Step, claim_pods, decide};
-use crate::ownership::Claim;
+use super::decide::{PodStep, StatefulSetAction, StatefulSetSnapshot, claim_pods, decide};
+use crate::ownership::AdoptionDecision;
 use crate::views::{Pod, StatefulSet};
 
 const NOW: &str = "2026-01-01T00:01:00Z";
@@ -78,7 +78,7 @@ fn claims(texts: &[(&str, Value)]) -> BTreeMap<String, Meta> {
 fn run_with(set: &StatefulSet, pods: &[&str], claims: &BTreeMap<String, Meta>) -> String {
     let pods: Vec<_> = pods.iter().map(|text| pod(text)).collect();
     let find = |name: &str| claims.get(name).cloned();
-    let snapshot = Snapshot {
+    let snapshot = StatefulSetSnapshot {
         set,
         pods: &pods,
         claim: &find,
@@ -90,13 +90,13 @@ fn run_with(set: &StatefulSet, pods: &[&str], claims: &BTreeMap<String, Meta>) -
     let mut lines = Vec::new();
     for action in decide(&snapshot) {
         match action {
-            Action::Work(phase) => {
+            StatefulSetAction::Work(phase) => {
                 for work in phase {
                     let steps: Vec<_> = work.steps.iter().map(print).collect();
                     lines.push(format!("{} {}", work.ordinal, steps.join(", ")));
                 }
             }
-            Action::Status(s) => lines.push(format!(
+            StatefulSetAction::Status(s) => lines.push(format!(
                 "status {} ready {} available {} current {} updated {} {}",
                 s.replicas,
                 s.ready_replicas,
@@ -105,24 +105,24 @@ fn run_with(set: &StatefulSet, pods: &[&str], claims: &BTreeMap<String, Meta>) -
                 s.updated_replicas,
                 s.current_revision
             )),
-            Action::Wake(after) => lines.push(format!("wake {after:?}")),
+            StatefulSetAction::Wake(after) => lines.push(format!("wake {after:?}")),
         }
     }
     lines.join("; ")
 }
 
-fn print(step: &Step) -> String {
+fn print(step: &PodStep) -> String {
     match step {
-        Step::CreateClaim(at) => format!("claim {at}"),
-        Step::AwaitClaims { names, .. } => format!("await {}", names.join(" ")),
-        Step::CreatePod { revision } => format!("create {revision}"),
-        Step::SetClaimOwners { claim, owners } => {
+        PodStep::CreateClaim(at) => format!("claim {at}"),
+        PodStep::AwaitClaims { names, .. } => format!("await {}", names.join(" ")),
+        PodStep::CreatePod { revision } => format!("create {revision}"),
+        PodStep::SetClaimOwners { claim, owners } => {
             let owners: Vec<_> = owners.references.iter().map(|r| r.uid.as_str()).collect();
             format!("own {} [{}]", claim.name, owners.join(" "))
         }
-        Step::UpdatePod(_) => "update".to_owned(),
-        Step::ReportUpdate => "report".to_owned(),
-        Step::DeletePod(_) => "delete".to_owned(),
+        PodStep::UpdatePod(_) => "update".to_owned(),
+        PodStep::ReportUpdate => "report".to_owned(),
+        PodStep::DeletePod(_) => "delete".to_owned(),
     }
 }
 
@@ -365,7 +365,10 @@ fn pods_are_adopted_and_released_by_labels_and_name() {
         .collect();
     assert_eq!(
         changes,
-        [(Claim::Adopt, "web-0"), (Claim::Release, "web-2")]
+        [
+            (AdoptionDecision::Adopt, "web-0"),
+            (AdoptionDecision::Release, "web-2")
+        ]
     );
     let own: Vec<_> = own.iter().map(|pod| pod.metadata.name.as_str()).collect();
     assert_eq!(own, ["web-0", "web-1"]);

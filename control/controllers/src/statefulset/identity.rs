@@ -160,7 +160,7 @@ pub(super) struct PodOwner {
 }
 
 impl PodOwner {
-    pub(super) fn of(meta: &Meta, ordinal: i32) -> Self {
+    pub(super) fn from_meta(meta: &Meta, ordinal: i32) -> Self {
         Self {
             name: meta.name.clone(),
             uid: meta.uid.clone(),

@@ -14,14 +14,14 @@ use control_client::{
 };
 use serde_json::{Value, json};
 
-use self::decide::{Action, PodWork, Snapshot, Step};
-use crate::context::{Context, Key, Kind};
+use self::decide::{PodStep, PodWork, StatefulSetAction, StatefulSetSnapshot};
+use crate::context::{Context, Key, KindCache};
 use crate::expectations::{Expectations, FORGOTTEN_AFTER};
 use crate::history::{self, History, UpdateRevision};
-use crate::ownership::{self, Claim};
+use crate::ownership::{self, AdoptionDecision};
 use crate::views::{self, Pod, Revision, StatefulSet, StatefulSetStatus, Text, seconds_now};
 use crate::work::{self, Outcome};
-use crate::written::Written;
+use crate::written::OwnWrites;
 use crate::{Controller, pod_events};
 
 /// Most pods that a parallel set is worked on at once.
@@ -51,18 +51,18 @@ pub const CONTROLLER: Controller = Controller {
 struct StatefulSets {
     client: Client,
     recorder: Recorder,
-    sets: Arc<Kind<StatefulSet>>,
-    pods: Arc<Kind<Pod>>,
-    claims: Arc<Kind<views::Claim>>,
-    revisions: Arc<Kind<Revision>>,
+    sets: Arc<KindCache<StatefulSet>>,
+    pods: Arc<KindCache<Pod>>,
+    claims: Arc<KindCache<views::Claim>>,
+    revisions: Arc<KindCache<Revision>>,
     history: History,
     expectations: Expectations<Key>,
-    written: Written,
+    written: OwnWrites,
     queue: Queue<Key>,
 }
 
 /// The revisions that a set moves between, and all others.
-struct Revisions {
+struct SetRevisions {
     all: Vec<Arc<Revision>>,
     current: Text,
     update: Text,
@@ -97,7 +97,7 @@ impl StatefulSets {
                 resources::STATEFUL_SETS,
             ),
             expectations: Expectations::default(),
-            written: Written::default(),
+            written: OwnWrites::default(),
             queue: work::queue(),
         }
     }
@@ -144,7 +144,7 @@ impl StatefulSets {
                 .selector
                 .matches(|key| pod.metadata.labels.get(key))
         {
-            self.queue.add(Key::of(&set.metadata));
+            self.queue.add(Key::from_meta(&set.metadata));
         }
     }
 
@@ -153,7 +153,7 @@ impl StatefulSets {
             if !set.spec.selector.is_empty()
                 && set.spec.selector.matches(|key| meta.labels.get(key))
             {
-                self.queue.add(Key::of(&set.metadata));
+                self.queue.add(Key::from_meta(&set.metadata));
             }
         }
     }
@@ -185,7 +185,7 @@ impl StatefulSets {
             let claim = self.claims.get(&key.namespace, name)?;
             Some(claim.metadata.clone())
         };
-        let snapshot = Snapshot {
+        let snapshot = StatefulSetSnapshot {
             set: &set,
             pods: &pods,
             claim: &find,
@@ -199,12 +199,12 @@ impl StatefulSets {
         let mut wake = None;
         for action in decide::decide(&snapshot) {
             match action {
-                Action::Work(phase) if stop.is_none() => {
+                StatefulSetAction::Work(phase) if stop.is_none() => {
                     stop = self.work(&key, &set, &revisions, phase).await.err();
                 }
-                Action::Work(_) => {}
-                Action::Status(status) => wanted = Some(status),
-                Action::Wake(after) => wake = Some(after),
+                StatefulSetAction::Work(_) => {}
+                StatefulSetAction::Status(status) => wanted = Some(status),
+                StatefulSetAction::Wake(after) => wake = Some(after),
             }
         }
         if stop.is_some() {
@@ -222,9 +222,14 @@ impl StatefulSets {
         }
     }
 
-    async fn change_owner(&self, set: &Meta, claim: Claim, pod: &Pod) -> Result<(), Error> {
+    async fn change_owner(
+        &self,
+        set: &Meta,
+        claim: AdoptionDecision,
+        pod: &Pod,
+    ) -> Result<(), Error> {
         let meta = &pod.metadata;
-        if claim == Claim::Adopt {
+        if claim == AdoptionDecision::Adopt {
             let owner = (&resources::STATEFUL_SETS, set);
             return work::adopt(&self.client, owner, (&resources::PODS, meta), None).await;
         }
@@ -235,7 +240,7 @@ impl StatefulSets {
     // === Revisions ===
 
     /// Makes sure that there is a revision of the template.
-    async fn revisions(&self, set: &StatefulSet) -> Result<Revisions, Error> {
+    async fn revisions(&self, set: &StatefulSet) -> Result<SetRevisions, Error> {
         let meta = &set.metadata;
         let all = self.history.list(meta, &set.spec.selector);
         if !meta.is_terminating() {
@@ -274,7 +279,7 @@ impl StatefulSets {
         let is_current = |r: &&Arc<Revision>| r.metadata.name == set.status.current_revision;
         let current = all.iter().find(is_current);
         let current = current.map_or_else(|| update.clone(), |r| r.metadata.name.clone());
-        Ok(Revisions {
+        Ok(SetRevisions {
             all,
             current,
             update,
@@ -287,7 +292,7 @@ impl StatefulSets {
         &self,
         set: &StatefulSet,
         pods: &[Arc<Pod>],
-        revisions: &Revisions,
+        revisions: &SetRevisions,
     ) -> Result<(), Error> {
         let is_live = |revision: &Revision| {
             let name = &revision.metadata.name;
@@ -309,11 +314,11 @@ impl StatefulSets {
         &self,
         key: &Key,
         set: &StatefulSet,
-        revisions: &Revisions,
+        revisions: &SetRevisions,
         phase: Vec<PodWork>,
     ) -> Result<(), Stop> {
-        let is_of_old = |step: &Step| match step {
-            Step::CreatePod { revision } => *revision != revisions.update,
+        let is_of_old = |step: &PodStep| match step {
+            PodStep::CreatePod { revision } => *revision != revisions.update,
             _ => false,
         };
         let new = set.spec.template.to_value();
@@ -349,36 +354,36 @@ impl StatefulSets {
         template: &Value,
         work: PodWork,
     ) -> Result<(), Stop> {
-        let about = About {
+        let about = PodEventReporter {
             recorder: &self.recorder,
-            set: ObjectReference::of(&resources::STATEFUL_SETS, &set.metadata),
+            set: ObjectReference::to_object(&resources::STATEFUL_SETS, &set.metadata),
             set_name: &set.metadata.name,
             pod: &work.pod,
         };
         let mut created = false;
         for step in work.steps {
             match step {
-                Step::CreateClaim(at) => {
+                PodStep::CreateClaim(at) => {
                     let result = self.create_claim(set, at, work.ordinal, &about).await;
                     if let Err(error) = result {
                         about.tell("Create", Err(&error));
                         return Err(error.into());
                     }
                 }
-                Step::AwaitClaims { names, creating } => {
+                PodStep::AwaitClaims { names, creating } => {
                     if creating {
                         about.warn("Create", &leaving(&names));
                     }
                     return Err(Stop::Waiting);
                 }
-                Step::CreatePod { revision } => {
+                PodStep::CreatePod { revision } => {
                     let owner = work::reference_to(&resources::STATEFUL_SETS, &set.metadata);
                     let pod = (work.ordinal, revision.as_str());
                     let body = identity::pod_body(set, &owner, template, pod);
                     self.create_pod(key, &body, &about).await?;
                     created = true;
                 }
-                Step::SetClaimOwners { claim, owners } => {
+                PodStep::SetClaimOwners { claim, owners } => {
                     if owners.is_conflicting {
                         about.conflicting(&claim.name);
                     }
@@ -388,9 +393,9 @@ impl StatefulSets {
                         return Err(error.into());
                     }
                 }
-                Step::ReportUpdate => about.tell("Update", Ok(())),
-                Step::UpdatePod(pod) => self.update_pod(set, &pod, work.ordinal, &about).await?,
-                Step::DeletePod(pod) => self.delete_pod(key, &pod.metadata, &about).await?,
+                PodStep::ReportUpdate => about.tell("Update", Ok(())),
+                PodStep::UpdatePod(pod) => self.update_pod(set, &pod, work.ordinal, &about).await?,
+                PodStep::DeletePod(pod) => self.delete_pod(key, &pod.metadata, &about).await?,
             }
         }
         if created {
@@ -404,7 +409,7 @@ impl StatefulSets {
         set: &StatefulSet,
         template: usize,
         ordinal: i32,
-        about: &About<'_>,
+        about: &PodEventReporter<'_>,
     ) -> Result<(), Error> {
         let Some(template) = set.spec.volume_claim_templates.get(template) else {
             return Ok(());
@@ -428,7 +433,12 @@ impl StatefulSets {
         Ok(())
     }
 
-    async fn create_pod(&self, key: &Key, body: &Value, about: &About<'_>) -> Result<(), Error> {
+    async fn create_pod(
+        &self,
+        key: &Key,
+        body: &Value,
+        about: &PodEventReporter<'_>,
+    ) -> Result<(), Error> {
         self.expectations.expect_creations(key, 1);
         let created = self
             .client
@@ -459,7 +469,7 @@ impl StatefulSets {
         set: &StatefulSet,
         pod: &Pod,
         ordinal: i32,
-        about: &About<'_>,
+        about: &PodEventReporter<'_>,
     ) -> Result<(), Error> {
         let meta = &pod.metadata;
         let fresh = self
@@ -482,7 +492,12 @@ impl StatefulSets {
         updated.map(drop)
     }
 
-    async fn delete_pod(&self, key: &Key, pod: &Meta, about: &About<'_>) -> Result<(), Error> {
+    async fn delete_pod(
+        &self,
+        key: &Key,
+        pod: &Meta,
+        about: &PodEventReporter<'_>,
+    ) -> Result<(), Error> {
         self.expectations.expect_deletions(key, [pod.uid.clone()]);
         let options = DeleteOptions::of_uid(pod.uid.as_str());
         let deleted = self
@@ -529,7 +544,8 @@ impl StatefulSets {
                 Patch::Merge(&patch),
             )
             .await;
-        self.written.settle(result.map(|written| written.metadata))
+        self.written
+            .record_answer(result.map(|written| written.metadata))
     }
 }
 
@@ -544,15 +560,15 @@ fn leaving(claims: &[Text]) -> String {
     }
 }
 
-/// Tells users what happens to a pod of a set.
-struct About<'a> {
+/// Emits events about the pods of a set.
+struct PodEventReporter<'a> {
     recorder: &'a Recorder,
     set: ObjectReference,
     set_name: &'a str,
     pod: &'a str,
 }
 
-impl About<'_> {
+impl PodEventReporter<'_> {
     /// The outcome of `Create`, `Update` or `Delete`.
     fn tell(&self, verb: &str, outcome: Result<(), &Error>) {
         match outcome {

@@ -18,12 +18,12 @@ use crate::{ownership, work};
 
 /// A retention policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Policy {
+struct RetentionPolicy {
     delete_when_scaled: bool,
     delete_when_deleted: bool,
 }
 
-impl Policy {
+impl RetentionPolicy {
     fn of(retention: &ClaimRetention) -> Self {
         Self {
             delete_when_scaled: retention.when_scaled == "Delete",
@@ -48,7 +48,7 @@ pub(super) struct NewOwners {
 /// Whether the claim names an earlier pod of the same name as its owner: it is about to
 /// be deleted with that pod.
 pub(super) fn is_stale(set: &StatefulSet, pod: &PodOwner, claim: &Meta) -> bool {
-    Policy::of(&set.spec.persistent_volume_claim_retention_policy).delete_when_scaled
+    RetentionPolicy::of(&set.spec.persistent_volume_claim_retention_policy).delete_when_scaled
         && has_stale_reference(claim, &pod_reference(pod))
 }
 
@@ -60,7 +60,7 @@ pub(super) fn new_owners(set: &StatefulSet, pod: &PodOwner, claim: &Meta) -> Opt
     if has_stale_reference(claim, &set_reference) || has_stale_reference(claim, &pod_reference) {
         return None;
     }
-    let policy = Policy::of(&set.spec.persistent_volume_claim_retention_policy);
+    let policy = RetentionPolicy::of(&set.spec.persistent_volume_claim_retention_policy);
     let owned_by =
         |owner: &OwnerReference| claim.owner_references.iter().any(|r| r.uid == owner.uid);
     let others = || {

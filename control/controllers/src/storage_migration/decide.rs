@@ -84,7 +84,7 @@ impl Migration {
 
 /// The next step for the migrations of a resource.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum MigrationStep {
     /// A migration that ended still counts as running: the definition of a custom resource
     /// and the condition are to be changed.
     Finish(Arc<Migration>),
@@ -97,7 +97,7 @@ pub enum Step {
 }
 
 /// The next step of the migrations of one resource: one of them runs at a time.
-pub fn decide(mut migrations: Vec<Arc<Migration>>) -> Option<Step> {
+pub fn decide(mut migrations: Vec<Arc<Migration>>) -> Option<MigrationStep> {
     migrations.retain(|migration| !migration.metadata.is_terminating());
     migrations.sort_by(|a, b| {
         let age = |one: &Migration| one.metadata.creation_timestamp;
@@ -108,18 +108,18 @@ pub fn decide(mut migrations: Vec<Arc<Migration>>) -> Option<Step> {
     let running = |one: &&Arc<Migration>| one.is("Running");
     let ended = migrations.iter().filter(running).find(|it| it.has_ended());
     if let Some(ended) = ended {
-        return Some(Step::Finish(Arc::clone(ended)));
+        return Some(MigrationStep::Finish(Arc::clone(ended)));
     }
     if let Some(running) = migrations.iter().find(running) {
         let running = Arc::clone(running);
         return Some(if running.status.resource_version.is_empty() {
-            Step::FixRevision(running)
+            MigrationStep::FixRevision(running)
         } else {
-            Step::Migrate(running)
+            MigrationStep::Migrate(running)
         });
     }
     let waiting = migrations.into_iter().find(|it| !it.has_ended());
-    waiting.map(Step::Start)
+    waiting.map(MigrationStep::Start)
 }
 
 /// A condition that becomes true.
@@ -268,10 +268,10 @@ mod tests {
     fn next(migrations: &[Arc<Migration>]) -> (&'static str, String) {
         match decide(migrations.to_vec()) {
             None => ("nothing", String::new()),
-            Some(Step::Finish(it)) => ("finish", it.metadata.name.to_string()),
-            Some(Step::Start(it)) => ("start", it.metadata.name.to_string()),
-            Some(Step::FixRevision(it)) => ("fix revision", it.metadata.name.to_string()),
-            Some(Step::Migrate(it)) => ("migrate", it.metadata.name.to_string()),
+            Some(MigrationStep::Finish(it)) => ("finish", it.metadata.name.to_string()),
+            Some(MigrationStep::Start(it)) => ("start", it.metadata.name.to_string()),
+            Some(MigrationStep::FixRevision(it)) => ("fix revision", it.metadata.name.to_string()),
+            Some(MigrationStep::Migrate(it)) => ("migrate", it.metadata.name.to_string()),
         }
     }
 

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::decide::{GroupResource, MIGRATIONS, Migration, NewCondition, Step, decide};
+use self::decide::{GroupResource, MIGRATIONS, Migration, MigrationStep, NewCondition, decide};
 use crate::context::Key;
 use crate::views::seconds_now;
 use crate::work::{self, Outcome};
@@ -74,8 +74,8 @@ fn key(resource: &GroupResource) -> Key {
     Key::new(resource.group.clone(), resource.resource.clone())
 }
 
-/// What discovery says of a resource.
-struct Discovered {
+/// A resource as discovery describes it.
+struct DiscoveredResource {
     resource: Resource,
     verbs: Vec<String>,
 }
@@ -97,10 +97,10 @@ impl Migrator {
         let of_resource = all.iter().filter(|it| it.spec.resource == resource);
         match decide(of_resource.cloned().collect()) {
             None => Ok(None),
-            Some(Step::Finish(migration)) => self.finish(&migration).await,
-            Some(Step::Start(migration)) => self.start(&migration).await,
-            Some(Step::FixRevision(migration)) => self.fix_revision(&migration).await,
-            Some(Step::Migrate(migration)) => self.migrate(&migration).await,
+            Some(MigrationStep::Finish(migration)) => self.finish(&migration).await,
+            Some(MigrationStep::Start(migration)) => self.start(&migration).await,
+            Some(MigrationStep::FixRevision(migration)) => self.fix_revision(&migration).await,
+            Some(MigrationStep::Migrate(migration)) => self.migrate(&migration).await,
         }
     }
 
@@ -312,7 +312,7 @@ impl Migrator {
     }
 
     /// Finds a resource in the version that its group prefers, or the next that has it.
-    async fn discover(&self, wanted: &GroupResource) -> Result<Option<Discovered>, Error> {
+    async fn discover(&self, wanted: &GroupResource) -> Result<Option<DiscoveredResource>, Error> {
         let mut versions = Vec::new();
         if wanted.group.is_empty() {
             versions.push("v1".to_owned());
@@ -320,7 +320,7 @@ impl Migrator {
             let path = format!("/apis/{}", wanted.group);
             let group = self
                 .client
-                .request::<Group>(Method::GET, &path, None::<&Value>);
+                .request::<DiscoveryGroup>(Method::GET, &path, None::<&Value>);
             match group.await {
                 Ok(group) => {
                     versions.push(group.preferred_version.version);
@@ -339,9 +339,9 @@ impl Migrator {
                 namespaced: false,
             };
             let path = base_path(&resource);
-            let list = self
-                .client
-                .request::<ResourceList>(Method::GET, &path, None::<&Value>);
+            let list =
+                self.client
+                    .request::<DiscoveryResourceList>(Method::GET, &path, None::<&Value>);
             let list = match list.await {
                 Ok(list) => list,
                 Err(error) if error.is_not_found() => continue,
@@ -351,7 +351,7 @@ impl Migrator {
             if let Some(found) = all.find(|one| one.name == wanted.resource.as_str()) {
                 resource.kind = found.kind.into();
                 resource.namespaced = found.namespaced;
-                return Ok(Some(Discovered {
+                return Ok(Some(DiscoveredResource {
                     resource,
                     verbs: found.verbs,
                 }));
@@ -364,7 +364,7 @@ impl Migrator {
 /// `metav1.APIGroup`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Group {
+struct DiscoveryGroup {
     versions: Vec<GroupVersion>,
     preferred_version: GroupVersion,
 }
@@ -378,7 +378,7 @@ struct GroupVersion {
 /// `metav1.APIResourceList`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct ResourceList {
+struct DiscoveryResourceList {
     resources: Vec<NamedResource>,
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Unsupported, dump, quantity};
+use super::{UnsupportedValue, dump, quantity};
 use crate::hash::template_hash;
 
 fn text(template: &Value) -> String {
@@ -35,7 +35,7 @@ fn quantities_are_dumped_as_they_are_parsed() {
     assert!(of("64Mi").contains("value:(int64)67108864 scale:(resource.Scale)0"));
     assert!(of("64Mi").contains("s:(string) Format:(resource.Format)BinarySI"));
     assert!(of("100Ti").contains("abs:(big.nat)"));
-    assert_eq!(quantity("1.5Gi"), Err(Unsupported));
+    assert_eq!(quantity("1.5Gi"), Err(UnsupportedValue));
 }
 
 #[test]

@@ -102,7 +102,7 @@ pub struct ResourceSliceSpec {
     /// The driver of all its devices.
     pub driver: Text,
     /// The pool that it is a part of.
-    pub pool: Pool,
+    pub pool: SlicePool,
     /// Its devices with taints.
     #[serde(deserialize_with = "tainted")]
     pub devices: Vec<Device>,
@@ -111,7 +111,7 @@ pub struct ResourceSliceSpec {
 /// The pool of a slice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Pool {
+pub struct SlicePool {
     /// Its name.
     pub name: Text,
     /// Only the slices of the highest count.

@@ -28,9 +28,7 @@ pub use network::{
 };
 pub use node::{Lease, Node, NodeAddress, Taint};
 pub(crate) use pod::deletion_order as pod_deletion_order;
-pub use pod::{
-    ContainerStatus, Phase, Pod, PodPort, PodResourceClaim, Toleration, Volume as PodVolume,
-};
+pub use pod::{ContainerStatus, Phase, Pod, PodPort, PodResourceClaim, PodVolume, Toleration};
 pub use storage::{
     AttributesClass, Capacity, Claim, ClaimRef, ClaimStatus, CsiDriver, CsiSource, DataSource,
     IscsiSource, StorageClass, Volume, VolumeAttachment,

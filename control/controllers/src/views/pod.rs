@@ -46,7 +46,7 @@ pub struct PodSpec {
     pub init_containers: Vec<Container>,
     /// Those with claims.
     #[serde(deserialize_with = "claimed")]
-    pub volumes: Vec<Volume>,
+    pub volumes: Vec<PodVolume>,
     /// Claims to devices.
     #[serde(deserialize_with = "list")]
     pub resource_claims: Vec<PodResourceClaim>,
@@ -125,8 +125,8 @@ fn target_node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<
 }
 
 /// Reads the volumes with claims: most pods have others alone, such as their tokens.
-fn claimed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Volume>, D::Error> {
-    let mut volumes: Vec<Volume> = null_as_default(deserializer)?;
+fn claimed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PodVolume>, D::Error> {
+    let mut volumes: Vec<PodVolume> = null_as_default(deserializer)?;
     volumes.retain(|volume| volume.ephemeral || volume.persistent_volume_claim.is_some());
     volumes.shrink_to_fit();
     Ok(volumes)
@@ -135,7 +135,7 @@ fn claimed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Volume>, D:
 /// A volume, of which only a claim is of interest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Volume {
+pub struct PodVolume {
     /// Its name within the pod.
     pub name: Text,
     /// The claim behind it.
@@ -268,13 +268,13 @@ pub struct ContainerState {
     #[serde(deserialize_with = "is_present")]
     pub waiting: bool,
     /// Set once the container has ended.
-    pub terminated: Option<Terminated>,
+    pub terminated: Option<ContainerTermination>,
 }
 
 /// How a container ended.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Terminated {
+pub struct ContainerTermination {
     /// Its exit code.
     pub exit_code: i32,
     /// When it ended.

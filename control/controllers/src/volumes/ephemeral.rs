@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::pods::claim_name;
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::views::{Claim, Pod, Text};
 use crate::work::{self, Outcome};
 use crate::{Controller, LONGEST_DELAY};
@@ -21,9 +21,9 @@ pub const CONTROLLER: Controller = Controller {
     start,
 };
 
-/// The step for one volume of a pod.
+/// The next write for one volume of a pod.
 #[derive(Debug, PartialEq, Eq)]
-enum Action {
+enum EphemeralAction {
     /// The claim of this name is missing.
     Create { volume: Text, claim: String },
     /// The claim is there and belongs to somebody else.
@@ -31,7 +31,7 @@ enum Action {
 }
 
 /// Returns the steps for a pod, given the claims of its namespace.
-fn decide(pod: &Pod, claim: impl Fn(&str) -> Option<Arc<Claim>>) -> Vec<Action> {
+fn decide(pod: &Pod, claim: impl Fn(&str) -> Option<Arc<Claim>>) -> Vec<EphemeralAction> {
     let meta = &pod.metadata;
     if meta.is_terminating() {
         return Vec::new();
@@ -42,7 +42,7 @@ fn decide(pod: &Pod, claim: impl Fn(&str) -> Option<Arc<Claim>>) -> Vec<Action> 
             continue;
         };
         let Some(found) = claim(&name) else {
-            actions.push(Action::Create {
+            actions.push(EphemeralAction::Create {
                 volume: volume.name.clone(),
                 claim: name.into_owned(),
             });
@@ -50,7 +50,7 @@ fn decide(pod: &Pod, claim: impl Fn(&str) -> Option<Arc<Claim>>) -> Vec<Action> 
         };
         let owner = found.metadata.controller();
         if owner.is_none_or(|owner| owner.uid != meta.uid) {
-            actions.push(Action::Conflict {
+            actions.push(EphemeralAction::Conflict {
                 volume: volume.name.clone(),
                 message: format!(
                     "PVC {namespace}/{name} was not created for pod {namespace}/{} (pod is not owner)",
@@ -68,8 +68,8 @@ fn decide(pod: &Pod, claim: impl Fn(&str) -> Option<Arc<Claim>>) -> Vec<Action> 
 struct EphemeralClaims {
     client: Client,
     recorder: Recorder,
-    pods: Arc<Kind<Pod>>,
-    claims: Arc<Kind<Claim>>,
+    pods: Arc<KindCache<Pod>>,
+    claims: Arc<KindCache<Claim>>,
     queue: Queue<Key>,
 }
 
@@ -87,7 +87,7 @@ fn start(ctx: &Context) -> BoxFuture<'static, ()> {
         if let Some(pod) = change.current.as_ref().filter(|_| is_new)
             && pod.spec.volumes.iter().any(|volume| volume.ephemeral)
         {
-            queue.add(Key::of(&pod.metadata));
+            queue.add(Key::from_meta(&pod.metadata));
         }
     });
     let listener = Arc::clone(&this);
@@ -117,7 +117,7 @@ impl EphemeralClaims {
             if volumes.any(|volume| {
                 claim_name(&pod, volume).is_some_and(|name| name == claim.metadata.name)
             }) {
-                self.queue.add(Key::of(&pod.metadata));
+                self.queue.add(Key::from_meta(&pod.metadata));
             }
         }
     }
@@ -126,11 +126,11 @@ impl EphemeralClaims {
         let Some(pod) = self.pods.by_key(&key) else {
             return Ok(None);
         };
-        let about = ObjectReference::of(&resources::PODS, &pod.metadata);
+        let about = ObjectReference::to_object(&resources::PODS, &pod.metadata);
         let mut failure = None;
         for action in decide(&pod, |name| self.claims.get(&key.namespace, name)) {
             match action {
-                Action::Create { volume, claim } => {
+                EphemeralAction::Create { volume, claim } => {
                     if let Err(error) = self.create(&pod, &volume, &claim).await {
                         let message = format!(
                             "ephemeral volume {volume}: create PVC {claim}: {}",
@@ -140,7 +140,7 @@ impl EphemeralClaims {
                         return Err(error);
                     }
                 }
-                Action::Conflict { volume, message } => {
+                EphemeralAction::Conflict { volume, message } => {
                     let message = format!("ephemeral volume {volume}: {message}");
                     self.recorder.warning(&about, "FailedBinding", message);
                     failure = Some(LONGEST_DELAY);
@@ -178,7 +178,8 @@ impl EphemeralClaims {
         {
             // the cache will show whose it is
             Err(error) if error.is_already_exists() => {
-                self.queue.add_after(Key::of(meta), work::CACHE_BEHIND);
+                self.queue
+                    .add_after(Key::from_meta(meta), work::CACHE_BEHIND);
                 Ok(())
             }
             Err(error) if error.is_namespace_terminating() => Ok(()),
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn each_ephemeral_volume_gets_a_claim_of_the_pod() {
-        let create = |volume: &str| Action::Create {
+        let create = |volume: &str| EphemeralAction::Create {
             volume: volume.into(),
             claim: format!("p-{volume}"),
         };
@@ -234,7 +235,7 @@ mod tests {
         let foreign = |name: &str| (name == "p-a").then(|| claim("2"));
         assert_eq!(
             decide(&pod(false), foreign),
-            [Action::Conflict {
+            [EphemeralAction::Conflict {
                 volume: "a".into(),
                 message: "PVC n/p-a was not created for pod n/p (pod is not owner)".into(),
             }]

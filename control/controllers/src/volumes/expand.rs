@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::plugins;
 use crate::Controller;
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::views::{Claim, Text, Volume};
 use crate::work::{self, Outcome};
 
@@ -31,7 +31,7 @@ const REASON: &str = "ExternalExpanding";
 
 /// The event and the writes for a claim that grows.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Decision {
+struct ExpandDecision {
     /// The message of the event.
     message: Option<String>,
     /// The driver to hand it to.
@@ -60,19 +60,19 @@ fn is_owner(volume: &Volume, claim: &Meta) -> bool {
 }
 
 /// Decides whether a claim and its volume grow.
-fn decide(claim: &Claim, volume: &Volume) -> Decision {
+fn decide(claim: &Claim, volume: &Volume) -> ExpandDecision {
     let grows = requested(claim) > given(claim) || volume.has(PRE_RESIZE_CAPACITY);
     if claim.status.phase != "Bound" || !is_owner(volume, &claim.metadata) || !grows {
-        return Decision::default();
+        return ExpandDecision::default();
     }
     let Some(plugin) = plugins::migrated_plugin(volume) else {
-        return Decision {
+        return ExpandDecision {
             message: Some("waiting for an external controller to expand this PVC".to_owned()),
             resizer: None,
         };
     };
     let driver = plugins::migrated_driver(plugin);
-    Decision {
+    ExpandDecision {
         message: Some(format!(
             "CSI migration enabled for {plugin}; waiting for external resizer to expand the pvc"
         )),
@@ -83,8 +83,8 @@ fn decide(claim: &Claim, volume: &Volume) -> Decision {
 struct Expander {
     client: Client,
     recorder: Recorder,
-    claims: Arc<Kind<Claim>>,
-    volumes: Arc<Kind<Volume>>,
+    claims: Arc<KindCache<Claim>>,
+    volumes: Arc<KindCache<Volume>>,
     queue: Queue<Key>,
 }
 
@@ -103,7 +103,7 @@ fn start(ctx: &Context) -> BoxFuture<'static, ()> {
             requested(claim) > requested(previous) || given(claim) > given(previous)
         });
         if has_grown && claim.status.phase == "Bound" {
-            queue.add(Key::of(&claim.metadata));
+            queue.add(Key::from_meta(&claim.metadata));
         }
     });
     let shutdown = ctx.shutdown.clone();
@@ -126,7 +126,7 @@ impl Expander {
         let decision = decide(&claim, &volume);
         let resource = &resources::PERSISTENT_VOLUME_CLAIMS;
         if let Some(message) = decision.message {
-            let about = ObjectReference::of(resource, &claim.metadata);
+            let about = ObjectReference::to_object(resource, &claim.metadata);
             self.recorder.normal(&about, REASON, message);
         }
         if let Some(resizer) = decision.resizer {
@@ -190,7 +190,7 @@ mod tests {
         );
         assert_eq!(
             decision,
-            Decision {
+            ExpandDecision {
                 message: Some("CSI migration enabled for kubernetes.io/aws-ebs; waiting for external resizer to expand the pvc".into()),
                 resizer: Some("ebs.csi.aws.com"),
             }

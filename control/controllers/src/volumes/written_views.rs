@@ -5,18 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use control_client::View;
 
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 
 /// The answers to the last writes, in front of a cache: a decision on an object as it was
 /// before one's own write would bind a second volume.
 pub(super) struct WrittenViews<V: View> {
-    kind: Arc<Kind<V>>,
+    kind: Arc<KindCache<V>>,
     written: Mutex<HashMap<Key, Arc<V>>>,
 }
 
 impl<V: View> WrittenViews<V> {
     /// Stands in front of a cache.
-    pub(super) fn over(kind: Arc<Kind<V>>) -> Self {
+    pub(super) fn over(kind: Arc<KindCache<V>>) -> Self {
         Self {
             kind,
             written: Mutex::default(),
@@ -28,7 +28,7 @@ impl<V: View> WrittenViews<V> {
         self.written
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(Key::of(view.meta()), Arc::clone(view));
+            .insert(Key::from_meta(view.meta()), Arc::clone(view));
     }
 
     /// The newest known version of an object. One that the cache does not show was
@@ -54,7 +54,7 @@ impl<V: View> WrittenViews<V> {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if !written.is_empty() {
             for object in &mut all {
-                let newer = written.get(&Key::of(object.meta()));
+                let newer = written.get(&Key::from_meta(object.meta()));
                 if let Some(newer) = newer.filter(|newer| is_newer(newer.as_ref(), object)) {
                     *object = Arc::clone(newer);
                 }

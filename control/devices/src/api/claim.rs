@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DeviceSelector, Named, NodeSelector, is_zero, named_quantities, or_default, write_quantities,
+    DeviceSelector, NamedObject, NodeSelector, is_zero, named_quantities, or_default,
+    write_quantities,
 };
 
 // === ResourceClaim ===
@@ -88,7 +89,7 @@ pub struct CapacityRequirements {
         serialize_with = "write_quantities",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
-    pub requests: Named<Quantity>,
+    pub requests: NamedObject<Quantity>,
 }
 
 /// A toleration of device taints.
@@ -200,7 +201,7 @@ pub struct AllocatedDevice {
         serialize_with = "write_quantities",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
-    pub consumed_capacity: Named<Quantity>,
+    pub consumed_capacity: NamedObject<Quantity>,
 }
 
 /// Configuration of allocated devices.

@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 use self::envelope::{EncryptedObject, SEED, Seed};
 use crate::aes::{Gcm, random};
 use crate::error::Error;
-use crate::providers::{Cipher as _, Opened};
+use crate::providers::{Cipher as _, OpenedValue};
 
 /// For so long after the manager last did its part values are still encrypted.
 const WRITES: Duration = Duration::from_secs(3 * 60);
@@ -43,7 +43,7 @@ pub(crate) struct Kms {
     client: Client,
     state: ArcSwapOption<State>,
     wrong: Mutex<Option<String>>,
-    seeds: Mutex<FxHashMap<[u8; 32], Source>>,
+    seeds: Mutex<FxHashMap<[u8; 32], KeySource>>,
 }
 
 /// What values are encrypted with at present.
@@ -58,7 +58,7 @@ struct State {
 /// What the manager decrypted: a seed, or the key itself, as servers of before
 /// 1.29 wrote.
 #[derive(Clone)]
-enum Source {
+enum KeySource {
     Seed(Arc<Seed>),
     Key(Arc<Gcm>),
 }
@@ -200,7 +200,7 @@ impl Kms {
             until,
         };
         let id = identity(SEED, &state.encrypted, &state.key_id, &state.annotations);
-        self.remember(id, Source::Seed(seed));
+        self.remember(id, KeySource::Seed(seed));
         self.state.store(Some(Arc::new(state)));
         Ok(())
     }
@@ -236,7 +236,7 @@ impl Kms {
     ///
     /// # Errors
     /// When the manager cannot decrypt their seed, or they were changed.
-    pub fn open(&self, place: &[u8], sealed: &[u8]) -> Result<Opened, Error> {
+    pub fn open(&self, place: &[u8], sealed: &[u8]) -> Result<OpenedValue, Error> {
         let object: EncryptedObject = prost::Message::decode(sealed)
             .map_err(|_| self.error("a stored value is none of its"))?;
         let kind = object.encrypted_dek_source_type;
@@ -252,8 +252,8 @@ impl Kms {
         };
         let data = &object.encrypted_data;
         let value = match source {
-            Source::Seed(seed) => seed.open(place, data),
-            Source::Key(key) => key.open(place, data),
+            KeySource::Seed(seed) => seed.open(place, data),
+            KeySource::Key(key) => key.open(place, data),
         };
         let stale = self
             .state
@@ -261,14 +261,14 @@ impl Kms {
             .as_ref()
             .is_none_or(|state| state.key_id != object.key_id || kind != SEED);
         match value {
-            Some(value) => Ok(Opened { value, stale }),
+            Some(value) => Ok(OpenedValue { value, stale }),
             None => Err(Error::Refused {
                 provider: self.name.clone(),
             }),
         }
     }
 
-    fn fetch(&self, id: [u8; 32], object: &EncryptedObject) -> Result<Source, Error> {
+    fn fetch(&self, id: [u8; 32], object: &EncryptedObject) -> Result<KeySource, Error> {
         let asked = Encrypted {
             ciphertext: object.encrypted_dek_source.clone(),
             key_id: object.key_id.clone(),
@@ -282,22 +282,22 @@ impl Kms {
             if bytes.len() < 32 {
                 return Err(self.error("the seed of a stored value is too short"));
             }
-            Source::Seed(Arc::new(Seed::new(&bytes)))
+            KeySource::Seed(Arc::new(Seed::new(&bytes)))
         } else {
             let key = Gcm::new(&bytes)
                 .ok_or_else(|| self.error("the key of a stored value has a wrong length"))?;
-            Source::Key(Arc::new(key))
+            KeySource::Key(Arc::new(key))
         };
         self.remember(id, source.clone());
         Ok(source)
     }
 
-    fn remembered(&self, id: &[u8; 32]) -> Option<Source> {
+    fn remembered(&self, id: &[u8; 32]) -> Option<KeySource> {
         let seeds = self.seeds.lock().unwrap_or_else(PoisonError::into_inner);
         seeds.get(id).cloned()
     }
 
-    fn remember(&self, id: [u8; 32], source: Source) {
+    fn remember(&self, id: [u8; 32], source: KeySource) {
         let mut seeds = self.seeds.lock().unwrap_or_else(PoisonError::into_inner);
         if seeds.len() >= REMEMBERED {
             seeds.clear();

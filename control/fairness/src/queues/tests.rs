@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Queueing, estimate, flow_hash};
+use crate::{QueueingSettings, estimate, flow_hash};
 
 /// Counts how often it was woken.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ impl Waiter for Bell {
     }
 }
 
-const QUEUED: Discipline = Discipline::Queue(Queueing {
+const QUEUED: Discipline = Discipline::Queue(QueueingSettings {
     queues: 64,
     hand: 6,
     length: 50,
@@ -253,7 +253,7 @@ fn without_queues_the_limit_refuses() {
 
 #[test]
 fn a_full_queue_refuses_and_who_gives_up_makes_room() {
-    let queueing = Queueing {
+    let queueing = QueueingSettings {
         queues: 1,
         hand: 1,
         length: 2,
@@ -379,7 +379,7 @@ fn a_level_that_changes_keeps_who_waits() {
         })
         .collect();
     assert_eq!(waiting.len(), 199);
-    let fewer = Discipline::Queue(Queueing {
+    let fewer = Discipline::Queue(QueueingSettings {
         queues: 4,
         hand: 2,
         length: 10,

@@ -53,8 +53,8 @@ impl Comparison {
     }
 
     /// Takes the nodes of one level apart.
-    fn take(&mut self, nodes: Vec<Node>) {
-        for Node { element, level } in nodes {
+    fn take(&mut self, nodes: Vec<ComparedNode>) {
+        for ComparedNode { element, level } in nodes {
             let mut below = Self::default();
             below.take(level.nodes);
             let marks = level.marks | level.below;
@@ -102,12 +102,12 @@ pub fn compare(schema: Schema<'_>, old: &Value, new: &Value) -> Result<Compariso
 #[derive(Default)]
 struct Level {
     marks: u8,
-    nodes: Vec<Node>,
+    nodes: Vec<ComparedNode>,
     /// Marks of all nodes, to skip what has none of a kind.
     below: u8,
 }
 
-struct Node {
+struct ComparedNode {
     element: Element,
     level: Level,
 }
@@ -117,7 +117,7 @@ impl Level {
         let marks = level.marks | level.below;
         if marks != 0 {
             self.below |= marks;
-            self.nodes.push(Node { element, level });
+            self.nodes.push(ComparedNode { element, level });
         }
     }
 }

@@ -57,5 +57,5 @@ pub use toleration_limits::{
 pub use tolerations::{Stay, default_tolerations};
 pub use topology::check_anti_affinity;
 
-/// Why a request is refused: what follows `is forbidden: ` in the answer.
+/// Why a request is refused: the text after `is forbidden: ` in the response.
 pub type Refusal = String;

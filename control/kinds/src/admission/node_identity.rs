@@ -92,7 +92,7 @@ fn reported(node: &Value) -> Vec<IpAddr> {
 impl NodeAddresses {
     /// Reads them from a Node.
     #[must_use]
-    pub fn of(node: &Value) -> Self {
+    pub fn from_node(node: &Value) -> Self {
         let annotation = |key| meta::annotation(node, key).unwrap_or_default();
         let spec = node.at("spec");
         let ranges = spec.items("podCIDRs").iter().map(Value::as_text);
@@ -220,7 +220,7 @@ pub fn node_reports_addresses(
     others: &[NodeAddresses],
     reserved: &ReservedAddresses,
 ) -> Result<(), Refusal> {
-    let own = NodeAddresses::of(new);
+    let own = NodeAddresses::from_node(new);
     let shown = quote(&own.name);
     let none = Value::Null;
     let known = old.unwrap_or(&none).at("status").items("addresses");
@@ -378,7 +378,11 @@ mod tests {
     }
 
     fn others() -> Vec<NodeAddresses> {
-        vec![NodeAddresses::of(&node("n2", "192.0.2.12", "10.0.2.0/24"))]
+        vec![NodeAddresses::from_node(&node(
+            "n2",
+            "192.0.2.12",
+            "10.0.2.0/24",
+        ))]
     }
 
     #[test]
@@ -464,7 +468,7 @@ mod tests {
             };
             let old = value!({});
             assert!(adds_pod_addresses(&new, &old) && !adds_pod_addresses(&new, &new));
-            let own = NodeAddresses::of(&own);
+            let own = NodeAddresses::from_node(&own);
             node_reports_pod_addresses(&own, &new, &old, others, &reserved())
         };
         for field in ["podIP", "podIPs"] {

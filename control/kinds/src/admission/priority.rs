@@ -19,7 +19,7 @@ pub struct Priority {
 impl Priority {
     /// What a `PriorityClass` gives.
     #[must_use]
-    pub fn of(class: &Value) -> Self {
+    pub fn from_class(class: &Value) -> Self {
         let preemption = class.text("preemptionPolicy");
         Self {
             class: class.at("metadata").text("name").to_owned(),
@@ -99,7 +99,10 @@ mod tests {
     fn a_pod_gets_the_number_of_its_class() {
         let class = value!({"metadata": {"name": "high"}, "value": 7, "preemptionPolicy": "Never"});
         let mut pod = value!({"spec": {"priorityClassName": "high"}});
-        assert_eq!(assign_priority(&mut pod, &Priority::of(&class)), Ok(()));
+        assert_eq!(
+            assign_priority(&mut pod, &Priority::from_class(&class)),
+            Ok(())
+        );
         assert_eq!(
             pod,
             value!({"spec": {"priorityClassName": "high", "priority": 7, "preemptionPolicy": "Never"}})
@@ -120,7 +123,7 @@ mod tests {
             value!({"metadata": {"name": "a"}, "value": 1, "globalDefault": true}),
             value!({"metadata": {"name": "c"}, "value": 0}),
         ];
-        let found = global_default(classes.iter()).map(Priority::of);
+        let found = global_default(classes.iter()).map(Priority::from_class);
         assert_eq!(found.map(|p| p.class).as_deref(), Some("a"));
     }
 }

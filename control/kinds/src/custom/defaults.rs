@@ -20,8 +20,8 @@ pub(crate) fn check(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
 /// Where within an object's metadata, kind or version a default stands: the name
 /// of the way from the object to it, the last first.
 #[derive(Clone, Copy)]
-struct Inside<'a> {
-    parent: Option<&'a Inside<'a>>,
+struct MetadataPath<'a> {
+    parent: Option<&'a MetadataPath<'a>>,
     /// Nothing: an item of a list.
     name: Option<&'a str>,
     /// What the way leads into.
@@ -34,12 +34,12 @@ struct Inside<'a> {
 fn node(
     schema: &Value,
     at: &Path<'_>,
-    inside: Option<&Inside<'_>>,
+    inside: Option<&MetadataPath<'_>>,
     root: bool,
     errors: &mut Errors,
 ) {
     let whole = root || schema.flag(EMBEDDED);
-    let start = Inside {
+    let start = MetadataPath {
         parent: None,
         name: None,
         meta: false,
@@ -61,7 +61,7 @@ fn node(
         }
     }
     let below = |name, meta| {
-        inside.map(|parent| Inside {
+        inside.map(|parent| MetadataPath {
             parent: Some(parent),
             name,
             meta: parent.meta || meta,
@@ -118,7 +118,7 @@ fn value(schema: &Value, default: &Value, root: bool, at: &Path<'_>, errors: &mu
 }
 
 /// Why metadata with the default in its place is none.
-fn in_metadata(default: &Value, inside: &Inside<'_>) -> Option<String> {
+fn in_metadata(default: &Value, inside: &MetadataPath<'_>) -> Option<String> {
     let mut object = default.clone();
     let mut step = Some(inside);
     while let Some(one) = step {
@@ -189,7 +189,7 @@ fn fits(schema: &Value, default: &Value, whole: bool, at: &Path<'_>, errors: &mu
     if errors.len() > before {
         return;
     }
-    let Some(rules) = rules::Rules::new(schema, whole) else {
+    let Some(rules) = rules::SchemaRules::new(schema, whole) else {
         return;
     };
     // Rules on changes hold for a default that comes in the place of itself, and

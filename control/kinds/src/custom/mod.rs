@@ -41,7 +41,7 @@ pub struct CustomKind {
     /// What is said with every answer in a version that is deprecated.
     pub deprecation: Option<String>,
     schema: Schema,
-    rules: Option<rules::Rules>,
+    rules: Option<rules::SchemaRules>,
     has_status: bool,
     scale: Option<CustomScale>,
     headings: Box<[Column]>,
@@ -94,7 +94,7 @@ impl CustomKind {
             namespaced: spec.text("scope") != "Cluster",
             deprecation: deprecation(spec, version),
             schema: Schema::compile(version.at("schema").at("openAPIV3Schema")),
-            rules: rules::Rules::new(version.at("schema").at("openAPIV3Schema"), true),
+            rules: rules::SchemaRules::new(version.at("schema").at("openAPIV3Schema"), true),
             has_status: subresources.has("status"),
             scale: (!scale.is_null()).then(|| CustomScale::new(scale)),
             headings: std::iter::once(columns::NAME)

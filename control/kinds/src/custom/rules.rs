@@ -15,25 +15,25 @@ use crate::tree::Read;
 
 /// The rules of a schema and of all below it; there are rules somewhere in it.
 #[derive(Debug)]
-pub(super) struct Rules {
+pub(super) struct SchemaRules {
     schema: Arc<Schema>,
     /// The type as messages name it.
     of: &'static str,
     own: Box<[Rule]>,
-    properties: Box<[(Key, Rules)]>,
-    additional: Option<Box<Rules>>,
-    items: Option<Box<Rules>>,
+    properties: Box<[(Key, SchemaRules)]>,
+    additional: Option<Box<SchemaRules>>,
+    items: Option<Box<SchemaRules>>,
 }
 
 #[derive(Debug)]
 struct Rule {
     stated: Value,
-    made: OnceLock<Made>,
+    made: OnceLock<CompiledRule>,
 }
 
 /// A compiled rule; `Err`: why it is none.
 #[derive(Debug)]
-struct Made {
+struct CompiledRule {
     rule: Result<Program, String>,
     message: Option<Program>,
 }
@@ -47,7 +47,7 @@ struct Run<'e> {
     lenient: bool,
 }
 
-impl Rules {
+impl SchemaRules {
     /// The rules of a schema; `None` where there are none.
     pub(super) fn new(props: &Value, root: bool) -> Option<Self> {
         props.as_object()?;
@@ -182,7 +182,7 @@ impl Rules {
         }
     }
 
-    fn compiled<'r>(&self, rule: &'r Rule) -> &'r Made {
+    fn compiled<'r>(&self, rule: &'r Rule) -> &'r CompiledRule {
         rule.made.get_or_init(|| {
             let of = self.schema.type_of();
             let old = if rule.stated.flag("optionalOldSelf") {
@@ -192,7 +192,7 @@ impl Rules {
             };
             let env = Env::new().with("self", of).with("oldSelf", old);
             let message = rule.stated.text("messageExpression");
-            Made {
+            CompiledRule {
                 rule: control_cel::compile(rule.stated.text("rule"), &env)
                     .map_err(|issues| issues.to_string()),
                 message: (!message.is_empty())
@@ -324,7 +324,7 @@ impl Rules {
 
 impl Run<'_> {
     /// An error of a rule itself.
-    fn told(&mut self, rules: &Rules, at: &str, detail: String) {
+    fn told(&mut self, rules: &SchemaRules, at: &str, detail: String) {
         self.errors.extend([FieldError {
             kind: ErrorKind::Invalid,
             field: place(at),

@@ -77,7 +77,7 @@ impl CustomKind {
 
     /// Brings an object that was stored, in whatever version and under whatever
     /// definition, into the form of this version, in which it is stored from now on.
-    pub fn settle(&self, object: &mut Value) {
+    pub fn normalize(&self, object: &mut Value) {
         self.convert(object);
         self.default(object);
     }

@@ -11,7 +11,7 @@ use crate::error::{ErrorKind, Errors, FieldError, Path, quoted};
 
 /// What a look at a value found.
 #[derive(Debug, Default)]
-struct Found {
+struct ValidationState {
     errors: Vec<FieldError>,
     /// How many checks were made that did not fail: tells which of several
     /// alternatives the value comes nearest to.
@@ -43,7 +43,7 @@ pub(super) fn check(
 /// The place of errors that have none.
 const GENERAL: &str = "\0";
 
-fn ratcheted(schema: &Schema, value: &Value, old: Option<&Value>, name: &str) -> Found {
+fn ratcheted(schema: &Schema, value: &Value, old: Option<&Value>, name: &str) -> ValidationState {
     let mut found = one(schema, value, old, name);
     if !found.errors.is_empty()
         && old.is_some_and(|old| correlate::is_same(Some(schema), value, old))
@@ -53,7 +53,7 @@ fn ratcheted(schema: &Schema, value: &Value, old: Option<&Value>, name: &str) ->
     found
 }
 
-impl Found {
+impl ValidationState {
     fn merge(&mut self, other: Self) {
         self.matches += other.matches;
         for error in other.errors {
@@ -106,8 +106,8 @@ pub(crate) fn of_no_type(schema: &Value, value: &Value, name: &str) -> Option<Fi
 }
 
 /// Looks at one value and all below it.
-fn one(schema: &Schema, value: &Value, old: Option<&Value>, name: &str) -> Found {
-    let mut found = Found::default();
+fn one(schema: &Schema, value: &Value, old: Option<&Value>, name: &str) -> ValidationState {
+    let mut found = ValidationState::default();
     let none = Rules::default();
     let rules = schema.rules().unwrap_or(&none);
     let types = schema.types();
@@ -206,7 +206,13 @@ fn type_error(schema: &Schema, rules: &Rules, value: &Value, name: &str) -> Opti
 }
 
 /// `anyOf`, `oneOf`, `allOf`, `not`.
-fn combined(rules: &Rules, value: &Value, old: Option<&Value>, name: &str, found: &mut Found) {
+fn combined(
+    rules: &Rules,
+    value: &Value,
+    old: Option<&Value>,
+    name: &str,
+    found: &mut ValidationState,
+) {
     let shown = quoted(name);
     if !rules.any_of.is_empty() {
         match nearest(&rules.any_of, value, old, name, 1) {
@@ -260,10 +266,10 @@ fn nearest(
     old: Option<&Value>,
     name: &str,
     enough: usize,
-) -> (usize, Found) {
+) -> (usize, ValidationState) {
     let mut valid = 0;
-    let mut success: Option<Found> = None;
-    let mut best: Option<Found> = None;
+    let mut success: Option<ValidationState> = None;
+    let mut best: Option<ValidationState> = None;
     for schema in schemas {
         let result = one(schema, value, old, name);
         if result.errors.is_empty() {
@@ -283,7 +289,7 @@ fn nearest(
 }
 
 /// The first thing that is wrong with a text.
-fn string(rules: &Rules, text: &str, name: &str, found: &mut Found) {
+fn string(rules: &Rules, text: &str, name: &str, found: &mut ValidationState) {
     let length = || i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
     if let Some(max) = rules.max_length
         && length() > max
@@ -319,7 +325,7 @@ fn shown(number: f64) -> String {
     clippy::cast_possible_truncation,
     reason = "numbers are converted as the API converts them"
 )]
-fn number(rules: &Rules, types: Types, value: &Value, name: &str, found: &mut Found) {
+fn number(rules: &Rules, types: Types, value: &Value, name: &str, found: &mut ValidationState) {
     let as_float = match value {
         Value::Int(number) => *number as f64,
         Value::Float(number) => *number,
@@ -443,7 +449,7 @@ fn array(
     items: &[Value],
     old: Option<&Value>,
     name: &str,
-    found: &mut Found,
+    found: &mut ValidationState,
 ) {
     if let Some(of) = schema.items() {
         for (at, item) in items.iter().enumerate() {
@@ -479,7 +485,7 @@ fn object(
     value: &Value,
     old: Option<&Value>,
     name: &str,
-    found: &mut Found,
+    found: &mut ValidationState,
 ) {
     let Value::Object(map) = value else { return };
     let size = i64::try_from(map.len()).unwrap_or(i64::MAX);
@@ -532,7 +538,7 @@ fn object(
 }
 
 /// `enum`
-fn listed(rules: &Rules, value: &Value, name: &str, found: &mut Found) {
+fn listed(rules: &Rules, value: &Value, name: &str, found: &mut ValidationState) {
     if rules.r#enum.is_empty() || rules.r#enum.iter().any(|one| same(one, value)) {
         return;
     }

@@ -49,12 +49,12 @@ pub(crate) static KIND: Kind = Kind {
     },
     prepare_status_update,
     validate_create: |object| collect(|errors| check(object, None, errors)),
-    validate_update: |new, old| update(new, old, Through::Object),
-    validate_status_update: |new, old| update(new, old, Through::Status),
+    validate_update: |new, old| update(new, old, UpdatePath::Object),
+    validate_status_update: |new, old| update(new, old, UpdatePath::Status),
     subresources: &[Subresource {
         name: "approval",
         prepare: prepare_approval,
-        validate: |new, old| update(new, old, Through::Approval),
+        validate: |new, old| update(new, old, UpdatePath::Approval),
     }],
     selectable: &["spec.signerName"],
     selectable_fields,
@@ -64,9 +64,9 @@ pub(crate) static KIND: Kind = Kind {
     ..PLAIN
 };
 
-/// Which way an update comes: each may change something else.
+/// The endpoint of an update; each may change other fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Through {
+enum UpdatePath {
     Object,
     Status,
     Approval,
@@ -284,7 +284,7 @@ fn check_conditions(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn update(new: &Value, old: &Value, through: Through) -> Vec<FieldError> {
+fn update(new: &Value, old: &Value, through: UpdatePath) -> Vec<FieldError> {
     collect(|errors| {
         check(new, Some(old), errors);
         for kind in ["Approved", "Denied", "Failed"] {
@@ -293,7 +293,7 @@ fn update(new: &Value, old: &Value, through: Through) -> Vec<FieldError> {
             if now.len() < before.len() {
                 let why = format!("updates may not remove a condition of type \"{kind}\"");
                 errors.forbidden(&CONDITIONS, why);
-            } else if through != Through::Approval && kind != "Failed" {
+            } else if through != UpdatePath::Approval && kind != "Failed" {
                 let changed = now.iter().zip(&before).any(|(a, b)| !same(a, b));
                 if now.len() > before.len() {
                     let why = format!("updates may not add a condition of type \"{kind}\"");
@@ -307,7 +307,7 @@ fn update(new: &Value, old: &Value, through: Through) -> Vec<FieldError> {
         let certificate = |object: &Value| object.at("status").text("certificate").to_owned();
         if certificate(new) != certificate(old) {
             let at = Path::new("status.certificate");
-            if through != Through::Status {
+            if through != UpdatePath::Status {
                 errors.forbidden(&at, "updates may not set certificate content");
             } else if !certificate(old).is_empty() {
                 errors.forbidden(&at, "updates may not modify existing certificate content");

@@ -209,11 +209,11 @@ fn check_approval(object: &Value, old: Option<&Value>, errors: &mut Errors) {
 
 /// What the API takes for properties of the whole definition, since all versions
 /// say the same; errors name them there.
-struct Common<'a> {
+struct CommonProperties<'a> {
     versions: &'a [Value],
 }
 
-impl Common<'_> {
+impl CommonProperties<'_> {
     fn has(&self, field: &str) -> bool {
         self.versions.split_first().is_some_and(|(first, rest)| {
             rest.iter()
@@ -275,7 +275,7 @@ impl Common<'_> {
 
 fn check_versions(spec: &Value, old: Option<&Value>, whole: &Path<'_>, errors: &mut Errors) {
     let versions = spec.items("versions");
-    let common = Common { versions };
+    let common = CommonProperties { versions };
     let all = whole.child("versions");
     for (i, version) in versions.iter().enumerate() {
         if version.at("schema").at("openAPIV3Schema").is_null() {
@@ -702,7 +702,7 @@ fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut out = Vec::new();
         let versions = definition.at("spec").items("versions");
         // What all versions say alike is told once.
-        let common = Common { versions }.has("schema");
+        let common = CommonProperties { versions }.has("schema");
         for version in versions
             .iter()
             .take(if common { 1 } else { versions.len() })

@@ -14,7 +14,7 @@ const ACTION_LIMIT: usize = 128;
 const NOTE_LIMIT: usize = 1024;
 
 /// How a group calls the fields whose names differ.
-struct Names {
+struct EventFieldNames {
     about: &'static str,
     note: &'static str,
     controller: &'static str,
@@ -28,7 +28,7 @@ struct Names {
     strict: bool,
 }
 
-static CORE: Names = Names {
+static CORE: EventFieldNames = EventFieldNames {
     about: "involvedObject",
     note: "message",
     controller: "reportingComponent",
@@ -39,7 +39,7 @@ static CORE: Names = Names {
     controller_field: "reportingComponent",
     strict: false,
 };
-static NEW: Names = Names {
+static NEW: EventFieldNames = EventFieldNames {
     about: "regarding",
     note: "note",
     controller: "reportingController",
@@ -116,7 +116,7 @@ pub(crate) static NEW_EVENT: Kind = Kind {
     ..PLAIN
 };
 
-fn create(object: &Value, names: &Names) -> Vec<FieldError> {
+fn create(object: &Value, names: &EventFieldNames) -> Vec<FieldError> {
     collect(|errors| {
         older_rules(object, names, errors);
         if !names.strict {
@@ -148,7 +148,7 @@ fn create(object: &Value, names: &Names) -> Vec<FieldError> {
     })
 }
 
-fn update(new: &Value, old: &Value, names: &Names) -> Vec<FieldError> {
+fn update(new: &Value, old: &Value, names: &EventFieldNames) -> Vec<FieldError> {
     collect(|errors| {
         older_rules(new, names, errors);
         if !names.strict {
@@ -193,7 +193,7 @@ fn check_series(object: &Value, errors: &mut Errors) {
 }
 
 /// What holds for events of both groups.
-fn older_rules(object: &Value, names: &Names, errors: &mut Errors) {
+fn older_rules(object: &Value, names: &EventFieldNames, errors: &mut Errors) {
     let own = object.at("metadata").text("namespace");
     let about = object.at(names.about).text("namespace");
     let mismatch = |errors: &mut Errors| {
@@ -267,7 +267,7 @@ fn selectable_fields(object: &Value) -> Vec<Field> {
     ]
 }
 
-fn row(object: &Value, now: Now, names: &Names) -> Vec<Value> {
+fn row(object: &Value, now: Now, names: &EventFieldNames) -> Vec<Value> {
     let first = if object.has(names.first) {
         since(object.text(names.first), now)
     } else {

@@ -29,7 +29,7 @@ pub(crate) static KIND: Kind = Kind {
 
 fn validate_create(object: &Value) -> Vec<FieldError> {
     collect(|errors| {
-        check(object, &Lenient::default(), errors);
+        check(object, &LenientIngress::default(), errors);
         let annotation = object.at("metadata").at("annotations").at(CLASS);
         let class = object.at("spec").at("ingressClassName");
         if !annotation.is_null() && !class.is_null() && annotation != class {
@@ -42,9 +42,9 @@ fn validate_create(object: &Value) -> Vec<FieldError> {
     })
 }
 
-/// What was accepted once, though it is wrong, may stay.
+/// Invalid fields that stay accepted because the stored object has them.
 #[derive(Default)]
-struct Lenient {
+struct LenientIngress {
     secret_names: bool,
     wildcard_rules: bool,
 }
@@ -53,7 +53,7 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         meta::update(new, old, errors);
         let spec = old.at("spec");
-        let lenient = Lenient {
+        let lenient = LenientIngress {
             secret_names: spec
                 .items("tls")
                 .iter()
@@ -83,7 +83,7 @@ fn host_name(host: &str) -> names::Messages {
     }
 }
 
-fn check(object: &Value, lenient: &Lenient, errors: &mut Errors) {
+fn check(object: &Value, lenient: &LenientIngress, errors: &mut Errors) {
     meta::validate(object, Some(true), names::subdomain_name, errors);
     let (spec, at) = (object.at("spec"), Path::new("spec"));
     let rules = spec.items("rules");

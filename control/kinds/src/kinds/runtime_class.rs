@@ -5,7 +5,7 @@ use control_types::value::Value;
 
 use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
-use crate::rules::resources::{self, Owner};
+use crate::rules::resources::{self, ResourcesOwner};
 use crate::rules::{collect, immutable, labels, meta, names, node_labels, quantity, tolerations};
 use crate::table::{Now, age, columns, name};
 use crate::tree::{Read, Write};
@@ -43,7 +43,7 @@ fn check(object: &Value, errors: &mut Errors) {
         resources::requirements(
             &limits,
             &[],
-            Owner::Container,
+            ResourcesOwner::Container,
             &Path::new("overhead"),
             errors,
         );

@@ -64,15 +64,15 @@ fn prepare_update(new: &mut Value, old: &Value) {
     generic::raise_generation_on(new, old, &["webhooks"]);
 }
 
-/// What was accepted once, though it is wrong now, may stay.
-struct Rules {
+/// Invalid fields that stay accepted because the stored object has them.
+struct LenientRules {
     no_side_effects: bool,
     known_versions: bool,
     unique_names: bool,
     conditions: bool,
 }
 
-impl Rules {
+impl LenientRules {
     fn of(new: &Value, old: Option<&Value>) -> Self {
         let Some(old) = old else {
             return Self {
@@ -112,7 +112,7 @@ impl Rules {
 
 fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     meta::validate(object, Some(false), names::subdomain_name, errors);
-    let rules = Rules::of(object, old);
+    let rules = LenientRules::of(object, old);
     let all = Path::new("webhooks");
     let hooks = object.items("webhooks");
     for (i, hook) in hooks.iter().enumerate() {
@@ -127,7 +127,7 @@ fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn check_hook(hook: &Value, rules: &Rules, at: &Path<'_>, errors: &mut Errors) {
+fn check_hook(hook: &Value, rules: &LenientRules, at: &Path<'_>, errors: &mut Errors) {
     let (name, name_at) = (hook.text("name"), at.child("name"));
     if name.is_empty() {
         errors.required(&name_at, "");
@@ -192,7 +192,7 @@ fn check_hook(hook: &Value, rules: &Rules, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_versions(hook: &Value, rules: &Rules, at: &Path<'_>, errors: &mut Errors) {
+fn check_versions(hook: &Value, rules: &LenientRules, at: &Path<'_>, errors: &mut Errors) {
     let versions: Vec<&str> = hook
         .items("admissionReviewVersions")
         .iter()

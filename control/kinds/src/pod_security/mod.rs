@@ -86,17 +86,25 @@ pub fn evaluate(by: LevelVersion, pod: Pod<'_>) -> Violations {
         // A stricter rule of the same matter speaks instead.
         let is_replaced = |other: &checks::Check| {
             other
-                .of(minor)
+                .revision_at(minor)
                 .is_some_and(|revision| revision.replaces == Some(check.id))
         };
         if restricted && checks::RESTRICTED.iter().any(is_replaced) {
             continue;
         }
-        found.extend(check.of(minor).and_then(|revision| (revision.run)(&pod)));
+        found.extend(
+            check
+                .revision_at(minor)
+                .and_then(|revision| (revision.run)(&pod)),
+        );
     }
     if restricted {
         for check in checks::RESTRICTED {
-            found.extend(check.of(minor).and_then(|revision| (revision.run)(&pod)));
+            found.extend(
+                check
+                    .revision_at(minor)
+                    .and_then(|revision| (revision.run)(&pod)),
+            );
         }
     }
     found

@@ -147,7 +147,7 @@ impl Modes {
     /// The policy that labels ask for, `label` answering the value of each. There is
     /// always one: enforcement that cannot be read is the strictest, and nobody is
     /// warned by what cannot be read.
-    pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, Vec<LabelError<'a>>) {
+    pub fn from_labels<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, Vec<LabelError<'a>>) {
         Self::OPEN.with(label)
     }
 

@@ -12,7 +12,7 @@ fn parse(text: &str) -> LevelVersion {
         ("pod-security.kubernetes.io/enforce-version", version),
     ];
     let label = |key: &str| labels.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
-    let (policy, errors) = Policy::of(label);
+    let (policy, errors) = Policy::from_labels(label);
     assert_eq!(errors, []);
     policy.enforce
 }
@@ -63,7 +63,7 @@ fn policy<'a>(labels: &[(&'a str, &'a str)]) -> (String, Vec<String>) {
         let found = labels.iter().find(|(label, _)| Some(*label) == short);
         found.map(|(_, value)| *value)
     };
-    let (policy, errors) = Policy::of(find);
+    let (policy, errors) = Policy::from_labels(find);
     let modes = format!("{} {} {}", policy.enforce, policy.audit, policy.warn);
     let told = |error: &LabelError<'_>| error.to_field_error().to_string();
     (modes, errors.iter().map(told).collect())

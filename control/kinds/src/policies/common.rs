@@ -10,14 +10,14 @@ use crate::tree::Read;
 
 /// What a policy says before its own expressions.
 #[derive(Debug)]
-pub struct Common {
+pub struct PolicyPreamble {
     conditions: Option<Conditions>,
     pub variables: Variables,
     /// Whether the failure policy is `Ignore`.
     pub ignore_failures: bool,
 }
 
-impl Common {
+impl PolicyPreamble {
     /// Compiles it, and gives what the expressions after it may name.
     pub fn compile(spec: &Value) -> (Self, Names) {
         let ignore_failures = spec.text("failurePolicy") == "Ignore";
@@ -44,7 +44,7 @@ impl Common {
     }
 
     /// Whether a variable asks the authorizer.
-    pub fn asks(&self) -> bool {
+    pub fn uses_authorizer(&self) -> bool {
         self.variables.read("authorizer") || self.variables.read("authorizer.requestResource")
     }
 

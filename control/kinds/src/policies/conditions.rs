@@ -55,7 +55,7 @@ impl Conditions {
                 (Box::from(stated.text("name")), made)
             })
             .collect();
-        let authorizer = list.iter().any(|(_, made)| asks(made));
+        let authorizer = list.iter().any(|(_, made)| uses_authorizer(made));
         Some(Self {
             list,
             ignore_failures,
@@ -110,6 +110,6 @@ impl Conditions {
 }
 
 /// Whether an expression asks the authorizer.
-pub(super) fn asks(made: &Expression) -> bool {
+pub(super) fn uses_authorizer(made: &Expression) -> bool {
     made.reads("authorizer") || made.reads("authorizer.requestResource")
 }

@@ -4,21 +4,21 @@ use control_cel::{Budget, List, Type, Val};
 use control_types::value::{Map, Value};
 
 use super::Facts;
-use super::common::Common;
-use super::conditions::{Met, asks};
+use super::common::PolicyPreamble;
+use super::conditions::{Met, uses_authorizer};
 use super::scope::{Expression, Scope};
 use crate::tree::Read;
 
 /// A compiled policy.
 #[derive(Debug)]
 pub struct MutatingPolicy {
-    common: Common,
-    mutations: Vec<Change>,
+    common: PolicyPreamble,
+    mutations: Vec<AppliedMutation>,
     authorizer: bool,
 }
 
 #[derive(Debug)]
-struct Change {
+struct AppliedMutation {
     applied: bool,
     made: Expression,
 }
@@ -37,9 +37,9 @@ impl MutatingPolicy {
     /// evaluated.
     #[must_use]
     pub fn compile(spec: &Value) -> Self {
-        let (common, mut names) = Common::compile(spec);
+        let (common, mut names) = PolicyPreamble::compile(spec);
         names.patches = true;
-        let mutations: Vec<Change> = spec
+        let mutations: Vec<AppliedMutation> = spec
             .items("mutations")
             .iter()
             .map(|stated| {
@@ -50,13 +50,14 @@ impl MutatingPolicy {
                     ("jsonPatch", Type::list(Type::made("JSONPatch")))
                 };
                 let text = stated.at(field).text("expression");
-                Change {
+                AppliedMutation {
                     applied,
                     made: Expression::compile(text, &names, &[wanted]),
                 }
             })
             .collect();
-        let authorizer = common.asks() || mutations.iter().any(|one| asks(&one.made));
+        let authorizer =
+            common.uses_authorizer() || mutations.iter().any(|one| uses_authorizer(&one.made));
         Self {
             common,
             mutations,

@@ -46,13 +46,13 @@ pub(super) struct Scope<'a> {
     variables: &'a Variables,
     /// The facts, and the variables themselves.
     bindings: OnceCell<Bindings<'a>>,
-    made: RefCell<Vec<Made<'a>>>,
+    made: RefCell<Vec<CompiledExpression<'a>>>,
     /// What variables have cost that nobody has paid yet.
     owed: Cell<u64>,
 }
 
 #[derive(Clone, Debug)]
-enum Made<'a> {
+enum CompiledExpression<'a> {
     Not,
     /// It is being made: whoever reads it now would wait for itself.
     Now,
@@ -142,7 +142,7 @@ impl<'a> Scope<'a> {
         Self {
             variables,
             bindings: OnceCell::new(),
-            made: RefCell::new(vec![Made::Not; variables.0.len()]),
+            made: RefCell::new(vec![CompiledExpression::Not; variables.0.len()]),
             owed: Cell::new(0),
         }
     }
@@ -195,21 +195,21 @@ impl<'a> Lazy<'a> for Scope<'a> {
         let at = all.iter().rposition(|(known, _)| **known == *name)?;
         let known = self.made.borrow().get(at).cloned();
         match known {
-            Some(Made::Done(value)) => return Some(value),
-            Some(Made::Now) => {
+            Some(CompiledExpression::Done(value)) => return Some(value),
+            Some(CompiledExpression::Now) => {
                 let why = format!("variable {} needs itself", crate::error::quoted(name));
                 return Some(Err(Error::Failed(why.into())));
             }
-            Some(Made::Not) | None => {}
+            Some(CompiledExpression::Not) | None => {}
         }
-        let set = |made: Made<'a>| {
+        let set = |made: CompiledExpression<'a>| {
             if let Some(place) = self.made.borrow_mut().get_mut(at) {
                 *place = made;
             }
         };
-        set(Made::Now);
+        set(CompiledExpression::Now);
         let value = self.make(name, &all[at].1);
-        set(Made::Done(value.clone()));
+        set(CompiledExpression::Done(value.clone()));
         Some(value)
     }
 }

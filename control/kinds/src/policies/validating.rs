@@ -6,8 +6,8 @@ use control_cel::{Budget, Type, Val};
 use control_types::value::Value;
 
 use super::Facts;
-use super::common::Common;
-use super::conditions::{Met, asks};
+use super::common::PolicyPreamble;
+use super::conditions::{Met, uses_authorizer};
 use super::scope::{Expression, Failure, Scope};
 use crate::rules::expressions::Names;
 use crate::tree::Read;
@@ -18,7 +18,7 @@ const LONGEST_MESSAGE: usize = 5 * 1024;
 /// A compiled policy.
 #[derive(Debug)]
 pub struct ValidatingPolicy {
-    common: Common,
+    common: PolicyPreamble,
     validations: Vec<Validation>,
     annotations: Vec<(Box<str>, Expression)>,
     authorizer: bool,
@@ -120,7 +120,7 @@ impl ValidatingPolicy {
     /// evaluated.
     #[must_use]
     pub fn compile(spec: &Value) -> Self {
-        let (common, names) = Common::compile(spec);
+        let (common, names) = PolicyPreamble::compile(spec);
         let telling = Names {
             authorizer: false,
             ..names.clone()
@@ -149,7 +149,8 @@ impl ValidatingPolicy {
                 (Box::from(stated.text("key")), made)
             })
             .collect();
-        let authorizer = common.asks() || validations.iter().any(|one| asks(&one.rule));
+        let authorizer =
+            common.uses_authorizer() || validations.iter().any(|one| uses_authorizer(&one.rule));
         Self {
             common,
             validations,

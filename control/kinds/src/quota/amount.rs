@@ -35,7 +35,7 @@ impl Amount {
     }
 
     /// A field that holds a quantity.
-    pub(super) fn of(value: &Value) -> Self {
+    pub(super) fn from_value(value: &Value) -> Self {
         let text = value.as_str().unwrap_or_default();
         let format = if text.ends_with('i') {
             Format::BinarySI
@@ -111,11 +111,11 @@ impl std::fmt::Display for Amount {
 
 impl Usage {
     /// A list of quantities as objects hold it.
-    pub(super) fn of(list: &Value) -> Self {
+    pub(super) fn from_list(list: &Value) -> Self {
         let entries = list.as_object().into_iter().flat_map(Map::iter);
         Self(
             entries
-                .map(|(name, amount)| (name.to_string(), Amount::of(amount)))
+                .map(|(name, amount)| (name.to_string(), Amount::from_value(amount)))
                 .collect(),
         )
     }

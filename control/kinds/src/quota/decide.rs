@@ -189,8 +189,8 @@ pub fn assess(
 /// Why it is too much.
 pub fn pay(quota: &Value, charge: &Charge) -> Result<Option<Value>, Refusal> {
     let status = quota.at("status");
-    let hard = Usage::of(status.at("hard"));
-    let used = Usage::of(status.at("used"));
+    let hard = Usage::from_list(status.at("hard"));
+    let used = Usage::from_list(status.at("used"));
     let mut asked = charge.more.clone();
     asked.retain(|name| hard.get(name).is_some());
     if asked.is_empty() {

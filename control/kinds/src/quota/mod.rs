@@ -197,7 +197,7 @@ pub fn recount(
     now: jiff::Timestamp,
 ) -> Value {
     let hard = quota.at("spec").at("hard");
-    let mut used = Usage::of(quota.at("status").at("used"));
+    let mut used = Usage::from_list(quota.at("status").at("used"));
     let names: Vec<&str> = quota
         .at("spec")
         .entries("hard")

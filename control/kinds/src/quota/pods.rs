@@ -119,8 +119,8 @@ fn constraints(limited: &[&str], pod: &Value) -> Result<(), String> {
             for container in spec.items(list) {
                 let resources = container.at("resources");
                 let stated = compute(
-                    &Usage::of(resources.at("requests")),
-                    &Usage::of(resources.at("limits")),
+                    &Usage::from_list(resources.at("requests")),
+                    &Usage::from_list(resources.at("limits")),
                 );
                 if stated.get(name).is_none() {
                     missing.push(container.text("name"));
@@ -219,14 +219,14 @@ fn asked(pod: &Value, list: &str) -> Usage {
     };
     if is_stated_for_the_whole(whole, lists) {
         for (name, amount) in whole.entries(list).filter(|(name, _)| is_of_pods(name)) {
-            sum.set(name, Amount::of(amount));
+            sum.set(name, Amount::from_value(amount));
         }
     }
     for (name, amount) in spec.entries("overhead") {
         // Where nothing is limited, overhead limits nothing.
         let is_limited = sum.get(name).is_some_and(|sum| sum != Amount::number(0));
         if list == "requests" || is_limited {
-            sum.add(name, Amount::of(amount));
+            sum.add(name, Amount::from_value(amount));
         }
     }
     sum
@@ -247,7 +247,7 @@ fn of_containers(pod: &Value, list: &str) -> Usage {
             sidecars.add_all(&own);
             most.max_all(&sidecars);
         } else {
-            let mut own = Usage::of(container.at("resources").at(list));
+            let mut own = Usage::from_list(container.at("resources").at(list));
             own.add_all(&sidecars);
             most.max_all(&own);
         }
@@ -258,7 +258,7 @@ fn of_containers(pod: &Value, list: &str) -> Usage {
 
 /// What a container asks for, or still has while it is being resized (KEP-1287).
 fn of_container(pod: &Value, container: &Value, statuses: &str, list: &str) -> Usage {
-    let asked = Usage::of(container.at("resources").at(list));
+    let asked = Usage::from_list(container.at("resources").at(list));
     let name = container.text("name");
     let status = pod.at("status").items(statuses).iter();
     let mut status = status.filter(|status| status.text("name") == name);
@@ -271,9 +271,9 @@ fn of_container(pod: &Value, container: &Value, statuses: &str, list: &str) -> U
         .find(|condition| condition.text("type") == "PodResizePending");
     let infeasible = pending.is_some_and(|condition| condition.text("reason") == "Infeasible");
     let mut most = if infeasible { Usage::default() } else { asked };
-    most.max_all(&Usage::of(status.at("resources").at(list)));
+    most.max_all(&Usage::from_list(status.at("resources").at(list)));
     if list == "requests" {
-        most.max_all(&Usage::of(status.at("allocatedResources")));
+        most.max_all(&Usage::from_list(status.at("allocatedResources")));
     }
     most
 }

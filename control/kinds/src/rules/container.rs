@@ -6,8 +6,8 @@ use super::{env_files, names, non_negative, one_of, ports, resources, security};
 use crate::error::{Errors, Path};
 use crate::tree::{Read, same};
 
-/// What the pod around a container lets it refer to.
-pub(crate) struct Around<'a> {
+/// The fields of the pod that a container may refer to.
+pub(crate) struct PodContext<'a> {
     /// Those without an error of their own.
     pub(crate) volumes: &'a [&'a Value],
     pub(crate) claims: &'a [&'a str],
@@ -45,7 +45,7 @@ const RESOURCE_FIELDS: &[&str] = &[
 const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 
 /// What all containers have in common.
-fn common(c: &Value, around: &Around<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn common(c: &Value, around: &PodContext<'_>, at: &Path<'_>, errors: &mut Errors) {
     let name = c.text("name");
     if name.is_empty() {
         errors.required(&at.child("name"), "");
@@ -72,7 +72,7 @@ fn common(c: &Value, around: &Around<'_>, at: &Path<'_>, errors: &mut Errors) {
         &at.child("imagePullPolicy"),
         errors,
     );
-    let owner = resources::Owner::Container;
+    let owner = resources::ResourcesOwner::Container;
     resources::requirements(
         c.at("resources"),
         around.claims,
@@ -103,7 +103,12 @@ pub(crate) fn required_one_of(value: &str, of: &[&str], at: &Path<'_>, errors: &
 }
 
 /// The containers of a pod.
-pub(crate) fn containers(list: &[Value], around: &Around<'_>, at: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn containers(
+    list: &[Value],
+    around: &PodContext<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     if list.is_empty() {
         errors.required(at, "");
         return;
@@ -128,7 +133,7 @@ pub(crate) fn containers(list: &[Value], around: &Around<'_>, at: &Path<'_>, err
 pub(crate) fn init_containers(
     list: &[Value],
     regular: &[Value],
-    around: &Around<'_>,
+    around: &PodContext<'_>,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -179,7 +184,7 @@ pub(crate) fn init_containers(
 pub(crate) fn ephemeral_containers(
     list: &[Value],
     others: &[&Value],
-    around: &Around<'_>,
+    around: &PodContext<'_>,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -241,7 +246,7 @@ pub(crate) fn image_spaces(c: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn hooks_and_probes(c: &Value, around: &Around<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn hooks_and_probes(c: &Value, around: &PodContext<'_>, at: &Path<'_>, errors: &mut Errors) {
     let lifecycle = at.child("lifecycle");
     for hook in ["postStart", "preStop"] {
         let handler = c.at("lifecycle").at(hook);
@@ -255,7 +260,13 @@ fn hooks_and_probes(c: &Value, around: &Around<'_>, at: &Path<'_>, errors: &mut 
     probe(c, "startupProbe", around, at, errors);
 }
 
-fn probe(c: &Value, field: &'static str, around: &Around<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn probe(
+    c: &Value,
+    field: &'static str,
+    around: &PodContext<'_>,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let probe = c.at(field);
     if probe.is_null() {
         return;
@@ -670,7 +681,7 @@ pub(crate) fn no_backsteps(path: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn mounts(c: &Value, around: &Around<'_>, all: &Path<'_>, errors: &mut Errors) {
+fn mounts(c: &Value, around: &PodContext<'_>, all: &Path<'_>, errors: &mut Errors) {
     let list = c.items("volumeMounts");
     let devices = c.items("volumeDevices");
     for (i, mount) in list.iter().enumerate() {
@@ -756,7 +767,7 @@ fn propagation(c: &Value, mount: &Value, all: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn devices(c: &Value, around: &Around<'_>, all: &Path<'_>, errors: &mut Errors) {
+fn devices(c: &Value, around: &PodContext<'_>, all: &Path<'_>, errors: &mut Errors) {
     let list = c.items("volumeDevices");
     let mounts = c.items("volumeMounts");
     for (i, device) in list.iter().enumerate() {

@@ -139,13 +139,13 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 /// cost. `unchanged`: the schema was stored before, so single rules may cost what
 /// they like.
 pub(crate) fn expressions(schema: &Value, at: &Path<'_>, unchanged: bool, errors: &mut Errors) {
-    let mut walk = Walk {
+    let mut walk = RuleWalk {
         errors,
         unchanged,
         total: 0,
         expensive: Vec::new(),
     };
-    let place = Place {
+    let place = RulePlace {
         schema,
         resource: true,
         cardinality: Some(1),
@@ -169,7 +169,7 @@ pub(crate) fn expressions(schema: &Value, at: &Path<'_>, unchanged: bool, errors
     errors.forbidden(at, exceeds(what, total, CRD_LIMIT));
 }
 
-struct Walk<'e> {
+struct RuleWalk<'e> {
     errors: &'e mut Errors,
     unchanged: bool,
     total: u64,
@@ -177,9 +177,9 @@ struct Walk<'e> {
     expensive: Vec<(u64, String)>,
 }
 
-/// A schema and where it stands.
+/// A schema and its path.
 #[derive(Clone)]
-struct Place<'a> {
+struct RulePlace<'a> {
     schema: &'a Value,
     /// Whether it is that of a whole object.
     resource: bool,
@@ -191,7 +191,7 @@ struct Place<'a> {
     declared: Option<Arc<Schema>>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> RulePlace<'a> {
     /// The place of a part. `declared`: what is known of it from here.
     fn below(
         &self,
@@ -224,8 +224,8 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Walk<'_> {
-    fn node(&mut self, mut place: Place<'_>, at: &Path<'_>) {
+impl RuleWalk<'_> {
+    fn node(&mut self, mut place: RulePlace<'_>, at: &Path<'_>) {
         let schema = place.schema;
         let rules = schema.items("x-kubernetes-validations");
         if !rules.is_empty() && place.declared.is_none() {
@@ -271,7 +271,7 @@ impl Walk<'_> {
         }
     }
 
-    fn rule(&mut self, rule: &Value, declared: &Arc<Schema>, place: &Place<'_>, at: &Path<'_>) {
+    fn rule(&mut self, rule: &Value, declared: &Arc<Schema>, place: &RulePlace<'_>, at: &Path<'_>) {
         let rule_at = at.child("rule");
         let of = declared.type_of();
         let old = if rule.flag("optionalOldSelf") {

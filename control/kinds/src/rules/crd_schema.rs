@@ -38,7 +38,7 @@ pub(crate) fn root(
         }
         errors.extend(wrong);
     }
-    node(schema, at, Place::default(), 0, errors);
+    node(schema, at, SchemaPlace::default(), 0, errors);
     if errors.len() > before {
         return;
     }
@@ -49,9 +49,9 @@ pub(crate) fn root(
     }
 }
 
-/// Where in the whole a schema stands.
+/// The path of a schema.
 #[derive(Clone, Copy, Default)]
-struct Place<'a> {
+struct SchemaPlace<'a> {
     /// Why there may be no defaults.
     no_defaults: Option<&'a str>,
     /// Within what every object has.
@@ -59,7 +59,7 @@ struct Place<'a> {
 }
 
 /// One schema and all below it.
-fn node(schema: &Value, at: &Path<'_>, place: Place<'_>, depth: usize, errors: &mut Errors) {
+fn node(schema: &Value, at: &Path<'_>, place: SchemaPlace<'_>, depth: usize, errors: &mut Errors) {
     if depth > DEPTH {
         let why = format!("schemas may not be nested more than {DEPTH} deep");
         errors.forbidden(at, why);
@@ -87,7 +87,7 @@ fn node(schema: &Value, at: &Path<'_>, place: Place<'_>, depth: usize, errors: &
 }
 
 /// What a schema may say.
-fn supported(schema: &Value, at: &Path<'_>, place: Place<'_>, errors: &mut Errors) {
+fn supported(schema: &Value, at: &Path<'_>, place: SchemaPlace<'_>, errors: &mut Errors) {
     let of = schema.text("type");
     if !of.is_empty() {
         one_of(of, TYPES, &at.child("type"), errors);
@@ -138,8 +138,8 @@ fn supported(schema: &Value, at: &Path<'_>, place: Place<'_>, errors: &mut Error
 }
 
 /// The schemas within a schema.
-fn below(schema: &Value, at: &Path<'_>, place: Place<'_>, depth: usize, errors: &mut Errors) {
-    let mut go = |schema: &Value, at: &Path<'_>, place: Place<'_>| {
+fn below(schema: &Value, at: &Path<'_>, place: SchemaPlace<'_>, depth: usize, errors: &mut Errors) {
+    let mut go = |schema: &Value, at: &Path<'_>, place: SchemaPlace<'_>| {
         if schema.as_object().is_some() {
             node(schema, at, place, depth + 1, errors);
         }
@@ -147,7 +147,7 @@ fn below(schema: &Value, at: &Path<'_>, place: Place<'_>, depth: usize, errors: 
     let additional = schema.at("additionalProperties");
     if !additional.is_null() {
         let more = at.child("additionalProperties");
-        let inner = Place {
+        let inner = SchemaPlace {
             no_defaults: if place.meta {
                 Some("inside additionalProperties applying to object metadata")
             } else {

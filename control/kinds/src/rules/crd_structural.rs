@@ -71,7 +71,7 @@ pub(crate) fn unsupported(schema: &Value, depth: usize) -> Option<String> {
 /// Why a schema is not structural, in order of the alphabet.
 pub(crate) fn check(schema: &Value, at: &Path<'_>) -> Vec<FieldError> {
     let mut errors = Errors::new();
-    invariants(schema, Level::Root, at, &mut errors);
+    invariants(schema, SchemaLevel::Root, at, &mut errors);
     complete(schema, Some(schema), at, at, &mut errors);
     let mut errors = errors.into_vec();
     errors.sort_by_cached_key(|error| format!("{}: {}", error.field, error.body()));
@@ -79,33 +79,33 @@ pub(crate) fn check(schema: &Value, at: &Path<'_>) -> Vec<FieldError> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum SchemaLevel {
     Root,
     Item,
     Field,
 }
 
-fn invariants(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) {
+fn invariants(schema: &Value, level: SchemaLevel, at: &Path<'_>, errors: &mut Errors) {
     let of = schema.text("type");
     let items = schema.at("items");
     if of == "array" && items.is_null() {
         errors.required(&at.child("items"), "must be specified");
     }
     if items.as_object().is_some() {
-        invariants(items, Level::Item, &at.child("items"), errors);
+        invariants(items, SchemaLevel::Item, &at.child("items"), errors);
     }
     let properties = at.child("properties");
     for (name, property) in schema.entries("properties") {
-        invariants(property, Level::Field, &properties.key(name), errors);
+        invariants(property, SchemaLevel::Field, &properties.key(name), errors);
     }
     let additional = schema.at("additionalProperties");
     let additional_at = at.child("additionalProperties");
     if !additional.is_null() {
-        if level == Level::Root {
+        if level == SchemaLevel::Root {
             errors.forbidden(&additional_at, "must not be used at the root");
         }
         if additional.as_object().is_some() {
-            invariants(additional, Level::Field, &additional_at, errors);
+            invariants(additional, SchemaLevel::Field, &additional_at, errors);
         }
     }
     let (embedded, preserve, either) = (
@@ -140,9 +140,9 @@ fn invariants(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) 
         }
     } else if of.is_empty() && !either && !preserve {
         let why = match level {
-            Level::Root => "must not be empty at the root",
-            Level::Item => "must not be empty for specified array items",
-            Level::Field => "must not be empty for specified object fields",
+            SchemaLevel::Root => "must not be empty at the root",
+            SchemaLevel::Item => "must not be empty for specified array items",
+            SchemaLevel::Field => "must not be empty for specified object fields",
         };
         errors.required(&type_at, why);
     }
@@ -150,7 +150,7 @@ fn invariants(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) 
         let why = "must not be used if x-kubernetes-embedded-resource is set";
         errors.forbidden(&additional_at, why);
     }
-    if level == Level::Root && !of.is_empty() && of != "object" {
+    if level == SchemaLevel::Root && !of.is_empty() && of != "object" {
         errors.invalid(&type_at, of, "must be object at the root");
     }
     metadata(schema, level, embedded, at, errors);
@@ -163,10 +163,16 @@ fn invariants(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) 
 }
 
 /// What is said of the members that every object has.
-fn metadata(schema: &Value, level: Level, embedded: bool, at: &Path<'_>, errors: &mut Errors) {
+fn metadata(
+    schema: &Value,
+    level: SchemaLevel,
+    embedded: bool,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     let properties = at.child("properties");
     let own = schema.at("properties");
-    let whole = level == Level::Root || embedded;
+    let whole = level == SchemaLevel::Root || embedded;
     for name in ["kind", "apiVersion"] {
         if let Some(one) = own.get(name).filter(|_| whole)
             && one.text("type") != "string"
@@ -182,7 +188,7 @@ fn metadata(schema: &Value, level: Level, embedded: bool, at: &Path<'_>, errors:
     if whole && one.text("type") != "object" {
         errors.invalid(&at.child("type"), one.text("type"), "must be object");
     }
-    if level != Level::Root {
+    if level != SchemaLevel::Root {
         return;
     }
     let names: Vec<&str> = one.entries("properties").map(|(name, _)| name).collect();

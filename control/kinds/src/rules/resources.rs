@@ -115,7 +115,7 @@ fn hugepage_size(name: &str) -> Option<quantity::Nanos> {
 
 /// Whose resources are looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub(crate) enum ResourcesOwner {
     /// A container.
     Container,
     /// A pod as a whole.
@@ -126,13 +126,13 @@ pub(crate) enum Owner {
 pub(crate) fn requirements(
     resources: &Value,
     claims: &[&str],
-    owner: Owner,
+    owner: ResourcesOwner,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
     let check_name = match owner {
-        Owner::Container => container_name,
-        Owner::Pod => pod_name,
+        ResourcesOwner::Container => container_name,
+        ResourcesOwner::Pod => pod_name,
     };
     let (limits_at, requests_at) = (at.child("limits"), at.child("requests"));
     let (mut cpu_or_memory, mut hugepages) = (false, false);

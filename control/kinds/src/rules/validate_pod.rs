@@ -3,7 +3,7 @@
 use control_types::internal;
 use control_types::value::Value;
 
-use super::container::{self, Around};
+use super::container::{self, PodContext};
 use super::{
     collect, difference, env_files, ip, labels, meta, names, placement, pod_warnings, profiles,
     quantity, resources, security, tolerations, volumes, windows,
@@ -21,14 +21,14 @@ pub(crate) fn spec(spec: &Value, name: &str, pod: bool, at: &Path<'_>, errors: &
     if grace.is_none() {
         errors.required(&at.child("terminationGracePeriodSeconds"), "");
     }
-    let owner = volumes::Owner { name, pod };
+    let owner = volumes::VolumesOwner { name, pod };
     let mountable = volumes::volumes(spec.items("volumes"), owner, &at.child("volumes"), errors);
     let claims = resource_claims(
         spec.items("resourceClaims"),
         &at.child("resourceClaims"),
         errors,
     );
-    let around = Around {
+    let around = PodContext {
         volumes: &mountable,
         claims: &claims,
         grace,
@@ -51,7 +51,7 @@ pub(crate) fn spec(spec: &Value, name: &str, pod: bool, at: &Path<'_>, errors: &
         resources::requirements(
             spec.at("resources"),
             &claims,
-            resources::Owner::Pod,
+            resources::ResourcesOwner::Pod,
             &at,
             errors,
         );

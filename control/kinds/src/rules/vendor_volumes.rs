@@ -8,9 +8,9 @@ use super::{names, one_of};
 use crate::error::{Errors, Path};
 use crate::tree::Read;
 
-/// Where a source stands.
+/// The field that contains a volume source.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Within {
+pub(crate) enum SourceParent {
     /// A pod's volume.
     Pod,
     /// A persistent volume.
@@ -21,7 +21,7 @@ pub(crate) enum Within {
 pub(crate) fn check(
     kind: &str,
     source: &Value,
-    within: Within,
+    within: SourceParent,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
@@ -80,11 +80,11 @@ fn monitors(source: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A secret by name and, for persistent volumes, namespace.
-fn secret(source: &Value, within: Within, at: &Path<'_>, errors: &mut Errors) {
+fn secret(source: &Value, within: SourceParent, at: &Path<'_>, errors: &mut Errors) {
     if source.has("secretRef") {
         let fields: &[&str] = match within {
-            Within::Pod => &["name"],
-            Within::Persistent => &["name", "namespace"],
+            SourceParent::Pod => &["name"],
+            SourceParent::Persistent => &["name", "namespace"],
         };
         required(
             source.at("secretRef"),
@@ -161,11 +161,11 @@ fn iqn(rest: &str) -> bool {
         })
 }
 
-fn iscsi(source: &Value, within: Within, at: &Path<'_>, errors: &mut Errors) {
+fn iscsi(source: &Value, within: SourceParent, at: &Path<'_>, errors: &mut Errors) {
     const FORMAT: &str = "must be valid format";
     let start = match within {
-        Within::Pod => "must be valid format starting with iqn, eui, or naa",
-        Within::Persistent => FORMAT,
+        SourceParent::Pod => "must be valid format starting with iqn, eui, or naa",
+        SourceParent::Persistent => FORMAT,
     };
     let check = |name: &str, at: &Path<'_>, errors: &mut Errors| {
         if !["iqn", "eui", "naa"]
@@ -192,7 +192,7 @@ fn iscsi(source: &Value, within: Within, at: &Path<'_>, errors: &mut Errors) {
     if authenticated && !source.has("secretRef") {
         errors.required(&at.child("secretRef"), "");
     }
-    if within == Within::Persistent && source.has("secretRef") {
+    if within == SourceParent::Persistent && source.has("secretRef") {
         required(
             source.at("secretRef"),
             &["name"],
@@ -291,7 +291,7 @@ fn azure_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn storage_os(source: &Value, within: Within, at: &Path<'_>, errors: &mut Errors) {
+fn storage_os(source: &Value, within: SourceParent, at: &Path<'_>, errors: &mut Errors) {
     let name = source.text("volumeName");
     if name.is_empty() {
         errors.required(&at.child("volumeName"), "");

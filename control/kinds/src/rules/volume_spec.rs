@@ -2,7 +2,7 @@
 
 use control_types::value::Value;
 
-use super::vendor_volumes::{self, Within};
+use super::vendor_volumes::{self, SourceParent};
 use super::{claims, container, labels, names, one_of, placement, quantity, resources, volumes};
 use crate::error::{Errors, Path};
 use crate::tree::Read;
@@ -173,7 +173,7 @@ fn source(kind: &str, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         }
         "hostPath" | "nfs" => volumes::one_source(kind, source, at, errors),
-        kind => vendor_volumes::check(kind, source, Within::Persistent, at, errors),
+        kind => vendor_volumes::check(kind, source, SourceParent::Persistent, at, errors),
     }
 }
 

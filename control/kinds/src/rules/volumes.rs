@@ -5,7 +5,7 @@ use control_types::value::Value;
 use super::container::{
     VOLUME_FIELDS, descending_path, field_ref, no_backsteps, resource_field_ref,
 };
-use super::vendor_volumes::{self, Within};
+use super::vendor_volumes::{self, SourceParent};
 use super::{claims, container, names, one_of, quantity};
 use crate::error::{Errors, Path};
 use crate::tree::Read;
@@ -24,7 +24,7 @@ const HOST_PATH_TYPES: &[&str] = &[
 
 /// Whose volumes these are.
 #[derive(Clone, Copy)]
-pub(crate) struct Owner<'a> {
+pub(crate) struct VolumesOwner<'a> {
     /// Name of the pod; "" for a template.
     pub(crate) name: &'a str,
     /// Whether it is a pod rather than a template.
@@ -36,7 +36,7 @@ pub(crate) struct Owner<'a> {
 /// Answers those that mounts may name: a volume with an error is none.
 pub(crate) fn volumes<'a>(
     list: &'a [Value],
-    owner: Owner<'_>,
+    owner: VolumesOwner<'_>,
     all: &Path<'_>,
     errors: &mut Errors,
 ) -> Vec<&'a Value> {
@@ -107,7 +107,7 @@ const KINDS: &[&str] = &[
     "image",
 ];
 
-fn source(volume: &Value, owner: Owner<'_>, at: &Path<'_>, errors: &mut Errors) {
+fn source(volume: &Value, owner: VolumesOwner<'_>, at: &Path<'_>, errors: &mut Errors) {
     let mut found = 0;
     for kind in KINDS.iter().copied().filter(|kind| volume.has(kind)) {
         found += 1;
@@ -240,7 +240,7 @@ pub(crate) fn one_source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut
                 errors,
             );
         }
-        kind => vendor_volumes::check(kind, source, Within::Pod, at, errors),
+        kind => vendor_volumes::check(kind, source, SourceParent::Pod, at, errors),
     }
 }
 

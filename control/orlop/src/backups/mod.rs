@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use control_apiserver::storage::Transform;
-use control_backup::About;
+use control_backup::StoreSummary;
 use control_backup::age::{Identity, Recipient};
 use control_backup::place::{Address, Place, S3Options};
 use control_store::Store;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::error::Error;
 
 pub use files::{EXTERNAL, server_files};
-pub use schedule::{Scheduled, write_metrics};
+pub use schedule::{ScheduledBackup, write_metrics};
 
 /// The version of Kubernetes whose API is served.
 pub const KUBERNETES: &str = "1.36";
@@ -98,8 +98,8 @@ pub fn identities(file: Option<&Path>) -> Result<Vec<Identity>, Error> {
 ///
 /// # Errors
 /// When the store cannot be read.
-pub async fn about(store: &dyn Store, kind: &str) -> Result<About, Error> {
-    Ok(About {
+pub async fn about(store: &dyn Store, kind: &str) -> Result<StoreSummary, Error> {
+    Ok(StoreSummary {
         format: 1,
         cluster: cluster_id(store).await?,
         version: env!("CARGO_PKG_VERSION").to_owned(),

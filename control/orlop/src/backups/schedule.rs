@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use clap::Args;
 use control_backup::age::Recipient;
-use control_backup::create::{Created, Request, create};
+use control_backup::create::{CreatedBackup, Request, create};
 use control_backup::place::{Address, Place};
 use control_backup::retention::Keep;
-use control_backup::{About, BackupName};
+use control_backup::{BackupName, StoreSummary};
 use control_client::Client;
 use control_client::events::{Format as EventFormat, ObjectReference, Recorder};
 use control_client::lease::Election;
@@ -31,7 +31,7 @@ const RETRY: Duration = Duration::from_secs(300);
 /// Backups that the server makes.
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "scheduled_backups")]
-pub struct Scheduled {
+pub struct ScheduledBackup {
     /// Times of backups, as a CronJob has them: `@every 6h`, `0 3 * * *` (UTC; `TZ=…` before it
     /// for another zone).
     #[arg(long, value_name = "SCHEDULE", requires = "backup_to")]
@@ -67,7 +67,7 @@ struct Figures {
 static FIGURES: Mutex<Option<Figures>> = Mutex::new(None);
 
 /// Backups as configured.
-struct Plan {
+struct BackupPlan {
     schedule: Schedule,
     place: Arc<dyn Place>,
     keep: Keep,
@@ -79,7 +79,7 @@ struct Plan {
 
 // === impl Scheduled ===
 
-impl Scheduled {
+impl ScheduledBackup {
     /// Checks options that do not fit, before anything is made.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Scheduled {
         let (Some(schedule), Some(to)) = (&self.backup_schedule, &self.backup_to) else {
             return Ok(());
         };
-        let plan = Plan {
+        let plan = BackupPlan {
             schedule: parse(schedule)?,
             place: self.s3.place(to)?,
             keep: self.backup_keep.unwrap_or(Keep::Last(14)),
@@ -141,7 +141,7 @@ fn next_due(schedule: &Schedule, last: Option<Timestamp>, now: Timestamp) -> Opt
 
 // === impl Plan ===
 
-impl Plan {
+impl BackupPlan {
     /// Makes backups when they are due, until told to stop.
     async fn run(&self, client: &Client, identity: &str, stop: CancellationToken) {
         let recorder = Recorder::new(client, "orlop-backup", identity, EventFormat::Core);
@@ -180,7 +180,7 @@ impl Plan {
         }
     }
 
-    async fn cluster(&self) -> Result<(About, String), Error> {
+    async fn cluster(&self) -> Result<(StoreSummary, String), Error> {
         let about = about(&*self.store, self.kind).await?;
         let cluster = BackupName::new(&about, false).cluster;
         Ok((about, cluster))
@@ -199,7 +199,7 @@ impl Plan {
         Ok(newest)
     }
 
-    async fn make(&self) -> Result<Created, Error> {
+    async fn make(&self) -> Result<CreatedBackup, Error> {
         let (about, cluster) = self.cluster().await?;
         let created = create(
             Arc::clone(&self.store),
@@ -233,7 +233,7 @@ impl Plan {
         Ok(created)
     }
 
-    fn succeeded(&self, created: &Created) {
+    fn succeeded(&self, created: &CreatedBackup) {
         tracing::info!(
             name = %created.name,
             place = self.place.describe(),

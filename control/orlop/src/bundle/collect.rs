@@ -10,13 +10,13 @@ use std::{
 
 use control_client::Client;
 use node_agent::{
-    Selected,
-    machine::{self as checks, Role},
+    ReportSelection,
+    machine::{self as checks, MachineRole},
 };
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{Bundle, Keep};
+use super::{Keep, SupportBundle};
 use crate::{
     redact,
     status::{Answer, cluster, machine},
@@ -78,19 +78,19 @@ const PROGRAM_WITHIN: Duration = Duration::from_secs(15);
 
 /// Where to look.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct BundlePaths {
     /// This machine's parts.
-    pub machine: machine::Places,
+    pub machine: machine::MachinePaths,
     /// What preflight looks at.
-    pub checks: checks::Places,
+    pub checks: checks::ProbePaths,
     /// How far logs go back, as journalctl reads it.
     pub since: String,
 }
 
 /// Collects what this machine tells.
-pub async fn of_machine(bundle: &mut Bundle, places: &Places) {
+pub async fn of_machine(bundle: &mut SupportBundle, places: &BundlePaths) {
     let facts = checks::gather(&places.checks).await;
-    let findings = checks::judge(&facts, Role::Whole);
+    let findings = checks::judge(&facts, MachineRole::Whole);
     add_json(
         bundle,
         "preflight.json",
@@ -118,7 +118,7 @@ pub async fn of_machine(bundle: &mut Bundle, places: &Places) {
         Ok(text) => bundle.add("datapath/maps.txt", &text, Keep::Head),
         Err(error) => bundle.missing("datapath/maps.txt", &error.to_string()),
     }
-    match node_agent::report(pins, &Selected::All).await {
+    match node_agent::report(pins, &ReportSelection::All).await {
         Ok(report) => add_json(bundle, "datapath/services.json", json!(report)),
         Err(error) => bundle.missing("datapath/services.json", &error.to_string()),
     }
@@ -158,7 +158,7 @@ pub async fn of_machine(bundle: &mut Bundle, places: &Places) {
 }
 
 /// Collects what the API server tells.
-pub async fn of_cluster(bundle: &mut Bundle, client: &Client) {
+pub async fn of_cluster(bundle: &mut SupportBundle, client: &Client) {
     for (name, path) in [
         ("readyz.txt", "/readyz?verbose"),
         ("livez.txt", "/livez?verbose"),
@@ -180,7 +180,7 @@ pub async fn of_cluster(bundle: &mut Bundle, client: &Client) {
 }
 
 /// Adds an object without its secrets, one item a line.
-pub fn add_json(bundle: &mut Bundle, name: &str, mut value: Value) {
+pub fn add_json(bundle: &mut SupportBundle, name: &str, mut value: Value) {
     redact::object(&mut value);
     let text = match value.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) => {
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn items_of_lists_are_lines() {
-        let mut bundle = Bundle::new(1 << 10);
+        let mut bundle = SupportBundle::new(1 << 10);
         add_json(
             &mut bundle,
             "a.json",

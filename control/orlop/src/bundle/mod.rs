@@ -21,7 +21,7 @@ const MOST_OF_ONE: usize = 4 << 20;
 
 /// Files that go into an archive.
 #[derive(Debug)]
-pub struct Bundle {
+pub struct SupportBundle {
     /// Bytes that are left for all.
     room: usize,
     files: Vec<(String, String)>,
@@ -59,7 +59,7 @@ const fn is_zero(number: &usize) -> bool {
 
 // === impl Bundle ===
 
-impl Bundle {
+impl SupportBundle {
     /// An empty bundle for so many bytes before compression.
     pub const fn new(room: usize) -> Self {
         Self {
@@ -181,7 +181,7 @@ mod tests {
     fn secrets_that_were_planted_are_in_no_file_nor_name_of_the_archive() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("support.tar.gz");
-        let mut bundle = Bundle::new(1 << 20);
+        let mut bundle = SupportBundle::new(1 << 20);
         let planted = [
             "planted-one",
             "0123456789abcdef",
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_bundle_is_no_larger_than_it_may_be() {
-        let mut bundle = Bundle::new(10);
+        let mut bundle = SupportBundle::new(10);
         bundle.add("a", "1234\n5678\n", Keep::Head);
         bundle.add("b", "more", Keep::Head);
         let cut: Vec<_> = bundle

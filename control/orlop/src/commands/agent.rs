@@ -23,7 +23,7 @@ time. Instead of --token, ORLOP_TOKEN may hold the token, which then is in no li
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
-    _file: crate::config::File,
+    _file: crate::config::ConfigFile,
     /// The API server to join at, such as https://10.0.0.1:6443.
     #[arg(long, value_name = "URL", requires_all = ["token", "ca_cert_hash"])]
     join: Option<String>,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use control_backup::age::{Identity, Recipient};
 use control_backup::create::{Request, create};
-use control_backup::place::{Address, Stored};
+use control_backup::place::{Address, StoredBackup};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -154,7 +154,7 @@ impl List {
     }
 }
 
-fn row(stored: &Stored) -> serde_json::Value {
+fn row(stored: &StoredBackup) -> serde_json::Value {
     json!({
         "name": stored.name.to_string(),
         "cluster": stored.name.cluster,
@@ -165,7 +165,7 @@ fn row(stored: &Stored) -> serde_json::Value {
     })
 }
 
-fn table(found: &[Stored], now: Timestamp) -> String {
+fn table(found: &[StoredBackup], now: Timestamp) -> String {
     let rows: Vec<[String; 6]> = found
         .iter()
         .map(|stored| {
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn the_list_tells_age_size_and_revision() {
         let name = "orlop-1b2c3d4e-20261126T195310Z-r7.backup.age";
-        let found = [Stored {
+        let found = [StoredBackup {
             name: BackupName::parse(name).unwrap(),
             size: 5 << 20,
         }];

@@ -22,7 +22,7 @@ use crate::{
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
-    _file: crate::config::File,
+    _file: crate::config::ConfigFile,
     #[command(flatten)]
     kubeconfig: Kubeconfig,
     /// Names of controllers; `*` for all, `-NAME` for all but one.

@@ -20,7 +20,7 @@ pub enum Command {
     /// The administrator's kubeconfig.
     Admin(Admin),
     /// A node's kubeconfig, serving certificate and trust.
-    Node(Node),
+    Node(NodeCredentials),
 }
 
 /// Where the authority is, and which server is meant.
@@ -46,7 +46,7 @@ pub struct Admin {
 
 /// Options of `credentials node`.
 #[derive(Args)]
-pub struct Node {
+pub struct NodeCredentials {
     #[command(flatten)]
     common: Common,
     /// The Node object's name.
@@ -74,7 +74,7 @@ pub fn run(command: Command) -> Result<(), Error> {
                 "kubernetes-admin",
             )
         }
-        Command::Node(Node {
+        Command::Node(NodeCredentials {
             common,
             name,
             address,

@@ -46,15 +46,15 @@ enum Command {
 
 /// What the server tells.
 #[derive(Debug, Deserialize)]
-struct Told {
+struct EncryptionStatus {
     healthy: bool,
     error: String,
-    resources: Vec<Row>,
+    resources: Vec<EncryptionRow>,
 }
 
 /// What it tells of a resource.
 #[derive(Debug, Deserialize)]
-struct Row {
+struct EncryptionRow {
     resource: String,
     group: String,
     base: String,
@@ -64,7 +64,7 @@ struct Row {
     stored: BTreeMap<String, u64>,
 }
 
-impl Told {
+impl EncryptionStatus {
     /// Whether something is written with this key of the server's own file.
     fn writes_with(&self, key: &str) -> bool {
         let prefix = format!("k8s:enc:aesgcm:v1:{key}:");
@@ -95,14 +95,14 @@ pub async fn run(options: Options) -> Result<(), Error> {
     }
 }
 
-async fn told(client: &Client) -> Result<Told, Error> {
+async fn told(client: &Client) -> Result<EncryptionStatus, Error> {
     client
         .request(Method::GET, PATH, None::<&()>)
         .await
         .map_err(Error::Client)
 }
 
-fn table(told: &Told) -> String {
+fn table(told: &EncryptionStatus) -> String {
     let mut out = String::new();
     let mut line = |cells: [&str; 4]| {
         let [resource, objects, stale, keys] = cells;
@@ -182,7 +182,12 @@ async fn rewrite(client: &Client) -> Result<(), Error> {
 
 /// Writes one object as it is; tells whether it did. One that changed or went
 /// meanwhile needs it no more.
-async fn put(client: &Client, row: &Row, list: &Value, item: &Value) -> Result<bool, Error> {
+async fn put(
+    client: &Client,
+    row: &EncryptionRow,
+    list: &Value,
+    item: &Value,
+) -> Result<bool, Error> {
     let mut object = item.clone();
     // Items of a list do not say what they are.
     let kind = list["kind"].as_str().unwrap_or_default();
@@ -207,7 +212,7 @@ async fn put(client: &Client, row: &Row, list: &Value, item: &Value) -> Result<b
 
 /// Refuses unless the server writes with the newest key of the file: it would not take a
 /// new one from there.
-fn ensure_used(told: &Told, keys: &OwnKeys, path: &Path) -> Result<(), Error> {
+fn ensure_used(told: &EncryptionStatus, keys: &OwnKeys, path: &Path) -> Result<(), Error> {
     let newest = keys.names().next().unwrap_or_default();
     if told.writes_with(newest) {
         return Ok(());
@@ -285,7 +290,7 @@ mod tests {
 
     #[test]
     fn the_table_names_keys_in_words() {
-        let told: Told = serde_json::from_value(serde_json::json!({
+        let told: EncryptionStatus = serde_json::from_value(serde_json::json!({
             "healthy": false, "error": "KMS provider `k`: ill",
             "resources": [{
                 "resource": "secrets", "group": "", "base": "/api/v1", "namespaced": true,
@@ -335,7 +340,7 @@ mod tests {
                 .collect();
             OwnKeys::parse(&lines.join("\n"), path).unwrap()
         };
-        let told: Told = serde_json::from_value(serde_json::json!({
+        let told: EncryptionStatus = serde_json::from_value(serde_json::json!({
             "healthy": true, "error": "",
             "resources": [{
                 "resource": "secrets", "group": "", "base": "/api/v1", "namespaced": true,

@@ -48,7 +48,7 @@ enum Command {
         #[arg(long, global = true)]
         json: bool,
         #[command(subcommand)]
-        change: Option<Change>,
+        change: Option<MemberChange>,
     },
     /// Have the member of this machine go on alone when most of the others are lost for good.
     /// Stop the server before. What only the others have is lost.
@@ -57,18 +57,18 @@ enum Command {
 
 /// How the members are to change.
 #[derive(Subcommand)]
-enum Change {
+enum MemberChange {
     /// Show the members and how they are; exit code 1 if one is not well.
     List,
     /// Remove a member whose machine does not come back.
-    Remove(Removal),
+    Remove(MemberRemoval),
     /// Remove a member, and print the line with which another machine takes its place.
-    Replace(Removal),
+    Replace(MemberRemoval),
 }
 
 /// Which member, and how carefully.
 #[derive(Args)]
-struct Removal {
+struct MemberRemoval {
     /// Its name, or its number as `members list` shows it.
     #[arg(value_name = "NAME|ID")]
     member: String,
@@ -92,9 +92,9 @@ pub async fn run(options: Options) -> Result<(), Error> {
     let failed = |error| Error::Servers(servers::Error::Etcd(error));
     let members = admin.survey().await.map_err(failed)?;
     let (removal, replaces) = match change {
-        None | Some(Change::List) => return list(&members, *json),
-        Some(Change::Remove(removal)) => (removal, false),
-        Some(Change::Replace(removal)) => (removal, true),
+        None | Some(MemberChange::List) => return list(&members, *json),
+        Some(MemberChange::Remove(removal)) => (removal, false),
+        Some(MemberChange::Replace(removal)) => (removal, true),
     };
     let member = find(&members, &removal.member).map_err(failed)?;
     if !removal.force {

@@ -7,7 +7,7 @@ use control_client::resources;
 use control_scheduler::gangs::Attempt;
 use control_scheduler::objects::{ObjectSet, view};
 use control_scheduler::view::Pod;
-use control_scheduler::{Cluster, Explanation, Features, Outcome, Placer, Profile};
+use control_scheduler::{Cluster, Explanation, Features, Placer, PodOutcome, Profile};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ enum Output {
 /// A pod, where it is, and where it would go.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct ExplainReport {
     namespace: String,
     name: String,
     /// The node that it is bound to.
@@ -129,7 +129,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
 }
 
 /// Explains a pod as if it were on no node.
-fn report(mut objects: ObjectSet, namespace: &str, name: &str) -> Result<Report, Error> {
+fn report(mut objects: ObjectSet, namespace: &str, name: &str) -> Result<ExplainReport, Error> {
     let Some(mut pod) = objects.remove(&resources::PODS, namespace, name) else {
         return Err(Error::Option(format!(
             "there is no pod `{name}` in the namespace `{namespace}`: `kubectl get pods -A` \
@@ -148,8 +148,8 @@ fn report(mut objects: ObjectSet, namespace: &str, name: &str) -> Result<Report,
     let mut cluster = objects.cluster().map_err(Error::Objects)?;
     let mut explanation = Placer::default().explain(&mut cluster, &pod);
     let preemption = match Placer::default().outcome(&mut cluster, &pod, 0) {
-        Outcome::Placed { .. } => None,
-        Outcome::Nowhere {
+        PodOutcome::Placed { .. } => None,
+        PodOutcome::Nowhere {
             message,
             preemption,
         } => {
@@ -157,7 +157,7 @@ fn report(mut objects: ObjectSet, namespace: &str, name: &str) -> Result<Report,
             explanation.message = Some(message);
             preemption
         }
-        Outcome::Failed { message } => {
+        PodOutcome::Failed { message } => {
             explanation.message = Some(message);
             None
         }
@@ -172,7 +172,7 @@ fn report(mut objects: ObjectSet, namespace: &str, name: &str) -> Result<Report,
             .collect(),
     });
     let pod_group = pod_group(&mut cluster, &pod);
-    Ok(Report {
+    Ok(ExplainReport {
         pod_group,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
@@ -251,7 +251,7 @@ impl PodGroupReport {
     }
 }
 
-impl Report {
+impl ExplainReport {
     fn text(&self) -> String {
         let mut text = format!("{}\n", self.headline());
         if let Some(group) = &self.pod_group {

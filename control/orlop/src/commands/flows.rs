@@ -9,7 +9,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
-use node_agent::flows::{Filter, Flow, Listed, Missed, Party, Verdict};
+use node_agent::flows::{Flow, FlowEnd, FlowFilter, FlowList, FlowVerdict, MissedFlows};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -50,7 +50,7 @@ pub struct Options {
     /// What became of them: forwarded (a sample, see --flows-sample of the agent), dropped or
     /// refused.
     #[arg(long)]
-    verdict: Option<Verdict>,
+    verdict: Option<FlowVerdict>,
     /// Not older than that: 30s, 5m, 1h.
     #[arg(long, value_parser = age, value_name = "AGE")]
     since: Option<SignedDuration>,
@@ -84,8 +84,8 @@ enum Output {
 /// Flows that are alike, for a summary.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Kind {
-    verdict: Verdict,
+struct FlowKind {
+    verdict: FlowVerdict,
     source: String,
     destination: String,
     protocol: String,
@@ -95,11 +95,11 @@ struct Kind {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Counted<'a> {
+struct FlowCount<'a> {
     count: u64,
     last: Timestamp,
     #[serde(flatten)]
-    kind: &'a Kind,
+    kind: &'a FlowKind,
 }
 
 /// Prints them.
@@ -117,7 +117,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     if nodes.is_empty() {
         return Err(Error::Option("the cluster has no nodes".to_owned()));
     }
-    let filter = Filter {
+    let filter = FlowFilter {
         pod: options.pod.clone(),
         verdict: options.verdict,
         since: options.since,
@@ -140,7 +140,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     query.push(("last", asked.to_string()));
     let asked = nodes.iter().map(|node| {
         let (cluster, query) = (&cluster, &query);
-        async move { cluster.ask::<Listed>(node, "flows", query).await }
+        async move { cluster.request::<FlowList>(node, "flows", query).await }
     });
     let mut flows = Vec::new();
     let mut answered = 0;
@@ -171,7 +171,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
 
 /// Whether a node sends to a pod of its own, as a kubelet's probes do.
 fn is_probe(flow: &Flow) -> bool {
-    flow.verdict == Verdict::Forwarded
+    flow.verdict == FlowVerdict::Forwarded
         && flow.source.node.as_deref() == Some(flow.node.as_str())
         && flow.destination.pod.is_some()
 }
@@ -205,7 +205,7 @@ fn shown(flows: &[Flow], summary: bool, output: Output) -> String {
             let kinds = summarised(flows);
             let mut counted: Vec<_> = kinds
                 .iter()
-                .map(|(kind, (count, last))| Counted {
+                .map(|(kind, (count, last))| FlowCount {
                     count: *count,
                     last: *last,
                     kind,
@@ -247,7 +247,7 @@ fn row(flow: &Flow) -> [String; 7] {
     ]
 }
 
-fn counted_row(it: &Counted<'_>) -> [String; 7] {
+fn counted_row(it: &FlowCount<'_>) -> [String; 7] {
     let port = match it.kind.port {
         0 => it.kind.protocol.clone(),
         port => format!("{port}/{}", it.kind.protocol),
@@ -264,17 +264,17 @@ fn counted_row(it: &Counted<'_>) -> [String; 7] {
 }
 
 /// Who talked to whom, without clients' ports: how often, and when last.
-fn summarised(flows: &[Flow]) -> BTreeMap<Kind, (u64, Timestamp)> {
+fn summarised(flows: &[Flow]) -> BTreeMap<FlowKind, (u64, Timestamp)> {
     let mut all = BTreeMap::new();
     for flow in flows {
-        let name = |party: &Party| {
-            Party {
+        let name = |party: &FlowEnd| {
+            FlowEnd {
                 port: 0,
                 ..party.clone()
             }
             .to_string()
         };
-        let kind = Kind {
+        let kind = FlowKind {
             verdict: flow.verdict,
             source: name(&flow.source),
             destination: name(&flow.destination),
@@ -292,9 +292,9 @@ fn summarised(flows: &[Flow]) -> BTreeMap<Kind, (u64, Timestamp)> {
 /// A line of who follows.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Line {
+enum FlowLine {
     Flow(Box<Flow>),
-    Missed(Missed),
+    Missed(MissedFlows),
 }
 
 async fn follow(
@@ -320,9 +320,9 @@ async fn follow(
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             Some((node, line)) = lines.recv() => match serde_json::from_slice(&line) {
-                Ok(Line::Flow(flow)) if is_probe(&flow) && !options.probes => {}
-                Ok(Line::Flow(flow)) => merged.put(*flow, Instant::now()),
-                Ok(Line::Missed(it)) => {
+                Ok(FlowLine::Flow(flow)) if is_probe(&flow) && !options.probes => {}
+                Ok(FlowLine::Flow(flow)) => merged.put(*flow, Instant::now()),
+                Ok(FlowLine::Missed(it)) => {
                     eprintln!("orlop: {node}: {} flows came too fast", it.missed);
                 }
                 // Another version's: not understood, and no reason to end.
@@ -418,7 +418,7 @@ mod tests {
     use super::*;
 
     fn flow(second: i64, node: &str, change: impl Fn(&mut Flow)) -> Flow {
-        let party = |address: &str, port, pod: &str| Party {
+        let party = |address: &str, port, pod: &str| FlowEnd {
             address: address.parse().unwrap(),
             port,
             pod: Some(pod.to_owned()),
@@ -427,7 +427,7 @@ mod tests {
         let mut flow = Flow {
             time: Timestamp::from_second(second).unwrap(),
             node: node.to_owned(),
-            verdict: Verdict::Dropped,
+            verdict: FlowVerdict::Dropped,
             direction: Some(Direction::Ingress),
             protocol: "TCP".to_owned(),
             source: party("10.0.0.1", 40_000, "shop/web"),
@@ -462,7 +462,7 @@ mod tests {
     #[test]
     fn what_a_node_sends_to_its_own_pods_is_a_probe() {
         let probe = flow(1, "n1", |it| {
-            it.verdict = Verdict::Forwarded;
+            it.verdict = FlowVerdict::Forwarded;
             it.source.pod = None;
             it.source.node = Some("n1".to_owned());
         });
@@ -473,7 +473,7 @@ mod tests {
             is_probe(&other)
         };
         assert!(!of(|it| it.source.node = Some("n2".to_owned())));
-        assert!(!of(|it| it.verdict = Verdict::Dropped));
+        assert!(!of(|it| it.verdict = FlowVerdict::Dropped));
         assert!(!of(|it| it.destination.pod = None));
     }
 
@@ -499,7 +499,7 @@ mod tests {
             flow(1, "n1", |it| it.source.port = 1),
             flow(5, "n2", |it| it.source.port = 2),
             flow(2, "n1", |it| {
-                it.verdict = Verdict::Forwarded;
+                it.verdict = FlowVerdict::Forwarded;
                 it.weight = 16;
             }),
         ];
@@ -558,8 +558,11 @@ mod tests {
     #[test]
     fn lines_of_followers_are_told_apart() {
         let text = json(&flow(1, "n1", |_| {}));
-        assert!(matches!(serde_json::from_str(&text), Ok(Line::Flow(_))));
+        assert!(matches!(serde_json::from_str(&text), Ok(FlowLine::Flow(_))));
         let missed = serde_json::from_str("{\"missed\": 7}");
-        assert!(matches!(missed, Ok(Line::Missed(Missed { missed: 7 }))));
+        assert!(matches!(
+            missed,
+            Ok(FlowLine::Missed(MissedFlows { missed: 7 }))
+        ));
     }
 }

@@ -10,11 +10,11 @@ use std::{
 use clap::Args;
 use control_client::{Client, Discard, Resource, Selection, resources};
 use node_agent::{
-    machine::{self, Places, Role, Verdict},
-    replace::{
+    kube_proxy_takeover::{
         answering,
-        step::{CONDITION, Reason},
+        step::{CONDITION, TakeoverReason},
     },
+    machine::{self, FindingLevel, MachineRole, ProbePaths},
 };
 use serde_json::Value;
 
@@ -153,17 +153,17 @@ pub async fn run(options: &Options) -> Result<(), Error> {
 
 /// The pre-flight check of this machine.
 async fn check_machine(options: &Options) -> Result<(), Error> {
-    let places = Places {
+    let places = ProbePaths {
         pin_dir: options.pin_dir.clone(),
         runtime_endpoint: String::new(),
         disks: Vec::new(),
     };
     let facts = machine::gather(&places).await;
-    let findings = machine::judge(&facts, Role::Datapath);
+    let findings = machine::judge(&facts, MachineRole::Datapath);
     // kube-proxy has its ports as long as it runs.
     let missing: Vec<_> = findings
         .iter()
-        .filter(|it| it.verdict == Verdict::Missing && !it.check.starts_with("port "))
+        .filter(|it| it.verdict == FindingLevel::Missing && !it.check.starts_with("port "))
         .collect();
     for it in &missing {
         let way_out = it.way_out.as_deref().unwrap_or_default();
@@ -223,7 +223,7 @@ async fn heartbeat(client: &Client, node: &str) -> Option<Value> {
     let conditions = node["status"]["conditions"].as_array()?;
     let condition = conditions
         .iter()
-        .find(|it| it["type"] == CONDITION && it["reason"] != Reason::Waiting.word())?;
+        .find(|it| it["type"] == CONDITION && it["reason"] != TakeoverReason::Waiting.word())?;
     Some(condition["lastHeartbeatTime"].clone())
 }
 

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use control_client::{Client, Discard, Patch, Selection, resources};
-use node_agent::replace::step::{LABEL, Wanted};
+use node_agent::kube_proxy_takeover::step::{LABEL, ServiceProxyChoice};
 use serde_json::{Value, json};
 
 use crate::{
     error::Error,
     kubeconfig::Kubeconfig,
-    migrate::plan::{self, NodeState, Progress, Task},
+    migrate::plan::{self, MigrationProgress, NodeState, Task},
     values,
 };
 
@@ -128,7 +128,7 @@ impl Migration {
     }
 
     /// Waits until a node has arrived.
-    async fn follow(&self, node: &str, to: Wanted) -> Result<(), Error> {
+    async fn follow(&self, node: &str, to: ServiceProxyChoice) -> Result<(), Error> {
         let until = Instant::now() + self.options.timeout;
         let mut said = String::new();
         loop {
@@ -139,24 +139,24 @@ impl Migration {
                 .map_err(Error::Client)?;
             let stopped = |why: &str| {
                 let way_out = match to {
-                    Wanted::Replaced => {
+                    ServiceProxyChoice::Replaced => {
                         format!("; go back with `orlop migrate kube-proxy --undo --node {node}`")
                     }
                     _ => String::new(),
                 };
                 Error::Migration(format!("node {node}: {why}{way_out}"))
             };
-            match NodeState::of(&object).progress(to) {
-                Progress::Done(message) => {
+            match NodeState::from_node(&object).progress(to) {
+                MigrationProgress::Done(message) => {
                     println!("      {message}");
                     return Ok(());
                 }
-                Progress::Stopped(message) => return Err(stopped(&message)),
-                Progress::Waiting(message) if Instant::now() > until => {
+                MigrationProgress::Stopped(message) => return Err(stopped(&message)),
+                MigrationProgress::Waiting(message) if Instant::now() > until => {
                     let waited = self.options.timeout.as_secs();
                     return Err(stopped(&format!("after {waited} s still: {message}")));
                 }
-                Progress::Waiting(message) => {
+                MigrationProgress::Waiting(message) => {
                     if said != message {
                         println!("      {message}");
                         said = message;
@@ -173,7 +173,7 @@ impl Migration {
             .list::<Value>(&resources::NODES, &Selection::all())
             .await
             .map_err(Error::Client)?;
-        Ok(list.items.iter().map(NodeState::of).collect())
+        Ok(list.items.iter().map(NodeState::from_node).collect())
     }
 
     /// The DaemonSet; none if there is none.

@@ -9,7 +9,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use control_client::Client;
 use ipnet::{IpNet, Ipv4Net};
 use node_agent::{
-    NetworkPolicy, Overlay, Serving, ServingPlaces, cni::Places, flows, flows_port, volumes,
+    NetworkPolicy, Overlay, ServingCertificates, ServingPlaces, cni::CniPaths, flows, flows_port,
+    volumes,
 };
 
 use super::{
@@ -34,7 +35,7 @@ pub struct Options {
     #[command(subcommand)]
     verb: Option<Verb>,
     #[command(flatten)]
-    _file: crate::config::File,
+    _file: crate::config::ConfigFile,
     /// Kubeconfig of the node's user (`system:node:NAME`); with --datapath-only, of a user with the
     /// rights of kube-proxy (`system:node-proxier`), and kube-proxy's own unless given. Without
     /// any, the file that KUBECONFIG names.
@@ -199,10 +200,10 @@ struct NodeOptions {
     #[arg(long, value_enum, default_value_t = PolicyMode::Enforce)]
     network_policy: PolicyMode,
     /// How many of the last flows are kept for `orlop flows`; 0 records none.
-    #[arg(long, default_value_t = flows::Options::default().kept, value_name = "NUMBER")]
+    #[arg(long, default_value_t = flows::FlowOptions::default().kept, value_name = "NUMBER")]
     flows_kept: usize,
     /// Of connections that policy allows, one in so many is recorded; 0: none. Drops always are.
-    #[arg(long, default_value_t = flows::Options::default().sample, value_name = "NUMBER")]
+    #[arg(long, default_value_t = flows::FlowOptions::default().sample, value_name = "NUMBER")]
     flows_sample: u32,
     /// With --without-pods: the port at which `orlop flows` and `orlop why` ask this agent,
     /// since the kubelet has its own; 0: they cannot.
@@ -255,7 +256,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
         }
         done
     } else if options.without_pods {
-        let options = node_agent::Options {
+        let options = node_agent::AgentOptions {
             runs_pods: false,
             cluster_dns: Vec::new(),
             ..options.node.complete(None)?
@@ -267,7 +268,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
             .node
             .complete_with(|files| serving.complete(files))?;
         let options = with_policy_account(options, kubeconfig);
-        let options = node_agent::Options { volumes, ..options };
+        let options = node_agent::AgentOptions { volumes, ..options };
         node_agent::run(client, options, shutdown).await
     };
     done.map_err(Error::NodeAgent)
@@ -284,10 +285,10 @@ async fn blocking<T: Send + 'static>(
 /// Lets the agent read pods as the service account for that where the API server of the
 /// kubeconfig has no PodEndpoints.
 pub(super) fn with_policy_account(
-    options: node_agent::Options,
+    options: node_agent::AgentOptions,
     kubeconfig: PathBuf,
-) -> node_agent::Options {
-    node_agent::Options {
+) -> node_agent::AgentOptions {
+    node_agent::AgentOptions {
         policy_kubeconfig: Some(kubeconfig),
         ..options
     }
@@ -371,8 +372,8 @@ impl Node {
         }
     }
 
-    fn datapath(&self) -> Result<node_agent::Datapath, Error> {
-        Ok(node_agent::Datapath {
+    fn datapath(&self) -> Result<node_agent::DatapathSettings, Error> {
+        Ok(node_agent::DatapathSettings {
             node_name: self.name()?,
             cgroup: self.cgroup.clone(),
             pin_dir: self.pin_dir.clone(),
@@ -386,7 +387,10 @@ impl Node {
     /// # Errors
     /// [`Error::Start`] when the host's or this program's name cannot be read, and what is
     /// wrong with files that options name.
-    pub fn complete(&self, serving: Option<Serving>) -> Result<node_agent::Options, Error> {
+    pub fn complete(
+        &self,
+        serving: Option<ServingCertificates>,
+    ) -> Result<node_agent::AgentOptions, Error> {
         let mut options = self.complete_with(|_| serving)?;
         let settings = &mut options.settings;
         let idle = settings.places.serving.fields().map(str::to_owned);
@@ -397,8 +401,8 @@ impl Node {
     /// The same, where the configuration's serving files are of use.
     fn complete_with(
         &self,
-        serving: impl FnOnce(&ServingPlaces) -> Option<Serving>,
-    ) -> Result<node_agent::Options, Error> {
+        serving: impl FnOnce(&ServingPlaces) -> Option<ServingCertificates>,
+    ) -> Result<node_agent::AgentOptions, Error> {
         let settings = self.whole.settings()?;
         let mut datapath = self.datapath()?;
         if let (None, Some(root)) = (&datapath.cgroup, &settings.places.cgroup_root) {
@@ -411,13 +415,13 @@ impl Node {
 }
 
 impl ServingFiles {
-    fn complete(self, files: &ServingPlaces) -> Option<Serving> {
+    fn complete(self, files: &ServingPlaces) -> Option<ServingCertificates> {
         let serving = self
             .tls_cert_file
             .or_else(|| files.certificate.clone())
             .zip(self.tls_private_key_file.or_else(|| files.key.clone()))
             .zip(self.client_ca_file.or_else(|| files.client_ca.clone()))
-            .map(|((certificate, key), client_ca)| Serving {
+            .map(|((certificate, key), client_ca)| ServingCertificates {
                 certificate,
                 key,
                 client_ca,
@@ -447,10 +451,10 @@ impl NodeOptions {
 
     fn complete(
         &self,
-        datapath: node_agent::Datapath,
+        datapath: node_agent::DatapathSettings,
         settings: node_agent::Settings,
-        serving: Option<Serving>,
-    ) -> Result<node_agent::Options, Error> {
+        serving: Option<ServingCertificates>,
+    ) -> Result<node_agent::AgentOptions, Error> {
         let places = &settings.places;
         let mut cluster_dns = self.cluster_dns.clone();
         if cluster_dns.is_empty() {
@@ -463,7 +467,7 @@ impl NodeOptions {
             Some(path) => path.clone(),
             None => beside_this_program("orlop-cni")?,
         };
-        Ok(node_agent::Options {
+        Ok(node_agent::AgentOptions {
             datapath,
             runs_pods: true,
             node_ips: self.node_ip.clone(),
@@ -507,12 +511,12 @@ impl NodeOptions {
                 PolicyMode::KeepEstablished => NetworkPolicy::KeepEstablished,
                 PolicyMode::Off => NetworkPolicy::Off,
             },
-            flows: flows::Options {
+            flows: flows::FlowOptions {
                 kept: self.flows_kept,
                 sample: self.flows_sample,
                 port: (self.flows_port != 0).then_some(self.flows_port),
             },
-            cni: Places {
+            cni: CniPaths {
                 source,
                 bin_dir: self.cni_bin_dir.clone(),
                 conf_dir: self.cni_conf_dir.clone(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use control_client::{Client, Resource, Selection, resources};
-use node_agent_policy::check::{self, Change, Checked, Verdict};
+use node_agent_policy::check::{self, Change, CheckedFlow, ExpectedVerdict};
 use serde_json::Value;
 
 use crate::{error::Error, kubeconfig::Kubeconfig};
@@ -27,14 +27,14 @@ enum Command {
     /// for the cluster's object of the same name. With --apply, what would be decided otherwise
     /// after a change is told. Ends with code 1 when a flow is not as expected, with
     /// --apply: would not be.
-    Test(Test),
+    Test(PolicyTest),
     /// Print the definition of ClusterNetworkPolicy, for clusters that lack it.
     Crd,
 }
 
 /// Where expectations and objects are.
 #[derive(Args)]
-struct Test {
+struct PolicyTest {
     /// The expectations.
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -89,7 +89,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     }
 }
 
-impl Test {
+impl PolicyTest {
     async fn run(&self) -> Result<(), Error> {
         let mut documents = Vec::new();
         if self.live || self.kubeconfig.is_given() {
@@ -141,7 +141,7 @@ impl Test {
     }
 }
 
-fn checked(documents: Vec<Value>) -> Result<Vec<Checked>, Error> {
+fn checked(documents: Vec<Value>) -> Result<Vec<CheckedFlow>, Error> {
     let (objects, tests) = check::read(documents).map_err(policy)?;
     check::check(&objects, &tests).map_err(policy)
 }
@@ -233,7 +233,7 @@ const fn word(allow: bool) -> &'static str {
     if allow { "allow" } else { "deny" }
 }
 
-fn holds(it: &Checked) -> String {
+fn holds(it: &CheckedFlow) -> String {
     if it.holds() { "ok" } else { "WRONG" }.to_owned()
 }
 
@@ -260,7 +260,7 @@ fn changed(changes: &[Change], only_wrong: bool) -> String {
 }
 
 /// A line a flow: is it as expected, what was asked, what is decided, and why.
-fn table(checked: &[Checked], only_wrong: bool) -> String {
+fn table(checked: &[CheckedFlow], only_wrong: bool) -> String {
     let rows: Vec<[String; 6]> = checked
         .iter()
         .filter(|it| !only_wrong || !it.holds())
@@ -273,7 +273,7 @@ fn table(checked: &[Checked], only_wrong: bool) -> String {
                 if it.holds() {
                     word(it.explanation.allow).to_owned()
                 } else {
-                    let expected = word(it.expected == Verdict::Allow);
+                    let expected = word(it.expected == ExpectedVerdict::Allow);
                     format!("{}, not {expected}", word(it.explanation.allow))
                 },
                 it.why(),
@@ -313,7 +313,7 @@ flows:
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("test.yaml");
         std::fs::write(&file, FILE.replace("EXPECT", expect)).unwrap();
-        let test = Test {
+        let test = PolicyTest {
             file: file.clone(),
             objects: Vec::new(),
             apply: Vec::new(),
@@ -398,7 +398,7 @@ flows:
                     metadata: {namespace: no, name: closed}, \
                     spec: {podSelector: {}, ingress: [{ports: [{port: 5432}]}]}}";
         let apply = write("change.yaml", open);
-        let test = Test {
+        let test = PolicyTest {
             file: file.clone(),
             objects: Vec::new(),
             apply: vec![apply.clone()],
@@ -424,7 +424,7 @@ flows:
         );
         assert_eq!(table.lines().count(), 2, "{table}");
         // A change that changes nothing is no fault.
-        let same = Test {
+        let same = PolicyTest {
             apply: vec![file.clone()],
             ..test
         };

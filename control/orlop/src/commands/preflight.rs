@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use node_agent::machine::{self, Finding, Places, Role, Verdict};
+use node_agent::machine::{self, Finding, FindingLevel, MachineRole, ProbePaths};
 use serde_json::json;
 
 use crate::{error::Error, style::Style, table};
@@ -70,7 +70,7 @@ pub const DISKS: [&str; 4] = [
 /// # Errors
 /// [`Error::Preflight`] when something is missing that the role requires.
 pub async fn run(options: Options) -> Result<(), Error> {
-    let places = Places {
+    let places = ProbePaths {
         pin_dir: options.pin_dir,
         runtime_endpoint: options.container_runtime_endpoint,
         disks: DISKS.map(PathBuf::from).to_vec(),
@@ -81,13 +81,13 @@ pub async fn run(options: Options) -> Result<(), Error> {
         Output::Text => print!("{}", text(&findings, Style::of_stdout())),
         Output::Json => println!("{}", json!({ "findings": findings, "facts": facts })),
     }
-    match count(&findings, Verdict::Missing) {
+    match count(&findings, FindingLevel::Missing) {
         0 => Ok(()),
         missing => Err(Error::Preflight(missing)),
     }
 }
 
-fn count(findings: &[Finding], verdict: Verdict) -> usize {
+fn count(findings: &[Finding], verdict: FindingLevel) -> usize {
     findings.iter().filter(|it| it.verdict == verdict).count()
 }
 
@@ -107,10 +107,10 @@ fn text(findings: &[Finding], style: Style) -> String {
     for (line, verdict) in table.lines().zip(verdicts) {
         let line = match verdict {
             None => style.bold(line),
-            Some(Verdict::Missing) => style.red(line),
-            Some(Verdict::Warning) => style.yellow(line),
-            Some(Verdict::Absent) => style.dim(line),
-            Some(Verdict::Ok) => line.to_owned(),
+            Some(FindingLevel::Missing) => style.red(line),
+            Some(FindingLevel::Warning) => style.yellow(line),
+            Some(FindingLevel::Absent) => style.dim(line),
+            Some(FindingLevel::Ok) => line.to_owned(),
         };
         text.push_str(&line);
         text.push('\n');
@@ -126,15 +126,15 @@ fn text(findings: &[Finding], style: Style) -> String {
     }
     text.push_str(&format!(
         "\n{} missing, {} warnings, {} optional features absent, {} ok\n",
-        count(findings, Verdict::Missing),
-        count(findings, Verdict::Warning),
-        count(findings, Verdict::Absent),
-        count(findings, Verdict::Ok),
+        count(findings, FindingLevel::Missing),
+        count(findings, FindingLevel::Warning),
+        count(findings, FindingLevel::Absent),
+        count(findings, FindingLevel::Ok),
     ));
     text
 }
 
-impl From<RoleArg> for Role {
+impl From<RoleArg> for MachineRole {
     fn from(role: RoleArg) -> Self {
         match role {
             RoleArg::Datapath => Self::Datapath,
@@ -158,8 +158,8 @@ mod tests {
             way_out: way_out.map(str::to_owned),
         };
         let findings = [
-            finding("port 10250", Verdict::Missing, Some("end the kubelet")),
-            finding("memory", Verdict::Ok, None),
+            finding("port 10250", FindingLevel::Missing, Some("end the kubelet")),
+            finding("memory", FindingLevel::Ok, None),
         ];
         let expected = "CHECK       RESULT   FOUND\n\
                         port 10250  MISSING  something\n\

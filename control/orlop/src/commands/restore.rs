@@ -9,9 +9,10 @@ use std::sync::Arc;
 use clap::Args;
 use control_backup::BackupName;
 use control_backup::archive::ArchiveReader;
-use control_backup::place::{Address, Place, Stored};
+use control_backup::place::{Address, Place, StoredBackup};
 use control_backup::restore::{
-    DataFolder, Restored, restore_embedded, restore_etcd_file, restore_live, restored_revision,
+    DataFolder, RestoreSummary, restore_embedded, restore_etcd_file, restore_live,
+    restored_revision,
 };
 use control_etcd::Record;
 use jiff::Timestamp;
@@ -198,7 +199,7 @@ impl Options {
 
 /// The newest backup of those that are wanted.
 fn newest<'f>(
-    found: &'f [Stored],
+    found: &'f [StoredBackup],
     cluster: Option<&str>,
     at: Option<Timestamp>,
 ) -> Result<&'f BackupName, String> {
@@ -224,7 +225,12 @@ fn replaced_revision(data_dir: &Path) -> Option<u64> {
     inspected.ok().map(|(_, revision)| revision)
 }
 
-fn report(options: &Options, name: &str, restored: &Restored, aside: Option<&Path>) -> String {
+fn report(
+    options: &Options,
+    name: &str,
+    restored: &RestoreSummary,
+    aside: Option<&Path>,
+) -> String {
     let about = &restored.manifest.about;
     let mut out = format!(
         "restored {name}: {} keys of revision {}, made {}\nthe store begins at revision {}: clients list again\n",
@@ -256,8 +262,8 @@ fn report(options: &Options, name: &str, restored: &Restored, aside: Option<&Pat
 mod tests {
     use super::*;
 
-    fn stored(name: &str) -> Stored {
-        Stored {
+    fn stored(name: &str) -> StoredBackup {
+        StoredBackup {
             name: BackupName::parse(name).unwrap(),
             size: 1,
         }

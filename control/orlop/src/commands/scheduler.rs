@@ -14,7 +14,7 @@ use crate::{component, election, error::Error, kubeconfig::Kubeconfig, run};
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
-    file: crate::config::File,
+    file: crate::config::ConfigFile,
     #[command(flatten)]
     kubeconfig: Kubeconfig,
     /// Place the pods whose `schedulerName` is one of these. Profiles of a

@@ -33,11 +33,11 @@ pub struct Options {
     #[command(flatten)]
     pub cloud: Cloud,
     #[command(flatten)]
-    pub local_volumes: LocalVolumes,
+    pub local_volumes: ServerVolumes,
     #[command(flatten)]
     pub election: election::Options,
     #[command(flatten)]
-    pub backups: backups::Scheduled,
+    pub backups: backups::ScheduledBackup,
 }
 
 /// Load balancer addresses on bare metal.
@@ -54,7 +54,7 @@ pub struct LoadBalancer {
 
 /// Volumes of the nodes' own disks.
 #[derive(Args, Clone, Copy, Default)]
-pub struct LocalVolumes {
+pub struct ServerVolumes {
     /// Do not define the driver csi.orlop.dev and the StorageClass `local`.
     #[arg(long)]
     pub no_local_volumes: bool,

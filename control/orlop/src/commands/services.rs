@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use node_agent::Selected;
+use node_agent::ReportSelection;
 
 use crate::error::Error;
 
@@ -24,7 +24,7 @@ pub struct Options {
     /// NAMESPACE/NAME of a Service or of a Pod with host ports, or ADDRESS or ADDRESS:PORT at which
     /// one is reached or answers; all unless given.
     #[arg(value_parser = selected, value_name = "NAMESPACE/NAME | ADDRESS[:PORT]")]
-    selected: Option<Selected>,
+    selected: Option<ReportSelection>,
     /// Where eBPF programs and maps are pinned.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
@@ -46,7 +46,7 @@ enum Output {
 /// # Errors
 /// When there are no maps, or they cannot be read, or nothing is found.
 pub async fn run(options: Options) -> Result<(), Error> {
-    let selected = options.selected.unwrap_or(Selected::All);
+    let selected = options.selected.unwrap_or(ReportSelection::All);
     let report = node_agent::report(&options.pin_dir, &selected)
         .await
         .map_err(Error::NodeAgent)?;
@@ -59,9 +59,9 @@ pub async fn run(options: Options) -> Result<(), Error> {
             print!("{report}");
         }
     }
-    if report.objects.is_empty() && selected != Selected::All {
+    if report.objects.is_empty() && selected != ReportSelection::All {
         return Err(Error::Option(match selected {
-            Selected::Place(..) => {
+            ReportSelection::Place(..) => {
                 "no service is reached there on this node, and none has an endpoint there"
                     .to_owned()
             }
@@ -71,19 +71,22 @@ pub async fn run(options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn selected(text: &str) -> Result<Selected, String> {
+fn selected(text: &str) -> Result<ReportSelection, String> {
     if let Ok(place) = text.parse::<SocketAddr>() {
-        return Ok(Selected::Place(place.ip(), Some(place.port())));
+        return Ok(ReportSelection::Place(place.ip(), Some(place.port())));
     }
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     if let Ok(address) = bare.parse::<IpAddr>() {
-        return Ok(Selected::Place(address, None));
+        return Ok(ReportSelection::Place(address, None));
     }
     match text.split_once('/') {
         Some((namespace, name))
             if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
         {
-            Ok(Selected::Object(namespace.to_owned(), name.to_owned()))
+            Ok(ReportSelection::Object(
+                namespace.to_owned(),
+                name.to_owned(),
+            ))
         }
         _ => Err(format!(
             "`{text}` is neither: write NAMESPACE/NAME, ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT"
@@ -98,9 +101,13 @@ mod tests {
     #[test]
     fn objects_and_places_are_told_apart() {
         let object = |namespace: &str, name: &str| {
-            Ok(Selected::Object(namespace.to_owned(), name.to_owned()))
+            Ok(ReportSelection::Object(
+                namespace.to_owned(),
+                name.to_owned(),
+            ))
         };
-        let place = |address: &str, port| Ok(Selected::Place(address.parse().unwrap(), port));
+        let place =
+            |address: &str, port| Ok(ReportSelection::Place(address.parse().unwrap(), port));
         for (text, expected) in [
             ("shop/web", object("shop", "web")),
             ("10.0.0.1", place("10.0.0.1", None)),

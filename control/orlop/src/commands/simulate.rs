@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use control_scheduler::objects::ObjectSet;
 use serde::Serialize;
 
-use self::change::{AddLike, Change};
+use self::change::{AddLike, SimulatedChange};
 use self::placing::{Fate, place_all};
 use crate::{cluster_objects, error::Error, kubeconfig::Kubeconfig, table};
 
@@ -72,14 +72,14 @@ enum Output {
 
 /// What becomes of all pods.
 #[derive(Debug, Serialize)]
-struct Report {
-    pods: Vec<Row>,
+struct SimulationReport {
+    pods: Vec<SimulationRow>,
 }
 
 /// What becomes of a pod, as the cluster is and after the change.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+struct SimulationRow {
     pod: String,
     /// As the cluster is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,10 +105,10 @@ pub async fn run(options: Options) -> Result<(), Error> {
     for path in &options.files {
         documents.extend(cluster_objects::documents(path)?);
     }
-    let mut change = Change {
+    let mut change = SimulatedChange {
         drain: options.drain,
         like: options.add_like,
-        ..Change::default()
+        ..SimulatedChange::default()
     };
     for path in &options.add_node {
         change.nodes.extend(cluster_objects::documents(path)?);
@@ -132,17 +132,17 @@ pub async fn run(options: Options) -> Result<(), Error> {
 /// What becomes of the incoming pods, of pending ones, and of those on drained nodes.
 fn report(
     objects: ObjectSet,
-    incoming: &[workloads::Incoming],
-    change: &Change,
-) -> Result<Report, Error> {
+    incoming: &[workloads::IncomingPods],
+    change: &SimulatedChange,
+) -> Result<SimulationReport, Error> {
     if change.is_empty() {
         let after = place_all(objects, incoming, &[])?.into_iter();
-        let pods = after.map(|(pod, after)| Row {
+        let pods = after.map(|(pod, after)| SimulationRow {
             pod,
             before: None,
             after,
         });
-        return Ok(Report {
+        return Ok(SimulationReport {
             pods: pods.collect(),
         });
     }
@@ -159,16 +159,16 @@ fn report(
             }),
             (None, same) => same.map(|(_, fate)| fate.clone()),
         };
-        Row { pod, before, after }
+        SimulationRow { pod, before, after }
     });
-    Ok(Report {
+    Ok(SimulationReport {
         pods: pods.collect(),
     })
 }
 
-impl Report {
+impl SimulationReport {
     fn nowhere(&self) -> usize {
-        let fits_nowhere = |it: &&Row| matches!(it.after, Fate::Nowhere { .. });
+        let fits_nowhere = |it: &&SimulationRow| matches!(it.after, Fate::Nowhere { .. });
         self.pods.iter().filter(fits_nowhere).count()
     }
 
@@ -244,7 +244,7 @@ mod tests {
         objects
     }
 
-    fn lines(report: &Report, with_change: bool) -> Vec<String> {
+    fn lines(report: &SimulationReport, with_change: bool) -> Vec<String> {
         let text = report.text(with_change);
         text.lines()
             .map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -261,7 +261,7 @@ mod tests {
                         "resources": {"requests": {"cpu": "1"}}}]}}}});
         let mut objects = objects(vec![node("a", "1"), node("b", "1")]);
         let incoming = workloads::take_in(vec![deployment], &mut objects).unwrap();
-        let report = report(objects, &incoming, &Change::default()).unwrap();
+        let report = report(objects, &incoming, &SimulatedChange::default()).unwrap();
         let lines = lines(&report, false);
         assert_eq!(lines[0], "POD NODE WHY NOT");
         assert!(lines[3].starts_with("n/web#2 - 0/2 nodes are available: 2 Insufficient cpu."));
@@ -278,9 +278,9 @@ mod tests {
             pod("agent", "0", Some("a"), Some("DaemonSet")),
             pod("alone", "0", Some("a"), None),
         ]);
-        let change = Change {
+        let change = SimulatedChange {
             drain: vec!["a".to_owned()],
-            ..Change::default()
+            ..SimulatedChange::default()
         };
         let report = report(objects, &[], &change).unwrap();
         let lines = lines(&report, true);
@@ -305,9 +305,9 @@ mod tests {
             pod("big", "1", Some("a"), None),
             pod("waits", "1", None, None),
         ]);
-        let change = Change {
+        let change = SimulatedChange {
             like: vec!["a=2".parse().unwrap()],
-            ..Change::default()
+            ..SimulatedChange::default()
         };
         let report = report(objects, &[], &change).unwrap();
         let lines = lines(&report, true);

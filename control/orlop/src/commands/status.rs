@@ -64,7 +64,7 @@ enum Output {
     Json,
 }
 
-impl From<PlacesArgs> for machine::Places {
+impl From<PlacesArgs> for machine::MachinePaths {
     fn from(it: PlacesArgs) -> Self {
         Self {
             server_dir: it.server_dir,
@@ -96,7 +96,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
 }
 
 /// Asks the cluster and looks at this machine.
-pub async fn parts(kubeconfig: &Kubeconfig, places: &machine::Places) -> Vec<Part> {
+pub async fn parts(kubeconfig: &Kubeconfig, places: &machine::MachinePaths) -> Vec<Part> {
     let (cluster, machine) = tokio::join!(
         Box::pin(of_cluster(kubeconfig)),
         Box::pin(machine::gather(places))

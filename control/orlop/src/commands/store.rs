@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand, ValueEnum};
 use control_backup::restore::{is_in_use, raise_revision};
-use control_backup::transfer::{Compared, Copy, Target, compare};
+use control_backup::transfer::{Comparison, Copy, Target, compare};
 use control_store::Revision;
 use control_store::embedded::Importer;
 
@@ -39,7 +39,7 @@ enum Command {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum StoreKind {
     /// An etcd, which --etcd-servers names and which is empty.
     Etcd,
     /// The embedded store in the folder of the server.
@@ -50,7 +50,7 @@ enum Kind {
 struct Move {
     /// Which store the cluster is to have.
     #[arg(long, value_name = "STORE")]
-    to: Kind,
+    to: StoreKind,
     /// Folder of the server.
     #[arg(long, default_value = "/var/lib/orlop/server")]
     data_dir: PathBuf,
@@ -151,8 +151,8 @@ impl Move {
     /// The store that is in use.
     async fn source(&self) -> Result<OpenedStore, Error> {
         let source = match self.to {
-            Kind::Etcd => stores::open(&self.data_dir, &NamedEtcd::default()).await?,
-            Kind::Embedded => match self.etcd_record() {
+            StoreKind::Etcd => stores::open(&self.data_dir, &NamedEtcd::default()).await?,
+            StoreKind::Embedded => match self.etcd_record() {
                 Some(record) => stores::etcd_store(&record).await?,
                 None => {
                     return Err(Error::Option(
@@ -163,7 +163,7 @@ impl Move {
             },
         };
         match (self.to, source.kind) {
-            (Kind::Etcd, "etcd") => Err(Error::Option(format!(
+            (StoreKind::Etcd, "etcd") => Err(Error::Option(format!(
                 "the server uses {} already",
                 source.name
             ))),
@@ -178,7 +178,7 @@ impl Move {
 
     async fn target(&self, file: &Path, partial: &Path) -> Result<Target, Error> {
         match self.to {
-            Kind::Etcd => {
+            StoreKind::Etcd => {
                 let record = self
                     .etcd
                     .record()
@@ -189,7 +189,7 @@ impl Move {
                     name: etcd.name,
                 })
             }
-            Kind::Embedded => {
+            StoreKind::Embedded => {
                 // One that was moved away earlier is no store any more.
                 if file.exists() && !self.data_dir.join(MOVED).exists() {
                     return Err(Error::Option(format!(
@@ -214,7 +214,7 @@ impl Move {
         live: Option<(Arc<dyn control_store::Store>, String)>,
         file: &Path,
         partial: &Path,
-    ) -> Result<(Compared, Revision), Error> {
+    ) -> Result<(Comparison, Revision), Error> {
         let source = self.at_rest(source).await?;
         copy.follow_instead(&*source.store);
         let newest = source.store.latest().await.map_err(Error::Store)?;
@@ -306,7 +306,7 @@ impl Move {
 
     fn advice(&self) -> String {
         match (self.to, self.etcd_record()) {
-            (Kind::Etcd, Some(record)) => {
+            (StoreKind::Etcd, Some(record)) => {
                 let mut options = format!("--etcd-servers {}", record.servers.join(","));
                 for (option, path) in [
                     ("--etcd-cafile", &record.ca_file),

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::status::{self, PlacesArgs};
 use crate::{
-    bundle::{Bundle, collect},
+    bundle::{SupportBundle, collect},
     error::Error,
     kubeconfig::Kubeconfig,
     values,
@@ -68,7 +68,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
             now.strftime("%Y%m%dT%H%M%SZ")
         ))
     });
-    let mut bundle = Bundle::new(options.max_size << 20);
+    let mut bundle = SupportBundle::new(options.max_size << 20);
     let collected = {
         let gathering = Box::pin(gather(&mut bundle, &options));
         tokio::time::timeout(options.timeout, gathering).await
@@ -96,12 +96,12 @@ pub async fn run(options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-async fn gather(bundle: &mut Bundle, options: &Options) {
-    let machine = crate::status::machine::Places::from(options.places.clone());
+async fn gather(bundle: &mut SupportBundle, options: &Options) {
+    let machine = crate::status::machine::MachinePaths::from(options.places.clone());
     let parts = status::parts(&options.kubeconfig, &machine).await;
     collect::add_json(bundle, "status.json", json!({ "parts": parts }));
-    let places = collect::Places {
-        checks: checks::Places {
+    let places = collect::BundlePaths {
+        checks: checks::ProbePaths {
             pin_dir: machine.pin_dir.clone(),
             runtime_endpoint: options.container_runtime_endpoint.clone(),
             disks: super::preflight::DISKS.map(PathBuf::from).to_vec(),

@@ -35,7 +35,7 @@ pub struct Options {
 #[derive(Subcommand)]
 enum Command {
     /// Make a token, and print the line with which a machine joins.
-    Create(Create),
+    Create(CreateToken),
     /// Show the tokens, without their secrets.
     List,
     /// Delete tokens: nobody joins with them any more. Who did, stays.
@@ -48,7 +48,7 @@ enum Command {
 
 /// What the token is to be.
 #[derive(Args)]
-struct Create {
+struct CreateToken {
     /// A token with which a further server joins, in place of a node. It gives whoever has it
     /// the keys of the cluster. Run this on a server.
     #[arg(long)]
@@ -88,7 +88,7 @@ struct Secret {
 
 /// What is shown of a token.
 #[derive(Debug, PartialEq, Eq)]
-struct Row {
+struct TokenRow {
     id: String,
     expires: String,
     usages: String,
@@ -130,7 +130,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     }
 }
 
-impl Create {
+impl CreateToken {
     /// Refuses groups that no token may give.
     fn check(&self) -> Result<(), Error> {
         let life = self.life();
@@ -251,7 +251,7 @@ impl Create {
 }
 
 /// Reads what machines that join need to know of the cluster.
-async fn cluster_info(client: &Client) -> Result<join::Cluster, Error> {
+async fn cluster_info(client: &Client) -> Result<join::DiscoveredCluster, Error> {
     let failed = |problem: &str| {
         Error::Token(format!(
             "no token is made, since machines could not join with it: ConfigMap \
@@ -268,7 +268,7 @@ async fn cluster_info(client: &Client) -> Result<join::Cluster, Error> {
     join::read(&map).map_err(failed)
 }
 
-async fn list(client: &Client) -> Result<Vec<Row>, Error> {
+async fn list(client: &Client) -> Result<Vec<TokenRow>, Error> {
     let selection = Selection::all()
         .namespace(BOOTSTRAP_TOKEN_NAMESPACE)
         .fields(format!("type={BOOTSTRAP_TOKEN_TYPE}"));
@@ -279,7 +279,7 @@ async fn list(client: &Client) -> Result<Vec<Row>, Error> {
     Ok(secrets.items.iter().filter_map(row).collect())
 }
 
-fn row(secret: &Secret) -> Option<Row> {
+fn row(secret: &Secret) -> Option<TokenRow> {
     let data = secret.data.as_ref()?;
     let text = |key: &str| -> String {
         let bytes = data.get(key).and_then(|text| STANDARD.decode(text).ok());
@@ -299,7 +299,7 @@ fn row(secret: &Secret) -> Option<Row> {
             _ => time,
         },
     };
-    Some(Row {
+    Some(TokenRow {
         id: text("token-id"),
         expires,
         usages: usages.join(","),
@@ -307,7 +307,7 @@ fn row(secret: &Secret) -> Option<Row> {
     })
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[TokenRow]) -> String {
     let mut text = format!(
         "{:<8} {:<28} {:<24} DESCRIPTION\n",
         "ID", "EXPIRES", "USAGES"
@@ -373,7 +373,7 @@ pub async fn line_for_server(
     data_dir: PathBuf,
     description: &str,
 ) -> Result<String, Error> {
-    let create = Create {
+    let create = CreateToken {
         server: true,
         data_dir,
         ttl: None,
@@ -475,7 +475,7 @@ mod tests {
             })
         };
         let client = Client::in_process(service, ());
-        let create = Create {
+        let create = CreateToken {
             server: false,
             data_dir: PathBuf::new(),
             ttl: None,
@@ -492,7 +492,7 @@ mod tests {
     fn a_new_token_has_the_form_of_one_and_its_secret_says_all() {
         let token = format!("{}.{}", random(6), random(16));
         assert!(parse_bootstrap_token(&token).is_some(), "{token}");
-        let create = Create {
+        let create = CreateToken {
             server: false,
             data_dir: PathBuf::new(),
             ttl: Some(Duration::from_secs(3600)),
@@ -511,7 +511,7 @@ mod tests {
             secret["stringData"]["auth-extra-groups"],
             "system:bootstrappers:a,system:bootstrappers:b"
         );
-        let forever = Create {
+        let forever = CreateToken {
             ttl: Some(Duration::ZERO),
             ..create
         };

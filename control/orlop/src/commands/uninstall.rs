@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use node_agent::{Uninstall, Uninstalled};
+use node_agent::{Uninstall, UninstallReport};
 
 use super::service_options::ports;
 use crate::{error::Error, values};
@@ -76,9 +76,11 @@ pub fn run(options: &Options) -> Result<(), Error> {
         return Ok(());
     }
     match remove(&what)? {
-        Uninstalled { found: false, .. } => println!("no datapath of Orlop was on this machine"),
-        Uninstalled { cut: 0, .. } => println!("the datapath is removed"),
-        Uninstalled { cut, .. } => {
+        UninstallReport { found: false, .. } => {
+            println!("no datapath of Orlop was on this machine")
+        }
+        UninstallReport { cut: 0, .. } => println!("the datapath is removed"),
+        UninstallReport { cut, .. } => {
             println!("the datapath is removed; {cut} connections had not ended");
         }
     }
@@ -89,7 +91,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn remove(what: &Uninstall) -> Result<Uninstalled, Error> {
+pub fn remove(what: &Uninstall) -> Result<UninstallReport, Error> {
     let mut before = 0;
     let waiting = |open: usize| {
         if open != before {

@@ -65,11 +65,11 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
         load_balancer: options.load_balancer,
         scheduler_config: options.scheduler_config,
         cloud: server::Cloud::default(),
-        local_volumes: server::LocalVolumes {
+        local_volumes: server::ServerVolumes {
             no_local_volumes: !options.node.has_local_volumes(),
         },
         election: crate::election::Options::default(),
-        backups: crate::backups::Scheduled::default(),
+        backups: crate::backups::ScheduledBackup::default(),
     };
     let more = |api: &api::Api, until| {
         let prepared = serving(&folder, api, &name, &agent.node_ips);

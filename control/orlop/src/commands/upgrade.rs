@@ -46,7 +46,7 @@ pub struct Options {
 enum Command {
     /// Check what an upgrade would meet: skew, removed APIs, store format, disk, backup. Changes
     /// nothing.
-    Plan(Box<Plan>),
+    Plan(Box<UpgradeCommandPlan>),
     /// Replace the binary of the server on this machine, or with --node that of the agent.
     Apply(Box<apply::Options>),
     /// Put the binary back that the last upgrade of this machine replaced.
@@ -61,7 +61,7 @@ enum Command {
 }
 
 #[derive(Args)]
-struct Plan {
+struct UpgradeCommandPlan {
     /// The new binary.
     #[arg(long, value_name = "PATH")]
     to: PathBuf,
@@ -144,7 +144,7 @@ impl Machine {
     }
 }
 
-impl Plan {
+impl UpgradeCommandPlan {
     async fn run(self) -> Result<(), Error> {
         let binary = self.machine.binary()?;
         let client = self

@@ -8,7 +8,7 @@ use control_client::{Client, Resource, Selection, resources};
 use serde_json::Value;
 
 use crate::{error::Error, kubeconfig::Kubeconfig, table};
-use forget::{Removal, removals};
+use forget::{VolumeRemoval, removals};
 use report::{Inventory, Row, rows};
 
 /// What is shown below the help.
@@ -29,7 +29,7 @@ const NODE_KEY: &str = "topology.csi.orlop.dev/node";
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Options {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<VolumeVerb>,
     /// Only claims of this namespace.
     #[arg(short, long)]
     namespace: Option<String>,
@@ -41,7 +41,7 @@ pub struct Options {
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum VolumeVerb {
     /// Remove the claims, volumes and snapshots of a node that is gone for good. Their data is
     /// given up.
     Forget {
@@ -67,7 +67,7 @@ enum Output {
 /// A cluster that does not answer, or a node that is still there.
 pub async fn run(options: Options) -> Result<(), Error> {
     let client = options.kubeconfig.client("orlop-volumes").await?;
-    if let Some(Verb::Forget { node, yes }) = options.verb {
+    if let Some(VolumeVerb::Forget { node, yes }) = options.verb {
         return forget(&client, &node, yes).await;
     }
     let inventory = inventory(&client, options.namespace.as_deref()).await?;
@@ -170,7 +170,7 @@ async fn forget(client: &Client, node: &str, yes: bool) -> Result<(), Error> {
     Ok(())
 }
 
-async fn remove(client: &Client, removal: &Removal) -> Result<(), control_client::Error> {
+async fn remove(client: &Client, removal: &VolumeRemoval) -> Result<(), control_client::Error> {
     let (resource, namespace, name) = (removal.resource(), &removal.namespace, &removal.name);
     let options = control_client::DeleteOptions::of_uid(removal.uid.as_str());
     let unless_gone = |done: Result<(), control_client::Error>| match done {

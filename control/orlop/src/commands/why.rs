@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 use futures::future::join_all;
-use node_agent::why::Account;
+use node_agent::explain::DecisionAccount;
 use node_agent_policy::{Compiler, Config, End, check};
 
 use self::{
-    asked::{Asked, Named, Peer, flows, peer, pod},
-    report::{Heard, Report},
+    asked::{AskedPeer, FlowQuery, NamedEnd, flows, peer, pod},
+    report::{NodeAnswer, Report},
 };
 use crate::{
     error::Error,
@@ -35,11 +35,11 @@ Examples:
 pub struct Options {
     /// The pod, as NAMESPACE/NAME; with :PORT and /PROTOCOL if it is asked (--from).
     #[arg(value_parser = pod, value_name = "POD")]
-    pod: Peer,
+    pod: AskedPeer,
     /// The other end: NAMESPACE/NAME of a pod, svc/NAMESPACE/NAME, node/NAME or an address, with
     /// :PORT, and with /udp, /sctp or /icmp behind unless it is TCP.
     #[arg(value_parser = peer, value_name = "PEER[:PORT][/PROTOCOL]")]
-    peer: Peer,
+    peer: AskedPeer,
     /// The peer asks the pod.
     #[arg(long)]
     from: bool,
@@ -73,14 +73,14 @@ pub async fn run(options: Options) -> Result<(), Error> {
     let (objects, _) =
         check::read(documents.clone()).map_err(|error| Error::Policy(error.to_string()))?;
     let mut compiler = Compiler::new(Config::default());
-    objects.tell(&mut compiler);
+    objects.apply_to(&mut compiler);
     compiler.sync();
     let (from, to) = if options.from {
         (&options.peer, &options.pod)
     } else {
         (&options.pod, &options.peer)
     };
-    let Asked { flows, unused } =
+    let FlowQuery { flows, unused } =
         flows(&compiler, &objects, &services, from, to).map_err(Error::Option)?;
     for endpoint in unused {
         eprintln!("orlop: not ready, so that no connection goes to it: {endpoint}");
@@ -115,7 +115,7 @@ async fn report_of(
     nodes: &Nodes,
     compiler: &Compiler,
     objects: &check::Objects,
-    named: &Named,
+    named: &NamedEnd,
 ) -> Report {
     let question = &named.question;
     let explained = compiler.explain(question.from, question.to, question.protocol, question.port);
@@ -134,14 +134,14 @@ async fn report_of(
     let query = question.query();
     let asked = names
         .iter()
-        .map(|node| nodes.ask::<Account>(node, "why", &query));
-    let heard: BTreeMap<&String, Result<Account, String>> =
+        .map(|node| nodes.request::<DecisionAccount>(node, "why", &query));
+    let heard: BTreeMap<&String, Result<DecisionAccount, String>> =
         names.iter().copied().zip(join_all(asked).await).collect();
-    let objects = Account::of("", question, &explained, |_| None);
+    let objects = DecisionAccount::explain("", question, &explained, |_| None);
     let end = |node: &Option<String>| {
         let node = node.as_ref()?;
         let answer = heard.get(node)?;
-        Some(Heard {
+        Some(NodeAnswer {
             node: node.clone(),
             answer: answer.clone(),
         })

@@ -7,7 +7,7 @@ pub const SILENCE: Duration = Duration::from_millis(500);
 
 /// This server.
 #[derive(Clone, Copy, Debug)]
-pub struct Own {
+pub struct OwnState {
     /// Who it is.
     pub id: u64,
     /// Whether it answers requests.
@@ -35,7 +35,7 @@ pub struct Peer {
 /// it, so that connections are not cut without need; of two that have it, or if nobody has, it
 /// is the one with the smallest id.
 #[must_use]
-pub fn holds(own: Own, peers: &[Peer]) -> bool {
+pub fn holds(own: OwnState, peers: &[Peer]) -> bool {
     // One that has just begun may not have heard the holder.
     if !own.is_holder && own.listened < SILENCE * 2 {
         return false;
@@ -58,8 +58,8 @@ mod tests {
 
     use super::*;
 
-    fn own(id: u64, is_ready: bool, is_holder: bool) -> Own {
-        Own {
+    fn own(id: u64, is_ready: bool, is_holder: bool) -> OwnState {
+        OwnState {
             id,
             is_ready,
             is_holder,
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn one_that_has_just_begun_listens_first() {
-        let new = Own {
+        let new = OwnState {
             listened: SILENCE,
             ..own(1, true, false)
         };

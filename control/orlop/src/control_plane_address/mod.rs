@@ -34,7 +34,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use self::advert::{Advert, Key};
-use self::decide::{Own, Peer, holds};
+use self::decide::{OwnState, Peer, holds};
 use self::interface::Interface;
 use crate::error::Error;
 
@@ -67,7 +67,7 @@ pub struct Options {
 }
 
 /// What holds the address while it is this server's turn.
-pub struct Keeper {
+pub struct AddressKeeper {
     address: IpAddr,
     interface: Interface,
     key: Key,
@@ -87,7 +87,12 @@ impl Options {
     /// # Errors
     /// An address of another IP version or where nobody listens, no interface, or no right to
     /// the sockets.
-    pub fn open(&self, own: IpAddr, bind: IpAddr, pki: &Path) -> Result<Option<Keeper>, Error> {
+    pub fn open(
+        &self,
+        own: IpAddr,
+        bind: IpAddr,
+        pki: &Path,
+    ) -> Result<Option<AddressKeeper>, Error> {
         let Some(address) = self.control_plane_address else {
             return Ok(None);
         };
@@ -116,7 +121,7 @@ impl Options {
         let key = Key::of_cluster(pki, address).map_err(failed("read the cluster's key"))?;
         let (listener, sender, group) =
             sockets(own, &interface).map_err(failed("listen to the other servers"))?;
-        Ok(Some(Keeper {
+        Ok(Some(AddressKeeper {
             address,
             interface,
             key,
@@ -161,7 +166,7 @@ fn sockets(own: IpAddr, interface: &Interface) -> io::Result<(UdpSocket, UdpSock
 
 // === impl Keeper ===
 
-impl Keeper {
+impl AddressKeeper {
     /// Takes part until `shutdown`, then gives the address back. The task ends once it has.
     pub fn start(self, api: Arc<Api>, shutdown: CancellationToken) -> Running {
         task("control-plane-address")
@@ -217,7 +222,7 @@ impl Keeper {
             }
             let now = Instant::now();
             peers.retain(|_, (_, heard)| now - *heard < decide::SILENCE);
-            let own = Own {
+            let own = OwnState {
                 id: self.id,
                 is_ready: *ready.borrow(),
                 is_holder,

@@ -9,7 +9,7 @@ use super::{Error, decode, kubeconfig};
 
 /// What a cluster publishes for machines that join.
 #[derive(Clone, Debug)]
-pub struct Cluster {
+pub struct DiscoveredCluster {
     /// The authority's certificate, PEM.
     pub authority: String,
     /// The server's URL, as the cluster names it.
@@ -37,7 +37,7 @@ pub fn check(server: &str, hashes: &[String]) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error`].
-pub async fn cluster(server: &str, hashes: &[String]) -> Result<Cluster, Error> {
+pub async fn cluster(server: &str, hashes: &[String]) -> Result<DiscoveredCluster, Error> {
     check(server, hashes)?;
     // Nothing secret is sent, and what is answered is believed by its hash.
     let anybody = json!({"server": server, "insecure-skip-tls-verify": true});
@@ -90,7 +90,7 @@ pub async fn cluster(server: &str, hashes: &[String]) -> Result<Cluster, Error> 
 }
 
 /// What the ConfigMap `kube-public/cluster-info` says.
-pub fn read(map: &Value) -> Result<Cluster, &'static str> {
+pub fn read(map: &Value) -> Result<DiscoveredCluster, &'static str> {
     let text = map["data"]["kubeconfig"]
         .as_str()
         .ok_or("there is no kubeconfig")?;
@@ -105,7 +105,7 @@ pub fn read(map: &Value) -> Result<Cluster, &'static str> {
         .ok_or("there is no certificate-authority-data")?;
     let hash = control_pki::public_key_hash(&authority, Path::new("ca.crt"))
         .map_err(|_| "the authority is no certificate")?;
-    Ok(Cluster {
+    Ok(DiscoveredCluster {
         server: cluster["server"].as_str().unwrap_or_default().to_owned(),
         authority,
         hash,

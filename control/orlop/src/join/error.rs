@@ -198,7 +198,7 @@ impl Error {
     }
 
     /// The same, with the server named where only a request failed.
-    pub(super) fn of(self, server: &str) -> Self {
+    pub(super) fn with_server(self, server: &str) -> Self {
         match self {
             Self::Client(source) => Self::of_request(server, source),
             other => other,

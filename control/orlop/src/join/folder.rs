@@ -18,7 +18,7 @@ pub struct Folder(PathBuf);
 
 /// A node's credentials as a client.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub struct OwnFiles {
     /// The API server's URL.
     pub server: String,
     /// The cluster's authority, PEM.
@@ -58,8 +58,8 @@ impl Folder {
     }
 
     /// Files of the serving certificate, which may come after the start.
-    pub fn serving(&self) -> node_agent::Serving {
-        node_agent::Serving {
+    pub fn serving(&self) -> node_agent::ServingCertificates {
+        node_agent::ServingCertificates {
             certificate: self.file("serving.crt"),
             key: self.file("serving.key"),
             client_ca: self.file("ca.crt"),
@@ -72,7 +72,7 @@ impl Folder {
     /// # Errors
     /// [`Error::OtherNode`], or [`Error::Pki`] for files that cannot be read
     /// and certificates whose time is not now.
-    pub fn load(&self, node: &str) -> Result<Option<Own>, Error> {
+    pub fn load(&self, node: &str) -> Result<Option<OwnFiles>, Error> {
         // Written last: what is before it is complete.
         let path = self.file("kubeconfig");
         let config: Value = match std::fs::read_to_string(&path) {
@@ -100,7 +100,7 @@ impl Folder {
             key_pem: read(&self.file("client.key"))?,
         };
         check_certificate(&client.cert_pem, &certificate, WAY_OUT)?;
-        Ok(Some(Own {
+        Ok(Some(OwnFiles {
             server: server.to_owned(),
             authority: read(&self.file("ca.crt"))?,
             client,
@@ -111,7 +111,7 @@ impl Folder {
     ///
     /// # Errors
     /// [`Error::Pki`].
-    pub fn save(&self, own: &Own, node: &str) -> Result<(), Error> {
+    pub fn save(&self, own: &OwnFiles, node: &str) -> Result<(), Error> {
         self.prepare()?;
         write_public(&self.file("ca.crt"), own.authority.as_bytes())?;
         write_private(&self.file("client.key"), own.client.key_pem.as_bytes())?;
@@ -161,13 +161,13 @@ mod tests {
 
     use super::*;
 
-    fn own(node: &str, validity: Duration) -> Own {
+    fn own(node: &str, validity: Duration) -> OwnFiles {
         let authority = Authority::create("kubernetes").expect("an authority");
         let spec = Spec {
             validity,
             ..Spec::client(&user(node), &["system:nodes"])
         };
-        Own {
+        OwnFiles {
             server: "https://10.0.0.1:6443".to_owned(),
             authority: authority.certificate_pem().to_owned(),
             client: authority.issue(&spec).expect("issued"),

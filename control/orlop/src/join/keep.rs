@@ -84,9 +84,9 @@ async fn round(
     let client_due = due(&own.client.cert_pem, &folder.file("client.crt"), share)?;
     if client_due <= now {
         let asked = Request::new(&user(node), &["system:nodes"], &[])?;
-        let pem = request::certificate(client, &asked, request::Kind::Client)
+        let pem = request::certificate(client, &asked, request::RequestKind::Client)
             .await
-            .map_err(|error| error.of(&own.server))?;
+            .map_err(|error| error.with_server(&own.server))?;
         own.client = Issued {
             cert_pem: pem,
             key_pem: asked.key_pem,
@@ -118,9 +118,9 @@ async fn round(
         return Ok(Next::In(Duration::from_secs(wait.max(1))));
     }
     let asked = Request::new(&user(node), &["system:nodes"], names)?;
-    let pem = request::certificate(client, &asked, request::Kind::Serving)
+    let pem = request::certificate(client, &asked, request::RequestKind::Serving)
         .await
-        .map_err(|error| error.of(&own.server))?;
+        .map_err(|error| error.with_server(&own.server))?;
     folder.save_serving(&Issued {
         cert_pem: pem,
         key_pem: asked.key_pem,

@@ -15,9 +15,9 @@ use control_client::Client;
 use control_pki::Issued;
 use serde_json::json;
 
-pub use discover::{Cluster, check, cluster, read};
+pub use discover::{DiscoveredCluster, check, cluster, read};
 pub use error::Error;
-pub use folder::{Folder, Own};
+pub use folder::{Folder, OwnFiles};
 pub use keep::keep;
 
 /// What a machine needs to know to join.
@@ -41,7 +41,7 @@ pub fn user(node: &str) -> String {
 ///
 /// # Errors
 /// [`Error`], each with its way out.
-pub async fn ensure(folder: &Folder, node: &str, join: Option<&Join>) -> Result<Own, Error> {
+pub async fn ensure(folder: &Folder, node: &str, join: Option<&Join>) -> Result<OwnFiles, Error> {
     match folder.load(node) {
         Ok(Some(own)) => {
             if join.is_some() {
@@ -64,7 +64,7 @@ pub async fn ensure(folder: &Folder, node: &str, join: Option<&Join>) -> Result<
     }
 }
 
-async fn new(folder: &Folder, node: &str, join: &Join) -> Result<Own, Error> {
+async fn new(folder: &Folder, node: &str, join: &Join) -> Result<OwnFiles, Error> {
     if control_access::parse_bootstrap_token(&join.token).is_none() {
         return Err(Error::TokenForm);
     }
@@ -74,10 +74,10 @@ async fn new(folder: &Folder, node: &str, join: &Join) -> Result<Own, Error> {
     let cluster = cluster(&join.server, &join.hashes).await?;
     let client = with_token(&join.server, &cluster.authority, &join.token).await?;
     let asked = control_pki::Request::new(&user(node), &["system:nodes"], &[])?;
-    let certificate = request::certificate(&client, &asked, request::Kind::Client)
+    let certificate = request::certificate(&client, &asked, request::RequestKind::Client)
         .await
-        .map_err(|error| error.of(&join.server))?;
-    let own = Own {
+        .map_err(|error| error.with_server(&join.server))?;
+    let own = OwnFiles {
         server: join.server.clone(),
         authority: cluster.authority,
         client: Issued {

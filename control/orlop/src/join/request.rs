@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// What the certificate is for.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum RequestKind {
     /// Asking the API server.
     Client,
     /// Being asked by it.
@@ -24,7 +24,7 @@ pub enum Kind {
 
 /// What became of a request.
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum RequestState {
     Pending,
     Approved,
     Refused(&'static str, String),
@@ -32,10 +32,14 @@ enum State {
 }
 
 /// Sends the request and waits for its certificate (PEM).
-pub async fn certificate(client: &Client, asked: &Request, kind: Kind) -> Result<String, Error> {
+pub async fn certificate(
+    client: &Client,
+    asked: &Request,
+    kind: RequestKind,
+) -> Result<String, Error> {
     let (signer, usage) = match kind {
-        Kind::Client => ("kubernetes.io/kube-apiserver-client-kubelet", "client auth"),
-        Kind::Serving => ("kubernetes.io/kubelet-serving", "server auth"),
+        RequestKind::Client => ("kubernetes.io/kube-apiserver-client-kubelet", "client auth"),
+        RequestKind::Serving => ("kubernetes.io/kubelet-serving", "server auth"),
     };
     let body = json!({
         "apiVersion": "certificates.k8s.io/v1",
@@ -65,10 +69,12 @@ pub async fn certificate(client: &Client, asked: &Request, kind: Kind) -> Result
             Err(error) => return Err(Error::Client(error)),
         };
         let what = match state {
-            State::Issued(pem) => return Ok(pem),
-            State::Refused(how, message) => return Err(Error::Refused { name, how, message }),
-            State::Pending => "approved",
-            State::Approved => "signed",
+            RequestState::Issued(pem) => return Ok(pem),
+            RequestState::Refused(how, message) => {
+                return Err(Error::Refused { name, how, message });
+            }
+            RequestState::Pending => "approved",
+            RequestState::Approved => "signed",
         };
         if waited >= PATIENCE {
             let waited = PATIENCE;
@@ -87,10 +93,10 @@ pub async fn certificate(client: &Client, asked: &Request, kind: Kind) -> Result
     }
 }
 
-fn state(object: &Value) -> State {
+fn state(object: &Value) -> RequestState {
     let status = &object["status"];
     if let Some(pem) = status["certificate"].as_str().and_then(decode) {
-        return State::Issued(pem);
+        return RequestState::Issued(pem);
     }
     let conditions = status["conditions"].as_array();
     let find = |kind: &str| {
@@ -99,13 +105,13 @@ fn state(object: &Value) -> State {
             .map(|c| c["message"].as_str().unwrap_or_default().to_owned())
     };
     if let Some(message) = find("Denied") {
-        State::Refused("denied", message)
+        RequestState::Refused("denied", message)
     } else if let Some(message) = find("Failed") {
-        State::Refused("not signed", message)
+        RequestState::Refused("not signed", message)
     } else if find("Approved").is_some() {
-        State::Approved
+        RequestState::Approved
     } else {
-        State::Pending
+        RequestState::Pending
     }
 }
 
@@ -118,14 +124,17 @@ mod tests {
         let with = |kind: &str| {
             state(&json!({"status": {"conditions": [{"type": kind, "message": "why"}]}}))
         };
-        assert_eq!(state(&json!({})), State::Pending);
-        assert_eq!(with("Approved"), State::Approved);
-        assert_eq!(with("Denied"), State::Refused("denied", "why".to_owned()));
+        assert_eq!(state(&json!({})), RequestState::Pending);
+        assert_eq!(with("Approved"), RequestState::Approved);
+        assert_eq!(
+            with("Denied"),
+            RequestState::Refused("denied", "why".to_owned())
+        );
         assert_eq!(
             with("Failed"),
-            State::Refused("not signed", "why".to_owned())
+            RequestState::Refused("not signed", "why".to_owned())
         );
         let issued = json!({"status": {"certificate": encode("PEM")}});
-        assert_eq!(state(&issued), State::Issued("PEM".to_owned()));
+        assert_eq!(state(&issued), RequestState::Issued("PEM".to_owned()));
     }
 }

@@ -260,7 +260,7 @@ async fn a_machine_joins_serves_and_renews() {
         .expect("a request");
     let refused = tokio::time::timeout(
         Duration::from_secs(10),
-        request::certificate(&client, &asked, request::Kind::Serving),
+        request::certificate(&client, &asked, request::RequestKind::Serving),
     );
     let refused = refused.await.expect("it is decided");
     let refused = refused.expect_err("a certificate of the API server");
@@ -338,7 +338,7 @@ async fn who_should_not_join_is_told_why() {
         control_pki::Request::new("system:masters", &["system:masters"], &[]).expect("a request");
     let master = tokio::time::timeout(
         Duration::from_secs(1),
-        request::certificate(&bearer, &asked, request::Kind::Client),
+        request::certificate(&bearer, &asked, request::RequestKind::Client),
     );
     assert!(master.await.is_err(), "nobody approves that");
     server.end().await;

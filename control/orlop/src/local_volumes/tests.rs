@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use control_client::{Client, DeleteOptions, Patch, Resource, Selection, resources};
 use node_agent::volumes;
-use node_agent_pods::{csi::Drivers, plugins};
+use node_agent_pods::{csi::CsiDrivers, plugins};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -68,9 +68,10 @@ impl Node {
         );
         let config = volumes::Config::parse(&text).expect("a configuration");
         let (root, stop) = (dir.join("kubelet"), CancellationToken::new());
-        let drivers: Arc<dyn plugins::Kind> = Arc::new(Drivers::new(client.clone(), "n", &root));
+        let drivers: Arc<dyn plugins::PluginHandlers> =
+            Arc::new(CsiDrivers::new(client.clone(), "n", &root));
         let watching = plugins::watch(root.clone(), vec![drivers], stop.clone());
-        let options = volumes::Options {
+        let options = volumes::VolumeOptions {
             node: "n".to_owned(),
             root,
             config,

@@ -21,13 +21,13 @@ struct Mapping {
 
 /// A file as `/proc/PID/smaps` names it: its device and inode. What stat(2) says of it may
 /// be another device (overlayfs, btrfs), and a path another file by now.
-type File<'a> = (&'a str, &'a str);
+type ProgramFile<'a> = (&'a str, &'a str);
 
 /// A line of `/proc/PID/smaps` with which a mapping begins.
 struct Header<'a> {
     range: Mapping,
     rights: &'a str,
-    file: File<'a>,
+    file: ProgramFile<'a>,
 }
 
 /// Gives back all pages of the program: those that are needed are mapped again as they
@@ -59,7 +59,7 @@ fn parts() -> [usize; 2] {
 /// addresses that are private, cannot be written to, and have no page of their own.
 fn unwritten(smaps: &str, parts: &[usize]) -> Vec<Mapping> {
     let headers = smaps.lines().filter_map(Header::parse);
-    let files: Vec<File<'_>> = headers
+    let files: Vec<ProgramFile<'_>> = headers
         .filter(|it| parts.iter().any(|part| it.range.contains(*part)))
         .map(|it| it.file)
         .collect();

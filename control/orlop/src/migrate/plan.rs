@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use node_agent::replace::step::{CONDITION, LABEL, Reason, Wanted};
+use node_agent::kube_proxy_takeover::step::{CONDITION, LABEL, ServiceProxyChoice, TakeoverReason};
 use serde_json::{Value, json};
 
 /// Where the DaemonSet's own affinity is kept until it is put back.
@@ -14,9 +14,9 @@ pub struct NodeState {
     /// Its name.
     pub name: String,
     /// What its label says.
-    pub wanted: Wanted,
+    pub wanted: ServiceProxyChoice,
     /// What its agent says; none without an agent.
-    pub reported: Option<(Reason, String)>,
+    pub reported: Option<(TakeoverReason, String)>,
 }
 
 /// Something to be done.
@@ -25,7 +25,7 @@ pub enum Task {
     /// Have the DaemonSet leave out nodes that are labelled so.
     ExemptNodes,
     /// Label a node and wait until its agent reports this.
-    Move(String, Wanted),
+    Move(String, ServiceProxyChoice),
     /// Give the DaemonSet its own affinity back.
     RestoreDaemonSet,
 }
@@ -52,7 +52,7 @@ pub enum Refusal {
 
 /// How a node's way is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum MigrationProgress {
     /// It arrived.
     Done(String),
     /// It is on its way; this is what it waits for.
@@ -63,7 +63,7 @@ pub enum Progress {
 
 impl NodeState {
     /// Reads a Node.
-    pub fn of(node: &Value) -> Self {
+    pub fn from_node(node: &Value) -> Self {
         let conditions = node["status"]["conditions"].as_array();
         let condition = conditions
             .into_iter()
@@ -72,30 +72,32 @@ impl NodeState {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Self {
             name: text(&node["metadata"]["name"]),
-            wanted: Wanted::of_label(node["metadata"]["labels"][LABEL].as_str()),
+            wanted: ServiceProxyChoice::of_label(node["metadata"]["labels"][LABEL].as_str()),
             reported: condition.and_then(|it| {
-                let reason = Reason::of_word(it["reason"].as_str()?)?;
+                let reason = TakeoverReason::of_word(it["reason"].as_str()?)?;
                 Some((reason, text(&it["message"])))
             }),
         }
     }
 
     /// Whether it has arrived where it is to go.
-    pub fn progress(&self, to: Wanted) -> Progress {
+    pub fn progress(&self, to: ServiceProxyChoice) -> MigrationProgress {
         let Some((reason, message)) = self.reported.clone() else {
-            return Progress::Waiting("its agent says nothing".to_owned());
+            return MigrationProgress::Waiting("its agent says nothing".to_owned());
         };
         let arrived = match to {
-            Wanted::Replaced => reason == Reason::Replaced,
-            Wanted::Restored => reason == Reason::Restored,
-            Wanted::Beside => reason == Reason::Beside,
+            ServiceProxyChoice::Replaced => reason == TakeoverReason::Replaced,
+            ServiceProxyChoice::Restored => reason == TakeoverReason::Restored,
+            ServiceProxyChoice::Beside => reason == TakeoverReason::Beside,
         };
         match reason {
-            _ if arrived => Progress::Done(message),
-            Reason::WorseThanBefore | Reason::CleanupFailed if to == Wanted::Replaced => {
-                Progress::Stopped(message)
+            _ if arrived => MigrationProgress::Done(message),
+            TakeoverReason::WorseThanBefore | TakeoverReason::CleanupFailed
+                if to == ServiceProxyChoice::Replaced =>
+            {
+                MigrationProgress::Stopped(message)
             }
-            _ => Progress::Waiting(message),
+            _ => MigrationProgress::Waiting(message),
         }
     }
 }
@@ -129,15 +131,16 @@ pub fn migrate(chosen: &[NodeState], daemon_set: Option<&Value>) -> Result<Vec<T
         return Err(Refusal::NoAgent(silent.join(", ")));
     }
     let is_worse = |it: &&NodeState| {
-        matches!(&it.reported, Some((Reason::WorseThanBefore, _))) && it.wanted == Wanted::Replaced
+        matches!(&it.reported, Some((TakeoverReason::WorseThanBefore, _)))
+            && it.wanted == ServiceProxyChoice::Replaced
     };
     if let Some(node) = chosen.iter().find(is_worse) {
         return Err(Refusal::Worse(node.name.clone()));
     }
-    let to = Wanted::Replaced;
+    let to = ServiceProxyChoice::Replaced;
     let left: Vec<_> = chosen
         .iter()
-        .filter(|it| !matches!(it.progress(to), Progress::Done(_)) || it.wanted != to)
+        .filter(|it| !matches!(it.progress(to), MigrationProgress::Done(_)) || it.wanted != to)
         .map(|it| Task::Move(it.name.clone(), to))
         .collect();
     let Some(_) = daemon_set.filter(|it| !left.is_empty() && !is_exempting(it)) else {
@@ -146,8 +149,8 @@ pub fn migrate(chosen: &[NodeState], daemon_set: Option<&Value>) -> Result<Vec<T
     // Its change restarts kube-proxy's pods, which nobody notices where Orlop serves.
     let beside = chosen
         .iter()
-        .filter(|it| it.wanted == Wanted::Restored)
-        .map(|it| Task::Move(it.name.clone(), Wanted::Beside));
+        .filter(|it| it.wanted == ServiceProxyChoice::Restored)
+        .map(|it| Task::Move(it.name.clone(), ServiceProxyChoice::Beside));
     Ok(beside.chain([Task::ExemptNodes]).chain(left).collect())
 }
 
@@ -156,15 +159,16 @@ pub fn migrate(chosen: &[NodeState], daemon_set: Option<&Value>) -> Result<Vec<T
 pub fn undo(nodes: &[NodeState], chosen: &[NodeState], daemon_set: Option<&Value>) -> Vec<Task> {
     let back: Vec<&str> = chosen
         .iter()
-        .filter(|it| it.wanted == Wanted::Replaced)
+        .filter(|it| it.wanted == ServiceProxyChoice::Replaced)
         .map(|it| it.name.as_str())
         .collect();
-    let stays =
-        |it: &&NodeState| it.wanted == Wanted::Replaced && !back.contains(&it.name.as_str());
+    let stays = |it: &&NodeState| {
+        it.wanted == ServiceProxyChoice::Replaced && !back.contains(&it.name.as_str())
+    };
     let restore = daemon_set.filter(|it| is_exempting(it) && !nodes.iter().any(|it| stays(&it)));
     let moves = back
         .iter()
-        .map(|name| Task::Move((*name).to_owned(), Wanted::Restored));
+        .map(|name| Task::Move((*name).to_owned(), ServiceProxyChoice::Restored));
     restore
         .map(|_| Task::RestoreDaemonSet)
         .into_iter()
@@ -236,14 +240,14 @@ pub fn describe(tasks: &[Task], daemon_set: &str) -> BTreeMap<usize, String> {
             "DaemonSet {daemon_set}: leave out nodes with the label {LABEL}=replaced (its pods are \
              replaced one by one)"
         ),
-        Task::Move(node, Wanted::Replaced) => format!(
+        Task::Move(node, ServiceProxyChoice::Replaced) => format!(
             "node {node}: label {LABEL}=replaced; kube-proxy ends there, and the agent removes its \
              rules once all Services are in force"
         ),
-        Task::Move(node, Wanted::Beside) => {
+        Task::Move(node, ServiceProxyChoice::Beside) => {
             format!("node {node}: no label {LABEL}; Orlop serves new connections again")
         }
-        Task::Move(node, Wanted::Restored) => format!(
+        Task::Move(node, ServiceProxyChoice::Restored) => format!(
             "node {node}: label {LABEL}=restored; kube-proxy starts there, and gets new connections \
              once it has written its rules"
         ),
@@ -256,7 +260,7 @@ pub fn describe(tasks: &[Task], daemon_set: &str) -> BTreeMap<usize, String> {
 mod tests {
     use super::*;
 
-    fn node(name: &str, wanted: Wanted, reason: Option<Reason>) -> NodeState {
+    fn node(name: &str, wanted: ServiceProxyChoice, reason: Option<TakeoverReason>) -> NodeState {
         NodeState {
             name: name.to_owned(),
             wanted,
@@ -265,11 +269,19 @@ mod tests {
     }
 
     fn beside(name: &str) -> NodeState {
-        node(name, Wanted::Beside, Some(Reason::Beside))
+        node(
+            name,
+            ServiceProxyChoice::Beside,
+            Some(TakeoverReason::Beside),
+        )
     }
 
     fn replaced(name: &str) -> NodeState {
-        node(name, Wanted::Replaced, Some(Reason::Replaced))
+        node(
+            name,
+            ServiceProxyChoice::Replaced,
+            Some(TakeoverReason::Replaced),
+        )
     }
 
     fn daemon_set(affinity: &Value) -> Value {
@@ -303,7 +315,7 @@ mod tests {
     #[test]
     fn nodes_move_one_by_one_after_the_daemon_set_may_leave_them() {
         let nodes = [beside("a"), replaced("b"), beside("c")];
-        let to = |name: &str| Task::Move(name.to_owned(), Wanted::Replaced);
+        let to = |name: &str| Task::Move(name.to_owned(), ServiceProxyChoice::Replaced);
         let set = daemon_set(&Value::Null);
         let tasks = migrate(&nodes, Some(&set)).unwrap();
         assert_eq!(tasks, [Task::ExemptNodes, to("a"), to("c")]);
@@ -315,13 +327,25 @@ mod tests {
 
     #[test]
     fn orlop_serves_again_before_the_daemon_set_is_changed_again() {
-        let restored = node("a", Wanted::Restored, Some(Reason::Restored));
+        let restored = node(
+            "a",
+            ServiceProxyChoice::Restored,
+            Some(TakeoverReason::Restored),
+        );
         let nodes = [restored, beside("b")];
         let to = |name: &str, wanted| Task::Move(name.to_owned(), wanted);
         let set = daemon_set(&Value::Null);
-        let moves = [to("a", Wanted::Replaced), to("b", Wanted::Replaced)];
+        let moves = [
+            to("a", ServiceProxyChoice::Replaced),
+            to("b", ServiceProxyChoice::Replaced),
+        ];
         let [first, second] = moves.clone();
-        let expected = [to("a", Wanted::Beside), Task::ExemptNodes, first, second];
+        let expected = [
+            to("a", ServiceProxyChoice::Beside),
+            Task::ExemptNodes,
+            first,
+            second,
+        ];
         assert_eq!(migrate(&nodes, Some(&set)).unwrap(), expected);
         let changed = patched(&set, &exempting(&set));
         assert_eq!(migrate(&nodes, Some(&changed)).unwrap(), moves);
@@ -329,10 +353,14 @@ mod tests {
 
     #[test]
     fn nothing_begins_where_an_agent_is_missing_or_a_node_is_worse() {
-        let nodes = [beside("a"), node("b", Wanted::Beside, None)];
+        let nodes = [beside("a"), node("b", ServiceProxyChoice::Beside, None)];
         let refused = migrate(&nodes, None).unwrap_err();
         assert_eq!(refused, Refusal::NoAgent("b".to_owned()));
-        let worse = node("c", Wanted::Replaced, Some(Reason::WorseThanBefore));
+        let worse = node(
+            "c",
+            ServiceProxyChoice::Replaced,
+            Some(TakeoverReason::WorseThanBefore),
+        );
         let refused = migrate(&[beside("a"), worse], None).unwrap_err();
         assert!(refused.to_string().contains("--undo --node c"), "{refused}");
         assert!(choose(&nodes, &["x".to_owned()]).is_err());
@@ -343,24 +371,46 @@ mod tests {
         let set = daemon_set(&Value::Null);
         let set = patched(&set, &exempting(&set));
         let nodes = [replaced("a"), replaced("b"), beside("c")];
-        let back = |name: &str| Task::Move(name.to_owned(), Wanted::Restored);
+        let back = |name: &str| Task::Move(name.to_owned(), ServiceProxyChoice::Restored);
         assert_eq!(undo(&nodes, &nodes[..1], Some(&set)), [back("a")]);
         let all = undo(&nodes, &nodes, Some(&set));
         assert_eq!(all, [Task::RestoreDaemonSet, back("a"), back("b")]);
         // Nodes that went back one by one.
-        let nodes = [node("a", Wanted::Restored, Some(Reason::Restored))];
+        let nodes = [node(
+            "a",
+            ServiceProxyChoice::Restored,
+            Some(TakeoverReason::Restored),
+        )];
         assert_eq!(undo(&nodes, &nodes, Some(&set)), [Task::RestoreDaemonSet]);
     }
 
     #[test]
     fn a_node_that_became_worse_stops_the_way() {
-        let at = |reason| node("a", Wanted::Replaced, Some(reason)).progress(Wanted::Replaced);
-        assert!(matches!(at(Reason::Replaced), Progress::Done(_)));
-        assert!(matches!(at(Reason::Waiting), Progress::Waiting(_)));
-        assert!(matches!(at(Reason::WorseThanBefore), Progress::Stopped(_)));
-        assert!(matches!(at(Reason::CleanupFailed), Progress::Stopped(_)));
+        let at = |reason| {
+            node("a", ServiceProxyChoice::Replaced, Some(reason))
+                .progress(ServiceProxyChoice::Replaced)
+        };
+        assert!(matches!(
+            at(TakeoverReason::Replaced),
+            MigrationProgress::Done(_)
+        ));
+        assert!(matches!(
+            at(TakeoverReason::Waiting),
+            MigrationProgress::Waiting(_)
+        ));
+        assert!(matches!(
+            at(TakeoverReason::WorseThanBefore),
+            MigrationProgress::Stopped(_)
+        ));
+        assert!(matches!(
+            at(TakeoverReason::CleanupFailed),
+            MigrationProgress::Stopped(_)
+        ));
         // What it said before it was asked.
-        assert!(matches!(at(Reason::Restored), Progress::Waiting(_)));
+        assert!(matches!(
+            at(TakeoverReason::Restored),
+            MigrationProgress::Waiting(_)
+        ));
     }
 
     #[test]
@@ -399,15 +449,22 @@ mod tests {
 
     #[test]
     fn a_node_is_read_with_its_label_and_its_agent_s_words() {
-        let it = NodeState::of(&json!({
+        let it = NodeState::from_node(&json!({
             "metadata": {"name": "a", "labels": {LABEL: "replaced"}},
             "status": {"conditions": [
                 {"type": "Ready", "reason": "Replaced"},
                 {"type": CONDITION, "reason": "Waiting", "message": "words"},
             ]},
         }));
-        assert_eq!(it, node("a", Wanted::Replaced, Some(Reason::Waiting)));
-        let bare = NodeState::of(&json!({"metadata": {"name": "b"}}));
-        assert_eq!(bare, node("b", Wanted::Beside, None));
+        assert_eq!(
+            it,
+            node(
+                "a",
+                ServiceProxyChoice::Replaced,
+                Some(TakeoverReason::Waiting)
+            )
+        );
+        let bare = NodeState::from_node(&json!({"metadata": {"name": "b"}}));
+        assert_eq!(bare, node("b", ServiceProxyChoice::Beside, None));
     }
 }

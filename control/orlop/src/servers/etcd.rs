@@ -13,7 +13,7 @@ use control_supervise::{Running, task};
 use control_types::quantity::Quantity;
 use tokio_util::sync::CancellationToken;
 
-use super::{Error, join::Joined};
+use super::{Error, join::JoinedServer};
 use crate::server_record::EtcdRecord;
 
 /// How long a member may take until it knows a leader: the others may be started later.
@@ -55,7 +55,7 @@ pub struct Options {
 
 /// A member that runs.
 #[derive(Debug)]
-pub struct Managed {
+pub struct ManagedEtcd {
     record: Record,
     process: Process,
     upkeep: Running,
@@ -144,8 +144,8 @@ impl Options {
         &self,
         data_dir: &Path,
         address: IpAddr,
-        joined: Option<&Joined>,
-    ) -> Result<Managed, Error> {
+        joined: Option<&JoinedServer>,
+    ) -> Result<ManagedEtcd, Error> {
         let own_folder = folder(data_dir);
         let pki = EtcdPki::load_or_create(&data_dir.join("pki")).map_err(Error::Pki)?;
         let credentials = credentials_of(&pki)?;
@@ -191,7 +191,7 @@ impl Options {
                     upkeep::run(admin.clone(), record.clone(), folder.clone(), stop.clone())
                 })
         };
-        let managed = Managed {
+        let managed = ManagedEtcd {
             record,
             process,
             upkeep,
@@ -226,7 +226,7 @@ impl Options {
         &self,
         data_dir: &Path,
         address: IpAddr,
-        joined: Option<&Joined>,
+        joined: Option<&JoinedServer>,
         credentials: &Credentials,
     ) -> Result<Record, Error> {
         let embedded = data_dir.join("store.redb");
@@ -246,7 +246,7 @@ impl Options {
 
 // === impl Managed ===
 
-impl Managed {
+impl ManagedEtcd {
     /// The URL at which this server asks its member.
     pub fn endpoint(&self) -> String {
         self.record.local_url()

@@ -38,7 +38,7 @@ pub struct Options {
 
 /// What a server that joins goes on with.
 #[derive(Debug)]
-pub struct Joined {
+pub struct JoinedServer {
     /// Members of the managed etcd; none where it is not managed.
     pub etcd: Vec<String>,
 }
@@ -81,7 +81,7 @@ impl Options {
         data_dir: &Path,
         has_member: bool,
         service_ranges: &[IpNet],
-    ) -> Result<Option<Joined>, Error> {
+    ) -> Result<Option<JoinedServer>, Error> {
         let (Some(server), Some(token)) = (&self.join, &self.token) else {
             return Ok(None);
         };
@@ -128,7 +128,7 @@ impl Options {
             })?;
         }
         tracing::info!(server, folder = %pki.display(), "this server has the cluster's keys");
-        Ok(Some(Joined { etcd: bundle.etcd }))
+        Ok(Some(JoinedServer { etcd: bundle.etcd }))
     }
 }
 

@@ -20,7 +20,7 @@ mod token;
 use control_client::Client;
 
 pub use error::Error;
-pub use etcd::Managed;
+pub use etcd::ManagedEtcd;
 pub use token::ServerToken;
 
 /// Has a client go to any of the cluster's servers, for as long as the process lives.

@@ -19,7 +19,7 @@ const REQUEST_DUE: SignedDuration = SignedDuration::from_secs(60);
 
 /// The answers.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct ClusterFacts {
     /// The kubeconfig by which it is asked.
     pub kubeconfig: String,
     /// `/version`.
@@ -39,7 +39,7 @@ pub struct Facts {
 }
 
 /// Asks the API server, all at once.
-pub async fn gather(client: &Client, kubeconfig: String) -> Facts {
+pub async fn gather(client: &Client, kubeconfig: String) -> ClusterFacts {
     let get = |path: &'static str| get(client, path);
     let (version, ready, nodes, leases, requests, services, policies) = tokio::join!(
         get("/version"),
@@ -50,7 +50,7 @@ pub async fn gather(client: &Client, kubeconfig: String) -> Facts {
         get("/api/v1/services"),
         get("/apis/networking.k8s.io/v1/networkpolicies"),
     );
-    Facts {
+    ClusterFacts {
         kubeconfig,
         version,
         ready,
@@ -113,7 +113,7 @@ fn no_answer() -> String {
 
 /// Judges the answers.
 #[must_use]
-pub fn judge(facts: &Facts, now: Timestamp) -> Vec<Part> {
+pub fn judge(facts: &ClusterFacts, now: Timestamp) -> Vec<Part> {
     vec![
         servers(facts),
         store(facts),
@@ -125,7 +125,7 @@ pub fn judge(facts: &Facts, now: Timestamp) -> Vec<Part> {
     ]
 }
 
-fn servers(facts: &Facts) -> Part {
+fn servers(facts: &ClusterFacts) -> Part {
     const NAME: &str = "API server";
     let kubeconfig = &facts.kubeconfig;
     if let Answer::Failed(error) = &facts.ready {
@@ -161,7 +161,7 @@ fn servers(facts: &Facts) -> Part {
 /// The check of the store, under the name that kube-apiserver gives it.
 const STORE: &str = "etcd";
 
-fn store(facts: &Facts) -> Part {
+fn store(facts: &ClusterFacts) -> Part {
     const NAME: &str = "store";
     match facts.ready.known() {
         None => Part::unknown(NAME, facts.ready.why_unknown()),
@@ -186,7 +186,7 @@ fn failing(text: &str) -> Vec<&str> {
         .collect()
 }
 
-fn control_plane(facts: &Facts, now: Timestamp) -> Part {
+fn control_plane(facts: &ClusterFacts, now: Timestamp) -> Part {
     const NAME: &str = "controllers";
     let Some(leases) = facts.leases.known() else {
         return Part::unknown(NAME, facts.leases.why_unknown());
@@ -213,7 +213,7 @@ fn control_plane(facts: &Facts, now: Timestamp) -> Part {
     Part::new(NAME, leaders.join(", "), problems)
 }
 
-fn nodes(facts: &Facts) -> Part {
+fn nodes(facts: &ClusterFacts) -> Part {
     const NAME: &str = "nodes";
     let Some(nodes) = facts.nodes.known() else {
         return Part::unknown(NAME, facts.nodes.why_unknown());
@@ -271,7 +271,7 @@ fn nodes(facts: &Facts) -> Part {
     part
 }
 
-fn certificates(facts: &Facts, now: Timestamp) -> Part {
+fn certificates(facts: &ClusterFacts, now: Timestamp) -> Part {
     const NAME: &str = "certificate requests";
     let Some(requests) = facts.requests.known() else {
         return Part::unknown(NAME, facts.requests.why_unknown());
@@ -300,7 +300,7 @@ fn certificates(facts: &Facts, now: Timestamp) -> Part {
     Part::new(NAME, format!("{pending} pending"), problems)
 }
 
-fn policy(facts: &Facts) -> Part {
+fn policy(facts: &ClusterFacts) -> Part {
     const NAME: &str = "network policy";
     let Some(policies) = facts.policies.known() else {
         return Part::unknown(NAME, facts.policies.why_unknown());
@@ -323,7 +323,7 @@ fn policy(facts: &Facts) -> Part {
     )
 }
 
-fn addresses(facts: &Facts, now: Timestamp) -> Part {
+fn addresses(facts: &ClusterFacts, now: Timestamp) -> Part {
     const NAME: &str = "load balancers";
     let Some(services) = facts.services.known() else {
         return Part::unknown(NAME, facts.services.why_unknown());

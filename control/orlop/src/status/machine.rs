@@ -9,7 +9,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use node_agent::{Installed, Selected};
+use node_agent::{InstalledPins, ReportSelection};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -19,7 +19,7 @@ use super::{ANSWER_WITHIN, Answer, Part, Problem, State};
 
 /// Where the parts keep their files, and where the agent answers.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct MachinePaths {
     /// The server's folder.
     pub server_dir: PathBuf,
     /// The agent's folder.
@@ -40,7 +40,7 @@ pub struct Facts {
     /// The agent's answer at `/healthz`: its code and body.
     pub agent: Answer<(u16, String)>,
     /// The datapath; `None` without one.
-    pub datapath: Answer<Option<Installed>>,
+    pub datapath: Answer<Option<InstalledPins>>,
     /// Number of objects with a datapath, and what is wrong with them.
     pub services: Answer<(usize, Vec<String>)>,
 }
@@ -76,8 +76,8 @@ const AUTHORITY_DUE: SignedDuration = SignedDuration::from_hours(24 * 90);
 const MOST: u64 = 1 << 16;
 
 /// Looks at this machine.
-pub async fn gather(places: &Places) -> Facts {
-    let datapath = match Installed::find(&places.pin_dir) {
+pub async fn gather(places: &MachinePaths) -> Facts {
+    let datapath = match InstalledPins::find(&places.pin_dir) {
         Ok(found) => Answer::Known(found),
         Err(error) => Answer::Failed(error.to_string()),
     };
@@ -182,7 +182,7 @@ async fn healthz(address: SocketAddr) -> Answer<(u16, String)> {
 }
 
 async fn services(pin_dir: &Path) -> Answer<(usize, Vec<String>)> {
-    let asked = node_agent::report(pin_dir, &Selected::All);
+    let asked = node_agent::report(pin_dir, &ReportSelection::All);
     match tokio::time::timeout(ANSWER_WITHIN, asked).await {
         Ok(Ok(report)) => {
             let named = |object: &node_agent::ObjectReport| {
@@ -360,12 +360,12 @@ mod tests {
         "2026-05-01T12:00:00Z".parse().expect("a time")
     }
 
-    fn installed(in_use: bool) -> Installed {
-        Installed {
+    fn installed(in_use: bool) -> InstalledPins {
+        InstalledPins {
             socket_hooks: vec!["connect4".to_owned()],
             in_use,
             maps: 30,
-            ..Installed::default()
+            ..InstalledPins::default()
         }
     }
 

@@ -106,20 +106,20 @@ pub(super) struct ResourceSpec {
 #[serde(default)]
 pub(super) struct AddedAffinity {
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
-    pub(super) required: Option<Required>,
+    pub(super) required: Option<RequiredTerms>,
     #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
-    pub(super) preferred: Vec<Preferred>,
+    pub(super) preferred: Vec<PreferredTerm>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Required {
+pub(super) struct RequiredTerms {
     pub(super) node_selector_terms: Vec<NodeTerm>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Preferred {
+pub(super) struct PreferredTerm {
     pub(super) weight: i32,
     pub(super) preference: NodeTerm,
 }
@@ -214,7 +214,7 @@ fn read<T: DeserializeOwned + Default>(args: &Value) -> Result<T, serde_json::Er
 }
 
 /// The arguments of all profiles.
-pub(super) fn read_all(raw: &wire::Configuration) -> Result<Vec<Args>, Error> {
+pub(super) fn read_all(raw: &wire::RawConfiguration) -> Result<Vec<Args>, Error> {
     let mut all = Vec::new();
     for (at, profile) in raw.profiles.iter().enumerate() {
         let mut args = Args::default();

@@ -145,7 +145,8 @@ impl Configuration {
         if kind != "KubeSchedulerConfiguration" || api_version != API_VERSION {
             return Err(Error::Kind { kind, api_version });
         }
-        let mut raw: wire::Configuration = serde_json::from_value(value).map_err(Error::Syntax)?;
+        let mut raw: wire::RawConfiguration =
+            serde_json::from_value(value).map_err(Error::Syntax)?;
         raw.set_defaults();
         let mut args = args::read_all(&raw)?;
         let managed = raw.extenders.iter().flat_map(|it| &it.managed_resources);

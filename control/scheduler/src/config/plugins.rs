@@ -1,11 +1,11 @@
 //! Which plugins of the default profile a profile keeps, replaces and disables.
 
 use super::args::{Args, NodeResourcesFit, ResourceSpec, ShapePoint};
-use super::wire::{Plugin, PluginSet, Plugins};
+use super::wire::{PluginSet, Plugins, RawPlugin};
 use super::{args, wire};
 use crate::features::Features;
 use crate::gangs;
-use crate::plugins::profile::{Enabled, Profile, defaults, plugin};
+use crate::plugins::profile::{EnabledPlugin, Profile, defaults, plugin};
 use crate::plugins::{
     CycleArgs, Plugin as Decider, balanced_allocation, node_affinity, node_resources_fit,
     pod_topology_spread,
@@ -132,7 +132,7 @@ impl Plugins {
 }
 
 /// The default plugins as a profile's `multiPoint` changes them.
-fn multi_point(custom: &PluginSet, features: Features) -> Vec<Plugin> {
+fn multi_point(custom: &PluginSet, features: Features) -> Vec<RawPlugin> {
     let is_disabled = |name: &str| custom.disabled.iter().any(|it| it.name == name);
     let mut merged = Vec::new();
     let mut replaced = Vec::new();
@@ -144,7 +144,7 @@ fn multi_point(custom: &PluginSet, features: Features) -> Vec<Plugin> {
             let index = custom.enabled.iter().rposition(|it| it.name == name);
             let own = index.and_then(|index| custom.enabled.get(index));
             replaced.extend(index);
-            merged.push(own.cloned().unwrap_or_else(|| Plugin {
+            merged.push(own.cloned().unwrap_or_else(|| RawPlugin {
                 name: name.to_owned(),
                 weight: i32::try_from(weight).ok(),
             }));
@@ -163,9 +163,9 @@ fn expand(
     interface: &str,
     implementing: &[&str],
     own: &PluginSet,
-    multi: &[Plugin],
+    multi: &[RawPlugin],
     features: Features,
-) -> Result<Vec<Plugin>, String> {
+) -> Result<Vec<RawPlugin>, String> {
     let known = |name: &str| defaults(features).any(|(known, _)| known == name);
     let mut names: Vec<&str> = Vec::new();
     for plugin in &own.enabled {
@@ -187,8 +187,8 @@ fn expand(
         names.push(&plugin.name);
     }
     let is_disabled = |name: &str| own.disabled.iter().any(|it| it.name == name);
-    let has = |set: &[Plugin], name: &str| set.iter().any(|it| it.name == name);
-    let mut inherited: Vec<Plugin> = Vec::new();
+    let has = |set: &[RawPlugin], name: &str| set.iter().any(|it| it.name == name);
+    let mut inherited: Vec<RawPlugin> = Vec::new();
     let mut overridden = Vec::new();
     if !is_disabled("*") {
         for plugin in multi {
@@ -210,7 +210,7 @@ fn expand(
             }
         }
     }
-    let (first, last): (Vec<Plugin>, Vec<Plugin>) = own
+    let (first, last): (Vec<RawPlugin>, Vec<RawPlugin>) = own
         .enabled
         .iter()
         .cloned()
@@ -221,7 +221,7 @@ fn expand(
 
 /// The profile that the fields make.
 pub(super) fn profile(
-    raw: &wire::Profile,
+    raw: &wire::RawProfile,
     args: Args,
     features: Features,
 ) -> Result<Profile, String> {
@@ -282,7 +282,7 @@ pub(super) fn profile(
             0 => 1,
             weight => i64::from(weight),
         });
-        Some(Enabled {
+        Some(EnabledPlugin {
             plugin: with_args(name, &args, &cycle)?,
             narrows: has("preFilter", name),
             filters: has("filter", name),

@@ -26,7 +26,7 @@ pub(super) fn aggregate(messages: &[String]) -> String {
     }
 }
 
-pub(super) fn validate(raw: &wire::Configuration, args: &[Args]) -> Vec<String> {
+pub(super) fn validate(raw: &wire::RawConfiguration, args: &[Args]) -> Vec<String> {
     let mut wrong = Vec::new();
     let election = &raw.leader_election;
     if election.leader_elect && election.resource_lock != "leases" {
@@ -81,7 +81,7 @@ fn validate_percentage(wrong: &mut Vec<String>, path: &str, percentage: Option<i
     }
 }
 
-fn validate_profile(wrong: &mut Vec<String>, path: &str, profile: &wire::Profile, args: &Args) {
+fn validate_profile(wrong: &mut Vec<String>, path: &str, profile: &wire::RawProfile, args: &Args) {
     if profile
         .scheduler_name
         .as_deref()

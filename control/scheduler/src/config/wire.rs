@@ -7,7 +7,7 @@ use crate::extender::ExtenderConfig;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct Configuration {
+pub(super) struct RawConfiguration {
     #[serde(rename = "kind")]
     _kind: String,
     #[serde(rename = "apiVersion")]
@@ -23,7 +23,7 @@ pub(super) struct Configuration {
     pub(super) percentage_of_nodes_to_score: Option<i32>,
     pub(super) pod_initial_backoff_seconds: Option<i64>,
     pub(super) pod_max_backoff_seconds: Option<i64>,
-    pub(super) profiles: Vec<Profile>,
+    pub(super) profiles: Vec<RawProfile>,
     pub(super) extenders: Vec<ExtenderConfig>,
     #[serde(rename = "delayCacheUntilActive")]
     _delay_cache_until_active: bool,
@@ -65,7 +65,7 @@ impl Default for LeaderElection {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct Profile {
+pub(super) struct RawProfile {
     pub(super) scheduler_name: Option<String>,
     pub(super) percentage_of_nodes_to_score: Option<i32>,
     pub(super) plugins: Plugins,
@@ -93,13 +93,13 @@ pub(super) struct Plugins {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PluginSet {
-    pub(super) enabled: Vec<Plugin>,
-    pub(super) disabled: Vec<Plugin>,
+    pub(super) enabled: Vec<RawPlugin>,
+    pub(super) disabled: Vec<RawPlugin>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Plugin {
+pub(super) struct RawPlugin {
     pub(super) name: String,
     pub(super) weight: Option<i32>,
 }
@@ -111,13 +111,13 @@ pub(super) struct PluginConfig {
     pub(super) args: Value,
 }
 
-impl Configuration {
+impl RawConfiguration {
     pub(super) fn set_defaults(&mut self) {
         self.parallelism.get_or_insert(16);
         self.pod_initial_backoff_seconds.get_or_insert(1);
         self.pod_max_backoff_seconds.get_or_insert(10);
         if self.profiles.is_empty() {
-            self.profiles.push(Profile::default());
+            self.profiles.push(RawProfile::default());
         }
         if let [only] = self.profiles.as_mut_slice() {
             let name = &mut only.scheduler_name;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
-use crate::unmet::Unmet;
+use crate::unmet::UnmetReason;
 use crate::view::{Pod, PodClaim, ResourceClaim};
 
 /// Whether the claims exist that the pod names (the plugin's PreEnqueue). A pod without them
@@ -11,19 +11,19 @@ use crate::view::{Pod, PodClaim, ResourceClaim};
 ///
 /// # Errors
 /// The first that does not.
-pub(super) fn pre_enqueue(pod: &Pod, catalog: &Catalog) -> Result<(), Unmet> {
+pub(super) fn pre_enqueue(pod: &Pod, catalog: &Catalog) -> Result<(), UnmetReason> {
     each_claim(pod, catalog, |_| {})
 }
 
 /// The claims that the pod names, in that order.
-pub(super) fn claims(pod: &Pod, catalog: &Catalog) -> Result<Vec<Arc<ResourceClaim>>, Unmet> {
+pub(super) fn claims(pod: &Pod, catalog: &Catalog) -> Result<Vec<Arc<ResourceClaim>>, UnmetReason> {
     let mut claims = Vec::new();
     each_claim(pod, catalog, |claim| claims.push(claim))?;
     Ok(claims)
 }
 
-pub(super) fn unmet(reason: String) -> Unmet {
-    Unmet {
+pub(super) fn unmet(reason: String) -> UnmetReason {
+    UnmetReason {
         plugin: "DynamicResources",
         reason,
         on_each_node: false,
@@ -36,7 +36,7 @@ fn each_claim(
     pod: &Pod,
     catalog: &Catalog,
     mut found: impl FnMut(Arc<ResourceClaim>),
-) -> Result<(), Unmet> {
+) -> Result<(), UnmetReason> {
     let (namespace, pod_name) = (&pod.metadata.namespace, &pod.metadata.name);
     for claim in &pod.claims {
         let (name, from_template) = match claim {

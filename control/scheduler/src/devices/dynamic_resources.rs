@@ -7,9 +7,9 @@ use super::claims::{claims, pre_enqueue};
 use crate::bits::Bits;
 use crate::catalog::{CatalogEvent, Cluster};
 use crate::event::{Event, Subject};
-use crate::plugins::{Cycle, Plugin, Rejected, proportional};
+use crate::plugins::{Cycle, Plugin, RejectedNodes, proportional};
 use crate::snapshot::Wake;
-use crate::unmet::Unmet;
+use crate::unmet::UnmetReason;
 use crate::view::{Pod, ResourceClaim};
 
 pub(crate) struct DynamicResources;
@@ -19,11 +19,11 @@ impl Plugin for DynamicResources {
         "DynamicResources"
     }
 
-    fn pre_enqueue(&self, cluster: &Cluster, pod: &Pod) -> Result<(), Unmet> {
+    fn pre_enqueue(&self, cluster: &Cluster, pod: &Pod) -> Result<(), UnmetReason> {
         pre_enqueue(pod, &cluster.catalog)
     }
 
-    fn filter_cycle(&self, cycle: &Cycle<'_>, nodes: &mut Bits, rejected: &mut Rejected) {
+    fn filter_cycle(&self, cycle: &Cycle<'_>, nodes: &mut Bits, rejected: &mut RejectedNodes) {
         if let Some(work) = &cycle.devices.work {
             work.filter(cycle.snapshot, nodes, rejected);
         }

@@ -8,14 +8,14 @@ use control_client::{Meta, OwnerReference, StringMap};
 use control_devices::api::EXTENDED_RESOURCE_CLAIM_ANNOTATION;
 use control_devices::is_extended_resource;
 
-use super::Assumed;
+use super::AssumedDevices;
 use super::reservation::pod_of_extended;
 use crate::catalog::Catalog;
 use crate::snapshot::Snapshot;
 use crate::view::{Pod, ResourceClaim};
 
 /// The extended resources of a pod that devices may satisfy.
-pub(super) struct Extended {
+pub(super) struct ExtendedResources {
     /// Resources that the pod requests, sorted, and whether devices may satisfy them.
     resources: Vec<(CompactString, bool)>,
     /// A claim of an earlier attempt, which is deleted before the next.
@@ -24,16 +24,16 @@ pub(super) struct Extended {
 
 /// What a node lacks of the extended resources of a pod.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Lacking {
+pub(super) enum MissingResources {
     /// It neither has a resource nor do devices satisfy it.
     Unfit,
     /// These are to be satisfied by devices.
     ByDevices(Vec<CompactString>),
 }
 
-impl Extended {
+impl ExtendedResources {
     /// `None` for a pod without a resource that devices may satisfy.
-    pub(super) fn prepare(pod: &Pod, catalog: &Catalog, assumed: &Assumed) -> Option<Self> {
+    pub(super) fn prepare(pod: &Pod, catalog: &Catalog, assumed: &AssumedDevices) -> Option<Self> {
         if pod.containers.is_empty() || !assumed.features.extended_resources {
             return None;
         }
@@ -55,7 +55,7 @@ impl Extended {
     }
 
     /// What the node at `place` lacks.
-    pub(super) fn lacking(&self, snapshot: &Snapshot, place: usize) -> Lacking {
+    pub(super) fn lacking(&self, snapshot: &Snapshot, place: usize) -> MissingResources {
         let mut by_devices = Vec::new();
         let node = snapshot.node(place);
         for (name, may_be_devices) in &self.resources {
@@ -67,10 +67,10 @@ impl Extended {
             if *may_be_devices && amount == 0 {
                 by_devices.push(name.clone());
             } else if allocatable.is_none() {
-                return Lacking::Unfit;
+                return MissingResources::Unfit;
             }
         }
-        Lacking::ByDevices(by_devices)
+        MissingResources::ByDevices(by_devices)
     }
 
     /// The claim that is to be made.

@@ -24,10 +24,10 @@ use crate::snapshot::Wake;
 
 pub(crate) use dynamic_resources::DynamicResources;
 pub use post_filter::Deallocation;
-pub use prebind::PreBindError;
+pub use prebind::ClaimPreBindError;
 pub(crate) use prebind::prebind;
-pub use reservation::{Assumed, Reservation};
-pub use state::State;
+pub use reservation::{AssumedDevices, DeviceReservation};
+pub use state::DeviceState;
 pub(crate) use unreserve::unreserve;
 
 /// What may make a pod fit that the plugin rejected.

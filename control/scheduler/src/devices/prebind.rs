@@ -9,7 +9,7 @@ use control_devices::api::{AllocationResult, FINALIZER};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Reservation;
+use super::DeviceReservation;
 use super::reservation::ClaimReservation;
 use super::unreserve::ATTEMPTS;
 use super::wait::{WaitError, has_binding_conditions, wait_until_ready};
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Why devices cannot be allocated. Worded as kube-scheduler words it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PreBindError {
+pub enum ClaimPreBindError {
     /// The devices found cannot be allocated after all.
     #[error("{0}")]
     Allocation(String),
@@ -52,10 +52,10 @@ pub(crate) async fn prebind(
     binder: &PreBinder,
     pod: &Pod,
     node: &str,
-    reservation: &Reservation,
-) -> Result<(), PreBindError> {
+    reservation: &DeviceReservation,
+) -> Result<(), ClaimPreBindError> {
     if let Some(why) = &reservation.failed {
-        return Err(PreBindError::Allocation(why.clone()));
+        return Err(ClaimPreBindError::Allocation(why.clone()));
     }
     for claim in &reservation.claims {
         claim.set_under_way(true);
@@ -77,7 +77,7 @@ async fn bind_claim(
     client: &Client,
     pod: &Pod,
     reservation: &ClaimReservation,
-) -> Result<(), PreBindError> {
+) -> Result<(), ClaimPreBindError> {
     let mut claim = Arc::clone(&reservation.claim);
     if reservation.mappings.is_some() {
         claim = Arc::new(create_claim(client, pod, &claim).await?);
@@ -99,7 +99,7 @@ async fn bind_claim(
         let current: Result<ResourceClaim, _> = client
             .get(&ResourceClaim::RESOURCE, &meta.namespace, &meta.name)
             .await;
-        let current = current.map_err(|source| PreBindError::Api {
+        let current = current.map_err(|source| ClaimPreBindError::Api {
             what: format!("get updated claim {} after conflict", reference(&claim)),
             source: Box::new(source),
         })?;
@@ -121,14 +121,14 @@ async fn bind_claim(
 
 enum WriteError {
     /// Somebody else was faster.
-    Conflict(PreBindError),
-    Final(PreBindError),
+    Conflict(ClaimPreBindError),
+    Final(ClaimPreBindError),
 }
 
 impl WriteError {
     fn of(what: String, error: Error) -> Self {
         let is_conflict = error.is_conflict();
-        let error = PreBindError::Api {
+        let error = ClaimPreBindError::Api {
             what,
             source: Box::new(error),
         };
@@ -231,7 +231,7 @@ async fn create_claim(
     client: &Client,
     pod: &Pod,
     claim: &ResourceClaim,
-) -> Result<ResourceClaim, PreBindError> {
+) -> Result<ResourceClaim, ClaimPreBindError> {
     let meta = &claim.metadata;
     let body = json!({
         "apiVersion": "resource.k8s.io/v1",
@@ -247,7 +247,7 @@ async fn create_claim(
     client
         .create(&ResourceClaim::RESOURCE, &meta.namespace, &body)
         .await
-        .map_err(|source| PreBindError::Api {
+        .map_err(|source| ClaimPreBindError::Api {
             what: format!("create claim for extended resources {}/", meta.namespace),
             source: Box::new(source),
         })
@@ -259,7 +259,7 @@ async fn write_pod_status(
     pod: &Pod,
     claim: &ResourceClaim,
     mappings: &[ContainerResourceRequest],
-) -> Result<(), PreBindError> {
+) -> Result<(), ClaimPreBindError> {
     let meta = &pod.metadata;
     let patch = json!({
         "metadata": {"uid": meta.uid},
@@ -276,7 +276,7 @@ async fn write_pod_status(
         )
         .await
         .map(|_| ())
-        .map_err(|source| PreBindError::Api {
+        .map_err(|source| ClaimPreBindError::Api {
             what: format!(
                 "update pod {}/{} ExtendedResourceClaimStatus",
                 meta.namespace, meta.name
@@ -285,8 +285,8 @@ async fn write_pod_status(
         })
 }
 
-fn changed(claim: &ResourceClaim, what: &'static str) -> PreBindError {
-    PreBindError::Changed {
+fn changed(claim: &ResourceClaim, what: &'static str) -> ClaimPreBindError {
+    ClaimPreBindError::Changed {
         claim: reference(claim),
         what,
     }

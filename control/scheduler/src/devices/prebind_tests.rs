@@ -157,10 +157,10 @@ fn allocation(binding: &[&str]) -> AllocationResult {
     .expect("an allocation")
 }
 
-fn reserve(claim: &Value, allocation: Option<AllocationResult>) -> Reservation {
+fn reserve(claim: &Value, allocation: Option<AllocationResult>) -> DeviceReservation {
     let claim: ResourceClaim = serde_json::from_value(claim.clone()).expect("a claim");
     let allocation = allocation.map(Arc::new);
-    Reservation {
+    DeviceReservation {
         claims: vec![ClaimReservation::new(&Arc::new(claim), allocation)],
         failed: None,
     }

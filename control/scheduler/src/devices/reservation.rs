@@ -18,7 +18,7 @@ use crate::view::{DeviceClass, Pod, ResourceClaim, ResourceSlice};
 
 /// What was decided of a pod's devices for its node.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reservation {
+pub struct DeviceReservation {
     pub(super) claims: Vec<ClaimReservation>,
     /// Why devices that were found cannot be allocated after all.
     pub(super) failed: Option<String>,
@@ -48,7 +48,7 @@ struct Write {
 
 /// Devices, and decisions on them that are not seen in the caches yet.
 #[derive(Clone, Debug, Default)]
-pub struct Assumed {
+pub struct AssumedDevices {
     pub(super) features: Features,
     pub(super) inventory: Arc<Inventory>,
     pub(super) classes: ExtendedResourceClasses,
@@ -58,20 +58,20 @@ pub struct Assumed {
     counted: FxHashMap<CompactString, Arc<AllocationResult>>,
     /// Allocations that are being written, by the uid of the claim; of claims that are to be
     /// made, by the uid of the pod.
-    pending: FxHashMap<CompactString, Pending>,
+    pending: FxHashMap<CompactString, PendingAllocation>,
 }
 
 /// An allocation that is being written.
 #[derive(Clone, Debug)]
-struct Pending {
+struct PendingAllocation {
     write: Arc<Write>,
 }
 
 // === impl Reservation ===
 
-impl Eq for Reservation {}
+impl Eq for DeviceReservation {}
 
-impl Reservation {
+impl DeviceReservation {
     /// Whether nothing has to be written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -131,7 +131,7 @@ impl ClaimReservation {
 
 // === impl Pending ===
 
-impl Pending {
+impl PendingAllocation {
     /// Whether the cache shows the claim as the write left it, or later.
     fn is_seen(&self, claim: &ResourceClaim) -> bool {
         if claim.status.allocation.is_some() {
@@ -153,7 +153,7 @@ impl Write {
 
 // === impl Assumed ===
 
-impl Assumed {
+impl AssumedDevices {
     /// The books of a catalog that stays as it is.
     #[must_use]
     pub fn of(catalog: &Catalog) -> Self {
@@ -171,7 +171,7 @@ impl Assumed {
     }
 
     /// Assumes what was decided for a pod.
-    pub fn reserve(&mut self, pod: &Pod, reservation: &Reservation) {
+    pub fn reserve(&mut self, pod: &Pod, reservation: &DeviceReservation) {
         for claim in &reservation.claims {
             let Some(allocation) = &claim.allocation else {
                 continue;
@@ -180,7 +180,7 @@ impl Assumed {
             self.count(&key, Some(allocation));
             self.pending.insert(
                 key,
-                Pending {
+                PendingAllocation {
                     write: Arc::clone(&claim.write),
                 },
             );
@@ -189,7 +189,7 @@ impl Assumed {
 
     /// Takes back what was assumed for a pod. What was written, or may still be, stays until
     /// the caches show it or writing has failed.
-    pub fn unreserve(&mut self, pod: &Pod, reservation: &Reservation) {
+    pub fn unreserve(&mut self, pod: &Pod, reservation: &DeviceReservation) {
         for claim in &reservation.claims {
             let key = claim.key(pod);
             let pending = self.pending.get(key);

@@ -21,9 +21,9 @@ fn pod() -> Pod {
     serde_json::from_value(pod).expect("a pod")
 }
 
-fn reservation(claim: &Arc<ResourceClaim>, device: &str) -> Reservation {
+fn reservation(claim: &Arc<ResourceClaim>, device: &str) -> DeviceReservation {
     let allocation = serde_json::from_value(allocation(device)).expect("an allocation");
-    Reservation {
+    DeviceReservation {
         claims: vec![ClaimReservation::new(claim, Some(Arc::new(allocation)))],
         failed: None,
     }
@@ -39,7 +39,7 @@ fn event(
     })
 }
 
-fn in_use(assumed: &Assumed, device: &str) -> bool {
+fn in_use(assumed: &AssumedDevices, device: &str) -> bool {
     let pool = control_devices::PoolId {
         driver: "d".into(),
         pool: "p".into(),
@@ -50,7 +50,7 @@ fn in_use(assumed: &Assumed, device: &str) -> bool {
 
 #[test]
 fn devices_are_in_use_from_the_decision_on() {
-    let mut assumed = Assumed::default();
+    let mut assumed = AssumedDevices::default();
     let free = claim("u", 1, json!({}));
     assumed.observe(&event(None, Some(&free)));
     let reservation = reservation(&free, "x");
@@ -71,7 +71,7 @@ fn devices_are_in_use_from_the_decision_on() {
 
 #[test]
 fn what_was_not_written_is_taken_back() {
-    let mut assumed = Assumed::default();
+    let mut assumed = AssumedDevices::default();
     let free = claim("u", 1, json!({}));
     let reservation = reservation(&free, "x");
     assumed.reserve(&pod(), &reservation);
@@ -86,7 +86,7 @@ fn what_was_not_written_is_taken_back() {
 
 #[test]
 fn what_was_written_stays_until_it_is_seen() {
-    let mut assumed = Assumed::default();
+    let mut assumed = AssumedDevices::default();
     let free = claim("u", 1, json!({}));
     let reservation = reservation(&free, "x");
     assumed.reserve(&pod(), &reservation);
@@ -102,7 +102,7 @@ fn what_was_written_stays_until_it_is_seen() {
 
 #[test]
 fn a_reservation_of_a_later_attempt_is_not_taken_back() {
-    let mut assumed = Assumed::default();
+    let mut assumed = AssumedDevices::default();
     let free = claim("u", 1, json!({}));
     let (first, second) = (reservation(&free, "x"), reservation(&free, "y"));
     assumed.reserve(&pod(), &first);
@@ -114,7 +114,7 @@ fn a_reservation_of_a_later_attempt_is_not_taken_back() {
 
 #[test]
 fn a_claim_that_is_made_again_has_nothing_of_the_first() {
-    let mut assumed = Assumed::default();
+    let mut assumed = AssumedDevices::default();
     let allocated = claim("u", 3, json!({"allocation": allocation("x")}));
     assumed.observe(&event(None, Some(&allocated)));
     let again = claim("v", 5, json!({}));
@@ -124,7 +124,7 @@ fn a_claim_that_is_made_again_has_nothing_of_the_first() {
 
 #[test]
 fn a_claim_for_extended_resources_takes_the_place_of_what_was_assumed() {
-    let mut assumed = Assumed::default();
+    let mut assumed = AssumedDevices::default();
     let mut reservation = reservation(&Arc::default(), "x");
     reservation.claims[0].mappings = Some(Vec::new());
     assumed.reserve(&pod(), &reservation);

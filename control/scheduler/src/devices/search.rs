@@ -9,15 +9,15 @@ use control_devices::api::{
     AllocationResult, DeviceClaim, DeviceClassSpec, NodeSelector, ResourceClaimSpec,
 };
 use control_devices::{
-    AllocationError, Allocator, Claim, ContainerResourceRequest, Effort, Found, Node,
+    AllocationError, Allocator, Claim, ContainerResourceRequest, Effort, FoundAllocation, Node,
     SelectorCache, allocation_score, extended_requests,
 };
 use rustc_hash::FxHashMap;
 
-use super::extended::{Extended, Lacking};
+use super::extended::{ExtendedResources, MissingResources};
 use super::state::Work;
 use crate::bits::Bits;
-use crate::plugins::Rejected;
+use crate::plugins::RejectedNodes;
 use crate::selector::NodeTerm;
 use crate::snapshot::Snapshot;
 use crate::view::ResourceClaim;
@@ -48,7 +48,7 @@ struct Variant<'a> {
 /// What was found for a node.
 struct Choice {
     variant: usize,
-    found: Arc<Found>,
+    found: Arc<FoundAllocation>,
 }
 
 /// A node of the snapshot, as the allocator sees it.
@@ -98,7 +98,7 @@ impl Searches<'_> {
         let (spec, mappings) = self.variants.get(choice.variant)?.extended.as_ref()?;
         let claim = ResourceClaim {
             spec: Arc::clone(spec),
-            ..Extended::claim(work.pod)
+            ..ExtendedResources::claim(work.pod)
         };
         Some((Arc::new(claim), mappings.clone()))
     }
@@ -108,7 +108,12 @@ impl Searches<'_> {
 
 impl<'a> Work<'a> {
     /// Takes the nodes out of `nodes` on which the claims cannot be allocated or used.
-    pub(super) fn filter(&self, snapshot: &Snapshot, nodes: &mut Bits, rejected: &mut Rejected) {
+    pub(super) fn filter(
+        &self,
+        snapshot: &Snapshot,
+        nodes: &mut Bits,
+        rejected: &mut RejectedNodes,
+    ) {
         let mut searches = self.found.borrow_mut();
         let selectors = &self.assumed.selectors;
         let mut selectors = selectors.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,8 +161,8 @@ impl<'a> Work<'a> {
                 return Err(because("cannot schedule extended resource claim"));
             }
             match extended.lacking(snapshot, place) {
-                Lacking::Unfit => return Err(because("cannot fit resource")),
-                Lacking::ByDevices(lacking) => resources = lacking,
+                MissingResources::Unfit => return Err(because("cannot fit resource")),
+                MissingResources::ByDevices(lacking) => resources = lacking,
             }
         }
         let mut is_available = true;
@@ -191,7 +196,7 @@ impl<'a> Work<'a> {
         snapshot: &Snapshot,
         place: usize,
         selectors: &mut SelectorCache,
-    ) -> Result<Arc<Found>, Unfit> {
+    ) -> Result<Arc<FoundAllocation>, Unfit> {
         let Searches {
             variants,
             effort,

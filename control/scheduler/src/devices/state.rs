@@ -11,38 +11,38 @@ use control_devices::{BindingState, binding_state};
 use jiff::Timestamp;
 
 use super::claims::{claims, unmet};
-use super::extended::Extended;
+use super::extended::ExtendedResources;
 use super::post_filter::Deallocation;
 use super::reservation::{ClaimReservation, pod_of_extended};
 use super::search::Searches;
-use super::{Assumed, Reservation};
+use super::{AssumedDevices, DeviceReservation};
 use crate::bits::Bits;
 use crate::catalog::Catalog;
 use crate::selector::NodeTerm;
 use crate::snapshot::Snapshot;
-use crate::unmet::Unmet;
+use crate::unmet::UnmetReason;
 use crate::view::{Pod, ResourceClaim};
 
 /// How long devices may take to become ready for binding
 /// (`DynamicResourcesArgs.bindingTimeout`).
 pub(super) const BINDING_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What the devices of a pod mean to one decision.
+/// The devices of a pod in one scheduling cycle.
 #[derive(Default)]
-pub struct State<'a> {
+pub struct DeviceState<'a> {
     /// `None` for a pod without claims: the plugin has nothing to do.
     pub(super) work: Option<Box<Work<'a>>>,
 }
 
 /// The claims of a pod.
 pub(super) struct Work<'a> {
-    pub assumed: &'a Assumed,
+    pub assumed: &'a AssumedDevices,
     pub catalog: &'a Catalog,
     pub pod: &'a Pod,
     /// The claims that the pod names.
     pub claims: Vec<PodClaimState>,
     /// What is special about extended resources.
-    pub extended: Option<Extended>,
+    pub extended: Option<ExtendedResources>,
     pub found: RefCell<Searches<'a>>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct PodClaimState {
     is_stuck: bool,
 }
 
-impl<'a> State<'a> {
+impl<'a> DeviceState<'a> {
     /// Reads the claims of a pod.
     ///
     /// # Errors
@@ -64,13 +64,13 @@ impl<'a> State<'a> {
         snapshot: &Snapshot,
         pod: &'a Pod,
         catalog: &'a Catalog,
-        assumed: &'a Assumed,
-    ) -> Result<Self, Unmet> {
+        assumed: &'a AssumedDevices,
+    ) -> Result<Self, UnmetReason> {
         if pod.claims.is_empty() && pod.containers.is_empty() {
             return Ok(Self::default());
         }
         let named = claims(pod, catalog)?;
-        let extended = Extended::prepare(pod, catalog, assumed);
+        let extended = ExtendedResources::prepare(pod, catalog, assumed);
         if named.is_empty() && extended.is_none() {
             return Ok(Self::default());
         }
@@ -117,7 +117,7 @@ impl<'a> State<'a> {
 
     /// What is to be reserved when the pod goes to the node at `place`.
     #[must_use]
-    pub fn reserve(&self, snapshot: &Snapshot, place: usize) -> Reservation {
+    pub fn reserve(&self, snapshot: &Snapshot, place: usize) -> DeviceReservation {
         self.work
             .as_ref()
             .map(|work| work.reserve(snapshot, place))
@@ -130,8 +130,8 @@ impl PodClaimState {
         claim: Arc<ResourceClaim>,
         snapshot: &Snapshot,
         catalog: &Catalog,
-        assumed: &Assumed,
-    ) -> Result<Self, Unmet> {
+        assumed: &AssumedDevices,
+    ) -> Result<Self, UnmetReason> {
         let Some(allocation) = &claim.status.allocation else {
             let meta = &claim.metadata;
             if assumed.is_pending(&meta.uid) {
@@ -171,9 +171,9 @@ impl PodClaimState {
 }
 
 impl Work<'_> {
-    fn reserve(&self, snapshot: &Snapshot, place: usize) -> Reservation {
+    fn reserve(&self, snapshot: &Snapshot, place: usize) -> DeviceReservation {
         let found = self.found.borrow();
-        let mut reservation = Reservation::default();
+        let mut reservation = DeviceReservation::default();
         let mut allocations = match found.allocations(place, snapshot.name(place)) {
             Ok(allocations) => allocations.into_iter(),
             Err(error) => {
@@ -243,8 +243,8 @@ fn check_request(
     request: &DeviceRequest,
     claim: &ResourceClaim,
     catalog: &Catalog,
-    assumed: &Assumed,
-) -> Result<(), Unmet> {
+    assumed: &AssumedDevices,
+) -> Result<(), UnmetReason> {
     let of_claim = |what: &str| {
         let meta = &claim.metadata;
         let (namespace, name) = (&meta.namespace, &meta.name);

@@ -79,7 +79,7 @@ fn cluster(catalog: Catalog, nodes: &[&str]) -> Cluster {
 }
 
 fn lacks(pod: &Pod, catalog: &Catalog) -> String {
-    match State::prepare(&Snapshot::new(), pod, catalog, &Assumed::of(catalog)) {
+    match DeviceState::prepare(&Snapshot::new(), pod, catalog, &AssumedDevices::of(catalog)) {
         Ok(_) => String::new(),
         Err(unmet) => unmet.reason,
     }
@@ -350,8 +350,8 @@ fn devices_satisfy_extended_resources() {
 fn a_pod_without_claims_has_nothing_to_do_with_devices() {
     let pod = pod(&json!({"containers": [{"name": "c"}]}), &json!({}));
     let catalog = catalog(&[], &[]);
-    let assumed = Assumed::of(&catalog);
-    let state = State::prepare(&Snapshot::new(), &pod, &catalog, &assumed).expect("a state");
+    let assumed = AssumedDevices::of(&catalog);
+    let state = DeviceState::prepare(&Snapshot::new(), &pod, &catalog, &assumed).expect("a state");
     assert!(state.work.is_none());
     assert_eq!(state.post_filter(), "no new claims to deallocate");
 }

@@ -4,7 +4,7 @@ use control_client::{Client, DeleteOptions, Discard, Error, Patch, View};
 use control_devices::api::FINALIZER;
 use serde_json::json;
 
-use super::Reservation;
+use super::DeviceReservation;
 use crate::view::{Pod, ResourceClaim};
 
 /// Attempts at a write that others get in the way of.
@@ -12,7 +12,7 @@ pub(super) const ATTEMPTS: u32 = 5;
 
 /// Takes the pod's reservations of claims back, and deletes the claim that was made for its
 /// extended resources. What fails is done with the pod's next attempt.
-pub(crate) async fn unreserve(client: &Client, pod: &Pod, reservation: &Reservation) {
+pub(crate) async fn unreserve(client: &Client, pod: &Pod, reservation: &DeviceReservation) {
     for claim in &reservation.claims {
         let written = claim.last_written();
         let current = written.as_ref().unwrap_or(&claim.claim);

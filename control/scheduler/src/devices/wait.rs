@@ -9,7 +9,7 @@ use control_devices::{BindingState, binding_state};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::Reservation;
+use super::DeviceReservation;
 use super::reservation::ClaimReservation;
 use super::state::{BINDING_TIMEOUT, is_overdue};
 use crate::prebind::PreBinder;
@@ -63,9 +63,9 @@ pub(super) async fn wait_until_ready(
     binder: &PreBinder,
     pod: &Pod,
     node: &str,
-    reservation: &Reservation,
+    reservation: &DeviceReservation,
 ) -> Result<(), WaitError> {
-    let regarding = ObjectReference::of(&resources::PODS, &pod.metadata);
+    let regarding = ObjectReference::to_object(&resources::PODS, &pod.metadata);
     binder.recorder.event(
         &regarding,
         Severity::Normal,
@@ -88,7 +88,7 @@ pub(super) async fn wait_until_ready(
 }
 
 /// Whether the devices of all claims are ready, as the cache shows them.
-fn are_ready(binder: &PreBinder, reservation: &Reservation) -> Result<bool, WaitError> {
+fn are_ready(binder: &PreBinder, reservation: &DeviceReservation) -> Result<bool, WaitError> {
     for claim in &reservation.claims {
         let written = claim.last_written();
         let known = written.as_ref().unwrap_or(&claim.claim);

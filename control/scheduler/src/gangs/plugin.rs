@@ -7,7 +7,7 @@ use crate::catalog::Cluster;
 use crate::event::{Event, Subject};
 use crate::plugins::{Permission, Plugin};
 use crate::snapshot::Wake;
-use crate::unmet::Unmet;
+use crate::unmet::UnmetReason;
 use crate::view::Pod;
 
 /// The plugin's name.
@@ -19,8 +19,8 @@ const PERMITTED_WITHIN: Duration = Duration::from_secs(300);
 /// Schedules a gang when as many of its pods as it needs fit.
 pub(crate) struct GangScheduling;
 
-fn unmet(reason: String) -> Unmet {
-    Unmet {
+fn unmet(reason: String) -> UnmetReason {
+    UnmetReason {
         plugin: NAME,
         reason,
         on_each_node: false,
@@ -29,7 +29,7 @@ fn unmet(reason: String) -> Unmet {
     }
 }
 
-fn is_there(gangs: &Gangs, pod: &Pod) -> Result<(), Unmet> {
+fn is_there(gangs: &Gangs, pod: &Pod) -> Result<(), UnmetReason> {
     let Some(key) = pod.gang().filter(|_| gangs.is_enabled()) else {
         return Ok(());
     };
@@ -55,7 +55,7 @@ impl Plugin for GangScheduling {
         NAME
     }
 
-    fn pre_enqueue(&self, cluster: &Cluster, pod: &Pod) -> Result<(), Unmet> {
+    fn pre_enqueue(&self, cluster: &Cluster, pod: &Pod) -> Result<(), UnmetReason> {
         is_there(&cluster.gangs, pod)
     }
 

@@ -73,11 +73,11 @@ pub struct Trial {
     members: Vec<Member>,
     verdict: Verdict,
     preempts: bool,
-    steps: Vec<Step>,
+    steps: Vec<TrialStep>,
 }
 
 /// A pod that is as if it ran.
-struct Step {
+struct TrialStep {
     pod: Arc<Pod>,
     reservation: Reservation,
     nomination: Option<String>,
@@ -208,7 +208,7 @@ impl Trial {
         cluster.snapshot.put_pod(pod, node);
         cluster.assumed.reserve(pod, &reservation);
         cluster.gangs.assume(&key);
-        self.steps.push(Step {
+        self.steps.push(TrialStep {
             pod: Arc::clone(pod),
             reservation,
             nomination,

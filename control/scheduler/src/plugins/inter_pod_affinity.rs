@@ -1,7 +1,7 @@
 //! InterPodAffinity: pods run near others or away from them, by requirement or by
 //! preference; terms of placed pods about the new one count as well.
 
-use super::{Cycle, CycleArgs, Influence, MAX_SCORE, Plugin, Rejected};
+use super::{Cycle, CycleArgs, Influence, MAX_SCORE, Plugin, RejectedNodes};
 use crate::bits::Bits;
 use crate::catalog::Cluster;
 use crate::event::{Event, Subject};
@@ -98,7 +98,7 @@ impl Plugin for InterPodAffinity {
         "InterPodAffinity"
     }
 
-    fn filter_cycle(&self, cycle: &Cycle<'_>, nodes: &mut Bits, rejected: &mut Rejected) {
+    fn filter_cycle(&self, cycle: &Cycle<'_>, nodes: &mut Bits, rejected: &mut RejectedNodes) {
         let (state, relations) = (&cycle.affinity, cycle.relations);
         if !state.near.is_empty() {
             let total = |term: &DomainTerm| {

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::relations::Relations;
 use crate::reserve::Reservation;
 use crate::snapshot::{Snapshot, Wake};
-use crate::unmet::Unmet;
+use crate::unmet::UnmetReason;
 use crate::view::Pod;
 use crate::{devices, volumes};
 
@@ -52,9 +52,9 @@ pub struct Cycle<'a> {
     /// The pod's affinity terms, and those of placed pods about it.
     pub affinity: AffinityState,
     /// The volumes of its claims.
-    pub volumes: volumes::State,
+    pub volumes: volumes::VolumeState,
     /// The devices of its claims.
-    pub devices: devices::State<'a>,
+    pub devices: devices::DeviceState<'a>,
 }
 
 /// Arguments of plugins that [`Cycle::prepare`] needs.
@@ -90,7 +90,7 @@ impl<'a> Cycle<'a> {
         relations: &'a mut Relations,
         args: &CycleArgs,
         scores: bool,
-    ) -> Result<Self, Unmet> {
+    ) -> Result<Self, UnmetReason> {
         let Cluster {
             snapshot,
             catalog,
@@ -98,8 +98,8 @@ impl<'a> Cycle<'a> {
             ..
         } = cluster;
         node_affinity::check_terms(pod)?;
-        let volumes = volumes::State::prepare(snapshot, pod, catalog, &assumed.volumes)?;
-        let devices = devices::State::prepare(snapshot, pod, catalog, &assumed.devices)?;
+        let volumes = volumes::VolumeState::prepare(snapshot, pod, catalog, &assumed.volumes)?;
+        let devices = devices::DeviceState::prepare(snapshot, pod, catalog, &assumed.devices)?;
         relations.trim(snapshot);
         let spread = SpreadState::prepare(snapshot, pod, catalog, relations, args, scores);
         let affinity = AffinityState::prepare(snapshot, pod, relations, args, scores);
@@ -133,7 +133,7 @@ pub trait Plugin: Send + Sync {
     ///
     /// # Errors
     /// What it lacks. It is not tried before an event that the plugin waits for.
-    fn pre_enqueue(&self, _: &Cluster, _: &Pod) -> Result<(), Unmet> {
+    fn pre_enqueue(&self, _: &Cluster, _: &Pod) -> Result<(), UnmetReason> {
         Ok(())
     }
 
@@ -145,15 +145,15 @@ pub trait Plugin: Send + Sync {
 
     /// Narrows the search to the nodes that can be named beforehand, before
     /// any filter runs.
-    fn narrow(&self, _: &Snapshot, _: &Pod, _nodes: &mut Bits, _rejected: &mut Rejected) {}
+    fn narrow(&self, _: &Snapshot, _: &Pod, _nodes: &mut Bits, _rejected: &mut RejectedNodes) {}
 
     /// Takes the nodes out of `nodes` that the pod cannot run on, and tells
     /// `rejected` why.
-    fn filter(&self, _: &Snapshot, _: &Pod, _nodes: &mut Bits, _rejected: &mut Rejected) {}
+    fn filter(&self, _: &Snapshot, _: &Pod, _nodes: &mut Bits, _rejected: &mut RejectedNodes) {}
 
     /// As [`Plugin::filter`], by more than the pod and single nodes: pods of other nodes,
     /// volumes, devices. Runs after all filters that look at single nodes.
-    fn filter_cycle(&self, _: &Cycle<'_>, _nodes: &mut Bits, _rejected: &mut Rejected) {}
+    fn filter_cycle(&self, _: &Cycle<'_>, _nodes: &mut Bits, _rejected: &mut RejectedNodes) {}
 
     /// Writes the raw score of each of `nodes` by more than the pod and single nodes; whether
     /// it has an opinion.
@@ -232,9 +232,9 @@ pub enum Influence {
     Any,
 }
 
-/// Nodes that were rejected, by reason.
+/// Rejected nodes by reason.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rejected {
+pub struct RejectedNodes {
     pub(crate) rejections: Vec<Rejection>,
 }
 
@@ -251,7 +251,7 @@ pub struct Rejection {
     pub(crate) resolvable: bool,
 }
 
-impl Rejected {
+impl RejectedNodes {
     /// `nodes` are rejected for `reason`. With `resolvable`, evicting other
     /// pods could help.
     pub fn add(&mut self, nodes: &Bits, reason: impl Into<Cow<'static, str>>, resolvable: bool) {

@@ -2,13 +2,13 @@
 
 use compact_str::CompactString;
 
-use super::{Cycle, Influence, Plugin, Rejected, proportional};
+use super::{Cycle, Influence, Plugin, RejectedNodes, proportional};
 use crate::bits::Bits;
 use crate::catalog::Cluster;
 use crate::event::{Event, Subject};
 use crate::selector::NodeTerm;
 use crate::snapshot::{Snapshot, Wake};
-use crate::unmet::Unmet;
+use crate::unmet::UnmetReason;
 use crate::view::{Node, Pod, Shape};
 
 /// With the node affinity that the profile adds to that of all pods.
@@ -41,9 +41,9 @@ fn named_nodes(shape: &Shape) -> Option<Vec<&CompactString>> {
 ///
 /// # Errors
 /// Terms that no node can match.
-pub(super) fn check_terms(pod: &Pod) -> Result<(), Unmet> {
+pub(super) fn check_terms(pod: &Pod) -> Result<(), UnmetReason> {
     match named_nodes(&pod.shape) {
-        Some(names) if names.is_empty() => Err(Unmet {
+        Some(names) if names.is_empty() => Err(UnmetReason {
             plugin: NAME,
             reason: "pod affinity terms conflict".to_owned(),
             on_each_node: false,
@@ -96,7 +96,13 @@ impl Plugin for NodeAffinity {
 
     /// A set of names (a daemon's pod) narrows the search: the other nodes are
     /// not said to fail the affinity.
-    fn narrow(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
+    fn narrow(
+        &self,
+        snapshot: &Snapshot,
+        pod: &Pod,
+        nodes: &mut Bits,
+        rejected: &mut RejectedNodes,
+    ) {
         let Some(names) = named_nodes(&pod.shape) else {
             return;
         };
@@ -112,7 +118,13 @@ impl Plugin for NodeAffinity {
         );
     }
 
-    fn filter(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
+    fn filter(
+        &self,
+        snapshot: &Snapshot,
+        pod: &Pod,
+        nodes: &mut Bits,
+        rejected: &mut RejectedNodes,
+    ) {
         if let Some(terms) = &self.added_required {
             let mut any = Bits::new();
             for term in terms {

@@ -1,6 +1,6 @@
 //! NodeDeclaredFeatures: a pod runs where the node declares the features that it needs.
 
-use super::{Cycle, Influence, Plugin, Rejected};
+use super::{Cycle, Influence, Plugin, RejectedNodes};
 use crate::bits::Bits;
 use crate::catalog::Cluster;
 use crate::event::{Event, Subject};
@@ -14,7 +14,13 @@ impl Plugin for NodeDeclaredFeatures {
         "NodeDeclaredFeatures"
     }
 
-    fn filter(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
+    fn filter(
+        &self,
+        snapshot: &Snapshot,
+        pod: &Pod,
+        nodes: &mut Bits,
+        rejected: &mut RejectedNodes,
+    ) {
         let mut failing = Bits::new();
         for feature in &pod.shape.required_features {
             match snapshot.declaring(feature) {

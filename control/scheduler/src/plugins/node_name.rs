@@ -1,6 +1,6 @@
 //! NodeName: a pod that names its node runs nowhere else.
 
-use super::{Cycle, Influence, Plugin, Rejected};
+use super::{Cycle, Influence, Plugin, RejectedNodes};
 use crate::bits::Bits;
 use crate::snapshot::{Snapshot, Wake};
 use crate::view::Pod;
@@ -12,7 +12,13 @@ impl Plugin for NodeName {
         "NodeName"
     }
 
-    fn filter(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
+    fn filter(
+        &self,
+        snapshot: &Snapshot,
+        pod: &Pod,
+        nodes: &mut Bits,
+        rejected: &mut RejectedNodes,
+    ) {
         if !pod.node_name.is_empty() {
             let named: Bits = snapshot.place_of(&pod.node_name).into_iter().collect();
             let others = nodes.retain(&named);

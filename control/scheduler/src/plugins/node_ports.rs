@@ -1,6 +1,6 @@
 //! NodePorts: a port of the host is used once per node.
 
-use super::{Cycle, Influence, Plugin, Rejected};
+use super::{Cycle, Influence, Plugin, RejectedNodes};
 use crate::bits::Bits;
 use crate::catalog::Cluster;
 use crate::event::{Event, Subject};
@@ -14,7 +14,13 @@ impl Plugin for NodePorts {
         "NodePorts"
     }
 
-    fn filter(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
+    fn filter(
+        &self,
+        snapshot: &Snapshot,
+        pod: &Pod,
+        nodes: &mut Bits,
+        rejected: &mut RejectedNodes,
+    ) {
         let wanted = &pod.shape.ports;
         if wanted.is_empty() {
             return;

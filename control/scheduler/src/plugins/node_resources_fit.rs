@@ -3,7 +3,7 @@
 
 use compact_str::CompactString;
 
-use super::{Cycle, Influence, MAX_SCORE, Plugin, Rejected};
+use super::{Cycle, Influence, MAX_SCORE, Plugin, RejectedNodes};
 use crate::bits::Bits;
 use crate::catalog::Cluster;
 use crate::event::{Event, Subject};
@@ -106,7 +106,13 @@ impl Plugin for NodeResourcesFit {
         "NodeResourcesFit"
     }
 
-    fn filter(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
+    fn filter(
+        &self,
+        snapshot: &Snapshot,
+        pod: &Pod,
+        nodes: &mut Bits,
+        rejected: &mut RejectedNodes,
+    ) {
         let candidates = nodes.clone();
         // evicting pods helps where the node is large enough when empty
         let mut check =

@@ -1,6 +1,6 @@
 //! NodeUnschedulable: cordoned nodes take no pods but those that tolerate it.
 
-use super::{Cycle, Influence, Plugin, Rejected};
+use super::{Cycle, Influence, Plugin, RejectedNodes};
 use crate::bits::Bits;
 use crate::catalog::Cluster;
 use crate::event::{Event, Subject};
@@ -24,7 +24,13 @@ impl Plugin for NodeUnschedulable {
         "NodeUnschedulable"
     }
 
-    fn filter(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
+    fn filter(
+        &self,
+        snapshot: &Snapshot,
+        pod: &Pod,
+        nodes: &mut Bits,
+        rejected: &mut RejectedNodes,
+    ) {
         if !tolerates(pod) {
             let cordoned = nodes.extract(snapshot.unschedulable());
             rejected.add(&cordoned, "node(s) were unschedulable", false);

@@ -4,7 +4,7 @@
 use compact_str::CompactString;
 use control_client::StringMap;
 
-use super::{Cycle, CycleArgs, Influence, MAX_SCORE, Plugin, Rejected};
+use super::{Cycle, CycleArgs, Influence, MAX_SCORE, Plugin, RejectedNodes};
 use crate::bits::Bits;
 use crate::catalog::{Catalog, Cluster};
 use crate::event::{Event, Subject};
@@ -242,7 +242,7 @@ impl Plugin for PodTopologySpread {
         "PodTopologySpread"
     }
 
-    fn filter_cycle(&self, cycle: &Cycle<'_>, nodes: &mut Bits, rejected: &mut Rejected) {
+    fn filter_cycle(&self, cycle: &Cycle<'_>, nodes: &mut Bits, rejected: &mut RejectedNodes) {
         for constraint in &cycle.spread.hard {
             let relations = cycle.relations;
             let (Some(topology), Some(counts)) = (

@@ -259,7 +259,7 @@ fn verdicts(
     cycle: &Cycle<'_>,
 ) -> (BTreeMap<String, String>, Option<BTreeMap<String, i64>>) {
     let mut nodes = snapshot.live().clone();
-    let mut rejected = Rejected::default();
+    let mut rejected = RejectedNodes::default();
     plugin.filter_cycle(cycle, &mut nodes, &mut rejected);
     let mut reasons = BTreeMap::new();
     for rejection in &rejected.rejections {

@@ -9,8 +9,8 @@ use crate::features::Features;
 use crate::preempt::PreemptionArgs;
 use crate::{devices, gangs, volumes};
 
-/// A plugin, and where it takes part.
-pub(crate) struct Enabled {
+/// A plugin and its extension points.
+pub(crate) struct EnabledPlugin {
     pub(crate) plugin: Box<dyn Plugin>,
     /// Whether it narrows the search beforehand (PreFilter).
     pub(crate) narrows: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Enabled {
 pub struct Profile {
     /// The name.
     pub scheduler_name: String,
-    pub(crate) plugins: Vec<Enabled>,
+    pub(crate) plugins: Vec<EnabledPlugin>,
     pub(crate) args: CycleArgs,
     /// How preemption searches; `None`: there is none.
     pub(crate) preemption: Option<PreemptionArgs>,
@@ -105,7 +105,7 @@ impl Profile {
     #[must_use]
     pub fn with_features(features: Features) -> Self {
         let plugins = defaults(features).filter_map(|(name, weight)| {
-            Some(Enabled {
+            Some(EnabledPlugin {
                 plugin: plugin(name)?,
                 narrows: true,
                 filters: true,

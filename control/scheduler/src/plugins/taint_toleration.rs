@@ -1,7 +1,7 @@
 //! TaintToleration: taints keep pods off that do not tolerate them
 //! (`NoSchedule`, `NoExecute`), or make the node worse (`PreferNoSchedule`).
 
-use super::{Cycle, Influence, Plugin, Rejected, proportional};
+use super::{Cycle, Influence, Plugin, RejectedNodes, proportional};
 use crate::bits::Bits;
 use crate::catalog::Cluster;
 use crate::event::{Event, Subject};
@@ -33,7 +33,13 @@ impl Plugin for TaintToleration {
         "TaintToleration"
     }
 
-    fn filter(&self, snapshot: &Snapshot, pod: &Pod, nodes: &mut Bits, rejected: &mut Rejected) {
+    fn filter(
+        &self,
+        snapshot: &Snapshot,
+        pod: &Pod,
+        nodes: &mut Bits,
+        rejected: &mut RejectedNodes,
+    ) {
         let untolerated = nodes.extract(&untolerated_nodes(snapshot, &pod.shape));
         rejected.add(&untolerated, "node(s) had untolerated taint(s)", false);
     }

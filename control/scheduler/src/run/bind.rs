@@ -14,7 +14,7 @@ use super::permit::PermitWait;
 use super::{Scheduler, now};
 use crate::event::Event;
 use crate::extender::{self, Extender};
-use crate::metrics::{self, Outcome};
+use crate::metrics::{self, AttemptResult};
 use crate::prebind::{self, PreBinder};
 use crate::queue::Attempts;
 use crate::reserve::Reservation;
@@ -27,8 +27,8 @@ const BINDING: u8 = 1;
 /// It is not going to be bound: a more important pod needs the room.
 const PREEMPTED: u8 = 2;
 
-/// A pod that is bound, or being bound, but not yet seen bound.
-pub(super) struct Assumption {
+/// A pod that is bound, or being bound, and not yet seen bound.
+pub(super) struct AssumedPod {
     pub(super) pod: Arc<Pod>,
     pub(super) node: String,
     pub(super) reservation: Reservation,
@@ -60,9 +60,9 @@ pub(super) enum BindError {
     Bind(#[source] control_client::Error),
 }
 
-/// How a binding ended.
-pub(super) struct Bound {
-    assumption: Arc<Assumption>,
+/// The result of a binding.
+pub(super) struct BindResult {
+    assumption: Arc<AssumedPod>,
     result: Result<(), BindError>,
     permit: Option<OwnedSemaphorePermit>,
 }
@@ -79,7 +79,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-impl Assumption {
+impl AssumedPod {
     /// Binds the pod. What it needs besides its node is written first, which may take minutes:
     /// it does not hold up other bindings meanwhile.
     async fn carry_out(
@@ -259,7 +259,7 @@ impl Scheduler {
         self.wake(&Event::pod_added(&pod));
         let mut extenders = self.extenders.iter();
         let extender = extenders.find(|it| it.binds() && it.is_interested(&pod));
-        let assumption = Arc::new(Assumption {
+        let assumption = Arc::new(AssumedPod {
             stage: AtomicU8::new(PREPARING),
             preempted: CancellationToken::new(),
             permit: waits,
@@ -292,7 +292,7 @@ impl Scheduler {
                     .await;
             }
             // at shutdown nobody listens
-            let _ = results.send(Bound {
+            let _ = results.send(BindResult {
                 assumption,
                 result,
                 permit,
@@ -300,23 +300,23 @@ impl Scheduler {
         });
     }
 
-    pub(super) fn bound(&mut self, bound: Bound) {
-        let Bound {
+    pub(super) fn bound(&mut self, bound: BindResult) {
+        let BindResult {
             assumption,
             result,
             permit,
         } = bound;
-        let Assumption {
+        let AssumedPod {
             pod,
             node,
             reservation,
             ..
         } = &*assumption;
         let meta = &pod.metadata;
-        let regarding = ObjectReference::of(&resources::PODS, meta);
+        let regarding = ObjectReference::to_object(&resources::PODS, meta);
         let took = assumption.began.elapsed();
         let Err(error) = result else {
-            metrics::attempt(&pod.scheduler_name, Outcome::Scheduled, took);
+            metrics::attempt(&pod.scheduler_name, AttemptResult::Scheduled, took);
             if let Some(attempts) = assumption.attempts {
                 let since = now().saturating_duration_since(attempts.since);
                 metrics::bound(attempts.count, since);
@@ -336,9 +336,9 @@ impl Scheduler {
         };
         let is_refused = matches!(error, BindError::Refused(_));
         let outcome = if is_refused {
-            Outcome::Unschedulable
+            AttemptResult::Unschedulable
         } else {
-            Outcome::Error
+            AttemptResult::Error
         };
         metrics::attempt(&pod.scheduler_name, outcome, took);
         let key = pod.key();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use control_client::Change;
 
-use super::bind::Assumption;
+use super::bind::AssumedPod;
 use super::{Scheduler, now};
 use crate::catalog::CatalogEvent;
 use crate::event::{Event, Subject};
@@ -159,7 +159,7 @@ impl Scheduler {
         };
         if assumption.node != node {
             assumption.refuse("removed");
-            let Assumption {
+            let AssumedPod {
                 pod, reservation, ..
             } = &*assumption;
             self.cluster.assumed.unreserve(pod, reservation);

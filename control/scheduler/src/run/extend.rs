@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::Scheduler;
 use crate::bits::Bits;
-use crate::extender::{Error, Extender, Filtered, VictimsByNode};
+use crate::extender::{Error, Extender, ExtenderFilterResult, VictimsByNode};
 use crate::place::{Decision, Diagnosis, Extension};
 use crate::preempt::{self, Candidate, NoPreemption, Preemption};
 use crate::view::Pod;
@@ -94,7 +94,7 @@ impl Scheduler {
             }
             let asked = left.clone();
             let filtered = extender.filter(pod, asked, |names| self.whole_nodes(names));
-            let Filtered {
+            let ExtenderFilterResult {
                 left: remaining,
                 failed,
                 unresolvable,

@@ -11,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{Scheduler, now};
 use crate::devices::Deallocation;
 use crate::evict::Evictions;
-use crate::metrics::{self, Outcome};
+use crate::metrics::{self, AttemptResult};
 use crate::place::Diagnosis;
 use crate::preempt::{Preemption, Search};
 use crate::view::Pod;
@@ -71,7 +71,7 @@ impl Scheduler {
             let plugins = diagnosis.plugins(placer.profile());
             self.queue.reject(&pod.key(), plugins);
         }
-        metrics::attempt(profile, Outcome::Unschedulable, began.elapsed());
+        metrics::attempt(profile, AttemptResult::Unschedulable, began.elapsed());
         if let Some(node) = &nomination {
             self.cluster.nominations.set(pod, node);
         }
@@ -95,7 +95,7 @@ impl Scheduler {
         began: Instant,
         permit: Option<OwnedSemaphorePermit>,
     ) {
-        metrics::attempt(&pod.scheduler_name, Outcome::Error, began.elapsed());
+        metrics::attempt(&pod.scheduler_name, AttemptResult::Error, began.elapsed());
         let key = pod.key();
         self.queue.fail(&key, now());
         self.cluster.nominations.remove(&key);
@@ -137,8 +137,8 @@ impl Scheduler {
             let is_recalled = assumption.is_some_and(|it| it.preempt());
             if is_recalled {
                 self.recorder.event_related(
-                    &ObjectReference::of(&resources::PODS, &victim.metadata),
-                    &ObjectReference::of(&resources::PODS, &pod.metadata),
+                    &ObjectReference::to_object(&resources::PODS, &victim.metadata),
+                    &ObjectReference::to_object(&resources::PODS, &pod.metadata),
                     Severity::Normal,
                     "Preempted",
                     "Preempting",
@@ -189,7 +189,7 @@ impl Scheduler {
         nomination: Option<String>,
         permit: Option<OwnedSemaphorePermit>,
     ) {
-        let regarding = ObjectReference::of(&resources::PODS, &pod.metadata);
+        let regarding = ObjectReference::to_object(&resources::PODS, &pod.metadata);
         self.recorder.event(
             &regarding,
             Severity::Warning,

@@ -15,7 +15,7 @@ use super::{Scheduler, now};
 use crate::event::Event;
 use crate::features::Features;
 use crate::gangs::{Attempt, GangDecision, GangKey, Member, Trial, Verdict};
-use crate::metrics::{self, Outcome};
+use crate::metrics::{self, AttemptResult};
 use crate::place::Decision;
 use crate::view::{Pod, PodGroup};
 
@@ -254,7 +254,11 @@ impl Scheduler {
         began: Instant,
         permit: Option<OwnedSemaphorePermit>,
     ) {
-        metrics::attempt(&pod.scheduler_name, Outcome::Unschedulable, began.elapsed());
+        metrics::attempt(
+            &pod.scheduler_name,
+            AttemptResult::Unschedulable,
+            began.elapsed(),
+        );
         self.queue.fail(&pod.key(), now());
         self.cluster.nominations.set(pod, &nominated);
         self.tell_failure(pod, "Unschedulable", message, Some(nominated), permit);

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use compact_str::CompactString;
 use control_client::events::{Format, Recorder};
-use control_client::lease::{Election, Led};
+use control_client::lease::{Election, LeadershipEnd};
 use control_client::{Changes, Client, Reflector, Selection, reflect};
 use rustc_hash::FxHashMap;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use self::bind::{Assumption, Bound, chain};
+use self::bind::{AssumedPod, BindResult, chain};
 use crate::catalog::{CatalogChanges, CatalogReflectors, Cluster};
 use crate::config::Configuration;
 use crate::extender::{Extender, ExtenderConfig, WholeNode};
@@ -136,8 +136,8 @@ pub async fn run(client: Client, config: Config, shutdown: CancellationToken) {
         let led = Box::pin(election.lead(&client, &shutdown, work)).await;
         metrics::leads(false);
         match led {
-            Led::Finished | Led::Shutdown => return,
-            Led::Lost => tracing::warn!("scheduling is paused: the lease is lost"),
+            LeadershipEnd::Finished | LeadershipEnd::Shutdown => return,
+            LeadershipEnd::Lost => tracing::warn!("scheduling is paused: the lease is lost"),
         }
     }
 }
@@ -244,10 +244,10 @@ struct Scheduler {
     /// By `schedulerName`.
     placers: FxHashMap<CompactString, Placer>,
     /// Pods that are bound, or being bound, but not yet seen bound.
-    assumed: FxHashMap<PodKey, Arc<Assumption>>,
+    assumed: FxHashMap<PodKey, Arc<AssumedPod>>,
     under_way: Arc<Semaphore>,
-    results: mpsc::UnboundedSender<Bound>,
-    binding_results: mpsc::UnboundedReceiver<Bound>,
+    results: mpsc::UnboundedSender<BindResult>,
+    binding_results: mpsc::UnboundedReceiver<BindResult>,
     /// Pods for which evictions ended, and whether all succeeded.
     evicted: mpsc::UnboundedSender<(PodKey, bool)>,
     eviction_results: mpsc::UnboundedReceiver<(PodKey, bool)>,

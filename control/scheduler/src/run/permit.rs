@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::Scheduler;
-use super::bind::Assumption;
+use super::bind::AssumedPod;
 use crate::gangs::GangKey;
 use crate::metrics;
 use crate::plugins::Permission;
@@ -124,7 +124,7 @@ impl Scheduler {
     fn allow_waiting(&self, gang: &GangKey) {
         for pod in self.cluster.gangs.assumed(gang) {
             let waiting = self.assumed.get(&pod.key());
-            let waiting: Option<&Arc<Assumption>> = waiting.filter(|it| it.waits());
+            let waiting: Option<&Arc<AssumedPod>> = waiting.filter(|it| it.waits());
             let placer = self.placers.get(&pod.scheduler_name);
             if let (Some(waiting), Some(placer)) = (waiting, placer)
                 && placer.permit(&self.cluster, &pod) == Permission::Allowed

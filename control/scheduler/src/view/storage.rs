@@ -143,7 +143,7 @@ pub struct TopologyLabel {
 
 /// The view of a CSINode: the CSI drivers of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(from = "raw::CsiNode")]
+#[serde(from = "raw::RawCsiNode")]
 pub struct CsiNode {
     /// The object's metadata, without annotations. Its name is the node's.
     pub metadata: Meta,

@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 
 use super::claims::VolumeClaims;
 use super::nodes::{allowed, reaching, selected};
-use super::{Assumed, Reservation, StaticBinding, VolumeIndex};
+use super::{AssumedVolumes, StaticBinding, VolumeIndex, VolumeReservation};
 use crate::bits::Bits;
 use crate::catalog::Catalog;
 use crate::snapshot::Snapshot;
@@ -63,7 +63,7 @@ pub(super) struct BindingInputs<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) catalog: &'a Catalog,
     pub(super) index: &'a VolumeIndex,
-    pub(super) assumed: &'a Assumed,
+    pub(super) assumed: &'a AssumedVolumes,
 }
 
 /// Returns the nodes that can reach a volume, and those for which that is not known, with the
@@ -183,11 +183,11 @@ impl ClaimBindings {
     }
 
     /// Returns what has to be written when the pod goes to the node at `place`.
-    pub(super) fn reserve(&self, snapshot: &Snapshot, place: usize) -> Reservation {
-        let mut reservation = Reservation {
+    pub(super) fn reserve(&self, snapshot: &Snapshot, place: usize) -> VolumeReservation {
+        let mut reservation = VolumeReservation {
             node: snapshot.name(place).into(),
             provisions: self.selected.clone(),
-            ..Reservation::default()
+            ..VolumeReservation::default()
         };
         for found in &self.matches {
             let claim = Arc::clone(&found.claim);

@@ -7,7 +7,7 @@ use control_types::volumes::AccessModes;
 use super::zone::{VolumeTopology, topologies};
 use crate::catalog::Catalog;
 use crate::snapshot::{Snapshot, Wake};
-use crate::unmet::Unmet;
+use crate::unmet::UnmetReason;
 use crate::view::{PersistentVolume, PersistentVolumeClaim, Pod, PodClaim};
 
 /// The claims to volumes of a pod, each once.
@@ -54,8 +54,8 @@ pub(super) const ZONE_WAKE: Wake = Wake::NODE_ADDED
     .and(Wake::VOLUME)
     .and(Wake::STORAGE_CLASS);
 
-fn unmet(plugin: &'static str, wake: Wake, reason: String) -> Unmet {
-    Unmet {
+fn unmet(plugin: &'static str, wake: Wake, reason: String) -> UnmetReason {
+    UnmetReason {
         plugin,
         reason,
         on_each_node: false,
@@ -85,7 +85,11 @@ impl VolumeClaims {
     ///
     /// # Errors
     /// What the pod lacks on all nodes.
-    pub(super) fn read(snapshot: &Snapshot, pod: &Pod, catalog: &Catalog) -> Result<Self, Unmet> {
+    pub(super) fn read(
+        snapshot: &Snapshot,
+        pod: &Pod,
+        catalog: &Catalog,
+    ) -> Result<Self, UnmetReason> {
         let namespace = &pod.metadata.namespace;
         let mut found = Vec::new();
         for claim in &pod.claims {
@@ -186,7 +190,7 @@ fn check(
 }
 
 /// Whether a claim waits for a pod that uses it.
-fn is_delayed(claim: &PersistentVolumeClaim, catalog: &Catalog) -> Result<bool, Unmet> {
+fn is_delayed(claim: &PersistentVolumeClaim, catalog: &Catalog) -> Result<bool, UnmetReason> {
     if claim.class.is_empty() {
         return Ok(false);
     }

@@ -47,13 +47,13 @@ struct AttachmentCounts {
     /// The snapshot's clock when nodes were counted last.
     clock: u64,
     /// By place.
-    nodes: Vec<NodeCounts>,
+    nodes: Vec<AttachedCounts>,
     stale: StaleCounts,
 }
 
 /// Attached volumes of a node, for drivers with a limit.
 #[derive(Debug, Default)]
-struct NodeCounts {
+struct AttachedCounts {
     drivers: Box<[DriverCount]>,
     /// A pod on the node has a volume that cannot be counted, for this reason.
     failure: Option<String>,
@@ -180,7 +180,7 @@ impl AttachedVolumes {
     }
 }
 
-impl NodeCounts {
+impl AttachedCounts {
     fn admits<'a>(&self, new: impl Iterator<Item = &'a AttachableVolume> + Clone) -> bool {
         self.drivers.iter().all(|driver| {
             let more = new.clone().filter(|volume| volume.driver == driver.driver);
@@ -212,7 +212,7 @@ impl AttachmentCounts {
         }
         self.clock = snapshot.clock();
         self.nodes
-            .resize_with(snapshot.places(), NodeCounts::default);
+            .resize_with(snapshot.places(), AttachedCounts::default);
         for place in places.iter() {
             if let Some(node) = self.nodes.get_mut(place) {
                 *node = counter.count(place);
@@ -223,7 +223,7 @@ impl AttachmentCounts {
 
 impl VolumeCounter<'_> {
     /// What is attached to the node at `place`.
-    fn count(&self, place: usize) -> NodeCounts {
+    fn count(&self, place: usize) -> AttachedCounts {
         let name = self.snapshot.name(place);
         let drivers = self.index.csi_node(name).map(|node| &node.drivers);
         let limits = drivers.into_iter().flatten();
@@ -237,12 +237,12 @@ impl VolumeCounter<'_> {
             })
             .collect();
         if drivers.is_empty() {
-            return NodeCounts::default();
+            return AttachedCounts::default();
         }
         let mut attached = match self.used_on(place) {
             Ok(attached) => attached,
             Err(failure) => {
-                return NodeCounts {
+                return AttachedCounts {
                     drivers: drivers.into(),
                     failure: Some(failure),
                 };
@@ -255,7 +255,7 @@ impl VolumeCounter<'_> {
                 driver.attached += 1;
             }
         }
-        NodeCounts {
+        AttachedCounts {
             drivers: drivers.into(),
             failure: None,
         }

@@ -1,11 +1,11 @@
-//! The volume plugins, over what [`State`](super::State) found out.
+//! The volume plugins, over what [`VolumeState`](super::State) found out.
 
 use super::claims::{BINDING_WAKE, LIMITS_WAKE, RESTRICTIONS_WAKE, ZONE_WAKE};
 use super::hints;
 use crate::bits::Bits;
 use crate::catalog::Cluster;
 use crate::event::Event;
-use crate::plugins::{Cycle, Influence, Plugin, Rejected};
+use crate::plugins::{Cycle, Influence, Plugin, RejectedNodes};
 use crate::snapshot::Wake;
 use crate::view::Pod;
 
@@ -24,7 +24,7 @@ macro_rules! plugin {
                     &self,
                     cycle: &Cycle<'_>,
                     nodes: &mut Bits,
-                    rejected: &mut Rejected,
+                    rejected: &mut RejectedNodes,
                 ) {
                     cycle.volumes.$name.apply(nodes, rejected);
                 }

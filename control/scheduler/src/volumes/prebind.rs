@@ -10,7 +10,7 @@ use std::time::Duration;
 use control_client::{Meta, Patch, resources};
 use serde_json::json;
 
-use super::{Reservation, StaticBinding};
+use super::{StaticBinding, VolumeReservation};
 use crate::prebind::PreBinder;
 use crate::selector::NodeTerm;
 use crate::view::{CsiNode, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeSource};
@@ -26,7 +26,7 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// Why volumes cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PreBindError {
+pub enum VolumePreBindError {
     /// A write failed.
     #[error(transparent)]
     Write(control_client::Error),
@@ -83,8 +83,8 @@ pub(crate) async fn prebind(
     binder: &PreBinder,
     pod: &Pod,
     node: &str,
-    reservation: &Reservation,
-) -> Result<(), PreBindError> {
+    reservation: &VolumeReservation,
+) -> Result<(), VolumePreBindError> {
     if reservation.is_empty() {
         return Ok(());
     }
@@ -92,7 +92,7 @@ pub(crate) async fn prebind(
     for binding in &reservation.static_bindings {
         let volume = bind_volume(binder, binding)
             .await
-            .map_err(PreBindError::Write)?;
+            .map_err(VolumePreBindError::Write)?;
         written
             .bindings
             .push((volume, binding.claim.metadata.clone()));
@@ -100,13 +100,13 @@ pub(crate) async fn prebind(
     for claim in &reservation.provisions {
         let claim = select_node(binder, claim, node)
             .await
-            .map_err(PreBindError::Write)?;
+            .map_err(VolumePreBindError::Write)?;
         written.provisions.push(claim);
     }
     tokio::time::timeout(binder.bind_timeout, written.bound(binder, pod, node))
         .await
         .unwrap_or(Err(BindingFailure::Timeout))
-        .map_err(PreBindError::Wait)
+        .map_err(VolumePreBindError::Wait)
 }
 
 fn precondition(meta: &Meta) -> serde_json::Value {

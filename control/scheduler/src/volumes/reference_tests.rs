@@ -12,8 +12,8 @@ use self::cases::{Objects, Tape, objects, pod_object, read};
 use self::reference::{
     DISK, FULL, IN_USE, NO_SPACE, NO_VOLUME, NO_ZONE, OUT_OF_REACH, Reasons, Reference,
 };
-use super::state::{Rejections, State};
-use super::{Assumed, Reservation};
+use super::state::{Rejections, VolumeState};
+use super::{AssumedVolumes, VolumeReservation};
 use crate::catalog::{Catalog, CatalogEvent};
 use crate::snapshot::Snapshot;
 use crate::view::{Node, Pod};
@@ -69,7 +69,7 @@ fn same(ours: &BTreeSet<String>, expected: &Reasons) -> bool {
 }
 
 /// Follows the events of objects that are all added.
-fn observe_all(assumed: &mut Assumed, all: &Objects) {
+fn observe_all(assumed: &mut AssumedVolumes, all: &Objects) {
     fn added<V: View>(object: &Value) -> Change<V> {
         Change {
             previous: None,
@@ -90,7 +90,11 @@ fn observe_all(assumed: &mut Assumed, all: &Objects) {
     }
 }
 
-fn note(seen: &mut BTreeMap<&'static str, u32>, reservation: &Reservation, assumed: &Assumed) {
+fn note(
+    seen: &mut BTreeMap<&'static str, u32>,
+    reservation: &VolumeReservation,
+    assumed: &AssumedVolumes,
+) {
     let mut count = |outcome, times: usize| {
         *seen.entry(outcome).or_default() += u32::try_from(times).unwrap_or(0);
     };
@@ -114,7 +118,7 @@ fn change(
     round: u32,
     all: &mut Objects,
     shown: &mut Objects,
-    assumed: &mut Assumed,
+    assumed: &mut AssumedVolumes,
 ) {
     fn changed<V: View>(old: &Value, new: &Value) -> Change<V> {
         let read = |object: &Value| {
@@ -227,7 +231,7 @@ fn check(numbers: &[u16], seen: &mut BTreeMap<&'static str, u32>) -> Result<(), 
             placed.push((pod, node.clone()));
         }
     }
-    let mut assumed = Assumed::default();
+    let mut assumed = AssumedVolumes::default();
     let follows = !tape.one_in(4);
     if follows {
         observe_all(&mut assumed, &all);
@@ -245,7 +249,7 @@ fn check(numbers: &[u16], seen: &mut BTreeMap<&'static str, u32>) -> Result<(), 
             &format!("new{number}"),
             all.claims.len(),
         )));
-        let state = match State::prepare(&snapshot, &pod, &catalog, &assumed) {
+        let state = match VolumeState::prepare(&snapshot, &pod, &catalog, &assumed) {
             Ok(state) => state,
             Err(unmet) => {
                 // A volume name without the annotation, or of a class that is not there.

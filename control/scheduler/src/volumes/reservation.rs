@@ -13,7 +13,7 @@ use crate::view::{ClaimKey, ClaimRef, PersistentVolume, PersistentVolumeClaim, P
 
 /// Decisions on a pod's volumes for its node.
 #[derive(Clone, Debug, Default)]
-pub struct Reservation {
+pub struct VolumeReservation {
     /// Claims, with the volumes that they are to be bound to.
     pub static_bindings: Vec<StaticBinding>,
     /// Claims for which volumes are to be made.
@@ -33,18 +33,18 @@ pub struct StaticBinding {
 
 /// Decisions on volumes that the caches do not show yet, and the index of the caches.
 #[derive(Clone, Debug, Default)]
-pub struct Assumed {
+pub struct AssumedVolumes {
     index: Arc<VolumeIndex>,
     /// By volume.
-    volumes: FxHashMap<CompactString, Assumption<ClaimRef>>,
+    volumes: FxHashMap<CompactString, AssumedChange<ClaimRef>>,
     /// By claim: the node for which its volume is to be made.
-    claims: FxHashMap<ClaimKey, Assumption<CompactString>>,
+    claims: FxHashMap<ClaimKey, AssumedChange<CompactString>>,
     pub(super) attached: AttachedVolumes,
 }
 
 /// A change of an object that was decided and is being written.
 #[derive(Clone, Debug)]
-struct Assumption<T> {
+struct AssumedChange<T> {
     value: T,
     /// The revision of the object that it was decided on. A later one supersedes it.
     revision: CompactString,
@@ -64,7 +64,7 @@ fn identity(object: &impl View) -> (&CompactString, &CompactString) {
 
 // === impl Reservation ===
 
-impl Reservation {
+impl VolumeReservation {
     /// Whether nothing has to be written.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -72,7 +72,7 @@ impl Reservation {
     }
 }
 
-impl PartialEq for Reservation {
+impl PartialEq for VolumeReservation {
     /// Objects are equal if they are the same ones at the same revision.
     fn eq(&self, other: &Self) -> bool {
         let bindings = |reservation: &Self| -> Vec<_> {
@@ -95,11 +95,11 @@ impl PartialEq for Reservation {
     }
 }
 
-impl Eq for Reservation {}
+impl Eq for VolumeReservation {}
 
 // === impl Assumption ===
 
-impl<T: PartialEq> Assumption<T> {
+impl<T: PartialEq> AssumedChange<T> {
     fn is_of(&self, meta: &Meta) -> bool {
         self.revision == meta.resource_version
     }
@@ -107,7 +107,7 @@ impl<T: PartialEq> Assumption<T> {
 
 /// Adds a decision, or adds the pod to those for which the same was decided.
 fn assume<K: std::hash::Hash + Eq, T: PartialEq>(
-    assumptions: &mut FxHashMap<K, Assumption<T>>,
+    assumptions: &mut FxHashMap<K, AssumedChange<T>>,
     key: K,
     value: T,
     meta: &Meta,
@@ -121,7 +121,7 @@ fn assume<K: std::hash::Hash + Eq, T: PartialEq>(
         known.pods.push(uid(pod).clone());
         return;
     }
-    let assumption = Assumption {
+    let assumption = AssumedChange {
         value,
         revision: revision.clone(),
         pods: vec![uid(pod).clone()],
@@ -131,7 +131,7 @@ fn assume<K: std::hash::Hash + Eq, T: PartialEq>(
 
 /// Takes back a decision for a pod, unless other pods share it.
 fn withdraw<K: std::hash::Hash + Eq, T>(
-    assumptions: &mut FxHashMap<K, Assumption<T>>,
+    assumptions: &mut FxHashMap<K, AssumedChange<T>>,
     key: &K,
     pod: &Pod,
 ) {
@@ -145,7 +145,7 @@ fn withdraw<K: std::hash::Hash + Eq, T>(
 
 /// Drops an assumption that was decided on an older revision than the caches show.
 fn expire<K: std::hash::Hash + Eq, T, V: View>(
-    assumptions: &mut FxHashMap<K, Assumption<T>>,
+    assumptions: &mut FxHashMap<K, AssumedChange<T>>,
     key: &K,
     change: &Change<V>,
 ) {
@@ -167,7 +167,7 @@ fn expire<K: std::hash::Hash + Eq, T, V: View>(
 
 // === impl Assumed ===
 
-impl Assumed {
+impl AssumedVolumes {
     /// The volumes of the caches.
     pub(super) fn index(&self) -> &Arc<VolumeIndex> {
         &self.index
@@ -204,7 +204,7 @@ impl Assumed {
     }
 
     /// Assumes what was decided for a pod.
-    pub fn reserve(&mut self, pod: &Pod, reservation: &Reservation) {
+    pub fn reserve(&mut self, pod: &Pod, reservation: &VolumeReservation) {
         for StaticBinding { claim, volume } in &reservation.static_bindings {
             let reference = ClaimRef {
                 namespace: claim.metadata.namespace.clone(),
@@ -225,7 +225,7 @@ impl Assumed {
     }
 
     /// Takes back what was assumed for a pod.
-    pub fn unreserve(&mut self, pod: &Pod, reservation: &Reservation) {
+    pub fn unreserve(&mut self, pod: &Pod, reservation: &VolumeReservation) {
         for binding in &reservation.static_bindings {
             withdraw(&mut self.volumes, &binding.volume.metadata.name, pod);
         }

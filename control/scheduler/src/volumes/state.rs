@@ -8,17 +8,17 @@ use super::claims::VolumeClaims;
 use super::limits::{AttachedVolumes, VolumeCounter};
 use super::restrictions::disk_conflicts;
 use super::zone::conflicting;
-use super::{Assumed, Reservation, VolumeIndex};
+use super::{AssumedVolumes, VolumeIndex, VolumeReservation};
 use crate::bits::Bits;
 use crate::catalog::Catalog;
-use crate::plugins::Rejected;
+use crate::plugins::RejectedNodes;
 use crate::snapshot::Snapshot;
-use crate::unmet::Unmet;
+use crate::unmet::UnmetReason;
 use crate::view::Pod;
 
 /// The volumes of a pod in one scheduling cycle.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct VolumeState {
     pub(super) restrictions: Rejections,
     pub(super) limits: Rejections,
     pub(super) binding: Rejections,
@@ -36,7 +36,7 @@ pub(super) struct Rejections {
     pub(super) by_pods: bool,
 }
 
-impl State {
+impl VolumeState {
     /// Reads the claims of a pod.
     ///
     /// # Errors
@@ -45,8 +45,8 @@ impl State {
         snapshot: &Snapshot,
         pod: &Pod,
         catalog: &Catalog,
-        assumed: &Assumed,
-    ) -> Result<Self, Unmet> {
+        assumed: &AssumedVolumes,
+    ) -> Result<Self, UnmetReason> {
         let mut state = Self::default();
         if pod.claims.is_empty() && pod.disks.is_empty() {
             return Ok(state);
@@ -150,9 +150,9 @@ impl State {
 
     /// What is to be reserved when the pod goes to the node at `place`.
     #[must_use]
-    pub fn reserve(&self, snapshot: &Snapshot, place: usize) -> Reservation {
+    pub fn reserve(&self, snapshot: &Snapshot, place: usize) -> VolumeReservation {
         let waiting = self.waiting.as_ref();
-        waiting.map_or_else(Reservation::default, |binding| {
+        waiting.map_or_else(VolumeReservation::default, |binding| {
             binding.reserve(snapshot, place)
         })
     }
@@ -166,7 +166,7 @@ impl Rejections {
     }
 
     /// Takes the rejected nodes out of `nodes`, and reports why.
-    pub(super) fn apply(&self, nodes: &mut Bits, rejected: &mut Rejected) {
+    pub(super) fn apply(&self, nodes: &mut Bits, rejected: &mut RejectedNodes) {
         let mut gone = Bits::new();
         for (rejects, reason, resolvable) in &self.rejected {
             let mut hit = nodes.clone();

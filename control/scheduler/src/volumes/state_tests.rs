@@ -21,7 +21,7 @@ fn pod(spec: &Value, status: &Value) -> Pod {
 }
 
 fn lacks(pod: &Pod, catalog: &Catalog) -> String {
-    match State::prepare(&Snapshot::new(), pod, catalog, &Assumed::default()) {
+    match VolumeState::prepare(&Snapshot::new(), pod, catalog, &AssumedVolumes::default()) {
         Ok(_) => String::new(),
         Err(unmet) => unmet.reason,
     }

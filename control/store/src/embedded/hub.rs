@@ -37,9 +37,9 @@ pub(super) type ReadHistory = Arc<
 >;
 
 /// The watches of one store.
-pub(super) struct Hub(Mutex<State>);
+pub(super) struct Hub(Mutex<HubState>);
 
-struct State {
+struct HubState {
     revision: Revision,
     closed: bool,
     watches: Vec<Weak<Slot>>,
@@ -82,7 +82,7 @@ pub(super) struct Reader {
 
 impl Hub {
     pub fn new(revision: Revision) -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(HubState {
             revision,
             closed: false,
             watches: Vec::new(),

@@ -63,7 +63,7 @@ const HEADER: usize = 1 + 4 * 8 + 4;
 
 /// The store's counters, as they stand in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct StoreCounters {
     /// [`FIRST_FORMAT`] or [`FORMAT`].
     pub format: u64,
     /// The newest revision.
@@ -89,7 +89,7 @@ pub(super) struct Record<'a> {
 
 // === impl State ===
 
-impl State {
+impl StoreCounters {
     pub fn new() -> Self {
         Self {
             format: FIRST_FORMAT,
@@ -238,19 +238,19 @@ mod tests {
             if let Some(record) = Record::decode(&bytes) {
                 prop_assert_eq!(record.size(), bytes.len());
             }
-            let _ = State::decode(&bytes);
+            let _ = StoreCounters::decode(&bytes);
         }
     }
 
     #[test]
     fn a_state_of_another_format_names_its_format() {
-        let mut bytes = State::new().encode();
+        let mut bytes = StoreCounters::new().encode();
         assert_eq!(
-            State::decode(&bytes),
-            Some((FIRST_FORMAT, Some(State::new())))
+            StoreCounters::decode(&bytes),
+            Some((FIRST_FORMAT, Some(StoreCounters::new())))
         );
         bytes[0] = 9;
-        assert_eq!(State::decode(&bytes), Some((9, None)));
-        assert_eq!(State::decode(&bytes[..7]), None);
+        assert_eq!(StoreCounters::decode(&bytes), Some((9, None)));
+        assert_eq!(StoreCounters::decode(&bytes[..7]), None);
     }
 }

@@ -15,7 +15,7 @@ use redb::{Database, ReadableDatabase as _};
 use rustix::fs::{AtFlags, StatxFlags, XattrFlags, fgetxattr, fsetxattr, statx};
 
 use super::fault;
-use super::layout::{STATE, STATE_KEY, State};
+use super::layout::{STATE, STATE_KEY, StoreCounters};
 use crate::{Error, Revision};
 
 /// The extended attribute of the file.
@@ -37,7 +37,7 @@ struct Identity {
 
 /// The value of the attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct MarkValue {
     identity: Identity,
     revision: Revision,
 }
@@ -52,7 +52,12 @@ pub(super) struct Marker {
 }
 
 /// Whether a file with these marks is another one than the store that was open last.
-fn is_restored(expected: bool, found: Option<Mark>, identity: Identity, state: &State) -> bool {
+fn is_restored(
+    expected: bool,
+    found: Option<MarkValue>,
+    identity: Identity,
+    state: &StoreCounters,
+) -> bool {
     expected && found.is_none_or(|mark| mark.identity != identity || mark.revision > state.revision)
 }
 
@@ -65,14 +70,18 @@ fn is_restored(expected: bool, found: Option<Mark>, identity: Identity, state: &
 pub(super) fn check_for_restore(
     path: &Path,
     database: &Database,
-    state: &mut State,
+    state: &mut StoreCounters,
 ) -> Result<Option<Marker>, Error> {
     // The library panics on pages that make no sense.
     catch_unwind(AssertUnwindSafe(|| check(path, database, state)))
         .unwrap_or_else(|payload| Err(fault::corrupt(path, fault::panic_text(&*payload))))
 }
 
-fn check(path: &Path, database: &Database, state: &mut State) -> Result<Option<Marker>, Error> {
+fn check(
+    path: &Path,
+    database: &Database,
+    state: &mut StoreCounters,
+) -> Result<Option<Marker>, Error> {
     let file = File::open(path).map_err(|source| fault::system(path, source))?;
     let identity =
         identity(&file).map_err(|error| fault::system(path, std::io::Error::from(error)))?;
@@ -114,10 +123,10 @@ fn identity(file: &File) -> rustix::io::Result<Identity> {
     })
 }
 
-fn read(file: &File) -> Option<Mark> {
+fn read(file: &File) -> Option<MarkValue> {
     let mut bytes = [0; 128];
     let length = fgetxattr(file, ATTRIBUTE, &mut bytes).ok()?;
-    Mark::parse(std::str::from_utf8(bytes.get(..length)?).ok()?)
+    MarkValue::parse(std::str::from_utf8(bytes.get(..length)?).ok()?)
 }
 
 fn is_expected(database: &Database) -> Result<bool, redb::Error> {
@@ -128,7 +137,7 @@ fn is_expected(database: &Database) -> Result<bool, redb::Error> {
 /// Writes the counters, and whether the file is expected to have the attribute.
 pub(super) fn write_state(
     database: &Database,
-    state: State,
+    state: StoreCounters,
     marked: bool,
 ) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
@@ -147,7 +156,7 @@ pub(super) fn write_state(
 
 // === impl Mark ===
 
-impl Mark {
+impl MarkValue {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(' ');
         let mark = Self {
@@ -187,7 +196,7 @@ impl Marker {
             return true;
         }
         self.at = Instant::now();
-        let mark = Mark {
+        let mark = MarkValue {
             identity: self.identity,
             revision,
         };
@@ -214,23 +223,23 @@ mod tests {
         created: (1, 2),
     };
 
-    fn state(revision: Revision) -> State {
-        State {
+    fn state(revision: Revision) -> StoreCounters {
+        StoreCounters {
             revision,
-            ..State::new()
+            ..StoreCounters::new()
         }
     }
 
-    fn mark(identity: Identity, revision: Revision) -> Option<Mark> {
-        Some(Mark { identity, revision })
+    fn mark(identity: Identity, revision: Revision) -> Option<MarkValue> {
+        Some(MarkValue { identity, revision })
     }
 
     #[test]
     fn a_mark_survives_its_text() {
         let mark = mark(HERE, 99).expect("a mark");
-        assert_eq!(Mark::parse(&mark.print()), Some(mark));
+        assert_eq!(MarkValue::parse(&mark.print()), Some(mark));
         for bad in ["", "7", "7 1 2", "7 1 2 99 1", "a 1 2 99"] {
-            assert_eq!(Mark::parse(bad), None, "{bad}");
+            assert_eq!(MarkValue::parse(bad), None, "{bad}");
         }
     }
 

@@ -42,7 +42,7 @@ use crate::{
 };
 use clock::Readings;
 use hub::{Hub, ReadHistory};
-use read::Past;
+use read::HistoryReplay;
 use requests::LeaseRequest;
 use writer::{Request, Writer};
 
@@ -82,14 +82,14 @@ impl Default for Options {
 ///
 /// Reads and watches use tokio's blocking threads: call them inside a runtime.
 pub struct Embedded {
-    shared: Arc<Shared>,
+    shared: Arc<EmbeddedShared>,
     hub: Arc<Hub>,
     requests: mpsc::Sender<Request>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What the writer, the readers and the watches share.
-struct Shared {
+struct EmbeddedShared {
     path: PathBuf,
     options: Options,
     /// `None` while the file cannot be opened (after a fault), and at the end.
@@ -123,7 +123,7 @@ impl Embedded {
             took = ?started.elapsed(),
             "store opened"
         );
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(EmbeddedShared {
             path,
             options,
             database: RwLock::new(Some(database)),
@@ -319,13 +319,13 @@ impl Store for Embedded {
 
 // === impl Shared ===
 
-impl Shared {
+impl EmbeddedShared {
     /// Runs a read on a snapshot. `asked` is what the question named, for the
     /// error.
     fn read<T>(
         &self,
         asked: Option<Revision>,
-        question: impl FnOnce(&ReadTransaction) -> Result<Past<T>, redb::Error>,
+        question: impl FnOnce(&ReadTransaction) -> Result<HistoryReplay<T>, redb::Error>,
     ) -> Result<T, Error> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
         let database = database.as_ref().ok_or(Error::Closed)?;
@@ -336,12 +336,12 @@ impl Shared {
             .map_err(|error| fault::operation(&self.path, error))?;
         let requested = asked.unwrap_or_default();
         match past {
-            Past::Answer(answer) => Ok(answer),
-            Past::Compacted { compacted } => Err(Error::Compacted {
+            HistoryReplay::Answer(answer) => Ok(answer),
+            HistoryReplay::Compacted { compacted } => Err(Error::Compacted {
                 requested,
                 compacted,
             }),
-            Past::Future { current } => Err(Error::FutureRevision { requested, current }),
+            HistoryReplay::Future { current } => Err(Error::FutureRevision { requested, current }),
         }
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use redb::{ReadTransaction, ReadableTable};
 
 use super::fault;
-use super::layout::{DELETED, INDEX, LOG, PARTS, Record, STATE, STATE_KEY, State};
+use super::layout::{DELETED, INDEX, LOG, PARTS, Record, STATE, STATE_KEY, StoreCounters};
 use crate::txn::{Keys, Query, Selection, SortOrder, SortTarget};
 use crate::{Event, EventKind, KeyValue, Page, Range, Revision};
 
@@ -29,7 +29,7 @@ pub(super) struct History {
 }
 
 /// What a question about the past comes to.
-pub(super) enum Past<T> {
+pub(super) enum HistoryReplay<T> {
     Answer(T),
     Compacted { compacted: Revision },
     Future { current: Revision },
@@ -40,10 +40,10 @@ pub(super) enum Past<T> {
 const HISTORY_RECORDS: usize = 1024;
 const HISTORY_BYTES: usize = 1 << 20;
 
-pub(super) fn state(transaction: &ReadTransaction) -> Result<State, redb::Error> {
+pub(super) fn state(transaction: &ReadTransaction) -> Result<StoreCounters, redb::Error> {
     let table = transaction.open_table(STATE)?;
     let row = table.get(STATE_KEY)?;
-    row.and_then(|row| State::decode(row.value())?.1)
+    row.and_then(|row| StoreCounters::decode(row.value())?.1)
         .ok_or_else(|| fault::bad_row("state", 0))
 }
 
@@ -52,30 +52,34 @@ pub(super) fn get(
     transaction: &ReadTransaction,
     key: &[u8],
     at: Option<Revision>,
-) -> Result<Past<Option<KeyValue>>, redb::Error> {
+) -> Result<HistoryReplay<Option<KeyValue>>, redb::Error> {
     let at = match moment(state(transaction)?, at) {
-        Past::Answer(at) => at,
-        Past::Compacted { compacted } => return Ok(Past::Compacted { compacted }),
-        Past::Future { current } => return Ok(Past::Future { current }),
+        HistoryReplay::Answer(at) => at,
+        HistoryReplay::Compacted { compacted } => {
+            return Ok(HistoryReplay::Compacted { compacted });
+        }
+        HistoryReplay::Future { current } => return Ok(HistoryReplay::Future { current }),
     };
     let index = transaction.open_table(INDEX)?;
     let Some(revision) = last_written(&index, key, at)? else {
-        return Ok(Past::Answer(None));
+        return Ok(HistoryReplay::Answer(None));
     };
     let log = transaction.open_table(LOG)?;
     let parts = transaction.open_table(PARTS)?;
-    key_value(&log, &parts, key, revision).map(|kv| Past::Answer(Some(kv)))
+    key_value(&log, &parts, key, revision).map(|kv| HistoryReplay::Answer(Some(kv)))
 }
 
 /// The keys of an interval as of `range.at` (or now).
 pub(super) fn range(
     transaction: &ReadTransaction,
     range: &Range,
-) -> Result<Past<Page>, redb::Error> {
+) -> Result<HistoryReplay<Page>, redb::Error> {
     let at = match moment(state(transaction)?, range.at) {
-        Past::Answer(at) => at,
-        Past::Compacted { compacted } => return Ok(Past::Compacted { compacted }),
-        Past::Future { current } => return Ok(Past::Future { current }),
+        HistoryReplay::Answer(at) => at,
+        HistoryReplay::Compacted { compacted } => {
+            return Ok(HistoryReplay::Compacted { compacted });
+        }
+        HistoryReplay::Future { current } => return Ok(HistoryReplay::Future { current }),
     };
     let mut page = Page {
         revision: at,
@@ -93,26 +97,28 @@ pub(super) fn range(
         }
         Ok(())
     })?;
-    Ok(Past::Answer(page))
+    Ok(HistoryReplay::Answer(page))
 }
 
 /// The answer to a query as of `query.at` (or now).
 pub(super) fn query(
     transaction: &ReadTransaction,
     query: &Query,
-) -> Result<Past<Selection>, redb::Error> {
+) -> Result<HistoryReplay<Selection>, redb::Error> {
     let state = state(transaction)?;
     let at = match moment(state, query.at) {
-        Past::Answer(at) => at,
-        Past::Compacted { compacted } => return Ok(Past::Compacted { compacted }),
-        Past::Future { current } => return Ok(Past::Future { current }),
+        HistoryReplay::Answer(at) => at,
+        HistoryReplay::Compacted { compacted } => {
+            return Ok(HistoryReplay::Compacted { compacted });
+        }
+        HistoryReplay::Future { current } => return Ok(HistoryReplay::Future { current }),
     };
     let index = transaction.open_table(INDEX)?;
     let log = transaction.open_table(LOG)?;
     let parts = transaction.open_table(PARTS)?;
     let mut selection = select(&index, &log, &parts, query, at)?;
     selection.revision = state.revision;
-    Ok(Past::Answer(selection))
+    Ok(HistoryReplay::Answer(selection))
 }
 
 /// What `query` selects as of `at`; without the revision.
@@ -230,10 +236,10 @@ pub(super) fn history(
     prefix: &[u8],
     after: Revision,
     to: Revision,
-) -> Result<Past<History>, redb::Error> {
+) -> Result<HistoryReplay<History>, redb::Error> {
     let state = state(transaction)?;
     if after < state.compacted {
-        return Ok(Past::Compacted {
+        return Ok(HistoryReplay::Compacted {
             compacted: state.compacted,
         });
     }
@@ -249,7 +255,7 @@ pub(super) fn history(
             break;
         }
         if count >= HISTORY_RECORDS || bytes >= HISTORY_BYTES {
-            return Ok(Past::Answer(History { events, through }));
+            return Ok(HistoryReplay::Answer(History { events, through }));
         }
         let (revision, record) = row?;
         let revision = revision.value();
@@ -282,7 +288,7 @@ pub(super) fn history(
         same.sort_unstable_by_key(|(number, _)| *number);
         same.iter().try_for_each(|(_, record)| take(record))?;
     }
-    Ok(Past::Answer(History {
+    Ok(HistoryReplay::Answer(History {
         events,
         through: to,
     }))
@@ -294,7 +300,7 @@ pub(super) fn history(
 pub(super) fn oldest_writes(
     transaction: &ReadTransaction,
     prefix: &[u8],
-) -> Result<Past<History>, redb::Error> {
+) -> Result<HistoryReplay<History>, redb::Error> {
     let revision = state(transaction)?.compacted;
     let log = transaction.open_table(LOG)?;
     let parts = transaction.open_table(PARTS)?;
@@ -319,7 +325,7 @@ pub(super) fn oldest_writes(
             });
         }
     }
-    Ok(Past::Answer(History {
+    Ok(HistoryReplay::Answer(History {
         events,
         through: revision,
     }))
@@ -396,15 +402,15 @@ pub(super) fn deletion(key: Bytes, revision: Revision) -> KeyValue {
     }
 }
 
-fn moment(state: State, at: Option<Revision>) -> Past<Revision> {
+fn moment(state: StoreCounters, at: Option<Revision>) -> HistoryReplay<Revision> {
     match at {
-        None => Past::Answer(state.revision),
-        Some(at) if at > state.revision => Past::Future {
+        None => HistoryReplay::Answer(state.revision),
+        Some(at) if at > state.revision => HistoryReplay::Future {
             current: state.revision,
         },
-        Some(at) if at < state.compacted => Past::Compacted {
+        Some(at) if at < state.compacted => HistoryReplay::Compacted {
             compacted: state.compacted,
         },
-        Some(at) => Past::Answer(at),
+        Some(at) => HistoryReplay::Answer(at),
     }
 }

@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use redb::backends::FileBackend;
 use redb::{Database, Key, ReadTransaction, ReadableTable as _, TableDefinition, Value};
 
-use super::layout::{EXPIRY, INDEX, LEASED, LEASES, LOG, PARTS, STATE, State as Counters};
-use super::{Embedded, Shared, blocking, fault, mark, read};
+use super::layout::{EXPIRY, INDEX, LEASED, LEASES, LOG, PARTS, STATE, StoreCounters as Counters};
+use super::{Embedded, EmbeddedShared, blocking, fault, mark, read};
 use crate::{Error, Revision};
 
 impl Embedded {
@@ -26,7 +26,7 @@ impl Embedded {
     }
 }
 
-fn snapshot(shared: &Shared, path: &Path) -> Result<Revision, Error> {
+fn snapshot(shared: &EmbeddedShared, path: &Path) -> Result<Revision, Error> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let file = std::fs::OpenOptions::new()
         .read(true)

@@ -89,7 +89,7 @@ fn delete_everything() -> Txn {
 
 fn format_of(store: &Embedded) -> u64 {
     let state = store.shared.read(None, |transaction| {
-        read::state(transaction).map(Past::Answer)
+        read::state(transaction).map(HistoryReplay::Answer)
     });
     state.expect("read").format
 }
@@ -181,7 +181,7 @@ async fn compaction_leaves_nothing_of_keys_that_are_gone() {
                 transaction.open_table(layout::LEASED)?.len()?,
                 transaction.open_table(layout::LEASES)?.len()?,
             ];
-            Ok(Past::Answer(rows))
+            Ok(HistoryReplay::Answer(rows))
         });
         rows.expect("read")
     };

@@ -20,14 +20,15 @@ use tokio::sync::oneshot;
 use super::clock::{Clock, ClockMark, Readings};
 use super::hub::Hub;
 use super::layout::{
-    CLOCK_KEY, EXPIRY, FORMAT, INDEX, LEASED, LEASES, LOG, PARTS, Record, STATE, STATE_KEY, State,
+    CLOCK_KEY, EXPIRY, FORMAT, INDEX, LEASED, LEASES, LOG, PARTS, Record, STATE, STATE_KEY,
+    StoreCounters,
 };
 use super::mark::Marker;
-use super::read::{self, Past};
-use super::{LeaseRequest, Options, Shared, fault};
+use super::read::{self, HistoryReplay};
+use super::{EmbeddedShared, LeaseRequest, Options, fault};
 use crate::txn::{Txn, TxnAnswer};
 use crate::{Error, Event, EventKind, KeyValue, Outcome, Precondition, Revision, Write};
-use lease::Leases;
+use lease::EmbeddedLeases;
 
 pub use import::{ImportedChange, Importer, inspect};
 
@@ -89,10 +90,10 @@ enum Reply {
 }
 
 pub(super) struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<EmbeddedShared>,
     hub: Arc<Hub>,
     requests: Receiver<Request>,
-    state: State,
+    state: StoreCounters,
     /// When each revision was the newest, oldest first: what automatic
     /// compaction goes by.
     marks: VecDeque<(Instant, Revision)>,
@@ -100,7 +101,7 @@ pub(super) struct Writer {
     /// The earliest time, by the store's clock, at which a key may have to go.
     next_expiry: Option<u64>,
     last_expiry: Instant,
-    leases: Leases,
+    leases: EmbeddedLeases,
     last_lease_expiry: Instant,
     /// When the last commit was made that a crash would have verified.
     unsettled: Option<Instant>,
@@ -109,10 +110,10 @@ pub(super) struct Writer {
 }
 
 /// What one transaction did.
-struct Applied {
+struct AppliedTxn {
     replies: Vec<Reply>,
     events: Vec<Event>,
-    state: State,
+    state: StoreCounters,
     next_expiry: Option<u64>,
     /// The store's time.
     now: u64,
@@ -137,14 +138,14 @@ struct Tables<'t> {
 }
 
 /// Opens the file and reads its counters; makes the tables of a new one.
-pub(super) fn open(path: &Path, options: &Options) -> Result<(Database, State), Error> {
+pub(super) fn open(path: &Path, options: &Options) -> Result<(Database, StoreCounters), Error> {
     // The library trusts a file that was closed in order, and panics on pages
     // that make no sense.
     catch_unwind(AssertUnwindSafe(|| open_trusting(path, options)))
         .unwrap_or_else(|payload| Err(fault::corrupt(path, fault::panic_text(&*payload))))
 }
 
-fn open_trusting(path: &Path, options: &Options) -> Result<(Database, State), Error> {
+fn open_trusting(path: &Path, options: &Options) -> Result<(Database, StoreCounters), Error> {
     let file = private_file(path).map_err(|source| fault::system(path, source))?;
     let database = FileBackend::new(file)
         .and_then(|file| {
@@ -156,7 +157,7 @@ fn open_trusting(path: &Path, options: &Options) -> Result<(Database, State), Er
     let operation = |error| fault::operation(path, error);
     let row = stored_state(&database).map_err(operation)?;
     let state = match row {
-        Some(row) => match State::decode(&row) {
+        Some(row) => match StoreCounters::decode(&row) {
             Some((_, Some(state))) => {
                 add_tables(&database).map_err(operation)?;
                 state
@@ -198,8 +199,8 @@ fn stored_state(database: &Database) -> Result<Option<Vec<u8>>, redb::Error> {
         .ok_or_else(|| fault::bad_row("state", 0))
 }
 
-fn create_tables(database: &Database) -> Result<State, redb::Error> {
-    let state = State::new();
+fn create_tables(database: &Database) -> Result<StoreCounters, redb::Error> {
+    let state = StoreCounters::new();
     let transaction = database.begin_write()?;
     let mut tables = Tables::open(&transaction)?;
     tables
@@ -243,10 +244,10 @@ fn settle(database: &Database) -> Result<(), redb::Error> {
 
 impl Writer {
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<EmbeddedShared>,
         hub: Arc<Hub>,
         requests: Receiver<Request>,
-        state: State,
+        state: StoreCounters,
         marker: Option<Marker>,
         readings: Readings,
     ) -> Result<Self, Error> {
@@ -259,7 +260,7 @@ impl Writer {
             clock: Clock::resume(None, readings),
             next_expiry: None,
             last_expiry: Instant::now(),
-            leases: Leases::default(),
+            leases: EmbeddedLeases::default(),
             last_lease_expiry: Instant::now(),
             unsettled: None,
             marker,
@@ -365,7 +366,7 @@ impl Writer {
         let state = self.state;
         let (next_expiry, now) = (self.next_expiry, self.clock.now());
         let result = self.transact(|tables| {
-            let mut applied = Applied {
+            let mut applied = AppliedTxn {
                 replies: Vec::new(),
                 events: Vec::new(),
                 state,
@@ -422,7 +423,7 @@ impl Writer {
     }
 
     /// Makes known what a commit did.
-    fn publish(&mut self, applied: &Applied) {
+    fn publish(&mut self, applied: &AppliedTxn) {
         self.state = applied.state;
         self.next_expiry = applied.next_expiry;
         if applied.events.is_empty() {
@@ -439,7 +440,7 @@ impl Writer {
 
     fn load_leases(&mut self) -> Result<(), Error> {
         let now = self.clock.now();
-        self.leases = self.read(|database| Leases::load(database, now))?;
+        self.leases = self.read(|database| EmbeddedLeases::load(database, now))?;
         Ok(())
     }
 
@@ -542,7 +543,7 @@ impl Writer {
         self.last_expiry = Instant::now();
         let state = self.state;
         let result = self.transact(|tables| {
-            let mut applied = Applied {
+            let mut applied = AppliedTxn {
                 replies: Vec::new(),
                 events: Vec::new(),
                 state,
@@ -712,7 +713,9 @@ impl Writer {
             let past = self.read(|database| {
                 read::history(&database.begin_read()?, b"", known, state.revision)
             })?;
-            let Past::Answer(history) = past else { break };
+            let HistoryReplay::Answer(history) = past else {
+                break;
+            };
             known = history.through;
             self.shared.revision.store(known, Ordering::Release);
             self.hub.publish(&history.events, known);
@@ -725,7 +728,7 @@ impl Writer {
 #[derive(Clone, Copy)]
 enum Change {
     Nothing,
-    To(State),
+    To(StoreCounters),
 }
 
 // === impl Tables ===
@@ -747,7 +750,7 @@ impl<'t> Tables<'t> {
     fn apply(
         &mut self,
         request: &WriteRequest,
-        applied: &mut Applied,
+        applied: &mut AppliedTxn,
     ) -> Result<Outcome, redb::Error> {
         let current = self.current(&request.key)?;
         let holds = match request.precondition {
@@ -808,7 +811,7 @@ impl<'t> Tables<'t> {
     }
 
     /// Removes up to `records` records' worth of what is forgotten.
-    fn sweep(&mut self, state: &mut State, records: usize) -> Result<(), redb::Error> {
+    fn sweep(&mut self, state: &mut StoreCounters, records: usize) -> Result<(), redb::Error> {
         if state.swept >= state.compacted {
             return Ok(());
         }

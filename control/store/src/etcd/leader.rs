@@ -12,7 +12,7 @@ use futures::future::join_all;
 use tokio::sync::watch as channel;
 use tokio::time::Instant;
 
-use super::{Options, fault, members};
+use super::{EtcdOptions, fault, members};
 
 /// Between two questions while there is a leader.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -25,19 +25,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const ELECTION: Duration = Duration::from_millis(2500);
 
 /// Since when nobody has known a leader; none while somebody does.
-pub(super) type Lost = channel::Receiver<Option<Instant>>;
+pub(super) type LeaderLostSince = channel::Receiver<Option<Instant>>;
 
 /// Asks the members for a leader until nobody listens.
-pub(super) fn watch(options: Options) -> Lost {
+pub(super) fn watch(options: EtcdOptions) -> LeaderLostSince {
     let (tell, lost) = channel::channel(None);
     let task = control_supervise::task("etcd-leader").detail(options.endpoints.join(", "));
     task.spawn_restarting(move || ask(options.clone(), tell.clone()));
     lost
 }
 
-async fn ask(options: Options, tell: channel::Sender<Option<Instant>>) {
+async fn ask(options: EtcdOptions, tell: channel::Sender<Option<Instant>>) {
     let mut clients: Vec<Option<Client>> = vec![None; options.endpoints.len()];
-    let mut seen = Seen::default();
+    let mut seen = LeaderSighting::default();
     // A task that is started again knows nothing of what the former one told.
     tell.send_replace(None);
     while !tell.is_closed() {
@@ -65,7 +65,7 @@ async fn ask(options: Options, tell: channel::Sender<Option<Instant>>) {
     }
 }
 
-fn say(options: &Options, lost: Option<Instant>) {
+fn say(options: &EtcdOptions, lost: Option<Instant>) {
     let endpoints = options.endpoints.join(", ");
     match lost {
         Some(_) => tracing::error!(
@@ -98,7 +98,7 @@ impl Answer {
 }
 
 /// Asks a member for its leader.
-async fn ask_one(client: &mut Option<Client>, options: &Options, endpoint: &String) -> Answer {
+async fn ask_one(client: &mut Option<Client>, options: &EtcdOptions, endpoint: &String) -> Answer {
     let asked = async {
         let member = match client {
             Some(client) => client,
@@ -118,7 +118,7 @@ async fn ask_one(client: &mut Option<Client>, options: &Options, endpoint: &Stri
 
 /// What was heard of a leader.
 #[derive(Debug, Default)]
-struct Seen {
+struct LeaderSighting {
     /// Whether a member has ever named a leader. Servers that only speak etcd's protocol, such
     /// as kine, never do.
     has_named: bool,
@@ -129,7 +129,7 @@ struct Seen {
 
 // === impl Seen ===
 
-impl Seen {
+impl LeaderSighting {
     fn heard(&mut self, answer: Answer, now: Instant) {
         self.has_named |= answer == Answer::Leader;
         if answer != Answer::NoLeader || !self.has_named {
@@ -154,7 +154,7 @@ mod tests {
     fn an_election_is_no_loss_and_a_leader_ends_one() {
         let began = Instant::now();
         let at = |millis| began + Duration::from_millis(millis);
-        let mut seen = Seen::default();
+        let mut seen = LeaderSighting::default();
         use Answer::{Leader, NoLeader, Unknown};
         for (millis, answer, lost) in [
             (0, Leader, None),
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_server_that_never_names_a_leader_has_not_lost_it() {
         let began = Instant::now();
-        let mut seen = Seen::default();
+        let mut seen = LeaderSighting::default();
         for seconds in 0..60 {
             seen.heard(Answer::NoLeader, began + Duration::from_secs(seconds));
             assert_eq!(seen.lost(), None);

@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 
 use etcd_client::LeaseClient;
 
-use super::Shared;
+use super::EtcdShared;
 use crate::Error;
 
 /// The leases that are handed out, by the life of their keys in seconds.
-pub(super) struct Leases {
+pub(super) struct EtcdLeases {
     client: LeaseClient,
-    shared: Mutex<HashMap<u64, Lease>>,
+    shared: Mutex<HashMap<u64, EtcdLease>>,
 }
 
 #[derive(Clone, Copy)]
-struct Lease {
+struct EtcdLease {
     id: i64,
     ends: Instant,
     keys: u32,
@@ -36,7 +36,7 @@ const LONGEST_EXTRA: u64 = 60;
 
 // === impl Leases ===
 
-impl Leases {
+impl EtcdLeases {
     pub fn new(client: LeaseClient) -> Self {
         Self {
             client,
@@ -45,7 +45,7 @@ impl Leases {
     }
 
     /// A lease under which a key lives at least for `ttl`.
-    pub async fn lease(&self, ttl: Duration, shared: &Shared) -> Result<i64, Error> {
+    pub async fn lease(&self, ttl: Duration, shared: &EtcdShared) -> Result<i64, Error> {
         // Up to whole seconds; etcd has no lease of none.
         let seconds = (ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)).max(1);
         let now = Instant::now();
@@ -63,7 +63,7 @@ impl Leases {
             .timed(call)
             .await
             .map_err(|error| shared.faults.operation(error))?;
-        let lease = Lease {
+        let lease = EtcdLease {
             id: answer.id(),
             // From before the call: etcd counts from somewhere within it.
             ends: now + Duration::from_secs(granted),
@@ -80,7 +80,7 @@ impl Leases {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Lease>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, EtcdLease>> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,7 +23,7 @@ use tonic::transport::channel::Change;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceExt};
 
-use super::Options;
+use super::EtcdOptions;
 
 /// The bytes of a connection.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -52,7 +52,7 @@ const PORT: u16 = 2379;
 
 /// A client of some of the members.
 pub(super) async fn connect(
-    options: &Options,
+    options: &EtcdOptions,
     endpoints: &[String],
 ) -> Result<Client, etcd_client::Error> {
     let how = Some(options.connect());
@@ -89,7 +89,7 @@ struct Turns {
 /// There is nobody to call.
 #[derive(Debug, thiserror::Error)]
 #[error("no member of etcd is known")]
-struct Nobody;
+struct IgnoredCalls;
 
 impl fmt::Debug for Builder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,7 +123,7 @@ impl BalancedChannelBuilder for Builder {
 
 impl Turns {
     /// Whoever is to be called now.
-    fn next(&mut self) -> Result<tonic::transport::Channel, Nobody> {
+    fn next(&mut self) -> Result<tonic::transport::Channel, IgnoredCalls> {
         while let Ok(change) = self.changes.try_recv() {
             match change {
                 Change::Insert(uri, endpoint) => {
@@ -134,9 +134,14 @@ impl Turns {
             }
         }
         self.next = self.next.wrapping_add(1);
-        let at = self.next.checked_rem(self.channels.len()).ok_or(Nobody)?;
+        let at = self
+            .next
+            .checked_rem(self.channels.len())
+            .ok_or(IgnoredCalls)?;
         let found = self.channels.get(at);
-        found.map(|(_, channel)| channel.clone()).ok_or(Nobody)
+        found
+            .map(|(_, channel)| channel.clone())
+            .ok_or(IgnoredCalls)
     }
 }
 

@@ -36,8 +36,8 @@ use tokio::sync::watch as channel;
 pub use self::members::{Calls, Dial, Io};
 
 use self::fault::Faults;
-use self::leader::Lost;
-use self::lease::Leases;
+use self::leader::LeaderLostSince;
+use self::lease::EtcdLeases;
 use crate::txn::GRANTED;
 use crate::{
     Error, KeyValue, Outcome, Page, Precondition, Range, Revision, Size, Store, Watch, WatchParts,
@@ -46,7 +46,7 @@ use crate::{
 
 /// How etcd is reached.
 #[derive(Clone)]
-pub struct Options {
+pub struct EtcdOptions {
     /// URLs of the members' client ports.
     pub endpoints: Vec<String>,
     /// For `https`.
@@ -79,15 +79,15 @@ pub struct Tls {
 /// An etcd cluster as a store.
 pub struct Etcd {
     client: Client,
-    shared: Arc<Shared>,
-    leases: Leases,
+    shared: Arc<EtcdShared>,
+    leases: EtcdLeases,
     max_entry_bytes: usize,
     /// Watches end when this is dropped.
     alive: channel::Sender<()>,
 }
 
 /// What calls and watches share.
-struct Shared {
+struct EtcdShared {
     faults: Faults,
     root: Bytes,
     timeout: Duration,
@@ -96,7 +96,7 @@ struct Shared {
     /// Whether members report a watch's progress only when it is true.
     progress: bool,
     /// Since when no member has known a leader.
-    lost: Lost,
+    lost: LeaderLostSince,
 }
 
 /// How often a read is tried, and how long to wait in between.
@@ -116,7 +116,7 @@ const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 // === impl Options ===
 
-impl Default for Options {
+impl Default for EtcdOptions {
     fn default() -> Self {
         Self {
             endpoints: Vec::new(),
@@ -131,7 +131,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl EtcdOptions {
     fn connect(&self) -> ConnectOptions {
         let mut options = ConnectOptions::new()
             .with_connect_timeout(CONNECT_TIMEOUT)
@@ -155,7 +155,7 @@ impl Options {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for EtcdOptions {
     /// Without password and keys.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -174,12 +174,12 @@ impl Etcd {
     ///
     /// # Errors
     /// [`Error::Unreachable`] or [`Error::Refused`].
-    pub async fn connect(options: Options) -> Result<Self, Error> {
+    pub async fn connect(options: EtcdOptions) -> Result<Self, Error> {
         let faults = Faults::new(&options.endpoints);
         let client = members::connect(&options, &options.endpoints)
             .await
             .map_err(|error| faults.operation(error))?;
-        let mut shared = Shared {
+        let mut shared = EtcdShared {
             faults,
             root: options.root.clone(),
             timeout: options.timeout,
@@ -193,7 +193,7 @@ impl Etcd {
         shared.progress = progress_is_true(&options).await;
         let shared = Arc::new(shared);
         Ok(Self {
-            leases: Leases::new(client.lease_client()),
+            leases: EtcdLeases::new(client.lease_client()),
             client,
             shared,
             max_entry_bytes: options.max_entry_bytes,
@@ -470,7 +470,7 @@ fn transaction(key: &Bytes, precondition: Precondition, write: &Write, lease: i6
 /// Do all members report progress only when a watch has come that far? Older
 /// ones may report it before the events (etcd issues 15220 and 17507). Where
 /// this cannot be found out, they are taken for old: that costs, but is right.
-async fn progress_is_true(options: &Options) -> bool {
+async fn progress_is_true(options: &EtcdOptions) -> bool {
     for endpoint in &options.endpoints {
         let asked = async {
             let client = members::connect(options, std::slice::from_ref(endpoint)).await?;
@@ -506,7 +506,7 @@ fn version_reports_progress(version: &str) -> bool {
 
 // === impl Shared ===
 
-impl Shared {
+impl EtcdShared {
     fn heard_of(&self, revision: Revision) {
         raise(&self.revision, revision);
     }

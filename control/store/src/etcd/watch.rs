@@ -25,7 +25,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use tokio::sync::{Notify, watch as channel};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Shared, convert, fault};
+use super::{EtcdShared, convert, fault};
 use crate::{Batch, Error, Event, Revision, prefix_end};
 
 /// How long to wait for the events of a revision before asking, and before
@@ -43,11 +43,11 @@ type RequestProgress = Arc<dyn Fn() + Send + Sync>;
 struct Driver {
     client: Client,
     watches: WatchClient,
-    shared: Arc<Shared>,
+    shared: Arc<EtcdShared>,
     prefix: Bytes,
     /// Everything up to here was delivered.
     place: Revision,
-    stream: Option<Opened>,
+    stream: Option<OpenedWatch>,
     /// The stream ended by itself.
     broke: bool,
     pause: Duration,
@@ -64,7 +64,7 @@ struct Driver {
     over: bool,
 }
 
-struct Opened {
+struct OpenedWatch {
     requests: WatchRequestSender,
     responses: WatchResponseStream,
 }
@@ -81,7 +81,7 @@ enum Woken {
 /// Starts nothing yet: the stream is opened when the first batch is wanted.
 pub(super) fn start(
     client: &Client,
-    shared: &Arc<Shared>,
+    shared: &Arc<EtcdShared>,
     alive: channel::Receiver<()>,
     prefix: Bytes,
     after: Revision,
@@ -199,7 +199,7 @@ impl Driver {
         match opened {
             Ok(stream) => {
                 let (requests, responses) = stream.split();
-                self.stream = Some(Opened {
+                self.stream = Some(OpenedWatch {
                     requests,
                     responses,
                 });

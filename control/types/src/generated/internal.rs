@@ -1,7 +1,7 @@
 //! Written by `cargo xtask generate` from the published Kubernetes API; do not edit.
 
 use crate::internal::Internal;
-use crate::internal::Of::*;
+use crate::internal::FieldType::*;
 
 /// Types, by name.
 pub static INTERNAL: &[Internal] = &[

@@ -6,8 +6,8 @@
 
 use base64::Engine as _;
 
-use super::plan::{Entry, Member, plan};
-use super::wire::{Reader, Wire};
+use super::plan::{Entry, PlanMember, plan};
+use super::wire::{Wire, WireReader};
 use super::{Error, schema_props};
 use crate::duration;
 use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};
@@ -20,14 +20,14 @@ use crate::value::{Key, Map, Value};
 /// When the bytes are malformed.
 pub fn decode_message(raw: &[u8], of: TypeId) -> Result<Value, Error> {
     let mut map = Map::new();
-    read_message(Reader(raw), of, of, 0, &mut map, 0)?;
+    read_message(WireReader(raw), of, of, 0, &mut map, 0)?;
     Ok(Value::Object(map))
 }
 
 /// Reads the fields of a message, or of a struct that is inlined in `outer`, whose
 /// members begin there at `base`.
 fn read_message(
-    mut reader: Reader<'_>,
+    mut reader: WireReader<'_>,
     of: TypeId,
     outer: TypeId,
     base: usize,
@@ -43,7 +43,7 @@ fn read_message(
             Entry::None => reader.skip(wire)?,
             Entry::Group { of: inner, at } => {
                 let bytes = wire.bytes().map_err(|e| e.of(inner.get().go_name()))?;
-                read_message(Reader(bytes), inner, outer, base + at, map, depth + 1)?;
+                read_message(WireReader(bytes), inner, outer, base + at, map, depth + 1)?;
             }
             Entry::Member(at) => {
                 if let Some(member) = plan(outer).members.get(base + at) {
@@ -57,7 +57,7 @@ fn read_message(
 }
 
 /// What Go calls a field: its name in JSON with capitals.
-fn go_name(member: &Member, of: TypeId) -> String {
+fn go_name(member: &PlanMember, of: TypeId) -> String {
     const CAPITALS: [&str; 16] = [
         "api", "cidr", "csi", "dns", "fs", "gmsa", "http", "ip", "nfs", "pid", "rbd", "tcp", "tls",
         "ttl", "uid", "url",
@@ -80,7 +80,12 @@ fn go_name(member: &Member, of: TypeId) -> String {
     name
 }
 
-fn read_member(member: &Member, wire: Wire<'_>, map: &mut Map, depth: usize) -> Result<(), Error> {
+fn read_member(
+    member: &PlanMember,
+    wire: Wire<'_>,
+    map: &mut Map,
+    depth: usize,
+) -> Result<(), Error> {
     match member.of {
         TypeRef::List(inner) => {
             let list = map
@@ -89,7 +94,7 @@ fn read_member(member: &Member, wire: Wire<'_>, map: &mut Map, depth: usize) -> 
             match (inner, wire) {
                 // Numbers may stand packed in one field.
                 (TypeRef::Int32 | TypeRef::Int64, Wire::Bytes(packed)) => {
-                    let mut packed = Reader(packed);
+                    let mut packed = WireReader(packed);
                     while !packed.0.is_empty() {
                         list.push(scalar(inner, Wire::Varint(packed.varint()?), depth)?);
                     }
@@ -99,7 +104,7 @@ fn read_member(member: &Member, wire: Wire<'_>, map: &mut Map, depth: usize) -> 
             Ok(())
         }
         TypeRef::Map(inner) => {
-            let mut entry = Reader(wire.bytes()?);
+            let mut entry = WireReader(wire.bytes()?);
             let (mut key, mut value) = (Key::new(""), None);
             while let Some((number, wire)) = entry.field(member.name)? {
                 match number {
@@ -147,7 +152,7 @@ fn scalar(of: &TypeRef, wire: Wire<'_>, depth: usize) -> Result<Value, Error> {
             Value::from(base64::engine::general_purpose::STANDARD.encode(wire.bytes()?))
         }
         TypeRef::Quantity => {
-            let mut reader = Reader(wire.bytes()?);
+            let mut reader = WireReader(wire.bytes()?);
             let mut text = "0".into();
             while let Some((number, wire)) = reader.field("Quantity")? {
                 match number {
@@ -162,7 +167,7 @@ fn scalar(of: &TypeRef, wire: Wire<'_>, depth: usize) -> Result<Value, Error> {
             })
         }
         TypeRef::IntOrString => {
-            let mut reader = Reader(wire.bytes()?);
+            let mut reader = WireReader(wire.bytes()?);
             let (mut is_text, mut int, mut text) = (false, 0, "".into());
             while let Some((number, wire)) = reader.field("IntOrString")? {
                 match number {
@@ -190,7 +195,7 @@ fn scalar(of: &TypeRef, wire: Wire<'_>, depth: usize) -> Result<Value, Error> {
 }
 
 fn instant(of: &TypeRef, wire: Wire<'_>) -> Result<Value, Error> {
-    let mut reader = Reader(wire.bytes()?);
+    let mut reader = WireReader(wire.bytes()?);
     let (mut first, mut nanos) = (None, 0);
     while let Some((number, wire)) = reader.field("Timestamp")? {
         match number {
@@ -220,7 +225,7 @@ fn instant(of: &TypeRef, wire: Wire<'_>) -> Result<Value, Error> {
 
 fn named(id: TypeId, wire: Wire<'_>, depth: usize) -> Result<Value, Error> {
     let one = id.get();
-    let mut reader = Reader(wire.bytes()?);
+    let mut reader = WireReader(wire.bytes()?);
     if one.shape == Shape::Struct {
         let mut map = Map::new();
         read_message(reader, id, id, 0, &mut map, depth)?;

@@ -23,7 +23,7 @@ use memchr::{memchr2, memchr3};
 use smallvec::SmallVec;
 
 use super::MAGIC;
-use super::plan::{Group, Member, Plan, plan, wire_type, zero_content};
+use super::plan::{InlinedStruct, Plan, PlanMember, plan, wire_type, zero_content};
 use super::wire::{begin, end, push_varint, varint_length};
 use crate::duration;
 use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};
@@ -196,12 +196,12 @@ impl From<EncodeError> for Stop {
     }
 }
 
-type Step<T = ()> = Result<T, Stop>;
+type EncodeStep<T = ()> = Result<T, Stop>;
 
 /// A field that was written out of order.
 #[derive(Clone, Copy)]
-struct Segment {
-    member: &'static Member,
+struct EncodedSegment {
+    member: &'static PlanMember,
     start: usize,
     end: usize,
 }
@@ -210,18 +210,18 @@ struct Encoder<'a, 'b> {
     json: &'a [u8],
     at: usize,
     out: &'b mut Vec<u8>,
-    segments: Vec<Segment>,
+    segments: Vec<EncodedSegment>,
     scratch: Vec<u8>,
     /// Whether members may stand in any order.
     foreign: bool,
 }
 
 impl<'a> Encoder<'a, '_> {
-    fn error<T>(&self) -> Step<T> {
+    fn error<T>(&self) -> EncodeStep<T> {
         Err(EncodeError::Json(self.at).into())
     }
 
-    fn mismatch<T>(&self, expected: &'static str) -> Step<T> {
+    fn mismatch<T>(&self, expected: &'static str) -> EncodeStep<T> {
         Err(EncodeError::Type {
             at: self.at,
             expected,
@@ -229,7 +229,7 @@ impl<'a> Encoder<'a, '_> {
         .into())
     }
 
-    fn finish(&mut self) -> Step {
+    fn finish(&mut self) -> EncodeStep {
         match self.peek() {
             None => Ok(()),
             Some(_) => self.error(),
@@ -247,7 +247,7 @@ impl<'a> Encoder<'a, '_> {
         None
     }
 
-    fn open(&mut self, bracket: u8, expected: &'static str) -> Step {
+    fn open(&mut self, bracket: u8, expected: &'static str) -> EncodeStep {
         if self.peek() != Some(bracket) {
             return self.mismatch(expected);
         }
@@ -263,7 +263,7 @@ impl<'a> Encoder<'a, '_> {
     }
 
     /// Whether another item follows.
-    fn more(&mut self, bracket: u8) -> Step<bool> {
+    fn more(&mut self, bracket: u8) -> EncodeStep<bool> {
         match self.peek() {
             Some(b',') => {
                 self.at += 1;
@@ -288,7 +288,7 @@ impl<'a> Encoder<'a, '_> {
     // --- structs
 
     /// The content of a value of a named type.
-    fn named(&mut self, id: TypeId, depth: usize) -> Step {
+    fn named(&mut self, id: TypeId, depth: usize) -> EncodeStep {
         if depth > MAX_MESSAGES {
             return Err(EncodeError::TooDeep.into());
         }
@@ -308,7 +308,7 @@ impl<'a> Encoder<'a, '_> {
         }
     }
 
-    fn object(&mut self, id: TypeId, depth: usize) -> Step {
+    fn object(&mut self, id: TypeId, depth: usize) -> EncodeStep {
         let plan = plan(id);
         let assemble = plan.shuffled || self.foreign;
         let (start, base) = (self.out.len(), self.segments.len());
@@ -324,7 +324,7 @@ impl<'a> Encoder<'a, '_> {
                     } else if assemble {
                         let from = self.out.len();
                         self.field(member, depth)?;
-                        self.segments.push(Segment {
+                        self.segments.push(EncodedSegment {
                             member,
                             start: from,
                             end: self.out.len(),
@@ -349,7 +349,11 @@ impl<'a> Encoder<'a, '_> {
     }
 
     /// Reads a name with its colon; nothing when the type has no such member.
-    fn member(&mut self, plan: &'static Plan, guess: &mut usize) -> Step<Option<&'static Member>> {
+    fn member(
+        &mut self,
+        plan: &'static Plan,
+        guess: &mut usize,
+    ) -> EncodeStep<Option<&'static PlanMember>> {
         if self.peek() != Some(b'"') {
             return self.error();
         }
@@ -379,7 +383,7 @@ impl<'a> Encoder<'a, '_> {
     }
 
     /// Puts the fields from `base` on, written from `start` on, into their order.
-    fn assemble(&mut self, plan: &'static Plan, base: usize, start: usize) -> Step {
+    fn assemble(&mut self, plan: &'static Plan, base: usize, start: usize) -> EncodeStep {
         let segments = &mut self.segments[base..];
         if !segments.is_sorted_by_key(|one| one.member.order) {
             segments.sort_by_key(|one| one.member.order);
@@ -407,7 +411,7 @@ impl<'a> Encoder<'a, '_> {
 
     // --- fields
 
-    fn field(&mut self, member: &Member, depth: usize) -> Step {
+    fn field(&mut self, member: &PlanMember, depth: usize) -> EncodeStep {
         let tag = member.tag.as_slice();
         match member.of {
             TypeRef::List(inner) => {
@@ -428,7 +432,7 @@ impl<'a> Encoder<'a, '_> {
         }
     }
 
-    fn map(&mut self, tag: &[u8], inner: &TypeRef, depth: usize) -> Step {
+    fn map(&mut self, tag: &[u8], inner: &TypeRef, depth: usize) -> EncodeStep {
         self.open(b'{', "object")?;
         let start = self.out.len();
         let mut entries: Vec<(Vec<u8>, usize, usize)> = Vec::new();
@@ -480,7 +484,7 @@ impl<'a> Encoder<'a, '_> {
     }
 
     /// A value as it stands behind its tag: with its length, where it has one.
-    fn value(&mut self, of: &TypeRef, depth: usize) -> Step {
+    fn value(&mut self, of: &TypeRef, depth: usize) -> EncodeStep {
         // A null among items is the zero value.
         if self.peek() == Some(b'n') && self.take_null() {
             let zero = zero_content(of);
@@ -602,7 +606,7 @@ impl<'a> Encoder<'a, '_> {
         }
     }
 
-    fn texts(&mut self, tag: u8) -> Step {
+    fn texts(&mut self, tag: u8) -> EncodeStep {
         self.open(b'[', "array")?;
         let mut more = !self.closes(b']');
         while more {
@@ -614,7 +618,7 @@ impl<'a> Encoder<'a, '_> {
     }
 
     /// A schema, or what may stand in its place.
-    fn schema_or(&mut self, shape: Shape, depth: usize) -> Step {
+    fn schema_or(&mut self, shape: Shape, depth: usize) -> EncodeStep {
         let Some(props) = super::schema_props() else {
             return self.mismatch("schema");
         };
@@ -650,7 +654,7 @@ impl<'a> Encoder<'a, '_> {
     // --- JSON
 
     /// A string without its quotes, and whether it holds escapes.
-    fn string(&mut self) -> Step<(&'a [u8], bool)> {
+    fn string(&mut self) -> EncodeStep<(&'a [u8], bool)> {
         if self.peek() != Some(b'"') {
             return self.mismatch("string");
         }
@@ -676,7 +680,7 @@ impl<'a> Encoder<'a, '_> {
     }
 
     /// A string with its length.
-    fn text(&mut self) -> Step {
+    fn text(&mut self) -> EncodeStep {
         let (text, escaped) = self.string()?;
         if escaped {
             let start = begin(self.out);
@@ -689,7 +693,7 @@ impl<'a> Encoder<'a, '_> {
         Ok(())
     }
 
-    fn int(&mut self) -> Step<i64> {
+    fn int(&mut self) -> EncodeStep<i64> {
         self.peek();
         let negative = self.json.get(self.at) == Some(&b'-');
         let from = self.at + usize::from(negative);
@@ -719,7 +723,7 @@ impl<'a> Encoder<'a, '_> {
     }
 
     /// Steps over a value of any type and answers its bytes.
-    fn skip(&mut self) -> Step<&'a [u8]> {
+    fn skip(&mut self) -> EncodeStep<&'a [u8]> {
         let Some(first) = self.peek() else {
             return self.error();
         };
@@ -768,19 +772,24 @@ impl<'a> Encoder<'a, '_> {
 struct Fill {
     next: u16,
     /// The inlined structs that are being written, from the outside in.
-    open: SmallVec<[Open; 2]>,
+    open: SmallVec<[OpenStruct; 2]>,
 }
 
 /// An inlined struct that is being written.
-struct Open {
-    group: Group,
+struct OpenStruct {
+    group: InlinedStruct,
     start: usize,
     next: u16,
 }
 
 impl Fill {
     /// Writes all that comes before a field.
-    fn advance(&mut self, out: &mut Vec<u8>, plan: &'static Plan, member: &Member) -> Step {
+    fn advance(
+        &mut self,
+        out: &mut Vec<u8>,
+        plan: &'static Plan,
+        member: &PlanMember,
+    ) -> EncodeStep {
         let shared = self
             .open
             .iter()
@@ -803,7 +812,7 @@ impl Fill {
             *next = rank + 1;
             if let Some(group) = member.groups.get(level) {
                 out.extend_from_slice(group.tag.as_slice());
-                self.open.push(Open {
+                self.open.push(OpenStruct {
                     group: *group,
                     start: begin(out),
                     next: 0,

@@ -6,13 +6,13 @@
 //!
 //! This is for bytes as Kubernetes' own marshallers write them: fields by number,
 //! the items of a list together, keys of maps in order. Bytes of others may be
-//! anything that protobuf allows; they are refused here ([`Foreign`]) and take the way
+//! anything that protobuf allows; they are refused here ([`UnexpectedOrder`]) and take the way
 //! over a tree.
 
 use base64::Engine as _;
 
 use super::plan::{Entry, Plan, plan};
-use super::wire::{Reader, Wire};
+use super::wire::{Wire, WireReader};
 use super::{Error, decode_message};
 use crate::coerce;
 use crate::duration;
@@ -61,7 +61,7 @@ pub(super) fn direct(raw: &[u8], of: TypeId, version: &str, kind: &str, out: &mu
         segments: Vec::new(),
         scratch: Vec::new(),
     };
-    if printer.members(Reader(raw), of, false, 0).is_ok() {
+    if printer.members(WireReader(raw), of, false, 0).is_ok() {
         out.push(b'}');
         return true;
     }
@@ -71,18 +71,18 @@ pub(super) fn direct(raw: &[u8], of: TypeId, version: &str, kind: &str, out: &mu
 
 /// Why printing ended early: the bytes are malformed, or not in the order in which
 /// Kubernetes writes them. The other way will tell.
-struct Foreign;
+struct UnexpectedOrder;
 
-impl From<Error> for Foreign {
+impl From<Error> for UnexpectedOrder {
     fn from(_: Error) -> Self {
         Self
     }
 }
 
-type Step<T = ()> = Result<T, Foreign>;
+type PrintStep<T = ()> = Result<T, UnexpectedOrder>;
 
 /// A member that was printed out of order.
-struct Segment {
+struct PrintedSegment {
     index: usize,
     start: usize,
     end: usize,
@@ -90,23 +90,23 @@ struct Segment {
 
 struct Printer<'b> {
     out: &'b mut Vec<u8>,
-    segments: Vec<Segment>,
+    segments: Vec<PrintedSegment>,
     scratch: Vec<u8>,
 }
 
 /// The members of one object that are being printed.
-struct Members {
+struct PrintedMembers {
     plan: &'static Plan,
     /// The first member that may still come.
     next: usize,
     first: bool,
 }
 
-impl Members {
+impl PrintedMembers {
     /// Prints what is absent up to a member, and makes ready for it.
-    fn advance(&mut self, index: usize, out: &mut Vec<u8>) -> Step {
+    fn advance(&mut self, index: usize, out: &mut Vec<u8>) -> PrintStep {
         if index < self.next {
-            return Err(Foreign);
+            return Err(UnexpectedOrder);
         }
         self.absent(index, out);
         self.next = index + 1;
@@ -131,7 +131,7 @@ impl Members {
 }
 
 impl Printer<'_> {
-    fn object(&mut self, reader: Reader<'_>, of: TypeId, depth: usize) -> Step {
+    fn object(&mut self, reader: WireReader<'_>, of: TypeId, depth: usize) -> PrintStep {
         self.out.push(b'{');
         self.members(reader, of, true, depth)?;
         self.out.push(b'}');
@@ -140,12 +140,18 @@ impl Printer<'_> {
 
     /// Prints the members of a message. `first` tells whether nothing was printed yet
     /// within the braces.
-    fn members(&mut self, mut reader: Reader<'_>, of: TypeId, first: bool, depth: usize) -> Step {
+    fn members(
+        &mut self,
+        mut reader: WireReader<'_>,
+        of: TypeId,
+        first: bool,
+        depth: usize,
+    ) -> PrintStep {
         if depth > MAX_MESSAGES {
-            return Err(Foreign);
+            return Err(UnexpectedOrder);
         }
         let plan = plan(of);
-        let mut members = Members {
+        let mut members = PrintedMembers {
             plan,
             next: 0,
             first,
@@ -172,17 +178,17 @@ impl Printer<'_> {
     /// The fields of a message, or of an inlined struct whose members begin at `base`.
     fn fields(
         &mut self,
-        reader: &mut Reader<'_>,
+        reader: &mut WireReader<'_>,
         of: &'static Plan,
         base: usize,
-        members: &mut Members,
+        members: &mut PrintedMembers,
         depth: usize,
-    ) -> Step {
+    ) -> PrintStep {
         while let Some((number, wire)) = reader.field("")? {
             match of.by_number(number) {
                 Entry::None => {}
                 Entry::Group { of, at } => {
-                    let mut inner = Reader(wire.bytes()?);
+                    let mut inner = WireReader(wire.bytes()?);
                     self.fields(&mut inner, plan(of), base + at, members, depth)?;
                 }
                 Entry::Member(at) => {
@@ -195,15 +201,15 @@ impl Printer<'_> {
 
     fn member(
         &mut self,
-        reader: &mut Reader<'_>,
+        reader: &mut WireReader<'_>,
         number: u64,
         wire: Wire<'_>,
         index: usize,
-        members: &mut Members,
+        members: &mut PrintedMembers,
         depth: usize,
-    ) -> Step {
+    ) -> PrintStep {
         let Some(member) = members.plan.members.get(index) else {
-            return Err(Foreign);
+            return Err(UnexpectedOrder);
         };
         if member.omits_empty && wire.is_zero() && member.has_empty {
             return Ok(());
@@ -240,7 +246,7 @@ impl Printer<'_> {
             self.out.truncate(before.0);
             (members.next, members.first) = (before.1, before.2);
         } else if members.plan.shuffled {
-            self.segments.push(Segment {
+            self.segments.push(PrintedSegment {
                 index,
                 start,
                 end: self.out.len(),
@@ -250,7 +256,7 @@ impl Printer<'_> {
     }
 
     /// An item of a list, beginning with what `says` holds.
-    fn item(&mut self, of: &TypeRef, wire: Wire<'_>, says: &str, depth: usize) -> Step {
+    fn item(&mut self, of: &TypeRef, wire: Wire<'_>, says: &str, depth: usize) -> PrintStep {
         let start = self.out.len();
         self.value(of, wire, depth)?;
         if !says.is_empty() {
@@ -271,14 +277,14 @@ impl Printer<'_> {
         wire: Wire<'w>,
         last: Option<&'w str>,
         depth: usize,
-    ) -> Step<&'w str> {
-        let mut entry = Reader(wire.bytes()?);
+    ) -> PrintStep<&'w str> {
+        let mut entry = WireReader(wire.bytes()?);
         let (Some((1, key)), Some((2, value))) = (entry.field("")?, entry.field("")?) else {
-            return Err(Foreign);
+            return Err(UnexpectedOrder);
         };
-        let key = std::str::from_utf8(key.bytes()?).map_err(|_| Foreign)?;
+        let key = std::str::from_utf8(key.bytes()?).map_err(|_| UnexpectedOrder)?;
         if last.is_some_and(|last| last >= key) || !entry.0.is_empty() {
-            return Err(Foreign);
+            return Err(UnexpectedOrder);
         }
         write_string(key, self.out);
         self.out.push(b':');
@@ -286,7 +292,7 @@ impl Printer<'_> {
         Ok(key)
     }
 
-    fn value(&mut self, of: &TypeRef, wire: Wire<'_>, depth: usize) -> Step {
+    fn value(&mut self, of: &TypeRef, wire: Wire<'_>, depth: usize) -> PrintStep {
         match of {
             TypeRef::String => self.text(wire),
             #[allow(clippy::cast_possible_truncation)]
@@ -308,33 +314,33 @@ impl Printer<'_> {
                     write_float(f64::from_bits(bits), self.out);
                     Ok(())
                 }
-                _ => Err(Foreign),
+                _ => Err(UnexpectedOrder),
             },
             TypeRef::Bytes => {
                 let bytes = wire.bytes()?;
                 self.out.push(b'"');
                 let start = self.out.len();
-                let length = base64::encoded_len(bytes.len(), true).ok_or(Foreign)?;
+                let length = base64::encoded_len(bytes.len(), true).ok_or(UnexpectedOrder)?;
                 self.out.resize(start + length, 0);
                 base64::engine::general_purpose::STANDARD
                     .encode_slice(bytes, &mut self.out[start..])
-                    .map_err(|_| Foreign)?;
+                    .map_err(|_| UnexpectedOrder)?;
                 self.out.push(b'"');
                 Ok(())
             }
             TypeRef::Quantity => {
-                let mut inner = Reader(wire.bytes()?);
+                let mut inner = WireReader(wire.bytes()?);
                 match inner.field("")? {
                     Some((1, text)) if !text.is_zero() && inner.0.is_empty() => self.text(text),
-                    _ => Err(Foreign),
+                    _ => Err(UnexpectedOrder),
                 }
             }
             TypeRef::IntOrString => {
-                let mut inner = Reader(wire.bytes()?);
+                let mut inner = WireReader(wire.bytes()?);
                 let (Some((1, kind)), Some((2, int)), Some((3, text))) =
                     (inner.field("")?, inner.field("")?, inner.field("")?)
                 else {
-                    return Err(Foreign);
+                    return Err(UnexpectedOrder);
                 };
                 match kind.int()? {
                     0 => {
@@ -342,11 +348,11 @@ impl Printer<'_> {
                         Ok(())
                     }
                     1 => self.text(text),
-                    _ => Err(Foreign),
+                    _ => Err(UnexpectedOrder),
                 }
             }
             TypeRef::Time | TypeRef::MicroTime => {
-                let mut inner = Reader(wire.bytes()?);
+                let mut inner = WireReader(wire.bytes()?);
                 let Some((1, seconds)) = inner.field("")? else {
                     // Nothing is Go's zero time.
                     self.out.extend_from_slice(b"null");
@@ -354,33 +360,33 @@ impl Printer<'_> {
                 };
                 let nanos = match inner.field("")? {
                     Some((2, nanos)) => nanos.int()?,
-                    Some(_) => return Err(Foreign),
+                    Some(_) => return Err(UnexpectedOrder),
                     None => 0,
                 };
                 let micros = (*of == TypeRef::MicroTime).then_some(nanos / 1000);
-                time::write(seconds.int()?, micros, self.out).ok_or(Foreign)
+                time::write(seconds.int()?, micros, self.out).ok_or(UnexpectedOrder)
             }
             TypeRef::Duration => {
-                let mut inner = Reader(wire.bytes()?);
+                let mut inner = WireReader(wire.bytes()?);
                 let Some((1, nanos)) = inner.field("")? else {
-                    return Err(Foreign);
+                    return Err(UnexpectedOrder);
                 };
                 write_string(&duration::format(nanos.int()?), self.out);
                 Ok(())
             }
             TypeRef::Object(id) => match id.get().shape {
-                Shape::Struct => self.object(Reader(wire.bytes()?), *id, depth),
+                Shape::Struct => self.object(WireReader(wire.bytes()?), *id, depth),
                 Shape::Any => {
-                    let mut inner = Reader(wire.bytes()?);
+                    let mut inner = WireReader(wire.bytes()?);
                     match inner.field("")? {
                         None => self.out.extend_from_slice(b"null"),
                         Some((1, raw)) => self.raw(raw.bytes()?)?,
-                        Some(_) => return Err(Foreign),
+                        Some(_) => return Err(UnexpectedOrder),
                     }
                     Ok(())
                 }
                 Shape::Texts => {
-                    let mut inner = Reader(wire.bytes()?);
+                    let mut inner = WireReader(wire.bytes()?);
                     self.out.push(b'[');
                     let mut first = true;
                     while let Some((_, text)) = inner.field("")? {
@@ -392,14 +398,14 @@ impl Printer<'_> {
                     self.out.push(b']');
                     Ok(())
                 }
-                _ => Err(Foreign),
+                _ => Err(UnexpectedOrder),
             },
-            TypeRef::Any | TypeRef::List(_) | TypeRef::Map(_) => Err(Foreign),
+            TypeRef::Any | TypeRef::List(_) | TypeRef::Map(_) => Err(UnexpectedOrder),
         }
     }
 
-    fn text(&mut self, wire: Wire<'_>) -> Step {
-        let text = std::str::from_utf8(wire.bytes()?).map_err(|_| Foreign)?;
+    fn text(&mut self, wire: Wire<'_>) -> PrintStep {
+        let text = std::str::from_utf8(wire.bytes()?).map_err(|_| UnexpectedOrder)?;
         write_string(text, self.out);
         Ok(())
     }
@@ -411,12 +417,12 @@ impl Printer<'_> {
 
     /// Embedded JSON. Ours and what Go prints has no blanks between tokens; the rest
     /// is printed anew.
-    fn raw(&mut self, raw: &[u8]) -> Step {
+    fn raw(&mut self, raw: &[u8]) -> PrintStep {
         if memchr::memchr3(b' ', b'\n', b'\t', raw).is_some() || raw.is_empty() {
-            let value = Value::from_slice(raw).map_err(|_| Foreign)?;
+            let value = Value::from_slice(raw).map_err(|_| UnexpectedOrder)?;
             value.write(self.out);
         } else {
-            std::str::from_utf8(raw).map_err(|_| Foreign)?;
+            std::str::from_utf8(raw).map_err(|_| UnexpectedOrder)?;
             self.out.extend_from_slice(raw);
         }
         Ok(())

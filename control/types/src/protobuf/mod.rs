@@ -23,7 +23,7 @@ pub use wire::push_varint;
 use crate::schema::TypeId;
 use crate::value::Value;
 use crate::{meta, registry};
-use wire::Reader;
+use wire::WireReader;
 
 /// What every protobuf body of the API starts with.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
@@ -124,7 +124,7 @@ impl<'a> Envelope<'a> {
         if bytes.is_empty() {
             return Err(Error::Empty("data"));
         }
-        let mut reader = Reader(bytes.strip_prefix(MAGIC).ok_or(Error::Magic)?);
+        let mut reader = WireReader(bytes.strip_prefix(MAGIC).ok_or(Error::Magic)?);
         if reader.0.is_empty() {
             return Err(Error::Empty("body"));
         }
@@ -132,7 +132,7 @@ impl<'a> Envelope<'a> {
         while let Some((number, wire)) = reader.field("Unknown")? {
             match number {
                 1 => {
-                    let mut inner = Reader(wire.bytes().map_err(|error| error.of("TypeMeta"))?);
+                    let mut inner = WireReader(wire.bytes().map_err(|error| error.of("TypeMeta"))?);
                     while let Some((number, wire)) = inner.field("TypeMeta")? {
                         match number {
                             1 => out.version = plain(wire, "APIVersion")?,
@@ -155,7 +155,7 @@ impl<'a> Envelope<'a> {
 /// # Errors
 /// When the message is malformed.
 pub fn fields_of_bytes(message: &[u8]) -> Result<Vec<(u64, &[u8])>, Error> {
-    let mut reader = Reader(message);
+    let mut reader = WireReader(message);
     let mut fields = Vec::new();
     while let Some((number, wire)) = reader.field("message")? {
         if let wire::Wire::Bytes(bytes) = wire {

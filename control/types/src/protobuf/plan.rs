@@ -11,7 +11,7 @@ use crate::value::{Key, Value};
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// The members in JSON's order, those of inlined structs in their place.
-    pub members: Vec<Member>,
+    pub members: Vec<PlanMember>,
     /// Whether JSON's order is not that of the field numbers.
     pub shuffled: bool,
     /// What Go writes for fields that are absent, all of them, in the order of numbers.
@@ -43,7 +43,7 @@ pub(super) enum Entry {
 
 /// A member of an object in JSON.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct PlanMember {
     /// `"name":`
     pub quoted: Box<[u8]>,
     /// Its name.
@@ -64,14 +64,14 @@ pub(super) struct Member {
     /// What each item begins with in JSON beyond its message, with a comma behind.
     pub says: &'static str,
     /// The inlined structs that it is a field of, from the outside in.
-    pub groups: Box<[Group]>,
+    pub groups: Box<[InlinedStruct]>,
     /// Where it stands on the wire: the ranks of these structs, then its own.
     pub order: [u16; 3],
 }
 
 /// An inlined struct: a message on the wire, but not in JSON.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub(super) struct InlinedStruct {
     /// Tag of the message.
     pub tag: Tag,
     /// Its type.
@@ -184,7 +184,7 @@ impl Plan {
 }
 
 /// The members of a type, those of inlined structs in their place.
-fn flatten(one: &'static Type, groups: &[Group], on_wire: bool, out: &mut Vec<Member>) {
+fn flatten(one: &'static Type, groups: &[InlinedStruct], on_wire: bool, out: &mut Vec<PlanMember>) {
     let fields = by_number(one);
     for field in one.declared() {
         let rank = fields
@@ -194,7 +194,7 @@ fn flatten(one: &'static Type, groups: &[Group], on_wire: bool, out: &mut Vec<Me
         match field.type_ref() {
             TypeRef::Object(of) if field.is_inline() => {
                 let mut inner = groups.to_vec();
-                inner.extend(rank.map(|rank| Group {
+                inner.extend(rank.map(|rank| InlinedStruct {
                     tag: Tag::new(field.number(), 2),
                     of,
                     rank,
@@ -203,7 +203,7 @@ fn flatten(one: &'static Type, groups: &[Group], on_wire: bool, out: &mut Vec<Me
                 flatten(of.get(), &inner, on_wire && rank.is_some(), out);
             }
             _ => {
-                let mut member = Member::new(field, rank.unwrap_or_default(), groups);
+                let mut member = PlanMember::new(field, rank.unwrap_or_default(), groups);
                 if !on_wire {
                     member.tag = Tag::new(0, 0);
                 }
@@ -264,8 +264,8 @@ fn absent(one: &'static Type) -> Vec<(usize, Vec<u8>)> {
         .collect()
 }
 
-impl Member {
-    fn new(field: &'static Field, rank: u16, groups: &[Group]) -> Self {
+impl PlanMember {
+    fn new(field: &'static Field, rank: u16, groups: &[InlinedStruct]) -> Self {
         let mut order = [0; 3];
         let ranks = groups.iter().map(|group| group.rank).chain([rank]);
         for (place, rank) in order.iter_mut().zip(ranks) {

@@ -243,7 +243,7 @@ fn fields_in_another_order_are_read_over_a_tree() {
     let envelope = Envelope::open(&wire).unwrap();
     let schema = registry::schema_of("coordination.k8s.io", "v1", "Lease").unwrap();
     // The spec before the metadata, and a field that nobody knows.
-    let mut reader = Reader(envelope.raw);
+    let mut reader = WireReader(envelope.raw);
     let mut shuffled = vec![0xf8, 7, 1];
     let mut fields = Vec::new();
     while let Some((number, wire)) = reader.field("").unwrap() {

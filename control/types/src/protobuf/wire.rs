@@ -103,9 +103,9 @@ impl<'a> Wire<'a> {
 
 /// What is left of a message.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a>(pub &'a [u8]);
+pub(super) struct WireReader<'a>(pub &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     pub fn varint(&mut self) -> Result<u64, Error> {
         if let Some((byte @ 0..0x80, rest)) = self.0.split_first() {
             self.0 = rest;
@@ -225,14 +225,14 @@ mod tests {
     fn groups_are_stepped_over_and_what_is_malformed_is_told_as_go_tells_it() {
         // Field 1 is a group that holds a number, a group and a text.
         let group = [0x0b, 0x10, 5, 0x1b, 0x1c, 0x22, 1, b'x', 0x0c, 0x28, 7];
-        let mut reader = Reader(&group);
+        let mut reader = WireReader(&group);
         let Ok(Some((1, wire))) = reader.field("A") else {
             panic!("no group");
         };
         reader.skip(wire).unwrap();
         assert!(matches!(reader.field("A"), Ok(Some((5, Wire::Varint(7))))));
         let error = |bytes: &[u8]| {
-            let mut reader = Reader(bytes);
+            let mut reader = WireReader(bytes);
             let read = reader.field("A").and_then(|field| match field {
                 Some((_, wire)) => reader.skip(wire),
                 None => Ok(()),

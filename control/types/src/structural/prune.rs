@@ -6,12 +6,12 @@ use super::Schema;
 use crate::value::{Map, Value};
 
 /// Where in the object pruning stands; read only when something is told.
-struct Place<'a> {
-    parent: Option<&'a Place<'a>>,
-    step: Step<'a>,
+struct PrunePath<'a> {
+    parent: Option<&'a PrunePath<'a>>,
+    step: PruneStep<'a>,
 }
 
-enum Step<'a> {
+enum PruneStep<'a> {
     Root,
     Member(&'a str),
     Item(usize),
@@ -26,9 +26,9 @@ impl Schema {
     /// the object and of embedded ones are left alone.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut found = Vec::new();
-        let root = Place {
+        let root = PrunePath {
             parent: None,
-            step: Step::Root,
+            step: PruneStep::Root,
         };
         below(Some(self), object, false, &root, &mut found);
         found.sort_unstable();
@@ -41,7 +41,7 @@ fn below(
     schema: Option<&Schema>,
     value: &mut Value,
     keeps: bool,
-    place: &Place<'_>,
+    place: &PrunePath<'_>,
     found: &mut Vec<String>,
 ) {
     let keeps = keeps || schema.is_some_and(Schema::preserves_unknown);
@@ -54,9 +54,9 @@ fn below(
                 return;
             }
             for (at, item) in items.iter_mut().enumerate() {
-                let step = Place {
+                let step = PrunePath {
                     parent: Some(place),
-                    step: Step::Item(at),
+                    step: PruneStep::Item(at),
                 };
                 below(of, item, keeps, &step, found);
             }
@@ -69,7 +69,7 @@ fn members(
     schema: Option<&Schema>,
     map: &mut Map,
     keeps: bool,
-    place: &Place<'_>,
+    place: &PrunePath<'_>,
     found: &mut Vec<String>,
 ) {
     let Some(schema) = schema else {
@@ -86,18 +86,18 @@ fn members(
         let anything = matches!(schema.additional, super::Additional::Any);
         match schema.member(key) {
             Some(known) => {
-                let step = Place {
+                let step = PrunePath {
                     parent: Some(place),
-                    step: Step::Member(key),
+                    step: PruneStep::Member(key),
                 };
                 below(Some(known), value, false, &step, found);
                 true
             }
             None if keeps => true,
             None if anything => {
-                let step = Place {
+                let step = PrunePath {
                     parent: Some(place),
-                    step: Step::Member(key),
+                    step: PruneStep::Member(key),
                 };
                 below(None, value, false, &step, found);
                 true
@@ -110,7 +110,7 @@ fn members(
     });
 }
 
-fn path(place: &Place<'_>, last: &str) -> String {
+fn path(place: &PrunePath<'_>, last: &str) -> String {
     let mut out = String::new();
     write_place(place, &mut out);
     if !out.is_empty() {
@@ -120,19 +120,19 @@ fn path(place: &Place<'_>, last: &str) -> String {
     out
 }
 
-fn write_place(place: &Place<'_>, out: &mut String) {
+fn write_place(place: &PrunePath<'_>, out: &mut String) {
     if let Some(parent) = place.parent {
         write_place(parent, out);
     }
     match place.step {
-        Step::Root => {}
-        Step::Member(name) => {
+        PruneStep::Root => {}
+        PruneStep::Member(name) => {
             if !out.is_empty() {
                 out.push('.');
             }
             out.push_str(name);
         }
-        Step::Item(at) => {
+        PruneStep::Item(at) => {
             let _ = write!(out, "[{at}]");
         }
     }

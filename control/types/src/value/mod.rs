@@ -17,7 +17,7 @@ use compact_str::CompactString;
 
 pub use key::Key;
 pub use map::Map;
-pub use parse::{Error, MAX_DEPTH, Parsed};
+pub use parse::{Error, MAX_DEPTH, ParsedJson};
 pub use pick::Pick;
 pub(crate) use write::{write_float, write_string};
 
@@ -58,7 +58,7 @@ impl Value {
     ///
     /// # Errors
     /// As [`Value::from_slice`].
-    pub fn parse(bytes: &[u8]) -> Result<Parsed, Error> {
+    pub fn parse(bytes: &[u8]) -> Result<ParsedJson, Error> {
         parse::parse(bytes)
     }
 

@@ -17,7 +17,7 @@ pub const MAX_DEPTH: usize = 512;
 
 /// What [`Value::parse`] found.
 #[derive(Clone, Debug)]
-pub struct Parsed {
+pub struct ParsedJson {
     /// The value; of a key that came twice, the last.
     pub value: Value,
     /// Paths of keys that came twice within one object, such as
@@ -68,14 +68,14 @@ fn quote(character: char) -> String {
     }
 }
 
-pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Error> {
+pub(super) fn parse(bytes: &[u8]) -> Result<ParsedJson, Error> {
     // Go replaces what is not UTF-8; that copy is made only when needed. (The
     // lossy conversion alone looks at every character even of valid text.)
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => String::from_utf8_lossy(bytes),
     };
-    let mut parser = Parser::new(&text);
+    let mut parser = JsonParser::new(&text);
     let value = parser.value(0)?;
     parser.end()?;
     let duplicates = if parser.duplicate {
@@ -83,17 +83,17 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Error> {
     } else {
         Vec::new()
     };
-    Ok(Parsed { value, duplicates })
+    Ok(ParsedJson { value, duplicates })
 }
 
 /// Where reading has come to in a text.
-pub(super) struct Parser<'a> {
+pub(super) struct JsonParser<'a> {
     text: &'a str,
     at: usize,
     duplicate: bool,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> JsonParser<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self {
             text,
@@ -490,7 +490,7 @@ pub(super) fn plain_until(bytes: &[u8], mut at: usize) -> usize {
 
 /// A second walk over a text that parsed, only to name the keys that came twice.
 fn duplicates(text: &str) -> Vec<String> {
-    fn walk(parser: &mut Parser<'_>, path: &mut String, found: &mut Vec<String>) -> Option<()> {
+    fn walk(parser: &mut JsonParser<'_>, path: &mut String, found: &mut Vec<String>) -> Option<()> {
         let length = path.len();
         match parser.peek()? {
             b'{' => {
@@ -539,7 +539,7 @@ fn duplicates(text: &str) -> Vec<String> {
         Some(())
     }
     let mut found = Vec::new();
-    walk(&mut Parser::new(text), &mut String::new(), &mut found);
+    walk(&mut JsonParser::new(text), &mut String::new(), &mut found);
     found
 }
 

@@ -3,7 +3,7 @@
 //! Who wants three fields of an object of five kilobytes need not pay for its
 //! tree: of what is not asked for, only the end is sought.
 
-use super::parse::{Error, MAX_DEPTH, Parser};
+use super::parse::{Error, JsonParser, MAX_DEPTH};
 use super::{Key, Map, Value};
 
 /// Which members of an object, and of objects within, are wanted.
@@ -57,14 +57,14 @@ impl Value {
         let Ok(text) = std::str::from_utf8(bytes) else {
             return Self::from_slice(bytes);
         };
-        let mut parser = Parser::new(text);
+        let mut parser = JsonParser::new(text);
         let value = picked(&mut parser, pick, 0)?;
         parser.end()?;
         Ok(value)
     }
 }
 
-fn picked(parser: &mut Parser<'_>, pick: &Pick, depth: usize) -> Result<Value, Error> {
+fn picked(parser: &mut JsonParser<'_>, pick: &Pick, depth: usize) -> Result<Value, Error> {
     if pick.whole {
         return parser.value(depth);
     }
@@ -97,9 +97,9 @@ fn picked(parser: &mut Parser<'_>, pick: &Pick, depth: usize) -> Result<Value, E
 
 /// Walks over an object; `each` is to take the value of each member.
 fn members<'a>(
-    parser: &mut Parser<'a>,
+    parser: &mut JsonParser<'a>,
     depth: usize,
-    mut each: impl FnMut(&mut Parser<'a>, std::borrow::Cow<'a, str>) -> Result<(), Error>,
+    mut each: impl FnMut(&mut JsonParser<'a>, std::borrow::Cow<'a, str>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     if depth > MAX_DEPTH {
         return Err(Error::TooDeep);
@@ -132,9 +132,9 @@ fn members<'a>(
 
 /// Walks over an array; `each` is to take an item.
 fn items<'a>(
-    parser: &mut Parser<'a>,
+    parser: &mut JsonParser<'a>,
     depth: usize,
-    mut each: impl FnMut(&mut Parser<'a>) -> Result<(), Error>,
+    mut each: impl FnMut(&mut JsonParser<'a>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     if depth > MAX_DEPTH {
         return Err(Error::TooDeep);

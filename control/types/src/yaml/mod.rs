@@ -12,7 +12,7 @@ use crate::value::write_float;
 
 /// What a plain scalar stands for.
 #[derive(Clone, Debug, PartialEq)]
-enum Plain {
+enum PlainScalar {
     Null,
     Bool(bool),
     Int(i64),
@@ -26,41 +26,41 @@ enum Plain {
 }
 
 /// What a plain scalar stands for (YAML 1.1, but for numbers to the base of 60).
-fn resolve(text: &str) -> Plain {
+fn resolve(text: &str) -> PlainScalar {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => return Plain::Null,
+        "" | "~" | "null" | "Null" | "NULL" => return PlainScalar::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
-            return Plain::Bool(true);
+            return PlainScalar::Bool(true);
         }
         "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
-            return Plain::Bool(false);
+            return PlainScalar::Bool(false);
         }
-        ".nan" | ".NaN" | ".NAN" => return Plain::Float(f64::NAN),
+        ".nan" | ".NaN" | ".NAN" => return PlainScalar::Float(f64::NAN),
         ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => {
-            return Plain::Float(f64::INFINITY);
+            return PlainScalar::Float(f64::INFINITY);
         }
-        "-.inf" | "-.Inf" | "-.INF" => return Plain::Float(f64::NEG_INFINITY),
-        "<<" => return Plain::Merge,
+        "-.inf" | "-.Inf" | "-.INF" => return PlainScalar::Float(f64::NEG_INFINITY),
+        "<<" => return PlainScalar::Merge,
         _ => {}
     }
     match text.as_bytes()[0] {
-        b'.' => float(text).map_or(Plain::Text, Plain::Float),
+        b'.' => float(text).map_or(PlainScalar::Text, PlainScalar::Float),
         b'+' | b'-' | b'0'..=b'9' => {
             if is_time(text) {
-                return Plain::Time;
+                return PlainScalar::Time;
             }
             let plain = text.replace('_', "");
             if let Some(number) = int(&plain) {
                 return number;
             }
-            float(&plain).map_or(Plain::Text, Plain::Float)
+            float(&plain).map_or(PlainScalar::Text, PlainScalar::Float)
         }
-        _ => Plain::Text,
+        _ => PlainScalar::Text,
     }
 }
 
 /// A whole number with the prefixes of Go's literals.
-fn int(text: &str) -> Option<Plain> {
+fn int(text: &str) -> Option<PlainScalar> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
@@ -79,10 +79,10 @@ fn int(text: &str) -> Option<Plain> {
     }
     let number = u64::from_str_radix(digits, radix).ok()?;
     match (negative, i64::try_from(number)) {
-        (false, Ok(number)) => Some(Plain::Int(number)),
-        (false, Err(_)) => Some(Plain::Large(number)),
-        (true, Ok(number)) => Some(Plain::Int(-number)),
-        (true, Err(_)) => (number == i64::MIN.unsigned_abs()).then_some(Plain::Int(i64::MIN)),
+        (false, Ok(number)) => Some(PlainScalar::Int(number)),
+        (false, Err(_)) => Some(PlainScalar::Large(number)),
+        (true, Ok(number)) => Some(PlainScalar::Int(-number)),
+        (true, Err(_)) => (number == i64::MIN.unsigned_abs()).then_some(PlainScalar::Int(i64::MIN)),
     }
 }
 

@@ -4,7 +4,7 @@ use compact_str::CompactString;
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
 use rustc_hash::FxHashMap;
 
-use super::{Plain, format_float, resolve};
+use super::{PlainScalar, format_float, resolve};
 use crate::status::quote;
 use crate::value::{Key, MAX_DEPTH, Map, Value};
 
@@ -93,7 +93,7 @@ pub fn read(bytes: &[u8]) -> Result<Document, Error> {
         return Err(Error::Control);
     }
     let options = granit_parser::options! { emit_unresolved_aliases: true };
-    let mut reader = Reader {
+    let mut reader = YamlReader {
         events: Parser::new_from_str_with_options(text, options),
         anchors: FxHashMap::default(),
         nodes: 0,
@@ -124,7 +124,7 @@ pub fn read(bytes: &[u8]) -> Result<Document, Error> {
     Ok(Document { value, findings })
 }
 
-struct Reader<'a> {
+struct YamlReader<'a> {
     events: Parser<'a, granit_parser::StrInput<'a>>,
     /// What has a name, and of how many nodes it is. Nothing while it is being read.
     anchors: FxHashMap<usize, Option<(Value, usize)>>,
@@ -141,7 +141,7 @@ enum Name {
 }
 
 /// A list or a map that is being read.
-enum Open {
+enum OpenCollection {
     List(List),
     Map(Box<Mapping>),
 }
@@ -230,7 +230,7 @@ fn unexpected(line: usize) -> Error {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> YamlReader<'a> {
     fn next(&mut self) -> Result<Option<(Event<'a>, usize)>, Error> {
         // Comments are events where any crate of a build wants them: they are
         // always asked for here, and left out.
@@ -270,17 +270,17 @@ impl<'a> Reader<'a> {
     /// The node that begins with an event. What is open lies on a stack of its own:
     /// how deep a text nests must not be how deep this program does.
     fn node(&mut self, mut event: Event<'a>, mut line: usize) -> Result<Value, Error> {
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenCollection> = Vec::new();
         loop {
             let done = match event {
                 Event::SequenceEnd => match open.pop() {
-                    Some(Open::List(list)) => {
+                    Some(OpenCollection::List(list)) => {
                         Some(self.named(Value::Array(list.items), list.anchor, list.nodes)?)
                     }
                     _ => return Err(unexpected(line)),
                 },
                 Event::MappingEnd => match open.pop() {
-                    Some(Open::Map(map)) if map.name.is_none() => {
+                    Some(OpenCollection::Map(map)) if map.name.is_none() => {
                         Some(self.named(Value::Object(map.map), map.anchor, map.nodes)?)
                     }
                     _ => return Err(unexpected(line)),
@@ -290,7 +290,7 @@ impl<'a> Reader<'a> {
                         return Err(Error::TooDeep);
                     }
                     let is_key = match open.last_mut() {
-                        Some(Open::Map(map)) if map.name.is_none() => {
+                        Some(OpenCollection::Map(map)) if map.name.is_none() => {
                             map.line = line;
                             true
                         }
@@ -298,9 +298,9 @@ impl<'a> Reader<'a> {
                     };
                     match (is_key, event) {
                         (true, Event::Scalar(text, ScalarStyle::Plain, _, None))
-                            if resolve(&text) == Plain::Merge =>
+                            if resolve(&text) == PlainScalar::Merge =>
                         {
-                            if let Some(Open::Map(map)) = open.last_mut() {
+                            if let Some(OpenCollection::Map(map)) = open.last_mut() {
                                 map.name = Some(Name::Merge);
                             }
                             None
@@ -312,11 +312,11 @@ impl<'a> Reader<'a> {
             if let Some((value, nodes)) = done {
                 match open.last_mut() {
                     None => return Ok(value),
-                    Some(Open::List(list)) => {
+                    Some(OpenCollection::List(list)) => {
                         list.nodes += nodes;
                         list.items.push(value);
                     }
-                    Some(Open::Map(map)) => match map.name.take() {
+                    Some(OpenCollection::Map(map)) => match map.name.take() {
                         // A key may have a name, too.
                         None => map.name = Some(Name::of(value)?),
                         Some(name) => {
@@ -335,7 +335,7 @@ impl<'a> Reader<'a> {
         &mut self,
         event: Event<'a>,
         line: usize,
-        open: &mut Vec<Open>,
+        open: &mut Vec<OpenCollection>,
     ) -> Result<Option<(Value, usize)>, Error> {
         self.count(1)?;
         match event {
@@ -359,7 +359,7 @@ impl<'a> Reader<'a> {
             }
             Event::SequenceStart(_, anchor, _) => {
                 self.begin(anchor);
-                open.push(Open::List(List {
+                open.push(OpenCollection::List(List {
                     items: Vec::new(),
                     anchor,
                     nodes: 1,
@@ -368,7 +368,7 @@ impl<'a> Reader<'a> {
             }
             Event::MappingStart(_, anchor, _) => {
                 self.begin(anchor);
-                open.push(Open::Map(Box::new(Mapping {
+                open.push(OpenCollection::Map(Box::new(Mapping {
                     anchor,
                     nodes: 1,
                     ..Mapping::default()
@@ -427,7 +427,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Res
         tag: format!("!!{tag}"),
     };
     let plain = match (&core, style) {
-        (Some(core), _) if core == "str" => Plain::Text,
+        (Some(core), _) if core == "str" => PlainScalar::Text,
         (Some(core), _) if core == "binary" => {
             use base64::Engine as _;
             let joined: String = text.split_whitespace().collect();
@@ -437,26 +437,29 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Res
             return Ok(Value::from(String::from_utf8_lossy(&bytes).into_owned()));
         }
         (Some(core), _) => match (core.as_str(), resolve(text)) {
-            ("int", found @ (Plain::Int(_) | Plain::Large(_)))
-            | ("bool", found @ Plain::Bool(_))
-            | ("null", found @ Plain::Null)
-            | ("timestamp", found @ Plain::Time)
-            | ("float", found @ (Plain::Float(_) | Plain::Int(_) | Plain::Large(_))) => found,
+            ("int", found @ (PlainScalar::Int(_) | PlainScalar::Large(_)))
+            | ("bool", found @ PlainScalar::Bool(_))
+            | ("null", found @ PlainScalar::Null)
+            | ("timestamp", found @ PlainScalar::Time)
+            | (
+                "float",
+                found @ (PlainScalar::Float(_) | PlainScalar::Int(_) | PlainScalar::Large(_)),
+            ) => found,
             ("int" | "bool" | "null" | "timestamp" | "float", _) => return Err(wrong(core)),
-            _ => Plain::Text,
+            _ => PlainScalar::Text,
         },
         (None, ScalarStyle::Plain) if tag.is_none() => resolve(text),
-        _ => Plain::Text,
+        _ => PlainScalar::Text,
     };
     Ok(match plain {
-        Plain::Null => Value::Null,
-        Plain::Bool(truth) => Value::Bool(truth),
-        Plain::Int(number) => Value::Int(number),
-        Plain::Large(number) => Value::from(number),
-        Plain::Float(number) if number.is_finite() => {
+        PlainScalar::Null => Value::Null,
+        PlainScalar::Bool(truth) => Value::Bool(truth),
+        PlainScalar::Int(number) => Value::Int(number),
+        PlainScalar::Large(number) => Value::from(number),
+        PlainScalar::Float(number) if number.is_finite() => {
             whole(number).map_or(Value::Float(number), Value::Int)
         }
-        Plain::Float(number) => {
+        PlainScalar::Float(number) => {
             return Err(Error::Number(if number.is_nan() {
                 "NaN".into()
             } else if number > 0.0 {
@@ -465,7 +468,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Res
                 "-Inf".into()
             }));
         }
-        Plain::Time | Plain::Merge | Plain::Text => Value::from(text),
+        PlainScalar::Time | PlainScalar::Merge | PlainScalar::Text => Value::from(text),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Plain, format_float, resolve};
+use super::{PlainScalar, format_float, resolve};
 use crate::value::{Map, Value};
 
 /// Where texts are broken at the next blank.
@@ -123,7 +123,7 @@ impl Writer {
                 // As the way over JSON leaves it: whole numbers are whole.
                 let text = value.to_string();
                 match resolve(&text) {
-                    Plain::Float(number) => self.put(&format_float(number)),
+                    PlainScalar::Float(number) => self.put(&format_float(number)),
                     _ => self.put(&text),
                 }
             }
@@ -135,7 +135,7 @@ impl Writer {
 
     fn text(&mut self, text: &str, indent: usize, key: bool) {
         let facts = Facts::of(text);
-        let plain = resolve(text) == Plain::Text && !is_base_60(text);
+        let plain = resolve(text) == PlainScalar::Text && !is_base_60(text);
         let style = if text.contains('\n') {
             if facts.block && !key {
                 Style::Literal

@@ -41,7 +41,7 @@ struct Asker {
     client: u64,
 }
 
-impl Ask for Asker {
+impl LookupClient for Asker {
     fn spread(&self) -> u32 {
         self.spread
     }
@@ -80,7 +80,7 @@ enum Got {
 
 fn ask(model: &Model, client: u64) -> Got {
     let spread = model.random();
-    let mut found = Found::NOTHING;
+    let mut found = FoundBackend::NOTHING;
     match choose::<ATTEMPTS, _, _>(model, &mut key(), &Asker { spread, client }, &mut found) {
         Choice::Backend => Got::Backend(found.backend),
         other => Got::Other(other),
@@ -290,7 +290,7 @@ struct Known<'a>(&'a Halted, u32);
 
 const CLIENT: Address = Address::v4([192, 0, 2, 1]);
 
-impl Ask for Known<'_> {
+impl LookupClient for Known<'_> {
     fn spread(&self) -> u32 {
         self.1
     }
@@ -335,7 +335,7 @@ fn stopped(before: fn() -> Model, change: fn(&mut Model)) -> BTreeSet<std::strin
                 looks,
                 change,
             };
-            let mut found = Found::NOTHING;
+            let mut found = FoundBackend::NOTHING;
             let choice = choose::<3, _, _>(&maps, &mut key(), &Known(&maps, spread), &mut found);
             all.insert(match choice {
                 Choice::Backend => {

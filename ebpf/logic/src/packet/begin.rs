@@ -9,9 +9,9 @@ use ebpf_abi::{
 use super::headers::TcpFlags;
 use super::lifetime::{FRESH, idle, is_over, is_pair, log, together};
 use super::track::{first_seen, way};
-use super::{Fragment, Origin, Search, Step, Verdict, Work};
-use crate::lookup::{Admission, Ask, Choice, Found, addressed, choose_at, scale};
-use crate::maps::{Flows, Inserted};
+use super::{Fragment, Origin, PacketVerdict, Search, Step, Work};
+use crate::lookup::{Admission, Choice, FoundBackend, LookupClient, addressed, choose_at, scale};
+use crate::maps::{Flows, InsertOutcome};
 
 /// Entries that lead to the one that decides: the address's own, the node
 /// ports', and the one for clients outside.
@@ -28,36 +28,37 @@ const RUNS: u32 = 128;
 
 /// Begins a flow, if the packet addresses a service.
 #[inline(always)]
-pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
+pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdict {
     let verdict = attempt(maps, origin, work);
     // Somebody else serves the connection, whose next packets are not the former flow's.
-    if verdict == Verdict::Pass && work.stale != 0 {
+    if verdict == PacketVerdict::Pass && work.stale != 0 {
         maps.step(Step::Forget, origin, work);
     }
     verdict
 }
 
 #[inline(always)]
-fn attempt<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
+fn attempt<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdict {
     // Most packets address none, and little else matters to them.
     let asked = &work.headers.tuple;
     let serves = maps.served(asked.protocol, asked.destination_port) != Served::NONE
-        && maps.step(Step::Ask, origin, work) == Verdict::Unknown;
+        && maps.step(Step::Ask, origin, work) == PacketVerdict::Unknown;
     if !serves && origin != Origin::Pod {
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     }
     if serves {
         if is_left_to_kernel(maps, work) {
-            return Verdict::Pass;
+            return PacketVerdict::Pass;
         }
         let mut attempt = 0;
         loop {
             let verdict = maps.step(Step::Select, origin, work);
             attempt += 1;
-            if verdict == Verdict::Unknown {
+            if verdict == PacketVerdict::Unknown {
                 break;
             }
-            let unstable = verdict == Verdict::Drop && work.counter == Counter::DroppedUnstable;
+            let unstable =
+                verdict == PacketVerdict::Drop && work.counter == Counter::DroppedUnstable;
             if !unstable || attempt == AGAIN {
                 return verdict;
             }
@@ -66,12 +67,12 @@ fn attempt<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     if origin == Origin::Pod {
         let leaves = if serves { Step::Hide } else { Step::Leave };
         let verdict = maps.step(leaves, origin, work);
-        if verdict != Verdict::Unknown {
+        if verdict != PacketVerdict::Unknown {
             return verdict;
         }
     }
     let made = maps.step(Step::Add, origin, work);
-    if made != Verdict::Unknown {
+    if made != PacketVerdict::Unknown {
         return made;
     }
     work.counter = Counter::PacketTranslated;
@@ -90,7 +91,7 @@ fn is_left_to_kernel<M: Flows>(maps: &M, work: &Work) -> bool {
 /// Does the packet address a service, as far as can be said without knowing its
 /// client? The address under which that stands is then the destination of `work.to`.
 #[inline(always)]
-pub(super) fn asks<M: Flows>(maps: &M, work: &mut Work) -> bool {
+pub(super) fn addresses_service<M: Flows>(maps: &M, work: &mut Work) -> bool {
     let asked = &work.headers.tuple;
     let mut key = ServiceKey::internal(asked.destination, asked.destination_port, asked.protocol);
     let found = addressed(maps, &mut key);
@@ -99,15 +100,15 @@ pub(super) fn asks<M: Flows>(maps: &M, work: &mut Work) -> bool {
 }
 
 /// Chooses a backend of the service that [`asks`] found and says in `work.to`,
-/// `work.other.flow` and `work.entry` what becomes of the flow; [`Verdict::Unknown`] if
+/// `work.other.flow` and `work.entry` what becomes of the flow; [`PacketVerdict::Unknown`] if
 /// all is well. Else the destination of `work.to` is as it was.
 #[inline(always)]
-pub(super) fn select<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
+pub(super) fn select<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdict {
     let asked = work.headers.tuple;
     let mut key = ServiceKey::internal(work.to.destination, asked.destination_port, asked.protocol);
     let served = Served::ADDRESS.with(Served::NODE);
     if !maps.read_config(&mut work.config) {
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     }
     let client = Client {
         maps,
@@ -120,11 +121,11 @@ pub(super) fn select<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Ver
             Some(work.outer)
         },
     };
-    let mut found = Found::NOTHING;
+    let mut found = FoundBackend::NOTHING;
     let choice = choose_at::<ENTRIES, _, _>(maps, &mut key, served, &client, &mut found);
     work.found = found;
     match choice {
-        Choice::NoService | Choice::Undecided => return Verdict::Pass,
+        Choice::NoService | Choice::Undecided => return PacketVerdict::Pass,
         _ if work.headers.fragment == Fragment::LATER => {
             return work.drop(Counter::DroppedFragment);
         }
@@ -134,13 +135,13 @@ pub(super) fn select<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Ver
         Choice::Unstable => return work.drop(Counter::DroppedUnstable),
         Choice::NoEndpoint | Choice::NoLocalEndpoint => {
             work.counter = Counter::PacketRefused;
-            return Verdict::Refuse;
+            return PacketVerdict::Refuse;
         }
     }
-    let Found { service, backend } = work.found;
+    let FoundBackend { service, backend } = work.found;
     if work.headers.flags.has(TcpFlags::RST) {
         // The end of what is unknown.
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     }
     if asked.destination.is_v4() != backend.address.is_v4() {
         return work.drop(Counter::DroppedFamily);
@@ -176,7 +177,7 @@ pub(super) fn select<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Ver
         flags,
         reserved: 0,
     });
-    Verdict::Unknown
+    PacketVerdict::Unknown
 }
 
 #[inline(always)]
@@ -228,9 +229,9 @@ fn flags<M: Flows>(
     flags
 }
 
-/// Makes both entries of a flow; [`Verdict::Unknown`] if all is well.
+/// Makes both entries of a flow; [`PacketVerdict::Unknown`] if all is well.
 #[inline(always)]
-pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     let mut flow = work.other.flow.unchecked();
     // A former flow of the same client makes room.
     if work.stale != 0 {
@@ -244,7 +245,7 @@ pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
     }
     if !flow.flags.contains(FlowFlags::DIRECT) {
         let verdict = add_reply(maps, &flow, work);
-        if verdict != Verdict::Unknown {
+        if verdict != PacketVerdict::Unknown {
             return verdict;
         }
     }
@@ -253,13 +254,13 @@ pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
         ..flow
     };
     let mut made = maps.step(Step::Forward, Origin::Device, work);
-    if made == Verdict::Drop {
+    if made == PacketVerdict::Drop {
         make_room(maps, work);
         made = maps.step(Step::Forward, Origin::Device, work);
     }
     match made {
-        Verdict::Unknown => {}
-        Verdict::Pass => {
+        PacketVerdict::Unknown => {}
+        PacketVerdict::Pass => {
             // Another processor was faster with the same client's packet.
             full(maps, work);
             if maps.flow(&work.headers.tuple, &mut work.entry).is_none() {
@@ -269,7 +270,7 @@ pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
                 return work.drop(Counter::DroppedUnstable);
             };
             work.to = theirs.to;
-            return Verdict::Unknown;
+            return PacketVerdict::Unknown;
         }
         _ => return full(maps, work),
     }
@@ -280,17 +281,17 @@ pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
     if flow.flags.contains(FlowFlags::DIRECT) {
         return direct(work, maps);
     }
-    Verdict::Unknown
+    PacketVerdict::Unknown
 }
 
 /// Removes both entries of the flow in `work.entry`, which is over. The log's key of it finds
 /// nothing and is forgotten then.
 #[inline(always)]
-pub(super) fn forget<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+pub(super) fn forget<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     remove_other(maps, work);
     maps.remove_flow(&work.headers.tuple);
     maps.count(Counter::FlowCollected);
-    Verdict::Pass
+    PacketVerdict::Pass
 }
 
 /// Removes the entry of the other direction of the flow in `work.entry`.
@@ -311,7 +312,7 @@ fn remove_other<M: Flows>(maps: &M, work: &mut Work) {
 
 /// Adds the entry for replies, under a port that is free.
 #[inline(always)]
-fn add_reply<M: Flows>(maps: &M, flow: &Flow, work: &mut Work) -> Verdict {
+fn add_reply<M: Flows>(maps: &M, flow: &Flow, work: &mut Work) -> PacketVerdict {
     let given =
         flow.flags.contains(FlowFlags::MASQUERADED) || flow.flags.contains(FlowFlags::RENUMBERED);
     let sctp = work.headers.tuple.protocol == Protocol::SCTP;
@@ -329,20 +330,20 @@ fn add_reply<M: Flows>(maps: &M, flow: &Flow, work: &mut Work) -> Verdict {
     let mut attempt = 0;
     while attempt < REPLIES {
         match maps.step(Step::Reply, Origin::Device, work) {
-            Verdict::Unknown => {
+            PacketVerdict::Unknown => {
                 if searched && keeps {
                     maps.count(Counter::PortReplaced);
                 }
-                return Verdict::Unknown;
+                return PacketVerdict::Unknown;
             }
-            Verdict::Pass => {
+            PacketVerdict::Pass => {
                 // Another processor may take what is found here first.
-                if maps.step(Step::TakeOver, Origin::Device, work) != Verdict::Unknown {
+                if maps.step(Step::TakeOver, Origin::Device, work) != PacketVerdict::Unknown {
                     if !searched {
                         begin_search(work);
                     }
                     searched = true;
-                    if maps.step(Step::Search, Origin::Device, work) != Verdict::Unknown {
+                    if maps.step(Step::Search, Origin::Device, work) != PacketVerdict::Unknown {
                         return work.drop(Counter::DroppedNoPort);
                     }
                 }
@@ -381,25 +382,25 @@ fn begin_search(work: &mut Work) {
 
 /// Looks for a port that is free, or of a flow that is over: first some at random, which
 /// nearly always finds one and keeps those in use spread evenly, then each of the range.
-/// [`Verdict::Unknown`] if there is one, which `work.to` has then. In two functions, since
+/// [`PacketVerdict::Unknown`] if there is one, which `work.to` has then. In two functions, since
 /// the verifier walks through each round of a loop.
 #[inline(always)]
-pub(super) fn search<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+pub(super) fn search<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     let mut run = 0;
     while run < RUNS {
         let found = maps.step(Step::SearchRun, Origin::Device, work);
-        if found != Verdict::Pass {
+        if found != PacketVerdict::Pass {
             return found;
         }
         run += 1;
     }
-    Verdict::Drop
+    PacketVerdict::Drop
 }
 
-/// Looks at the next ports of a [`search`]: [`Verdict::Pass`] if none of these is free,
-/// [`Verdict::Drop`] if none is at all.
+/// Looks at the next ports of a [`search`]: [`PacketVerdict::Pass`] if none of these is free,
+/// [`PacketVerdict::Drop`] if none is at all.
 #[inline(always)]
-pub(super) fn search_run<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+pub(super) fn search_run<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     let first = u32::from(work.config().first_port);
     let span = span(work.config());
     let mut step = 0;
@@ -420,23 +421,23 @@ pub(super) fn search_run<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
                 0
             };
         } else {
-            return Verdict::Drop;
+            return PacketVerdict::Drop;
         }
         work.to.source_port = Port::new((first + work.search.next) as u16);
         work.key = work.to.reversed();
-        if maps.step(Step::TakeOver, Origin::Device, work) == Verdict::Unknown {
-            return Verdict::Unknown;
+        if maps.step(Step::TakeOver, Origin::Device, work) == PacketVerdict::Unknown {
+            return PacketVerdict::Unknown;
         }
         step += 1;
     }
-    Verdict::Pass
+    PacketVerdict::Pass
 }
 
 /// Adds the client's entry of `work.flow` and its key to the log:
-/// [`Verdict::Unknown`] if it is there, [`Verdict::Pass`] if another is,
-/// [`Verdict::Drop`] if there is no room.
+/// [`PacketVerdict::Unknown`] if it is there, [`PacketVerdict::Pass`] if another is,
+/// [`PacketVerdict::Drop`] if there is no room.
 #[inline(always)]
-pub(super) fn add_forward<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+pub(super) fn add_forward<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     let forward = work.flow;
     let seen = first_seen(forward.flags, work);
     work.key = work.headers.tuple;
@@ -447,16 +448,16 @@ pub(super) fn add_forward<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
     // Of a former flow, the key is in the log already, unless it was collected meanwhile.
     if work.stale != 0 && maps.replace_flow(&work.key, &work.entry) {
         maps.count(Counter::FlowCollected);
-        return Verdict::Unknown;
+        return PacketVerdict::Unknown;
     }
     match maps.add_flow(&work.key, &work.entry) {
-        Inserted::Yes if log(maps, work) => Verdict::Unknown,
-        Inserted::Yes => {
+        InsertOutcome::Yes if log(maps, work) => PacketVerdict::Unknown,
+        InsertOutcome::Yes => {
             maps.remove_flow(&work.key);
-            Verdict::Drop
+            PacketVerdict::Drop
         }
-        Inserted::Taken => Verdict::Pass,
-        Inserted::Full => Verdict::Drop,
+        InsertOutcome::Taken => PacketVerdict::Pass,
+        InsertOutcome::Full => PacketVerdict::Drop,
     }
 }
 
@@ -469,9 +470,9 @@ fn make_room<M: Flows>(maps: &M, work: &mut Work) {
 }
 
 /// Adds the entry for replies of `work.flow` to `work.to`:
-/// [`Verdict::Unknown`] if it is there, [`Verdict::Pass`] if another is.
+/// [`PacketVerdict::Unknown`] if it is there, [`PacketVerdict::Pass`] if another is.
 #[inline(always)]
-pub(super) fn try_reply<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+pub(super) fn try_reply<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     work.key = work.to.reversed();
     let reply = Flow {
         to: work.headers.tuple.reversed(),
@@ -483,9 +484,9 @@ pub(super) fn try_reply<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
         life: Life::new(work.now, 0),
     };
     match maps.add_flow(&work.key, &work.other) {
-        Inserted::Yes => Verdict::Unknown,
-        Inserted::Taken => Verdict::Pass,
-        Inserted::Full => Verdict::Drop,
+        InsertOutcome::Yes => PacketVerdict::Unknown,
+        InsertOutcome::Taken => PacketVerdict::Pass,
+        InsertOutcome::Full => PacketVerdict::Drop,
     }
 }
 
@@ -522,7 +523,7 @@ pub(super) fn take_over<M: Flows>(maps: &M, work: &mut Work) -> bool {
 
 /// Removes the entry for replies of a flow that cannot be added.
 #[inline(always)]
-fn full<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+fn full<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     if !work.flow.flags.contains(FlowFlags::DIRECT) {
         work.key = work.to.reversed();
         maps.remove_flow(&work.key);
@@ -532,16 +533,16 @@ fn full<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
 
 /// What becomes of a packet whose backend answers its client directly.
 #[inline(always)]
-pub(super) fn direct<M: Flows>(work: &mut Work, maps: &M) -> Verdict {
+pub(super) fn direct<M: Flows>(work: &mut Work, maps: &M) -> PacketVerdict {
     if !maps.read_config(&mut work.config) {
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     }
     if work.config().direct_return == DirectReturn::LINK {
         work.counter = Counter::PacketTranslated;
-        Verdict::Link
+        PacketVerdict::Link
     } else {
         work.counter = Counter::PacketEncapsulated;
-        Verdict::Encapsulate
+        PacketVerdict::Encapsulate
     }
 }
 
@@ -564,7 +565,7 @@ struct Client<'a, M> {
     chosen: Option<Address>,
 }
 
-impl<M: Flows> Ask for Client<'_, M> {
+impl<M: Flows> LookupClient for Client<'_, M> {
     #[inline(always)]
     fn spread(&self) -> u32 {
         hash(self.asked, self.seed) as u32

@@ -4,7 +4,7 @@
 use ebpf_abi::{Address, Counter, Flow, FlowFlags, Protocol, Sealed};
 
 use super::headers::{ICMP, ICMPV6, TcpFlags};
-use super::{Verdict, Work};
+use super::{PacketVerdict, Work};
 use crate::maps::Flows;
 
 /// Does a packet from `source` to `destination` leave as the node's?
@@ -18,17 +18,17 @@ pub(super) fn leaves<M: Flows>(maps: &M, source: Address, destination: Address) 
 }
 
 /// Says in `work.to` and `work.other.flow` as whom a pod's packet that addresses no
-/// service leaves; [`Verdict::Unknown`] if it leaves as the node.
+/// service leaves; [`PacketVerdict::Unknown`] if it leaves as the node.
 #[inline(always)]
-pub(super) fn leave<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+pub(super) fn leave<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     let asked = work.headers.tuple;
     if !leaves(maps, asked.source, asked.destination) || !maps.read_config(&mut work.config) {
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     }
     let echo = matches!(asked.protocol, Protocol(ICMP | ICMPV6));
     if work.headers.flags.has(TcpFlags::RST) || (echo && work.headers.answers) {
         // The end of what is unknown, or its answer.
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     }
     work.now = maps.ticks();
     work.to = asked;
@@ -37,12 +37,12 @@ pub(super) fn leave<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
 
 /// The same of a pod's packet to a service, whose backend is chosen.
 #[inline(always)]
-pub(super) fn hide<M: Flows>(maps: &M, work: &mut Work) -> Verdict {
+pub(super) fn hide<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     let flow = work.other.flow.unchecked();
     if flow.flags.contains(FlowFlags::MASQUERADED)
         || !leaves(maps, work.to.source, work.to.destination)
     {
-        return Verdict::Unknown;
+        return PacketVerdict::Unknown;
     }
     as_node(maps, work, flow.set, flow.generation, flow.flags)
 }
@@ -54,7 +54,7 @@ fn as_node<M: Flows>(
     set: u32,
     generation: u32,
     flags: FlowFlags,
-) -> Verdict {
+) -> PacketVerdict {
     let source = work.config().node(work.to.destination);
     if source == Address::UNSPECIFIED {
         return work.drop(Counter::DroppedNoAddress);
@@ -69,5 +69,5 @@ fn as_node<M: Flows>(
         reserved: 0,
     });
     maps.count(Counter::Masqueraded);
-    Verdict::Unknown
+    PacketVerdict::Unknown
 }

@@ -10,7 +10,7 @@ use ebpf_abi::{Address, Counter, FlowFlags, Port, Protocol, Tuple};
 use super::checksum::{add, difference, replace};
 use super::headers::{IDENTIFIER, answers, echo_ports, is_icmp};
 use super::nat::{addresses, hop, identifier, pair_v4, ports, ports_bytes};
-use super::{Origin, Packet, Verdict, Work};
+use super::{Origin, Packet, PacketVerdict, Work};
 use crate::maps::Flows;
 
 /// Bytes before what an error quotes.
@@ -18,16 +18,16 @@ const QUOTE: u32 = 8;
 
 /// Finds the flow of the packet that an error is about.
 #[inline(always)]
-pub(super) fn find<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
+pub(super) fn find<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdict {
     let receiver = work.headers.tuple.destination;
     if maps.flow(&work.headers.tuple, &mut work.entry).is_none() {
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     }
     let Some(flow) = work.entry.flow.open(&work.headers.tuple) else {
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     };
     if flow.flags.contains(FlowFlags::DIRECT) || flow.flags.contains(FlowFlags::KERNEL) {
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     }
     work.to = flow.to;
     work.counter = Counter::ErrorTranslated;
@@ -40,7 +40,7 @@ pub(super) fn find<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdi
             || (!flow.flags.contains(FlowFlags::REPLY)
                 && flow.flags.contains(FlowFlags::MASQUERADED)),
     );
-    Verdict::TranslateError
+    PacketVerdict::TranslateError
 }
 
 /// Reads what an error quotes, if it was sent by its receiver. Extension

@@ -8,7 +8,7 @@ use ebpf_abi::{Address, Protocol};
 
 use super::checksum::{fold, narrow};
 use super::headers::{LINK, TcpFlags};
-use super::{Outer, Packet, Work};
+use super::{OuterHeader, Packet, Work};
 
 /// Bytes that a message quotes at most: all headers that are known here, and
 /// what anyone needs to find the connection.
@@ -111,9 +111,9 @@ fn reset<P: Packet>(packet: P, work: &Work) -> Option<()> {
 fn message<P: Packet>(packet: P, work: &Work, kind: [u8; 2], rest: u32) -> Option<()> {
     let headers = &work.headers;
     let (network_bytes, protocol, outer) = if headers.v4 {
-        (20, 1, Outer::Message)
+        (20, 1, OuterHeader::Message)
     } else {
-        (40, 58, Outer::Message)
+        (40, 58, OuterHeader::Message)
     };
     let quoted = headers.length.min(QUOTED) & !3;
     let room = network_bytes + 8;

@@ -93,22 +93,22 @@ pub fn node_port(family: usize, protocol: Protocol) -> ServiceKey {
 }
 
 /// Runs a frame through all steps, as a program does that knows every way.
-pub fn run(model: &Model, origin: Origin, frame: &[u8]) -> (Verdict, Vec<u8>, Work) {
+pub fn run(model: &Model, origin: Origin, frame: &[u8]) -> (PacketVerdict, Vec<u8>, Work) {
     let bytes = RefCell::new(frame.to_vec());
     let packet = Frame(&bytes);
     let mut work = Work::new();
     let kind = parse(packet, &mut work);
     let verdict = decide(model, kind, origin, &mut work);
-    if work.tunnel != 0 && matches!(verdict, Verdict::Translate | Verdict::Forward) {
+    if work.tunnel != 0 && matches!(verdict, PacketVerdict::Translate | PacketVerdict::Forward) {
         assert!(decapsulate(packet, &mut work));
     }
     let done = match verdict {
-        Verdict::Translate => rewrite(packet, &work, false),
-        Verdict::Forward => rewrite(packet, &work, true),
-        Verdict::TranslateError => rewrite_error(packet, &mut work),
-        Verdict::Encapsulate => encapsulate(packet, &work),
-        Verdict::Refuse => refuse(packet, &work),
-        Verdict::Link => relay(packet, &work),
+        PacketVerdict::Translate => rewrite(packet, &work, false),
+        PacketVerdict::Forward => rewrite(packet, &work, true),
+        PacketVerdict::TranslateError => rewrite_error(packet, &mut work),
+        PacketVerdict::Encapsulate => encapsulate(packet, &work),
+        PacketVerdict::Refuse => refuse(packet, &work),
+        PacketVerdict::Link => relay(packet, &work),
         _ => true,
     };
     assert!(done, "{verdict:?}");

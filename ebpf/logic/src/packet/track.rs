@@ -8,22 +8,22 @@ use ebpf_abi::{
 use super::begin::backend_fits;
 use super::headers::TcpFlags;
 use super::lifetime::{FRESH, idle, is_closed, is_over, is_pair, together};
-use super::{Fragment, Origin, Step, Verdict, Work};
+use super::{Fragment, Origin, PacketVerdict, Step, Work};
 use crate::maps::Flows;
 
 /// Finds a packet's flow and what becomes of the packet;
-/// [`Verdict::Unknown`] if it has none.
+/// [`PacketVerdict::Unknown`] if it has none.
 #[inline(always)]
-pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
+pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdict {
     work.stale = 0;
     if !maps.may_be_flow(&work.headers.tuple) {
-        return Verdict::Unknown;
+        return PacketVerdict::Unknown;
     }
     let Some(place) = maps.flow(&work.headers.tuple, &mut work.entry) else {
-        return Verdict::Unknown;
+        return PacketVerdict::Unknown;
     };
     let Some(flow) = work.entry.flow.open(&work.headers.tuple) else {
-        return Verdict::Unknown;
+        return PacketVerdict::Unknown;
     };
     let reply = flow.flags.contains(FlowFlags::REPLY);
     let tcp = work.headers.tuple.protocol == Protocol::TCP;
@@ -40,9 +40,9 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
         let begins = opens || (!reply && work.headers.tuple.protocol == Protocol::UDP);
         if begins && work.headers.fragment != Fragment::LATER {
             work.stale = 1;
-            return Verdict::Unknown;
+            return PacketVerdict::Unknown;
         }
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     }
     work.to = flow.to;
     work.now = maps.ticks();
@@ -55,7 +55,7 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
         if accepts {
             maps.step(Step::Forget, origin, work);
         }
-        return Verdict::Unknown;
+        return PacketVerdict::Unknown;
     }
     let mut before = work.entry.life.seen();
     if direct {
@@ -72,7 +72,7 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
     {
         work.stale = 1;
         maps.count(Counter::FlowMoved);
-        return Verdict::Unknown;
+        return PacketVerdict::Unknown;
     }
     if life != work.entry.life {
         maps.set_life(place, life);
@@ -81,7 +81,7 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
         mark_reset(maps, work);
     }
     if flow.flags.contains(FlowFlags::KERNEL) {
-        return Verdict::Pass;
+        return PacketVerdict::Pass;
     }
     if direct {
         return super::begin::direct(&mut *work, maps);
@@ -96,7 +96,7 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Verdict {
 
 /// Who sends a packet on.
 #[inline(always)]
-pub(super) fn way(origin: Origin, work: &Work) -> Verdict {
+pub(super) fn way(origin: Origin, work: &Work) -> PacketVerdict {
     let (from, to) = (&work.headers.tuple, &work.to);
     let forward = if origin.is_routed() {
         from.destination != to.destination
@@ -104,9 +104,9 @@ pub(super) fn way(origin: Origin, work: &Work) -> Verdict {
         from.source != to.source
     };
     if forward {
-        Verdict::Forward
+        PacketVerdict::Forward
     } else {
-        Verdict::Translate
+        PacketVerdict::Translate
     }
 }
 

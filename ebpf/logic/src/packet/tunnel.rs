@@ -5,7 +5,7 @@ use ebpf_abi::Address;
 
 use super::headers::LINK;
 use super::refuse::{header_v4, header_v6};
-use super::{Outer, Packet, Work};
+use super::{OuterHeader, Packet, Work};
 
 /// Puts an outer header before the packet, to the backend's address; false if
 /// it could not be written, or this node has no address to send from.
@@ -18,9 +18,10 @@ pub fn encapsulate<P: Packet>(packet: P, work: &Work) -> bool {
     }
     let content = work.headers.length;
     if work.headers.v4 {
-        packet.grow(20, Outer::V4) && packet.store(LINK, &header_v4(from, to, content, 4), false)
+        packet.grow(20, OuterHeader::V4)
+            && packet.store(LINK, &header_v4(from, to, content, 4), false)
     } else {
-        packet.grow(40, Outer::V6)
+        packet.grow(40, OuterHeader::V6)
             && packet.store(LINK, &header_v6(content, 41), true)
             && packet.store(LINK + 8, &from.octets(), true)
             && packet.store(LINK + 24, &to.octets(), true)

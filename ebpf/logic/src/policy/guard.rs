@@ -25,11 +25,11 @@
 use ebpf_abi::policy::{Direction, PolicyFlow, PolicyFlowEntry, cookies, hardware_mark};
 use ebpf_abi::{Config, ConfigFlags, Counter, Port, Protocol, Sealed, Timeouts, Tuple};
 
-use super::{Flow, Place, PolicyDecision, PolicyMaps, policy};
+use super::{Flow, HookPlace, PolicyDecision, PolicyMaps, policy};
 use crate::packet::headers::{
     Fragment, Headers, ICMP, ICMPV6, LINK, TcpFlags, V4, V6, network_v4, network_v6,
 };
-use crate::packet::{Kind, Packet, Verdict, Work};
+use crate::packet::{Kind, Packet, PacketVerdict, Work};
 
 mod host;
 mod portless;
@@ -40,8 +40,8 @@ mod sender;
 pub use host::{host_begin, host_outline, host_portless, host_told};
 pub use portless::portless;
 pub use recent::{Recent, is_recent, is_recent_still};
-pub use report::{Why, describe};
-pub use sender::{Back, neighbour, prove, way_back};
+pub use report::{VerdictReason, describe};
+pub use sender::{ReturnPath, neighbour, prove, way_back};
 
 /// The maps that flows at pods' interfaces need besides those of policy.
 pub trait PolicyFlows: PolicyMaps {
@@ -70,7 +70,7 @@ pub trait PolicyFlows: PolicyMaps {
     fn tally(&self, counter: Counter);
     /// Tells people of a verdict, if they want to know; never on the way of a
     /// packet of a flow that goes on.
-    fn report(&self, guard: &Guard, why: &Why);
+    fn report(&self, guard: &Guard, why: &VerdictReason);
 }
 
 /// What is known of a packet at a pod's interface.
@@ -140,7 +140,7 @@ impl Guard {
 
     /// The device, and which way.
     #[inline(always)]
-    fn place(&mut self, told: &Told) {
+    fn place(&mut self, told: &DeviceFacts) {
         self.flow.device = told.device;
         self.flow.flags = 0;
         self.proven = 0;
@@ -169,7 +169,7 @@ impl Guard {
 
     /// Of a packet of which nothing is known but its device.
     #[inline(always)]
-    pub fn unknown(&mut self, told: &Told) {
+    pub fn unknown(&mut self, told: &DeviceFacts) {
         self.about = 0;
         self.place(told);
         self.name(&Headers::NOTHING.tuple, &Headers::NOTHING.tuple);
@@ -184,7 +184,7 @@ impl Default for Guard {
 
 /// What the device says of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct DeviceFacts {
     /// Which way it goes, as the pod sees it.
     pub direction: Direction,
     /// The device's index.
@@ -232,8 +232,8 @@ pub fn outline<M: PolicyFlows, P: Packet>(
     packet: P,
     work: &Work,
     kind: Kind,
-    verdict: Verdict,
-    told: &Told,
+    verdict: PacketVerdict,
+    told: &DeviceFacts,
     guard: &mut Guard,
 ) -> Ruling {
     let ingress = told.direction == Direction::INGRESS;
@@ -242,14 +242,14 @@ pub fn outline<M: PolicyFlows, P: Packet>(
     guard.host = 0;
     guard.itself = u32::from(ingress && told.from == told.device);
     guard.place(told);
-    if kind != Kind::Transport || verdict != Verdict::Pass || work.tunnel != 0 {
+    if kind != Kind::Transport || verdict != PacketVerdict::Pass || work.tunnel != 0 {
         // Nobody asked whether it is recent.
         guard.recent.root.epoch = 0;
     }
     let mut seen = work.headers.tuple;
     let mut far = seen;
     if kind == Kind::Transport && work.tunnel == 0 {
-        let translated = matches!(verdict, Verdict::Translate | Verdict::Forward);
+        let translated = matches!(verdict, PacketVerdict::Translate | PacketVerdict::Forward);
         if translated && ingress {
             seen = work.to;
         } else if translated {
@@ -262,14 +262,14 @@ pub fn outline<M: PolicyFlows, P: Packet>(
     } else {
         match outer(packet, guard) {
             // The node's own word, or what it sends on.
-            Outer::NotIp | Outer::LinkLocal if ingress => return Ruling::Pass,
-            Outer::NotIp | Outer::LinkLocal => return Ruling::Link,
-            Outer::Unreadable => {
+            TunnelHeader::NotIp | TunnelHeader::LinkLocal if ingress => return Ruling::Pass,
+            TunnelHeader::NotIp | TunnelHeader::LinkLocal => return Ruling::Link,
+            TunnelHeader::Unreadable => {
                 let far = guard.headers.tuple;
                 guard.name(&far, &far);
                 return unreadable(maps, guard);
             }
-            Outer::Readable => {}
+            TunnelHeader::Readable => {}
         }
         far = guard.headers.tuple;
         if kind == Kind::Error && work.tunnel == 0 {
@@ -295,11 +295,14 @@ fn unnumbered(tuple: &mut Tuple) {
 #[inline(always)]
 pub fn unreadable<M: PolicyFlows>(maps: &M, guard: &Guard) -> Ruling {
     maps.tally(Counter::DroppedUnreadable);
-    maps.report(guard, &Why::not_policy(Counter::DroppedUnreadable));
+    maps.report(
+        guard,
+        &VerdictReason::not_policy(Counter::DroppedUnreadable),
+    );
     Ruling::Drop
 }
 
-enum Outer {
+enum TunnelHeader {
     NotIp,
     LinkLocal,
     Unreadable,
@@ -309,9 +312,9 @@ enum Outer {
 /// Reads the outermost addresses. Protocols other than those of services are
 /// told apart by their numbers alone.
 #[inline(always)]
-fn outer<P: Packet>(packet: P, guard: &mut Guard) -> Outer {
+fn outer<P: Packet>(packet: P, guard: &mut Guard) -> TunnelHeader {
     let Some(link) = packet.load::<2>(12) else {
-        return Outer::NotIp;
+        return TunnelHeader::NotIp;
     };
     let headers = &mut guard.headers;
     headers.network = LINK;
@@ -319,10 +322,10 @@ fn outer<P: Packet>(packet: P, guard: &mut Guard) -> Outer {
     let protocol = match u16::from_be_bytes(link) {
         V4 => network_v4(packet, headers),
         V6 => network_v6(packet, headers),
-        _ => return Outer::NotIp,
+        _ => return TunnelHeader::NotIp,
     };
     let Some(protocol) = protocol else {
-        return Outer::Unreadable;
+        return TunnelHeader::Unreadable;
     };
     headers.tuple.protocol = Protocol(protocol);
     headers.tuple.source_port = Port(0);
@@ -332,20 +335,20 @@ fn outer<P: Packet>(packet: P, guard: &mut Guard) -> Outer {
         headers.tuple.protocol,
         Protocol::TCP | Protocol::UDP | Protocol::SCTP
     ) {
-        return Outer::Unreadable;
+        return TunnelHeader::Unreadable;
     }
     let icmp = protocol == if headers.v4 { ICMP } else { ICMPV6 };
     if icmp && headers.fragment != Fragment::LATER {
         let Some([kind]) = packet.load::<1>(headers.transport) else {
-            return Outer::Unreadable;
+            return TunnelHeader::Unreadable;
         };
         if !headers.v4 && is_link_local(kind) {
-            return Outer::LinkLocal;
+            return TunnelHeader::LinkLocal;
         }
         // Requests; all else answers something.
         guard.opens = u32::from(kind == if headers.v4 { 8 } else { 128 });
     }
-    Outer::Readable
+    TunnelHeader::Readable
 }
 
 /// Decides on a packet of the flow that [`outline`] named.
@@ -456,7 +459,7 @@ pub fn begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
         // Of a flow that is not known: a message like others.
         key.protocol = guard.headers.tuple.protocol;
     }
-    let decision = policy(maps, &asked(&key, &flow, Place::Pod));
+    let decision = policy(maps, &asked(&key, &flow, HookPlace::Pod));
     if !decision.allow {
         return denied(maps, guard, &decision);
     }
@@ -466,7 +469,7 @@ pub fn begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     flow.cookie = decision.cookie;
     flow.generation = decision.root.generation;
     maps.tally(Counter::PolicyAllowed);
-    let why = Why::policy(Counter::PolicyAllowed, decision.cookie, decision.root.epoch);
+    let why = VerdictReason::policy(Counter::PolicyAllowed, decision.cookie, decision.root.epoch);
     maps.report(guard, &why);
     keep(maps, guard, flow)
 }
@@ -498,9 +501,9 @@ fn again<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
         return keep(maps, guard, flow);
     }
     let place = if guard.host != 0 {
-        Place::Host
+        HookPlace::Host
     } else {
-        Place::Pod
+        HookPlace::Pod
     };
     let decision = policy(maps, &asked(&guard.key, &flow, place));
     flow.cookie = decision.cookie;
@@ -524,7 +527,10 @@ fn again<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
 fn over<M: PolicyFlows>(maps: &M, guard: &Guard, epoch: u32) -> Ruling {
     maps.tally(Counter::DroppedEnded);
     let cookie = guard.entry.flow.as_unchecked().cookie;
-    maps.report(guard, &Why::policy(Counter::DroppedEnded, cookie, epoch));
+    maps.report(
+        guard,
+        &VerdictReason::policy(Counter::DroppedEnded, cookie, epoch),
+    );
     Ruling::Drop
 }
 
@@ -550,14 +556,14 @@ fn denied<M: PolicyFlows>(maps: &M, guard: &Guard, decision: &PolicyDecision) ->
         _ => Counter::DroppedEgress,
     };
     maps.tally(reason);
-    let why = Why::policy(reason, decision.cookie, decision.root.epoch);
+    let why = VerdictReason::policy(reason, decision.cookie, decision.root.epoch);
     maps.report(guard, &why);
     Ruling::Drop
 }
 
 /// The question about a flow.
 #[inline(always)]
-fn asked(key: &Tuple, flow: &PolicyFlow, place: Place) -> Flow {
+fn asked(key: &Tuple, flow: &PolicyFlow, place: HookPlace) -> Flow {
     let ingress = flow.has(PolicyFlow::INGRESS);
     Flow {
         place,

@@ -74,7 +74,7 @@ fn key(direction: Direction) -> EndpointKey {
 
 fn from(peer: Address, port: u16) -> Flow {
     Flow {
-        place: Place::Pod,
+        place: HookPlace::Pod,
         direction: Direction::INGRESS,
         own: OWN,
         peer,
@@ -129,7 +129,7 @@ fn a_pod_without_rules_is_closed_and_a_host_open() {
     model.endpoints.clear();
     assert_eq!(asked(&model, from(FRIEND, 80)), (false, cookies::CLOSED));
     let host = Flow {
-        place: Place::Host,
+        place: HookPlace::Host,
         own: NODE,
         ..from(FRIEND, 80)
     };

@@ -42,7 +42,7 @@ fn connection_goes_to_the_backend_and_its_peer_name_is_the_service() {
         let mut model = Model::default();
         serve(&mut model, 1, vip, Protocol::TCP, &[backend(pod)]);
         let mut it = socket(family, Protocol::TCP, vip);
-        assert_eq!(connect(&model, &mut it), Verdict::Translated);
+        assert_eq!(connect(&model, &mut it), SocketVerdict::Translated);
         let there = Peer {
             address: pod,
             port: Port::new(8080),
@@ -58,7 +58,7 @@ fn other_protocol_of_the_same_port_is_another_service() {
     let mut model = Model::default();
     serve(&mut model, 1, VIP4, Protocol::TCP, &[backend(POD4)]);
     let mut it = socket(Family::V4, Protocol::UDP, VIP4);
-    assert_eq!(connect(&model, &mut it), Verdict::Pass);
+    assert_eq!(connect(&model, &mut it), SocketVerdict::Pass);
     assert_eq!(it, socket(Family::V4, Protocol::UDP, VIP4));
 }
 
@@ -95,7 +95,7 @@ fn backend_of_another_family_is_refused() {
         let mut it = socket(family, Protocol::TCP, vip);
         assert_eq!(
             connect(&model, &mut it),
-            Verdict::Refuse(Refusal::Family),
+            SocketVerdict::Refuse(Refusal::Family),
             "{family:?} {vip}"
         );
         assert_eq!(it, socket(family, Protocol::TCP, vip), "left as it was");
@@ -110,8 +110,11 @@ fn datagram_is_refused_where_its_reply_would_be_a_strangers() {
     };
     serve(&mut model, 1, VIP4, Protocol::UDP, &[backend(POD4)]);
     let mut it = socket(Family::V4, Protocol::UDP, VIP4);
-    assert_eq!(send(&model, &mut it), Verdict::Refuse(Refusal::NotStored));
-    assert_eq!(connect(&model, &mut it), Verdict::Translated);
+    assert_eq!(
+        send(&model, &mut it),
+        SocketVerdict::Refuse(Refusal::NotStored)
+    );
+    assert_eq!(connect(&model, &mut it), SocketVerdict::Translated);
     assert_eq!(model.counted(Counter::OriginalNotStored), 2);
     assert_eq!(model.told.borrow().len(), 2);
 }
@@ -123,7 +126,7 @@ fn socket_that_leaves_the_service_sees_the_backend_itself() {
     let mut it = socket(Family::V4, Protocol::UDP, VIP4);
     connect(&model, &mut it);
     let direct = it;
-    assert_eq!(connect(&model, &mut it), Verdict::Pass);
+    assert_eq!(connect(&model, &mut it), SocketVerdict::Pass);
     receive(&model, &mut it);
     assert_eq!(it, direct);
 }
@@ -139,7 +142,10 @@ fn every_refusal_is_counted_told_and_has_an_error_number() {
         Refusal::NotStored,
     ] {
         let model = Model::default();
-        assert_eq!(refuse(&model, &key, refusal), Verdict::Refuse(refusal));
+        assert_eq!(
+            refuse(&model, &key, refusal),
+            SocketVerdict::Refuse(refusal)
+        );
         assert_eq!(model.counted(refusal.counter()), 1);
         assert_eq!(*model.told.borrow(), [(refusal.counter(), key)]);
         assert!(refusal.errno() > 0);
@@ -179,7 +185,7 @@ proptest! {
         let verdict = if tcp { connect(&model, &mut after) } else { send(&model, &mut after) };
         let serving = services.iter().rev().find(|(vip, _)| *vip == asked).map(|(_, pods)| pods);
         match verdict {
-            Verdict::Translated => {
+            SocketVerdict::Translated => {
                 prop_assert!(model.told.borrow().is_empty());
                 prop_assert!(serving.is_some_and(|pods| pods.contains(&after.peer.address)));
                 prop_assert_eq!(after.peer.address.is_v4(), asked.is_v4());
@@ -187,12 +193,12 @@ proptest! {
                 receive(&model, &mut after);
                 prop_assert_eq!(after, before);
             }
-            Verdict::Pass => {
+            SocketVerdict::Pass => {
                 prop_assert!(model.told.borrow().is_empty());
                 prop_assert!(serving.is_none());
                 prop_assert_eq!(after, before);
             }
-            Verdict::Refuse(refusal) => {
+            SocketVerdict::Refuse(refusal) => {
                 let pods = serving.unwrap();
                 prop_assert_eq!(refusal == Refusal::NoEndpoint, pods.is_empty());
                 prop_assert_eq!(after, before);
@@ -234,12 +240,12 @@ fn with_node_port(flags: ServiceFlags) -> Model {
 fn node_port_answers_at_the_nodes_addresses_and_at_loopback_for_the_node_only() {
     let model = with_node_port(ServiceFlags::NONE);
     for (address, namespace, expected) in [
-        (NODE4, 1, Verdict::Translated),
-        (NODE4, 2, Verdict::Translated),
-        (LOOPBACK, 1, Verdict::Translated),
-        (LOOPBACK, 2, Verdict::Pass),
-        (VIP4, 1, Verdict::Pass),
-        (Address::UNSPECIFIED_V4, 1, Verdict::Pass),
+        (NODE4, 1, SocketVerdict::Translated),
+        (NODE4, 2, SocketVerdict::Translated),
+        (LOOPBACK, 1, SocketVerdict::Translated),
+        (LOOPBACK, 2, SocketVerdict::Pass),
+        (VIP4, 1, SocketVerdict::Pass),
+        (Address::UNSPECIFIED_V4, 1, SocketVerdict::Pass),
     ] {
         let mut it = ModelSocket {
             namespace,
@@ -253,11 +259,11 @@ fn node_port_answers_at_the_nodes_addresses_and_at_loopback_for_the_node_only() 
 fn source_ranges_and_pods_are_left_to_packets_where_they_must_be() {
     let model = with_node_port(ServiceFlags::SOURCES);
     let mut it = socket(Family::V4, Protocol::TCP, NODE4);
-    assert_eq!(connect(&model, &mut it), Verdict::Pass);
+    assert_eq!(connect(&model, &mut it), SocketVerdict::Pass);
     let mut model = with_node_port(ServiceFlags::NONE);
     let config = model.config.as_mut().unwrap();
     config.flags = ConfigFlags::HOST_SOCKETS_ONLY;
-    for (namespace, expected) in [(1, Verdict::Translated), (2, Verdict::Pass)] {
+    for (namespace, expected) in [(1, SocketVerdict::Translated), (2, SocketVerdict::Pass)] {
         let mut it = ModelSocket {
             namespace,
             ..socket(Family::V4, Protocol::TCP, NODE4)
@@ -269,15 +275,33 @@ fn source_ranges_and_pods_are_left_to_packets_where_they_must_be() {
 #[test]
 fn node_port_is_not_bound_by_the_nodes_processes() {
     let mut model = with_node_port(ServiceFlags::NONE);
-    let refused = Verdict::Refuse(Refusal::NodePort);
+    let refused = SocketVerdict::Refuse(Refusal::NodePort);
     for (family, address, port, namespace, expected) in [
         (Family::V4, Address::UNSPECIFIED_V4, 80, 1, refused),
         (Family::V6, Address::UNSPECIFIED, 80, 1, refused),
         (Family::V4, NODE4, 80, 1, refused),
-        (Family::V4, Address::UNSPECIFIED_V4, 81, 1, Verdict::Pass),
-        (Family::V4, Address::UNSPECIFIED_V4, 0, 1, Verdict::Pass),
-        (Family::V4, Address::UNSPECIFIED_V4, 80, 2, Verdict::Pass),
-        (Family::V4, POD4, 80, 1, Verdict::Pass),
+        (
+            Family::V4,
+            Address::UNSPECIFIED_V4,
+            81,
+            1,
+            SocketVerdict::Pass,
+        ),
+        (
+            Family::V4,
+            Address::UNSPECIFIED_V4,
+            0,
+            1,
+            SocketVerdict::Pass,
+        ),
+        (
+            Family::V4,
+            Address::UNSPECIFIED_V4,
+            80,
+            2,
+            SocketVerdict::Pass,
+        ),
+        (Family::V4, POD4, 80, 1, SocketVerdict::Pass),
     ] {
         let it = ModelSocket {
             namespace,
@@ -295,5 +319,5 @@ fn node_port_is_not_bound_by_the_nodes_processes() {
     );
     model.config.as_mut().unwrap().flags = ConfigFlags::NO_BIND_PROTECTION;
     let it = socket(Family::V4, Protocol::TCP, NODE4);
-    assert_eq!(bind(&model, &it), Verdict::Pass);
+    assert_eq!(bind(&model, &it), SocketVerdict::Pass);
 }

@@ -13,16 +13,16 @@
 use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 use cni_addresses::{
-    Pool, Store, Wish as Wanted,
-    wire::{self, Answer, Attached, End},
+    AddressRequest as Wanted, Pool, Store,
+    wire::{self, Answer, AttachedInterface, End},
 };
 use node_agent_datapath::Device;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use self::kernel::{Failed, Pair, Way};
-use super::release::Release;
-use crate::policy::{Gate, Interface, Wish};
+use self::kernel::{NetlinkFailure, PodRoute, VethPair};
+use super::release::InterfaceRemover;
+use crate::policy::{DatapathRequest, InterfaceGate, PendingPodInterface};
 
 mod kernel;
 
@@ -31,42 +31,44 @@ const TOGETHER: usize = 32;
 /// Of what kind the devices are.
 const KIND: &str = "veth";
 
-/// What this part is joined to.
-pub struct Joined {
+/// Handles of other parts that attaching an interface needs.
+pub struct AttachContext {
     /// Lets interfaces up; none: nobody enforces policy.
-    pub gate: Option<Gate>,
+    pub gate: Option<InterfaceGate>,
     /// Who brings programs to devices.
-    pub wishes: mpsc::Sender<Wish>,
+    pub wishes: mpsc::Sender<DatapathRequest>,
 }
 
-/// Makes interfaces.
+/// Creates and configures pod interfaces.
 #[derive(Clone)]
-pub struct Attach {
-    steps: mpsc::Sender<Step>,
-    gate: Option<Gate>,
-    release: Release,
+pub struct InterfaceBuilder {
+    steps: mpsc::Sender<AttachStep>,
+    gate: Option<InterfaceGate>,
+    release: InterfaceRemover,
 }
 
-enum Step {
-    Make(Make),
-    Open(Way, oneshot::Sender<Result<(), Failed>>),
+/// A step of attaching an interface.
+enum AttachStep {
+    Make(PendingInterface),
+    Open(PodRoute, oneshot::Sender<Result<(), NetlinkFailure>>),
 }
 
-/// An interface that is to be made, and who is told.
-struct Make {
+/// An interface to be created, and where its result goes.
+struct PendingInterface {
     question: Arc<wire::Attach>,
     pool: Pool,
     netns: OwnedFd,
-    told: oneshot::Sender<Result<Made, Unmade>>,
+    told: oneshot::Sender<Result<CreatedInterface, AttachFailure>>,
 }
 
-/// An interface whose node's end is down.
-struct Made {
-    way: Way,
-    ends: Attached,
+/// An interface whose host end is still down.
+struct CreatedInterface {
+    way: PodRoute,
+    ends: AttachedInterface,
 }
 
-enum Unmade {
+/// Why an interface was not created.
+enum AttachFailure {
     /// No address: nothing was changed.
     Address(cni_addresses::Error),
     /// Something may be left.
@@ -75,13 +77,13 @@ enum Unmade {
 
 // === impl Attach ===
 
-impl Attach {
+impl InterfaceBuilder {
     /// One whose tasks end with `shutdown`. `pin_dir` is the datapath's.
     pub fn start(
         store: Arc<Store>,
         pin_dir: PathBuf,
-        Joined { gate, wishes }: Joined,
-        release: Release,
+        AttachContext { gate, wishes }: AttachContext,
+        release: InterfaceRemover,
         shutdown: CancellationToken,
     ) -> Self {
         let (steps, asked) = mpsc::channel(TOGETHER);
@@ -121,7 +123,9 @@ impl Attach {
                         count = all_made.recv_many(&mut all, TOGETHER) => if count == 0 { return },
                     }
                     // Who ends hears of nothing any more.
-                    let _ = wishes.send(Wish::Devices(std::mem::take(&mut all))).await;
+                    let _ = wishes
+                        .send(DatapathRequest::Devices(std::mem::take(&mut all)))
+                        .await;
                 }
             }
         });
@@ -133,27 +137,29 @@ impl Attach {
     }
 
     /// Makes an interface with addresses of `pool`, and lets it up.
-    pub async fn of(&self, question: wire::Attach, pool: Pool, netns: OwnedFd) -> Answer {
+    pub async fn attach(&self, question: wire::Attach, pool: Pool, netns: OwnedFd) -> Answer {
         let question = Arc::new(question);
         let (told, made) = oneshot::channel();
-        let make = Make {
+        let make = PendingInterface {
             question: question.clone(),
             pool,
             netns,
             told,
         };
-        if self.steps.send(Step::Make(make)).await.is_err() {
+        if self.steps.send(AttachStep::Make(make)).await.is_err() {
             return Answer::refuse(wire::LATER, ENDING);
         }
         let made = match made.await {
             Ok(Ok(made)) => made,
-            Ok(Err(Unmade::Address(error))) => return Err(error).into(),
-            Ok(Err(Unmade::Failed(why))) => return self.undone(question, wire::NETLINK, why).await,
+            Ok(Err(AttachFailure::Address(error))) => return Err(error).into(),
+            Ok(Err(AttachFailure::Failed(why))) => {
+                return self.undone(question, wire::NETLINK, why).await;
+            }
             Err(_) => return self.undone(question, wire::LATER, ENDING.to_owned()).await,
         };
-        let Made { way, ends } = made;
+        let CreatedInterface { way, ends } = made;
         if let Some(gate) = &self.gate {
-            let interface = Interface {
+            let interface = PendingPodInterface {
                 namespace: question.pod.namespace.clone(),
                 name: question.pod.name.clone(),
                 uid: question.uid.clone(),
@@ -167,7 +173,7 @@ impl Attach {
         }
         let addresses = way.addresses.clone();
         let (told, opened) = oneshot::channel();
-        let opened = match self.steps.send(Step::Open(way, told)).await {
+        let opened = match self.steps.send(AttachStep::Open(way, told)).await {
             Ok(()) => opened.await,
             Err(_) => return self.undone(question, wire::LATER, ENDING.to_owned()).await,
         };
@@ -187,7 +193,7 @@ impl Attach {
 
     /// The runtime calls DEL after a failed ADD, but need not: leaves nothing.
     async fn undone(&self, question: Arc<wire::Attach>, code: u32, why: String) -> Answer {
-        let left = self.release.of(question.holder.clone()).await.refused;
+        let left = self.release.release(question.holder.clone()).await.refused;
         let why = match left {
             None => why,
             Some(left) => format!("{why}; and what was made stays: {}", left.reason),
@@ -203,14 +209,14 @@ const ENDING: &str = "the agent is ending";
 fn work(
     store: &Store,
     pin_dir: &std::path::Path,
-    steps: Vec<Step>,
+    steps: Vec<AttachStep>,
     devices: &mpsc::UnboundedSender<Device>,
 ) {
     let (mut ways, mut makes) = (Vec::new(), Vec::new());
     for step in steps {
         match step {
-            Step::Make(make) => makes.push(make),
-            Step::Open(way, told) => ways.push((way, told)),
+            AttachStep::Make(make) => makes.push(make),
+            AttachStep::Open(way, told) => ways.push((way, told)),
         }
     }
     if !ways.is_empty() {
@@ -228,7 +234,7 @@ fn work(
 fn make(
     store: &Store,
     pin_dir: &std::path::Path,
-    makes: Vec<Make>,
+    makes: Vec<PendingInterface>,
     devices: &mpsc::UnboundedSender<Device>,
 ) {
     let wanted: Vec<_> = makes
@@ -253,7 +259,7 @@ fn make(
         match given {
             Ok(addresses) => {
                 let holder = &make.question.holder;
-                pairs.push(Pair {
+                pairs.push(VethPair {
                     host: holder.device(),
                     pod: holder.ifname.clone(),
                     netns: make.netns,
@@ -264,7 +270,7 @@ fn make(
                 });
                 asked.push(make.told);
             }
-            Err(error) => drop(make.told.send(Err(Unmade::Address(error)))),
+            Err(error) => drop(make.told.send(Err(AttachFailure::Address(error)))),
         }
     }
     let (flushed, made) = std::thread::scope(|scope| {
@@ -293,29 +299,29 @@ fn make(
             mac,
             mtu: pair.mtu(),
         };
-        let ends = Attached {
+        let ends = AttachedInterface {
             host: end(pair.host_mac),
             pod: end(pair.pod_mac),
         };
         let made = match (made, &unwritten) {
-            (Ok(index), None) => Ok(Made {
-                way: Way {
+            (Ok(index), None) => Ok(CreatedInterface {
+                way: PodRoute {
                     index,
                     mac: pair.pod_mac,
                     addresses: pair.addresses,
                 },
                 ends,
             }),
-            (Err(error), _) => Err(Unmade::Failed(error.to_string())),
-            (Ok(_), Some(why)) => Err(Unmade::Failed(why.clone())),
+            (Err(error), _) => Err(AttachFailure::Failed(error.to_string())),
+            (Ok(_), Some(why)) => Err(AttachFailure::Failed(why.clone())),
         };
         let _ = told.send(made);
     }
 }
 
-fn tell_all(makes: Vec<Make>, why: &str) {
+fn tell_all(makes: Vec<PendingInterface>, why: &str) {
     for make in makes {
-        let _ = make.told.send(Err(Unmade::Failed(why.to_owned())));
+        let _ = make.told.send(Err(AttachFailure::Failed(why.to_owned())));
     }
 }
 

@@ -23,19 +23,19 @@ use crate::Error;
 /// meanwhile.
 const TOGETHER: usize = 256;
 
-/// An interface that is to go, and who is told when it is gone.
-struct Leaving {
+/// An interface to be removed, and where the result goes.
+struct InterfaceRemoval {
     holder: Holder,
     told: oneshot::Sender<Answer>,
 }
 
-/// Removes interfaces.
+/// Removes pod interfaces.
 #[derive(Clone)]
-pub struct Release {
-    leaving: mpsc::Sender<Leaving>,
+pub struct InterfaceRemover {
+    leaving: mpsc::Sender<InterfaceRemoval>,
 }
 
-impl Release {
+impl InterfaceRemover {
     /// One whose task ends with `shutdown`. `pin_dir` is the datapath's.
     pub fn start(store: Arc<Store>, pin_dir: PathBuf, shutdown: CancellationToken) -> Self {
         Self::by(shutdown, move |holders| release(&store, &pin_dir, holders))
@@ -54,7 +54,7 @@ impl Release {
             let (release, asked, shutdown) = (release.clone(), asked.clone(), shutdown.clone());
             async move {
                 let mut asked = asked.lock().await;
-                let mut all: Vec<Leaving> = Vec::new();
+                let mut all: Vec<InterfaceRemoval> = Vec::new();
                 loop {
                     tokio::select! {
                         () = shutdown.cancelled() => return,
@@ -79,9 +79,9 @@ impl Release {
     }
 
     /// Takes away what `holder` has.
-    pub async fn of(&self, holder: Holder) -> Answer {
+    pub async fn release(&self, holder: Holder) -> Answer {
         let (told, done) = oneshot::channel();
-        let leaving = Leaving { holder, told };
+        let leaving = InterfaceRemoval { holder, told };
         let ending = || Answer::refuse(wire::LATER, "the agent is ending");
         if self.leaving.send(leaving).await.is_err() {
             return ending();
@@ -128,7 +128,7 @@ mod tests {
         let (end, ends) = channel::channel::<bool>();
         let ends = Mutex::new(ends);
         let shutdown = CancellationToken::new();
-        let release = Release::by(shutdown.clone(), move |holders| {
+        let release = InterfaceRemover::by(shutdown.clone(), move |holders| {
             begun.send(holders.len()).expect("the test");
             match ends.lock().expect("not poisoned").recv() {
                 Ok(true) => Ok(()),
@@ -137,7 +137,7 @@ mod tests {
         });
         let ask = |number| {
             let release = release.clone();
-            tokio::spawn(async move { release.of(holder(number)).await.refused.is_none() })
+            tokio::spawn(async move { release.release(holder(number)).await.refused.is_none() })
         };
         let first = ask(0);
         let begins = tokio::task::spawn_blocking(move || {
@@ -160,6 +160,6 @@ mod tests {
         while !release.leaving.is_closed() {
             tokio::task::yield_now().await;
         }
-        assert!(release.of(holder(1)).await.refused.is_some());
+        assert!(release.release(holder(1)).await.refused.is_some());
     }
 }

@@ -31,9 +31,9 @@ const PREFIXES: &[&str] = &[
     "KUBE-XLB-",
 ];
 
-/// What is to be removed from one table.
+/// Rules and chains to be removed from one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftovers {
+pub struct TableLeftovers {
     /// The table.
     pub table: String,
     /// kube-proxy's chains in it.
@@ -47,13 +47,13 @@ fn is_kube_proxys(chain: &str) -> bool {
 }
 
 /// Finds kube-proxy's part of what `iptables-save` printed.
-pub fn find(saved: &str) -> Vec<Leftovers> {
-    let mut found: Vec<Leftovers> = Vec::new();
+pub fn find(saved: &str) -> Vec<TableLeftovers> {
+    let mut found: Vec<TableLeftovers> = Vec::new();
     let mut chains: BTreeSet<&str> = BTreeSet::new();
     for line in saved.lines() {
         if let Some(table) = line.strip_prefix('*') {
             chains.clear();
-            found.push(Leftovers {
+            found.push(TableLeftovers {
                 table: table.trim().to_owned(),
                 chains: Vec::new(),
                 jumps: Vec::new(),
@@ -94,7 +94,7 @@ fn target(rule: &str) -> Option<&str> {
 }
 
 /// What `iptables-restore --noflush` is told. Each table changes at once.
-pub fn removal(leftovers: &[Leftovers]) -> String {
+pub fn removal(leftovers: &[TableLeftovers]) -> String {
     let mut text = String::new();
     for it in leftovers {
         text.push_str(&format!("*{}\n", it.table));
@@ -151,7 +151,7 @@ COMMIT
         assert_eq!(
             found,
             [
-                Leftovers {
+                TableLeftovers {
                     table: "nat".to_owned(),
                     chains: ["KUBE-SEP-ABC", "KUBE-SERVICES", "KUBE-SVC-XYZ"].map(str::to_owned).to_vec(),
                     jumps: vec![
@@ -159,7 +159,7 @@ COMMIT
                         "-A OUTPUT -j KUBE-SERVICES".to_owned(),
                     ],
                 },
-                Leftovers {
+                TableLeftovers {
                     table: "mangle".to_owned(),
                     chains: vec!["KUBE-PROXY-CANARY".to_owned()],
                     jumps: Vec::new(),

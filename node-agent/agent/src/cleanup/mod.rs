@@ -3,7 +3,7 @@
 //! nobody keeps up to date.
 //!
 //! ```text
-//! iptables-save, nft, ipset, /proc/net/ip_vs ──► [Item] ──► the programs that remove them
+//! iptables-save, nft, ipset, /proc/net/ip_vs ──► [KubeProxyItem] ──► the programs that remove them
 //!                                            └─► addresses that the rules name
 //! ```
 
@@ -35,15 +35,15 @@ const DEVICE: &str = "kube-ipvs0";
 /// Where the kernel lists virtual servers of IPVS.
 const VIRTUAL_SERVERS: &str = "/proc/net/ip_vs";
 
-/// Something that kube-proxy left.
+/// Something that kube-proxy left on the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum KubeProxyItem {
     /// Chains and jumps of iptables.
     Chains {
         /// By which program: `iptables-nft`, `ip6tables-legacy`, ….
         program: String,
         /// Where.
-        leftovers: iptables::Leftovers,
+        leftovers: iptables::TableLeftovers,
     },
     /// A table of nftables.
     Table {
@@ -64,7 +64,7 @@ pub enum Item {
     Device,
 }
 
-/// What could not be looked into or removed.
+/// Why leftovers of kube-proxy could not be inspected or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A program is not there.
@@ -94,7 +94,7 @@ pub enum Error {
     },
 }
 
-impl std::fmt::Display for Item {
+impl std::fmt::Display for KubeProxyItem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Chains { program, leftovers } => write!(
@@ -117,14 +117,14 @@ impl std::fmt::Display for Item {
 /// # Errors
 /// [`Error`]; a program that is not there finds nothing, except where the
 /// kernel shows that there is something.
-pub fn find() -> Result<Vec<Item>, Error> {
+pub fn find() -> Result<Vec<KubeProxyItem>, Error> {
     let mut items = Vec::new();
     for program in iptables_programs() {
         let saved = output(&format!("{program}-save"), &[])?;
         items.extend(
             iptables::find(&saved)
                 .into_iter()
-                .map(|leftovers| Item::Chains {
+                .map(|leftovers| KubeProxyItem::Chains {
                     program: program.to_owned(),
                     leftovers,
                 }),
@@ -132,7 +132,7 @@ pub fn find() -> Result<Vec<Item>, Error> {
     }
     if exists("nft") {
         let tables = output("nft", &["list", "tables"])?;
-        items.extend(tables_of(&tables).map(|family| Item::Table {
+        items.extend(tables_of(&tables).map(|family| KubeProxyItem::Table {
             family: family.to_owned(),
         }));
     }
@@ -147,14 +147,14 @@ pub fn find() -> Result<Vec<Item>, Error> {
                     program: "ipvsadm",
                 });
             }
-            items.push(Item::VirtualServers { count });
+            items.push(KubeProxyItem::VirtualServers { count });
         }
-        items.push(Item::Device);
+        items.push(KubeProxyItem::Device);
     }
     if exists("ipset") {
         // A kernel without sets has none.
         let names = output("ipset", &["list", "-n"]).unwrap_or_default();
-        items.extend(sets(&names).map(|name| Item::Set {
+        items.extend(sets(&names).map(|name| KubeProxyItem::Set {
             name: name.to_owned(),
         }));
     }
@@ -199,10 +199,13 @@ fn iptables_programs() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// The first program that fails; what it was to remove, and what comes after,
 /// is still there, and another call goes on.
-pub fn remove(items: &[Item]) -> Result<(), Error> {
+pub fn remove(items: &[KubeProxyItem]) -> Result<(), Error> {
     if !items.is_empty() {
         match KernelNat::keep() {
-            Ok(connections) => info!(connections, "connections stay with the kernel"),
+            Ok(connections) => info!(
+                connections,
+                "the kernel keeps translating existing connections"
+            ),
             // Rules of other tables may keep them, too.
             Err(error) => warn!(
                 error = &error as &dyn std::error::Error,
@@ -212,7 +215,7 @@ pub fn remove(items: &[Item]) -> Result<(), Error> {
     }
     for item in items {
         match item {
-            Item::Chains { program, leftovers } => {
+            KubeProxyItem::Chains { program, leftovers } => {
                 let text = iptables::removal(std::slice::from_ref(leftovers));
                 feed(
                     &format!("{program}-restore"),
@@ -222,16 +225,16 @@ pub fn remove(items: &[Item]) -> Result<(), Error> {
                 // The nft variant has no lock to wait for, and older ones no option.
                 .or_else(|_| feed(&format!("{program}-restore"), &["--noflush"], &text))?;
             }
-            Item::Table { family } => {
+            KubeProxyItem::Table { family } => {
                 output("nft", &["delete", "table", family, "kube-proxy"])?;
             }
-            Item::VirtualServers { .. } => {
+            KubeProxyItem::VirtualServers { .. } => {
                 output("ipvsadm", &["-C"])?;
             }
-            Item::Device => {
+            KubeProxyItem::Device => {
                 output("ip", &["link", "del", DEVICE])?;
             }
-            Item::Set { name } => {
+            KubeProxyItem::Set { name } => {
                 output("ipset", &["destroy", name])?;
             }
         }
@@ -363,8 +366,8 @@ mod tests {
                 for item in &found {
                     println!("{item}");
                 }
-                let chains = found.iter().filter(|it| matches!(it, Item::Chains { .. })).count();
-                let tables = found.iter().filter(|it| matches!(it, Item::Table { .. })).count();
+                let chains = found.iter().filter(|it| matches!(it, KubeProxyItem::Chains { .. })).count();
+                let tables = found.iter().filter(|it| matches!(it, KubeProxyItem::Table { .. })).count();
                 assert!(chains >= 2, "both IP versions");
                 assert_eq!(tables, 2);
                 remove(&found).expect("removed");

@@ -6,7 +6,7 @@ use std::{fmt, net::IpAddr, str::FromStr};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// What became of a flow, or of one packet of it.
+/// The verdict on a flow, or on one packet of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Flow {
@@ -15,16 +15,16 @@ pub struct Flow {
     /// The node whose programs decided.
     pub node: String,
     /// What became of it.
-    pub verdict: Verdict,
+    pub verdict: FlowVerdict,
     /// At which end; none: policy has no say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
     /// `TCP`, `UDP`, …
     pub protocol: String,
     /// Who began it.
-    pub source: Party,
+    pub source: FlowEnd,
     /// Who was to get it: who serves, where it was for a service.
-    pub destination: Party,
+    pub destination: FlowEnd,
     /// What was asked for, where it is another than the destination: a service,
     /// by its name or its address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ pub struct Flow {
 /// One end of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Party {
+pub struct FlowEnd {
     /// Its address.
     pub address: IpAddr,
     /// Its port; 0 where there are none.
@@ -60,10 +60,10 @@ pub struct Party {
     pub node: Option<String>,
 }
 
-/// What became of it.
+/// The verdict on a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum FlowVerdict {
     /// It went on.
     Forwarded,
     /// It vanished.
@@ -72,7 +72,7 @@ pub enum Verdict {
     Refused,
 }
 
-/// At which end it was decided.
+/// The end of the flow at which the verdict was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -82,14 +82,14 @@ pub enum Direction {
     Egress,
 }
 
-/// Which flows.
+/// Selects flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct FlowFilter {
     /// Those of this pod (`namespace/name`), or of a namespace's pods
     /// (`namespace/`).
     pub pod: Option<String>,
     /// With this end.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<FlowVerdict>,
     /// Not older than that.
     pub since: Option<SignedDuration>,
 }
@@ -121,7 +121,7 @@ impl Flow {
     }
 }
 
-impl fmt::Display for Party {
+impl fmt::Display for FlowEnd {
     /// By its name, else by its address.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.pod, &self.node) {
@@ -139,7 +139,7 @@ impl fmt::Display for Party {
     }
 }
 
-impl Verdict {
+impl FlowVerdict {
     /// As it is written.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -151,13 +151,13 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for FlowVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
 }
 
-impl FromStr for Verdict {
+impl FromStr for FlowVerdict {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -181,11 +181,11 @@ impl Direction {
 
 // === impl Filter ===
 
-impl Filter {
+impl FlowFilter {
     /// Is it one of them, now?
     #[must_use]
     pub fn takes(&self, flow: &Flow, now: Timestamp) -> bool {
-        let is_of = |party: &Party, wanted: &str| {
+        let is_of = |party: &FlowEnd, wanted: &str| {
             party.pod.as_deref().is_some_and(|pod| {
                 pod == wanted || (wanted.ends_with('/') && pod.starts_with(wanted))
             })
@@ -238,8 +238,8 @@ impl Filter {
 pub(super) mod tests {
     use super::*;
 
-    pub fn party(address: &str, port: u16, pod: Option<&str>) -> Party {
-        Party {
+    pub fn party(address: &str, port: u16, pod: Option<&str>) -> FlowEnd {
+        FlowEnd {
             address: address.parse().expect("an address"),
             port,
             pod: pod.map(str::to_owned),
@@ -247,7 +247,7 @@ pub(super) mod tests {
         }
     }
 
-    pub fn flow(second: i64, verdict: Verdict) -> Flow {
+    pub fn flow(second: i64, verdict: FlowVerdict) -> Flow {
         Flow {
             time: Timestamp::from_second(second).expect("a time"),
             node: "n1".to_owned(),
@@ -267,7 +267,7 @@ pub(super) mod tests {
 
     #[test]
     fn flows_are_told_by_names_and_else_by_addresses() {
-        let mut it = flow(0, Verdict::Dropped);
+        let mut it = flow(0, FlowVerdict::Dropped);
         let text = "dropped TCP shop/web:40000 to shop/db-0:5432: dropped_policy_ingress";
         assert_eq!(it.to_string(), text);
         it.source = party("fd00::1", 7, None);
@@ -283,7 +283,11 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_sent_is_what_is_read() {
-        for verdict in [Verdict::Forwarded, Verdict::Dropped, Verdict::Refused] {
+        for verdict in [
+            FlowVerdict::Forwarded,
+            FlowVerdict::Dropped,
+            FlowVerdict::Refused,
+        ] {
             let it = Flow {
                 direction: None,
                 policy: Some("p".to_owned()),
@@ -302,13 +306,13 @@ pub(super) mod tests {
     #[test]
     fn filters_take_either_end_a_namespace_a_verdict_and_what_is_young() {
         let now = Timestamp::from_second(100).expect("a time");
-        let it = flow(90, Verdict::Dropped);
+        let it = flow(90, FlowVerdict::Dropped);
         let with = |pairs: &[(&str, &str)]| {
-            let mut filter = Filter::default();
+            let mut filter = FlowFilter::default();
             for (name, value) in pairs {
                 assert_eq!(filter.take(name, value), Ok(true), "{name}");
             }
-            let mut again = Filter::default();
+            let mut again = FlowFilter::default();
             for (name, value) in filter.query() {
                 assert_eq!(again.take(name, &value), Ok(true));
             }
@@ -321,7 +325,7 @@ pub(super) mod tests {
         assert!(!with(&[("pod", "shop/db")]) && !with(&[("pod", "sho")]));
         assert!(with(&[("verdict", "dropped")]) && !with(&[("verdict", "forwarded")]));
         assert!(with(&[("sinceSeconds", "10")]) && !with(&[("sinceSeconds", "9")]));
-        let mut filter = Filter::default();
+        let mut filter = FlowFilter::default();
         assert_eq!(filter.take("follow", "true"), Ok(false));
         assert!(filter.take("verdict", "lost").is_err());
         assert!(filter.take("sinceSeconds", "soon").is_err());

@@ -20,7 +20,7 @@ const MOST_POLICIES: usize = 200;
 const OTHERS: &str = "(others)";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
+struct FlowLabels {
     verdict: &'static str,
     direction: &'static str,
     reason: String,
@@ -29,8 +29,8 @@ struct Labels {
 
 /// Counters of flows. Cloning shares them.
 #[derive(Clone, Debug, Default)]
-pub struct Metrics {
-    flows: Family<Labels, Counter>,
+pub struct FlowMetrics {
+    flows: Family<FlowLabels, Counter>,
     policies: Arc<Mutex<HashSet<String>>>,
     kept: Gauge,
     lost: Counter,
@@ -40,7 +40,7 @@ pub struct Metrics {
 
 // === impl Metrics ===
 
-impl Metrics {
+impl FlowMetrics {
     /// Shows them in a registry.
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
@@ -72,7 +72,7 @@ impl Metrics {
 
     /// A flow.
     pub(super) fn count(&self, flow: &Flow) {
-        let labels = Labels {
+        let labels = FlowLabels {
             verdict: flow.verdict.word(),
             direction: flow.direction.map_or("", |it| it.word()),
             reason: flow.reason.clone(),
@@ -119,11 +119,11 @@ mod tests {
     use prometheus_client::encoding::text::encode;
 
     use super::{
-        super::flow::{Verdict, tests::flow},
+        super::flow::{FlowVerdict, tests::flow},
         *,
     };
 
-    fn text(metrics: &Metrics) -> String {
+    fn text(metrics: &FlowMetrics) -> String {
         let mut registry = Registry::default();
         metrics.register(&mut registry);
         let mut text = String::new();
@@ -133,18 +133,18 @@ mod tests {
 
     #[test]
     fn flows_are_counted_for_as_many_as_they_stand() {
-        let metrics = Metrics::default();
+        let metrics = FlowMetrics::default();
         let sampled = Flow {
             weight: 16,
             reason: "policy_flow_allowed".to_owned(),
             policy: Some("NetworkPolicy x/p".to_owned()),
-            ..flow(0, Verdict::Forwarded)
+            ..flow(0, FlowVerdict::Forwarded)
         };
         metrics.count(&sampled);
         metrics.count(&sampled);
         metrics.count(&Flow {
             direction: None,
-            ..flow(0, Verdict::Dropped)
+            ..flow(0, FlowVerdict::Dropped)
         });
         let text = text(&metrics);
         for line in [
@@ -159,11 +159,11 @@ mod tests {
 
     #[test]
     fn many_policies_are_counted_together() {
-        let metrics = Metrics::default();
+        let metrics = FlowMetrics::default();
         for number in 0..2 * MOST_POLICIES {
             metrics.count(&Flow {
                 policy: Some(format!("NetworkPolicy x/p{number}")),
-                ..flow(0, Verdict::Dropped)
+                ..flow(0, FlowVerdict::Dropped)
             });
         }
         let text = text(&metrics);
@@ -181,8 +181,8 @@ mod tests {
     #[test]
     fn every_metric_is_explained() {
         let page = include_str!("../../../../docs/reference/metrics.md");
-        let metrics = Metrics::default();
-        metrics.count(&flow(0, Verdict::Dropped));
+        let metrics = FlowMetrics::default();
+        metrics.count(&flow(0, FlowVerdict::Dropped));
         let text = text(&metrics);
         let names = text.lines().filter_map(|line| {
             let rest = line.strip_prefix("# TYPE ")?;

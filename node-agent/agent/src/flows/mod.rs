@@ -32,13 +32,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::{Error, flows_port, policy::Ask};
+use crate::{Error, flows_port, policy::PolicyQuery};
 
-pub use flow::{Direction, Filter, Flow, Party, Verdict};
-pub use metrics::Metrics;
-pub use names::{Known, known};
-pub use serve::{Listed, Missed, Server};
-pub use store::Store;
+pub use flow::{Direction, Flow, FlowEnd, FlowFilter, FlowVerdict};
+pub use metrics::FlowMetrics;
+pub use names::{PolicyNames, known};
+pub use serve::{FlowList, FlowServer, MissedFlows};
+pub use store::FlowStore;
 
 /// Records of one turn.
 const TURN: usize = 1_024;
@@ -51,9 +51,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How often is looked for a ring that is not there yet.
 const SOON: Duration = Duration::from_millis(50);
 
-/// How flows are recorded.
+/// Options of flow recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct FlowOptions {
     /// How many are kept for those who ask; 0: nothing is recorded at all.
     pub kept: usize,
     /// Of flows that policy allows one in so many is recorded; 0: none.
@@ -62,7 +62,7 @@ pub struct Options {
     pub port: Option<u16>,
 }
 
-impl Default for Options {
+impl Default for FlowOptions {
     fn default() -> Self {
         Self {
             kept: 4_096,
@@ -72,24 +72,24 @@ impl Default for Options {
     }
 }
 
-/// Reads what programs tell.
+/// Reads flow records of the programs.
 #[derive(Debug)]
-pub struct Reader {
+pub struct FlowReader {
     /// The Node object's name.
     pub node: String,
     /// Where maps are pinned.
     pub pin_dir: PathBuf,
     /// Where flows go.
-    pub store: Arc<Store>,
+    pub store: Arc<FlowStore>,
     /// Where they are counted.
-    pub metrics: Metrics,
+    pub metrics: FlowMetrics,
     /// Who knows pods and rules; none where policy is not enforced.
-    pub policy: Option<mpsc::Sender<Ask>>,
+    pub policy: Option<mpsc::Sender<PolicyQuery>>,
 }
 
 // === impl Reader ===
 
-impl Reader {
+impl FlowReader {
     /// Reads until `shutdown`.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Reader {
         };
         // What was lost before is a former agent's.
         let mut lost = records.lost().map_err(Error::Datapath)?;
-        let mut records = wait::of(records).map_err(Error::Ring)?;
+        let mut records = wait::async_records(records).map_err(Error::Ring)?;
         loop {
             let mut taken = Vec::new();
             tokio::select! {
@@ -121,7 +121,7 @@ impl Reader {
                         .lose(self.store.lost() + now.saturating_sub(lost));
                     lost = now;
                 }
-                Err(error) => warn!(%error, "not known how many flows were lost"),
+                Err(error) => warn!(%error, "failed to read the number of lost flows"),
             }
             if !taken.is_empty() {
                 self.tell(taken).await;
@@ -152,11 +152,11 @@ impl Reader {
     async fn tell(&self, records: Vec<FlowRecord>) {
         let records = Arc::new(records);
         let known = self.known(&records).await;
-        let clocks = names::Clocks {
+        let clocks = names::ClockPair {
             monotonic: clock(),
             now: Timestamp::now(),
         };
-        let mut services = Services::of(&self.pin_dir);
+        let mut services = FlowServiceNames::of(&self.pin_dir);
         let devices = devices(&records);
         let mut flows = Vec::with_capacity(records.len());
         for (record, known) in records.iter().zip(known) {
@@ -171,15 +171,15 @@ impl Reader {
         self.metrics.keeps(self.store.kept());
     }
 
-    async fn known(&self, records: &Arc<Vec<FlowRecord>>) -> Vec<Known> {
-        let nothing = || vec![Known::default(); records.len()];
+    async fn known(&self, records: &Arc<Vec<FlowRecord>>) -> Vec<PolicyNames> {
+        let nothing = || vec![PolicyNames::default(); records.len()];
         let Some(policy) = &self.policy else {
             return nothing();
         };
         let (sender, told) = oneshot::channel();
         let asked = async {
             policy
-                .send(Ask::Names(Arc::clone(records), sender))
+                .send(PolicyQuery::Names(Arc::clone(records), sender))
                 .await
                 .ok()?;
             told.await.ok()
@@ -216,16 +216,16 @@ fn devices(records: &[FlowRecord]) -> HashMap<u32, String> {
     names
 }
 
-/// Services by what was asked for, each looked up once a turn.
-struct Services {
+/// Names of Services by address, each looked up once per batch.
+struct FlowServiceNames {
     maps: ServiceNames,
     known: HashMap<(IpAddr, u16, u8), Option<String>>,
 }
 
-impl Services {
+impl FlowServiceNames {
     fn of(pin_dir: &Path) -> Self {
         Self {
-            maps: ServiceNames::of(pin_dir),
+            maps: ServiceNames::open(pin_dir),
             known: HashMap::new(),
         }
     }

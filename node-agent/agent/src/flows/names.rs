@@ -6,11 +6,11 @@ use ebpf_abi::{Counter, FlowRecord, policy::Direction as Way};
 use jiff::{SignedDuration, Timestamp};
 use node_agent_policy::{Compiler, End, Reason, UNKNOWN_POD};
 
-use super::flow::{Direction, Flow, Party, Verdict};
+use super::flow::{Direction, Flow, FlowEnd, FlowVerdict};
 
-/// What policy's task knows of a record.
+/// Names that network policy knows for a record's numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct PolicyNames {
     /// Who began it.
     pub source: Option<End>,
     /// Who was to get it, behind translation.
@@ -21,10 +21,9 @@ pub struct Known {
     pub rule: Option<String>,
 }
 
-/// Two readings of clocks at one moment: records have the one's time, people
-/// the other's.
+/// The monotonic and the real-time clock read at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Clocks {
+pub struct ClockPair {
     /// Nanoseconds of the monotonic clock.
     pub monotonic: u64,
     /// The time.
@@ -47,7 +46,7 @@ pub fn ends(record: &FlowRecord) -> [(IpAddr, u16); 2] {
 
 /// What a compiler knows of a record. Cookies of another epoch are a former
 /// agent's: what they meant is not known any more.
-pub fn known(compiler: &Compiler, record: &FlowRecord) -> Known {
+pub fn known(compiler: &Compiler, record: &FlowRecord) -> PolicyNames {
     let end = |address| match compiler.end(address) {
         End::Outside(_) => None,
         end => Some(end),
@@ -74,7 +73,7 @@ pub fn known(compiler: &Compiler, record: &FlowRecord) -> Known {
     let current = record.epoch != 0 && record.epoch == compiler.root().epoch;
     let reason = current.then(|| compiler.reason(record.cookie)).flatten();
     let object = reason.as_ref().and_then(|it| it.object());
-    Known {
+    PolicyNames {
         source,
         destination,
         policy: object.map(ToString::to_string),
@@ -105,19 +104,19 @@ fn is_allowed_by_now(compiler: &Compiler, record: &FlowRecord, way: Way) -> bool
 /// of what was asked for, `devices` those of devices.
 pub fn flow(
     record: &FlowRecord,
-    known: Known,
+    known: PolicyNames,
     node: &str,
-    clocks: Clocks,
+    clocks: ClockPair,
     service: Option<String>,
     devices: &HashMap<u32, String>,
 ) -> Option<Flow> {
     let reason = Counter::of_index(record.reason)?;
     let verdict = if reason.is_drop() {
-        Verdict::Dropped
+        FlowVerdict::Dropped
     } else if reason.is_refusal() {
-        Verdict::Refused
+        FlowVerdict::Refused
     } else {
-        Verdict::Forwarded
+        FlowVerdict::Forwarded
     };
     let direction = if record.has(FlowRecord::INGRESS) {
         Some(Direction::Ingress)
@@ -161,7 +160,7 @@ pub fn asked(record: &FlowRecord) -> Option<(IpAddr, u16)> {
 
 // === impl Clocks ===
 
-impl Clocks {
+impl ClockPair {
     fn at(self, monotonic: u64) -> Timestamp {
         let ago = self.monotonic.saturating_sub(monotonic);
         let ago = SignedDuration::from_nanos(i64::try_from(ago).unwrap_or(i64::MAX));
@@ -177,13 +176,13 @@ fn protocol(record: &FlowRecord) -> String {
     }
 }
 
-fn party((address, port): (IpAddr, u16), end: Option<End>) -> Party {
+fn party((address, port): (IpAddr, u16), end: Option<End>) -> FlowEnd {
     let (pod, node) = match end {
         Some(End::Pod { namespace, name }) => (Some(format!("{namespace}/{name}")), None),
         Some(End::Node(name)) => (None, Some(name)),
         Some(End::UnknownPod(_) | End::Outside(_)) | None => (None, None),
     };
-    Party {
+    FlowEnd {
         address,
         port,
         pod,
@@ -249,7 +248,7 @@ mod tests {
         }
     }
 
-    const CLOCKS: Clocks = Clocks {
+    const CLOCKS: ClockPair = ClockPair {
         monotonic: 2_000_001_000,
         now: Timestamp::UNIX_EPOCH,
     };
@@ -289,7 +288,7 @@ mod tests {
         assert_eq!(flow.policy.as_deref(), Some("NetworkPolicy x/p"));
         let rule = "no ingress rule allows it; selected by NetworkPolicy x/p";
         assert_eq!(flow.rule.as_deref(), Some(rule));
-        assert_eq!(flow.verdict, Verdict::Dropped);
+        assert_eq!(flow.verdict, FlowVerdict::Dropped);
         assert_eq!(flow.direction, Some(Direction::Ingress));
         assert_eq!(flow.interface, "orl7");
         assert_eq!(flow.time.as_second(), -2, "two seconds before now");
@@ -356,7 +355,7 @@ mod tests {
             "10.0.0.2",
         );
         let flow = told(&it, &compiler);
-        assert_eq!(flow.verdict, Verdict::Forwarded);
+        assert_eq!(flow.verdict, FlowVerdict::Forwarded);
         assert_eq!(flow.destination.to_string(), "x/b:8080");
         assert_eq!(flow.service.as_deref(), Some("10.96.0.7 port 80"));
     }
@@ -367,7 +366,7 @@ mod tests {
             reason: 47,
             ..FlowRecord::NOTHING
         };
-        let known = Known::default();
+        let known = PolicyNames::default();
         assert_eq!(flow(&it, known, "n1", CLOCKS, None, &HashMap::new()), None);
     }
 }

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
-use node_agent_pods::server::further::{Answer, Question};
+use node_agent_pods::server::extra_endpoints::{EndpointRequest, EndpointResponse};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast::error::RecvError, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    flow::{Filter, Flow},
-    metrics::Metrics,
-    store::Store,
+    flow::{Flow, FlowFilter},
+    metrics::FlowMetrics,
+    store::FlowStore,
 };
 
 /// Flows of one answer unless it is said otherwise.
@@ -28,10 +28,10 @@ const FOLLOWERS: i64 = 32;
 /// Lines that wait for a follower's connection.
 const WAITING: usize = 64;
 
-/// A node's last flows.
+/// The most recent flows of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Listed {
+pub struct FlowList {
     /// The node.
     pub node: String,
     /// Records that were lost since its agent began.
@@ -40,72 +40,75 @@ pub struct Listed {
     pub flows: Vec<Flow>,
 }
 
-/// What is said between flows of who follows.
+/// Tells a follower how many flows it missed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Missed {
+pub struct MissedFlows {
     /// So many flows came faster than they were read.
     pub missed: u64,
 }
 
-/// What answers.
+/// Serves flows over HTTP.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct FlowServer {
     /// The node's name.
     pub node: String,
     /// What is answered.
-    pub store: Arc<Store>,
+    pub store: Arc<FlowStore>,
     /// Where those who follow are counted.
-    pub metrics: Metrics,
+    pub metrics: FlowMetrics,
     /// Ends those who follow.
     pub shutdown: CancellationToken,
 }
 
-struct Asked {
-    filter: Filter,
+/// The query parameters of a flow request.
+struct FlowQuery {
+    filter: FlowFilter,
     last: Option<usize>,
     follow: bool,
 }
 
 // === impl Server ===
 
-impl Server {
+impl FlowServer {
     /// Answers a question for flows.
-    pub fn answer(&self, question: &Question) -> Answer {
-        let asked = match Asked::of(&question.query) {
+    pub fn answer(&self, question: &EndpointRequest) -> EndpointResponse {
+        let asked = match FlowQuery::of(&question.query) {
             Ok(asked) => asked,
-            Err(why) => return Answer::Not(StatusCode::BAD_REQUEST, why),
+            Err(why) => return EndpointResponse::Not(StatusCode::BAD_REQUEST, why),
         };
         if asked.follow {
             return self.follow(asked);
         }
         let last = asked.last.unwrap_or(USUAL);
         let flows = self.store.last(&asked.filter, last, Timestamp::now());
-        let listed = Listed {
+        let listed = FlowList {
             node: self.node.clone(),
             lost: self.store.lost(),
             flows: flows.iter().map(|it| Flow::clone(it)).collect(),
         };
         match serde_json::to_string(&listed) {
-            Ok(text) => Answer::Json(text),
-            Err(error) => Answer::Not(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            Ok(text) => EndpointResponse::Json(text),
+            Err(error) => {
+                EndpointResponse::Not(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+            }
         }
     }
 
-    fn follow(&self, asked: Asked) -> Answer {
-        let follower = Follower::new(&self.metrics);
+    fn follow(&self, asked: FlowQuery) -> EndpointResponse {
+        let follower = FollowerCount::new(&self.metrics);
         if follower.number > FOLLOWERS {
             let why = format!("{FOLLOWERS} requests follow flows already");
-            return Answer::Not(StatusCode::TOO_MANY_REQUESTS, why);
+            return EndpointResponse::Not(StatusCode::TOO_MANY_REQUESTS, why);
         }
-        let Asked { filter, last, .. } = asked;
+        let FlowQuery { filter, last, .. } = asked;
         let (flows, mut more) = self
             .store
             .follow(&filter, last.unwrap_or(0), Timestamp::now());
         let (sender, lines) = mpsc::channel(WAITING);
         let (metrics, shutdown) = (self.metrics.clone(), self.shutdown.clone());
         // Those that come are of any age by their nature.
-        let filter = Filter {
+        let filter = FlowFilter {
             since: None,
             ..filter
         };
@@ -127,7 +130,7 @@ impl Server {
                     Ok(_) => Ok(()),
                     Err(RecvError::Lagged(missed)) => {
                         metrics.missed(missed);
-                        send(&sender, &Missed { missed }).await
+                        send(&sender, &MissedFlows { missed }).await
                     }
                     Err(RecvError::Closed) => return,
                 };
@@ -136,27 +139,27 @@ impl Server {
                 }
             }
         });
-        Answer::Lines(lines)
+        EndpointResponse::Lines(lines)
     }
 }
 
-/// Whoever reads has gone.
-struct Gone;
+/// The client closed the connection.
+struct ReaderGone;
 
-async fn send(sender: &mpsc::Sender<Bytes>, line: &impl Serialize) -> Result<(), Gone> {
-    let mut text = serde_json::to_vec(line).map_err(|_| Gone)?;
+async fn send(sender: &mpsc::Sender<Bytes>, line: &impl Serialize) -> Result<(), ReaderGone> {
+    let mut text = serde_json::to_vec(line).map_err(|_| ReaderGone)?;
     text.push(b'\n');
-    sender.send(text.into()).await.map_err(|_| Gone)
+    sender.send(text.into()).await.map_err(|_| ReaderGone)
 }
 
-/// Counts those who follow.
-struct Follower {
-    metrics: Metrics,
+/// Counts clients that follow flows.
+struct FollowerCount {
+    metrics: FlowMetrics,
     number: i64,
 }
 
-impl Follower {
-    fn new(metrics: &Metrics) -> Self {
+impl FollowerCount {
+    fn new(metrics: &FlowMetrics) -> Self {
         Self {
             metrics: metrics.clone(),
             number: metrics.follower(1),
@@ -164,7 +167,7 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl Drop for FollowerCount {
     fn drop(&mut self) {
         self.metrics.follower(-1);
     }
@@ -172,10 +175,10 @@ impl Drop for Follower {
 
 // === impl Asked ===
 
-impl Asked {
+impl FlowQuery {
     fn of(query: &[(String, String)]) -> Result<Self, String> {
         let mut asked = Self {
-            filter: Filter::default(),
+            filter: FlowFilter::default(),
             last: None,
             follow: false,
         };
@@ -203,23 +206,26 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::flow::{Verdict, tests::flow},
+        super::flow::{FlowVerdict, tests::flow},
         *,
     };
 
-    fn server() -> Server {
-        let store = Arc::new(Store::new(9));
-        store.add([flow(1, Verdict::Dropped), flow(2, Verdict::Forwarded)]);
-        Server {
+    fn server() -> FlowServer {
+        let store = Arc::new(FlowStore::new(9));
+        store.add([
+            flow(1, FlowVerdict::Dropped),
+            flow(2, FlowVerdict::Forwarded),
+        ]);
+        FlowServer {
             node: "n1".to_owned(),
             store,
-            metrics: Metrics::default(),
+            metrics: FlowMetrics::default(),
             shutdown: CancellationToken::new(),
         }
     }
 
-    fn asked(query: &[(&str, &str)]) -> Question {
-        Question {
+    fn asked(query: &[(&str, &str)]) -> EndpointRequest {
+        EndpointRequest {
             what: "flows".to_owned(),
             query: query
                 .iter()
@@ -228,11 +234,11 @@ mod tests {
         }
     }
 
-    fn listed(answer: Answer) -> Vec<i64> {
-        let Answer::Json(text) = answer else {
+    fn listed(answer: EndpointResponse) -> Vec<i64> {
+        let EndpointResponse::Json(text) = answer else {
             panic!("{answer:?}");
         };
-        let listed: Listed = serde_json::from_str(&text).expect("a list");
+        let listed: FlowList = serde_json::from_str(&text).expect("a list");
         assert_eq!(listed.node, "n1");
         listed.flows.iter().map(|it| it.time.as_second()).collect()
     }
@@ -251,7 +257,7 @@ mod tests {
         for pair in [("verdict", "x"), ("last", "x"), ("colour", "red")] {
             let answer = server.answer(&asked(&[pair]));
             assert!(
-                matches!(answer, Answer::Not(StatusCode::BAD_REQUEST, _)),
+                matches!(answer, EndpointResponse::Not(StatusCode::BAD_REQUEST, _)),
                 "{answer:?}"
             );
         }
@@ -261,7 +267,7 @@ mod tests {
     async fn who_follows_gets_the_last_and_all_that_come_and_not_too_many_may() {
         let server = server();
         let query = [("follow", "true"), ("last", "9"), ("verdict", "dropped")];
-        let Answer::Lines(mut lines) = server.answer(&asked(&query)) else {
+        let EndpointResponse::Lines(mut lines) = server.answer(&asked(&query)) else {
             panic!("no lines");
         };
         let mut next = async || {
@@ -271,26 +277,30 @@ mod tests {
             flow.time.as_second()
         };
         assert_eq!(next().await, 1);
-        server
-            .store
-            .add([flow(3, Verdict::Forwarded), flow(4, Verdict::Dropped)]);
+        server.store.add([
+            flow(3, FlowVerdict::Forwarded),
+            flow(4, FlowVerdict::Dropped),
+        ]);
         assert_eq!(next().await, 4);
         let mut others = Vec::new();
         for _ in 1..FOLLOWERS {
             let answer = server.answer(&asked(&[("follow", "true")]));
-            assert!(matches!(answer, Answer::Lines(_)), "{answer:?}");
+            assert!(matches!(answer, EndpointResponse::Lines(_)), "{answer:?}");
             others.push(answer);
         }
         let refused = || server.answer(&asked(&[("follow", "true")]));
         let one_too_many = refused();
         assert!(
-            matches!(one_too_many, Answer::Not(StatusCode::TOO_MANY_REQUESTS, _)),
+            matches!(
+                one_too_many,
+                EndpointResponse::Not(StatusCode::TOO_MANY_REQUESTS, _)
+            ),
             "{one_too_many:?}"
         );
         // Who goes makes room.
         others.clear();
         for _ in 0..10_000 {
-            if matches!(refused(), Answer::Lines(_)) {
+            if matches!(refused(), EndpointResponse::Lines(_)) {
                 return;
             }
             tokio::task::yield_now().await;

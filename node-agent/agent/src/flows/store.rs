@@ -9,21 +9,21 @@ use std::{
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
-use super::flow::{Filter, Flow};
+use super::flow::{Flow, FlowFilter};
 
 /// Flows that whoever follows may be behind; then some are missed, which is
 /// said.
 const BEHIND: usize = 1_024;
 
-/// The last flows.
+/// The most recent flows.
 #[derive(Debug)]
-pub struct Store {
-    inner: Mutex<Inner>,
+pub struct FlowStore {
+    inner: Mutex<FlowRing>,
     sender: broadcast::Sender<Arc<Flow>>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct FlowRing {
     flows: VecDeque<Arc<Flow>>,
     most: usize,
     /// Records that programs could not write, since the agent began.
@@ -32,12 +32,12 @@ struct Inner {
 
 // === impl Store ===
 
-impl Store {
+impl FlowStore {
     /// Keeps so many.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(FlowRing {
                 flows: VecDeque::new(),
                 most,
                 lost: 0,
@@ -46,7 +46,7 @@ impl Store {
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, FlowRing> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -82,7 +82,7 @@ impl Store {
     }
 
     /// The last `most` of those that a filter takes, oldest first.
-    pub fn last(&self, filter: &Filter, most: usize, now: Timestamp) -> Vec<Arc<Flow>> {
+    pub fn last(&self, filter: &FlowFilter, most: usize, now: Timestamp) -> Vec<Arc<Flow>> {
         let all: Vec<_> = {
             let inner = self.inner();
             inner.flows.iter().cloned().collect()
@@ -100,7 +100,7 @@ impl Store {
     /// The last ones, and all that come.
     pub fn follow(
         &self,
-        filter: &Filter,
+        filter: &FlowFilter,
         most: usize,
         now: Timestamp,
     ) -> (Vec<Arc<Flow>>, broadcast::Receiver<Arc<Flow>>) {
@@ -115,7 +115,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::flow::{Verdict, tests::flow},
+        super::flow::{FlowVerdict, tests::flow},
         *,
     };
 
@@ -125,24 +125,24 @@ mod tests {
 
     #[tokio::test]
     async fn the_last_ones_are_kept_and_those_who_follow_get_the_rest() {
-        let store = Store::new(3);
+        let store = FlowStore::new(3);
         let now = Timestamp::from_second(100).expect("a time");
-        store.add((0..5).map(|it| flow(it, Verdict::Dropped)));
-        let all = Filter::default();
+        store.add((0..5).map(|it| flow(it, FlowVerdict::Dropped)));
+        let all = FlowFilter::default();
         assert_eq!(seconds(&store.last(&all, 9, now)), [2, 3, 4]);
         assert_eq!(seconds(&store.last(&all, 2, now)), [3, 4]);
         assert_eq!(store.kept(), 3);
-        let forwarded = Filter {
-            verdict: Some(Verdict::Forwarded),
-            ..Filter::default()
+        let forwarded = FlowFilter {
+            verdict: Some(FlowVerdict::Forwarded),
+            ..FlowFilter::default()
         };
         assert!(store.last(&forwarded, 9, now).is_empty());
         let (last, mut more) = store.follow(&all, 1, now);
         assert_eq!(seconds(&last), [4]);
-        store.add([flow(5, Verdict::Forwarded)]);
+        store.add([flow(5, FlowVerdict::Forwarded)]);
         assert_eq!(more.recv().await.expect("a flow").time.as_second(), 5);
         // Who does not read is told so, and costs nothing.
-        store.add((0..2 * BEHIND as i64).map(|it| flow(it, Verdict::Dropped)));
+        store.add((0..2 * BEHIND as i64).map(|it| flow(it, FlowVerdict::Dropped)));
         let missed = more.recv().await;
         assert!(matches!(
             missed,
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_where_nothing_is_to_be() {
-        let store = Store::new(0);
-        store.add([flow(1, Verdict::Dropped)]);
+        let store = FlowStore::new(0);
+        store.add([flow(1, FlowVerdict::Dropped)]);
         assert_eq!(store.kept(), 0);
     }
 }

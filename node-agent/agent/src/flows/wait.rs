@@ -9,7 +9,7 @@ use tokio::io::unix::AsyncFd;
 ///
 /// # Errors
 /// What the system says.
-pub fn of(records: Records) -> io::Result<AsyncFd<Records>> {
+pub fn async_records(records: Records) -> io::Result<AsyncFd<Records>> {
     // SAFETY: the descriptor is the map's, which `Records` owns: it is the same
     // and open as long as the value lives, and nothing takes it out of the
     // `AsyncFd`.

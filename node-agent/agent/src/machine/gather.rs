@@ -7,10 +7,13 @@ use std::{
     time::Duration,
 };
 
-use node_agent_datapath::{Installed, foreign_programs, probe, xdp_in_drivers};
-use node_agent_pods::cri::{Client, Runtime as _, api};
+use node_agent_datapath::{InstalledPins, foreign_programs, probe, xdp_in_drivers};
+use node_agent_pods::cri::{Runtime as _, RuntimeClient, api};
 
-use super::{Cgroups, Datapath, Disk, Facts, Nic, Places, Runtime, clock, owners};
+use super::{
+    Cgroups, ContainerRuntime, DiskSpace, MachineFacts, Nic, PinnedDatapath, ProbePaths, clock,
+    owners,
+};
 use crate::{preflight, routes::netlink};
 
 const SYSCTLS: [&str; 4] = [
@@ -24,11 +27,11 @@ const PORTS: [u16; 4] = [6443, 10249, 10250, 10256];
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Looks at this machine. What cannot be read is left out, or says why.
-pub async fn gather(places: &Places) -> Facts {
+pub async fn gather(places: &ProbePaths) -> MachineFacts {
     let root = nix::unistd::geteuid().is_root();
     let v2 = preflight::hierarchy().ok();
-    let installed = Installed::find(&places.pin_dir).ok().flatten();
-    Facts {
+    let installed = InstalledPins::find(&places.pin_dir).ok().flatten();
+    MachineFacts {
         kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
             .map(|it| it.trim().to_owned())
             .unwrap_or_default(),
@@ -40,7 +43,7 @@ pub async fn gather(places: &Places) -> Facts {
             Vec::new()
         },
         foreign_programs: foreign_programs().unwrap_or_default(),
-        datapath: installed.map(Datapath::from),
+        datapath: installed.map(PinnedDatapath::from),
         cgroups: Cgroups {
             v2,
             v1: controllers(&fs::read_to_string("/proc/self/mounts").unwrap_or_default()),
@@ -113,8 +116,8 @@ fn devices(root: &Path) -> Vec<Nic> {
     found
 }
 
-async fn runtime(endpoint: &str) -> Runtime {
-    let client = Client::new(endpoint);
+async fn runtime(endpoint: &str) -> ContainerRuntime {
+    let client = RuntimeClient::new(endpoint);
     let asked = client.version(api::VersionRequest::default());
     let (version, error) = match tokio::time::timeout(PATIENCE, asked).await {
         _ if !client.socket().exists() => (None, Some("no such socket".to_owned())),
@@ -122,7 +125,7 @@ async fn runtime(endpoint: &str) -> Runtime {
         Ok(Err(error)) => (None, Some(error.to_string())),
         Err(_) => (None, Some(format!("no answer in {} s", PATIENCE.as_secs()))),
     };
-    Runtime {
+    ContainerRuntime {
         endpoint: endpoint.to_owned(),
         version,
         error,
@@ -130,7 +133,7 @@ async fn runtime(endpoint: &str) -> Runtime {
 }
 
 /// Room of the file systems of these directories, each file system once.
-fn disks(paths: &[PathBuf]) -> Vec<Disk> {
+fn disks(paths: &[PathBuf]) -> Vec<DiskSpace> {
     let mut seen = Vec::new();
     let mut found = Vec::new();
     for path in paths {
@@ -145,7 +148,7 @@ fn disks(paths: &[PathBuf]) -> Vec<Disk> {
         }
         seen.push(room.filesystem_id());
         let unit = room.fragment_size();
-        found.push(Disk {
+        found.push(DiskSpace {
             path: path.to_owned(),
             size: room.blocks() * unit,
             free: room.blocks_available() * unit,
@@ -160,7 +163,7 @@ fn disks(paths: &[PathBuf]) -> Vec<Disk> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Role, Verdict, judge};
+    use crate::machine::{FindingLevel, MachineRole, judge};
 
     #[test]
     fn controllers_of_version_1_are_named() {
@@ -184,7 +187,7 @@ mod tests {
     #[tokio::test]
     async fn facts_of_this_machine_are_gathered_and_judged() {
         let folder = tempfile::tempdir().expect("temporary folder");
-        let places = Places {
+        let places = ProbePaths {
             pin_dir: folder.path().join("pins"),
             runtime_endpoint: folder.path().join("none.sock").display().to_string(),
             disks: vec![folder.path().to_owned()],
@@ -192,12 +195,12 @@ mod tests {
         let facts = gather(&places).await;
         assert!(facts.memory > 0 && !facts.kernel.is_empty());
         assert_eq!(facts.datapath, None);
-        let findings = judge(&facts, Role::Node);
+        let findings = judge(&facts, MachineRole::Node);
         let runtime = findings
             .iter()
             .find(|it| it.check == "container runtime")
             .expect("a finding");
-        assert_eq!(runtime.verdict, Verdict::Missing);
+        assert_eq!(runtime.verdict, FindingLevel::Missing);
         assert!(runtime.found.contains("no such socket"), "{runtime:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use node_agent_datapath::Feature;
 
-use super::{Facts, Finding, Port, Role, Verdict};
+use super::{Finding, FindingLevel, MachineFacts, MachineRole, OccupiedPort};
 
 /// The overhead of VXLAN over IPv4 with its inner Ethernet header, in bytes.
 const VXLAN_OVERHEAD: u32 = 50;
@@ -20,10 +20,10 @@ const MEMORY: u64 = 512 << 20;
 
 /// Judges what was found, for what the machine is to do: the worst first, in a stable order.
 #[must_use]
-pub fn judge(facts: &Facts, role: Role) -> Vec<Finding> {
+pub fn judge(facts: &MachineFacts, role: MachineRole) -> Vec<Finding> {
     let mut all = Findings(Vec::new());
-    let runs_datapath = role != Role::Server;
-    let runs_pods = matches!(role, Role::Node | Role::Whole);
+    let runs_datapath = role != MachineRole::Server;
+    let runs_pods = matches!(role, MachineRole::Node | MachineRole::Whole);
     if runs_datapath {
         kernel(&mut all, facts);
         features(&mut all, facts, role);
@@ -51,7 +51,7 @@ impl Findings {
     fn ok(&mut self, check: &str, found: impl Into<String>) {
         self.0.push(Finding {
             check: check.to_owned(),
-            verdict: Verdict::Ok,
+            verdict: FindingLevel::Ok,
             found: found.into(),
             way_out: None,
         });
@@ -60,7 +60,7 @@ impl Findings {
     fn add(
         &mut self,
         check: &str,
-        verdict: Verdict,
+        verdict: FindingLevel,
         found: impl Into<String>,
         way_out: impl Into<String>,
     ) {
@@ -73,13 +73,13 @@ impl Findings {
     }
 }
 
-fn kernel(all: &mut Findings, facts: &Facts) {
+fn kernel(all: &mut Findings, facts: &MachineFacts) {
     if facts.root {
         all.ok("user", "root");
     } else {
         all.add(
             "user",
-            Verdict::Missing,
+            FindingLevel::Missing,
             "not root: kernel features cannot be tried",
             "run as root",
         );
@@ -89,22 +89,22 @@ fn kernel(all: &mut Findings, facts: &Facts) {
     } else {
         all.add(
             "kernel types (BTF)",
-            Verdict::Missing,
+            FindingLevel::Missing,
             format!("Linux {} without /sys/kernel/btf/vmlinux", facts.kernel),
             "boot a kernel with CONFIG_DEBUG_INFO_BTF=y; Debian's have it",
         );
     }
 }
 
-/// What is tried, what it is for, and what to do without it.
-struct Need {
+/// A kernel feature that is probed, what needs it, and what to do without it.
+struct KernelRequirement {
     check: &'static str,
     /// Without it the datapath does not start.
     required: bool,
     way_out: &'static str,
 }
 
-const fn need(feature: Feature) -> Need {
+const fn need(feature: Feature) -> KernelRequirement {
     const NEWER: &str = "boot Linux 5.18 or later with CONFIG_BPF_SYSCALL and CONFIG_CGROUP_BPF";
     let (check, required, way_out) = match feature {
         Feature::SocketPrograms => ("eBPF at sockets", true, NEWER),
@@ -149,14 +149,14 @@ const fn need(feature: Feature) -> Need {
             "boot without ipv6.disable=1, if the cluster has IPv6",
         ),
     };
-    Need {
+    KernelRequirement {
         check,
         required,
         way_out,
     }
 }
 
-fn features(all: &mut Findings, facts: &Facts, role: Role) {
+fn features(all: &mut Findings, facts: &MachineFacts, role: MachineRole) {
     let works = |feature| {
         let found = facts.probes.iter().find(|it| it.feature == feature);
         found.is_some_and(|it| it.refusal.is_none())
@@ -166,7 +166,7 @@ fn features(all: &mut Findings, facts: &Facts, role: Role) {
         // Either of the two is enough, and pods' network alone needs a tunnel.
         let skipped = match probe.feature {
             Feature::Clsact => works(Feature::Tcx),
-            Feature::Vxlan => role == Role::Datapath,
+            Feature::Vxlan => role == MachineRole::Datapath,
             _ => false,
         };
         if skipped {
@@ -177,9 +177,9 @@ fn features(all: &mut Findings, facts: &Facts, role: Role) {
             None => all.ok(need.check, "works"),
             Some(refusal) => {
                 let verdict = if required {
-                    Verdict::Missing
+                    FindingLevel::Missing
                 } else {
-                    Verdict::Absent
+                    FindingLevel::Absent
                 };
                 all.add(need.check, verdict, refusal.clone(), need.way_out);
             }
@@ -187,7 +187,7 @@ fn features(all: &mut Findings, facts: &Facts, role: Role) {
     }
 }
 
-fn others(all: &mut Findings, facts: &Facts) {
+fn others(all: &mut Findings, facts: &MachineFacts) {
     const CHECK: &str = "other eBPF programs";
     if facts.foreign_programs.is_empty() {
         all.ok(CHECK, "none at cgroups, tc or XDP");
@@ -209,10 +209,10 @@ fn others(all: &mut Findings, facts: &Facts) {
         "find their owner with `bpftool link`: programs that rewrite Services' packets must go, \
          others run beside Orlop's"
     };
-    all.add(CHECK, Verdict::Warning, names.join(", "), way_out);
+    all.add(CHECK, FindingLevel::Warning, names.join(", "), way_out);
 }
 
-fn own_datapath(all: &mut Findings, facts: &Facts) {
+fn own_datapath(all: &mut Findings, facts: &MachineFacts) {
     const CHECK: &str = "Orlop's datapath";
     match &facts.datapath {
         None => all.ok(CHECK, "not installed"),
@@ -225,7 +225,7 @@ fn own_datapath(all: &mut Findings, facts: &Facts) {
         ),
         Some(it) => all.add(
             CHECK,
-            Verdict::Warning,
+            FindingLevel::Warning,
             format!(
                 "in force without an agent: {} maps do not change any more",
                 it.maps
@@ -235,7 +235,7 @@ fn own_datapath(all: &mut Findings, facts: &Facts) {
     }
 }
 
-fn settings(all: &mut Findings, facts: &Facts, role: Role) {
+fn settings(all: &mut Findings, facts: &MachineFacts, role: MachineRole) {
     let number = |name: &str| {
         facts
             .sysctls
@@ -251,9 +251,9 @@ fn settings(all: &mut Findings, facts: &Facts, role: Role) {
             continue;
         }
         match number(name) {
-            Some(0) if role == Role::Datapath => all.add(
+            Some(0) if role == MachineRole::Datapath => all.add(
                 name,
-                Verdict::Warning,
+                FindingLevel::Warning,
                 "0",
                 format!(
                     "sysctl -w {name}=1: clients of other machines do not reach pods without it"
@@ -268,7 +268,7 @@ fn settings(all: &mut Findings, facts: &Facts, role: Role) {
     match number(filter) {
         Some(1) => all.add(
             filter,
-            Verdict::Warning,
+            FindingLevel::Warning,
             "1",
             format!("sysctl -w {filter}=2: strict filtering drops answers to SCTP Services"),
         ),
@@ -276,11 +276,11 @@ fn settings(all: &mut Findings, facts: &Facts, role: Role) {
         None => {}
     }
     let inotify = "fs.inotify.max_user_instances";
-    if role != Role::Datapath {
+    if role != MachineRole::Datapath {
         match number(inotify) {
             Some(value) if value < INOTIFY_INSTANCES => all.add(
                 inotify,
-                Verdict::Warning,
+                FindingLevel::Warning,
                 value.to_string(),
                 format!("sysctl -w {inotify}=8192: pods that watch files run out of instances"),
             ),
@@ -290,12 +290,12 @@ fn settings(all: &mut Findings, facts: &Facts, role: Role) {
     }
 }
 
-fn devices(all: &mut Findings, facts: &Facts, role: Role) {
+fn devices(all: &mut Findings, facts: &MachineFacts, role: MachineRole) {
     match facts.address {
         Some(address) => all.ok("default route", format!("leaves by {address}")),
         None => all.add(
             "default route",
-            Verdict::Warning,
+            FindingLevel::Warning,
             "none",
             "add one, or name the node's address with --node-ip",
         ),
@@ -308,12 +308,12 @@ fn devices(all: &mut Findings, facts: &Facts, role: Role) {
             None => "XDP unknown",
         };
         let found = format!("{}, MTU {}, {xdp}", device.driver, device.mtu);
-        let tunnel = role != Role::Datapath;
+        let tunnel = role != MachineRole::Datapath;
         if tunnel && device.mtu < LEAST_MTU + VXLAN_OVERHEAD {
             let least = LEAST_MTU + VXLAN_OVERHEAD;
             all.add(
                 &check,
-                Verdict::Warning,
+                FindingLevel::Warning,
                 found,
                 format!("raise the MTU to {least} or more if pods are reached by VXLAN"),
             );
@@ -323,7 +323,7 @@ fn devices(all: &mut Findings, facts: &Facts, role: Role) {
     }
 }
 
-fn cgroups(all: &mut Findings, facts: &Facts, needed: bool) {
+fn cgroups(all: &mut Findings, facts: &MachineFacts, needed: bool) {
     const CHECK: &str = "control groups";
     let Some(v2) = &facts.cgroups.v2 else {
         let found = match facts.cgroups.v1.len() {
@@ -331,9 +331,9 @@ fn cgroups(all: &mut Findings, facts: &Facts, needed: bool) {
             count => format!("version 1 only ({count} controllers)"),
         };
         let verdict = if needed {
-            Verdict::Missing
+            FindingLevel::Missing
         } else {
-            Verdict::Absent
+            FindingLevel::Absent
         };
         let way_out = "mount -t cgroup2 none /sys/fs/cgroup/unified, or boot with \
                        systemd.unified_cgroup_hierarchy=1";
@@ -354,14 +354,14 @@ fn cgroups(all: &mut Findings, facts: &Facts, needed: bool) {
     }
 }
 
-fn runtime(all: &mut Findings, facts: &Facts) {
+fn runtime(all: &mut Findings, facts: &MachineFacts) {
     const CHECK: &str = "container runtime";
     let endpoint = &facts.runtime.endpoint;
     let Some((name, version)) = &facts.runtime.version else {
         let error = facts.runtime.error.as_deref().unwrap_or("no answer");
         all.add(
             CHECK,
-            Verdict::Missing,
+            FindingLevel::Missing,
             format!("{endpoint}: {error}"),
             "install and start containerd 1.6 or later, or name its socket with \
              --container-runtime-endpoint",
@@ -373,7 +373,7 @@ fn runtime(all: &mut Findings, facts: &Facts) {
     if is_old {
         all.add(
             CHECK,
-            Verdict::Missing,
+            FindingLevel::Missing,
             found,
             "upgrade containerd to 1.6 or later",
         );
@@ -382,7 +382,7 @@ fn runtime(all: &mut Findings, facts: &Facts) {
     } else {
         all.add(
             CHECK,
-            Verdict::Warning,
+            FindingLevel::Warning,
             found,
             "nothing, if it speaks CRI v1: tests run with containerd only",
         );
@@ -399,7 +399,7 @@ fn release(version: &str) -> Option<(u32, u32)> {
 }
 
 /// Ports that a role listens on, with what to do where another process has one.
-const fn listens(role: Role) -> &'static [(u16, &'static str, &'static str)] {
+const fn listens(role: MachineRole) -> &'static [(u16, &'static str, &'static str)] {
     const API: (u16, &str, &str) = (6443, "API server", "end it, or choose --secure-port");
     const KUBELET: (u16, &str, &str) = (
         10250,
@@ -417,45 +417,45 @@ const fn listens(role: Role) -> &'static [(u16, &'static str, &'static str)] {
         "end kube-proxy, or choose --healthz-bind-address",
     );
     match role {
-        Role::Datapath => &[METRICS, HEALTH],
-        Role::Node => &[METRICS, KUBELET, HEALTH],
-        Role::Server => &[API],
-        Role::Whole => &[API, METRICS, KUBELET, HEALTH],
+        MachineRole::Datapath => &[METRICS, HEALTH],
+        MachineRole::Node => &[METRICS, KUBELET, HEALTH],
+        MachineRole::Server => &[API],
+        MachineRole::Whole => &[API, METRICS, KUBELET, HEALTH],
     }
 }
 
-fn ports(all: &mut Findings, facts: &Facts, role: Role) {
+fn ports(all: &mut Findings, facts: &MachineFacts, role: MachineRole) {
     for (number, what, way_out) in listens(role) {
         let check = format!("port {number} ({what})");
         match facts.ports.iter().find(|it| it.number == *number) {
             None => all.ok(&check, "free"),
-            Some(Port {
+            Some(OccupiedPort {
                 process: Some(process),
                 ..
             }) if process.starts_with("orlop") => {
                 all.ok(&check, format!("used by {process}"));
             }
-            Some(Port {
+            Some(OccupiedPort {
                 process: Some(process),
                 ..
-            }) if role == Role::Datapath && process.starts_with("kube-proxy ") => {
+            }) if role == MachineRole::Datapath && process.starts_with("kube-proxy ") => {
                 all.ok(&check, format!("used by {process} until it is replaced"));
             }
             Some(port) => {
                 let process = port.process.as_deref().unwrap_or("another process");
                 let found = format!("used by {process}");
-                all.add(&check, Verdict::Missing, found, *way_out);
+                all.add(&check, FindingLevel::Missing, found, *way_out);
             }
         }
     }
 }
 
-fn clock(all: &mut Findings, facts: &Facts) {
+fn clock(all: &mut Findings, facts: &MachineFacts) {
     match facts.clock_synchronized {
         Some(true) => all.ok("clock", "synchronized"),
         Some(false) => all.add(
             "clock",
-            Verdict::Warning,
+            FindingLevel::Warning,
             "not synchronized",
             "run chrony or systemd-timesyncd: certificates and leases compare clocks",
         ),
@@ -463,7 +463,7 @@ fn clock(all: &mut Findings, facts: &Facts) {
     }
 }
 
-fn disks(all: &mut Findings, facts: &Facts) {
+fn disks(all: &mut Findings, facts: &MachineFacts) {
     for disk in &facts.disks {
         let check = format!("disk of {}", disk.path.display());
         let percent = (disk.free * 100).checked_div(disk.size).unwrap_or(100);
@@ -477,7 +477,7 @@ fn disks(all: &mut Findings, facts: &Facts) {
         if percent < DISK_FREE || disk.inodes_free < INODES_FREE {
             all.add(
                 &check,
-                Verdict::Warning,
+                FindingLevel::Warning,
                 found,
                 "free some: a node below 10 % evicts pods and pulls no images",
             );
@@ -487,12 +487,12 @@ fn disks(all: &mut Findings, facts: &Facts) {
     }
 }
 
-fn memory(all: &mut Findings, facts: &Facts) {
+fn memory(all: &mut Findings, facts: &MachineFacts) {
     let found = format!("{} MiB", facts.memory >> 20);
     if facts.memory < MEMORY {
         all.add(
             "memory",
-            Verdict::Warning,
+            FindingLevel::Warning,
             found,
             "use a machine with 512 MiB or more: little is left for pods",
         );

@@ -1,7 +1,7 @@
 //! What a machine has and lacks for Orlop.
 //!
 //! ```text
-//! gather: kernel, files, sockets ──► [Facts] ──► [judge] (pure) ──► [Finding]s, each with a way out
+//! gather: kernel, files, sockets ──► [MachineFacts] ──► [judge] (pure) ──► [Finding]s, each with a way out
 //! ```
 
 mod clock;
@@ -11,15 +11,15 @@ mod owners;
 
 use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
-use node_agent_datapath::{ForeignProgram, Installed, Probe};
+use node_agent_datapath::{ForeignProgram, InstalledPins, Probe};
 use serde::Serialize;
 
 pub use gather::gather;
 pub use judge::judge;
 
-/// What the machine is to do.
+/// The role that the machine is to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum MachineRole {
     /// Services only, in kube-proxy's place.
     Datapath,
     /// All that a node does, with pods.
@@ -30,9 +30,9 @@ pub enum Role {
     Whole,
 }
 
-/// Where to look.
+/// Paths that preflight inspects.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct ProbePaths {
     /// Where programs and maps are pinned.
     pub pin_dir: PathBuf,
     /// The container runtime's socket.
@@ -42,10 +42,10 @@ pub struct Places {
     pub disks: Vec<PathBuf>,
 }
 
-/// What was found on a machine.
+/// Facts that preflight found on a machine.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Facts {
+pub struct MachineFacts {
     /// The kernel's release.
     pub kernel: String,
     /// Whether this process has root's rights.
@@ -57,7 +57,7 @@ pub struct Facts {
     /// Programs of others where ours run.
     pub foreign_programs: Vec<ForeignProgram>,
     /// The datapath on this machine.
-    pub datapath: Option<Datapath>,
+    pub datapath: Option<PinnedDatapath>,
     /// Control groups.
     pub cgroups: Cgroups,
     /// Settings of the kernel that matter, by their names.
@@ -65,23 +65,23 @@ pub struct Facts {
     /// Memory in bytes.
     pub memory: u64,
     /// Ports that are taken, of those that Orlop listens on.
-    pub ports: Vec<Port>,
+    pub ports: Vec<OccupiedPort>,
     /// Network devices of this machine.
     pub devices: Vec<Nic>,
     /// The address of the default route.
     pub address: Option<IpAddr>,
     /// The container runtime.
-    pub runtime: Runtime,
+    pub runtime: ContainerRuntime,
     /// Whether the clock is synchronized; `None` if the kernel does not say.
     pub clock_synchronized: Option<bool>,
     /// Room on file systems.
-    pub disks: Vec<Disk>,
+    pub disks: Vec<DiskSpace>,
 }
 
 /// The pinned datapath.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Datapath {
+pub struct PinnedDatapath {
     /// Hooks of sockets with a program.
     pub socket_hooks: usize,
     /// Hooks of devices with a program.
@@ -92,7 +92,7 @@ pub struct Datapath {
     pub in_use: bool,
 }
 
-/// Which versions of control groups are mounted.
+/// The mounted versions of control groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cgroups {
     /// Where the hierarchy of version 2 is.
@@ -101,9 +101,9 @@ pub struct Cgroups {
     pub v1: Vec<String>,
 }
 
-/// A port that is taken.
+/// A port that is in use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Port {
+pub struct OccupiedPort {
     /// Its number; TCP, but for 8472.
     pub number: u16,
     /// The process that has it, if it can be told.
@@ -125,7 +125,7 @@ pub struct Nic {
 
 /// A container runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Runtime {
+pub struct ContainerRuntime {
     /// Its socket.
     pub endpoint: String,
     /// Its name and version.
@@ -134,9 +134,9 @@ pub struct Runtime {
     pub error: Option<String>,
 }
 
-/// Room on a file system.
+/// Free space of a file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Disk {
+pub struct DiskSpace {
     /// A directory on it.
     pub path: PathBuf,
     /// Bytes.
@@ -147,10 +147,10 @@ pub struct Disk {
     pub inodes_free: u64,
 }
 
-/// How much a finding matters, from the least on.
+/// Severity of a finding, from the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum FindingLevel {
     /// As it should be.
     Ok,
     /// An optional feature that is absent.
@@ -161,14 +161,14 @@ pub enum Verdict {
     Missing,
 }
 
-/// One line of the table.
+/// One row of the preflight table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// What was checked.
     pub check: String,
     /// How much it matters.
-    pub verdict: Verdict,
+    pub verdict: FindingLevel,
     /// What was found.
     pub found: String,
     /// What to do about it.
@@ -176,7 +176,7 @@ pub struct Finding {
     pub way_out: Option<String>,
 }
 
-impl Verdict {
+impl FindingLevel {
     /// The word in the table.
     #[must_use]
     pub const fn label(self) -> &'static str {
@@ -189,8 +189,8 @@ impl Verdict {
     }
 }
 
-impl From<Installed> for Datapath {
-    fn from(found: Installed) -> Self {
+impl From<InstalledPins> for PinnedDatapath {
+    fn from(found: InstalledPins) -> Self {
         Self {
             socket_hooks: found.socket_hooks.len(),
             device_hooks: found.devices.len(),

@@ -6,13 +6,13 @@ use std::{
     path::Path,
 };
 
-use super::Port;
+use super::OccupiedPort;
 
 /// State of a listening socket in `/proc/net/tcp` (`TCP_LISTEN`).
 const LISTEN: &str = "0A";
 
 /// Finds which of these ports sockets of this network namespace listen on, and whose they are.
-pub fn taken(wanted: &[u16]) -> Vec<Port> {
+pub fn taken(wanted: &[u16]) -> Vec<OccupiedPort> {
     let mut inodes = BTreeMap::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         let text = fs::read_to_string(table).unwrap_or_default();
@@ -23,7 +23,7 @@ pub fn taken(wanted: &[u16]) -> Vec<Port> {
     }
     let owners = owners(Path::new("/proc"), &inodes);
     let numbers: BTreeSet<u16> = inodes.values().copied().collect();
-    let port = |number| Port {
+    let port = |number| OccupiedPort {
         number,
         process: owners.get(&number).cloned(),
     };

@@ -23,7 +23,7 @@ use std::{
 
 use ipnet::IpNet;
 
-use crate::routes::{NodeNetwork, Routes, Way};
+use crate::routes::{NodeNetwork, RouteMap, RouteTarget};
 
 pub mod netlink;
 
@@ -48,21 +48,21 @@ pub enum Overlay {
 
 /// How another node's address is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct NodeReachability {
     /// Without a router between.
     pub on_link: bool,
     /// Bytes of the largest packet that the way takes, as far as the kernel knows.
     pub mtu: u32,
 }
 
-/// A device's hardware address.
-pub type Mac = [u8; 6];
+/// The hardware address of a VXLAN device.
+pub type VtepMac = [u8; 6];
 
-/// What the device shall be, with all that leads through it.
+/// The desired VXLAN device with its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tunnel {
     /// Its hardware address.
-    pub mac: Mac,
+    pub mac: VtepMac,
     /// The node's address: the outer source.
     pub local: IpAddr,
     /// Bytes of the largest inner packet.
@@ -70,16 +70,16 @@ pub struct Tunnel {
     /// The node's own addresses on it.
     pub addresses: BTreeSet<IpAddr>,
     /// Which node has a hardware address: the outer destination.
-    pub nodes: BTreeMap<Mac, IpAddr>,
+    pub nodes: BTreeMap<VtepMac, IpAddr>,
     /// Which hardware address a gateway has.
-    pub gateways: BTreeMap<IpAddr, Mac>,
+    pub gateways: BTreeMap<IpAddr, VtepMac>,
 }
 
-/// All that follows from the Nodes.
+/// The overlay computed from the Nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Network {
+pub struct OverlayNetwork {
     /// The node's routes.
-    pub routes: Routes,
+    pub routes: RouteMap,
     /// The device; none where nothing leads through it.
     pub tunnel: Option<Tunnel>,
     /// Bytes of the largest packet that pods send and receive: the least that the
@@ -93,23 +93,28 @@ pub struct Network {
     pub behind: BTreeSet<IpAddr>,
 }
 
-/// What the machine says.
+/// The machine's addresses and routes, as far as the overlay needs them.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct OverlayHost {
     /// The node's primary address.
     pub address: IpAddr,
     /// The MTU of the interface that has it.
     pub mtu: u32,
     /// How other nodes' addresses are reached; those that are not reached at all
     /// are missing.
-    pub reach: BTreeMap<IpAddr, Reach>,
+    pub reach: BTreeMap<IpAddr, NodeReachability>,
 }
 
 /// What the node `own` needs to reach all others' pods.
-pub fn desired(nodes: &[NodeNetwork], own: &str, overlay: Overlay, machine: &Machine) -> Network {
-    let mut network = Network {
+pub fn desired(
+    nodes: &[NodeNetwork],
+    own: &str,
+    overlay: Overlay,
+    machine: &OverlayHost,
+) -> OverlayNetwork {
+    let mut network = OverlayNetwork {
         mtu: machine.mtu,
-        ..Network::default()
+        ..OverlayNetwork::default()
     };
     let mut tunnel = Tunnel {
         mac: mac(own),
@@ -122,7 +127,7 @@ pub fn desired(nodes: &[NodeNetwork], own: &str, overlay: Overlay, machine: &Mac
     // Two nodes with one range is a fault of whoever gives ranges out; the own
     // range wins, so that local pods stay reachable.
     for range in nodes.iter().filter(|it| it.name == own).flat_map(ranges) {
-        network.routes.insert(range, Way::Unreachable);
+        network.routes.insert(range, RouteTarget::Unreachable);
         let known = |it: &IpAddr| it.is_ipv4() == range.addr().is_ipv4();
         if !tunnel.addresses.iter().any(known) {
             tunnel.addresses.insert(range.network());
@@ -132,7 +137,7 @@ pub fn desired(nodes: &[NodeNetwork], own: &str, overlay: Overlay, machine: &Mac
         let ways = ways(node, overlay, machine);
         for (range, way) in ways {
             network.routes.entry(range).or_insert(way);
-            if let Way::Tunnel(gateway) = way {
+            if let RouteTarget::Tunnel(gateway) = way {
                 tunnel.gateways.insert(gateway, mac(&node.name));
             }
         }
@@ -163,7 +168,7 @@ pub fn desired(nodes: &[NodeNetwork], own: &str, overlay: Overlay, machine: &Mac
 }
 
 /// The ways to a node's ranges.
-fn ways(node: &NodeNetwork, overlay: Overlay, machine: &Machine) -> Vec<(IpNet, Way)> {
+fn ways(node: &NodeNetwork, overlay: Overlay, machine: &OverlayHost) -> Vec<(IpNet, RouteTarget)> {
     let reached = |it: &IpAddr| machine.reach.contains_key(it) || overlay == Overlay::Always;
     let through = match overlay {
         Overlay::Never => false,
@@ -176,11 +181,11 @@ fn ways(node: &NodeNetwork, overlay: Overlay, machine: &Machine) -> Vec<(IpNet, 
         let on_link = |it: &&IpAddr| machine.reach.get(*it).is_some_and(|it| it.on_link);
         let on_link = overlay != Overlay::Always && direct.as_ref().is_some_and(on_link);
         if on_link || !through {
-            direct.map(|direct| Way::Via(*direct))
+            direct.map(|direct| RouteTarget::Via(*direct))
         } else if v4 {
-            Some(Way::Tunnel(range.network()))
+            Some(RouteTarget::Tunnel(range.network()))
         } else {
-            Some(Way::Tunnel(link_local(mac(&node.name)).into()))
+            Some(RouteTarget::Tunnel(link_local(mac(&node.name)).into()))
         }
     };
     ranges(node)
@@ -194,7 +199,7 @@ fn ranges(node: &NodeNetwork) -> impl Iterator<Item = IpNet> + '_ {
 
 /// A node's address for outer packets: of the version that this node's has, since
 /// the device speaks one.
-fn endpoint(node: &NodeNetwork, machine: &Machine) -> Option<IpAddr> {
+fn endpoint(node: &NodeNetwork, machine: &OverlayHost) -> Option<IpAddr> {
     let v4 = machine.address.is_ipv4();
     let mut addresses = node.addresses.iter();
     addresses.find(|it| it.is_ipv4() == v4).copied()
@@ -207,7 +212,7 @@ pub const fn overhead(outer: IpAddr) -> u32 {
 
 /// A node's hardware address on the network: locally administered, of one host;
 /// FNV-1a over the name, 40 bits.
-pub fn mac(node: &str) -> Mac {
+pub fn mac(node: &str) -> VtepMac {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for byte in node.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -219,7 +224,7 @@ pub fn mac(node: &str) -> Mac {
 
 /// The link-local address that goes with a hardware address (RFC 4291, appendix
 /// A).
-fn link_local([a, b, c, d, e, f]: Mac) -> Ipv6Addr {
+fn link_local([a, b, c, d, e, f]: VtepMac) -> Ipv6Addr {
     let word = |high: u8, low: u8| u16::from_be_bytes([high, low]);
     Ipv6Addr::new(
         0xfe80,
@@ -233,58 +238,58 @@ fn link_local([a, b, c, d, e, f]: Mac) -> Ipv6Addr {
     )
 }
 
-/// One change of what leads through the device.
+/// One change of a VXLAN device's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum OverlayAction {
     /// The hardware address is this node's.
-    SetNode(Mac, IpAddr),
+    SetNode(VtepMac, IpAddr),
     /// It is no node's.
-    RemoveNode(Mac, IpAddr),
+    RemoveNode(VtepMac, IpAddr),
     /// The gateway has this hardware address.
-    SetGateway(IpAddr, Mac),
+    SetGateway(IpAddr, VtepMac),
     /// There is no such gateway.
-    RemoveGateway(IpAddr, Mac),
+    RemoveGateway(IpAddr, VtepMac),
     /// The address is the node's own.
     AddAddress(IpAddr),
     /// It is not.
     RemoveAddress(IpAddr),
 }
 
-/// The entries that a device has.
+/// The entries of a VXLAN device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entries {
+pub struct DeviceEntries {
     pub addresses: BTreeSet<IpAddr>,
-    pub nodes: BTreeMap<Mac, IpAddr>,
-    pub gateways: BTreeMap<IpAddr, Mac>,
+    pub nodes: BTreeMap<VtepMac, IpAddr>,
+    pub gateways: BTreeMap<IpAddr, VtepMac>,
 }
 
 /// The changes from what is there to what shall be; what is new comes first.
-pub fn diff(present: &Entries, tunnel: &Tunnel) -> Vec<Action> {
+pub fn diff(present: &DeviceEntries, tunnel: &Tunnel) -> Vec<OverlayAction> {
     let mut actions = Vec::new();
     for (mac, node) in &tunnel.nodes {
         if present.nodes.get(mac) != Some(node) {
-            actions.push(Action::SetNode(*mac, *node));
+            actions.push(OverlayAction::SetNode(*mac, *node));
         }
     }
     for (gateway, mac) in &tunnel.gateways {
         if present.gateways.get(gateway) != Some(mac) {
-            actions.push(Action::SetGateway(*gateway, *mac));
+            actions.push(OverlayAction::SetGateway(*gateway, *mac));
         }
     }
     let added = tunnel.addresses.difference(&present.addresses);
-    actions.extend(added.copied().map(Action::AddAddress));
+    actions.extend(added.copied().map(OverlayAction::AddAddress));
     for (mac, node) in &present.nodes {
         if !tunnel.nodes.contains_key(mac) {
-            actions.push(Action::RemoveNode(*mac, *node));
+            actions.push(OverlayAction::RemoveNode(*mac, *node));
         }
     }
     for (gateway, mac) in &present.gateways {
         if !tunnel.gateways.contains_key(gateway) {
-            actions.push(Action::RemoveGateway(*gateway, *mac));
+            actions.push(OverlayAction::RemoveGateway(*gateway, *mac));
         }
     }
     let removed = present.addresses.difference(&tunnel.addresses);
-    actions.extend(removed.copied().map(Action::RemoveAddress));
+    actions.extend(removed.copied().map(OverlayAction::RemoveAddress));
     actions
 }
 

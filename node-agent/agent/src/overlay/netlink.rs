@@ -15,7 +15,7 @@ use netlink_packet_route::{
 };
 use rtnetlink::{Handle, LinkUnspec, LinkVxlan, RouteMessageBuilder};
 
-use super::{Action, DEVICE, Entries, Mac, PORT, Reach, Tunnel, VNI};
+use super::{DEVICE, DeviceEntries, NodeReachability, OverlayAction, PORT, Tunnel, VNI, VtepMac};
 use crate::{
     Error,
     routes::netlink::{ignoring, remove_device, whole},
@@ -29,7 +29,7 @@ use crate::{
 pub async fn reach(
     handle: &Handle,
     addresses: &[IpAddr],
-) -> Result<BTreeMap<IpAddr, Reach>, Error> {
+) -> Result<BTreeMap<IpAddr, NodeReachability>, Error> {
     let mut mtus = BTreeMap::new();
     let mut found = BTreeMap::new();
     for address in addresses {
@@ -55,7 +55,7 @@ pub async fn reach(
         let of_device = match mtus.get(&device) {
             Some(mtu) => *mtu,
             None => {
-                let Some(link) = link(handle, Key::Index(device)).await? else {
+                let Some(link) = link(handle, EntryKey::Index(device)).await? else {
                     continue;
                 };
                 let mtu = mtu(&link);
@@ -63,7 +63,7 @@ pub async fn reach(
                 mtu
             }
         };
-        let reach = Reach {
+        let reach = NodeReachability {
             on_link: !gateway,
             mtu: learned.unwrap_or(of_device).min(of_device),
         };
@@ -93,7 +93,7 @@ async fn route_to(handle: &Handle, address: IpAddr) -> Result<Option<RouteMessag
 /// # Errors
 /// [`Error::Netlink`].
 pub async fn ensure(handle: &Handle, tunnel: &Tunnel) -> Result<u32, Error> {
-    if let Some(present) = link(handle, Key::Name(DEVICE)).await? {
+    if let Some(present) = link(handle, EntryKey::Name(DEVICE)).await? {
         if is_like(&present, tunnel) {
             let index = present.header.index;
             let wanted = LinkUnspec::new_with_index(index).mtu(tunnel.mtu).up();
@@ -114,7 +114,7 @@ pub async fn ensure(handle: &Handle, tunnel: &Tunnel) -> Result<u32, Error> {
     };
     let made = handle.link().add(device.up().build()).execute().await;
     made.map_err(Error::netlink(format!("make the device `{DEVICE}`")))?;
-    let made = link(handle, Key::Name(DEVICE)).await?;
+    let made = link(handle, EntryKey::Name(DEVICE)).await?;
     made.map(|link| link.header.index)
         .ok_or_else(|| Error::NoDevice(DEVICE.to_owned()))
 }
@@ -124,21 +124,21 @@ pub async fn ensure(handle: &Handle, tunnel: &Tunnel) -> Result<u32, Error> {
 /// # Errors
 /// [`Error::Netlink`].
 pub async fn index(handle: &Handle) -> Result<Option<u32>, Error> {
-    Ok(link(handle, Key::Name(DEVICE))
+    Ok(link(handle, EntryKey::Name(DEVICE))
         .await?
         .map(|link| link.header.index))
 }
 
-enum Key<'a> {
+enum EntryKey<'a> {
     Name(&'a str),
     Index(u32),
 }
 
-async fn link(handle: &Handle, key: Key<'_>) -> Result<Option<LinkMessage>, Error> {
+async fn link(handle: &Handle, key: EntryKey<'_>) -> Result<Option<LinkMessage>, Error> {
     let request = handle.link().get();
     let request = match key {
-        Key::Name(name) => request.match_name(name.to_owned()),
-        Key::Index(index) => request.match_index(index),
+        EntryKey::Name(name) => request.match_name(name.to_owned()),
+        EntryKey::Index(index) => request.match_index(index),
     };
     match request.execute().try_next().await {
         Ok(link) => Ok(link),
@@ -196,8 +196,8 @@ fn is_like(link: &LinkMessage, tunnel: &Tunnel) -> bool {
 ///
 /// # Errors
 /// [`Error::Netlink`].
-pub async fn entries(handle: &Handle, device: u32) -> Result<Entries, Error> {
-    let mut entries = Entries::default();
+pub async fn entries(handle: &Handle, device: u32) -> Result<DeviceEntries, Error> {
+    let mut entries = DeviceEntries::default();
     for (address, mac) in neighbours(handle, device, AddressFamily::Bridge).await? {
         entries.nodes.insert(mac, address);
     }
@@ -232,7 +232,7 @@ async fn neighbours(
     handle: &Handle,
     device: u32,
     family: AddressFamily,
-) -> Result<Vec<(IpAddr, Mac)>, Error> {
+) -> Result<Vec<(IpAddr, VtepMac)>, Error> {
     let all: Vec<NeighbourMessage> = handle
         .neighbours()
         .get()
@@ -247,7 +247,7 @@ async fn neighbours(
     Ok(all.iter().filter(ours).filter_map(pair).collect())
 }
 
-fn pair(message: &NeighbourMessage) -> Option<(IpAddr, Mac)> {
+fn pair(message: &NeighbourMessage) -> Option<(IpAddr, VtepMac)> {
     let (mut address, mut mac) = (None, None);
     for attribute in &message.attributes {
         match attribute {
@@ -274,10 +274,10 @@ fn pair(message: &NeighbourMessage) -> Option<(IpAddr, Mac)> {
 ///
 /// # Errors
 /// [`Error::Netlink`], naming it.
-pub async fn apply(handle: &Handle, device: u32, action: Action) -> Result<(), Error> {
+pub async fn apply(handle: &Handle, device: u32, action: OverlayAction) -> Result<(), Error> {
     let failed = || Error::netlink(format!("{action:?} at `{DEVICE}`"));
     match action {
-        Action::SetNode(mac, node) => handle
+        OverlayAction::SetNode(mac, node) => handle
             .neighbours()
             .add_bridge(device, &mac)
             .flags(NeighbourFlags::Own)
@@ -286,7 +286,7 @@ pub async fn apply(handle: &Handle, device: u32, action: Action) -> Result<(), E
             .execute()
             .await
             .map_err(failed()),
-        Action::SetGateway(gateway, mac) => handle
+        OverlayAction::SetGateway(gateway, mac) => handle
             .neighbours()
             .add(device, gateway)
             .link_layer_address(&mac)
@@ -295,7 +295,7 @@ pub async fn apply(handle: &Handle, device: u32, action: Action) -> Result<(), E
             .execute()
             .await
             .map_err(failed()),
-        Action::RemoveNode(mac, node) => {
+        OverlayAction::RemoveNode(mac, node) => {
             let mut add = handle
                 .neighbours()
                 .add_bridge(device, &mac)
@@ -305,7 +305,7 @@ pub async fn apply(handle: &Handle, device: u32, action: Action) -> Result<(), E
             let removed = handle.neighbours().del(message).execute().await;
             ignoring(nix::libc::ENOENT, removed).map_err(failed())
         }
-        Action::RemoveGateway(gateway, mac) => {
+        OverlayAction::RemoveGateway(gateway, mac) => {
             let mut add = handle
                 .neighbours()
                 .add(device, gateway)
@@ -314,7 +314,7 @@ pub async fn apply(handle: &Handle, device: u32, action: Action) -> Result<(), E
             let removed = handle.neighbours().del(message).execute().await;
             ignoring(nix::libc::ENOENT, removed).map_err(failed())
         }
-        Action::AddAddress(address) => {
+        OverlayAction::AddAddress(address) => {
             let mut add = handle.address().add(device, address, whole(address));
             if address.is_ipv6() {
                 // Nobody else has it, and whoever speaks at once must have it.
@@ -323,7 +323,7 @@ pub async fn apply(handle: &Handle, device: u32, action: Action) -> Result<(), E
             }
             ignoring(nix::libc::EEXIST, add.execute().await).map_err(failed())
         }
-        Action::RemoveAddress(address) => {
+        OverlayAction::RemoveAddress(address) => {
             let mut add = handle.address().add(device, address, whole(address));
             let message = add.message_mut().clone();
             let removed = handle.address().del(message).execute().await;

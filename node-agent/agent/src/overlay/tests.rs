@@ -16,15 +16,15 @@ fn node(name: &str, addresses: &[&str], ranges: &[&str]) -> NodeNetwork {
     }
 }
 
-fn machine(reach: &[(&str, bool, u32)]) -> Machine {
+fn machine(reach: &[(&str, bool, u32)]) -> OverlayHost {
     let reach = reach.iter().map(|(address, on_link, mtu)| {
-        let reach = Reach {
+        let reach = NodeReachability {
             on_link: *on_link,
             mtu: *mtu,
         };
         (ip(address), reach)
     });
-    Machine {
+    OverlayHost {
         address: ip("192.0.2.1"),
         mtu: 1500,
         reach: reach.collect(),
@@ -49,12 +49,18 @@ const REACH: [(&str, bool, u32); 2] = [("192.0.2.2", true, 1500), ("198.51.100.3
 fn nodes_of_the_link_are_gateways_and_others_are_behind_the_tunnel() {
     let network = desired(&nodes(), "a", Overlay::Auto, &machine(&REACH));
     let routes = &network.routes;
-    assert_eq!(routes[&net("10.0.0.0/24")], Way::Unreachable);
-    assert_eq!(routes[&net("10.0.1.0/24")], Way::Via(ip("192.0.2.2")));
-    assert_eq!(routes[&net("10.0.2.0/24")], Way::Tunnel(ip("10.0.2.0")));
+    assert_eq!(routes[&net("10.0.0.0/24")], RouteTarget::Unreachable);
+    assert_eq!(
+        routes[&net("10.0.1.0/24")],
+        RouteTarget::Via(ip("192.0.2.2"))
+    );
+    assert_eq!(
+        routes[&net("10.0.2.0/24")],
+        RouteTarget::Tunnel(ip("10.0.2.0"))
+    );
     // IPv6 inside IPv4: this machine does not reach its address of that version.
     let gateway = IpAddr::from(link_local(mac("c")));
-    assert_eq!(routes[&net("fd00:2::/64")], Way::Tunnel(gateway));
+    assert_eq!(routes[&net("fd00:2::/64")], RouteTarget::Tunnel(gateway));
     let tunnel = network.tunnel.expect("a device");
     assert_eq!(
         tunnel.nodes,
@@ -86,16 +92,16 @@ fn the_option_decides_where_it_is_given() {
     assert_eq!(never.tunnel, None);
     assert_eq!(
         never.routes[&net("10.0.2.0/24")],
-        Way::Via(ip("198.51.100.3"))
+        RouteTarget::Via(ip("198.51.100.3"))
     );
     let always = desired(&nodes(), "a", Overlay::Always, &machine(&REACH));
     assert_eq!(
         always.routes[&net("10.0.1.0/24")],
-        Way::Tunnel(ip("10.0.1.0"))
+        RouteTarget::Tunnel(ip("10.0.1.0"))
     );
     let tunnel = always.tunnel.expect("a device");
     assert_eq!(tunnel.nodes.len(), 2);
-    let Way::Tunnel(gateway) = always.routes[&net("fd00:2::/64")] else {
+    let RouteTarget::Tunnel(gateway) = always.routes[&net("fd00:2::/64")] else {
         panic!("not behind the tunnel");
     };
     assert!(matches!(gateway, IpAddr::V6(it) if it.is_unicast_link_local()));
@@ -127,7 +133,7 @@ fn a_node_of_another_version_alone_cannot_be_behind_the_tunnel() {
 
 #[test]
 fn hardware_addresses_differ_and_are_of_one_host() {
-    let all: BTreeSet<Mac> = (0..5000).map(|n| mac(&format!("node-{n}"))).collect();
+    let all: BTreeSet<VtepMac> = (0..5000).map(|n| mac(&format!("node-{n}"))).collect();
     assert_eq!(all.len(), 5000);
     assert!(all.iter().all(|mac| mac[0] == 2));
     assert_eq!(
@@ -149,18 +155,20 @@ fn a_difference_is_applied_and_then_there_is_none() {
         tunnel(Overlay::Always, &all),
         tunnel(Overlay::Always, &all[..2]),
     );
-    let mut present = Entries::default();
+    let mut present = DeviceEntries::default();
     for tunnel in [first, second] {
         let actions = diff(&present, &tunnel);
         assert!(!actions.is_empty());
         for action in actions {
             match action {
-                Action::SetNode(mac, node) => drop(present.nodes.insert(mac, node)),
-                Action::RemoveNode(mac, _) => drop(present.nodes.remove(&mac)),
-                Action::SetGateway(gateway, mac) => drop(present.gateways.insert(gateway, mac)),
-                Action::RemoveGateway(gateway, _) => drop(present.gateways.remove(&gateway)),
-                Action::AddAddress(address) => drop(present.addresses.insert(address)),
-                Action::RemoveAddress(address) => drop(present.addresses.remove(&address)),
+                OverlayAction::SetNode(mac, node) => drop(present.nodes.insert(mac, node)),
+                OverlayAction::RemoveNode(mac, _) => drop(present.nodes.remove(&mac)),
+                OverlayAction::SetGateway(gateway, mac) => {
+                    present.gateways.insert(gateway, mac);
+                }
+                OverlayAction::RemoveGateway(gateway, _) => drop(present.gateways.remove(&gateway)),
+                OverlayAction::AddAddress(address) => drop(present.addresses.insert(address)),
+                OverlayAction::RemoveAddress(address) => drop(present.addresses.remove(&address)),
             }
         }
         assert_eq!(diff(&present, &tunnel), []);

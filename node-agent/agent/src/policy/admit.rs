@@ -15,15 +15,15 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{LOOK_AGAIN, PATIENCE};
-use crate::{lines, services::local};
+use crate::{lines, services::local_api};
 
 /// Questions that wait at once; more wait to be accepted.
 const CROWD: usize = 64;
 
-/// A pod's interface that is about to be let up.
+/// A pod's interface that is about to be set up.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Interface {
+pub struct PendingPodInterface {
     /// The pod's namespace.
     pub namespace: String,
     /// The pod's name.
@@ -40,39 +40,39 @@ pub struct Interface {
     pub bandwidth: Option<Bandwidth>,
 }
 
-/// The answer: `wait` says what is missing, and to try again.
+/// The response: `wait` names what is missing; the caller retries.
 #[derive(Debug, Serialize)]
-struct Answer {
+struct AdmitResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     wait: Option<String>,
 }
 
-/// A question, and where its answer goes: what is missing, if anything.
+/// A request to admit an interface, with the channel of its response.
 #[derive(Debug)]
-pub struct Asked {
-    pub interface: Interface,
+pub struct AdmitRequest {
+    pub interface: PendingPodInterface,
     pub answer: oneshot::Sender<Result<(), String>>,
 }
 
 /// Where the agent of these maps listens.
 pub fn socket(pin_dir: &Path) -> PathBuf {
-    local::socket(pin_dir).with_extension("cni.sock")
+    local_api::socket(pin_dir).with_extension("cni.sock")
 }
 
-/// Where interfaces wait until they may be let up.
+/// Holds interfaces back until policy is in force for them.
 #[derive(Clone, Debug)]
-pub struct Gate {
-    questions: mpsc::Sender<Asked>,
+pub struct InterfaceGate {
+    questions: mpsc::Sender<AdmitRequest>,
 }
 
-impl Gate {
+impl InterfaceGate {
     /// Returns once the pod's rules, and its bandwidth, are in force at the interface.
     ///
     /// # Errors
     /// What is missing, after a while.
-    pub async fn admit(&self, interface: Interface) -> Result<(), String> {
+    pub async fn admit(&self, interface: PendingPodInterface) -> Result<(), String> {
         let (sender, told) = oneshot::channel();
-        let asked = Asked {
+        let asked = AdmitRequest {
             interface,
             answer: sender,
         };
@@ -92,7 +92,7 @@ impl Gate {
 }
 
 /// Hands questions on until `shutdown`.
-pub async fn serve(listener: UnixListener, gate: Gate, shutdown: CancellationToken) {
+pub async fn serve(listener: UnixListener, gate: InterfaceGate, shutdown: CancellationToken) {
     let answer = move |interface, _| {
         let gate = gate.clone();
         async move {
@@ -100,14 +100,14 @@ pub async fn serve(listener: UnixListener, gate: Gate, shutdown: CancellationTok
                 Ok(interface) => gate.admit(interface).await,
                 Err(wait) => Err(wait),
             };
-            Answer { wait: answer.err() }
+            AdmitResponse { wait: answer.err() }
         }
     };
     lines::serve(listener, answer, shutdown).await;
 }
 
 /// Where to ask, and what was asked.
-pub fn gate() -> (Gate, mpsc::Receiver<Asked>) {
+pub fn gate() -> (InterfaceGate, mpsc::Receiver<AdmitRequest>) {
     let (questions, asked) = mpsc::channel(CROWD);
-    (Gate { questions }, asked)
+    (InterfaceGate { questions }, asked)
 }

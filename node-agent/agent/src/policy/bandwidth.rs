@@ -9,9 +9,9 @@ const NO_BURST: u64 = i32::MAX as u64;
 /// The least that goes at once, in bits: two packets of segments that are put together.
 const LEAST: u64 = 8 * 2 * 65_536;
 
-/// How much may go each way; none: anything.
+/// Bandwidth limits by direction; `None` means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct BandwidthLimits {
     /// To the pod.
     pub ingress: Option<Rate>,
     /// From it.
@@ -19,7 +19,7 @@ pub struct Limits {
 }
 
 /// What the runtime says, with a second's worth as burst where it says none.
-pub fn limits(bandwidth: Option<&Bandwidth>) -> Limits {
+pub fn limits(bandwidth: Option<&Bandwidth>) -> BandwidthLimits {
     let limit = |rate: u64, burst: u64| {
         let burst = if burst == 0 || burst >= NO_BURST {
             rate.max(LEAST)
@@ -28,7 +28,7 @@ pub fn limits(bandwidth: Option<&Bandwidth>) -> Limits {
         };
         (rate != 0).then_some(Rate { rate, burst })
     };
-    bandwidth.map_or_else(Limits::default, |it| Limits {
+    bandwidth.map_or_else(BandwidthLimits::default, |it| BandwidthLimits {
         ingress: limit(it.ingress_rate, it.ingress_burst),
         egress: limit(it.egress_rate, it.egress_burst),
     })
@@ -72,6 +72,6 @@ mod tests {
                 (None, expected)
             );
         }
-        assert_eq!(limits(None), Limits::default());
+        assert_eq!(limits(None), BandwidthLimits::default());
     }
 }

@@ -14,8 +14,8 @@ use super::{
 /// How often it is asked whether the API has the kind by now.
 const KINDS: Duration = Duration::from_secs(5);
 
-/// What is known of ClusterNetworkPolicies.
-pub enum Found {
+/// Whether the API server serves ClusterNetworkPolicies.
+pub enum ServedKinds {
     /// The API has no such kind.
     Absent,
     /// All of them.
@@ -24,7 +24,7 @@ pub enum Found {
 
 /// Says whether the API has ClusterNetworkPolicies, and which, as soon as it
 /// has: their definition may be installed at any time.
-pub fn find(client: Client) -> mpsc::Receiver<Found> {
+pub fn find(client: Client) -> mpsc::Receiver<ServedKinds> {
     let (sender, receiver) = mpsc::channel(1);
     control_supervise::task("cluster-policy-discovery").spawn_restarting(move || {
         let (client, sender) = (client.clone(), sender.clone());
@@ -35,17 +35,17 @@ pub fn find(client: Client) -> mpsc::Receiver<Found> {
                     Ok(true) => {
                         let policies = reflect(&client, Selection::all());
                         policies.synced().await;
-                        let _ = sender.send(Found::Listed(policies)).await;
+                        let _ = sender.send(ServedKinds::Listed(policies)).await;
                         return;
                     }
                     Ok(false) => {
                         if !std::mem::replace(&mut told, true) {
-                            let _ = sender.send(Found::Absent).await;
+                            let _ = sender.send(ServedKinds::Absent).await;
                         }
                         tokio::time::sleep(KINDS).await;
                     }
                     Err(error) => {
-                        debug!(%error, "not known whether there are ClusterNetworkPolicies");
+                        debug!(%error, "failed to discover ClusterNetworkPolicies");
                         tokio::time::sleep(RETRY).await;
                     }
                 }

@@ -26,7 +26,7 @@ use ebpf_abi::{
     Protocol, Range,
     policy::{Direction, PeerEntry},
 };
-use ebpf_logic::policy::{Flow, Place, PolicyMaps, policy};
+use ebpf_logic::policy::{Flow, HookPlace, PolicyMaps, policy};
 use futures::{StreamExt, stream};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::{
@@ -77,8 +77,8 @@ impl Api {
         watchers.retain(|it| it.send(line.clone()).is_ok());
     }
 
-    fn clients(&self) -> Clients {
-        Clients {
+    fn clients(&self) -> PolicyClients {
+        PolicyClients {
             objects: self.client(),
             pods: control_client::resources::PODS,
             node: self.client(),
@@ -211,7 +211,7 @@ impl Machine {
             eprintln!("skipped: not root");
             return None;
         }
-        let Ok(group) = preflight::Group::of(None) else {
+        let Ok(group) = preflight::AgentCgroup::open(None) else {
             eprintln!("skipped: no cgroup2 is mounted");
             return None;
         };
@@ -316,7 +316,7 @@ fn probe(pins: &Path, stop: &AtomicBool) -> (usize, Vec<String>) {
             let decided = policy(
                 &maps,
                 &Flow {
-                    place: Place::Pod,
+                    place: HookPlace::Pod,
                     direction: Direction::INGRESS,
                     own: IpAddr::from([10, 0, 0, 1]).into(),
                     peer: IpAddr::from(peer).into(),
@@ -361,8 +361,8 @@ fn many_pods_come_and_go_and_the_maps_hold_what_is_there() {
 fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() {
     with_maps(async |pins, _| {
         let folder = interfaces_of(&pins);
-        let kept = Kept::open(folder).expect("a folder");
-        let late = |name: &str, device: &str, last: u8| Interface {
+        let kept = PolicyCacheDir::open(folder).expect("a folder");
+        let late = |name: &str, device: &str, last: u8| PendingPodInterface {
             namespace: "x".to_owned(),
             name: name.to_owned(),
             uid: "late".to_owned(),
@@ -373,7 +373,7 @@ fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() 
         kept.keep(&late("late", "lo", 7)).expect("keep");
         kept.keep(&late("gone", "lo", 8)).expect("keep");
         let (api, end) = (Api::default(), CancellationToken::new());
-        let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
+        let ((wishes, _wished), (_asks, asked)) = (wishes(), query_channel());
         let task = tokio::spawn(run(
             api.clients(),
             options(&pins),
@@ -413,7 +413,7 @@ fn an_interface_is_let_up_as_soon_as_programs_are_at_it() {
     const ROUNDS: u32 = 4;
     with_maps(async |pins, engine| {
         let (api, end) = (Api::default(), CancellationToken::new());
-        let ((wishes, wished), (_asks, asked)) = (wishes(), asks());
+        let ((wishes, wished), (_asks, asked)) = (wishes(), query_channel());
         let task = tokio::spawn(run(
             api.clients(),
             options(&pins),
@@ -471,7 +471,7 @@ fn index(name: &str) -> u32 {
 fn an_interface_is_let_up_once_its_bandwidth_is_limited() {
     with_maps(async |pins, engine| {
         let (api, end) = (Api::default(), CancellationToken::new());
-        let ((wishes, mut wished), (_asks, asked)) = (wishes(), asks());
+        let ((wishes, mut wished), (_asks, asked)) = (wishes(), query_channel());
         let task = tokio::spawn(run(
             api.clients(),
             options(&pins),
@@ -487,7 +487,10 @@ fn an_interface_is_let_up_once_its_bandwidth_is_limited() {
         let said = json!({"IngressRate": 10_000_000, "IngressBurst": u32::MAX});
         let mut answer = ask(&pins, "orl0", said).await;
         // What it wants of the node's own traffic comes first.
-        while !matches!(wished.asked.recv().await.expect("a wish"), Wish::Bandwidth) {}
+        while !matches!(
+            wished.asked.recv().await.expect("a wish"),
+            DatapathRequest::Bandwidth
+        ) {}
         assert!(!map.is_in_force(index("orl0")), "nobody is answered yet");
         let [ingress, egress] = map.get(index("orl0")).expect("read");
         let second = ebpf_abi::Bandwidth::new(10_000_000, 10_000_000);
@@ -521,8 +524,8 @@ fn network_policy_reads_pod_endpoints_and_what_nodes_may_read_alone() {
     ];
     with_maps(async |pins, _| {
         let (objects, node, end) = (Api::default(), Api::default(), CancellationToken::new());
-        let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
-        let clients = Clients {
+        let ((wishes, _wished), (_asks, asked)) = (wishes(), query_channel());
+        let clients = PolicyClients {
             objects: objects.client(),
             pods: POD_ENDPOINTS,
             node: node.client(),
@@ -556,7 +559,7 @@ fn every_task_of_network_policy_recovers_from_a_panic_or_ends_the_process() {
     with_maps(async |pins, _| {
         let supervisor = Supervisor::new();
         let (api, end) = (Api::default(), CancellationToken::new());
-        let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
+        let ((wishes, _wished), (_asks, asked)) = (wishes(), query_channel());
         let run = run(
             api.clients(),
             options(&pins),
@@ -622,19 +625,19 @@ fn every_task_of_network_policy_recovers_from_a_panic_or_ends_the_process() {
     });
 }
 
-fn joined(asked: mpsc::Receiver<Ask>, wishes: Wishes) -> Joined {
+fn joined(asked: mpsc::Receiver<PolicyQuery>, wishes: DatapathRequestSender) -> PolicyContext {
     let gate = gate();
-    Joined {
+    PolicyContext {
         asked,
         gate,
         wishes,
         pod_ranges: watch::channel(Vec::new()).1,
-        metrics: Metrics::default(),
+        metrics: GraceMetrics::default(),
     }
 }
 
-fn options(pins: &Path) -> Options {
-    Options {
+fn options(pins: &Path) -> PolicyOptions {
+    PolicyOptions {
         node: "n".to_owned(),
         pin_dir: pins.to_owned(),
         dns: Vec::new(),
@@ -655,7 +658,7 @@ fn with_maps(work: impl AsyncFnOnce(PathBuf, &mut Engine)) {
         object: node_agent_datapath::embedded_object!(),
         capacity: Capacity::default(),
         tc: TcWay::Auto,
-        recording: node_agent_datapath::Recording::default(),
+        recording: node_agent_datapath::RecordingOptions::default(),
     };
     let plan = node_agent_plan::Config::default();
     let mut engine = Engine::open(&options, plan).expect("the datapath");
@@ -666,13 +669,13 @@ fn with_maps(work: impl AsyncFnOnce(PathBuf, &mut Engine)) {
     runtime.block_on(work(pins.clone(), &mut engine));
     drop(engine);
     node_agent_datapath::remove(&pins).expect("nothing is left");
-    local::remove_at(&socket(&pins)).expect("no socket is left");
+    local_api::remove_at(&socket(&pins)).expect("no socket is left");
     forget(&pins);
 }
 
 async fn churn(pins: PathBuf, count: u32) {
     let (api, end) = (Api::default(), CancellationToken::new());
-    let ((wishes, _wished), (_asks, asked)) = (wishes(), asks());
+    let ((wishes, _wished), (_asks, asked)) = (wishes(), query_channel());
     let task = tokio::spawn(run(
         api.clients(),
         options(&pins),

@@ -16,21 +16,21 @@
 //! sound states; after a failure everything is compiled anew, under a new
 //! epoch.
 
+mod address_book;
 mod admit;
-mod ask;
 mod bandwidth;
-mod book;
+mod cache_dir;
+mod capacity_condition;
 mod cluster_dns;
-mod kept;
+mod datapath_requests;
+pub mod explain;
+mod grace;
 mod kinds;
 #[cfg(test)]
 mod live;
-mod passing;
+mod query;
 mod state;
-mod told;
 mod views;
-pub mod why;
-mod wishes;
 mod write;
 
 use std::{
@@ -49,24 +49,26 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use self::{
-    book::Book,
-    kept::Kept,
-    kinds::Found,
-    passing::Passing,
-    state::{Caches, State, Waiting},
-    views::{Namespace, NetworkPolicy, Node, Pod},
-    write::Writer,
+    address_book::AddressBook,
+    cache_dir::PolicyCacheDir,
+    grace::GraceWait,
+    kinds::ServedKinds,
+    state::{PolicyCaches, PolicyState, WaitingInterface},
+    views::{Namespace, NetworkPolicy, Pod, PolicyNode},
+    write::PolicyWriter,
 };
 use crate::{
     Error,
-    services::{interfaces, local},
+    services::{interfaces, local_api},
     views::EndpointSlice,
 };
 
-pub use admit::{Asked, Gate, Interface, gate, socket};
-pub use ask::{Ask, asks};
-pub use passing::Metrics;
-pub use wishes::{Room, Wish, Wished, Wishes, wishes};
+pub use admit::{AdmitRequest, InterfaceGate, PendingPodInterface, gate, socket};
+pub use datapath_requests::{
+    DatapathRequest, DatapathRequestReceiver, DatapathRequestSender, GrowthOutcome, wishes,
+};
+pub use grace::GraceMetrics;
+pub use query::{PolicyQuery, query_channel};
 
 /// How long after a failure all is compiled anew.
 const RETRY: Duration = Duration::from_secs(1);
@@ -89,16 +91,16 @@ pub(crate) const FOLLOWED: [Resource; 6] = {
     [
         Namespace::RESOURCE,
         Pod::RESOURCE,
-        Node::RESOURCE,
+        PolicyNode::RESOURCE,
         NetworkPolicy::RESOURCE,
         views::ClusterNetworkPolicy::RESOURCE,
         EndpointSlice::RESOURCE,
     ]
 };
 
-/// What this part must be told.
+/// Options of network policy.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct PolicyOptions {
     /// The Node object's name.
     pub node: String,
     /// Where the datapath pins its maps.
@@ -111,8 +113,8 @@ pub struct Options {
     pub asked_at: Option<u16>,
 }
 
-/// As whom the API is asked.
-pub struct Clients {
+/// API clients by the identity that they use.
+pub struct PolicyClients {
     /// Reads what policies are about, and nothing else.
     pub objects: Client,
     /// Pods, or PodEndpoints, which have the fields that are read of pods.
@@ -122,18 +124,18 @@ pub struct Clients {
     pub node: Client,
 }
 
-/// How other parts are joined to this one.
-pub struct Joined {
+/// Handles of other parts that network policy uses.
+pub struct PolicyContext {
     /// What they ask.
-    pub asked: mpsc::Receiver<Ask>,
+    pub asked: mpsc::Receiver<PolicyQuery>,
     /// Where interfaces wait, and those that do.
-    pub gate: (Gate, mpsc::Receiver<Asked>),
+    pub gate: (InterfaceGate, mpsc::Receiver<AdmitRequest>),
     /// What is asked of the owner of maps and programs, and what it tells.
-    pub wishes: Wishes,
+    pub wishes: DatapathRequestSender,
     /// The ranges of all nodes' pods, those of pools too.
     pub pod_ranges: watch::Receiver<Vec<IpNet>>,
     /// Shown by whoever shows metrics.
-    pub metrics: Metrics,
+    pub metrics: GraceMetrics,
 }
 
 /// Enforces network policy until `shutdown`, and answers what is asked of it.
@@ -142,27 +144,28 @@ pub struct Joined {
 /// [`Error::Datapath`] when the maps are not as they must be,
 /// [`Error::File`] when the CNI plugin's questions cannot be listened for.
 pub async fn run(
-    Clients {
+    PolicyClients {
         objects: client,
         pods,
         node,
-    }: Clients,
-    options: Options,
-    Joined {
+    }: PolicyClients,
+    options: PolicyOptions,
+    PolicyContext {
         asked: mut asks,
         gate: (gate, mut asked),
-        wishes: Wishes {
-            asks: wishes,
-            mut programs,
-        },
+        wishes:
+            DatapathRequestSender {
+                asks: wishes,
+                mut programs,
+            },
         mut pod_ranges,
         metrics,
-    }: Joined,
+    }: PolicyContext,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let namespaces = reflect::<Namespace>(&client, Selection::all());
     let pods = reflect_resource::<Pod>(&client, pods, Selection::all());
-    let nodes = reflect::<Node>(&client, Selection::all());
+    let nodes = reflect::<PolicyNode>(&client, Selection::all());
     let policies = reflect::<NetworkPolicy>(&client, Selection::all());
     let mut changes = (
         namespaces.changes(),
@@ -176,7 +179,7 @@ pub async fn run(
     let (full, is_full) = watch::channel(None);
     let (name, until) = (options.node.clone(), shutdown.clone());
     control_supervise::task("policy-node-condition").spawn_restarting(move || {
-        told::follow(node.clone(), name.clone(), is_full.clone(), until.clone())
+        capacity_condition::follow(node.clone(), name.clone(), is_full.clone(), until.clone())
     });
     let mut found = kinds::find(client);
     let mut cluster_changes = None;
@@ -187,9 +190,9 @@ pub async fn run(
     // The maps' lock, which the datapath holds, tells that there is no other
     // agent whose socket this might be.
     let path = socket(&options.pin_dir);
-    let listener = local::listen_at(&path).map_err(Error::file("listen at", &path))?;
+    let listener = local_api::listen_at(&path).map_err(Error::file("listen at", &path))?;
     let folder = interfaces_of(&options.pin_dir);
-    let kept = Kept::open(folder.clone()).map_err(Error::file("make", &folder))?;
+    let kept = PolicyCacheDir::open(folder.clone()).map_err(Error::file("make", &folder))?;
     let admission = admit::serve(listener, gate, shutdown.clone());
     // Its state cannot be made again: a new agent makes it.
     control_supervise::task("policy-admission")
@@ -197,15 +200,15 @@ pub async fn run(
         .spawn_essential(admission);
     let mut interfaces = interfaces::follow(shutdown.clone()).await?;
     let own = own_addresses(&interfaces.borrow_and_update().addresses);
-    let mut state = State {
+    let mut state = PolicyState {
         compiler: Compiler::new(Config::default()),
-        writer: Writer::new(maps, options.pin_dir, wishes, full),
-        passing: Passing::new(metrics),
+        writer: PolicyWriter::new(maps, options.pin_dir, wishes, full),
+        passing: GraceWait::new(metrics),
         dns: cluster_dns::pod(&options.node, &options.dns),
         node: options.node,
         tunnel: options.tunnel,
         asked_at: options.asked_at,
-        caches: Caches {
+        caches: PolicyCaches {
             namespaces: namespaces.cache(),
             pods: pods.cache(),
             nodes: nodes.cache(),
@@ -215,7 +218,7 @@ pub async fn run(
         },
         own,
         pod_ranges: prefixes(&pod_ranges.borrow_and_update()),
-        book: Book::default(),
+        book: AddressBook::default(),
         kept,
         due: Instant::now(),
         pause: RETRY,
@@ -242,7 +245,7 @@ pub async fn run(
             () = shutdown.cancelled() => return Ok(()),
             () = &mut listed, if !known => known = true,
             Some(found) = found.recv() => {
-                if let Found::Listed(policies) = found {
+                if let ServedKinds::Listed(policies) = found {
                     cluster_changes = Some(policies.changes());
                     state.caches.cluster = Some(policies.cache());
                 }
@@ -278,10 +281,10 @@ pub async fn run(
                 state.compiler.pod_ranges(&state.pod_ranges);
             }
             Some(question) = asked.recv() => {
-                state.waiting.push_back(Waiting::new(question));
+                state.waiting.push_back(WaitingInterface::new(question));
                 // A crowd's are looked at together, not all again for each.
                 while let Ok(question) = asked.try_recv() {
-                    state.waiting.push_back(Waiting::new(question));
+                    state.waiting.push_back(WaitingInterface::new(question));
                 }
             }
             Some(ask) = asks.recv() => state.answer(ask),
@@ -322,7 +325,7 @@ pub async fn clear(pin_dir: PathBuf, shutdown: CancellationToken) -> Result<(), 
         maps.clear().map_err(Error::Datapath)?;
     }
     let path = socket(&pin_dir);
-    local::remove_at(&path).map_err(Error::file("remove", &path))?;
+    local_api::remove_at(&path).map_err(Error::file("remove", &path))?;
     forget(&pin_dir);
     shutdown.cancelled().await;
     Ok(())
@@ -330,7 +333,7 @@ pub async fn clear(pin_dir: PathBuf, shutdown: CancellationToken) -> Result<(), 
 
 /// Forgets which interfaces were let up.
 pub fn forget(pin_dir: &Path) {
-    Kept::clear(&interfaces_of(pin_dir));
+    PolicyCacheDir::clear(&interfaces_of(pin_dir));
 }
 
 /// Where it is kept which interfaces were let up.

@@ -14,24 +14,25 @@ use tracing::{debug, info, warn};
 
 use super::{
     PATIENCE, RETRY,
-    admit::{Asked, Interface},
+    address_book::{AddressBook, PodName},
+    admit::{AdmitRequest, PendingPodInterface},
     bandwidth,
-    book::{Book, Name},
-    kept::Kept,
-    passing::Passing,
-    views::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod},
-    write::{Outcome, Writer},
+    cache_dir::PolicyCacheDir,
+    grace::GraceWait,
+    views::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Pod, PolicyNode},
+    write::{PolicyWriter, WriteOutcome},
 };
 use crate::{serving, views::EndpointSlice};
 
 /// The longest pause between attempts to write all that is known.
 const RARELY: Duration = Duration::from_secs(60);
 
-pub struct State {
+/// The state of network policy's task.
+pub struct PolicyState {
     pub compiler: Compiler,
-    pub writer: Writer,
+    pub writer: PolicyWriter,
     /// What waits to be removed from the maps.
-    pub passing: Passing,
+    pub passing: GraceWait,
     pub node: String,
     /// The UDP port of the overlay between nodes.
     pub tunnel: Option<u16>,
@@ -39,18 +40,18 @@ pub struct State {
     pub asked_at: Option<u16>,
     /// The pods of cluster DNS.
     pub dns: objects::Pod,
-    pub caches: Caches,
+    pub caches: PolicyCaches,
     pub own: Vec<IpAddr>,
     pub pod_ranges: Vec<Prefix>,
-    pub book: Book,
-    pub kept: Kept,
+    pub book: AddressBook,
+    pub kept: PolicyCacheDir,
     /// When all is to be compiled anew, unless the maps are sound.
     pub due: Instant,
     /// How long after that again.
     pub pause: Duration,
     /// The maps hold what the compiler says.
     pub sound: bool,
-    pub waiting: VecDeque<Waiting>,
+    pub waiting: VecDeque<WaitingInterface>,
     /// Programs decide on the node's own traffic, or not; none: as a former
     /// agent left it.
     pub guards_node: Option<bool>,
@@ -58,11 +59,11 @@ pub struct State {
     pub told_blind: bool,
 }
 
-/// The API's objects.
-pub struct Caches {
+/// Caches of API objects that policy reads.
+pub struct PolicyCaches {
     pub namespaces: Cache<Namespace>,
     pub pods: Cache<Pod>,
-    pub nodes: Cache<Node>,
+    pub nodes: Cache<PolicyNode>,
     pub policies: Cache<NetworkPolicy>,
     /// None where the API does not know the kind.
     pub cluster: Option<Cache<ClusterNetworkPolicy>>,
@@ -70,9 +71,9 @@ pub struct Caches {
     pub api: Cache<EndpointSlice>,
 }
 
-/// An interface that is down until its rules are there.
-pub struct Waiting {
-    asked: Asked,
+/// An interface that stays down until its rules are in the maps.
+pub struct WaitingInterface {
+    asked: AdmitRequest,
     until: Instant,
     /// The compiler was told of the addresses.
     told: bool,
@@ -80,8 +81,8 @@ pub struct Waiting {
     wished: bool,
 }
 
-impl Waiting {
-    pub fn new(asked: Asked) -> Self {
+impl WaitingInterface {
+    pub fn new(asked: AdmitRequest) -> Self {
         Self {
             asked,
             until: Instant::now() + PATIENCE,
@@ -93,7 +94,7 @@ impl Waiting {
 
 // === impl State ===
 
-impl State {
+impl PolicyState {
     pub fn on_namespace(&mut self, change: &Change<Namespace>) {
         if let Some((_, name)) = subject(change) {
             let planned = change.current.as_ref().map(|it| it.planned());
@@ -109,11 +110,11 @@ impl State {
             if planned.is_none() {
                 self.kept.forget(&name.0, &name.1);
             }
-            self.book.tell(&name, planned, &mut self.compiler);
+            self.book.observe_pod(&name, planned, &mut self.compiler);
         }
     }
 
-    pub fn on_node(&mut self, change: &Change<Node>) {
+    pub fn on_node(&mut self, change: &Change<PolicyNode>) {
         if let Some((_, name)) = subject(change) {
             let planned = change.current.as_ref().map(|it| it.planned());
             self.compiler.node(&name, planned.as_ref());
@@ -147,7 +148,7 @@ impl State {
             Err(error) => {
                 warn!(
                     error = &error as &dyn std::error::Error,
-                    "policy's maps cannot be read; trying again"
+                    "failed to read the policy maps; retrying"
                 );
                 return;
             }
@@ -188,7 +189,7 @@ impl State {
             let name = (meta.namespace.to_string(), meta.name.to_string());
             let planned = pod.planned();
             self.book
-                .tell(&name, Some((&meta.uid, &planned)), &mut self.compiler);
+                .observe_pod(&name, Some((&meta.uid, &planned)), &mut self.compiler);
         }
         self.sound = true;
         self.flush().await;
@@ -196,10 +197,10 @@ impl State {
             self.pause = RETRY;
             self.writer.has_room();
             let sizes = self.compiler.sizes();
-            info!(took = ?begun.elapsed(), ?sizes, "the maps hold what policies say");
+            info!(took = ?begun.elapsed(), ?sizes, "policy maps are in sync");
         }
         for (object, problem) in self.compiler.problems() {
-            warn!(%object, problem, "a policy is not understood");
+            warn!(%object, problem, "invalid policy");
         }
     }
 
@@ -214,7 +215,7 @@ impl State {
             self.compiler.passed(mark);
         }
         let actions = self.compiler.sync();
-        if self.writer.write(&actions).await != Outcome::Written {
+        if self.writer.write(&actions).await != WriteOutcome::Written {
             self.sound = false;
             self.due = Instant::now() + self.pause;
             return;
@@ -250,24 +251,21 @@ impl State {
             );
         }
         if self.guards_node != Some(wanted) && self.writer.guard_node(wanted).await {
-            debug!(
-                wanted,
-                "does network policy decide on the node's own traffic?"
-            );
+            debug!(wanted, "host policy switched");
             self.guards_node = Some(wanted);
         }
     }
 
     /// Takes the addresses up that pods were given while a former agent ran.
     fn remember(&mut self) {
-        let is = |interface: &Interface| {
+        let is = |interface: &PendingPodInterface| {
             nix::net::if_::if_nametoindex(interface.device.as_str()).is_ok()
                 && pod_of(&self.caches.pods, interface).is_ok()
         };
         let found = match self.kept.all(is) {
             Ok(found) => found,
             Err(error) => {
-                warn!(%error, "interfaces that were let up before are not known");
+                warn!(%error, "failed to read the interfaces that were up before");
                 return;
             }
         };
@@ -276,7 +274,7 @@ impl State {
                 let name = (interface.namespace, interface.name);
                 let uid = &pod.meta().uid;
                 self.book
-                    .give(&name, uid, &interface.addresses, &mut self.compiler);
+                    .assign(&name, uid, &interface.addresses, &mut self.compiler);
             }
         }
     }
@@ -291,7 +289,7 @@ impl State {
             let missing = self.missing(&mut waiting).await;
             match missing {
                 None => {
-                    debug!(interface = ?waiting.asked.interface, "a pod's interface may be up");
+                    debug!(interface = ?waiting.asked.interface, "admitting a pod's interface");
                     let _ = waiting.asked.answer.send(Ok(()));
                 }
                 Some(missing) if Instant::now() >= waiting.until => {
@@ -299,7 +297,7 @@ impl State {
                         namespace = waiting.asked.interface.namespace,
                         pod = waiting.asked.interface.name,
                         missing,
-                        "a pod cannot start yet"
+                        "a pod waits for network policy"
                     );
                     let _ = waiting.asked.answer.send(Err(missing));
                 }
@@ -325,9 +323,9 @@ impl State {
             let name = (interface.namespace.clone(), interface.name.clone());
             let (uid, planned) = (pod.meta().uid.to_string(), pod.planned());
             let addresses = &interface.addresses;
-            self.book.give(&name, &uid, addresses, &mut self.compiler);
+            self.book.assign(&name, &uid, addresses, &mut self.compiler);
             self.book
-                .tell(&name, Some((&uid, &planned)), &mut self.compiler);
+                .observe_pod(&name, Some((&uid, &planned)), &mut self.compiler);
             waiting.told = true;
             told = true;
         }
@@ -337,7 +335,7 @@ impl State {
     }
 
     /// What a pod's interface still has to wait for.
-    async fn missing(&mut self, waiting: &mut Waiting) -> Option<String> {
+    async fn missing(&mut self, waiting: &mut WaitingInterface) -> Option<String> {
         if !self.sound {
             return Some(
                 "network policy is not known yet, has no room, or is written anew".to_owned(),
@@ -347,7 +345,7 @@ impl State {
         if let Err(missing) = pod_of(&self.caches.pods, interface) {
             return Some(missing);
         }
-        let Interface {
+        let PendingPodInterface {
             device, addresses, ..
         } = interface;
         if !waiting.told {
@@ -380,8 +378,8 @@ impl State {
 }
 
 /// The pod whose interface it is, or why there is none.
-fn pod_of(pods: &Cache<Pod>, interface: &Interface) -> Result<Arc<Pod>, String> {
-    let Interface {
+fn pod_of(pods: &Cache<Pod>, interface: &PendingPodInterface) -> Result<Arc<Pod>, String> {
+    let PendingPodInterface {
         namespace,
         name,
         uid,
@@ -404,7 +402,7 @@ fn pod_of(pods: &Cache<Pod>, interface: &Interface) -> Result<Arc<Pod>, String> 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Which object a change is about.
-fn subject<V: View>(change: &Change<V>) -> Option<Name> {
+fn subject<V: View>(change: &Change<V>) -> Option<PodName> {
     let object = change.current.as_ref().or(change.previous.as_ref())?;
     let meta = object.meta();
     Some((meta.namespace.to_string(), meta.name.to_string()))

@@ -57,7 +57,7 @@ views! {
 
 /// A Node.
 #[derive(Debug, Deserialize)]
-pub struct Node {
+pub struct PolicyNode {
     metadata: Meta,
     #[serde(default)]
     spec: Option<objects::NodeSpec>,
@@ -65,7 +65,7 @@ pub struct Node {
     status: Option<objects::NodeStatus>,
 }
 
-impl View for Node {
+impl View for PolicyNode {
     const RESOURCE: Resource = resources::NODES;
 
     fn meta(&self) -> &Meta {
@@ -73,7 +73,7 @@ impl View for Node {
     }
 }
 
-impl Node {
+impl PolicyNode {
     /// The compiler's form of it. Its addresses are also those that it has on the
     /// overlay, from which it speaks to pods behind that.
     pub fn planned(&self) -> objects::Node {
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_node_is_known_by_its_addresses_on_the_overlay_too() {
-        let node: Node = serde_json::from_value(serde_json::json!({
+        let node: PolicyNode = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "a"},
             "spec": {"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.1.0/24", "fd00:1::/64"]},
             "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]},

@@ -3,28 +3,28 @@
 
 use std::path::PathBuf;
 
-use node_agent_datapath::{Bandwidths, Policy, Unwritten};
+use node_agent_datapath::{Bandwidths, PartialWrite, Policy};
 use node_agent_policy::Action;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, warn};
 
 use super::{
-    bandwidth::Limits,
-    told::Full,
-    wishes::{Room, Wish, room},
+    bandwidth::BandwidthLimits,
+    capacity_condition::FullMap,
+    datapath_requests::{DatapathRequest, GrowthOutcome, room},
 };
 
-/// Writes the maps.
-pub struct Writer {
+/// Writes the policy maps.
+pub struct PolicyWriter {
     pub maps: Policy,
     pin_dir: PathBuf,
-    wishes: mpsc::Sender<Wish>,
-    full: watch::Sender<Option<Full>>,
+    wishes: mpsc::Sender<DatapathRequest>,
+    full: watch::Sender<Option<FullMap>>,
 }
 
-/// What became of actions.
+/// The result of writing actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// The maps hold them.
     Written,
     /// They do not; all is to be compiled anew.
@@ -35,12 +35,12 @@ pub enum Outcome {
 
 // === impl Writer ===
 
-impl Writer {
+impl PolicyWriter {
     pub const fn new(
         maps: Policy,
         pin_dir: PathBuf,
-        wishes: mpsc::Sender<Wish>,
-        full: watch::Sender<Option<Full>>,
+        wishes: mpsc::Sender<DatapathRequest>,
+        full: watch::Sender<Option<FullMap>>,
     ) -> Self {
         Self {
             maps,
@@ -51,31 +51,31 @@ impl Writer {
     }
 
     /// Writes actions in order.
-    pub async fn write(&mut self, actions: &[Action]) -> Outcome {
+    pub async fn write(&mut self, actions: &[Action]) -> WriteOutcome {
         let mut rest = actions;
         // Each turn goes on, or doubles a map.
         loop {
             let Err(stopped) = self.maps.apply(rest) else {
-                return Outcome::Written;
+                return WriteOutcome::Written;
             };
             rest = rest.get(stopped.done..).unwrap_or_default();
             let Some(map) = stopped.full() else {
                 return failed(&stopped);
             };
             match room(&self.wishes, map).await {
-                Room::Failed => return failed(&stopped),
-                Room::More => match Policy::open(&self.pin_dir) {
+                GrowthOutcome::Failed => return failed(&stopped),
+                GrowthOutcome::More => match Policy::open(&self.pin_dir) {
                     Ok(maps) => self.maps = maps,
-                    Err(source) => return failed(&Unwritten { done: 0, source }),
+                    Err(source) => return failed(&PartialWrite { done: 0, source }),
                 },
-                Room::NoMore if stopped.is_harmless() => {
-                    debug!(map, "no room for rules' names");
+                GrowthOutcome::NoMore if stopped.is_harmless() => {
+                    debug!(map, "the table of rule names is full");
                     let names = rest
                         .iter()
                         .take_while(|it| matches!(it, Action::PutRule(..)));
                     rest = rest.get(names.count()..).unwrap_or_default();
                 }
-                Room::NoMore => return self.close(map, rest),
+                GrowthOutcome::NoMore => return self.close(map, rest),
             }
         }
     }
@@ -83,7 +83,10 @@ impl Writer {
     /// Has programs decide on the node's own traffic, or no longer; false if
     /// nobody can be asked any more.
     pub async fn guard_node(&self, guarded: bool) -> bool {
-        self.wishes.send(Wish::Host(guarded)).await.is_ok()
+        self.wishes
+            .send(DatapathRequest::Host(guarded))
+            .await
+            .is_ok()
     }
 
     /// Limits how much goes to the pod behind an interface and comes from it; what is
@@ -91,7 +94,7 @@ impl Writer {
     pub async fn limit(
         &self,
         device: u32,
-        Limits { ingress, egress }: Limits,
+        BandwidthLimits { ingress, egress }: BandwidthLimits,
         wished: &mut bool,
     ) -> Option<String> {
         let limited = ingress.is_some() || egress.is_some();
@@ -104,14 +107,14 @@ impl Writer {
             Ok(false) => {
                 if !std::mem::replace(wished, true) {
                     // Who cannot be asked any more ends, and so does whoever waits.
-                    let _ = self.wishes.send(Wish::Bandwidth).await;
+                    let _ = self.wishes.send(DatapathRequest::Bandwidth).await;
                 }
                 Some("its bandwidth is not limited yet".to_owned())
             }
             Err(error) => {
                 warn!(
                     error = &error as &dyn std::error::Error,
-                    "a pod's bandwidth cannot be limited"
+                    "failed to limit a pod's bandwidth"
                 );
                 Some(format!("its bandwidth cannot be limited: {error}"))
             }
@@ -123,7 +126,7 @@ impl Writer {
         self.full.send_if_modified(|full| full.take().is_some());
     }
 
-    fn close(&self, map: &'static str, unwritten: &[Action]) -> Outcome {
+    fn close(&self, map: &'static str, unwritten: &[Action]) -> WriteOutcome {
         match self.maps.close(unwritten) {
             Ok(closed) => {
                 warn!(
@@ -132,10 +135,10 @@ impl Writer {
                     "a map of network policy is full, and as large as this machine allows: what \
                      does not fit is closed"
                 );
-                self.full.send_replace(Some(Full { map }));
-                Outcome::Full
+                self.full.send_replace(Some(FullMap { map }));
+                WriteOutcome::Full
             }
-            Err(error) => failed(&Unwritten {
+            Err(error) => failed(&PartialWrite {
                 done: 0,
                 source: error,
             }),
@@ -143,10 +146,10 @@ impl Writer {
     }
 }
 
-fn failed(stopped: &Unwritten) -> Outcome {
+fn failed(stopped: &PartialWrite) -> WriteOutcome {
     warn!(
         error = stopped as &dyn std::error::Error,
-        "policy did not reach the maps, which stay as they are; it will be compiled anew"
+        "failed to write the policy maps; they stay unchanged until the next compilation"
     );
-    Outcome::Failed
+    WriteOutcome::Failed
 }

@@ -27,9 +27,9 @@ pub struct NodeNetwork {
     pub pod_ranges: Vec<IpNet>,
 }
 
-/// Where packets to a pod range go.
+/// Where packets to a pod CIDR are sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Way {
+pub enum RouteTarget {
     /// To a node, which routes on to its pods.
     Via(IpAddr),
     /// To a gateway of the overlay, behind which a node routes on.
@@ -40,25 +40,25 @@ pub enum Way {
     Unreachable,
 }
 
-/// Destination to way.
-pub type Routes = BTreeMap<IpNet, Way>;
+/// Route targets by destination.
+pub type RouteMap = BTreeMap<IpNet, RouteTarget>;
 
-/// One change of the kernel's table.
+/// One change of the kernel's routing table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Action {
+pub enum RouteAction {
     /// Add the route; it fails if there is one to the same destination.
-    Add(IpNet, Way),
+    Add(IpNet, RouteTarget),
     /// Replace the agent's own route to this destination.
-    Replace(IpNet, Way),
+    Replace(IpNet, RouteTarget),
     /// Remove it.
-    Remove(IpNet, Way),
+    Remove(IpNet, RouteTarget),
 }
 
-/// The kernel's table.
+/// The kernel's routing table.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Table {
+pub struct RouteTable {
     /// The agent's routes.
-    pub own: Routes,
+    pub own: RouteMap,
     /// Destinations of routes of other programs.
     pub foreign: BTreeSet<IpNet>,
 }
@@ -66,20 +66,20 @@ pub struct Table {
 /// The changes from what is there to what shall be. What goes elsewhere is
 /// replaced in one step: there is no moment without a route. Where somebody else's route
 /// leads, the agent has none.
-pub fn diff(present: &Table, desired: &Routes) -> Vec<Action> {
-    let Table { own, foreign } = present;
+pub fn diff(present: &RouteTable, desired: &RouteMap) -> Vec<RouteAction> {
+    let RouteTable { own, foreign } = present;
     let free = |range: &IpNet| !foreign.contains(range);
     let set = desired
         .iter()
         .filter(|(range, way)| free(range) && own.get(range) != Some(way))
         .map(|(range, way)| match own.contains_key(range) {
-            true => Action::Replace(*range, *way),
-            false => Action::Add(*range, *way),
+            true => RouteAction::Replace(*range, *way),
+            false => RouteAction::Add(*range, *way),
         });
     let remove = own
         .iter()
         .filter(|(range, _)| !free(range) || !desired.contains_key(range))
-        .map(|(range, way)| Action::Remove(*range, *way));
+        .map(|(range, way)| RouteAction::Remove(*range, *way));
     set.chain(remove).collect()
 }
 
@@ -93,26 +93,29 @@ mod tests {
 
     #[test]
     fn a_difference_is_applied_and_then_there_is_none() {
-        let via = |host| Way::Via([192, 0, 2, host].into());
-        let before = Routes::from([
-            (net("10.0.0.0/24"), Way::Unreachable),
+        let via = |host| RouteTarget::Via([192, 0, 2, host].into());
+        let before = RouteMap::from([
+            (net("10.0.0.0/24"), RouteTarget::Unreachable),
             (net("10.0.1.0/24"), via(2)),
             (net("10.0.2.0/24"), via(3)),
         ]);
-        let after = Routes::from([
-            (net("10.0.0.0/24"), Way::Unreachable),
-            (net("10.0.1.0/24"), Way::Tunnel([10, 0, 1, 0].into())),
+        let after = RouteMap::from([
+            (net("10.0.0.0/24"), RouteTarget::Unreachable),
+            (
+                net("10.0.1.0/24"),
+                RouteTarget::Tunnel([10, 0, 1, 0].into()),
+            ),
         ]);
-        let mut table = Table {
+        let mut table = RouteTable {
             own: before,
             foreign: BTreeSet::from([net("0.0.0.0/0")]),
         };
         assert_eq!(diff(&table, &after).len(), 2);
         for action in diff(&table, &after) {
             match action {
-                Action::Add(range, way) => assert!(table.own.insert(range, way).is_none()),
-                Action::Replace(range, way) => assert!(table.own.insert(range, way).is_some()),
-                Action::Remove(range, _) => assert!(table.own.remove(&range).is_some()),
+                RouteAction::Add(range, way) => assert!(table.own.insert(range, way).is_none()),
+                RouteAction::Replace(range, way) => assert!(table.own.insert(range, way).is_some()),
+                RouteAction::Remove(range, _) => assert!(table.own.remove(&range).is_some()),
             }
         }
         assert_eq!(table.own, after);
@@ -121,16 +124,16 @@ mod tests {
 
     #[test]
     fn where_somebody_elses_route_leads_the_agent_has_none() {
-        let via = Way::Via([192, 0, 2, 2].into());
+        let via = RouteTarget::Via([192, 0, 2, 2].into());
         let range = net("10.0.1.0/24");
-        let desired = Routes::from([(range, via)]);
+        let desired = RouteMap::from([(range, via)]);
         let foreign = BTreeSet::from([range]);
-        let table = |own| Table {
+        let table = |own| RouteTable {
             own,
             foreign: foreign.clone(),
         };
-        assert_eq!(diff(&table(Routes::new()), &desired), []);
-        let removed = [Action::Remove(range, via)];
+        assert_eq!(diff(&table(RouteMap::new()), &desired), []);
+        let removed = [RouteAction::Remove(range, via)];
         assert_eq!(diff(&table(desired.clone()), &desired), removed);
     }
 }

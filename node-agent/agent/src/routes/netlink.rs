@@ -11,7 +11,7 @@ use netlink_packet_route::{
 };
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, RouteMessageBuilder};
 
-use super::{Action, Routes, Table, Way};
+use super::{RouteAction, RouteMap, RouteTable, RouteTarget};
 use crate::{Error, overlay};
 
 /// Marks the routes that are this agent's (`rtm_protocol`; numbers from 5 on
@@ -21,7 +21,7 @@ pub const PROTOCOL: RouteProtocol = RouteProtocol::Other(111);
 /// Opens a connection to the kernel of this network namespace.
 ///
 /// # Errors
-/// [`Error::NetlinkSocket`] when there is none.
+/// [`Error::Netlink`] when there is none.
 pub fn connect() -> Result<Handle, Error> {
     let (connection, handle, _) = rtnetlink::new_connection().map_err(Error::NetlinkSocket)?;
     tokio::spawn(connection);
@@ -33,7 +33,7 @@ pub fn connect() -> Result<Handle, Error> {
 ///
 /// # Errors
 /// [`Error::Netlink`].
-pub async fn present(handle: &Handle, tunnel: Option<u32>) -> Result<Routes, Error> {
+pub async fn present(handle: &Handle, tunnel: Option<u32>) -> Result<RouteMap, Error> {
     Ok(table(handle, tunnel).await?.own)
 }
 
@@ -41,8 +41,8 @@ pub async fn present(handle: &Handle, tunnel: Option<u32>) -> Result<Routes, Err
 ///
 /// # Errors
 /// [`Error::Netlink`].
-pub async fn table(handle: &Handle, tunnel: Option<u32>) -> Result<Table, Error> {
-    let mut table = Table::default();
+pub async fn table(handle: &Handle, tunnel: Option<u32>) -> Result<RouteTable, Error> {
+    let mut table = RouteTable::default();
     for request in [
         RouteMessageBuilder::<Ipv4Addr>::new().build(),
         RouteMessageBuilder::<Ipv6Addr>::new().build(),
@@ -83,7 +83,7 @@ fn destination(message: &RouteMessage) -> Option<IpNet> {
     IpNet::new(address.unwrap_or(any), length).ok()
 }
 
-fn read(message: &RouteMessage, tunnel: Option<u32>) -> Option<(IpNet, Way)> {
+fn read(message: &RouteMessage, tunnel: Option<u32>) -> Option<(IpNet, RouteTarget)> {
     let (mut destination, mut device) = (None, None);
     let mut gateway = None;
     for attribute in &message.attributes {
@@ -96,11 +96,11 @@ fn read(message: &RouteMessage, tunnel: Option<u32>) -> Option<(IpNet, Way)> {
     }
     let range = IpNet::new(destination?, message.header.destination_prefix_length).ok()?;
     match (message.header.kind, gateway) {
-        (RouteType::Unreachable, _) => Some((range, Way::Unreachable)),
+        (RouteType::Unreachable, _) => Some((range, RouteTarget::Unreachable)),
         (_, Some(gateway)) if tunnel.is_some() && device == tunnel => {
-            Some((range, Way::Tunnel(gateway)))
+            Some((range, RouteTarget::Tunnel(gateway)))
         }
-        (_, Some(gateway)) => Some((range, Way::Via(gateway))),
+        (_, Some(gateway)) => Some((range, RouteTarget::Via(gateway))),
         (_, None) => None,
     }
 }
@@ -113,15 +113,15 @@ fn ip(address: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
-fn message(range: IpNet, way: Way, tunnel: Option<u32>) -> Result<RouteMessage, Error> {
+fn message(range: IpNet, way: RouteTarget, tunnel: Option<u32>) -> Result<RouteMessage, Error> {
     let invalid = |_| Error::Range(range);
     let mut builder = RouteMessageBuilder::<IpAddr>::new()
         .destination_prefix(range.addr(), range.prefix_len())
         .map_err(invalid)?
         .protocol(PROTOCOL);
     match way {
-        Way::Via(gateway) => builder = builder.gateway(gateway).map_err(invalid)?,
-        Way::Tunnel(gateway) => {
+        RouteTarget::Via(gateway) => builder = builder.gateway(gateway).map_err(invalid)?,
+        RouteTarget::Tunnel(gateway) => {
             let device = tunnel.ok_or_else(|| Error::NoDevice(overlay::DEVICE.to_owned()))?;
             // The gateway is on no range of the device, and of none but it.
             builder = builder
@@ -130,7 +130,7 @@ fn message(range: IpNet, way: Way, tunnel: Option<u32>) -> Result<RouteMessage, 
                 .output_interface(device)
                 .onlink();
         }
-        Way::Unreachable => builder = builder.kind(RouteType::Unreachable),
+        RouteTarget::Unreachable => builder = builder.kind(RouteType::Unreachable),
     }
     Ok(builder.build())
 }
@@ -139,16 +139,16 @@ fn message(range: IpNet, way: Way, tunnel: Option<u32>) -> Result<RouteMessage, 
 ///
 /// # Errors
 /// [`Error::Netlink`], naming the route.
-pub async fn apply(handle: &Handle, action: Action, tunnel: Option<u32>) -> Result<(), Error> {
+pub async fn apply(handle: &Handle, action: RouteAction, tunnel: Option<u32>) -> Result<(), Error> {
     match action {
         // Without NLM_F_REPLACE it is NLM_F_EXCL: somebody else's route stays.
-        Action::Add(range, way) => handle
+        RouteAction::Add(range, way) => handle
             .route()
             .add(message(range, way, tunnel)?)
             .execute()
             .await
             .map_err(Error::netlink(format!("add the route to {range}"))),
-        Action::Replace(range, way) => handle
+        RouteAction::Replace(range, way) => handle
             .route()
             .add(message(range, way, tunnel)?)
             .replace()
@@ -156,7 +156,7 @@ pub async fn apply(handle: &Handle, action: Action, tunnel: Option<u32>) -> Resu
             .await
             .map_err(Error::netlink(format!("replace the route to {range}"))),
         // The kernel removes it only if the protocol in the message is the route's.
-        Action::Remove(range, way) => {
+        RouteAction::Remove(range, way) => {
             let removed = handle
                 .route()
                 .del(message(range, way, tunnel)?)
@@ -418,17 +418,17 @@ mod tests {
     fn the_kernel_s_table_becomes_what_is_desired_and_others_routes_stay() {
         in_namespace(async |kernel| {
             ip("route add 198.51.100.0/24 via 10.9.0.9");
-            let steps: [Routes; 3] = [
-                Routes::from([
-                    (net("10.0.0.0/24"), Way::Unreachable),
-                    (net("10.0.1.0/24"), Way::Via([10, 9, 0, 2].into())),
-                    (net("10.0.2.0/24"), Way::Via([10, 9, 0, 3].into())),
+            let steps: [RouteMap; 3] = [
+                RouteMap::from([
+                    (net("10.0.0.0/24"), RouteTarget::Unreachable),
+                    (net("10.0.1.0/24"), RouteTarget::Via([10, 9, 0, 2].into())),
+                    (net("10.0.2.0/24"), RouteTarget::Via([10, 9, 0, 3].into())),
                 ]),
-                Routes::from([
-                    (net("10.0.0.0/24"), Way::Unreachable),
-                    (net("10.0.1.0/24"), Way::Via([10, 9, 0, 4].into())),
+                RouteMap::from([
+                    (net("10.0.0.0/24"), RouteTarget::Unreachable),
+                    (net("10.0.1.0/24"), RouteTarget::Via([10, 9, 0, 4].into())),
                 ]),
-                Routes::new(),
+                RouteMap::new(),
             ];
             for desired in steps {
                 let found = table(&kernel, None).await.expect("routes");
@@ -438,11 +438,15 @@ mod tests {
                 assert_eq!(present(&kernel, None).await.expect("routes"), desired);
             }
             ip("route get 198.51.100.1");
-            let gone = Action::Remove(net("10.0.1.0/24"), Way::Via([10, 9, 0, 2].into()));
+            let gone =
+                RouteAction::Remove(net("10.0.1.0/24"), RouteTarget::Via([10, 9, 0, 2].into()));
             apply(&kernel, gone, None)
                 .await
                 .expect("gone already is no error");
-            let far = Action::Add(net("10.0.9.0/24"), Way::Via([203, 0, 113, 1].into()));
+            let far = RouteAction::Add(
+                net("10.0.9.0/24"),
+                RouteTarget::Via([203, 0, 113, 1].into()),
+            );
             let error = apply(&kernel, far, None).await.expect_err("no way there");
             assert!(error.to_string().contains("10.0.9.0/24"), "{error}");
         });
@@ -463,16 +467,16 @@ mod tests {
                 ip(&format!("route add {route} dev eth0"));
             }
             let before = show();
-            let stolen = Way::Via([10, 9, 0, 2].into());
+            let stolen = RouteTarget::Via([10, 9, 0, 2].into());
             let ranges = [net("0.0.0.0/0"), net("10.0.1.0/24")];
-            let desired: Routes = ranges.map(|range| (range, stolen)).into();
+            let desired: RouteMap = ranges.map(|range| (range, stolen)).into();
             let found = table(&kernel, None).await.expect("routes");
             assert_eq!(diff(&found, &desired), []);
             // Somebody adds one after the agent has read the table.
-            let action = Action::Add(net("0.0.0.0/0"), stolen);
+            let action = RouteAction::Add(net("0.0.0.0/0"), stolen);
             apply(&kernel, action, None).await.expect_err("it exists");
             for range in ranges {
-                let action = Action::Remove(range, stolen);
+                let action = RouteAction::Remove(range, stolen);
                 apply(&kernel, action, None).await.expect("none of ours");
             }
             assert_eq!(show(), before);

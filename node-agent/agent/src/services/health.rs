@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{info, warn};
 
-use super::http::{self, Answer};
+use super::http::{self, HttpAnswer};
 
 /// After which the maps' being behind makes the node unhealthy: twice
 /// kube-proxy's sync period.
@@ -24,14 +24,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// By which the cluster autoscaler marks nodes that are about to go.
 pub const TO_BE_DELETED: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// How the datapath is, shared with those who answer.
+/// The health of the datapath, shared with the health endpoints.
 #[derive(Debug, Default)]
-pub struct Health {
-    state: Mutex<State>,
+pub struct DatapathHealth {
+    state: Mutex<HealthState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HealthState {
     updated: Option<Timestamp>,
     /// Since when the maps are behind what the API says.
     behind: Option<Instant>,
@@ -41,9 +41,9 @@ struct State {
     checks: BTreeMap<(String, String), usize>,
 }
 
-/// What a `healthCheckNodePort` answers.
+/// The response of a `healthCheckNodePort`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
+pub struct NodePortHealth {
     pub namespace: String,
     pub name: String,
     pub port: u16,
@@ -52,21 +52,21 @@ pub struct Check {
 
 /// The servers of Services' health checks.
 #[derive(Default)]
-pub struct Checks {
-    servers: BTreeMap<(String, String), Server>,
+pub struct HealthCheckServers {
+    servers: BTreeMap<(String, String), HealthCheckServer>,
     /// What cannot be served, so that it is told once.
     refused: BTreeMap<(String, String), u16>,
 }
 
-struct Server {
+struct HealthCheckServer {
     port: u16,
     _stop: DropGuard,
 }
 
 // === impl Health ===
 
-impl Health {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl DatapathHealth {
+    fn state(&self) -> MutexGuard<'_, HealthState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,16 +88,16 @@ impl Health {
     }
 
     /// `/healthz`: may this node be sent traffic?
-    pub fn healthz(&self) -> Answer {
+    pub fn healthz(&self) -> HttpAnswer {
         self.answer(true)
     }
 
     /// `/livez`: does the datapath follow, and do all tasks of the agent run?
-    pub fn livez(&self) -> Answer {
+    pub fn livez(&self) -> HttpAnswer {
         self.answer(false)
     }
 
-    fn answer(&self, for_traffic: bool) -> Answer {
+    fn answer(&self, for_traffic: bool) -> HttpAnswer {
         let state = self.state();
         let healthy = state.healthy();
         // A task that is restarted is no reason to send traffic elsewhere.
@@ -132,11 +132,11 @@ impl Health {
         } else {
             StatusCode::SERVICE_UNAVAILABLE
         };
-        Answer::json(status, body.to_string())
+        HttpAnswer::json(status, body.to_string())
     }
 
     /// A Service's `healthCheckNodePort`: has this node endpoints for it?
-    pub fn check(&self, namespace: &str, name: &str) -> Answer {
+    pub fn check(&self, namespace: &str, name: &str) -> HttpAnswer {
         let state = self.state();
         let key = (namespace.to_owned(), name.to_owned());
         let endpoints = state.checks.get(&key).copied().unwrap_or_default();
@@ -151,13 +151,13 @@ impl Health {
         } else {
             StatusCode::SERVICE_UNAVAILABLE
         };
-        Answer {
+        HttpAnswer {
             headers: vec![("x-load-balancing-endpoint-weight", endpoints.to_string())],
-            ..Answer::json(status, body.to_string())
+            ..HttpAnswer::json(status, body.to_string())
         }
     }
 
-    fn set_checks(&self, checks: &[Check]) {
+    fn set_checks(&self, checks: &[NodePortHealth]) {
         self.state().checks = checks
             .iter()
             .map(|it| ((it.namespace.clone(), it.name.clone()), it.local_endpoints))
@@ -165,7 +165,7 @@ impl Health {
     }
 }
 
-impl State {
+impl HealthState {
     fn healthy(&self) -> bool {
         self.behind.is_none_or(|since| since.elapsed() < PATIENCE)
     }
@@ -173,15 +173,15 @@ impl State {
 
 // === impl Checks ===
 
-impl Checks {
+impl HealthCheckServers {
     /// Serves these from now on. Returns those whose port cannot be listened
     /// at, the first time that it cannot.
     pub async fn follow(
         &mut self,
-        health: &Arc<Health>,
-        wanted: &[Check],
+        health: &Arc<DatapathHealth>,
+        wanted: &[NodePortHealth],
         shutdown: &CancellationToken,
-    ) -> Vec<(Check, std::io::Error)> {
+    ) -> Vec<(NodePortHealth, std::io::Error)> {
         health.set_checks(wanted);
         let keys: BTreeMap<_, _> = wanted
             .iter()
@@ -216,7 +216,7 @@ impl Checks {
                         async move { answer }
                     };
                     http::serve_supervised("service-health-server", listener, answer, &stop);
-                    let server = Server {
+                    let server = HealthCheckServer {
                         port: check.port,
                         _stop: stop.drop_guard(),
                     };
@@ -229,7 +229,7 @@ impl Checks {
                             name = check.name,
                             port = check.port,
                             %error,
-                            "cannot serve a Service's health check"
+                            "failed to serve a Service's health check"
                         );
                         failed.push((check.clone(), error));
                     }
@@ -258,13 +258,13 @@ mod tests {
 
     use super::*;
 
-    fn body(answer: &Answer) -> Value {
+    fn body(answer: &HttpAnswer) -> Value {
         serde_json::from_str(&answer.body).expect("JSON")
     }
 
     #[test]
     fn a_node_that_is_about_to_go_gets_no_traffic_but_lives() {
-        let health = Health::default();
+        let health = DatapathHealth::default();
         health.updated();
         assert_eq!(health.healthz().status, 503, "no node is known");
         assert_eq!(body(&health.healthz())["nodeEligible"], false);
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn maps_that_stay_behind_make_it_unhealthy_until_they_catch_up() {
-        let health = Health::default();
+        let health = DatapathHealth::default();
         health.set_eligible(true);
         health.updated();
         health.queued();
@@ -300,7 +300,7 @@ mod tests {
 
     #[tokio::test]
     async fn health_checks_come_go_and_tell_the_weight() {
-        let health = Arc::new(Health::default());
+        let health = Arc::new(DatapathHealth::default());
         health.updated();
         let shutdown = CancellationToken::new();
         let free = http::listen("127.0.0.1:0".parse().expect("address"))
@@ -308,8 +308,8 @@ mod tests {
             .expect("a port");
         let port = free.local_addr().expect("address").port();
         drop(free);
-        let mut checks = Checks::default();
-        let check = |endpoints| Check {
+        let mut checks = HealthCheckServers::default();
+        let check = |endpoints| NodePortHealth {
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
             port,
@@ -339,7 +339,7 @@ mod tests {
         assert!(text.starts_with("HTTP/1.0 503"), "{text}");
 
         // The port of another process, told once.
-        let mut second = Checks::default();
+        let mut second = HealthCheckServers::default();
         assert_eq!(
             second.follow(&health, &[check(1)], &shutdown).await.len(),
             1

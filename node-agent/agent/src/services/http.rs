@@ -29,9 +29,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often a port that is taken is tried again.
 const TAKEN: Duration = Duration::from_secs(1);
 
-/// What a path is answered.
+/// The response to a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpAnswer {
     pub status: StatusCode,
     pub content_type: &'static str,
     pub body: String,
@@ -41,7 +41,7 @@ pub struct Answer {
 
 // === impl Answer ===
 
-impl Answer {
+impl HttpAnswer {
     pub fn json(status: StatusCode, body: String) -> Self {
         Self {
             status,
@@ -93,7 +93,7 @@ pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// Where connections come from.
+/// A source of connections.
 pub trait Listener: Send {
     /// A connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
@@ -132,7 +132,7 @@ impl AwaitedPort {
         let listener = match listen(address).await {
             Ok(listener) => OnceCell::new_with(Some(listener)),
             Err(error) if waits && error.kind() == io::ErrorKind::AddrInUse => {
-                info!(%address, "the port is taken: it is served when it is free");
+                info!(%address, "port is in use; waiting for it");
                 OnceCell::new()
             }
             Err(error) => return Err(error),
@@ -145,7 +145,7 @@ impl AwaitedPort {
             loop {
                 tokio::time::sleep(TAKEN).await;
                 if let Ok(listener) = listen(self.address).await {
-                    info!(address = %self.address, "the port is free and served");
+                    info!(address = %self.address, "port is free; serving it");
                     return listener;
                 }
             }
@@ -170,7 +170,7 @@ pub fn serve_supervised<F, A>(
     shutdown: &CancellationToken,
 ) where
     F: Fn(String) -> A + Clone + Send + Sync + 'static,
-    A: Future<Output = Answer> + Send + 'static,
+    A: Future<Output = HttpAnswer> + Send + 'static,
 {
     let (listener, until) = (Arc::new(listener), shutdown.clone());
     control_supervise::task(name)
@@ -185,7 +185,7 @@ pub async fn serve<F, A>(
     shutdown: CancellationToken,
 ) where
     F: Fn(String) -> A + Clone + Send + Sync + 'static,
-    A: Future<Output = Answer> + Send + 'static,
+    A: Future<Output = HttpAnswer> + Send + 'static,
 {
     let room = Arc::new(Semaphore::new(MOST));
     loop {
@@ -199,7 +199,7 @@ pub async fn serve<F, A>(
         let stream = match accepted {
             Ok(stream) => stream,
             Err(error) => {
-                debug!(%error, "no connection");
+                debug!(%error, "failed to accept a connection");
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
@@ -220,7 +220,7 @@ pub async fn serve<F, A>(
             tokio::select! {
                 () = ended.cancelled() => {}
                 result = connection => if let Err(error) = result {
-                    debug!(%error, "a connection broke");
+                    debug!(%error, "connection ended with an error");
                 }
             }
         });

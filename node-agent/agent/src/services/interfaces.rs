@@ -33,9 +33,9 @@ const COMPARE: Duration = Duration::from_secs(30);
 /// How long after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What there is, at one moment.
+/// The node's interfaces at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Interfaces {
+pub struct InterfaceSnapshot {
     /// Devices, in the order of their indexes.
     pub devices: Vec<Device>,
     /// Addresses of all devices, sorted, each once.
@@ -46,9 +46,11 @@ pub struct Interfaces {
 /// until nobody receives any more.
 ///
 /// # Errors
-/// [`Error::NetlinkSocket`], [`Error::Netlink`] for the first look; later ones
+/// [`Error::Netlink`], [`Error::Netlink`] for the first look; later ones
 /// are tried again.
-pub async fn follow(shutdown: CancellationToken) -> Result<watch::Receiver<Interfaces>, Error> {
+pub async fn follow(
+    shutdown: CancellationToken,
+) -> Result<watch::Receiver<InterfaceSnapshot>, Error> {
     let groups = [
         MulticastGroup::Link,
         MulticastGroup::Ipv4Ifaddr,
@@ -87,7 +89,7 @@ pub async fn follow(shutdown: CancellationToken) -> Result<watch::Receiver<Inter
                     pause = RETRY;
                     warn!(
                         error = &error as &dyn std::error::Error,
-                        "cannot read the node's devices; trying again"
+                        "failed to list the node's devices; retrying"
                     );
                 }
             }
@@ -98,7 +100,7 @@ pub async fn follow(shutdown: CancellationToken) -> Result<watch::Receiver<Inter
     Ok(receiver)
 }
 
-async fn read(handle: &Handle) -> Result<Interfaces, Error> {
+async fn read(handle: &Handle) -> Result<InterfaceSnapshot, Error> {
     let links: Vec<_> = handle
         .link()
         .get()
@@ -128,7 +130,7 @@ async fn read(handle: &Handle) -> Result<Interfaces, Error> {
         .collect();
     addresses.sort_unstable();
     addresses.dedup();
-    Ok(Interfaces { devices, addresses })
+    Ok(InterfaceSnapshot { devices, addresses })
 }
 
 fn device(message: &LinkMessage) -> Device {
@@ -176,9 +178,9 @@ mod tests {
     }
 
     async fn until(
-        receiver: &mut watch::Receiver<Interfaces>,
-        condition: impl Fn(&Interfaces) -> bool,
-    ) -> Interfaces {
+        receiver: &mut watch::Receiver<InterfaceSnapshot>,
+        condition: impl Fn(&InterfaceSnapshot) -> bool,
+    ) -> InterfaceSnapshot {
         let wanted = tokio::time::timeout(Duration::from_secs(5), receiver.wait_for(condition));
         wanted.await.expect("in time").expect("followed").clone()
     }
@@ -204,7 +206,7 @@ mod tests {
             ip("link set far0 master br0");
             ip("addr add 10.9.0.1/24 dev eth0");
             ip("addr add fd00:9::1/64 dev eth0 nodad");
-            let named = |found: &Interfaces, name: &str| {
+            let named = |found: &InterfaceSnapshot, name: &str| {
                 found.devices.iter().find(|it| it.name == name).cloned()
             };
             let own: IpAddr = "fd00:9::1".parse().expect("address");

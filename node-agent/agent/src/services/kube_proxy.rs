@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 use super::options::ServiceOptions;
 
-/// What the file says.
+/// The settings of a kube-proxy configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Settings {
+pub struct KubeProxySettings {
     /// `clientConnection.kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
     /// `hostnameOverride`.
@@ -21,9 +21,9 @@ pub struct Settings {
     pub ignored: Vec<String>,
 }
 
-/// Why a file is no such configuration.
+/// Why a file is not a valid kube-proxy configuration.
 #[derive(Debug, thiserror::Error)]
-pub enum NotUsable {
+pub enum KubeProxyConfigError {
     /// It is no YAML.
     #[error("it is no YAML")]
     Yaml(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -100,10 +100,10 @@ const MEANINGLESS: &[(&str, &str)] = &[
 /// Reads a file's text.
 ///
 /// # Errors
-/// [`NotUsable`].
-pub fn parse(text: &str) -> Result<Settings, NotUsable> {
-    let value: Value =
-        serde_saphyr::from_str(text).map_err(|error| NotUsable::Yaml(Box::new(error)))?;
+/// [`KubeProxyConfigError`].
+pub fn parse(text: &str) -> Result<KubeProxySettings, KubeProxyConfigError> {
+    let value: Value = serde_saphyr::from_str(text)
+        .map_err(|error| KubeProxyConfigError::Yaml(Box::new(error)))?;
     let word = |field: &str| {
         let word = value.get(field).and_then(Value::as_str);
         word.unwrap_or_default().to_owned()
@@ -112,17 +112,17 @@ pub fn parse(text: &str) -> Result<Settings, NotUsable> {
     if (version.as_str(), kind.as_str())
         != ("kubeproxy.config.k8s.io/v1alpha1", "KubeProxyConfiguration")
     {
-        return Err(NotUsable::Kind { version, kind });
+        return Err(KubeProxyConfigError::Kind { version, kind });
     }
-    let mut fields = Fields(flatten(&value));
+    let mut fields = KubeProxyFields(flatten(&value));
     fields.0.remove("apiVersion");
     fields.0.remove("kind");
-    let mut settings = Settings {
+    let mut settings = KubeProxySettings {
         kubeconfig: fields
             .text("clientConnection.kubeconfig")
             .map(PathBuf::from),
         node_name: fields.text("hostnameOverride"),
-        ..Settings::default()
+        ..KubeProxySettings::default()
     };
     let options = &mut settings.options;
     if let Some(text) = fields.text("clusterCIDR") {
@@ -130,7 +130,7 @@ pub fn parse(text: &str) -> Result<Settings, NotUsable> {
             .split(',')
             .map(|range| range.trim().parse())
             .collect::<Result<_, _>>()
-            .map_err(|_| NotUsable::Value {
+            .map_err(|_| KubeProxyConfigError::Value {
                 field: "clusterCIDR",
                 value: text,
                 expected: "ranges of addresses, separated by commas",
@@ -162,7 +162,7 @@ pub fn parse(text: &str) -> Result<Settings, NotUsable> {
         ("conntrack.udpStreamTimeout", &mut timeouts.udp_replied),
     ] {
         if let Some(text) = fields.text(field) {
-            let value = duration(&text).ok_or(NotUsable::Value {
+            let value = duration(&text).ok_or(KubeProxyConfigError::Value {
                 field,
                 value: text,
                 expected: "a duration such as 24h0m0s",
@@ -215,9 +215,9 @@ fn flatten(value: &Value) -> Map<String, Value> {
     leaves
 }
 
-struct Fields(Map<String, Value>);
+struct KubeProxyFields(Map<String, Value>);
 
-impl Fields {
+impl KubeProxyFields {
     /// A text that is not empty.
     fn text(&mut self, field: &str) -> Option<String> {
         match self.0.remove(field) {
@@ -232,7 +232,7 @@ impl Fields {
         &mut self,
         field: &'static str,
         default: Option<SocketAddr>,
-    ) -> Result<Option<SocketAddr>, NotUsable> {
+    ) -> Result<Option<SocketAddr>, KubeProxyConfigError> {
         let Some(text) = self.text(field) else {
             return Ok(default);
         };
@@ -241,7 +241,7 @@ impl Fields {
             .parse()
             .ok()
             .or_else(|| text.parse().ok().map(|ip| SocketAddr::new(ip, port)));
-        parsed.map(Some).ok_or(NotUsable::Value {
+        parsed.map(Some).ok_or(KubeProxyConfigError::Value {
             field,
             value: text,
             expected: "an address and a port",
@@ -388,8 +388,11 @@ somethingNew: 3
         assert!(with("clusterCIDR: 10.0.0.0").contains("clusterCIDR"));
         assert!(with("healthzBindAddress: nowhere").contains("healthzBindAddress"));
         assert!(with("conntrack: {udpTimeout: soon}").contains("conntrack.udpTimeout"));
-        assert!(matches!(parse("kind: Pod"), Err(NotUsable::Kind { .. })));
-        assert!(matches!(parse("a: [b"), Err(NotUsable::Yaml(_))));
+        assert!(matches!(
+            parse("kind: Pod"),
+            Err(KubeProxyConfigError::Kind { .. })
+        ));
+        assert!(matches!(parse("a: [b"), Err(KubeProxyConfigError::Yaml(_))));
     }
 
     #[test]

@@ -6,18 +6,18 @@ use std::sync::{Arc, atomic::AtomicBool};
 use control_metrics::{Format, Kind, Page};
 use ebpf_abi::Counter as Counted;
 use jiff::Timestamp;
-use node_agent_datapath::Load;
+use node_agent_datapath::TableLoad;
 use prometheus_client::{
     encoding::text::encode,
     metrics::{counter::Counter, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
 
-use super::room::Filled;
+use super::capacity_condition::FilledTable;
 use crate::{flows, policy};
 
-/// What is measured as it happens.
-pub struct Metrics {
+/// Metrics that are counted as events happen.
+pub struct ServiceMetrics {
     registry: Registry,
     /// From an event to the maps; seconds.
     pub sync: Histogram,
@@ -37,14 +37,14 @@ pub struct Metrics {
     pub failures: Counter,
     /// UDP sockets whose backend is gone.
     pub moved: Counter,
-    connections: Room,
-    sockets: Room,
-    clients: Room,
+    connections: TableFill,
+    sockets: TableFill,
+    clients: TableFill,
 }
 
-/// How full a table of programs is.
+/// How full a table of the programs is.
 #[derive(Default)]
-struct Room {
+struct TableFill {
     held: Gauge,
     capacity: Gauge,
     /// Is there no room for more: 1, else 0.
@@ -53,24 +53,24 @@ struct Room {
     lost: Gauge,
 }
 
-/// What other parts count, and is shown here.
+/// Metrics of other parts that this page shows.
 #[derive(Clone, Debug, Default)]
-pub struct Others {
+pub struct OtherMetrics {
     /// Of what announces addresses.
     pub announced: node_agent_announce::metrics::Metrics,
     /// Of flows.
-    pub flows: flows::Metrics,
+    pub flows: flows::FlowMetrics,
     /// Of policy.
-    pub policy: policy::Metrics,
+    pub policy: policy::GraceMetrics,
     /// Whether the maps hold what the API says.
     pub programmed: Arc<AtomicBool>,
 }
 
 // === impl Metrics ===
 
-impl Metrics {
+impl ServiceMetrics {
     /// Counters at zero, beside those of other parts.
-    pub fn new(others: &Others) -> Self {
+    pub fn new(others: &OtherMetrics) -> Self {
         let mut registry = Registry::default();
         others.announced.register(&mut registry);
         others.flows.register(&mut registry);
@@ -94,9 +94,9 @@ impl Metrics {
             queued: Gauge::default(),
             failures: Counter::default(),
             moved: Counter::default(),
-            connections: Room::default(),
-            sockets: Room::default(),
-            clients: Room::default(),
+            connections: TableFill::default(),
+            sockets: TableFill::default(),
+            clients: TableFill::default(),
             registry: Registry::default(),
         };
         registry.register(
@@ -166,11 +166,11 @@ impl Metrics {
     }
 
     /// How full a table is.
-    pub fn filled(&self, table: Filled, load: &Load, full: bool) {
+    pub fn filled(&self, table: FilledTable, load: &TableLoad, full: bool) {
         let room = match table {
-            Filled::Connections => &self.connections,
-            Filled::Sockets => &self.sockets,
-            Filled::Clients => &self.clients,
+            FilledTable::Connections => &self.connections,
+            FilledTable::Sockets => &self.sockets,
+            FilledTable::Clients => &self.clients,
         };
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         room.held.set(number(load.held));
@@ -188,7 +188,7 @@ impl Metrics {
     }
 
     /// The text that Prometheus reads.
-    pub fn text(&self, now: &Now) -> String {
+    pub fn text(&self, now: &MetricsSnapshot) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
@@ -205,7 +205,7 @@ impl Metrics {
 
 // === impl Room ===
 
-impl Room {
+impl TableFill {
     fn register(&self, registry: &mut Registry, name: &str, what: &str, condition: &str) {
         registry.register(name, what, self.held.clone());
         let parts = [
@@ -232,9 +232,9 @@ impl Room {
     }
 }
 
-/// What is read when Prometheus asks.
+/// Values that are read when Prometheus scrapes.
 #[derive(Clone, Debug, Default)]
-pub struct Now {
+pub struct MetricsSnapshot {
     /// What the programs counted.
     pub counters: Vec<(Counted, u64)>,
     /// How full maps are: name, entries, entries that it takes.
@@ -245,7 +245,7 @@ pub struct Now {
     pub problems: Vec<(&'static str, usize)>,
 }
 
-impl Now {
+impl MetricsSnapshot {
     fn write(&self, page: &mut Page) {
         let counters: [(&str, &str, &str, fn(Counted) -> bool); 3] = [
             (
@@ -306,19 +306,19 @@ mod tests {
 
     #[test]
     fn names_are_kube_proxy_s_where_they_mean_the_same() {
-        let metrics = Metrics::new(&Others::default());
+        let metrics = ServiceMetrics::new(&OtherMetrics::default());
         metrics.slices.inc();
         metrics.sync.observe(0.000_3);
         metrics.programmed(Some(Timestamp::now()));
         metrics.programmed(None);
-        let load = Load {
+        let load = TableLoad {
             held: 96,
             capacity: 100,
             lost: 3,
         };
-        metrics.filled(Filled::Connections, &load, true);
-        metrics.filled(Filled::Clients, &load, false);
-        let now = Now {
+        metrics.filled(FilledTable::Connections, &load, true);
+        metrics.filled(FilledTable::Clients, &load, false);
+        let now = MetricsSnapshot {
             counters: vec![
                 (Counted::DroppedSource, 3),
                 (Counted::RefusedBind, 4),
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_page_is_written_byte_by_byte() {
-        let now = Now {
+        let now = MetricsSnapshot {
             counters: vec![
                 (Counted::DroppedSource, 3),
                 (Counted::RefusedBind, 4),
@@ -378,13 +378,13 @@ mod tests {
     /// packet that vanishes.
     #[test]
     fn every_counter_is_a_metric_and_is_explained() {
-        let metrics = Metrics::new(&Others::default());
+        let metrics = ServiceMetrics::new(&OtherMetrics::default());
         let numbered = (1_000_u64..).zip(Counted::ALL);
-        let now = Now {
+        let now = MetricsSnapshot {
             counters: numbered
                 .map(|(number, counter)| (*counter, number))
                 .collect(),
-            ..Now::default()
+            ..MetricsSnapshot::default()
         };
         let text = metrics.text(&now);
         let page = include_str!("../../../../docs/reference/counters.md");

@@ -12,22 +12,22 @@
 //! One task owns the maps. What takes long (looking for sockets) or waits for
 //! others (HTTP) is done beside it.
 
+mod capacity_condition;
+mod created_devices;
+mod events;
 #[cfg(test)]
 pub(crate) mod fake;
 mod health;
 mod http;
 pub(crate) mod interfaces;
 pub mod kube_proxy;
-pub mod local;
-mod made;
+pub mod local_api;
 mod metrics;
-mod movers;
 mod node;
 pub mod options;
 pub mod ports;
-mod room;
+mod stale_sockets;
 mod takeover;
-mod told;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,7 +45,7 @@ use ebpf_abi::Protocol;
 use hyper::StatusCode;
 use jiff::Timestamp;
 use node_agent_datapath::{
-    Applied, Capacity, DeviceHook, Engine, Globs, Options as DatapathOptions, Patterns, TcWay,
+    ApplyOutcome, Capacity, DeviceHook, Engine, Globs, Options as DatapathOptions, Patterns, TcWay,
     ensure_bpffs,
 };
 use node_agent_plan::{Config, NodePortAddresses, Override};
@@ -55,23 +55,23 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::{
-    health::{Check, Checks, Health, TO_BE_DELETED},
-    http::{Answer, AwaitedPort},
-    interfaces::Interfaces,
-    local::{Ask, Clerk, Placed},
-    made::{Made, is_there},
-    metrics::{Metrics, Now},
-    movers::Movers,
-    told::Told,
+    created_devices::{CreatedDevices, is_there},
+    events::EventReporter,
+    health::{DatapathHealth, HealthCheckServers, NodePortHealth, TO_BE_DELETED},
+    http::{AwaitedPort, HttpAnswer},
+    interfaces::InterfaceSnapshot,
+    local_api::{LocalApi, PlanAccount, PlanQuery},
+    metrics::{MetricsSnapshot, ServiceMetrics},
+    stale_sockets::StaleSocketReaper,
 };
 use crate::{
-    Datapath, Error, dns,
+    DatapathSettings, Error, dns,
     host_changes::HostChanges,
-    policy::{Room, Wish, Wished},
-    views::{EndpointSlice, Node, Pod, Service},
+    policy::{DatapathRequest, DatapathRequestReceiver, GrowthOutcome},
+    views::{EndpointSlice, NodeView, PodView, ServiceView},
 };
 
-pub use metrics::Others;
+pub use metrics::OtherMetrics;
 
 /// How long after a failed write the maps are compared again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -91,33 +91,33 @@ const TELL_AGAIN: Duration = Duration::from_secs(1);
 /// [`Error::Listen`] when a port for health or metrics is taken.
 pub async fn run(
     client: Client,
-    options: Datapath,
+    options: DatapathSettings,
     dns: Vec<IpAddr>,
-    others: &Others,
-    wished: Wished,
+    others: &OtherMetrics,
+    wished: DatapathRequestReceiver,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     let node_ports = NodePortAddresses::parse(&options.services.node_port_addresses)
         .map_err(Error::NodePortAddresses)?;
     let (first, last) = options.services.client_ports;
-    let changes = HostChanges::of(&options.pin_dir);
+    let changes = HostChanges::at(&options.pin_dir);
     changes.record(|_| {});
     let record = |added: &BTreeSet<u16>| changes.record(|it| it.reserved_ports.extend(added));
     if ports::reserve(first..=last, record)? {
         info!(first, last, "reserved ports for translated clients");
     }
-    let health = Arc::new(Health::default());
-    let metrics = Arc::new(Metrics::new(others));
+    let health = Arc::new(DatapathHealth::default());
+    let metrics = Arc::new(ServiceMetrics::new(others));
     let (asks, mut asked) = mpsc::channel(4);
     serve(&options, &health, &metrics, asks.clone(), &shutdown).await?;
     // The API server is asked while the kernel verifies programs.
-    let services = reflect::<Service>(&client, Selection::all());
+    let services = reflect::<ServiceView>(&client, Selection::all());
     let slices = reflect::<EndpointSlice>(&client, Selection::all());
     let own = Selection::all().fields(format!("metadata.name={}", options.node_name));
-    let nodes = reflect::<Node>(&client, own);
+    let nodes = reflect::<NodeView>(&client, own);
     let pods = options.services.host_ports.then(|| {
         let own = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
-        reflect::<Pod>(&client, own)
+        reflect::<PodView>(&client, own)
     });
     let engine = {
         let options = options.clone();
@@ -127,7 +127,7 @@ pub async fn run(
     };
     serve_commands(
         &options.pin_dir,
-        Clerk {
+        LocalApi {
             node: options.node_name.clone(),
             services: services.cache(),
             asks,
@@ -141,25 +141,25 @@ pub async fn run(
     let (node, pin_dir) = (options.node_name.clone(), options.pin_dir.clone());
     control_supervise::task("table-room").spawn_restarting(move || {
         let (of, node, pin_dir) = (of.clone(), node.clone(), pin_dir.clone());
-        room::follow(of, node, pin_dir, Arc::clone(&with), until.clone())
+        capacity_condition::follow(of, node, pin_dir, Arc::clone(&with), until.clone())
     });
-    let movers = Movers::start(&options.pin_dir, Arc::clone(&metrics))?;
-    let told = Told::new(&client, &options.node_name);
+    let movers = StaleSocketReaper::start(&options.pin_dir, Arc::clone(&metrics))?;
+    let told = EventReporter::new(&client, &options.node_name);
     let mut interfaces = interfaces::follow(shutdown.clone()).await?;
-    let Wished {
+    let DatapathRequestReceiver {
         asked: mut wished,
         programs,
     } = wished;
     let nat_of = options.pin_dir.clone();
-    let mut state = State {
+    let mut state = ServiceState {
         engine,
         options,
         health,
         metrics,
         interfaces: interfaces.borrow_and_update().clone(),
-        made: Made::default(),
-        node: node::Own::default(),
-        checks: Checks::default(),
+        made: CreatedDevices::default(),
+        node: node::OwnNode::default(),
+        checks: HealthCheckServers::default(),
         checked: None,
         node_ports,
         movers,
@@ -237,7 +237,7 @@ pub async fn run(
                 warn!(
                     missing = unlisted(&listed),
                     waited = ?begun.elapsed(),
-                    "services stay as they are: the API server has not listed all"
+                    "Services are unchanged until the API server has listed everything"
                 );
             }
             Some(ask) = asked.recv() => state.answer(ask, all_known),
@@ -252,22 +252,22 @@ pub async fn run(
     }
 }
 
-/// What the task owns.
-struct State {
+/// The state of the task that serves Services.
+struct ServiceState {
     engine: Engine,
-    options: Datapath,
-    health: Arc<Health>,
-    metrics: Arc<Metrics>,
-    interfaces: Interfaces,
-    made: Made,
-    node: node::Own,
-    checks: Checks,
+    options: DatapathSettings,
+    health: Arc<DatapathHealth>,
+    metrics: Arc<ServiceMetrics>,
+    interfaces: InterfaceSnapshot,
+    made: CreatedDevices,
+    node: node::OwnNode,
+    checks: HealthCheckServers,
     /// Of what the plan said of health checks, what is served now.
     checked: Option<u64>,
     node_ports: NodePortAddresses,
-    movers: Movers,
-    told: Told,
-    services: Cache<Service>,
+    movers: StaleSocketReaper,
+    told: EventReporter,
+    services: Cache<ServiceView>,
     /// Network policy waits for programs at pods' devices.
     programs: watch::Sender<()>,
     shutdown: CancellationToken,
@@ -279,8 +279,8 @@ struct State {
 
 // === impl State ===
 
-impl State {
-    fn on_service(&mut self, change: &Change<Service>) {
+impl ServiceState {
+    fn on_service(&mut self, change: &Change<ServiceView>) {
         let Some((namespace, name)) = subject(change) else {
             return;
         };
@@ -305,7 +305,7 @@ impl State {
         self.written(begun, result, slice.and_then(|it| it.triggered()));
     }
 
-    fn on_pod(&mut self, change: &Change<Pod>) {
+    fn on_pod(&mut self, change: &Change<PodView>) {
         let Some((namespace, name)) = subject(change) else {
             return;
         };
@@ -323,22 +323,22 @@ impl State {
     fn written(
         &self,
         begun: Instant,
-        result: Result<Applied, node_agent_datapath::Error>,
+        result: Result<ApplyOutcome, node_agent_datapath::Error>,
         triggered: Option<Timestamp>,
     ) {
         match result {
-            Ok(Applied::Written(_)) => {
+            Ok(ApplyOutcome::Written(_)) => {
                 self.metrics.sync.observe(begun.elapsed().as_secs_f64());
                 self.metrics.last.set(seconds_now());
                 self.metrics.programmed(triggered);
                 self.health.updated();
             }
-            Ok(Applied::Deferred) => {}
+            Ok(ApplyOutcome::Deferred) => {}
             Err(error) => {
                 self.metrics.failures.inc();
                 warn!(
                     error = &error as &dyn std::error::Error,
-                    "a change did not reach the maps; they will be compared"
+                    "failed to write a change to the maps; scheduling a full comparison"
                 );
             }
         }
@@ -353,7 +353,7 @@ impl State {
                 self.metrics.last.set(seconds_now());
                 self.health.updated();
                 self.programmed.store(true, Ordering::Relaxed);
-                info!(written, ?took, "the maps hold what the API says");
+                info!(written, ?took, "service maps are in sync");
                 if self.kernel_nat.finish() {
                     self.leave_unknown_streams(false);
                 }
@@ -363,7 +363,7 @@ impl State {
                 self.programmed.store(false, Ordering::Relaxed);
                 warn!(
                     error = &error as &dyn std::error::Error,
-                    "the maps could not be compared; trying again"
+                    "failed to compare the maps; retrying"
                 );
             }
         }
@@ -373,8 +373,8 @@ impl State {
     fn node_changed(&mut self) {
         self.health
             .set_eligible(self.node.is_eligible(TO_BE_DELETED));
-        let told = self.node.told();
-        if matches!(told, node::Told::Nothing) {
+        let told = self.node.update();
+        if matches!(told, node::NodeUpdate::Nothing) {
             return;
         }
         let options = &self.options.services;
@@ -391,7 +391,7 @@ impl State {
         if let Err(error) = configured {
             warn!(
                 error = &error as &dyn std::error::Error,
-                "the programs could not be told of the node"
+                "failed to write the node configuration for programs"
             );
         }
         let facts = node::facts(options, &self.node_ports, told, addresses);
@@ -413,7 +413,7 @@ impl State {
         if let Err(error) = changed {
             warn!(
                 error = &error as &dyn std::error::Error,
-                "the programs could not be told of connections that the kernel translates"
+                "failed to update the programs on connections that the kernel translates"
             );
         }
     }
@@ -442,7 +442,7 @@ impl State {
                 self.retry_devices = true;
                 warn!(
                     error = &error as &dyn std::error::Error,
-                    "the programs at devices could not be changed; trying again"
+                    "failed to update programs at devices; retrying"
                 );
             }
         }
@@ -462,7 +462,7 @@ impl State {
             self.checked = Some(version);
             let checks: Vec<_> = planner
                 .health_checks()
-                .map(|it| Check {
+                .map(|it| NodePortHealth {
                     namespace: it.namespace.to_string(),
                     name: it.name.to_string(),
                     port: it.port,
@@ -481,47 +481,47 @@ impl State {
 
     /// Does what network policy asks for; who does not wait any more is not
     /// told.
-    fn fulfil(&mut self, wish: Wish) {
+    fn fulfil(&mut self, wish: DatapathRequest) {
         let (map, answer) = match wish {
-            Wish::Room(map, answer) => (map, answer),
-            Wish::Host(host) => {
+            DatapathRequest::Room(map, answer) => (map, answer),
+            DatapathRequest::Host(host) => {
                 self.options.services.patterns.host = host;
                 return self.follow_devices();
             }
-            Wish::Bandwidth => return self.follow_devices(),
-            Wish::Devices(made) => {
+            DatapathRequest::Bandwidth => return self.follow_devices(),
+            DatapathRequest::Devices(made) => {
                 self.made.add(made);
                 self.made.complete(&mut self.interfaces.devices, is_there);
                 return self.follow_devices();
             }
         };
         let room = match blocking::here(|| self.engine.grow_policy(map)) {
-            Ok(true) => Room::More,
-            Ok(false) => Room::NoMore,
+            Ok(true) => GrowthOutcome::More,
+            Ok(false) => GrowthOutcome::NoMore,
             Err(error) => {
                 warn!(
                     map,
                     error = &error as &dyn std::error::Error,
-                    "a map of network policy cannot become larger"
+                    "failed to grow a map of network policy"
                 );
-                Room::Failed
+                GrowthOutcome::Failed
             }
         };
         let _ = answer.send(room);
     }
 
     /// Answers; who does not wait any more is not told.
-    fn answer(&self, ask: Ask, all_known: bool) {
+    fn answer(&self, ask: PlanQuery, all_known: bool) {
         match ask {
-            Ask::Metrics(to) => drop(to.send(self.now())),
-            Ask::Accounts(wanted, others, to) => {
+            PlanQuery::Metrics(to) => drop(to.send(self.now())),
+            PlanQuery::Accounts(wanted, others, to) => {
                 let planner = self.engine.planner();
-                drop(to.send(Placed::of(planner, &wanted, others, all_known)));
+                drop(to.send(PlanAccount::collect(planner, &wanted, others, all_known)));
             }
         }
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> MetricsSnapshot {
         let mut attached: BTreeMap<&'static str, usize> = BTreeMap::new();
         for at in self.engine.datapath().attachments() {
             *attached.entry(at.hook.label()).or_default() += 1;
@@ -530,7 +530,7 @@ impl State {
         for problem in self.engine.planner().problems() {
             *problems.entry(problem.reason.word()).or_default() += 1;
         }
-        Now {
+        MetricsSnapshot {
             counters: self.engine.datapath().counters().unwrap_or_default(),
             fullness: self
                 .engine
@@ -566,10 +566,10 @@ fn seconds_now() -> f64 {
 
 /// Serves health and metrics.
 async fn serve(
-    options: &Datapath,
-    health: &Arc<Health>,
-    metrics: &Arc<Metrics>,
-    asks: mpsc::Sender<Ask>,
+    options: &DatapathSettings,
+    health: &Arc<DatapathHealth>,
+    metrics: &Arc<ServiceMetrics>,
+    asks: mpsc::Sender<PlanQuery>,
     shutdown: &CancellationToken,
 ) -> Result<(), Error> {
     let listen = async |address: SocketAddr| {
@@ -584,7 +584,7 @@ async fn serve(
             let answer = match path.as_str() {
                 "/healthz" => health.healthz(),
                 "/livez" => health.livez(),
-                _ => Answer::not_found(),
+                _ => HttpAnswer::not_found(),
             };
             async move { answer }
         };
@@ -602,17 +602,17 @@ async fn serve(
                     "/metrics" => {
                         let (ask, told) = oneshot::channel();
                         // Without the task there is nothing to be told.
-                        let _ = asks.send(Ask::Metrics(ask)).await;
+                        let _ = asks.send(PlanQuery::Metrics(ask)).await;
                         let now = told.await.unwrap_or_default();
-                        Answer {
+                        HttpAnswer {
                             content_type: "application/openmetrics-text; version=1.0.0; charset=utf-8",
-                            ..Answer::text(StatusCode::OK, metrics.text(&now))
+                            ..HttpAnswer::text(StatusCode::OK, metrics.text(&now))
                         }
                     }
-                    "/configz" => Answer::json(StatusCode::OK, configuration),
-                    "/proxyMode" => Answer::text(StatusCode::OK, "ebpf"),
+                    "/configz" => HttpAnswer::json(StatusCode::OK, configuration),
+                    "/proxyMode" => HttpAnswer::text(StatusCode::OK, "ebpf"),
                     "/healthz" => health.livez(),
-                    _ => Answer::not_found(),
+                    _ => HttpAnswer::not_found(),
                 }
             }
         };
@@ -622,28 +622,28 @@ async fn serve(
 }
 
 /// Answers commands of this machine. Services do not depend on it.
-fn serve_commands(pin_dir: &Path, clerk: Clerk, shutdown: &CancellationToken) {
-    match local::listen(pin_dir) {
+fn serve_commands(pin_dir: &Path, clerk: LocalApi, shutdown: &CancellationToken) {
+    match local_api::listen(pin_dir) {
         Ok(listener) => {
             let answer = move |path| clerk.clone().answer(path);
             http::serve_supervised("command-server", listener, answer, shutdown);
         }
         Err(error) => warn!(
-            socket = %local::socket(pin_dir).display(),
+            socket = %local_api::socket(pin_dir).display(),
             %error,
-            "commands cannot ask this agent: they only see what the maps hold"
+            "failed to serve the local API; commands only see the contents of the maps"
         ),
     }
 }
 
-fn open(options: &Datapath, dns: &[IpAddr]) -> Result<Engine, Error> {
+fn open(options: &DatapathSettings, dns: &[IpAddr]) -> Result<Engine, Error> {
     if let Some(parent) = options
         .pin_dir
         .parent()
         .filter(|parent| !parent.exists() || *parent == Path::new("/sys/fs/bpf"))
         && ensure_bpffs(parent).map_err(Error::Datapath)?
     {
-        HostChanges::of(&options.pin_dir).record(|it| {
+        HostChanges::at(&options.pin_dir).record(|it| {
             it.mounts.insert(parent.to_owned());
         });
     }

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use node_agent_plan::{NodeFacts, NodePortAddresses};
 
 use super::options::ServiceOptions;
-use crate::views::Node;
+use crate::views::NodeView;
 
 /// The Node object as far as it is known.
 ///
@@ -16,26 +16,26 @@ use crate::views::Node;
 /// restart the programs work already, and whoever they show under the address
 /// that the Node object names would be shown under another one for a moment.
 #[derive(Debug, Default)]
-pub struct Own {
-    node: Option<Arc<Node>>,
+pub struct OwnNode {
+    node: Option<Arc<NodeView>>,
     listed: bool,
     gone: bool,
 }
 
-/// What the programs and the plan may be told.
+/// The update about the own Node that programs and plan may be given.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
+pub enum NodeUpdate<'a> {
     /// Nothing: what they know from earlier stays.
     Nothing,
     /// That there is no such Node object.
     Missing,
     /// The Node.
-    Node(&'a Node),
+    Node(&'a NodeView),
 }
 
-impl Own {
+impl OwnNode {
     /// The object appeared, changed or (`None`) went.
-    pub fn changed(&mut self, current: Option<Arc<Node>>) {
+    pub fn changed(&mut self, current: Option<Arc<NodeView>>) {
         self.gone = current.is_none();
         // Services go on as they were on a node whose object was removed.
         if current.is_some() {
@@ -49,25 +49,25 @@ impl Own {
     }
 
     /// What is known well enough to be acted upon.
-    pub fn told(&self) -> Told<'_> {
+    pub fn update(&self) -> NodeUpdate<'_> {
         match self.node.as_deref() {
-            Some(node) => Told::Node(node),
-            None if self.listed => Told::Missing,
-            None => Told::Nothing,
+            Some(node) => NodeUpdate::Node(node),
+            None if self.listed => NodeUpdate::Missing,
+            None => NodeUpdate::Nothing,
         }
     }
 
     /// May the node be sent traffic, as far as its object says?
     pub fn is_eligible(&self, to_be_deleted: &str) -> bool {
-        let leaves = |node: &Node| {
+        let leaves = |node: &NodeView| {
             node.meta().deletion_timestamp.is_some() || node.is_tainted(to_be_deleted)
         };
         !self.gone && self.node.as_deref().is_some_and(|node| !leaves(node))
     }
 }
 
-impl<'a> Told<'a> {
-    const fn node(self) -> Option<&'a Node> {
+impl<'a> NodeUpdate<'a> {
+    const fn node(self) -> Option<&'a NodeView> {
         match self {
             Self::Node(node) => Some(node),
             Self::Missing | Self::Nothing => None,
@@ -79,12 +79,12 @@ impl<'a> Told<'a> {
 /// better one, or where nothing can be said yet.
 pub fn configuration(
     options: &ServiceOptions,
-    told: Told<'_>,
+    told: NodeUpdate<'_>,
     addresses: &[IpAddr],
     in_force: Option<&Config>,
 ) -> Option<Config> {
     let node = match (told, in_force) {
-        (Told::Nothing, _) | (Told::Missing, Some(_)) => return None,
+        (NodeUpdate::Nothing, _) | (NodeUpdate::Missing, Some(_)) => return None,
         (told, _) => told.node(),
     };
     Some(configured(options, node, addresses, in_force))
@@ -92,7 +92,7 @@ pub fn configuration(
 
 fn configured(
     options: &ServiceOptions,
-    node: Option<&Node>,
+    node: Option<&NodeView>,
     addresses: &[IpAddr],
     in_force: Option<&Config>,
 ) -> Config {
@@ -160,9 +160,9 @@ fn is_answered(address: IpAddr) -> bool {
 }
 
 /// Whose clients are inside the cluster.
-fn inside(options: &ServiceOptions, node: Option<&Node>) -> Vec<IpNet> {
+fn inside(options: &ServiceOptions, node: Option<&NodeView>) -> Vec<IpNet> {
     if options.cluster_cidrs.is_empty() {
-        node.map(Node::pod_ranges).unwrap_or_default()
+        node.map(NodeView::pod_ranges).unwrap_or_default()
     } else {
         options.cluster_cidrs.clone()
     }
@@ -176,7 +176,7 @@ const RESERVED: [(u16, Protocol); 2] = [(22, Protocol::TCP), (10_250, Protocol::
 pub fn facts(
     options: &ServiceOptions,
     node_ports: &NodePortAddresses,
-    told: Told<'_>,
+    told: NodeUpdate<'_>,
     addresses: &[IpAddr],
 ) -> NodeFacts {
     let node = told.node();
@@ -184,8 +184,8 @@ pub fn facts(
         .map(|node| node.network().addresses)
         .unwrap_or_default();
     NodeFacts {
-        zone: node.and_then(Node::zone).map(str::to_owned),
-        addresses: node_ports.of(addresses.iter().copied(), &named),
+        zone: node.and_then(NodeView::zone).map(str::to_owned),
+        addresses: node_ports.from_node(addresses.iter().copied(), &named),
         inside: inside(options, node),
         reserved: RESERVED.to_vec(),
         direct_return: options.direct_return != DirectReturn::NONE,
@@ -196,7 +196,7 @@ pub fn facts(
 mod tests {
     use super::*;
 
-    fn node() -> Node {
+    fn node() -> NodeView {
         serde_json::from_value(serde_json::json!({
             "metadata": {"name": "a"},
             "spec": {"podCIDRs": ["10.0.0.0/24"]},
@@ -215,7 +215,7 @@ mod tests {
             .collect()
     }
 
-    fn config(node: Option<&Node>, addresses: &[IpAddr], in_force: Option<&Config>) -> Config {
+    fn config(node: Option<&NodeView>, addresses: &[IpAddr], in_force: Option<&Config>) -> Config {
         configured(&ServiceOptions::default(), node, addresses, in_force)
     }
 
@@ -261,10 +261,10 @@ mod tests {
         let own = ips(&["10.9.0.1", "192.0.2.1"]);
         let others = ips(&["10.9.0.1", "10.9.0.2", "192.0.2.1"]);
         let in_force = config(Some(&node()), &own, None);
-        let due = |known: &Own, addresses: &[IpAddr], in_force: Option<&Config>| {
-            configuration(&options, known.told(), addresses, in_force)
+        let due = |known: &OwnNode, addresses: &[IpAddr], in_force: Option<&Config>| {
+            configuration(&options, known.update(), addresses, in_force)
         };
-        let mut known = Own::default();
+        let mut known = OwnNode::default();
         for force in [None, Some(&in_force)] {
             assert_eq!(due(&known, &own, force), None, "not listed yet");
             assert_eq!(due(&known, &others, force), None, "nor when devices change");
@@ -286,12 +286,12 @@ mod tests {
     fn a_node_that_is_not_there_is_served_by_the_machine_s_addresses() {
         let options = ServiceOptions::default();
         let own = ips(&["10.9.0.1"]);
-        let mut known = Own::default();
+        let mut known = OwnNode::default();
         known.listed();
-        let first = configuration(&options, known.told(), &own, None).expect("none in force");
+        let first = configuration(&options, known.update(), &own, None).expect("none in force");
         assert_eq!(first.node_v4, Address::from(own[0]));
         let in_force = config(Some(&node()), &ips(&["192.0.2.1"]), None);
-        let due = configuration(&options, known.told(), &own, Some(&in_force));
+        let due = configuration(&options, known.update(), &own, Some(&in_force));
         assert_eq!(due, None, "what an earlier process knew is better");
     }
 

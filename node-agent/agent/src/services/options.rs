@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use ebpf_abi::{DirectReturn, Timeouts};
 use ipnet::IpNet;
-use node_agent_datapath::{Patterns, Recording};
+use node_agent_datapath::{Patterns, RecordingOptions};
 
 /// What the operator says of services.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub struct ServiceOptions {
     /// What network policy once allowed goes on, whatever policies say since.
     pub keep_established: bool,
     /// Of which verdicts programs tell one by one.
-    pub recording: Recording,
+    pub recording: RecordingOptions,
     /// Where `/healthz` and `/livez` are served.
     pub healthz: Option<SocketAddr>,
     /// Where `/metrics`, `/configz` and `/proxyMode` are served.
@@ -63,7 +63,7 @@ impl Default for ServiceOptions {
             timeouts: Timeouts::DEFAULT,
             host_ports: false,
             keep_established: false,
-            recording: Recording::default(),
+            recording: RecordingOptions::default(),
             healthz: Some(SocketAddr::from(([0, 0, 0, 0], HEALTHZ))),
             metrics: Some(SocketAddr::from(([127, 0, 0, 1], METRICS))),
             wait_for_ports: false,

@@ -43,7 +43,7 @@ impl KernelConnections {
             );
         }
         Self {
-            nat: KernelNat::of(pin_dir),
+            nat: KernelNat::at(pin_dir),
             pending: !open.is_empty(),
         }
     }
@@ -88,11 +88,11 @@ impl KernelConnections {
             }
         });
         match done {
-            Ok(Some(0)) => info!("no connection that kube-proxy set up is left"),
+            Ok(Some(0)) => info!("no connection of kube-proxy is left"),
             Ok(_) => {}
             Err(error) => warn!(
                 error = &error as &dyn std::error::Error,
-                "it is not known whether the kernel still translates connections"
+                "failed to check whether the kernel still translates connections"
             ),
         }
     }

@@ -26,7 +26,7 @@ const AS_TRANS: u32 = 23456;
 /// A segment of a path whose order counts (RFC 4271, 4.3).
 const AS_SEQUENCE: u8 = 2;
 
-/// Which kind a message is of.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The opening.
@@ -41,8 +41,7 @@ pub enum Kind {
     RouteRefresh,
 }
 
-/// What is wrong with a message, as it is told to who sent it: code and subcode of
-/// RFC 4271, 4.5.
+/// Code and subcode of a NOTIFICATION (RFC 4271, section 4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", describe(self.code, self.subcode))]
 pub struct Fault {
@@ -144,9 +143,9 @@ pub fn notification(fault: Fault) -> Vec<u8> {
     framed(3, &[fault.code, fault.subcode])
 }
 
-/// What we open a session with.
+/// The OPEN message that this speaker sends.
 #[derive(Debug, Clone, Copy)]
-pub struct Opening {
+pub struct LocalOpen {
     /// Our autonomous system.
     pub asn: u32,
     /// Seconds.
@@ -174,7 +173,7 @@ fn parameters(asn: u32, four_octets: bool) -> BgpSessionParams {
 ///
 /// # Errors
 /// [`WriteError`].
-pub fn open(opening: &Opening) -> Result<Vec<u8>, WriteError> {
+pub fn open(opening: &LocalOpen) -> Result<Vec<u8>, WriteError> {
     let mut caps = vec![
         BgpCapability::SafiIPv4u,
         BgpCapability::SafiIPv6u,
@@ -211,7 +210,7 @@ pub fn open(opening: &Opening) -> Result<Vec<u8>, WriteError> {
     Ok(framed(1, &body))
 }
 
-/// What a peer opens with.
+/// The OPEN message of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerOpening {
     /// Its autonomous system.
@@ -345,9 +344,9 @@ fn capabilities(body: &[u8]) -> Vec<u8> {
     codes
 }
 
-/// How routes are written in a session.
+/// How routes are encoded in a session.
 #[derive(Debug, Clone, Copy)]
-pub struct Writing {
+pub struct UpdateEncoding {
     /// Our autonomous system.
     pub asn: u32,
     /// Whether the peer is of the same.
@@ -367,7 +366,7 @@ const IN_ONE: usize = 120;
 ///
 /// # Errors
 /// [`WriteError`].
-pub fn updates(changes: &Changes, writing: &Writing) -> Result<Vec<Vec<u8>>, WriteError> {
+pub fn updates(changes: &Changes, writing: &UpdateEncoding) -> Result<Vec<Vec<u8>>, WriteError> {
     let mut all = Vec::new();
     let (v4, v6) = split(&changes.withdrawn);
     if writing.next_hop_v4.is_some() {
@@ -418,7 +417,7 @@ pub fn updates(changes: &Changes, writing: &Writing) -> Result<Vec<Vec<u8>>, Wri
 ///
 /// # Errors
 /// [`WriteError`].
-pub fn ends(writing: &Writing) -> Result<Vec<Vec<u8>>, WriteError> {
+pub fn ends(writing: &UpdateEncoding) -> Result<Vec<Vec<u8>>, WriteError> {
     let mut all = Vec::new();
     if writing.next_hop_v4.is_some() {
         all.push(written(&empty(), writing)?);
@@ -447,7 +446,7 @@ fn split<'a>(nets: impl IntoIterator<Item = &'a IpNet>) -> (Vec<BgpAddrV4>, Vec<
     (v4, v6)
 }
 
-fn common(attributes: &Attributes, writing: &Writing) -> Vec<BgpAttrItem> {
+fn common(attributes: &Attributes, writing: &UpdateEncoding) -> Vec<BgpAttrItem> {
     // The library (0.6.0) writes sequences of autonomous systems as sets.
     let mut path = BgpAttrUnknown::new(2, 0x40);
     if !writing.internal {
@@ -488,7 +487,7 @@ fn common(attributes: &Attributes, writing: &Writing) -> Vec<BgpAttrItem> {
     all
 }
 
-fn written(update: &BgpUpdateMessage, writing: &Writing) -> Result<Vec<u8>, WriteError> {
+fn written(update: &BgpUpdateMessage, writing: &UpdateEncoding) -> Result<Vec<u8>, WriteError> {
     // The library writes into what it is given, and needs more than is sent.
     let mut body = vec![0; 4 * LONGEST];
     let size = update

@@ -25,7 +25,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{info, warn};
 
 use self::routes::Routes;
-use self::session::{Ended, NextHops, Session, Setting, State};
+use self::session::{NextHops, Session, SessionEnd, Setting, State};
 use crate::metrics::Metrics;
 
 /// How long a connection may take to come about.
@@ -35,7 +35,7 @@ const STUCK: Duration = Duration::from_secs(30);
 /// How long a last message may take to be sent.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// A peer, understood.
+/// A parsed peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
     address: SocketAddr,
@@ -97,7 +97,7 @@ pub enum Error {
     Lost(#[source] io::Error),
     /// The session ended.
     #[error(transparent)]
-    Ended(Ended),
+    Ended(SessionEnd),
 }
 
 impl Peer {
@@ -105,7 +105,7 @@ impl Peer {
     ///
     /// # Errors
     /// [`Error::Address`], [`Error::NoRouterId`].
-    pub fn of(spec: &BgpPeerSpec, node: &[IpAddr]) -> Result<Self, Error> {
+    pub fn from_spec(spec: &BgpPeerSpec, node: &[IpAddr]) -> Result<Self, Error> {
         let address = |field: &'static str, text: &str| {
             let parsed: Result<IpAddr, _> = text.parse();
             parsed.map_err(|_| Error::Address {
@@ -149,20 +149,20 @@ impl Peer {
     }
 }
 
-/// How the sessions are, by the peers' names.
+/// The state of sessions by peer name.
 pub type Statuses = BTreeMap<Text, PeerStatus>;
 
-/// Sessions with all peers.
+/// Runs the sessions with all peers.
 pub struct Speaker {
     client: Client,
     metrics: Metrics,
     statuses: watch::Sender<Statuses>,
-    running: BTreeMap<Text, Running>,
+    running: BTreeMap<Text, RunningSession>,
     /// Ends sessions as an agent that restarts does.
     shutdown: CancellationToken,
 }
 
-struct Running {
+struct RunningSession {
     peer: Peer,
     routes: watch::Sender<Arc<Routes>>,
     /// Ends it for good, also when this is dropped.
@@ -245,7 +245,7 @@ impl Speaker {
                 let (name, peer, end) = (name.clone(), peer.clone(), end.clone());
                 let (client, metrics) = (self.client.clone(), self.metrics.clone());
                 let (statuses, shutdown) = (self.statuses.clone(), self.shutdown.clone());
-                move || Keeper {
+                move || SessionKeeper {
                     name: name.clone(),
                     peer: peer.clone(),
                     routes: receiver.clone(),
@@ -264,7 +264,7 @@ impl Speaker {
             let task = task.until(&end).spawn_restarting(move || keeper().run());
             self.running.insert(
                 name,
-                Running {
+                RunningSession {
                     peer,
                     routes: sender,
                     end: end.drop_guard(),
@@ -294,8 +294,8 @@ fn all_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Keeps the session with one peer.
-struct Keeper {
+/// Keeps the session with one peer established.
+struct SessionKeeper {
     name: Text,
     peer: Peer,
     routes: watch::Receiver<Arc<Routes>>,
@@ -313,7 +313,7 @@ struct Keeper {
     has_ended: bool,
 }
 
-impl Drop for Keeper {
+impl Drop for SessionKeeper {
     fn drop(&mut self) {
         if !self.has_ended {
             self.metrics.session(&self.name, false);
@@ -322,7 +322,7 @@ impl Drop for Keeper {
     }
 }
 
-/// Who wants the session to end.
+/// The reason why a session is stopped.
 enum Stop {
     /// The agent ends; routes are to stay.
     Shutdown,
@@ -330,7 +330,7 @@ enum Stop {
     Removed,
 }
 
-impl Keeper {
+impl SessionKeeper {
     async fn run(mut self) {
         loop {
             self.tell("Connect", 0, None);
@@ -344,7 +344,7 @@ impl Keeper {
                 std::mem::replace(&mut *said, text.clone()) != text
             };
             if news {
-                warn!(peer = %self.name, address = %self.peer.address, error = text, "no BGP session; trying again");
+                warn!(peer = %self.name, address = %self.peer.address, error = text, "BGP session failed; retrying");
             }
             tokio::select! {
                 () = self.end.cancelled() => break,
@@ -354,7 +354,7 @@ impl Keeper {
         self.has_ended = true;
     }
 
-    /// Why [`Keeper::end`] is cancelled.
+    /// Why [`SessionKeeper::end`] is cancelled.
     fn stop(&self) -> Stop {
         if self.shutdown.is_cancelled() {
             Stop::Shutdown
@@ -388,7 +388,7 @@ impl Keeper {
             stream = self.connect() => stream?,
         };
         let local = stream.local_addr().map_err(Error::Lost)?.ip();
-        let next_hops = NextHops::of(local, self.peer.node.iter().copied());
+        let next_hops = NextHops::for_connection(local, self.peer.node.iter().copied());
         let routes = self.routes.borrow_and_update().as_ref().clone();
         let setting = self.peer.setting.clone();
         let first = self.first.load(Ordering::Relaxed);
@@ -420,12 +420,12 @@ impl Keeper {
                     info!(peer = %self.name, address = %self.peer.address, "BGP session established");
                     self.metrics.session(&self.name, true);
                 }
-                self.metrics.told(
+                self.metrics.record_update(
                     &self.name,
-                    session.told(),
+                    session.advertised(),
                     std::mem::take(&mut session.updates),
                 );
-                self.tell("Established", session.told(), None);
+                self.tell("Established", session.advertised(), None);
             }
             let tick = session.next_tick();
             let event = tokio::select! {
@@ -577,7 +577,7 @@ mod tests {
             router_id: Some("192.0.2.1".into()),
             ..BgpPeerSpec::default()
         };
-        let peer = Peer::of(&spec, &[]).expect("a peer");
+        let peer = Peer::from_spec(&spec, &[]).expect("a peer");
         let shutdown = CancellationToken::new();
         let test = async {
             let mut speaker = Speaker::new(client(), Metrics::default(), shutdown.clone());

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 
-/// Routes to tell a peer.
+/// Routes to advertise to a peer.
 pub type Routes = BTreeMap<IpNet, Attributes>;
 
-/// What is told with a route, but for what follows from the session.
+/// Attributes of a route besides those that follow from the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attributes {
     /// Communities.
@@ -29,7 +29,7 @@ impl Communities {
     /// Reads `65000:1`, `65000:1:2` and the known names; leaves out what is none:
     /// the definition refuses it already.
     #[must_use]
-    pub fn of(texts: &[impl AsRef<str>]) -> Self {
+    pub fn parse(texts: &[impl AsRef<str>]) -> Self {
         let mut all = Self::default();
         for text in texts {
             let text = text.as_ref();
@@ -65,7 +65,7 @@ impl Communities {
     }
 }
 
-/// What is to be told a peer.
+/// Routes to advertise and to withdraw.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Ways that are gone.
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn communities_of_all_forms_are_read() {
-        let all = Communities::of(&[
+        let all = Communities::parse(&[
             "65000:1",
             "65000:1:4294967295",
             "no-export",

@@ -16,14 +16,16 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use super::message::{self, Fault, HEADER, Kind, Opening, PeerOpening, WriteError, Writing};
+use super::message::{
+    self, Fault, HEADER, Kind, LocalOpen, PeerOpening, UpdateEncoding, WriteError,
+};
 use super::routes::{Routes, diff};
 
 /// How long the peer may take to answer our opening (RFC 4271, 8.2.2: four minutes;
 /// who answers so late is not there).
 const OPENING: Duration = Duration::from_secs(30);
 
-/// What a session is to be like.
+/// Settings of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// Our autonomous system.
@@ -50,7 +52,7 @@ pub struct NextHops {
 impl NextHops {
     /// The address of the connection, and the node's for the other family.
     #[must_use]
-    pub fn of(connection: IpAddr, node: impl IntoIterator<Item = IpAddr>) -> Self {
+    pub fn for_connection(connection: IpAddr, node: impl IntoIterator<Item = IpAddr>) -> Self {
         let mut it = Self::default();
         let nodes = node.into_iter();
         for address in std::iter::once(connection).chain(nodes) {
@@ -67,7 +69,7 @@ impl NextHops {
 /// Why a session ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Ended {
+pub enum SessionEnd {
     /// The peer said so.
     #[error("the peer ended the session: {0}")]
     ByPeer(Fault),
@@ -90,7 +92,7 @@ pub enum Ended {
     Write(WriteError),
 }
 
-/// How far a session is.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// We opened.
@@ -127,22 +129,22 @@ impl Session {
     /// Opens a session; `restarted` says whether it is the first of this process.
     ///
     /// # Errors
-    /// [`Ended::Write`].
+    /// [`SessionEnd::Write`].
     pub fn open(
         setting: Setting,
         next_hops: NextHops,
         restarted: bool,
         wanted: Routes,
         now: Instant,
-    ) -> Result<Self, Ended> {
-        let out = message::open(&Opening {
+    ) -> Result<Self, SessionEnd> {
+        let out = message::open(&LocalOpen {
             asn: setting.asn,
             hold_time: setting.hold_time,
             router_id: setting.router_id,
             restart_time: setting.restart_time,
             restarted,
         })
-        .map_err(Ended::Write)?;
+        .map_err(SessionEnd::Write)?;
         Ok(Self {
             setting,
             next_hops,
@@ -167,7 +169,7 @@ impl Session {
 
     /// How many routes the peer was told and can have.
     #[must_use]
-    pub fn told(&self) -> usize {
+    pub fn advertised(&self) -> usize {
         let writing = self.writing();
         let can = |net: &&ipnet::IpNet| match net {
             ipnet::IpNet::V4(_) => writing.next_hop_v4.is_some(),
@@ -180,7 +182,7 @@ impl Session {
     ///
     /// # Errors
     /// Why the session is over; what is in `out` is to be sent even so.
-    pub fn receive(&mut self, bytes: &[u8], now: Instant) -> Result<(), Ended> {
+    pub fn receive(&mut self, bytes: &[u8], now: Instant) -> Result<(), SessionEnd> {
         self.received.extend(bytes);
         let mut at = 0;
         let result = loop {
@@ -208,11 +210,11 @@ impl Session {
         result
     }
 
-    fn handle(&mut self, kind: Kind, body: &[u8], now: Instant) -> Result<(), Ended> {
+    fn handle(&mut self, kind: Kind, body: &[u8], now: Instant) -> Result<(), SessionEnd> {
         match (self.state, kind) {
             (_, Kind::Notification) => {
                 let byte = |at: usize| body.get(at).copied().unwrap_or_default();
-                Err(Ended::ByPeer(Fault::new(byte(0), byte(1))))
+                Err(SessionEnd::ByPeer(Fault::new(byte(0), byte(1))))
             }
             (State::OpenSent, Kind::Open) => {
                 let peer = match message::read_open(body) {
@@ -226,7 +228,7 @@ impl Session {
             (State::OpenConfirm, Kind::Keepalive) => {
                 self.state = State::Established;
                 self.tell(now)?;
-                let ends = message::ends(&self.writing()).map_err(Ended::Write)?;
+                let ends = message::ends(&self.writing()).map_err(SessionEnd::Write)?;
                 for end in ends {
                     self.send(&end, now);
                 }
@@ -244,17 +246,17 @@ impl Session {
         }
     }
 
-    fn accept(&mut self, peer: PeerOpening) -> Result<(), Ended> {
+    fn accept(&mut self, peer: PeerOpening) -> Result<(), SessionEnd> {
         if peer.asn != self.setting.peer_asn {
             self.refuse(Fault::new(2, 2));
-            return Err(Ended::PeerAsn {
+            return Err(SessionEnd::PeerAsn {
                 found: peer.asn,
                 wanted: self.setting.peer_asn,
             });
         }
         if !peer.four_octets && self.setting.asn > 0xffff {
             self.refuse(Fault::new(2, 7));
-            return Err(Ended::NoFourOctets);
+            return Err(SessionEnd::NoFourOctets);
         }
         let internal = peer.asn == self.setting.asn;
         if internal && peer.router_id == self.setting.router_id {
@@ -270,8 +272,8 @@ impl Session {
     /// The peer shall know these routes.
     ///
     /// # Errors
-    /// [`Ended::Write`].
-    pub fn want(&mut self, routes: Routes, now: Instant) -> Result<(), Ended> {
+    /// [`SessionEnd::Write`].
+    pub fn want(&mut self, routes: Routes, now: Instant) -> Result<(), SessionEnd> {
         self.wanted = routes;
         if self.state == State::Established {
             self.tell(now)?;
@@ -283,7 +285,7 @@ impl Session {
     ///
     /// # Errors
     /// The peer was silent for too long.
-    pub fn tick(&mut self, now: Instant) -> Result<(), Ended> {
+    pub fn tick(&mut self, now: Instant) -> Result<(), SessionEnd> {
         if !self.hold.is_zero() && now.saturating_duration_since(self.heard) >= self.hold {
             return Err(self.refuse(Fault::new(4, 0)));
         }
@@ -314,9 +316,9 @@ impl Session {
             .extend(message::notification(Fault::new(6, subcode)));
     }
 
-    fn refuse(&mut self, fault: Fault) -> Ended {
+    fn refuse(&mut self, fault: Fault) -> SessionEnd {
         self.out.extend(message::notification(fault));
-        Ended::ByUs(fault)
+        SessionEnd::ByUs(fault)
     }
 
     fn send(&mut self, bytes: &[u8], now: Instant) {
@@ -324,9 +326,9 @@ impl Session {
         self.spoke = now;
     }
 
-    fn tell(&mut self, now: Instant) -> Result<(), Ended> {
+    fn tell(&mut self, now: Instant) -> Result<(), SessionEnd> {
         let changes = diff(&self.told, &self.wanted);
-        let updates = message::updates(&changes, &self.writing()).map_err(Ended::Write)?;
+        let updates = message::updates(&changes, &self.writing()).map_err(SessionEnd::Write)?;
         self.updates += updates.len();
         for update in updates {
             self.send(&update, now);
@@ -335,9 +337,9 @@ impl Session {
         Ok(())
     }
 
-    fn writing(&self) -> Writing {
+    fn writing(&self) -> UpdateEncoding {
         let peer = self.peer.as_ref();
-        Writing {
+        UpdateEncoding {
             asn: self.setting.asn,
             internal: self.setting.asn == self.setting.peer_asn,
             four_octets: peer.is_some_and(|peer| peer.four_octets),
@@ -377,7 +379,7 @@ mod tests {
     }
 
     fn hops() -> NextHops {
-        NextHops::of([10, 0, 0, 1].into(), ["fd00::1".parse().unwrap()])
+        NextHops::for_connection([10, 0, 0, 1].into(), ["fd00::1".parse().unwrap()])
     }
 
     fn opened(now: Instant) -> Session {
@@ -393,7 +395,7 @@ mod tests {
 
     fn peer_open(asn: u32, hold_time: u16, router_id: [u8; 4]) -> Vec<u8> {
         let router_id = router_id.into();
-        message::open(&Opening {
+        message::open(&LocalOpen {
             asn,
             hold_time,
             router_id,
@@ -440,7 +442,7 @@ mod tests {
         assert_eq!(session.state(), State::Established);
         // a route of each family, and the end of each
         assert_eq!(sent(&mut session), [Kind::Update; 4]);
-        assert_eq!((session.told(), session.updates), (2, 2));
+        assert_eq!((session.advertised(), session.updates), (2, 2));
         session.want(routes(&["10.1.0.1/32"]), now).unwrap();
         assert_eq!(sent(&mut session), [Kind::Update], "only what changed");
         session.want(routes(&["10.1.0.1/32"]), now).unwrap();
@@ -473,7 +475,7 @@ mod tests {
             .unwrap();
         session.tick(now + 49 * SECOND).unwrap();
         let ended = session.tick(now + 50 * SECOND).unwrap_err();
-        assert!(matches!(ended, Ended::ByUs(Fault { code: 4, .. })));
+        assert!(matches!(ended, SessionEnd::ByUs(Fault { code: 4, .. })));
         assert_eq!(sent(&mut session).last(), Some(&Kind::Notification));
         let mut unanswered = opened(now);
         assert!(unanswered.tick(now + OPENING).is_err());
@@ -488,7 +490,7 @@ mod tests {
             .unwrap_err();
         assert!(matches!(
             ended,
-            Ended::PeerAsn {
+            SessionEnd::PeerAsn {
                 found: 65003,
                 wanted: 65002
             }
@@ -504,7 +506,7 @@ mod tests {
             .unwrap_err();
         assert!(matches!(
             ended,
-            Ended::ByUs(Fault {
+            SessionEnd::ByUs(Fault {
                 code: 2,
                 subcode: 3
             })
@@ -521,7 +523,7 @@ mod tests {
         .concat();
         assert!(matches!(
             session.receive(&old, now).unwrap_err(),
-            Ended::NoFourOctets
+            SessionEnd::NoFourOctets
         ));
     }
 
@@ -537,7 +539,9 @@ mod tests {
                 continue;
             }
             let ended = session.receive(&bytes, now).unwrap_err();
-            assert!(matches!(ended, Ended::ByUs(Fault { code: 5, subcode: s }) if s == subcode));
+            assert!(
+                matches!(ended, SessionEnd::ByUs(Fault { code: 5, subcode: s }) if s == subcode)
+            );
         }
         let mut session = established(now);
         assert!(
@@ -560,10 +564,10 @@ mod tests {
     #[test]
     fn next_hops_are_own_addresses_of_each_family() {
         let node: Vec<IpAddr> = vec!["10.0.0.9".parse().unwrap(), "fd00::9".parse().unwrap()];
-        let over_v6 = NextHops::of("fd00::1".parse().unwrap(), node.clone());
+        let over_v6 = NextHops::for_connection("fd00::1".parse().unwrap(), node.clone());
         assert_eq!(over_v6.v4, Some([10, 0, 0, 9].into()));
         assert_eq!(over_v6.v6, Some("fd00::1".parse().unwrap()));
-        let link_local = NextHops::of("fe80::1".parse().unwrap(), node);
+        let link_local = NextHops::for_connection("fe80::1".parse().unwrap(), node);
         assert_eq!(link_local.v6, Some("fd00::9".parse().unwrap()));
     }
 }

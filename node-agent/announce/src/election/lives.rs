@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use control_load_balancer::Text;
 
-use super::{COUNTED, Claimed, Claims, FRESH, GAP, LATE, STALE};
+use super::{COUNTED, ClaimState, Claims, FRESH, GAP, LATE, STALE};
 
 /// So many own words that did not come back are remembered.
 const UNHEARD: usize = 64;
 
-/// What an Announcer says.
+/// The content of another node's Announcer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct AnnouncerStatement {
     /// Rises with each word of a node; compared with others of the same node only.
     pub renewed: Option<Text>,
     /// Where the word stands in the order of all.
@@ -23,9 +23,9 @@ pub struct Said {
     pub claims: Claims,
 }
 
-/// A word of the own node.
+/// A statement of the own node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
+pub struct OwnStatement {
     /// By which it is known when it comes back.
     pub renewed: Text,
     /// When it was sent.
@@ -34,15 +34,15 @@ pub struct Word {
     pub claims: Claims,
 }
 
-/// What is known of the agents' lives.
+/// Which agents are known to be alive.
 #[derive(Debug)]
-pub struct Lives {
+pub struct AgentLives {
     own: Text,
-    seen: BTreeMap<Text, Life>,
+    seen: BTreeMap<Text, AgentLife>,
     /// The newest revision that was heard.
     revision: u64,
     /// Own words that did not come back yet, the oldest first.
-    sent: VecDeque<Word>,
+    sent: VecDeque<OwnStatement>,
     /// When the last own word that came back was sent.
     heard: Option<Instant>,
     /// Own claims that came back, and whether they stand.
@@ -50,7 +50,7 @@ pub struct Lives {
 }
 
 #[derive(Debug)]
-struct Life {
+struct AgentLife {
     renewed: Option<Text>,
     /// Of its last word.
     revision: u64,
@@ -61,10 +61,10 @@ struct Life {
     claims: Claims,
 }
 
-impl Lives {
+impl AgentLives {
     /// Nothing is known, to the node `own`.
     #[must_use]
-    pub fn of(own: &str) -> Self {
+    pub fn new(own: &str) -> Self {
         Self {
             own: own.into(),
             seen: BTreeMap::new(),
@@ -76,7 +76,7 @@ impl Lives {
     }
 
     /// The own node is about to say this. To be told before the word can come back.
-    pub fn say(&mut self, word: Word) {
+    pub fn record_own(&mut self, word: OwnStatement) {
         if self.sent.len() == UNHEARD {
             self.sent.pop_front();
         }
@@ -84,13 +84,13 @@ impl Lives {
     }
 
     /// Notes what a node's Announcer says now.
-    pub fn observe(&mut self, node: &Text, said: &Said, now: Instant) {
+    pub fn observe(&mut self, node: &Text, said: &AnnouncerStatement, now: Instant) {
         self.revision = self.revision.max(said.revision);
         match self.seen.get_mut(node) {
             Some(life) if said.renewed < life.renewed => return,
             Some(life) if said.renewed == life.renewed => life.claims.clone_from(&said.claims),
             _ => {
-                let life = Life {
+                let life = AgentLife {
                     renewed: said.renewed.clone(),
                     revision: said.revision,
                     at: now,
@@ -122,7 +122,7 @@ impl Lives {
                 life.silent += word.sent.saturating_duration_since(since).min(COUNTED);
             }
         }
-        let judge = |(address, claim): (&IpAddr, &Claimed)| {
+        let judge = |(address, claim): (&IpAddr, &ClaimState)| {
             let before = self.judged.get(address);
             let before = before.filter(|(term, _)| *term == claim.term);
             let stands = || !self.is_opposed(*address, claim.term);
@@ -139,7 +139,7 @@ impl Lives {
     }
 
     /// The others that live.
-    fn others(&self) -> impl Iterator<Item = (&Text, &Life)> {
+    fn others(&self) -> impl Iterator<Item = (&Text, &AgentLife)> {
         let all = self.seen.iter();
         all.filter(|(node, life)| **node != self.own && life.silent < STALE)
     }

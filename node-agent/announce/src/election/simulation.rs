@@ -64,7 +64,7 @@ enum Event {
     End(usize),
     Start(usize),
     Attempt(usize, u32),
-    Commit(usize, Word, u32),
+    Commit(usize, OwnStatement, u32),
     /// The agent's write ended, well or not.
     Written(usize, u32, u32),
     Deliver(usize, u32),
@@ -73,14 +73,14 @@ enum Event {
 }
 
 enum Item {
-    Said(Word),
-    Heard(usize, Said),
+    Said(OwnStatement),
+    Heard(usize, AnnouncerStatement),
     Conflict,
 }
 
 struct Agent {
-    lives: Lives,
-    held: Option<Held>,
+    lives: AgentLives,
+    held: Option<HeldClaims>,
     former: Claims,
     /// What waits for the agent's loop.
     inbox: VecDeque<Item>,
@@ -126,7 +126,7 @@ struct World {
     wanted: L2,
     address: IpAddr,
     nodes: Vec<Node>,
-    log: Vec<(usize, Said)>,
+    log: Vec<(usize, AnnouncerStatement)>,
     away: Vec<bool>,
     slow: Vec<Ms>,
     troubles: Vec<Trouble>,
@@ -325,7 +325,7 @@ impl World {
             self.at(self.now + 200, Event::Start(node));
             return;
         }
-        let mut lives = Lives::of(&self.names[node]);
+        let mut lives = AgentLives::new(&self.names[node]);
         let latest = latest(&self.log);
         for (of, said) in &latest {
             lives.observe(&self.names[*of], said, self.clock());
@@ -366,7 +366,7 @@ impl World {
         };
         while let Some(item) = agent.inbox.pop_front() {
             match item {
-                Item::Said(word) => agent.lives.say(word),
+                Item::Said(word) => agent.lives.record_own(word),
                 Item::Heard(of, said) => agent.lives.observe(&names[of], &said, now),
                 Item::Conflict => {
                     if let Some(held) = &mut agent.held {
@@ -375,10 +375,10 @@ impl World {
                 }
             }
         }
-        let resumed = || Held::resumed(&agent.former, &agent.lives, now);
+        let resumed = || HeldClaims::resumed(&agent.former, &agent.lives, now);
         let before = agent.held.take().unwrap_or_else(resumed);
         let held = decide(&own, &wanted, &agent.lives, &before, now);
-        let report = Report::of(&own, &wanted, &agent.lives, &held, now);
+        let report = Report::new(&own, &wanted, &agent.lives, &held, now);
         let news = agent.report != report;
         agent.report = report;
         let answers = held.addresses().next().is_some();
@@ -430,7 +430,7 @@ impl World {
         (agent.writing, agent.began, agent.due) = (Some(write), began, Ms::MAX);
         let claims = agent.report.claims.clone();
         self.nodes[node].words += 1;
-        let word = Word {
+        let word = OwnStatement {
             renewed: format!("{:09}", self.nodes[node].words).into(),
             sent: now,
             claims,
@@ -457,7 +457,7 @@ impl World {
         }
     }
 
-    fn commit(&mut self, node: usize, word: Word, tries: u32) {
+    fn commit(&mut self, node: usize, word: OwnStatement, tries: u32) {
         if !self.reaches(node) {
             // As long as connections try.
             if tries < 20 {
@@ -466,7 +466,7 @@ impl World {
             }
             return;
         }
-        let said = Said {
+        let said = AnnouncerStatement {
             renewed: Some(word.renewed),
             revision: self.log.len() as u64 + 1,
             claims: word.claims,
@@ -598,7 +598,7 @@ impl World {
 }
 
 /// What each node said last.
-fn latest(log: &[(usize, Said)]) -> BTreeMap<usize, &Said> {
+fn latest(log: &[(usize, AnnouncerStatement)]) -> BTreeMap<usize, &AnnouncerStatement> {
     log.iter().map(|(node, said)| (*node, said)).collect()
 }
 

@@ -32,8 +32,8 @@ fn order() -> [Text; 3] {
 /// One node, and what it hears.
 struct Seen {
     own: Text,
-    lives: Lives,
-    held: Held,
+    lives: AgentLives,
+    held: HeldClaims,
     revision: u64,
     t0: Instant,
     now: u64,
@@ -44,8 +44,8 @@ impl Seen {
     fn by(own: &Text) -> Self {
         let mut seen = Self {
             own: own.clone(),
-            lives: Lives::of(own),
-            held: Held::default(),
+            lives: AgentLives::new(own),
+            held: HeldClaims::default(),
             revision: 0,
             t0: Instant::now(),
             now: 0,
@@ -68,26 +68,26 @@ impl Seen {
     }
 
     /// The own node says something, which others may hear first.
-    fn send(&mut self, at: u64) -> Word {
+    fn send(&mut self, at: u64) -> OwnStatement {
         self.now = at;
         let report = self.report();
-        let word = Word {
+        let word = OwnStatement {
             renewed: format!("{at:09}").into(),
             sent: self.at(at),
             claims: report.claims,
         };
-        self.lives.say(word.clone());
+        self.lives.record_own(word.clone());
         word
     }
 
-    fn arrive(&mut self, word: &Word) {
+    fn arrive(&mut self, word: &OwnStatement) {
         let own = self.own.clone();
         self.hear(&own, &word.renewed, &word.claims);
     }
 
     fn hear(&mut self, node: &Text, renewed: &str, claims: &Claims) {
         self.revision += 1;
-        let said = Said {
+        let said = AnnouncerStatement {
             renewed: Some(renewed.into()),
             revision: self.revision,
             claims: claims.clone(),
@@ -97,7 +97,7 @@ impl Seen {
     }
 
     /// Another says at `at` what it claims: nothing, or the address at a term.
-    fn other(&mut self, node: &Text, at: u64, claim: Option<Claimed>) {
+    fn other(&mut self, node: &Text, at: u64, claim: Option<ClaimState>) {
         self.now = at;
         let claims = claim.map(|it| (ip(), it)).into_iter().collect();
         self.hear(node, &format!("{at:09}"), &claims);
@@ -117,7 +117,7 @@ impl Seen {
 
     fn report(&self) -> Report {
         let wanted = wanted(&["a", "b", "c"]);
-        Report::of(
+        Report::new(
             &self.own,
             &wanted,
             &self.lives,
@@ -131,14 +131,14 @@ impl Seen {
     }
 }
 
-const fn answers(term: u64) -> Option<Claimed> {
+const fn answers(term: u64) -> Option<ClaimState> {
     let answers = true;
-    Some(Claimed { term, answers })
+    Some(ClaimState { term, answers })
 }
 
-const fn claims(term: u64) -> Option<Claimed> {
+const fn claims(term: u64) -> Option<ClaimState> {
     let answers = false;
-    Some(Claimed { term, answers })
+    Some(ClaimState { term, answers })
 }
 
 /// The second node, after it took the address from the first, which was cut off.
@@ -326,8 +326,8 @@ fn a_restart_resumes_what_no_other_answers_for_by_now() {
         (claims(9), true),
         (answers(9), false),
     ] {
-        let mut lives = Lives::of(&first);
-        let of = |claims| Said {
+        let mut lives = AgentLives::new(&first);
+        let of = |claims| AnnouncerStatement {
             renewed: Some("1".into()),
             revision: 10,
             claims,
@@ -336,7 +336,9 @@ fn a_restart_resumes_what_no_other_answers_for_by_now() {
         let claims = claim.map(|it| (ip(), it)).into_iter().collect();
         lives.observe(&second, &of(claims), now);
         assert_eq!(
-            Held::resumed(&former, &lives, now).addresses().count(),
+            HeldClaims::resumed(&former, &lives, now)
+                .addresses()
+                .count(),
             usize::from(resumes)
         );
         assert!(
@@ -346,7 +348,7 @@ fn a_restart_resumes_what_no_other_answers_for_by_now() {
     }
     let unheard = Claims::from([(ip(), claims(5).unwrap())]);
     assert!(
-        Held::resumed(&unheard, &Lives::of(&first), now)
+        HeldClaims::resumed(&unheard, &AgentLives::new(&first), now)
             .claims
             .is_empty()
     );
@@ -356,7 +358,7 @@ fn a_restart_resumes_what_no_other_answers_for_by_now() {
 fn a_new_address_waits_for_those_of_higher_rank_to_be_heard() {
     let [first, second, _] = order();
     let mut seen = Seen::by(&second);
-    seen.held = Held::default();
+    seen.held = HeldClaims::default();
     for at in [5000, 5500, 5990] {
         seen.own_word(at);
         assert!(!seen.decide() && seen.term().is_none());
@@ -383,16 +385,16 @@ fn only_the_first_few_say_that_they_live() {
     let names: Vec<String> = (0..20).map(|n| format!("n{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let wanted = wanted(&names);
-    let nothing = Held::default();
+    let nothing = HeldClaims::default();
     let speak = names.iter().filter(|n| contends(n, &wanted, &nothing));
     assert_eq!(speak.count(), CONTENDERS);
     let claim = Claim {
         said: answers(1).unwrap(),
         at: Instant::now(),
     };
-    let held = Held {
+    let held = HeldClaims {
         claims: BTreeMap::from([(ip(), claim)]),
-        ..Held::default()
+        ..HeldClaims::default()
     };
     assert!(
         names.iter().all(|n| contends(n, &wanted, &held)),

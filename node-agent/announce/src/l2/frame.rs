@@ -17,9 +17,9 @@ const ICMPV6: u8 = 58;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 
-/// What a frame says.
+/// The content of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum ReceivedFrame {
     /// Somebody asks who has an address.
     Asked {
         /// The address asked for.
@@ -40,7 +40,7 @@ pub enum Heard {
 
 /// What a frame says; `None` if it is none of these, or damaged.
 #[must_use]
-pub fn parse(frame: &[u8]) -> Option<Heard> {
+pub fn parse(frame: &[u8]) -> Option<ReceivedFrame> {
     let ethertype: [u8; 2] = array(frame, 12)?;
     match ethertype {
         ETHERTYPE_ARP => parse_arp(frame.get(14..)?),
@@ -53,7 +53,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-fn parse_arp(packet: &[u8]) -> Option<Heard> {
+fn parse_arp(packet: &[u8]) -> Option<ReceivedFrame> {
     // Ethernet and IPv4, with addresses of 6 and 4 bytes.
     if array(packet, 0)? != [0, 1, 8, 0, 6, 4] {
         return None;
@@ -63,13 +63,13 @@ fn parse_arp(packet: &[u8]) -> Option<Heard> {
     let sender = Ipv4Addr::from(array::<4>(packet, 14)?);
     let target = Ipv4Addr::from(array::<4>(packet, 24)?);
     match operation {
-        1 if sender != target => Some(Heard::Asked {
+        1 if sender != target => Some(ReceivedFrame::Asked {
             target: target.into(),
             from: sender.into(),
             mac,
         }),
         // A reply, or a request for oneself, which announces.
-        1 | 2 if !sender.is_unspecified() => Some(Heard::Claimed {
+        1 | 2 if !sender.is_unspecified() => Some(ReceivedFrame::Claimed {
             address: sender.into(),
             mac,
         }),
@@ -77,7 +77,7 @@ fn parse_arp(packet: &[u8]) -> Option<Heard> {
     }
 }
 
-fn parse_neighbour(frame: &[u8]) -> Option<Heard> {
+fn parse_neighbour(frame: &[u8]) -> Option<ReceivedFrame> {
     let packet = frame.get(14..)?;
     // Version 6, next header ICMPv6, and a hop limit that proves the sender near.
     if packet.first()? >> 4 != 6 || *packet.get(6)? != ICMPV6 || *packet.get(7)? != 255 {
@@ -97,12 +97,12 @@ fn parse_neighbour(frame: &[u8]) -> Option<Heard> {
     let link_layer = |kind: u8| option(message.get(24..)?, kind);
     let sender: Mac = array(frame, 6)?;
     match *message.first()? {
-        SOLICITATION => Some(Heard::Asked {
+        SOLICITATION => Some(ReceivedFrame::Asked {
             target: target.into(),
             from: source.into(),
             mac: link_layer(1).unwrap_or(sender),
         }),
-        ADVERTISEMENT => Some(Heard::Claimed {
+        ADVERTISEMENT => Some(ReceivedFrame::Claimed {
             address: target.into(),
             mac: link_layer(2).unwrap_or(sender),
         }),
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn arp_requests_are_answered_to_who_asked() {
         let asked = parse(&arp_request("10.0.0.2", "10.0.0.1"));
-        let expected = Heard::Asked {
+        let expected = ReceivedFrame::Asked {
             target: ip("10.0.0.1"),
             from: ip("10.0.0.2"),
             mac: PEER,
@@ -314,14 +314,14 @@ mod tests {
         assert_eq!(packet.target_protocol_addr(), [10, 0, 0, 2]);
         // Who probes whether the address is free is told that it is not.
         let probe = parse(&arp_request("0.0.0.0", "10.0.0.1"));
-        assert!(matches!(probe, Some(Heard::Asked { .. })));
+        assert!(matches!(probe, Some(ReceivedFrame::Asked { .. })));
     }
 
     #[test]
     fn announcements_are_heard_as_claims() {
         for address in ["10.0.0.1", "fd00::1"] {
             for frame in announcement(OWN, Some(v6("fe80::1")), ip(address)) {
-                let claimed = Heard::Claimed {
+                let claimed = ReceivedFrame::Claimed {
                     address: ip(address),
                     mac: OWN,
                 };
@@ -366,7 +366,7 @@ mod tests {
     fn solicitations_are_answered_and_probes_are_answered_to_all() {
         for with_option in [true, false] {
             let asked = parse(&solicitation("fe80::2", "fd00::1", with_option));
-            let expected = Heard::Asked {
+            let expected = ReceivedFrame::Asked {
                 target: ip("fd00::1"),
                 from: ip("fe80::2"),
                 mac: PEER,

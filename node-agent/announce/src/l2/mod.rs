@@ -1,5 +1,5 @@
 //! Answers for addresses by ARP and NDP, without having them: on the interfaces
-//! where it shall, and only for what [`Answering`] says at the moment.
+//! where it shall, and only for what [`AnsweredAddresses`] says at the moment.
 //!
 //! The kernel is not asked and has no such address on any interface; the datapath
 //! translates packets before they are routed. Frames are read and written by packet
@@ -26,13 +26,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use self::frame::{Heard, Mac};
+use self::frame::{Mac, ReceivedFrame};
 use crate::metrics::Metrics;
-use crate::sys::{self, Take};
+use crate::sys::{self, FrameFilter};
 
-/// What is answered for: the addresses, and on which interfaces (patterns; an empty
-/// one stands for those with an address of the node).
-pub type Answering = BTreeMap<IpAddr, BTreeSet<Text>>;
+/// Addresses to answer for, and the patterns of interfaces on which to do so.
+pub type AnsweredAddresses = BTreeMap<IpAddr, BTreeSet<Text>>;
 
 /// When an address that is new here is announced again: others ignore what comes
 /// within a second of their last news (`neigh/*/locktime`), and frames get lost.
@@ -47,7 +46,7 @@ const REPEATS: [Duration; 6] = [
 /// How often interfaces are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Somebody else says that it has an address.
+/// Another host claims an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conflict {
     /// The address.
@@ -123,7 +122,7 @@ fn interfaces(node: &BTreeSet<IpAddr>) -> io::Result<BTreeMap<Text, Interface>> 
 /// Answers until `shutdown`. `answering` says for what; `node` which addresses the
 /// node itself has. What others claim goes to `conflicts`.
 pub async fn run(
-    mut answering: watch::Receiver<Arc<Answering>>,
+    mut answering: watch::Receiver<Arc<AnsweredAddresses>>,
     mut node: watch::Receiver<Arc<BTreeSet<IpAddr>>>,
     conflicts: mpsc::UnboundedSender<Conflict>,
     metrics: Metrics,
@@ -138,7 +137,7 @@ pub async fn run(
             let own = node.borrow_and_update().clone();
             match interfaces(&own) {
                 Ok(found) => bring(&mut links, &found, &wanted, &conflicts, &metrics),
-                Err(error) => warn!(%error, "cannot read the interfaces"),
+                Err(error) => warn!(%error, "failed to list interfaces"),
             }
         }
         tokio::select! {
@@ -154,7 +153,7 @@ pub async fn run(
 fn bring(
     links: &mut BTreeMap<Text, Link>,
     found: &BTreeMap<Text, Interface>,
-    wanted: &Answering,
+    wanted: &AnsweredAddresses,
     conflicts: &mpsc::UnboundedSender<Conflict>,
     metrics: &Metrics,
 ) {
@@ -179,7 +178,7 @@ fn bring(
                     links.insert(name.clone(), link);
                 }
                 Err(error) => {
-                    warn!(interface = %name, %error, "cannot answer for addresses here; trying again");
+                    warn!(interface = %name, %error, "failed to answer for addresses on the interface; retrying");
                     continue;
                 }
             }
@@ -191,7 +190,7 @@ fn bring(
     links.retain(|name, _| keep.contains(name));
 }
 
-/// What is done on one interface. Ends when it is dropped.
+/// The work on one interface; it stops when dropped.
 struct Link {
     interface: Interface,
     addresses: watch::Sender<Arc<BTreeSet<IpAddr>>>,
@@ -207,8 +206,11 @@ impl Link {
         conflicts: mpsc::UnboundedSender<Conflict>,
         metrics: Metrics,
     ) -> io::Result<Self> {
-        let arp = Arc::new(sys::packet_socket(interface.index, Take::Arp)?);
-        let neighbours = Arc::new(sys::packet_socket(interface.index, Take::Neighbours)?);
+        let arp = Arc::new(sys::packet_socket(interface.index, FrameFilter::Arp)?);
+        let neighbours = Arc::new(sys::packet_socket(
+            interface.index,
+            FrameFilter::Neighbours,
+        )?);
         let addresses = watch::Sender::new(Arc::default());
         let mut tasks = JoinSet::new();
         for socket in [Arc::clone(&arp), Arc::clone(&neighbours)] {
@@ -275,7 +277,7 @@ impl Link {
                     joined.insert(*group);
                 }
                 Err(error) => {
-                    debug!(interface = %self.interface.name, %group, %error, "cannot join; trying again");
+                    debug!(interface = %self.interface.name, %group, %error, "failed to join the multicast group; retrying");
                 }
             }
         }
@@ -283,7 +285,7 @@ impl Link {
     }
 }
 
-/// Hears and answers.
+/// Receives and answers frames.
 struct Listener {
     interface: Interface,
     addresses: watch::Receiver<Arc<BTreeSet<IpAddr>>>,
@@ -309,7 +311,7 @@ impl Listener {
                 }
                 // The interface went down: it is opened anew when it is there.
                 Ok(Err(error)) => {
-                    debug!(interface = %self.interface.name, %error, "cannot read");
+                    debug!(interface = %self.interface.name, %error, "failed to read a frame");
                     return;
                 }
                 Err(_would_block) => {}
@@ -317,10 +319,10 @@ impl Listener {
         }
     }
 
-    async fn hear(&self, heard: Heard, socket: &AsyncFd<OwnedFd>) {
+    async fn hear(&self, heard: ReceivedFrame, socket: &AsyncFd<OwnedFd>) {
         let own = self.interface.mac;
         match heard {
-            Heard::Asked { target, from, mac } => {
+            ReceivedFrame::Asked { target, from, mac } => {
                 let ours = self.addresses.borrow().contains(&target);
                 if ours && mac != own {
                     let link_local = self.interface.link_local;
@@ -330,7 +332,7 @@ impl Listener {
                     }
                 }
             }
-            Heard::Claimed { address, mac } => {
+            ReceivedFrame::Claimed { address, mac } => {
                 let ours = self.addresses.borrow().contains(&address);
                 if ours && mac != own {
                     self.metrics.conflict(address);
@@ -372,7 +374,7 @@ async fn herald(
                 let socket = if address.is_ipv4() { &arp } else { &neighbours };
                 for frame in frame::announcement(interface.mac, interface.link_local, *address) {
                     if let Err(error) = write(socket, &frame).await {
-                        debug!(interface = %interface.name, %address, %error, "cannot announce");
+                        debug!(interface = %interface.name, %address, %error, "failed to announce an address");
                     }
                 }
                 metrics.announced(*address);
@@ -413,8 +415,8 @@ pub async fn announce_once(interface: &str, address: IpAddr) -> io::Result<()> {
         .get(interface)
         .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
     let take = match address {
-        IpAddr::V4(_) => Take::Arp,
-        IpAddr::V6(_) => Take::Neighbours,
+        IpAddr::V4(_) => FrameFilter::Arp,
+        IpAddr::V6(_) => FrameFilter::Neighbours,
     };
     let socket = sys::packet_socket(own.index, take)?;
     for frame in frame::announcement(own.mac, own.link_local, address) {

@@ -19,7 +19,9 @@ use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcHandl
 
 use aya::programs::{Program, ProgramError, SchedClassifier, TcAttachType};
 
-use crate::devices::{Attachment, Change, Device, DeviceHook, XdpMode, difference, hurry::Hurry};
+use crate::devices::{
+    Attachment, Change, Device, DeviceHook, XdpMode, difference, expedited_rcu::ExpeditedRcuGuard,
+};
 use crate::error::Error;
 use crate::links::Cost;
 use crate::loader::{self, Source};
@@ -64,7 +66,7 @@ pub enum TcWay {
     Qdisc,
 }
 
-/// What an attachment came to.
+/// The result of attaching a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A pinned link.
@@ -73,9 +75,9 @@ enum Kind {
     Filter,
 }
 
-/// A program in the kernel.
+/// A program loaded into the kernel.
 #[derive(Debug)]
-struct Loaded {
+struct LoadedProgram {
     fd: OwnedFd,
     /// The same for filters of qdiscs; XDP has none.
     classifier: Option<SchedClassifier>,
@@ -85,7 +87,7 @@ struct Loaded {
 #[derive(Debug)]
 pub(crate) struct DeviceLinks {
     /// Those that a device needed so far.
-    programs: BTreeMap<DeviceHook, Loaded>,
+    programs: BTreeMap<DeviceHook, LoadedProgram>,
     /// What the others are made of.
     source: Option<Source>,
     directory: PathBuf,
@@ -95,9 +97,9 @@ pub(crate) struct DeviceLinks {
     refused: BTreeSet<Attachment>,
 }
 
-/// What a comparison did.
+/// The changes that a comparison made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Followed {
+pub struct AttachSummary {
     /// Hooks at which programs run now.
     pub attached: usize,
     /// Changes that were made.
@@ -111,7 +113,7 @@ pub struct Followed {
 impl DeviceLinks {
     /// Takes programs for devices out of an object whose programs were
     /// verified; others are made of `source` when a device needs them.
-    pub(crate) fn of(
+    pub(crate) fn summarize(
         ebpf: &mut Ebpf,
         hooks: &BTreeSet<DeviceHook>,
         source: Source,
@@ -171,14 +173,14 @@ impl DeviceLinks {
                 Program::Xdp(program) => program.info(),
                 _ => return Err(not_for_devices(hook)),
             };
-            costs.push(Cost::of(hook.label(), &info.map_err(failed)?));
-            let loaded = Loaded::of(program, hook, &self.directory)?;
+            costs.push(Cost::from_info(hook.label(), &info.map_err(failed)?));
+            let loaded = LoadedProgram::of(program, hook, &self.directory)?;
             self.programs.insert(hook, loaded);
         }
         Ok(costs)
     }
 
-    fn new(programs: BTreeMap<DeviceHook, Loaded>, directory: &Path, way: TcWay) -> Self {
+    fn new(programs: BTreeMap<DeviceHook, LoadedProgram>, directory: &Path, way: TcWay) -> Self {
         Self {
             programs,
             source: None,
@@ -193,7 +195,7 @@ impl DeviceLinks {
     /// place, so that no packet meets a device without one.
     pub(crate) fn adopt(&mut self) -> Result<(), Error> {
         fs::create_dir_all(&self.directory).map_err(self.file("create"))?;
-        Hurry::end_former(&self.directory);
+        ExpeditedRcuGuard::end_former(&self.directory);
         // In the order of their names, in which the host's filters leave their former
         // place before those of services come to it.
         for (name, path) in pins(&self.directory)? {
@@ -229,7 +231,7 @@ impl DeviceLinks {
         devices: &[Device],
         wanted: &BTreeSet<Attachment>,
         xdp: XdpMode,
-    ) -> Result<Followed, Error> {
+    ) -> Result<AttachSummary, Error> {
         // The kernel gives a new device the next number, until it has counted
         // once around: a pin may outlive its device.
         let there: BTreeSet<u32> = devices.iter().map(|device| device.index).collect();
@@ -239,7 +241,7 @@ impl DeviceLinks {
             .filter(|at| !there.contains(&at.device))
             .copied()
             .collect();
-        let mut followed = Followed::default();
+        let mut followed = AttachSummary::default();
         for at in gone {
             if let Some(kind) = self.attached.remove(&at) {
                 forget(&self.path(at), kind)?;
@@ -250,7 +252,7 @@ impl DeviceLinks {
         let attached: BTreeSet<_> = self.attached.keys().copied().collect();
         let changes = difference(&attached, wanted);
         let _hurry = (!changes.is_empty())
-            .then(|| Hurry::begin(&self.directory))
+            .then(|| ExpeditedRcuGuard::begin(&self.directory))
             .flatten();
         for change in changes {
             match change {
@@ -275,7 +277,7 @@ impl DeviceLinks {
                                     device = name,
                                     hook = at.hook.label(),
                                     error = &error as &dyn std::error::Error,
-                                    "cannot attach the program to the device"
+                                    "failed to attach the program to the device"
                                 );
                             }
                         }
@@ -382,7 +384,7 @@ impl DeviceLinks {
                 Ok(()) => fs::create_dir_all(mark)?,
                 Err(error) => {
                     // There is one already, ours or another's.
-                    tracing::debug!(device = name, %error, "no new qdisc");
+                    tracing::debug!(device = name, %error, "the qdisc exists already");
                 }
             }
             let path = self.path(at);
@@ -495,8 +497,8 @@ pub(crate) fn remove(directory: &Path) -> Result<(), Error> {
     if !directory.is_dir() {
         return Ok(());
     }
-    Hurry::end_former(directory);
-    let hurry = Hurry::begin(directory);
+    ExpeditedRcuGuard::end_former(directory);
+    let hurry = ExpeditedRcuGuard::begin(directory);
     let mut found: Vec<(Attachment, Kind)> = Vec::new();
     for (name, path) in pins(directory)? {
         if let Some(at) = parse(&name) {
@@ -558,7 +560,7 @@ fn detach(directory: &Path, at: Attachment, kind: Kind) -> Result<(), Error> {
                 )
                 && let Err(error) = link.detach()
             {
-                tracing::debug!(device, %error, "the filter was gone already");
+                tracing::debug!(device, %error, "the filter was already removed");
             }
         }
     }
@@ -579,7 +581,7 @@ fn remove_qdisc(directory: &Path, device: u32) -> Result<(), Error> {
         return Ok(());
     }
     if let Err(error) = delete_clsact(device) {
-        tracing::debug!(device, %error, "the qdisc was gone already");
+        tracing::debug!(device, %error, "the qdisc was already removed");
     }
     forget(&mark, Kind::Filter)
 }
@@ -599,7 +601,7 @@ fn delete_clsact(device: u32) -> io::Result<()> {
 
 // === impl Loaded ===
 
-impl Loaded {
+impl LoadedProgram {
     /// The program by itself, so that the object with the bytes of all programs
     /// need not stay in memory.
     fn of(program: &mut Program, hook: DeviceHook, directory: &Path) -> Result<Self, Error> {

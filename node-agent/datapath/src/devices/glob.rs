@@ -7,15 +7,15 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(String);
 
-/// Patterns, of which those after `!` exclude: a name is chosen by any of the
-/// former and none of the latter.
+/// Patterns; those after `!` exclude. A name is chosen if any of the former and none of the
+/// latter match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Globs {
     include: Vec<Glob>,
     exclude: Vec<Glob>,
 }
 
-/// A pattern that no device's name could match.
+/// A pattern that no device name can match.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no pattern of device names: write names with * and ?, a leading ! excludes")]
 pub struct NotAPattern(String);

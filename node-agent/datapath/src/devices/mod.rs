@@ -10,8 +10,8 @@
 //! pins them, and adopts what an earlier process pinned.
 
 pub(crate) mod attach;
+mod expedited_rcu;
 mod glob;
-mod hurry;
 mod remove;
 
 use std::collections::BTreeSet;
@@ -79,7 +79,7 @@ pub enum XdpMode {
     Generic,
 }
 
-/// What the operator says of devices.
+/// The operator's device patterns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patterns {
     /// Devices at which traffic enters from outside.
@@ -104,7 +104,7 @@ pub struct Attachment {
     pub hook: DeviceHook,
 }
 
-/// One step from what is attached to what should be.
+/// One step from the present to the desired attachments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Runs a program at a hook.

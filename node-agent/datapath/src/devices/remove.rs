@@ -17,7 +17,7 @@ use nix::libc::{EINVAL, ENODEV, EOPNOTSUPP, EPERM};
 use nix::net::if_::if_nametoindex;
 
 use crate::datapath::{DEVICE_LINKS, LINKS, version_dir};
-use crate::devices::hurry::Hurry;
+use crate::devices::expedited_rcu::ExpeditedRcuGuard;
 use crate::error::Error;
 use crate::netlink::{ACK, Socket};
 
@@ -48,7 +48,7 @@ pub fn remove_devices(pin_dir: &Path, names: &BTreeSet<String>) -> Result<(), Er
     };
     let all = names.iter().next().map_or("", String::as_str);
     let mut socket = Socket::open(None).map_err(failed(all))?;
-    let _hurry = Hurry::begin(&version_dir(pin_dir).join(LINKS).join(DEVICE_LINKS));
+    let _hurry = ExpeditedRcuGuard::begin(&version_dir(pin_dir).join(LINKS).join(DEVICE_LINKS));
     if let [_, _, ..] = found.as_slice()
         && together(&mut socket, &found).map_err(failed(all))?
     {

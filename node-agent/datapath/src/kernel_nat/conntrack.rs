@@ -39,7 +39,7 @@ const SEEN_REPLY: u32 = 1 << 1;
 /// `IPS_DST_NAT`.
 const DESTINATION_TRANSLATED: u32 = 1 << 5;
 
-/// How far a connection is, as far as that matters here.
+/// The phase of a connection, as far as a takeover needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The other side has not answered yet.
@@ -54,7 +54,7 @@ pub enum Phase {
 
 /// A connection whose destination the kernel translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Translated {
+pub struct TranslatedConnection {
     /// What the client sends: `Tuple`'s destination is the Service.
     pub(crate) asked: Tuple,
     /// What the backend gets.
@@ -65,7 +65,7 @@ pub struct Translated {
 
 // === impl Translated ===
 
-impl Translated {
+impl TranslatedConnection {
     /// The client.
     #[must_use]
     pub fn client(&self) -> SocketAddr {
@@ -101,7 +101,7 @@ fn place(address: Address, port: Port) -> SocketAddr {
 /// # Errors
 ///
 /// What the kernel says; a kernel without connection tracking has none.
-pub(super) fn translated() -> io::Result<Vec<Translated>> {
+pub(super) fn translated() -> io::Result<Vec<TranslatedConnection>> {
     let mut socket = Socket::open(Some(NETFILTER))?;
     let mut all = Vec::new();
     for family in [V4, V6] {
@@ -120,7 +120,7 @@ pub(super) fn translated() -> io::Result<Vec<Translated>> {
 
 /// Reads an entry; `None` for one whose destination is not translated, or whose protocol
 /// Services do not have.
-fn parse(entry: &[u8]) -> Option<Translated> {
+fn parse(entry: &[u8]) -> Option<TranslatedConnection> {
     let status = number(entry, STATUS).unwrap_or_default();
     if status & DESTINATION_TRANSLATED == 0 {
         return None;
@@ -129,7 +129,7 @@ fn parse(entry: &[u8]) -> Option<Translated> {
     let sent = tuple(get(entry, REPLY)?)?.reversed();
     let tcp = get(entry, PROTOCOL_STATE).and_then(|it| get(it, STATE_TCP));
     let state = tcp.and_then(|it| get(it, TCP_STATE)?.first().copied());
-    Some(Translated {
+    Some(TranslatedConnection {
         asked,
         sent,
         phase: phase(status, state),
@@ -203,7 +203,7 @@ pub(super) mod tests {
         message
     }
 
-    pub(in super::super) fn translated(status: u32, state: u8) -> Option<Translated> {
+    pub(in super::super) fn translated(status: u32, state: u8) -> Option<TranslatedConnection> {
         parse(&entry(status, state))
     }
 

@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::flows::ticks_now;
 use crate::table::Table;
 
-pub use conntrack::{Phase, Translated};
+pub use conntrack::{Phase, TranslatedConnection};
 
 /// What the kernel translates in this network namespace, and what packet programs know of
 /// that.
@@ -38,7 +38,7 @@ pub struct KernelNat {
     directory: PathBuf,
 }
 
-/// What a [take-over](KernelNat::take_over) came to.
+/// The result of a [takeover](KernelNat::take_over).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TakenOver {
     /// Connections that are left to the kernel from now on.
@@ -54,7 +54,7 @@ pub struct TakenOver {
 impl KernelNat {
     /// That of the datapath pinned there.
     #[must_use]
-    pub fn of(pin_dir: &Path) -> Self {
+    pub fn at(pin_dir: &Path) -> Self {
         Self {
             directory: datapath::version_dir(pin_dir),
         }
@@ -65,7 +65,7 @@ impl KernelNat {
     /// # Errors
     ///
     /// [`Error::KernelNat`].
-    pub fn connections() -> Result<Vec<Translated>, Error> {
+    pub fn connections() -> Result<Vec<TranslatedConnection>, Error> {
         let all = conntrack::translated().map_err(failed("list the connections of"))?;
         let open = all.into_iter().filter(|it| it.phase != Phase::Closed);
         Ok(open.collect())
@@ -204,7 +204,7 @@ fn is_service(services: &Table<ServiceKey, Sealed<Service>>, asked: &Tuple) -> R
 
 /// The client's and the backend's entry of a connection; `None` for one whose packets no
 /// program sees, that is over, or that has yet to open: its client tries again.
-fn entries(it: &Translated, now: u32) -> Option<[(Tuple, FlowEntry); 2]> {
+fn entries(it: &TranslatedConnection, now: u32) -> Option<[(Tuple, FlowEntry); 2]> {
     let (client_seen, backend_seen) = match it.phase {
         _ if it.is_of_loopback() => return None,
         Phase::Closed | Phase::Opening => return None,

@@ -9,16 +9,16 @@ use ebpf_abi::policy::{
     VerdictKey, cookies,
 };
 use ebpf_abi::{Address, Protocol, Range, Sealed, maps};
-use ebpf_logic::policy::{Flow, Place, PolicyMaps, policy};
+use ebpf_logic::policy::{Flow, HookPlace, PolicyMaps, policy};
 
 use super::Policy;
-use crate::trace::Look;
+use crate::trace::MapRead;
 
 /// A new flow, as one of its ends asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyQuestion {
     /// At a pod's interface, or at the node's own.
-    pub place: Place,
+    pub place: HookPlace,
     /// Which way.
     pub direction: Direction,
     /// The end that asks: of a pod here, or this node's.
@@ -49,21 +49,21 @@ pub struct PolicyWalk {
     /// The class of the port.
     pub class: u32,
     /// Every look at a map.
-    pub looks: Vec<Look>,
+    pub looks: Vec<MapRead>,
 }
 
-/// The maps, with a note of every look.
-struct Noted<'a> {
+/// Maps that record every lookup.
+struct RecordingMaps<'a> {
     maps: &'a Policy,
-    seen: RefCell<Seen>,
+    seen: RefCell<MapLookup>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct MapLookup {
     peer: Option<PeerEntry>,
     ruleset: Option<u32>,
     class: u32,
-    looks: Vec<Look>,
+    looks: Vec<MapRead>,
 }
 
 // === impl Policy ===
@@ -72,7 +72,7 @@ impl Policy {
     /// Decides on a new flow as programs would, and writes nothing. What cannot be read is missing, as for them.
     #[must_use]
     pub fn walk(&self, question: &PolicyQuestion) -> PolicyWalk {
-        let noted = Noted {
+        let noted = RecordingMaps {
             maps: self,
             seen: RefCell::default(),
         };
@@ -105,13 +105,16 @@ impl Policy {
 
 // === impl Noted ===
 
-impl Noted<'_> {
+impl RecordingMaps<'_> {
     fn note(&self, map: &'static str, key: String, found: Option<String>) {
-        self.seen.borrow_mut().looks.push(Look { map, key, found });
+        self.seen
+            .borrow_mut()
+            .looks
+            .push(MapRead { map, key, found });
     }
 }
 
-impl PolicyMaps for Noted<'_> {
+impl PolicyMaps for RecordingMaps<'_> {
     fn policy_root(&self) -> PolicyRoot {
         self.maps.policy_root()
     }

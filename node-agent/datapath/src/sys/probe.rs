@@ -9,7 +9,7 @@ const BPF_PROG_LOAD: nix::libc::c_long = 5;
 
 /// `struct bpf_attr` of BPF_PROG_LOAD.
 #[repr(C)]
-struct Load {
+struct ProgLoadAttr {
     kind: u32,
     count: u32,
     instructions: u64,
@@ -26,7 +26,7 @@ struct Load {
 
 /// Loads a program of these instructions (RFC 9669).
 pub(crate) fn load(kind: u32, attach_type: u32, instructions: &[u64]) -> io::Result<OwnedFd> {
-    let attr = Load {
+    let attr = ProgLoadAttr {
         kind,
         count: u32::try_from(instructions.len()).unwrap_or(u32::MAX),
         instructions: instructions.as_ptr() as u64,

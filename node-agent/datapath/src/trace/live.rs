@@ -14,16 +14,16 @@ use ebpf_abi::{
     MemberKey, NodeFlags, Original, OriginalKey, Plain, Port, Prefix, Protocol, Scope, Sealed,
     Served, Service, ServiceFlags, ServiceKey, SetName, SlotKey, Tuple, maps,
 };
-use ebpf_logic::packet::{Origin, Step, Verdict, Work, take};
-use ebpf_logic::{Entropy, Flows, Inserted, Maps};
+use ebpf_logic::packet::{Origin, PacketVerdict, Step, Work, take};
+use ebpf_logic::{Entropy, Flows, InsertOutcome, Maps};
 
-use super::{How, Look};
+use super::{EndpointChoice, MapRead};
 use crate::configuration::Configuration;
 use crate::error::Error;
 use crate::sys;
 use crate::table::Table;
 
-/// The pinned maps, and what was asked of them.
+/// The pinned maps, with a record of lookups.
 pub(super) struct Live {
     services: Table<ServiceKey, Sealed<Service>>,
     slots: Table<SlotKey, Sealed<Backend>>,
@@ -42,9 +42,9 @@ pub(super) struct Live {
     /// Flows that the decision made or, with none, removed.
     made: RefCell<BTreeMap<Tuple, Option<FlowEntry>>>,
     full: OnceCell<bool>,
-    pub(super) looks: RefCell<Vec<Look>>,
+    pub(super) looks: RefCell<Vec<MapRead>>,
     pub(super) counted: RefCell<Vec<Counter>>,
-    pub(super) how: Cell<Option<How>>,
+    pub(super) how: Cell<Option<EndpointChoice>>,
     /// The service that decided.
     pub(super) set: Cell<Option<u32>>,
     failed: RefCell<Option<Error>>,
@@ -130,7 +130,7 @@ impl Live {
     }
 
     fn note(&self, map: &'static str, key: impl Into<String>, found: Option<String>) {
-        let look = Look {
+        let look = MapRead {
             map,
             key: key.into(),
             found,
@@ -230,7 +230,7 @@ impl Maps for Live {
             key.set,
             key.generation
         );
-        self.how.set(Some(How::Maglev));
+        self.how.set(Some(EndpointChoice::Maglev));
         self.note(
             maps::MAGLEV,
             asked,
@@ -289,7 +289,7 @@ impl Maps for Live {
 
     fn count(&self, counter: Counter) {
         if counter == Counter::AffinityKept {
-            self.how.set(Some(How::Affinity));
+            self.how.set(Some(EndpointChoice::Affinity));
         }
         self.counted.borrow_mut().push(counter);
     }
@@ -299,7 +299,7 @@ impl Maps for Live {
 
 impl Entropy for Live {
     fn random(&self) -> u32 {
-        self.how.set(Some(How::Random));
+        self.how.set(Some(EndpointChoice::Random));
         // Any: the next one of a real call is another.
         (sys::monotonic() as u32).wrapping_mul(0x9e37_79b9)
     }
@@ -360,21 +360,21 @@ impl Flows for Live {
 
     fn set_life(&self, _place: Tuple, _life: Life) {}
 
-    fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> Inserted {
+    fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> InsertOutcome {
         if let Some(theirs) = self.ways(key) {
             let told = theirs
                 .flow
                 .open(key)
                 .map(|flow| tell_flow(&flow, theirs.life));
             self.note(maps::FLOWS, format!("{} is free?", tell_tuple(key)), told);
-            return Inserted::Taken;
+            return InsertOutcome::Taken;
         }
         if self.is_full() {
             self.note(maps::FLOWS, "room", None);
-            return Inserted::Full;
+            return InsertOutcome::Full;
         }
         self.made.borrow_mut().insert(*key, Some(*entry));
-        Inserted::Yes
+        InsertOutcome::Yes
     }
 
     fn replace_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool {
@@ -407,14 +407,14 @@ impl Flows for Live {
         self.read(&self.fragments, key)
     }
 
-    fn step(&self, step: Step, origin: Origin, work: &mut Work) -> Verdict {
+    fn step(&self, step: Step, origin: Origin, work: &mut Work) -> PacketVerdict {
         if step == Step::Select {
             // What follows is chosen by the packet, if nothing else decides.
-            self.how.set(Some(How::Hash));
+            self.how.set(Some(EndpointChoice::Hash));
         }
         let verdict = take(self, step, origin, work);
-        if step == Step::Track && verdict != Verdict::Unknown {
-            self.how.set(Some(How::Flow));
+        if step == Step::Track && verdict != PacketVerdict::Unknown {
+            self.how.set(Some(EndpointChoice::Flow));
         }
         verdict
     }

@@ -16,7 +16,7 @@ const GATEWAY: u16 = 5;
 /// `struct rtmsg`.
 const HEADER: usize = 12;
 
-/// The next step of a packet.
+/// The next hop of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Route {

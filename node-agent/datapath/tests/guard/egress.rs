@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 use ebpf_abi::Counter;
 use ipnet::IpNet;
-use node_agent_datapath::{Egress, Exits, Shown};
+use node_agent_datapath::{Egress, EgressSource, Exits};
 use node_agent_plan::NodeFacts;
 use serde_json::json;
 
@@ -89,7 +89,7 @@ fn a_pod_leaves_as_its_node_where_its_address_is_not_known() {
         );
     }
     let anywhere: Exits = ["0.0.0.0/0", "::/0"]
-        .map(|it| (range(it), Shown::Node))
+        .map(|it| (range(it), EgressSource::Node))
         .into();
     assert!(map.put(&anywhere).expect("written"));
     assert!(!map.put(&anywhere).expect("written"), "nothing to do");
@@ -122,7 +122,7 @@ fn a_pod_leaves_as_its_node_where_its_address_is_not_known() {
     });
     let mut but = anywhere.clone();
     for v4 in [true, false] {
-        but.insert(IpNet::from(world.outside.address(v4)), Shown::Pod);
+        but.insert(IpNet::from(world.outside.address(v4)), EgressSource::Pod);
     }
     map.put(&but).expect("written");
     for (v4, by) in cases.into_iter().flatten() {

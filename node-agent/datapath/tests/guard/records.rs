@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ebpf_abi::policy::cookies;
 use ebpf_abi::record::recording::RING;
 use ebpf_abi::{Address, Counter, FlowRecord, Port, Protocol};
-use node_agent_datapath::{Recording, Records, ServiceNames, clock};
+use node_agent_datapath::{RecordingOptions, Records, ServiceNames, clock};
 use serde_json::json;
 
 use super::host::{put_service, put_slice, service, slice};
@@ -128,7 +128,7 @@ fn verdicts_and_drops_are_told_with_their_rules_and_flows_that_go_on_are_not() {
     });
     assert_eq!(IpAddr::from(asked.peer), b.v4);
     assert_eq!(asked.peer_port, Port::new(80));
-    let names = ServiceNames::of(&world.host.pin_dir);
+    let names = ServiceNames::open(&world.host.pin_dir);
     let address = Address::from(vip.ip());
     let name = names.name(address, Port::new(80), Protocol::TCP);
     let name = name.expect("names").expect("a name");
@@ -195,7 +195,7 @@ fn what_finds_no_room_is_counted_and_what_is_not_wanted_is_not_told() {
     };
     restart(
         &mut world,
-        Recording {
+        RecordingOptions {
             verdicts: true,
             sample: 0,
         },
@@ -210,7 +210,7 @@ fn what_finds_no_room_is_counted_and_what_is_not_wanted_is_not_told() {
     let is_allowed = |it: &&FlowRecord| it.reason == Counter::PolicyAllowed.index();
     assert_eq!(seen.iter().filter(is_allowed).count(), 0);
     // Nothing at all.
-    restart(&mut world, Recording::default());
+    restart(&mut world, RecordingOptions::default());
     while records.take().is_some() {}
     let before = world.counted(Counter::DroppedIngress);
     let until = Instant::now() + PATIENCE;

@@ -23,7 +23,7 @@ use std::time::Duration;
 use ground::{cgroup2, enter, lack};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use node_agent_datapath::{Capacity, Engine, Options, Recording, TcWay};
+use node_agent_datapath::{Capacity, Engine, Options, RecordingOptions, TcWay};
 use node_agent_plan::{
     Conditions, Config, Endpoint, EndpointPort, EndpointSlice, Metadata, Service, ServicePort,
     ServiceSpec,
@@ -55,7 +55,7 @@ pub struct Host {
     pub cgroup: PathBuf,
     pub pin_dir: PathBuf,
     /// Of what programs tell; of everything unless it is changed.
-    pub recording: Recording,
+    pub recording: RecordingOptions,
     /// How programs are attached to devices.
     pub tc: TcWay,
     root: PathBuf,
@@ -89,7 +89,7 @@ impl Host {
         Some(Self {
             cgroup,
             pin_dir: scratch.join("orlop"),
-            recording: Recording {
+            recording: RecordingOptions {
                 verdicts: true,
                 sample: 1,
             },

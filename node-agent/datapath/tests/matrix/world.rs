@@ -28,8 +28,8 @@ use ground::{cgroup2, enter};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use node_agent_datapath::{
-    Capacity, Device, Engine, Flows, Globs, Options, POD_DEVICES, Patterns, Recording, TcWay,
-    XdpMode,
+    Capacity, Device, Engine, Flows, Globs, Options, POD_DEVICES, Patterns, RecordingOptions,
+    TcWay, XdpMode,
 };
 use node_agent_plan::{Config, NodeAddress, NodeFacts};
 
@@ -250,7 +250,7 @@ impl World {
                 object: node_agent_datapath::OBJECT.expect("checked by `lack`"),
                 capacity: Capacity::default(),
                 tc: TcWay::Auto,
-                recording: Recording::default(),
+                recording: RecordingOptions::default(),
             };
             let space = &nodes[usize::from(number) - 1];
             let (engine, devices) = space.run(|| {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use ebpf_abi::NodeFlags;
 use ebpf_logic::model::{Frame, Model};
 use ebpf_logic::packet::{
-    Origin, Verdict, Work, decapsulate, decide, encapsulate, parse, refuse, relay, rewrite,
+    Origin, PacketVerdict, Work, decapsulate, decide, encapsulate, parse, refuse, relay, rewrite,
     rewrite_error,
 };
 
@@ -15,42 +15,43 @@ pub const REDIRECT: i32 = 7;
 
 /// What a device's program makes of a packet, where every way leads through
 /// one device, but the node's own addresses.
-pub fn run(model: &Model, origin: Origin, frame: &[u8]) -> (i32, Vec<u8>, Verdict) {
+pub fn run(model: &Model, origin: Origin, frame: &[u8]) -> (i32, Vec<u8>, PacketVerdict) {
     let bytes = RefCell::new(frame.to_vec());
     let packet = Frame(&bytes);
     let mut work = Work::new();
     let kind = parse(packet, &mut work);
     let verdict = decide(model, kind, origin, &mut work);
-    let tunnel = work.tunnel != 0 && verdict != Verdict::Pass;
+    let tunnel = work.tunnel != 0 && verdict != PacketVerdict::Pass;
     let mut code = match verdict {
-        Verdict::Pass | Verdict::Unknown => GO_ON,
-        Verdict::Drop => DROP,
+        PacketVerdict::Pass | PacketVerdict::Unknown => GO_ON,
+        PacketVerdict::Drop => DROP,
         _ if tunnel
-            && !(matches!(verdict, Verdict::Translate | Verdict::Forward)
+            && !(matches!(verdict, PacketVerdict::Translate | PacketVerdict::Forward)
                 && decapsulate(packet, &mut work)) =>
         {
             DROP
         }
-        Verdict::Translate => done(rewrite(packet, &work, false)),
-        Verdict::TranslateError if work.quote.forward == 0 => {
+        PacketVerdict::Translate => done(rewrite(packet, &work, false)),
+        PacketVerdict::TranslateError if work.quote.forward == 0 => {
             done(rewrite_error(packet, &mut work))
         }
-        Verdict::Refuse => {
+        PacketVerdict::Refuse => {
             if refuse(packet, &work) {
                 REDIRECT
             } else {
                 DROP
             }
         }
-        Verdict::Forward | Verdict::TranslateError | Verdict::Encapsulate | Verdict::Link => {
-            send(model, packet, &mut work, verdict, origin)
-        }
+        PacketVerdict::Forward
+        | PacketVerdict::TranslateError
+        | PacketVerdict::Encapsulate
+        | PacketVerdict::Link => send(model, packet, &mut work, verdict, origin),
     };
     if code == DROP {
         // What is dropped is not looked at.
         bytes.borrow_mut().clear();
     }
-    if verdict == Verdict::Pass {
+    if verdict == PacketVerdict::Pass {
         code = GO_ON;
     }
     let bytes = bytes.borrow().clone();
@@ -61,18 +62,18 @@ fn send(
     model: &Model,
     packet: Frame<'_>,
     work: &mut Work,
-    verdict: Verdict,
+    verdict: PacketVerdict,
     origin: Origin,
 ) -> i32 {
     let own = model.nodes.get(&work.to.destination) == Some(&NodeFlags::PORTS);
-    let stays = matches!(verdict, Verdict::Encapsulate | Verdict::Link);
+    let stays = matches!(verdict, PacketVerdict::Encapsulate | PacketVerdict::Link);
     if own && (origin.is_routed() || stays) || !own && work.headers.hops <= 1 {
         return DROP;
     }
     let written = match verdict {
-        Verdict::Encapsulate => encapsulate(packet, work),
-        Verdict::Link => relay(packet, work),
-        Verdict::TranslateError => {
+        PacketVerdict::Encapsulate => encapsulate(packet, work),
+        PacketVerdict::Link => relay(packet, work),
+        PacketVerdict::TranslateError => {
             work.quote.forward = u32::from(!own);
             rewrite_error(packet, work)
         }

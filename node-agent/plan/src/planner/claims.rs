@@ -115,7 +115,7 @@ impl Planner {
                 }
             }
         }
-        self.ports.tell(&mut batch);
+        self.ports.flush(&mut batch);
         for owner in std::mem::take(&mut batch.owners) {
             self.judge(owner);
         }

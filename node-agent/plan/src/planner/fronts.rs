@@ -53,7 +53,7 @@ impl Planner {
 
     fn account(&self, owner: &Owner, ids: &[u32]) -> Account {
         let object = owner.object();
-        let mut account = Account::of(object.kind, &object.namespace, &object.name);
+        let mut account = Account::new(object.kind, &object.namespace, &object.name);
         for (id, set) in ids.iter().filter_map(|id| Some((*id, self.sets.get(id)?))) {
             for wanted in &set.desired.keys {
                 let flags = set.desired.flags.with(wanted.flags);

@@ -26,7 +26,7 @@ impl Planner {
             }
             let keys = set.desired.keys.iter();
             for Key { key, rank, .. } in keys.filter(|key| Front::is_told(&key.key)) {
-                let front = Front::of(key);
+                let front = Front::from_key(key);
                 match self.winner(key) {
                     Some((winner, _)) if winner == id => {
                         if self.keys.get(key).is_some_and(|it| it.written.is_none()) {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use ebpf_abi::{Address, Backend, BackendFlags, Port, Protocol, ServiceFlags, ServiceKey};
 
-use crate::compile::{Desired, Key, Rank};
+use crate::compile::{DesiredSet, Key, Rank};
 use crate::name;
 
 /// An address that this node answers itself, whatever the API says of it: the
@@ -25,7 +25,7 @@ pub struct Override {
 }
 
 /// What a node answers itself, each name once.
-pub(super) fn overriding(overrides: &[Override]) -> Vec<Desired> {
+pub(super) fn overriding(overrides: &[Override]) -> Vec<DesiredSet> {
     let mut wanted: Vec<_> = overrides.iter().map(Override::desired).collect();
     wanted.sort_by(|a, b| a.name.cmp(&b.name));
     wanted.dedup_by(|a, b| a.name == b.name);
@@ -35,7 +35,7 @@ pub(super) fn overriding(overrides: &[Override]) -> Vec<Desired> {
 // === impl Override ===
 
 impl Override {
-    pub(super) fn desired(&self) -> Desired {
+    pub(super) fn desired(&self) -> DesiredSet {
         let (address, port) = (Address::from(self.address), Port::new(self.port));
         let mut backends: Vec<_> = self
             .backends
@@ -51,7 +51,7 @@ impl Override {
             .collect();
         backends.sort_unstable();
         backends.dedup();
-        Desired {
+        DesiredSet {
             // No namespace has such a name.
             name: name::fit(format!(
                 "(node) {} {} {}",

@@ -9,7 +9,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::batch::Batch;
 use super::set::{Set, member};
 use super::{
-    Action, Claimant, Desired, Gone, Node, Owner, Planner, Ports, Room, chunks_of, overriding,
+    Action, Claimant, DesiredSet, MapCapacity, Node, Owner, Planner, Ports, RemovedBackends,
+    chunks_of, overriding,
 };
 use crate::current::Current;
 
@@ -23,9 +24,9 @@ impl Planner {
         self.sets.clear();
         self.keys.clear();
         self.starved.clear();
-        self.used = Room::NONE;
+        self.used = MapCapacity::NONE;
         self.ports = Ports::said(&current.served);
-        let seen = Seen::of(current);
+        let seen = SeenIdentifiers::of(current);
         self.last_id = seen.last_id;
         let mut batch = Batch::default();
         for (owner, created, desired) in self.wanted() {
@@ -40,7 +41,7 @@ impl Planner {
         self.note_gone_meanwhile(current);
         self.compare_entries(current, &mut batch);
         self.remove_surplus(current, &mut batch);
-        self.ports.tell(&mut batch);
+        self.ports.flush(&mut batch);
         batch.change_node(
             &Node {
                 addresses: current.nodes.clone(),
@@ -57,7 +58,7 @@ impl Planner {
 
     /// Everything that is to be, in the order of names, so that equal objects
     /// give equal numbers.
-    fn wanted(&mut self) -> Vec<(Owner, u64, Vec<Desired>)> {
+    fn wanted(&mut self) -> Vec<(Owner, u64, Vec<DesiredSet>)> {
         let mut wanted = vec![(Owner::Override, 0, overriding(&self.overrides))];
         let mut keys: Vec<_> = self.services.keys().cloned().collect();
         keys.sort_unstable();
@@ -82,8 +83,8 @@ impl Planner {
         &mut self,
         owner: &Owner,
         created: u64,
-        mut desired: Desired,
-        seen: &Seen<'_>,
+        mut desired: DesiredSet,
+        seen: &SeenIdentifiers<'_>,
         current: &Current,
         batch: &mut Batch,
     ) -> u32 {
@@ -233,7 +234,7 @@ impl Planner {
         }
         found.sort_unstable();
         self.gone
-            .extend(found.into_iter().map(|(key, backends)| Gone {
+            .extend(found.into_iter().map(|(key, backends)| RemovedBackends {
                 keys: vec![key],
                 protocol: Protocol::UDP,
                 backends,
@@ -278,7 +279,7 @@ fn sorted<'a, T: Ord + Copy + 'a>(all: impl Iterator<Item = &'a T>) -> Vec<T> {
 
 /// What a copy of the maps says of identifiers.
 #[derive(Default)]
-struct Seen<'a> {
+struct SeenIdentifiers<'a> {
     ids: FxHashMap<&'a str, u32>,
     /// Per set the newest generation of which anything is there, be it left
     /// over from an update that was cut off.
@@ -286,7 +287,7 @@ struct Seen<'a> {
     last_id: u32,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> SeenIdentifiers<'a> {
     fn of(current: &'a Current) -> Self {
         let mut seen = Self::default();
         for (id, name) in &current.names {

@@ -10,12 +10,12 @@ use super::batch::Batch;
 /// Entries by port, counted, and what changed since that was last told.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    counts: FxHashMap<At, Count>,
+    counts: FxHashMap<PortAddress, Count>,
     /// What was said of ports before.
-    former: BTreeMap<At, Served>,
+    former: BTreeMap<PortAddress, Served>,
 }
 
-type At = (Protocol, Port);
+type PortAddress = (Protocol, Port);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
@@ -27,7 +27,7 @@ struct Count {
 
 impl Ports {
     /// What is said of ports as long as nothing else was told.
-    pub(super) fn said(said: &FxHashMap<At, Served>) -> Self {
+    pub(super) fn said(said: &FxHashMap<PortAddress, Served>) -> Self {
         Self {
             counts: FxHashMap::default(),
             former: said.iter().map(|(at, served)| (*at, *served)).collect(),
@@ -57,14 +57,14 @@ impl Ports {
         }
     }
 
-    fn now(&self, at: At) -> Served {
+    fn now(&self, at: PortAddress) -> Served {
         self.counts
             .get(&at)
             .map_or(Served::NONE, |count| count.served())
     }
 
     /// Tells what changed: what is new before any entry, what is old after all.
-    pub(super) fn tell(&mut self, batch: &mut Batch) {
+    pub(super) fn flush(&mut self, batch: &mut Batch) {
         for (at, former) in std::mem::take(&mut self.former) {
             let now = self.now(at);
             if now == Served::NONE {

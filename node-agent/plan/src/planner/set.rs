@@ -8,8 +8,8 @@ use ebpf_abi::{
 };
 
 use super::batch::Batch;
-use super::{Owner, Room, chunks_of};
-use crate::compile::Desired;
+use super::{MapCapacity, Owner, chunks_of};
+use crate::compile::DesiredSet;
 use crate::current::{is_large, members_by_address};
 use crate::maglev;
 
@@ -19,7 +19,7 @@ pub(super) struct Set {
     pub(super) created: u64,
     pub(super) generation: u32,
     /// Its backends stand in the order of slots.
-    pub(super) desired: Desired,
+    pub(super) desired: DesiredSet,
 }
 
 /// What leads from the backends that stand in slots to others.
@@ -32,7 +32,7 @@ struct Difference {
 }
 
 impl Set {
-    pub(super) fn new(owner: Owner, created: u64, desired: Desired) -> Self {
+    pub(super) fn new(owner: Owner, created: u64, desired: DesiredSet) -> Self {
         Self {
             owner,
             created,
@@ -58,9 +58,9 @@ impl Set {
     }
 
     /// What it takes of the maps, entries aside.
-    pub(super) fn size(&self) -> Room {
+    pub(super) fn size(&self) -> MapCapacity {
         let slots = self.desired.backends.len();
-        Room {
+        MapCapacity {
             services: 0,
             slots,
             members: members_of(&self.desired),
@@ -108,7 +108,13 @@ impl Set {
     /// and a large set costs what changes. Otherwise, and where a table for
     /// consistent hashing must fit the slots, or datagrams must leave a backend, all is
     /// written under the next generation, if that has room beside the former one.
-    pub(super) fn update(&mut self, id: u32, desired: Desired, spare: &Room, batch: &mut Batch) {
+    pub(super) fn update(
+        &mut self,
+        id: u32,
+        desired: DesiredSet,
+        spare: &MapCapacity,
+        batch: &mut Batch,
+    ) {
         let difference = Difference::of(&self.desired.backends, &desired.backends);
         let tracked = is_tracked(&desired);
         let same_form = tracked == self.is_tracked()
@@ -140,7 +146,7 @@ impl Set {
             batch.write_generation(id, self);
         } else {
             let backends = std::mem::take(&mut self.desired.backends);
-            self.desired = Desired {
+            self.desired = DesiredSet {
                 backends,
                 ..desired
             };
@@ -216,12 +222,12 @@ impl Set {
 }
 
 /// Whether programs look backends up in `MEMBERS` ([`Entry::has_members`]).
-fn is_tracked(desired: &Desired) -> bool {
+fn is_tracked(desired: &DesiredSet) -> bool {
     desired.flags.contains(ServiceFlags::AFFINITY) || is_large(&desired.backends)
 }
 
 /// How many entries of `MEMBERS` a set takes.
-pub(super) fn members_of(desired: &Desired) -> usize {
+pub(super) fn members_of(desired: &DesiredSet) -> usize {
     let all = if is_tracked(desired) {
         desired.backends.len()
     } else {

@@ -91,7 +91,7 @@ impl Cluster {
         services.chain(self.planner.other_accounts()).collect()
     }
 
-    fn told(&self, selected: &Selected) -> String {
+    fn told(&self, selected: &ReportSelection) -> String {
         Report::new(&self.maps, Ok(&self.accounts()), selected).to_string()
     }
 }
@@ -172,7 +172,7 @@ fn many() -> Cluster {
 #[test]
 fn each_address_and_endpoint_says_why_it_is_not_programmed() {
     let cluster = many();
-    let web = Selected::Object("shop".into(), "web".into());
+    let web = ReportSelection::Object("shop".into(), "web".into());
     assert_eq!(
         cluster.told(&web),
         "\
@@ -200,7 +200,7 @@ shop/web
   problem: 1 endpoints, `127.0.0.1` among them, are at addresses where no endpoint can be; they are left out
 "
     );
-    let rival = Selected::Object("shop".into(), "rival".into());
+    let rival = ReportSelection::Object("shop".into(), "rival".into());
     assert_eq!(
         cluster.told(&rival).lines().take(6).collect::<Vec<_>>(),
         [
@@ -225,7 +225,7 @@ shop/web
         ),
         ("edge", "    at port 8080 of the node, IPv4 TCP, host port"),
     ] {
-        let told = cluster.told(&Selected::Object("shop".into(), name.into()));
+        let told = cluster.told(&ReportSelection::Object("shop".into(), name.into()));
         assert!(told.lines().any(|it| it == line), "{line}\n{told}");
     }
 }
@@ -234,7 +234,7 @@ shop/web
 fn who_is_reached_at_a_place_is_found_by_any_of_its_addresses() {
     let cluster = many();
     let found = |address: &str, port: Option<u16>| -> Vec<String> {
-        let place = Selected::Place(address.parse().unwrap(), port);
+        let place = ReportSelection::Place(address.parse().unwrap(), port);
         let report = Report::new(&cluster.maps, Ok(&cluster.accounts()), &place);
         report.objects.into_iter().map(|it| it.name).collect()
     };
@@ -255,7 +255,7 @@ fn who_is_reached_at_a_place_is_found_by_any_of_its_addresses() {
 #[test]
 fn without_the_agent_the_maps_speak_for_themselves() {
     let cluster = many();
-    let report = Report::new(&cluster.maps, Err("no agent".into()), &Selected::All);
+    let report = Report::new(&cluster.maps, Err("no agent".into()), &ReportSelection::All);
     assert_eq!(report.reasons_unknown.as_deref(), Some("no agent"));
     let names: Vec<_> = report.objects.iter().map(|it| &*it.name).collect();
     assert_eq!(names, ["edge", "rival", "ssh", "web"]);
@@ -272,7 +272,7 @@ fn without_the_agent_the_maps_speak_for_themselves() {
 fn maps_that_differ_from_the_plan_are_said_to() {
     let mut cluster = many();
     let accounts = cluster.accounts();
-    let web = Selected::Object("shop".into(), "web".into());
+    let web = ReportSelection::Object("shop".into(), "web".into());
     // An entry is lost, and a slot leads elsewhere.
     let lost = *cluster
         .maps
@@ -308,10 +308,14 @@ fn many_endpoints_of_one_fate_are_told_by_number() {
         &[slice("big", &json!(endpoints))],
         &[],
     );
-    let text = cluster.told(&Selected::All);
+    let text = cluster.told(&ReportSelection::All);
     assert_eq!(text.matches("not ready").count(), TOLD + 1, "{text}");
     assert!(text.contains("and 190 more are NOT PROGRAMMED: not ready"));
-    let whole = Report::new(&cluster.maps, Ok(&cluster.accounts()), &Selected::All);
+    let whole = Report::new(
+        &cluster.maps,
+        Ok(&cluster.accounts()),
+        &ReportSelection::All,
+    );
     assert_eq!(whole.objects[0].sets[0].endpoints.len(), 200);
 }
 
@@ -343,7 +347,7 @@ fn a_service_that_the_node_answers_itself_is_not_called_unprogrammed() {
     });
     let cluster = Cluster::with_overrides(&[service], &[], &[], vec![dns]);
     let accounts = cluster.accounts();
-    let text = Report::new(&cluster.maps, Ok(&accounts), &Selected::All).to_string();
+    let text = Report::new(&cluster.maps, Ok(&accounts), &ReportSelection::All).to_string();
     assert!(
         text.contains("10.96.0.10:53 UDP, cluster IP, answered by the node itself"),
         "{text}"

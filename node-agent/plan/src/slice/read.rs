@@ -12,14 +12,14 @@ use crate::objects::{Conditions, Endpoint, Hints, nullable};
 
 /// `endpoints` of an EndpointSlice, for [`SliceState::new`](super::SliceState::new).
 #[derive(Debug, Default, Deserialize)]
-pub struct Endpoints(#[serde(deserialize_with = "nullable")] pub(super) Vec<Read>);
+pub struct Endpoints(#[serde(deserialize_with = "nullable")] pub(super) Vec<ReadEndpoint>);
 
 /// One of them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Read {
+pub(super) struct ReadEndpoint {
     #[serde(deserialize_with = "nullable")]
-    addresses: First,
+    addresses: FirstAddress,
     #[serde(deserialize_with = "nullable")]
     pub(super) conditions: Conditions,
     pub(super) node_name: Option<Name>,
@@ -28,7 +28,7 @@ pub(super) struct Read {
 
 /// The first of its addresses, or what stands in its place.
 #[derive(Debug, Default)]
-struct First(Option<Text>);
+struct FirstAddress(Option<Text>);
 
 #[derive(Debug)]
 struct Text(Result<IpAddr, Box<str>>);
@@ -37,17 +37,17 @@ struct Text(Result<IpAddr, Box<str>>);
 
 impl<'a> FromIterator<&'a Endpoint> for Endpoints {
     fn from_iter<T: IntoIterator<Item = &'a Endpoint>>(endpoints: T) -> Self {
-        let read = |it: &Endpoint| Read {
-            addresses: First(it.addresses.first().map(|text| Text::of(text))),
+        let read = |it: &Endpoint| ReadEndpoint {
+            addresses: FirstAddress(it.addresses.first().map(|text| Text::of(text))),
             conditions: it.conditions,
-            node_name: it.node_name.as_deref().map(Name::of),
+            node_name: it.node_name.as_deref().map(Name::hash),
             hints: it.hints.clone(),
         };
         Self(endpoints.into_iter().map(read).collect())
     }
 }
 
-impl Read {
+impl ReadEndpoint {
     /// Its address, or the text that is none; none if there is no text.
     pub(super) fn take_address(&mut self) -> Option<Result<IpAddr, Box<str>>> {
         self.addresses.0.take().map(|text| text.0)
@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-impl<'de> Deserialize<'de> for First {
+impl<'de> Deserialize<'de> for FirstAddress {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(OfList)
     }
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for First {
 
 impl<'de> Deserialize<'de> for Name {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(OfText(Self::of))
+        deserializer.deserialize_str(OfText(Self::hash))
     }
 }
 
@@ -101,15 +101,15 @@ impl<T> Visitor<'_> for OfText<T> {
 struct OfList;
 
 impl<'de> Visitor<'de> for OfList {
-    type Value = First;
+    type Value = FirstAddress;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of addresses")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<First, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<FirstAddress, A::Error> {
         let first = list.next_element()?;
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(First(first))
+        Ok(FirstAddress(first))
     }
 }

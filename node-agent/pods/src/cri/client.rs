@@ -9,29 +9,29 @@ use futures::stream::BoxStream;
 use http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use super::{Error, Result};
+use super::{Result, RuntimeError};
 
-/// How long a call may take; `None` is as long as it needs.
-pub(crate) type Limit = Option<Duration>;
+/// The timeout of a call; `None` waits as long as the call takes.
+pub(crate) type CallTimeout = Option<Duration>;
 
 /// What most calls get: the kubelet's `runtimeRequestTimeout`.
-pub(super) const USUAL: Limit = Some(Duration::from_secs(120));
+pub(super) const USUAL: CallTimeout = Some(Duration::from_secs(120));
 
 /// What calls get that may have to fetch an image or wait for a network.
-pub(super) const SLOW: Limit = Some(Duration::from_secs(240));
+pub(super) const SLOW: CallTimeout = Some(Duration::from_secs(240));
 
 /// The largest answer accepted: a list of thousands of containers.
 const LARGEST: usize = 16 << 20;
 
-/// A client of the runtime that listens on a unix socket. It connects when
-/// first used and again whenever the connection was lost.
+/// A client of the container runtime on a unix socket. It connects on first use and reconnects
+/// after a failure.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct RuntimeClient {
     channel: Channel,
     socket: PathBuf,
 }
 
-impl Client {
+impl RuntimeClient {
     /// A client for `endpoint`, which is a path or `unix://` and a path.
     ///
     /// Must be called within a tokio runtime. It does not connect yet, so it
@@ -62,7 +62,7 @@ impl Client {
         &self,
         method: &'static str,
         request: Q,
-        limit: Limit,
+        limit: CallTimeout,
     ) -> Result<A>
     where
         Q: prost::Message + 'static,
@@ -79,7 +79,7 @@ impl Client {
         match limit {
             None => call.await,
             Some(limit) => tokio::time::timeout(limit, call).await.unwrap_or_else(|_| {
-                Err(Error {
+                Err(RuntimeError {
                     method: name(method),
                     code: tonic::Code::DeadlineExceeded,
                     message: "context deadline exceeded".to_owned(),
@@ -113,7 +113,7 @@ impl Client {
         let mut grpc = tonic::client::Grpc::new(self.channel.clone())
             .max_decoding_message_size(LARGEST)
             .max_encoding_message_size(LARGEST);
-        grpc.ready().await.map_err(|e| Error {
+        grpc.ready().await.map_err(|e| RuntimeError {
             method: name(method),
             code: tonic::Code::Unavailable,
             message: format!("{} does not answer: {e}", self.socket.display()),
@@ -123,7 +123,7 @@ impl Client {
 }
 
 fn path(method: &'static str) -> Result<PathAndQuery> {
-    PathAndQuery::from_str(&format!("/{method}")).map_err(|e| Error {
+    PathAndQuery::from_str(&format!("/{method}")).map_err(|e| RuntimeError {
         method: name(method),
         code: tonic::Code::Internal,
         message: e.to_string(),
@@ -134,8 +134,8 @@ pub(super) fn name(method: &'static str) -> &'static str {
     method.rsplit('/').next().unwrap_or(method)
 }
 
-fn error(method: &'static str, status: &tonic::Status) -> Error {
-    Error {
+fn error(method: &'static str, status: &tonic::Status) -> RuntimeError {
+    RuntimeError {
         method: name(method),
         code: status.code(),
         message: status.message().to_owned(),
@@ -153,7 +153,7 @@ mod tests {
     async fn a_call_ends_though_the_runtime_hangs() {
         let dir = tempfile::tempdir().unwrap();
         let ask = |socket: PathBuf| async move {
-            let client = Client::new(&socket.display().to_string());
+            let client = RuntimeClient::new(&socket.display().to_string());
             let request = api::StatusRequest { verbose: false };
             let limit = Some(Duration::from_millis(300));
             let answer: Result<api::StatusResponse> = client

@@ -18,7 +18,7 @@ use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use super::{Error, Result, Runtime, api};
+use super::{Result, Runtime, RuntimeError, api};
 use crate::origin::{LABEL, LABEL_VALUE};
 use crate::pod::observed::key::POD_UID;
 
@@ -263,15 +263,15 @@ impl fmt::Display for Fake {
     }
 }
 
-fn error(method: &'static str, code: tonic::Code, message: &str) -> Error {
-    Error {
+fn error(method: &'static str, code: tonic::Code, message: &str) -> RuntimeError {
+    RuntimeError {
         method,
         code,
         message: message.to_owned(),
     }
 }
 
-fn missing(method: &'static str, id: &str) -> Error {
+fn missing(method: &'static str, id: &str) -> RuntimeError {
     error(
         method,
         tonic::Code::NotFound,

@@ -1,6 +1,6 @@
 //! The border to the container runtime: CRI v1 over a unix socket.
 //!
-//! [`Runtime`] is all that the rest of the agent knows of it. [`Client`] is the
+//! [`Runtime`] is all that the rest of the agent knows of it. [`RuntimeClient`] is the
 //! real one; tests put a fake in its place.
 
 pub mod api;
@@ -8,7 +8,7 @@ mod client;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 
-pub use client::Client;
+pub use client::RuntimeClient;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,12 +16,12 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
-use crate::metrics::Metrics;
+use crate::metrics::PodMetrics;
 
 /// A call to the container runtime that failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("rpc error: code = {code:?} desc = {message}")]
-pub struct Error {
+pub struct RuntimeError {
     /// The CRI method.
     pub method: &'static str,
     /// The gRPC code that came back.
@@ -30,7 +30,7 @@ pub struct Error {
     pub message: String,
 }
 
-impl Error {
+impl RuntimeError {
     /// Whether the object that was asked for does not exist (any more).
     #[must_use]
     pub fn is_not_found(&self) -> bool {
@@ -44,19 +44,19 @@ impl Error {
     }
 }
 
-/// What a call to the runtime gives back.
-pub type Result<T> = std::result::Result<T, Error>;
+/// The result of a call to the runtime.
+pub type Result<T> = std::result::Result<T, RuntimeError>;
 
 /// A runtime whose calls are counted and timed.
-pub struct Measured {
+pub struct MeasuredRuntime {
     inner: Arc<dyn Runtime>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<PodMetrics>,
 }
 
-impl Measured {
+impl MeasuredRuntime {
     /// Counts the calls of `inner` in `metrics`.
     #[must_use]
-    pub fn new(inner: Arc<dyn Runtime>, metrics: Arc<Metrics>) -> Self {
+    pub fn new(inner: Arc<dyn Runtime>, metrics: Arc<PodMetrics>) -> Self {
         Self { inner, metrics }
     }
 
@@ -87,9 +87,9 @@ macro_rules! runtime {
             fn events(&self) -> BoxFuture<'_, Result<BoxStream<'static, Result<api::ContainerEventResponse>>>>;
         }
 
-        impl Runtime for Client {
+        impl Runtime for RuntimeClient {
             $(fn $name(&self, request: api::$request) -> BoxFuture<'_, Result<api::$response>> {
-                let limit: fn(&api::$request) -> client::Limit = $limit;
+                let limit: fn(&api::$request) -> client::CallTimeout = $limit;
                 let limit = limit(&request);
                 Box::pin(self.unary($method, request, limit))
             })*
@@ -99,7 +99,7 @@ macro_rules! runtime {
             }
         }
 
-        impl Runtime for Measured {
+        impl Runtime for MeasuredRuntime {
             $(fn $name(&self, request: api::$request) -> BoxFuture<'_, Result<api::$response>> {
                 self.measure(client::name($method), self.inner.$name(request))
             })*

@@ -18,16 +18,16 @@ use tokio_util::sync::CancellationToken;
 use super::api::NodeGetInfoResponse;
 use super::plan::DriverSpec;
 use super::register::{allocatable, change};
-use super::{CSI_DRIVERS, Drivers, Error};
+use super::{CSI_DRIVERS, CsiDrivers, Error};
 use crate::plugins::api::Empty;
 
 /// Many volumes that find no room at the same time ask a driver once: as often as it may
 /// be asked by its period.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// `CSIDriver`, of which only the period is kept.
+/// A `CSIDriver`, of which only `nodeAllocatableUpdatePeriodSeconds` is read.
 #[derive(Deserialize)]
-struct Periodic {
+struct CsiDriverPeriod {
     metadata: Meta,
     #[serde(default)]
     spec: PeriodicSpec,
@@ -39,7 +39,7 @@ struct PeriodicSpec {
     node_allocatable_update_period_seconds: Option<u64>,
 }
 
-impl View for Periodic {
+impl View for CsiDriverPeriod {
     const RESOURCE: Resource = CSI_DRIVERS;
 
     fn meta(&self) -> &Meta {
@@ -47,13 +47,13 @@ impl View for Periodic {
     }
 }
 
-/// Who is asked, how often, and by which task.
-type Asked<T> = BTreeMap<String, (Duration, T)>;
+/// Drivers that are polled, each with its period and its task.
+type PollTasks<T> = BTreeMap<String, (Duration, T)>;
 
 /// What has to end and what to begin, so that those in `wanted` are asked as often as
 /// they want to be. One whose period stays is left alone. Pure.
 fn changes<T>(
-    asked: &Asked<T>,
+    asked: &PollTasks<T>,
     wanted: &BTreeMap<String, Duration>,
 ) -> (Vec<String>, Vec<(String, Duration)>) {
     let ends = asked
@@ -81,13 +81,13 @@ fn counted(mut all: Vec<Value>, name: &str, most: i64) -> Vec<Value> {
 }
 
 /// Asks the drivers that want to be asked, until `shutdown`.
-pub(super) async fn keep(drivers: Arc<Drivers>, shutdown: CancellationToken) {
+pub(super) async fn keep(drivers: Arc<CsiDrivers>, shutdown: CancellationToken) {
     let Ok(api) = drivers.api().cloned() else {
         return;
     };
-    let mut objects: Option<Reflector<Periodic>> = None;
+    let mut objects: Option<Reflector<CsiDriverPeriod>> = None;
     let mut changed = None;
-    let mut asked: Asked<AbortHandle> = BTreeMap::new();
+    let mut asked: PollTasks<AbortHandle> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     loop {
         let names = drivers.names();
@@ -95,7 +95,7 @@ pub(super) async fn keep(drivers: Arc<Drivers>, shutdown: CancellationToken) {
         if names.is_empty() {
             (objects, changed) = (None, None);
         } else if objects.is_none() {
-            let all = reflect::<Periodic>(&api, Selection::all());
+            let all = reflect::<CsiDriverPeriod>(&api, Selection::all());
             (changed, objects) = (Some(all.changes()), Some(all));
         }
         let cache = objects.as_ref().map(Reflector::cache);
@@ -138,20 +138,20 @@ pub(super) async fn keep(drivers: Arc<Drivers>, shutdown: CancellationToken) {
     }
 }
 
-async fn every(drivers: Arc<Drivers>, name: String, period: Duration) {
+async fn every(drivers: Arc<CsiDrivers>, name: String, period: Duration) {
     loop {
         tokio::time::sleep(period).await;
         if let Err(error) = drivers.recount(&name).await {
             tracing::warn!(
                 driver = name,
-                error,
-                "cannot tell how many volumes of a CSI driver the node can hold"
+                %error,
+                "failed to update the allocatable count of a CSI driver"
             );
         }
     }
 }
 
-impl Drivers {
+impl CsiDrivers {
     /// Keeps the count of volumes that the node can hold as its drivers say, until
     /// `shutdown`.
     pub async fn keep_counts(self: Arc<Self>, shutdown: CancellationToken) {
@@ -163,19 +163,18 @@ impl Drivers {
         all.keys().cloned().collect()
     }
 
-    /// Asks a driver how many volumes the node can hold, and tells the API.
-    async fn recount(&self, name: &str) -> Result<(), String> {
-        let driver = self.find(name).map_err(|e| e.to_string())?;
-        let info: NodeGetInfoResponse = driver
-            .call("csi.v1.Node/NodeGetInfo", Empty {})
-            .await
-            .map_err(|e| e.to_string())?;
-        let api = self.api().map_err(|e| e.to_string())?;
+    /// Queries a driver for the number of volumes that the node can hold, and writes it to
+    /// `CSINode`.
+    async fn recount(&self, name: &str) -> Result<(), Error> {
+        let driver = self.find(name)?;
+        let info: NodeGetInfoResponse = driver.call("csi.v1.Node/NodeGetInfo", Empty {}).await?;
+        let api = self.api()?;
         // made at the registration: that it is gone since then was somebody's decision
         change(api, &self.node, None, |all| {
             counted(all, name, info.max_volumes_per_node)
         })
         .await
+        .map_err(Error::Count)
     }
 
     /// A volume found no room on the node: asks the driver, once for all that find none at
@@ -193,12 +192,15 @@ impl Drivers {
             before
         };
         if asks {
-            tracing::info!(driver = name, "the node holds as many volumes as it can");
+            tracing::info!(
+                driver = name,
+                "a volume was refused for lack of attachment slots; updating the driver's allocatable count"
+            );
             if let Err(error) = self.recount(name).await {
                 tracing::warn!(
                     driver = name,
-                    error,
-                    "cannot tell how many volumes of a CSI driver the node can hold"
+                    %error,
+                    "failed to update the allocatable count of a CSI driver"
                 );
             }
         }
@@ -235,7 +237,7 @@ mod tests {
             all.map(|(name, s)| ((*name).to_owned(), seconds(*s)))
                 .collect()
         };
-        let asked: Asked<()> = wanted(&[("a", 10), ("b", 10), ("c", 10)])
+        let asked: PollTasks<()> = wanted(&[("a", 10), ("b", 10), ("c", 10)])
             .into_iter()
             .map(|(name, period)| (name, (period, ())))
             .collect();

@@ -12,8 +12,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::plan::{self, Places, VolumeData};
-use super::{DATA, Drivers, Error, api, failed, folders, load};
+use super::plan::{self, VolumeData, VolumePaths};
+use super::{CsiDrivers, DATA, Error, api, failed, folders, load};
 use crate::untrusted::{DIRECTORY_MODE, create_dirs};
 
 /// Notes in the pod's folder that it has the device: before it does.
@@ -60,13 +60,13 @@ fn gone(what: &'static str, path: &Path, removed: io::Result<()>) -> Result<(), 
     }
 }
 
-impl Drivers {
+impl CsiDrivers {
     /// Takes back all devices of the pod whose folder this is.
     pub(super) async fn release_devices(&self, pod_dir: &Path) -> Result<(), Error> {
         let folder = plan::devices(pod_dir);
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let volume = entry.file_name().to_string_lossy().into_owned();
-            let places = Places::of_device(&self.root, pod_dir, &volume);
+            let places = VolumePaths::of_device(&self.root, pod_dir, &volume);
             if let Some(data) = load(&places.data) {
                 self.release_device(&places, &data).await?;
             } else if places.target.exists() {
@@ -82,7 +82,7 @@ impl Drivers {
         Ok(())
     }
 
-    async fn release_device(&self, places: &Places, data: &VolumeData) -> Result<(), Error> {
+    async fn release_device(&self, places: &VolumePaths, data: &VolumeData) -> Result<(), Error> {
         let (name, handle) = (&data.driver_name, &data.volume_handle);
         let driver = self.find(name)?;
         let _turn = self.turns.take((name.clone(), handle.clone())).await;

@@ -17,7 +17,7 @@
 mod allocatable;
 pub mod api;
 mod block;
-mod listed;
+mod disk_list;
 pub mod plan;
 mod register;
 
@@ -33,15 +33,15 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::cri::Client as Socket;
+use crate::cri::RuntimeClient as Socket;
+use crate::keyed_mutex::KeyedMutex;
 use crate::objects::claim::SecretReference;
 use crate::objects::pod::Pod;
-use crate::objects::source::{Objects, Secret, TokenWish};
-use crate::turns::Turns;
+use crate::objects::source::{ObjectReader, Secret, TokenSpec};
 use crate::untrusted::{DIRECTORY_MODE, create_dirs, read_to_string};
 use api::Capability;
-use listed::Listed;
-use plan::{DriverObject, DriverSpec, Places, VolumeData, Wish};
+use disk_list::DiskList;
+use plan::{DriverObject, DriverSpec, VolumeData, VolumePaths, VolumeRequest};
 
 /// How long a driver may take for one call.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -58,7 +58,7 @@ const ATTACHMENTS: Resource = Resource::cluster(
 /// The file beside a published volume.
 const DATA: &str = "vol_data.json";
 
-/// Why a volume could not be made or taken back.
+/// Why a volume cannot be published or unpublished.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The driver is not there (yet).
@@ -66,7 +66,10 @@ pub enum Error {
     Driver(String),
     /// The driver refuses.
     #[error("rpc error: {0}")]
-    Call(crate::cri::Error),
+    Call(crate::cri::RuntimeError),
+    /// `CSINode` could not be changed.
+    #[error("{0}")]
+    Count(crate::plugins::RegistrationError),
     /// It has to wait for somebody.
     #[error("{0}")]
     Waiting(String),
@@ -100,16 +103,16 @@ fn failed<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> E
     }
 }
 
-/// One driver of this node.
+/// A CSI driver that is registered on this node.
 #[derive(Clone, Debug)]
-pub struct Driver {
+pub struct CsiDriver {
     socket: Socket,
     can: Arc<[Capability]>,
 }
 
-/// Where a published volume is, and what is left to do for it.
+/// The path of a published volume, and the steps left to finish it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishedVolume {
     /// The volume.
     pub path: PathBuf,
     /// Whether its files are to be given to the pod's group.
@@ -118,24 +121,24 @@ pub struct Published {
     pub again: bool,
 }
 
-/// The drivers of this node.
+/// The CSI drivers registered on this node.
 #[derive(Default)]
-pub struct Drivers {
+pub struct CsiDrivers {
     api: Option<Api>,
     node: String,
     root: PathBuf,
-    all: Mutex<BTreeMap<String, Driver>>,
+    all: Mutex<BTreeMap<String, CsiDriver>>,
     /// By driver and handle: taken while a volume is staged or unstaged.
-    turns: Turns<(String, String)>,
+    turns: KeyedMutex<(String, String)>,
     /// Names of the volumes in use.
-    used: Listed,
+    used: DiskList,
     /// Told when a driver makes itself known, or is gone.
     known: Notify,
     /// By driver: when it was last asked because a volume found no room.
     asked: Mutex<BTreeMap<String, Instant>>,
 }
 
-impl Drivers {
+impl CsiDrivers {
     /// None yet, on the node of that name, with the agent's folder.
     #[must_use]
     pub fn new(api: Api, node: &str, root: &Path) -> Self {
@@ -147,14 +150,14 @@ impl Drivers {
         }
     }
 
-    fn find(&self, name: &str) -> Result<Driver, Error> {
+    fn find(&self, name: &str) -> Result<CsiDriver, Error> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(name)
             .cloned()
             .ok_or_else(|| Error::Driver(name.to_owned()))
     }
 
-    fn put(&self, name: &str, driver: Option<Driver>) {
+    fn put(&self, name: &str, driver: Option<CsiDriver>) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         match driver {
             Some(driver) => all.insert(name.to_owned(), driver),
@@ -177,11 +180,11 @@ impl Drivers {
         &self,
         pod: &Pod,
         pod_dir: &Path,
-        wish: &Wish,
+        wish: &VolumeRequest,
         group: Option<u32>,
-        objects: &dyn Objects,
+        objects: &dyn ObjectReader,
         again: bool,
-    ) -> Result<Published, Error> {
+    ) -> Result<PublishedVolume, Error> {
         let name = wish.source.driver.as_str();
         let driver = self.find(name)?;
         let spec = self.spec(name).await?;
@@ -210,14 +213,14 @@ impl Drivers {
         let _turn = self.turns.take((name.to_owned(), handle.clone())).await;
         let capability = plan::capability(wish, &driver.can, group);
         let staged = !wish.inline && driver.can.contains(&Capability::StageUnstageVolume);
-        let Places {
+        let VolumePaths {
             staging,
             target,
             data: noted,
         } = if wish.block {
-            Places::of_device(&self.root, pod_dir, &wish.name)
+            VolumePaths::of_device(&self.root, pod_dir, &wish.name)
         } else {
-            Places::of_files(&self.root, pod_dir, name, &handle, &wish.name)
+            VolumePaths::of_files(&self.root, pod_dir, name, &handle, &wish.name)
         };
         if wish.access_modes == ["ReadWriteOncePod"]
             && self.is_published_elsewhere((name, &handle), &target, wish.block)
@@ -307,7 +310,7 @@ impl Drivers {
             )
             .await;
         self.heed(name, &spec, made).await?;
-        Ok(Published {
+        Ok(PublishedVolume {
             gives_files: plan::gives_files(wish, &spec, &driver.can),
             again: spec.requires_republish,
             path: target,
@@ -319,7 +322,12 @@ impl Drivers {
     ///
     /// # Errors
     /// When the driver cannot do it now.
-    pub async fn expand(&self, pod_dir: &Path, wish: &Wish, bytes: i64) -> Result<bool, Error> {
+    pub async fn expand(
+        &self,
+        pod_dir: &Path,
+        wish: &VolumeRequest,
+        bytes: i64,
+    ) -> Result<bool, Error> {
         let (name, handle) = (&wish.source.driver, &wish.source.volume_handle);
         let driver = self.find(name)?;
         if !driver.can.contains(&Capability::ExpandVolume) {
@@ -405,7 +413,7 @@ impl Drivers {
     }
 
     /// Unstages a volume that no pod uses any more.
-    async fn unstage(&self, driver: &Driver, name: &str, handle: &str) -> Result<(), Error> {
+    async fn unstage(&self, driver: &CsiDriver, name: &str, handle: &str) -> Result<(), Error> {
         let staging = plan::staging(&self.root, name, handle);
         if !staging.exists() || self.uses(name, handle) > 0 {
             return Ok(());
@@ -572,7 +580,7 @@ impl Drivers {
                     e.chain()
                 ))
             })?;
-        let data = crate::objects::source::Data::from(secret);
+        let data = crate::objects::source::ObjectData::from(secret);
         Ok(data
             .entries
             .into_iter()
@@ -581,7 +589,7 @@ impl Drivers {
     }
 }
 
-impl Driver {
+impl CsiDriver {
     async fn call<Q, A>(&self, method: &'static str, request: Q) -> Result<A, Error>
     where
         Q: prost::Message + 'static,
@@ -598,7 +606,7 @@ impl Driver {
 async fn tokens(
     pod: &Pod,
     spec: &DriverSpec,
-    objects: &dyn Objects,
+    objects: &dyn ObjectReader,
 ) -> Result<BTreeMap<String, String>, Error> {
     if spec.token_requests.is_empty() {
         return Ok(BTreeMap::new());
@@ -610,7 +618,7 @@ async fn tokens(
     let mut all = serde_json::Map::new();
     for wanted in &spec.token_requests {
         let token = objects
-            .token(TokenWish {
+            .token(TokenSpec {
                 namespace: pod.namespace(),
                 account,
                 pod: (pod.name(), pod.uid()),
@@ -654,7 +662,7 @@ fn load(folder: &Path) -> Option<VolumeData> {
 fn save(folder: &Path, data: &VolumeData) -> Result<(), Error> {
     let path = folder.join(DATA);
     let text = serde_json::to_string(data).unwrap_or_default();
-    crate::pod::durable::write(&path, &text).map_err(failed("cannot write", &path))
+    crate::pod::atomic_file::write(&path, &text).map_err(failed("cannot write", &path))
 }
 
 #[cfg(test)]

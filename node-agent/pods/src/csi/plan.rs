@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::api::{AccessMode, Capability, Empty, Mode, MountVolume, VolumeCapability};
-use crate::objects::claim::Csi;
+use crate::objects::claim::CsiVolume;
 use crate::objects::pod::Pod;
 use crate::pod::credentials::digest;
 
-/// A volume of a pod that a driver makes.
+/// A volume that a CSI driver publishes for a pod.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wish {
+pub struct VolumeRequest {
     /// Name of the persistent volume, or of the pod's volume for one that
     /// lives with the pod.
     pub name: String,
     /// What the driver knows it by.
-    pub source: Csi,
+    pub source: CsiVolume,
     /// Whether it lives with the pod.
     pub inline: bool,
     /// The kinds of access that it is for.
@@ -52,7 +52,7 @@ pub struct DriverSpec {
     /// Which kinds of life its volumes can have.
     pub volume_lifecycle_modes: Vec<String>,
     /// Tokens of the pod's account that it wants.
-    pub token_requests: Vec<TokenRequest>,
+    pub token_requests: Vec<DriverTokenRequest>,
     /// Whether the tokens go where passwords do.
     pub service_account_token_in_secrets: bool,
     /// Whether the driver wants to publish again from time to time.
@@ -62,10 +62,10 @@ pub struct DriverSpec {
     pub node_allocatable_update_period_seconds: Option<u64>,
 }
 
-/// A token that a driver wants.
+/// A service account token that a driver requests (`spec.tokenRequests`).
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct TokenRequest {
+pub struct DriverTokenRequest {
     /// For whom it shall be.
     pub audience: String,
     /// How long it shall live.
@@ -152,9 +152,9 @@ pub fn device_root(root: &Path) -> PathBuf {
     root.join("plugins/kubernetes.io/csi/volumeDevices")
 }
 
-/// Where one volume of one pod is, under the kubelet's names.
+/// The paths of one volume of one pod, as the kubelet names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct VolumePaths {
     /// Where it is staged for all pods of the node.
     pub staging: PathBuf,
     /// Where it is published for the pod.
@@ -163,7 +163,7 @@ pub struct Places {
     pub data: PathBuf,
 }
 
-impl Places {
+impl VolumePaths {
     /// Of a file system.
     #[must_use]
     pub fn of_files(root: &Path, pod_dir: &Path, driver: &str, handle: &str, name: &str) -> Self {
@@ -189,7 +189,11 @@ impl Places {
 
 /// What the volume shall be able to do.
 #[must_use]
-pub fn capability(wish: &Wish, can: &[Capability], group: Option<u32>) -> VolumeCapability {
+pub fn capability(
+    wish: &VolumeRequest,
+    can: &[Capability],
+    group: Option<u32>,
+) -> VolumeCapability {
     let many = can.contains(&Capability::SingleNodeMultiWriter);
     let mode = match wish.access_modes.first().map(String::as_str) {
         None | Some("ReadWriteOnce") if many => Mode::SingleNodeMultiWriter,
@@ -213,7 +217,7 @@ pub fn capability(wish: &Wish, can: &[Capability], group: Option<u32>) -> Volume
 
 /// Whether the agent gives the files to the pod's group, and not the driver.
 #[must_use]
-pub fn gives_files(wish: &Wish, spec: &DriverSpec, can: &[Capability]) -> bool {
+pub fn gives_files(wish: &VolumeRequest, spec: &DriverSpec, can: &[Capability]) -> bool {
     if wish.read_only || wish.block || can.contains(&Capability::VolumeMountGroup) {
         return false;
     }
@@ -246,12 +250,12 @@ pub fn pod_info(pod: &Pod, inline: bool) -> BTreeMap<String, String> {
 mod tests {
     use super::*;
 
-    fn wish(modes: &[&str], fs_type: &str) -> Wish {
-        Wish {
+    fn wish(modes: &[&str], fs_type: &str) -> VolumeRequest {
+        VolumeRequest {
             name: "pv".to_owned(),
-            source: Csi {
+            source: CsiVolume {
                 fs_type: fs_type.to_owned(),
-                ..Csi::default()
+                ..CsiVolume::default()
             },
             inline: false,
             access_modes: modes.iter().map(|m| (*m).to_owned()).collect(),

@@ -1,6 +1,5 @@
-//! Drivers of volumes that make themselves known ([`plugins`](crate::plugins)),
-//! and the agent tells the API of them: in the node's `CSINode`, its labels
-//! (topology) and its annotation.
+//! Registration of CSI drivers ([`plugins`](crate::plugins)): the agent publishes them in
+//! the node's `CSINode`, its labels (topology) and its annotation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,17 +9,19 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::api::{Capability, NodeGetCapabilitiesResponse, NodeGetInfoResponse};
-use super::{Driver, Drivers};
-use crate::cri::Client as Socket;
+use super::{CsiDriver, CsiDrivers};
+use crate::cri::RuntimeClient as Socket;
 use crate::plugins::api::{Empty, PluginInfo};
-use crate::plugins::{Kind, PATIENCE};
+use crate::plugins::{PATIENCE, PluginHandlers, RegistrationError};
 
 const CSI_NODES: Resource = Resource::cluster("storage.k8s.io", "v1", "csinodes", "CSINode");
 
+/// How often a write to `CSINode` that conflicts with another is tried.
+const ATTEMPTS: usize = 5;
 /// Annotation of the node: by driver, what it calls the node.
 const NODE_ID: &str = "csi.volume.kubernetes.io/nodeid";
 
-impl Kind for Drivers {
+impl PluginHandlers for CsiDrivers {
     fn r#type(&self) -> &'static str {
         "CSIPlugin"
     }
@@ -29,7 +30,7 @@ impl Kind for Drivers {
         self: Arc<Self>,
         info: &'a PluginInfo,
         endpoint: &'a str,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    ) -> BoxFuture<'a, Result<(), RegistrationError>> {
         Box::pin(async move { take(&self, info, endpoint).await })
     }
 
@@ -40,55 +41,63 @@ impl Kind for Drivers {
             if let Err(error) = forget(&self, name).await {
                 tracing::warn!(
                     driver = name,
-                    error,
-                    "cannot tell that a CSI driver is gone"
+                    %error,
+                    "failed to remove a CSI driver from CSINode"
                 );
             }
         })
     }
 }
 
-async fn take(drivers: &Drivers, info: &PluginInfo, endpoint: &str) -> Result<(), String> {
+async fn take(
+    drivers: &CsiDrivers,
+    info: &PluginInfo,
+    endpoint: &str,
+) -> Result<(), RegistrationError> {
     let fits = |version: &String| {
         let version = version.trim_start_matches('v');
         version == "1" || version.starts_with("1.")
     };
     if !info.supported_versions.iter().any(fits) {
-        return Err(format!(
-            "CSI driver {} speaks {:?}, and none of them is version 1",
-            info.name, info.supported_versions
-        ));
+        return Err(RegistrationError::CsiVersions {
+            driver: info.name.clone(),
+            versions: info.supported_versions.clone(),
+        });
     }
     let socket = Socket::new(endpoint);
     let node: NodeGetInfoResponse = socket
         .unary("csi.v1.Node/NodeGetInfo", Empty {}, PATIENCE)
         .await
-        .map_err(|e| e.to_string())?;
+        .map_err(RegistrationError::Plugin)?;
     if node.node_id.is_empty() {
-        return Err(format!("CSI driver {} has no id for this node", info.name));
+        return Err(RegistrationError::NoNodeId(info.name.clone()));
     }
     let can: NodeGetCapabilitiesResponse = socket
         .unary("csi.v1.Node/NodeGetCapabilities", Empty {}, PATIENCE)
         .await
-        .map_err(|e| e.to_string())?;
+        .map_err(RegistrationError::Plugin)?;
     let can: Arc<[Capability]> = can
         .capabilities
         .iter()
         .filter_map(|c| c.rpc.map(|rpc| rpc.r#type()))
         .collect();
-    tell(drivers, &info.name, &node).await?;
-    drivers.put(&info.name, Some(Driver { socket, can }));
+    publish(drivers, &info.name, &node).await?;
+    drivers.put(&info.name, Some(CsiDriver { socket, can }));
     drivers.known.notify_one();
     Ok(())
 }
 
-/// Tells the API of the driver.
-async fn tell(drivers: &Drivers, name: &str, info: &NodeGetInfoResponse) -> Result<(), String> {
-    let api = drivers.api.as_ref().ok_or("there is no API server")?;
+/// Publishes the driver in the Node's annotation and labels, and in `CSINode`.
+async fn publish(
+    drivers: &CsiDrivers,
+    name: &str,
+    info: &NodeGetInfoResponse,
+) -> Result<(), RegistrationError> {
+    let api = drivers.api.as_ref().ok_or(RegistrationError::NoApiServer)?;
     let node: Metadata = api
         .get(&resources::NODES, "", &drivers.node)
         .await
-        .map_err(|e| e.chain())?;
+        .map_err(RegistrationError::Api)?;
     let segments = info.accessible_topology.as_ref().map(|t| &t.segments);
     let labels = segments.cloned().unwrap_or_default();
     let ids = with_id(
@@ -105,19 +114,20 @@ async fn tell(drivers: &Drivers, name: &str, info: &NodeGetInfoResponse) -> Resu
         Patch::Strategic(&patch),
     )
     .await
-    .map_err(|e| e.chain())?;
+    .map_err(RegistrationError::Api)?;
     change(api, &drivers.node, Some(&node.metadata.uid), |all| {
         add(all, name, info)
     })
     .await
 }
 
-async fn forget(drivers: &Drivers, name: &str) -> Result<(), String> {
-    let api = drivers.api.as_ref().ok_or("there is no API server")?;
+/// Removes the driver from `CSINode` and the Node's annotation.
+async fn forget(drivers: &CsiDrivers, name: &str) -> Result<(), RegistrationError> {
+    let api = drivers.api.as_ref().ok_or(RegistrationError::NoApiServer)?;
     let node: Metadata = api
         .get(&resources::NODES, "", &drivers.node)
         .await
-        .map_err(|e| e.chain())?;
+        .map_err(RegistrationError::Api)?;
     change(api, &drivers.node, Some(&node.metadata.uid), |all| {
         remove(all, name)
     })
@@ -133,7 +143,7 @@ async fn forget(drivers: &Drivers, name: &str) -> Result<(), String> {
     )
     .await
     .map(|_| ())
-    .map_err(|e| e.chain())
+    .map_err(RegistrationError::Api)
 }
 
 /// The annotation with or without a driver; none when it holds nothing.
@@ -173,16 +183,17 @@ pub(super) fn allocatable(most: i64) -> Option<Value> {
     (most > 0).then(|| json!({"count": most.min(i64::from(i32::MAX))}))
 }
 
-/// Changes the drivers of the node's `CSINode`, which is made when it is not
-/// there and the `uid` of the node is given.
+/// Changes the drivers of the node's `CSINode`. A missing one is created if the `uid` of the
+/// node is given.
 pub(super) async fn change(
     api: &Api,
     node: &str,
     uid: Option<&str>,
     with: impl Fn(Vec<Value>) -> Vec<Value>,
-) -> Result<(), String> {
-    let mut last = String::new();
-    for _ in 0..5 {
+) -> Result<(), RegistrationError> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
         let found = api.get::<Value>(&CSI_NODES, "", node).await;
         let written = match found {
             Ok(mut object) => {
@@ -205,17 +216,18 @@ pub(super) async fn change(
                 });
                 api.create::<Discard>(&CSI_NODES, "", &object).await
             }
-            Err(error) => return Err(error.chain()),
+            Err(error) => return Err(RegistrationError::Api(error)),
         };
         match written {
             Ok(_) => return Ok(()),
-            Err(error) if error.is_conflict() || error.is_already_exists() => {
-                last = error.chain();
+            Err(error) => {
+                let is_race = error.is_conflict() || error.is_already_exists();
+                if !is_race || attempts == ATTEMPTS {
+                    return Err(RegistrationError::Api(error));
+                }
             }
-            Err(error) => return Err(error.chain()),
         }
     }
-    Err(last)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::grpc;
-use crate::objects::claim::Csi;
+use crate::objects::claim::CsiVolume;
 use crate::objects::source::fake::FakeObjects;
 use crate::plugins;
 use crate::plugins::api::{PluginInfo, RegistrationStatus};
@@ -38,7 +38,7 @@ async fn serve(
     calls: Calls,
     endpoint: String,
     most: i64,
-) -> grpc::Answer {
+) -> grpc::GrpcResponse {
     let method = request.uri().path().rsplit('/').next().unwrap().to_owned();
     let note = move |text: String| calls.lock().unwrap().push(text);
     match method.as_str() {
@@ -230,18 +230,18 @@ fn pod(name: &str) -> Pod {
         .unwrap()
 }
 
-fn wish(inline: bool) -> Wish {
+fn wish(inline: bool) -> VolumeRequest {
     let reference = (!inline).then(|| SecretReference {
         namespace: "a".to_owned(),
         name: "s".to_owned(),
     });
-    Wish {
+    VolumeRequest {
         name: "pv1".to_owned(),
-        source: Csi {
+        source: CsiVolume {
             driver: "d.io".to_owned(),
             volume_handle: "vol-1".to_owned(),
             node_stage_secret_ref: reference,
-            ..Csi::default()
+            ..CsiVolume::default()
         },
         inline,
         access_modes: vec!["ReadWriteOnce".to_owned()],
@@ -266,9 +266,9 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
     let root = tempfile::tempdir().unwrap();
     let (calls, attached, csi_node) = (Calls::default(), Arc::default(), Arc::default());
     let api = cluster(Arc::clone(&attached), Arc::clone(&csi_node));
-    let drivers = Arc::new(Drivers::new(api, "n1", root.path()));
+    let drivers = Arc::new(CsiDrivers::new(api, "n1", root.path()));
     let shutdown = CancellationToken::new();
-    let kinds: Vec<Arc<dyn plugins::Kind>> = vec![drivers.clone()];
+    let kinds: Vec<Arc<dyn plugins::PluginHandlers>> = vec![drivers.clone()];
     tokio::spawn(plugins::watch(
         root.path().to_owned(),
         kinds,
@@ -328,7 +328,7 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
         .await;
     assert!(again.unwrap().again);
     assert_eq!(said(), ["publish p1 vol-1"], "without being staged");
-    let once = |block| Wish {
+    let once = |block| VolumeRequest {
         access_modes: vec!["ReadWriteOncePod".to_owned()],
         block,
         ..wish(false)
@@ -361,7 +361,7 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
 
     // the same as devices
     for name in ["p4", "p5"] {
-        let device = Wish {
+        let device = VolumeRequest {
             block: true,
             ..wish(false)
         };
@@ -417,7 +417,7 @@ async fn a_volume_is_staged_once_published_for_each_pod_and_taken_back_with_the_
 #[tokio::test]
 async fn what_a_driver_left_in_a_folder_is_not_removed() {
     let root = tempfile::tempdir().unwrap();
-    let drivers = Drivers::new(cluster(Arc::default(), Arc::default()), "n1", root.path());
+    let drivers = CsiDrivers::new(cluster(Arc::default(), Arc::default()), "n1", root.path());
     let dir = root.path().join("pods/p1");
     let target = plan::target(&dir, "pv1");
     fs::create_dir_all(&target).unwrap();
@@ -436,7 +436,7 @@ async fn what_a_driver_left_in_a_folder_is_not_removed() {
 
 /// A driver that is registered, and what the API has of it.
 struct Registered {
-    drivers: Arc<Drivers>,
+    drivers: Arc<CsiDrivers>,
     most: Arc<AtomicI64>,
     attached: Arc<Mutex<bool>>,
     csi_node: Arc<Mutex<Option<Value>>>,
@@ -452,10 +452,10 @@ impl Registered {
         let most = Arc::new(AtomicI64::new(5));
         let period = Arc::new(Mutex::new(seconds));
         let api = cluster_that_asks(Arc::clone(&attached), Arc::clone(&csi_node), period);
-        let drivers = Arc::new(Drivers::new(api, "n1", root.path()));
+        let drivers = Arc::new(CsiDrivers::new(api, "n1", root.path()));
         let shutdown = CancellationToken::new();
         tokio::spawn(drivers.clone().keep_counts(shutdown.clone()));
-        let kinds: Vec<Arc<dyn plugins::Kind>> = vec![drivers.clone()];
+        let kinds: Vec<Arc<dyn plugins::PluginHandlers>> = vec![drivers.clone()];
         let folder = root.path().join("plugins_registry");
         fs::create_dir_all(&folder).unwrap();
         let calls = Calls::default();

@@ -26,51 +26,51 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::blocking;
-use crate::cri::{self, Client as Socket};
-use crate::managers::hints::{Mask, Said};
+use crate::cri::{self, RuntimeClient as Socket};
+use crate::managers::hints::{NumaMask, ProviderHints};
 use crate::managers::requests;
 use crate::objects::pod::{Container, Pod};
 use crate::objects::status::ResourceStatus;
-use crate::pod::durable;
+use crate::pod::atomic_file;
 use crate::pod::quantity;
-use pool::Pool;
+use pool::DevicePool;
 
 pub use serve::serve;
 
 /// How long a plugin may take for one call.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
 
-/// A plugin that is there.
+/// A device plugin that is registered and reachable.
 #[derive(Clone)]
-struct Plugin {
+struct RegisteredPlugin {
     socket: Socket,
     options: api::DevicePluginOptions,
     /// Tells this one from the one before it.
     number: u64,
 }
 
-/// The devices of the node.
+/// Allocates the devices of device plugins to containers.
 #[derive(Default)]
-pub struct Devices {
+pub struct DeviceManager {
     folder: PathBuf,
-    pool: Mutex<Pool>,
-    plugins: Mutex<(u64, BTreeMap<String, Plugin>)>,
+    pool: Mutex<DevicePool>,
+    plugins: Mutex<(u64, BTreeMap<String, RegisteredPlugin>)>,
     /// Held while the checkpoint is written.
     saving: Mutex<()>,
     /// Gets the uids of pods whose devices are not as they were.
     changed: Option<mpsc::UnboundedSender<String>>,
 }
 
-impl Devices {
+impl DeviceManager {
     /// With what was given before, by the checkpoint in the agent's folder.
     #[must_use]
     pub fn new(root: &Path) -> Self {
         let folder = root.join("device-plugins");
         let pool = match std::fs::read_to_string(folder.join(CHECKPOINT)) {
-            Err(_) => Pool::default(),
-            Ok(text) => Pool::load(&text).unwrap_or_else(|error| {
-                tracing::warn!(error, "cannot read which devices were given to whom");
-                Pool::default()
+            Err(_) => DevicePool::default(),
+            Ok(text) => DevicePool::load(&text).unwrap_or_else(|error| {
+                tracing::warn!(error, "failed to read the device checkpoint");
+                DevicePool::default()
             }),
         };
         Self {
@@ -102,11 +102,11 @@ impl Devices {
         self.pool().health(pod)
     }
 
-    fn pool(&self) -> MutexGuard<'_, Pool> {
+    fn pool(&self) -> MutexGuard<'_, DevicePool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn plugins(&self) -> MutexGuard<'_, (u64, BTreeMap<String, Plugin>)> {
+    fn plugins(&self) -> MutexGuard<'_, (u64, BTreeMap<String, RegisteredPlugin>)> {
         self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,7 +118,7 @@ impl Devices {
         if std::fs::read_to_string(&path).unwrap_or_default() == text {
             return Ok(());
         }
-        durable::write(&path, &text)
+        atomic_file::write(&path, &text)
     }
 
     /// By resource: how many devices the node has, and how many of use.
@@ -135,7 +135,7 @@ impl Devices {
             let mut plugins = self.plugins();
             plugins.0 += 1;
             let number = plugins.0;
-            let plugin = Plugin {
+            let plugin = RegisteredPlugin {
                 socket: socket.clone(),
                 options: request.options.unwrap_or_default(),
                 number,
@@ -154,7 +154,7 @@ impl Devices {
             )
             .await;
         match watched {
-            Err(error) => tracing::warn!(resource, %error, "cannot watch a device plugin"),
+            Err(error) => tracing::warn!(resource, %error, "failed to watch a device plugin"),
             Ok(mut told) => loop {
                 let next = tokio::select! {
                     () = shutdown.cancelled() => return,
@@ -168,17 +168,17 @@ impl Devices {
                 tracing::info!(
                     resource,
                     devices = response.devices.len(),
-                    "a device plugin tells"
+                    "device plugin reported its devices"
                 );
                 let pods = self.pool().set(&resource, response.devices);
                 self.tell(pods);
                 if let Err(error) = self.save() {
-                    tracing::warn!(%error, "cannot note the devices of the node");
+                    tracing::warn!(%error, "failed to write the device checkpoint");
                 }
             },
         }
         if is_current() {
-            tracing::warn!(resource, "a device plugin is gone");
+            tracing::warn!(resource, "device plugin disconnected");
             self.plugins().1.remove(&resource);
             let pods = self.pool().lost(&resource);
             self.tell(pods);
@@ -187,7 +187,7 @@ impl Devices {
 
     /// Where a container's devices could be, by resource: on which of `nodes`.
     #[must_use]
-    pub fn places(&self, pod: &Pod, container: &Container, nodes: Mask) -> Said {
+    pub fn places(&self, pod: &Pod, container: &Container, nodes: NumaMask) -> ProviderHints {
         let pool = self.pool();
         let wishes = wishes(pod, |resource| pool.knows(resource));
         let own = wishes.iter().filter(|w| w.container == container.name);
@@ -207,13 +207,14 @@ impl Devices {
 
     /// The same for all of a pod together.
     #[must_use]
-    pub fn pod_places(&self, pod: &Pod, nodes: Mask) -> Said {
+    pub fn pod_places(&self, pod: &Pod, nodes: NumaMask) -> ProviderHints {
         let pool = self.pool();
         let wishes = wishes(pod, |resource| pool.knows(resource));
-        let mut all = Said::new();
+        let mut all = ProviderHints::new();
         for wish in &wishes {
             let of = |c: &Container| {
-                let own = |w: &&Wish<'_>| w.container == c.name && w.resource == wish.resource;
+                let own =
+                    |w: &&DeviceRequest<'_>| w.container == c.name && w.resource == wish.resource;
                 wishes.iter().find(own).map_or(0, |w| w.count as u64)
             };
             let count = usize::try_from(requests::of_pod(pod, of)).unwrap_or(usize::MAX);
@@ -232,7 +233,7 @@ impl Devices {
         &self,
         pod: &Pod,
         container: &Container,
-        near: Option<Mask>,
+        near: Option<NumaMask>,
     ) -> Result<(), String> {
         let wishes = wishes(pod, |resource| self.pool().knows(resource));
         for wish in wishes.iter().filter(|w| w.container == container.name) {
@@ -246,7 +247,12 @@ impl Devices {
         self.pool().keep(|uid| uid != pod);
     }
 
-    async fn give(&self, pod: &Pod, wish: &Wish<'_>, near: Option<Mask>) -> Result<(), String> {
+    async fn give(
+        &self,
+        pod: &Pod,
+        wish: &DeviceRequest<'_>,
+        near: Option<NumaMask>,
+    ) -> Result<(), String> {
         let (uid, container, resource) = (pod.uid(), wish.container, wish.resource);
         let choice =
             self.pool()
@@ -287,17 +293,21 @@ impl Devices {
         Ok(())
     }
 
-    /// What a container needs for its devices; plugins that want to know that
-    /// it is about to start are told.
+    /// Returns the plugins' allocation responses for a container, after calling
+    /// `PreStartContainer` of the plugins that ask for it.
     ///
     /// # Errors
     /// When a plugin does not let it start.
-    pub async fn of(
+    pub async fn allocate_responses(
         &self,
         pod: &Pod,
         container: &str,
     ) -> Result<Vec<api::ContainerAllocateResponse>, String> {
-        let grants: Vec<pool::Grant> = self.pool().of(pod.uid(), container).cloned().collect();
+        let grants: Vec<pool::DeviceGrant> = self
+            .pool()
+            .grants_of(pod.uid(), container)
+            .cloned()
+            .collect();
         let mut all = Vec::with_capacity(grants.len());
         for grant in grants {
             let plugin = self.plugins().1.get(&grant.resource).cloned();
@@ -319,14 +329,14 @@ impl Devices {
         if self.pool().keep(keeps)
             && let Err(error) = self.save()
         {
-            tracing::warn!(%error, "cannot note that devices are free");
+            tracing::warn!(%error, "failed to write the device checkpoint after a release");
         }
     }
 }
 
 const CHECKPOINT: &str = "kubelet_internal_checkpoint";
 
-impl Plugin {
+impl RegisteredPlugin {
     async fn call<Q, A>(&self, method: &'static str, request: Q) -> Result<A, String>
     where
         Q: prost::Message + 'static,
@@ -337,9 +347,9 @@ impl Plugin {
     }
 }
 
-/// What a container wants of one resource.
+/// The amount of one resource that a container requests.
 #[derive(Debug, PartialEq)]
-struct Wish<'a> {
+struct DeviceRequest<'a> {
     container: &'a str,
     resource: &'a str,
     count: usize,
@@ -348,7 +358,7 @@ struct Wish<'a> {
 }
 
 /// What the containers of a pod want of resources that plugins have.
-fn wishes(pod: &Pod, knows: impl Fn(&str) -> bool) -> Vec<Wish<'_>> {
+fn wishes(pod: &Pod, knows: impl Fn(&str) -> bool) -> Vec<DeviceRequest<'_>> {
     let mut all = Vec::new();
     let mut through: Vec<&str> = Vec::new();
     let of = |container: &Container| {
@@ -371,7 +381,7 @@ fn wishes(pod: &Pod, knows: impl Fn(&str) -> bool) -> Vec<Wish<'_>> {
             let Some((resource, _)) = resource else {
                 continue;
             };
-            all.push(Wish {
+            all.push(DeviceRequest {
                 container: &container.name,
                 resource,
                 count,

@@ -7,13 +7,13 @@ use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
 use super::api::{ContainerAllocateResponse, ContainerDevices, Device, NumaNode, TopologyInfo};
-use crate::managers::hints::{Hint, Mask, Places};
+use crate::managers::hints::{NumaMask, TopologyHint, TopologyHints};
 use crate::managers::{checksum, fields, list, map, typed};
 use crate::objects::status::{ResourceHealth, ResourceStatus};
 
-/// What a container was given of one resource.
+/// The devices of one resource that a container holds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Grant {
+pub struct DeviceGrant {
     /// The pod.
     pub pod: String,
     /// The container.
@@ -26,14 +26,14 @@ pub struct Grant {
     pub response: ContainerAllocateResponse,
 }
 
-impl Grant {
+impl DeviceGrant {
     /// The devices.
     pub fn devices(&self) -> impl Iterator<Item = &String> {
         self.ids.values().flatten()
     }
 
     /// As monitors are told, a message for each NUMA node.
-    pub fn told(&self) -> impl Iterator<Item = ContainerDevices> {
+    pub fn pod_resources(&self) -> impl Iterator<Item = ContainerDevices> {
         self.ids.iter().map(|(node, ids)| ContainerDevices {
             resource_name: self.resource.clone(),
             device_ids: ids.iter().cloned().collect(),
@@ -44,24 +44,24 @@ impl Grant {
     }
 }
 
-/// One resource's devices.
+/// The devices of one resource.
 #[derive(Clone, Debug, Default)]
-struct Resource {
+struct DeviceResource {
     all: BTreeMap<String, Device>,
     /// Whether its plugin is there.
     served: bool,
 }
 
-/// The devices of the node.
+/// All devices of the node, and which containers hold them.
 #[derive(Clone, Debug, Default)]
-pub struct Pool {
-    resources: BTreeMap<String, Resource>,
-    grants: Vec<Grant>,
+pub struct DevicePool {
+    resources: BTreeMap<String, DeviceResource>,
+    grants: Vec<DeviceGrant>,
 }
 
-/// What is to be taken of one resource.
+/// The devices of one resource that are about to be granted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
+pub struct DeviceChoice {
     /// Devices that have to be among those taken.
     pub must: BTreeSet<String>,
     /// Devices that can be.
@@ -70,7 +70,7 @@ pub struct Choice {
     pub count: usize,
 }
 
-impl Choice {
+impl DeviceChoice {
     /// The devices, as far as possible those that the plugin prefers.
     #[must_use]
     pub fn pick(&self, preferred: &[String]) -> BTreeSet<String> {
@@ -86,7 +86,7 @@ impl Choice {
     }
 }
 
-impl Pool {
+impl DevicePool {
     /// Takes what a plugin says of its devices now: the pods that have some, if
     /// others are of use than before.
     pub fn set(&mut self, resource: &str, devices: Vec<Device>) -> BTreeSet<String> {
@@ -176,11 +176,18 @@ impl Pool {
             let response = ContainerAllocateResponse::default();
             pool.grant("", "", resource, &healthy, response);
         }
-        pool.grants.iter().flat_map(Grant::told).collect()
+        pool.grants
+            .iter()
+            .flat_map(DeviceGrant::pod_resources)
+            .collect()
     }
 
     /// What a container was given of all resources.
-    pub fn of<'a>(&'a self, pod: &'a str, container: &'a str) -> impl Iterator<Item = &'a Grant> {
+    pub fn grants_of<'a>(
+        &'a self,
+        pod: &'a str,
+        container: &'a str,
+    ) -> impl Iterator<Item = &'a DeviceGrant> {
         self.grants
             .iter()
             .filter(move |g| g.pod == pod && g.container == container)
@@ -188,7 +195,7 @@ impl Pool {
 
     /// All grants.
     #[cfg(test)]
-    pub fn grants(&self) -> &[Grant] {
+    pub fn grants(&self) -> &[DeviceGrant] {
         &self.grants
     }
 
@@ -204,10 +211,10 @@ impl Pool {
         resource: &str,
         count: usize,
         before: &[&str],
-        near: Option<Mask>,
-    ) -> Result<Option<Choice>, String> {
+        near: Option<NumaMask>,
+    ) -> Result<Option<DeviceChoice>, String> {
         let held: BTreeSet<String> = self
-            .of(pod, container)
+            .grants_of(pod, container)
             .filter(|g| g.resource == resource)
             .flat_map(|g| g.devices().cloned())
             .collect();
@@ -252,14 +259,14 @@ impl Pool {
         };
         // enough of them are there: the plugin chooses among them alone
         if needed <= aligned.len() {
-            return Ok(Some(Choice {
+            return Ok(Some(DeviceChoice {
                 must: again,
                 free: aligned,
                 count,
             }));
         }
         again.extend(aligned);
-        Ok(Some(Choice {
+        Ok(Some(DeviceChoice {
             must: again,
             free,
             count,
@@ -280,7 +287,7 @@ impl Pool {
                 .iter()
                 .filter(|g| g.pod == pod && g.resource == resource)
                 .filter(|g| before.contains(&g.container.as_str()) == through)
-                .flat_map(Grant::devices)
+                .flat_map(DeviceGrant::devices)
                 .collect()
         };
         // what one has that is through, and nobody who is not
@@ -293,14 +300,14 @@ impl Pool {
             .grants
             .iter()
             .filter(|g| g.resource == resource)
-            .flat_map(Grant::devices)
+            .flat_map(DeviceGrant::devices)
             .collect();
         let free = healthy.iter().filter(|id| !taken.contains(id));
         (again, free.cloned().collect())
     }
 
     /// The NUMA nodes of a device; none for one without a place.
-    fn nodes_of(&self, resource: &str, id: &str) -> Option<Mask> {
+    fn nodes_of(&self, resource: &str, id: &str) -> Option<NumaMask> {
         let device = self.resources.get(resource)?.all.get(id)?;
         let nodes = &device.topology.as_ref()?.nodes;
         Some(
@@ -321,8 +328,8 @@ impl Pool {
         resource: &str,
         count: usize,
         before: &[&str],
-        nodes: Mask,
-    ) -> Places {
+        nodes: NumaMask,
+    ) -> TopologyHints {
         let own = self.resources.get(resource)?;
         if own.all.values().all(|device| device.topology.is_none()) {
             return None;
@@ -342,7 +349,7 @@ impl Pool {
         if !held.is_empty() && held.len() != count || again.len() + free.len() < count {
             return Some(Vec::new());
         }
-        let inside = |id: &&String, mask: Mask| {
+        let inside = |id: &&String, mask: NumaMask| {
             let place = self.nodes_of(resource, id);
             place.is_some_and(|place| place.and(mask).count() > 0)
         };
@@ -362,7 +369,7 @@ impl Pool {
                 found.push(mask);
             }
         }
-        let hint = |nodes: Mask| Hint {
+        let hint = |nodes: NumaMask| TopologyHint {
             nodes: Some(nodes),
             preferred: nodes.count() == least,
         };
@@ -392,7 +399,7 @@ impl Pool {
                 ids.entry(node).or_default().insert(id.clone());
             }
         }
-        self.grants.push(Grant {
+        self.grants.push(DeviceGrant {
             pod: pod.to_owned(),
             container: container.to_owned(),
             resource: resource.to_owned(),
@@ -413,7 +420,7 @@ impl Pool {
     #[must_use]
     pub fn save(&self) -> String {
         let base64 = base64::engine::general_purpose::STANDARD;
-        let entries = self.grants.iter().map(|g| Entry {
+        let entries = self.grants.iter().map(|g| DeviceCheckpointEntry {
             pod_uid: g.pod.clone(),
             container_name: g.container.clone(),
             resource_name: g.resource.clone(),
@@ -424,14 +431,14 @@ impl Pool {
             let healthy = self.healthy(name).into_iter().collect();
             (name.clone(), healthy)
         });
-        let checkpoint = Checkpoint {
-            data: Data {
+        let checkpoint = DeviceCheckpoint {
+            data: DeviceCheckpointData {
                 pod_device_entries: Some(entries.collect()),
                 registered_devices: Some(registered.collect()),
             },
             checksum: 0,
         };
-        let checkpoint = Checkpoint {
+        let checkpoint = DeviceCheckpoint {
             checksum: checkpoint.data.checksum(),
             ..checkpoint
         };
@@ -444,7 +451,7 @@ impl Pool {
     /// # Errors
     /// When it is none.
     pub fn load(text: &str) -> Result<Self, String> {
-        let checkpoint: Checkpoint = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let checkpoint: DeviceCheckpoint = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let base64 = base64::engine::general_purpose::STANDARD;
         let mut pool = Self::default();
         for name in checkpoint
@@ -453,13 +460,13 @@ impl Pool {
             .unwrap_or_default()
             .into_keys()
         {
-            pool.resources.insert(name, Resource::default());
+            pool.resources.insert(name, DeviceResource::default());
         }
         for entry in checkpoint.data.pod_device_entries.unwrap_or_default() {
             let bytes = base64
                 .decode(&entry.alloc_resp)
                 .map_err(|e| e.to_string())?;
-            pool.grants.push(Grant {
+            pool.grants.push(DeviceGrant {
                 pod: entry.pod_uid,
                 container: entry.container_name,
                 resource: entry.resource_name,
@@ -473,25 +480,25 @@ impl Pool {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Checkpoint {
-    data: Data,
+struct DeviceCheckpoint {
+    data: DeviceCheckpointData,
     #[serde(default)]
     checksum: u64,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Data {
-    pod_device_entries: Option<Vec<Entry>>,
+struct DeviceCheckpointData {
+    pod_device_entries: Option<Vec<DeviceCheckpointEntry>>,
     registered_devices: Option<BTreeMap<String, Vec<String>>>,
 }
 
-impl Data {
+impl DeviceCheckpointData {
     /// As the kubelet computes it.
     fn checksum(&self) -> u64 {
         let text = |text: &String| typed("string", text);
         let base64 = base64::engine::general_purpose::STANDARD;
-        let entry = |entry: &Entry| {
+        let entry = |entry: &DeviceCheckpointEntry| {
             let ids = map(entry.device_ids.iter().map(|(node, ids)| (node, list(ids))));
             let bytes = base64.decode(&entry.alloc_resp).unwrap_or_default();
             fields(&[
@@ -520,7 +527,7 @@ impl Data {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct DeviceCheckpointEntry {
     #[serde(rename = "PodUID")]
     pod_uid: String,
     #[serde(rename = "ContainerName")]

@@ -12,8 +12,8 @@ fn device(id: &str, health: &str, numa: Option<i64>) -> Device {
     }
 }
 
-fn pool() -> Pool {
-    let mut pool = Pool::default();
+fn pool() -> DevicePool {
+    let mut pool = DevicePool::default();
     pool.set(
         GPU,
         vec![
@@ -26,7 +26,13 @@ fn pool() -> Pool {
     pool
 }
 
-fn give(pool: &mut Pool, pod: &str, container: &str, count: usize, before: &[&str]) -> Vec<String> {
+fn give(
+    pool: &mut DevicePool,
+    pod: &str,
+    container: &str,
+    count: usize,
+    before: &[&str],
+) -> Vec<String> {
     let choice = pool
         .choose(pod, container, GPU, count, before, None)
         .unwrap();
@@ -83,7 +89,7 @@ fn without_their_plugin_devices_are_of_no_use() {
 #[test]
 fn a_checkpoint_of_the_kubelets_is_read_and_so_is_ones_own() {
     let kubelets = r#"{"Data":{"PodDeviceEntries":[{"PodUID":"p","ContainerName":"x","ResourceName":"example.com/gpu","DeviceIDs":{"-1":["b"],"0":["a"]},"AllocResp":"CggKAUESA0EgQg=="}],"RegisteredDevices":{"example.com/gpu":["a","b"]}},"Checksum":123456}"#;
-    let mut pool = Pool::load(kubelets).unwrap();
+    let mut pool = DevicePool::load(kubelets).unwrap();
     assert!(pool.knows(GPU));
     assert_eq!(pool.counts()[GPU], (0, 0));
     pool.set(
@@ -94,17 +100,17 @@ fn a_checkpoint_of_the_kubelets_is_read_and_so_is_ones_own() {
         pool.choose("q", "x", GPU, 2, &[], None).is_err(),
         "a is taken"
     );
-    let again = Pool::load(&pool.save()).unwrap();
+    let again = DevicePool::load(&pool.save()).unwrap();
     assert_eq!(again.grants(), pool.grants());
     assert_eq!(again.grants()[0].response.envs["A"], "A B");
-    assert!(Pool::load("{").is_err());
+    assert!(DevicePool::load("{").is_err());
 }
 
 #[test]
 fn a_checkpoint_is_byte_for_byte_the_kubelets() {
     // written by the kubelet's own code (1.36.3)
     let kubelets = r#"{"Data":{"PodDeviceEntries":[{"PodUID":"p","ContainerName":"x","ResourceName":"example.com/gpu","DeviceIDs":{"-1":["b"],"0":["a"]},"AllocResp":"CggKAUESA0EgQg=="}],"RegisteredDevices":{"example.com/gpu":["a","b"]}},"Checksum":4052784180}"#;
-    let mut pool = Pool::load(kubelets).unwrap();
+    let mut pool = DevicePool::load(kubelets).unwrap();
     pool.set(
         GPU,
         vec![device("a", "Healthy", None), device("b", "Healthy", None)],
@@ -114,13 +120,13 @@ fn a_checkpoint_is_byte_for_byte_the_kubelets() {
 
 #[test]
 fn devices_are_where_their_plugin_says_and_taken_near() {
-    let mut pool = Pool::default();
+    let mut pool = DevicePool::default();
     let all = [("a", 0), ("b", 0), ("c", 1), ("d", 1)];
     let placed = |(id, numa): (&str, i64)| device(id, "Healthy", Some(numa));
     pool.set(GPU, all.into_iter().map(placed).collect());
-    let nodes: Mask = [0, 1].into_iter().collect();
-    let node = |id: u32| -> Mask { [id].into_iter().collect() };
-    let preferred = |pool: &Pool, count| -> Option<Vec<Mask>> {
+    let nodes: NumaMask = [0, 1].into_iter().collect();
+    let node = |id: u32| -> NumaMask { [id].into_iter().collect() };
+    let preferred = |pool: &DevicePool, count| -> Option<Vec<NumaMask>> {
         let places = pool.places("p", Some("x"), GPU, count, &[], nodes)?;
         let good = places.into_iter().filter(|h| h.preferred);
         Some(good.filter_map(|h| h.nodes).collect())

@@ -9,18 +9,18 @@ use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
 use super::api;
-use super::pool::Pool;
-use super::{CHECKPOINT, Devices};
-use crate::grpc::{Answer, listen, unary, unknown};
+use super::pool::DevicePool;
+use super::{CHECKPOINT, DeviceManager};
+use crate::grpc::{GrpcResponse, listen, unary, unknown};
 use crate::managers::cpuset::CpuSet;
-use crate::managers::memory::Block;
+use crate::managers::memory::MemoryBlock;
 use crate::objects::pod::{Container, Pod};
-use crate::shared::{Entry, Registry};
+use crate::shared::{PodEntry, PodRegistry};
 
 /// Serves both sockets until `shutdown`.
 pub async fn serve(
-    devices: Arc<Devices>,
-    pods: Arc<dyn Pods>,
+    devices: Arc<DeviceManager>,
+    pods: Arc<dyn PodLister>,
     root: &Path,
     shutdown: CancellationToken,
 ) {
@@ -39,37 +39,37 @@ pub async fn serve(
     tokio::join!(first, second);
 }
 
-/// The pods of the node.
-pub trait Pods: Send + Sync + 'static {
+/// Returns the pods of the node.
+pub trait PodLister: Send + Sync + 'static {
     /// All of them.
-    fn all(&self) -> Vec<Entry>;
+    fn all(&self) -> Vec<PodEntry>;
 
     /// CPUs and memory of a container's own.
-    fn own(&self, pod: &str, container: &str) -> (CpuSet, Vec<Block>);
+    fn own(&self, pod: &str, container: &str) -> (CpuSet, Vec<MemoryBlock>);
 
     /// The claims of a container.
     fn claims(&self, pod: &Pod, container: &Container) -> Vec<api::DynamicResource>;
 
     /// CPUs and memory that can be somebody's own.
-    fn allocatable(&self) -> (CpuSet, Vec<Block>);
+    fn allocatable(&self) -> (CpuSet, Vec<MemoryBlock>);
 }
 
-impl Pods for crate::shared::Shared {
-    fn all(&self) -> Vec<Entry> {
-        Registry::all(&self.pods)
+impl PodLister for crate::shared::Shared {
+    fn all(&self) -> Vec<PodEntry> {
+        PodRegistry::all(&self.pods)
     }
 
-    fn own(&self, pod: &str, container: &str) -> (CpuSet, Vec<Block>) {
+    fn own(&self, pod: &str, container: &str) -> (CpuSet, Vec<MemoryBlock>) {
         let bound = self.managers.binding(pod, container);
         let cpus = bound.cpus.filter(|_| bound.exclusive).unwrap_or_default();
         (cpus, self.managers.blocks(pod, container))
     }
 
     fn claims(&self, pod: &Pod, container: &Container) -> Vec<api::DynamicResource> {
-        self.claims.told(pod, container)
+        self.claims.pod_resources(pod, container)
     }
 
-    fn allocatable(&self) -> (CpuSet, Vec<Block>) {
+    fn allocatable(&self) -> (CpuSet, Vec<MemoryBlock>) {
         self.managers.allocatable()
     }
 }
@@ -86,16 +86,19 @@ fn clear(folder: &Path) {
 }
 
 async fn register(
-    devices: Arc<Devices>,
+    devices: Arc<DeviceManager>,
     shutdown: CancellationToken,
     request: Request<Incoming>,
-) -> Answer {
+) -> GrpcResponse {
     if request.uri().path() != "/v1beta1.Registration/Register" {
         return unknown();
     }
     unary(request, move |wanted: api::RegisterRequest| {
         check(&wanted).map_err(tonic::Status::invalid_argument)?;
-        tracing::info!(resource = wanted.resource_name, "a device plugin registers");
+        tracing::info!(
+            resource = wanted.resource_name,
+            "device plugin is registering"
+        );
         // it is asked only when it was answered
         let (devices, shutdown) = (devices.clone(), shutdown.clone());
         control_supervise::task("device-plugin")
@@ -134,7 +137,11 @@ fn check(wanted: &api::RegisterRequest) -> Result<(), String> {
     Ok(())
 }
 
-async fn tell(devices: &Devices, pods: Arc<dyn Pods>, request: Request<Incoming>) -> Answer {
+async fn tell(
+    devices: &DeviceManager,
+    pods: Arc<dyn PodLister>,
+    request: Request<Incoming>,
+) -> GrpcResponse {
     let pool = devices.pool().clone();
     match request.uri().path() {
         "/v1.PodResourcesLister/List" => {
@@ -177,7 +184,7 @@ async fn tell(devices: &Devices, pods: Arc<dyn Pods>, request: Request<Incoming>
     }
 }
 
-fn told(block: Block) -> api::ContainerMemory {
+fn told(block: MemoryBlock) -> api::ContainerMemory {
     let node = |id: u32| api::NumaNode { id: id.into() };
     api::ContainerMemory {
         memory_type: block.r#type,
@@ -188,7 +195,7 @@ fn told(block: Block) -> api::ContainerMemory {
     }
 }
 
-fn resources(pool: &Pool, pods: &dyn Pods, entry: &Entry) -> api::PodResources {
+fn resources(pool: &DevicePool, pods: &dyn PodLister, entry: &PodEntry) -> api::PodResources {
     let pod = &entry.pod;
     let containers = pod.spec.init_containers.iter().filter(|c| c.is_sidecar());
     api::PodResources {
@@ -201,8 +208,8 @@ fn resources(pool: &Pool, pods: &dyn Pods, entry: &Entry) -> api::PodResources {
                 api::ContainerResources {
                     name: container.name.clone(),
                     devices: pool
-                        .of(pod.uid(), &container.name)
-                        .flat_map(super::pool::Grant::told)
+                        .grants_of(pod.uid(), &container.name)
+                        .flat_map(super::pool::DeviceGrant::pod_resources)
                         .collect(),
                     cpu_ids: cpus.iter().map(i64::from).collect(),
                     memory: memory.into_iter().map(told).collect(),

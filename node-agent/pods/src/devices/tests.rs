@@ -8,22 +8,22 @@ use serde_json::json;
 use super::*;
 use crate::grpc;
 use crate::managers::cpuset::CpuSet;
-use crate::managers::memory::Block;
-use crate::managers::{Managers, Reason};
+use crate::managers::memory::MemoryBlock;
+use crate::managers::{AdmissionFailure, ResourceManagers};
 use crate::settings::Settings;
-use crate::shared::Entry;
+use crate::shared::PodEntry;
 
 const GPU: &str = "example.com/gpu";
 
-struct Running(Vec<Entry>);
+struct Running(Vec<PodEntry>);
 
-impl serve::Pods for Running {
-    fn all(&self) -> Vec<Entry> {
+impl serve::PodLister for Running {
+    fn all(&self) -> Vec<PodEntry> {
         self.0.clone()
     }
 
-    fn own(&self, _: &str, _: &str) -> (CpuSet, Vec<Block>) {
-        let block = Block {
+    fn own(&self, _: &str, _: &str) -> (CpuSet, Vec<MemoryBlock>) {
+        let block = MemoryBlock {
             nodes: vec![1],
             r#type: "memory".to_owned(),
             size: 4096,
@@ -35,7 +35,7 @@ impl serve::Pods for Running {
         Vec::new()
     }
 
-    fn allocatable(&self) -> (CpuSet, Vec<Block>) {
+    fn allocatable(&self) -> (CpuSet, Vec<MemoryBlock>) {
         ("1-3".parse().unwrap(), Vec::new())
     }
 }
@@ -57,7 +57,7 @@ async fn plugin(socket: &Path) -> CancellationToken {
     end
 }
 
-async fn answer(method: &str, request: Request<Incoming>) -> grpc::Answer {
+async fn answer(method: &str, request: Request<Incoming>) -> grpc::GrpcResponse {
     match method {
         "ListAndWatch" => {
             let device = |id: &str| api::Device {
@@ -111,9 +111,9 @@ fn pod(uid: &str, count: u32) -> Pod {
 }
 
 /// As a pod gets its devices when it is admitted.
-async fn give(devices: &Devices, pod: &Pod) -> Result<(), Reason> {
+async fn give(devices: &DeviceManager, pod: &Pod) -> Result<(), AdmissionFailure> {
     let root = tempfile::tempdir().unwrap();
-    let managers = Managers::new(root.path(), &Settings::default(), 0).unwrap();
+    let managers = ResourceManagers::new(root.path(), &Settings::default(), 0).unwrap();
     managers.admit(pod, devices).await
 }
 
@@ -131,8 +131,8 @@ async fn until(what: &str, is: impl Fn() -> bool) {
 async fn a_plugins_devices_are_given_to_pods_told_to_monitors_and_kept_over_a_restart() {
     let root = tempfile::tempdir().unwrap();
     let (changes, mut changed) = mpsc::unbounded_channel();
-    let devices = Arc::new(Devices::new(root.path()).telling(changes));
-    let running = Arc::new(Running(vec![Entry {
+    let devices = Arc::new(DeviceManager::new(root.path()).telling(changes));
+    let running = Arc::new(Running(vec![PodEntry {
         pod: Arc::new(pod("p1", 1)),
         observed: Arc::default(),
         status: Arc::default(),
@@ -168,7 +168,10 @@ async fn a_plugins_devices_are_given_to_pods_told_to_monitors_and_kept_over_a_re
     .await;
 
     give(&devices, &pod("p1", 1)).await.unwrap();
-    let given = devices.of(&pod("p1", 1), "c").await.unwrap();
+    let given = devices
+        .allocate_responses(&pod("p1", 1), "c")
+        .await
+        .unwrap();
     assert_eq!(given[0].envs["GPUS"], "g1", "as the plugin prefers");
     let refused = give(&devices, &pod("p2", 2)).await.unwrap_err();
     let refused = refused.message;
@@ -213,11 +216,11 @@ async fn a_plugins_devices_are_given_to_pods_told_to_monitors_and_kept_over_a_re
     assert_eq!(health().health, "Unhealthy");
     until("of no use", || devices.counts().get(GPU) == Some(&(2, 0))).await;
     // another agent: what was given is known, and free when the pod is gone
-    let again = Devices::new(root.path());
-    let given = again.of(&pod("p1", 1), "c").await.unwrap();
+    let again = DeviceManager::new(root.path());
+    let given = again.allocate_responses(&pod("p1", 1), "c").await.unwrap();
     assert_eq!(given[0].envs["GPUS"], "g1");
     again.keep(|uid| uid != "p1");
-    assert!(Devices::new(root.path()).pool().grants().is_empty());
+    assert!(DeviceManager::new(root.path()).pool().grants().is_empty());
     shutdown.cancel();
 }
 

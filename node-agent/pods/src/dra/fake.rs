@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::api;
-use crate::grpc::{self, Answer};
+use crate::grpc::{self, GrpcResponse};
 use crate::plugins::api::{Empty, PluginInfo, RegistrationStatus};
 
 #[derive(Default)]
@@ -82,7 +82,7 @@ impl Driver {
     }
 
     /// Tells how the device of a claim is.
-    pub(crate) fn tell(&self, claim: &str, health: api::HealthStatus) {
+    pub(crate) fn report_health(&self, claim: &str, health: api::HealthStatus) {
         let device = api::DeviceHealth {
             device: Some(api::DeviceIdentifier {
                 pool_name: "n1".to_owned(),
@@ -101,7 +101,7 @@ impl Driver {
         self.end.cancel();
     }
 
-    async fn answer(self, request: Request<Incoming>, info: PluginInfo) -> Answer {
+    async fn answer(self, request: Request<Incoming>, info: PluginInfo) -> GrpcResponse {
         let path = request.uri().path().to_owned();
         let state = self.state;
         match path.as_str() {

@@ -15,28 +15,29 @@ const GOOD_FOR: Duration = Duration::from_secs(30);
 /// The most bytes of a message that a status can hold.
 const LONGEST: usize = 1024;
 
-/// A pool and a device in it.
-pub type Place = (String, String);
+/// The pool and name of a device.
+pub type DeviceId = (String, String);
 
+/// The health that a driver reported for a device, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Told {
+struct ReportedHealth {
     health: api::HealthStatus,
     message: String,
     good_for: Duration,
     at: Instant,
 }
 
-impl Told {
+impl ReportedHealth {
     fn is_good(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.at) <= self.good_for
     }
 }
 
-/// What drivers told.
+/// The health of devices as their drivers report it.
 #[derive(Clone, Debug, Default)]
-pub struct Health(BTreeMap<String, BTreeMap<Place, Told>>);
+pub struct DeviceHealth(BTreeMap<String, BTreeMap<DeviceId, ReportedHealth>>);
 
-impl Health {
+impl DeviceHealth {
     /// Takes in what a driver tells of its devices: those that are not as they
     /// were.
     pub fn take(
@@ -44,7 +45,7 @@ impl Health {
         driver: &str,
         devices: Vec<api::DeviceHealth>,
         now: Instant,
-    ) -> BTreeSet<Place> {
+    ) -> BTreeSet<DeviceId> {
         let known = self.0.entry(driver.to_owned()).or_default();
         let mut changed = BTreeSet::new();
         let mut named = BTreeSet::new();
@@ -53,7 +54,7 @@ impl Health {
             let seconds = u64::try_from(device.health_check_timeout_seconds).unwrap_or(0);
             let place = device.device.unwrap_or_default();
             let place = (place.pool_name, place.device_name);
-            let told = Told {
+            let told = ReportedHealth {
                 health,
                 message: shortened(device.message),
                 good_for: match seconds {
@@ -83,14 +84,14 @@ impl Health {
     }
 
     /// Forgets what a driver told: of which devices.
-    pub fn forget(&mut self, driver: &str) -> BTreeSet<Place> {
+    pub fn forget(&mut self, driver: &str) -> BTreeSet<DeviceId> {
         let known = self.0.remove(driver).unwrap_or_default();
         known.into_keys().collect()
     }
 
     /// How a device is, and what its driver says to that.
     #[must_use]
-    pub fn of(
+    pub fn for_container(
         &self,
         driver: &str,
         pool: &str,
@@ -138,26 +139,27 @@ mod tests {
         }
     }
 
-    fn place(device: &str) -> Place {
+    fn place(device: &str) -> DeviceId {
         ("p".to_owned(), device.to_owned())
     }
 
     #[test]
     fn a_device_is_as_it_was_told_for_as_long_as_that_is_good() {
         use api::HealthStatus::{Healthy, Unhealthy};
-        let (mut health, begin) = (Health::default(), Instant::now());
+        let (mut health, begin) = (DeviceHealth::default(), Instant::now());
         let after = |seconds| begin + Duration::from_secs(seconds);
         let both = vec![told("a", Healthy, 0), told("b", Unhealthy, 100)];
         let changed = health.take("d", both.clone(), begin);
         assert_eq!(changed, [place("a"), place("b")].into());
         assert!(health.take("d", both, begin).is_empty(), "nothing changed");
-        let is = |health: &Health, device: &str, at| health.of("d", "p", device, at).0;
+        let is =
+            |health: &DeviceHealth, device: &str, at| health.for_container("d", "p", device, at).0;
         assert_eq!(is(&health, "a", after(30)), "Healthy");
         assert_eq!(is(&health, "a", after(31)), "Unknown");
         assert_eq!(is(&health, "b", after(100)), "Unhealthy");
         assert_eq!(is(&health, "c", begin), "Unknown");
         assert_eq!(
-            health.of("e", "p", "a", begin).0,
+            health.for_container("e", "p", "a", begin).0,
             "Unknown",
             "another driver's"
         );

@@ -10,22 +10,22 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets_range};
 use prometheus_client::registry::Registry;
 
-use super::state::Table;
+use super::state::ClaimTable;
 
-type Labels = Vec<(&'static str, String)>;
-type Durations = Family<Labels, Histogram, fn() -> Histogram>;
+type ClaimLabels = Vec<(&'static str, String)>;
+type ClaimDurations = Family<ClaimLabels, Histogram, fn() -> Histogram>;
 
 /// In whose place the number of all claims stands, whatever their drivers.
 const ANY: &str = "<any>";
 
-/// What was measured since the agent began.
+/// Metrics of claims since the agent started.
 #[derive(Clone, Debug)]
-pub struct Metrics {
-    operations: Durations,
-    calls: Durations,
+pub struct ClaimMetrics {
+    operations: ClaimDurations,
+    calls: ClaimDurations,
 }
 
-impl Default for Metrics {
+impl Default for ClaimMetrics {
     fn default() -> Self {
         let new: fn() -> Histogram = || Histogram::new(exponential_buckets_range(0.1, 40.0, 15));
         Self {
@@ -35,7 +35,7 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+impl ClaimMetrics {
     /// Notes how long all claims of a pod took, to prepare or to take back.
     pub fn operation(&self, name: &str, failed: bool, took: Duration) {
         let labels = vec![
@@ -59,8 +59,8 @@ impl Metrics {
 
     /// All of it, with what the table says is in use, as Prometheus reads it.
     #[must_use]
-    pub(super) fn text(&self, table: &Table) -> String {
-        let in_use = Family::<Labels, Gauge>::default();
+    pub(super) fn text(&self, table: &ClaimTable) -> String {
+        let in_use = Family::<ClaimLabels, Gauge>::default();
         for (driver, count) in claims_in_use(table) {
             let labels = vec![("driver_name", driver.to_owned())];
             in_use.get_or_create(&labels).set(count);
@@ -89,7 +89,7 @@ impl Metrics {
 }
 
 /// By driver: how many claims are prepared.
-fn claims_in_use(table: &Table) -> BTreeMap<&str, i64> {
+fn claims_in_use(table: &ClaimTable) -> BTreeMap<&str, i64> {
     let mut counts = BTreeMap::from([(ANY, 0)]);
     for (_, held) in table.iter().filter(|(_, held)| held.prepared) {
         let drivers = held.drivers.keys().map(String::as_str);

@@ -34,16 +34,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blocking;
 use crate::devices::api as monitors;
+use crate::keyed_mutex::KeyedMutex;
 use crate::managers::{CheckpointError, read_checkpoint};
 use crate::objects::pod::{Container, Pod};
-use crate::objects::source::Objects;
+use crate::objects::source::ObjectReader;
 use crate::objects::status::ResourceStatus;
-use crate::pod::durable;
-use crate::turns::Turns;
-use plan::Batches;
-use state::{Key, Table};
+use crate::pod::atomic_file;
+use plan::DriverBatches;
+use state::{ClaimKey, ClaimTable};
 
-pub use plugins::{AWAY, Plugins};
+pub use plugins::{AWAY, DraPlugins};
 
 /// Below the agent's folder.
 const STATE: &str = "dra_manager_state";
@@ -51,7 +51,7 @@ const STATE: &str = "dra_manager_state";
 const PREPARE: &str = "NodePrepareResources";
 const UNPREPARE: &str = "NodeUnprepareResources";
 
-/// Why a pod cannot have its claims, or they cannot be taken back.
+/// Why a pod's claims cannot be prepared or unprepared.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The claim is still to be made.
@@ -110,7 +110,7 @@ pub enum Error {
     Driver(String),
     /// The driver cannot be asked.
     #[error("{method}: {0}", method = .0.method)]
-    Call(crate::cri::Error),
+    Call(crate::cri::RuntimeError),
     /// The driver refuses.
     #[error("{method} failed for ResourceClaim {claim}: {why}")]
     Refused {
@@ -147,18 +147,18 @@ pub enum Error {
     },
 }
 
-/// The claims of the node's pods.
-pub struct Claims {
+/// Prepares and unprepares the resource claims of the node's pods.
+pub struct ClaimManager {
     path: PathBuf,
-    table: Arc<Mutex<Table>>,
+    table: Arc<Mutex<ClaimTable>>,
     /// Taken while a claim is prepared or taken back.
-    turns: Turns<Key>,
+    turns: KeyedMutex<ClaimKey>,
     /// Whether the file says what the table does; held while it is written.
     saved: Mutex<bool>,
-    plugins: Arc<Plugins>,
+    plugins: Arc<DraPlugins>,
 }
 
-impl Claims {
+impl ClaimManager {
     /// With what was prepared before, by the checkpoint in the agent's folder.
     /// `changed` gets the uids of pods whose devices are not as they were;
     /// slices of drivers that are `away` for so long are deleted.
@@ -175,18 +175,18 @@ impl Claims {
     ) -> Result<Self, CheckpointError> {
         let path = root.join(STATE);
         let table = match read_checkpoint(&path)? {
-            None => Table::default(),
-            Some(text) => Table::load(&text).map_err(|why| CheckpointError {
+            None => ClaimTable::default(),
+            Some(text) => ClaimTable::load(&text).map_err(|why| CheckpointError {
                 path: path.clone(),
                 why,
             })?,
         };
         let table = Arc::new(Mutex::new(table));
-        let plugins = Plugins::new(api, node, table.clone(), changed, away, shutdown);
+        let plugins = DraPlugins::new(api, node, table.clone(), changed, away, shutdown);
         Ok(Self {
             path,
             table,
-            turns: Turns::default(),
+            turns: KeyedMutex::default(),
             saved: Mutex::new(true),
             plugins: Arc::new(plugins),
         })
@@ -194,11 +194,11 @@ impl Claims {
 
     /// The drivers.
     #[must_use]
-    pub fn plugins(&self) -> Arc<Plugins> {
+    pub fn plugins(&self) -> Arc<DraPlugins> {
         self.plugins.clone()
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, ClaimTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -206,7 +206,7 @@ impl Claims {
         let mut saved = blocking::lock(&self.saved);
         *saved = false;
         let text = self.table().save();
-        durable::write(&self.path, &text).map_err(|source| Error::Write {
+        atomic_file::write(&self.path, &text).map_err(|source| Error::Write {
             path: self.path.clone(),
             source,
         })?;
@@ -215,7 +215,7 @@ impl Claims {
     }
 
     /// Waits until nobody else is about these claims.
-    async fn turns(&self, keys: &BTreeSet<Key>) -> Vec<OwnedMutexGuard<()>> {
+    async fn turns(&self, keys: &BTreeSet<ClaimKey>) -> Vec<OwnedMutexGuard<()>> {
         let mut turns = Vec::with_capacity(keys.len());
         for key in keys {
             turns.push(self.turns.take(key.clone()).await);
@@ -228,7 +228,7 @@ impl Claims {
     ///
     /// # Errors
     /// When it cannot have one of them now; ask again later.
-    pub async fn prepare(&self, pod: &Pod, objects: &dyn Objects) -> Result<(), Error> {
+    pub async fn prepare(&self, pod: &Pod, objects: &dyn ObjectReader) -> Result<(), Error> {
         let used = plan::claims(pod)?;
         if used.is_empty() {
             return Ok(());
@@ -243,20 +243,20 @@ impl Claims {
     async fn prepare_used(
         &self,
         pod: &Pod,
-        used: &[plan::Used<'_>],
-        objects: &dyn Objects,
+        used: &[plan::UsedClaim<'_>],
+        objects: &dyn ObjectReader,
     ) -> Result<(), Error> {
         let key = |claim: &str| (pod.namespace().to_owned(), claim.to_owned());
-        let keys: BTreeSet<Key> = used.iter().map(|used| key(used.claim)).collect();
+        let keys: BTreeSet<ClaimKey> = used.iter().map(|used| key(used.claim)).collect();
         let _turns = self.turns(&keys).await;
         // all of it is looked at first: a pod that cannot have all of its claims
         // has none, and nobody needs to be there for it to go
         let mut usable = Vec::with_capacity(used.len());
         for one in used {
             let claim = objects.resource_claim(pod.namespace(), one.claim).await;
-            let claim = claim.map_err(|why| Error::Fetch {
+            let claim = claim.map_err(|error| Error::Fetch {
                 claim: one.claim.to_owned(),
-                why,
+                why: error.to_string(),
             })?;
             let may = plan::usable(pod, one, &claim)?;
             for driver in &may.drivers {
@@ -264,7 +264,7 @@ impl Claims {
             }
             usable.push((key(one.claim), may));
         }
-        let mut batches = Batches::default();
+        let mut batches = DriverBatches::default();
         let mut unprepared = Vec::new();
         for (key, may) in &usable {
             let entered = self.table().enter(pod.uid(), key, may);
@@ -303,7 +303,7 @@ impl Claims {
     /// # Errors
     /// When a driver is not there or refuses; call it again later.
     pub async fn unprepare(&self, pod: &str) -> Result<(), Error> {
-        let keys: BTreeSet<Key> = self.table().of(pod).into_iter().collect();
+        let keys: BTreeSet<ClaimKey> = self.table().claims_of_pod(pod).into_iter().collect();
         if keys.is_empty() {
             // what could not be written last time may be written now
             let saved = *blocking::lock(&self.saved);
@@ -316,9 +316,9 @@ impl Claims {
         done
     }
 
-    async fn unprepare_all(&self, pod: &str, keys: BTreeSet<Key>) -> Result<(), Error> {
+    async fn unprepare_all(&self, pod: &str, keys: BTreeSet<ClaimKey>) -> Result<(), Error> {
         let _turns = self.turns(&keys).await;
-        let mut batches = Batches::default();
+        let mut batches = DriverBatches::default();
         let mut last = Vec::new();
         for key in &keys {
             let left = self.table().leave(pod, key);
@@ -347,7 +347,7 @@ impl Claims {
     /// Whether the pod uses a claim: then it is not over.
     #[must_use]
     pub fn holds(&self, pod: &str) -> bool {
-        !self.table().of(pod).is_empty()
+        !self.table().claims_of_pod(pod).is_empty()
     }
 
     /// The uids of all pods that use claims.
@@ -377,8 +377,12 @@ impl Claims {
 
     /// What monitors are told of a container's claims.
     #[must_use]
-    pub fn told(&self, pod: &Pod, container: &Container) -> Vec<monitors::DynamicResource> {
-        plan::told(&self.table(), pod, container)
+    pub fn pod_resources(
+        &self,
+        pod: &Pod,
+        container: &Container,
+    ) -> Vec<monitors::DynamicResource> {
+        plan::pod_resources(&self.table(), pod, container)
     }
 }
 

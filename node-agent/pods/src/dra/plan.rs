@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Error;
 use super::api;
-use super::state::{Key, Table};
+use super::state::{ClaimKey, ClaimTable};
 use crate::cri::api as cri;
 use crate::devices::api as monitors;
 use crate::objects::pod::{Container, Pod};
@@ -14,16 +14,16 @@ use crate::objects::status::{ResourceHealth, ResourceStatus};
 
 /// A claim that a pod uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Used<'a> {
+pub struct UsedClaim<'a> {
     /// The claim's name.
     pub claim: &'a str,
     /// Whether it has to have been made for this very pod.
     pub own: bool,
 }
 
-/// A claim that a pod may use.
+/// A claim that is allocated and reserved for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Usable {
+pub struct UsableClaim {
     /// The claim's uid.
     pub uid: String,
     /// The drivers of its devices.
@@ -31,9 +31,9 @@ pub struct Usable {
 }
 
 /// The claim that is meant by one of the pod's; none when none is needed.
-fn used<'a>(pod: &'a Pod, claim: &'a PodResourceClaim) -> Result<Option<Used<'a>>, Error> {
+fn used<'a>(pod: &'a Pod, claim: &'a PodResourceClaim) -> Result<Option<UsedClaim<'a>>, Error> {
     if let Some(claim) = claim.resource_claim_name.as_deref() {
-        return Ok(Some(Used { claim, own: false }));
+        return Ok(Some(UsedClaim { claim, own: false }));
     }
     if claim.resource_claim_template_name.is_none() {
         return Err(Error::Unsupported {
@@ -45,7 +45,7 @@ fn used<'a>(pod: &'a Pod, claim: &'a PodResourceClaim) -> Result<Option<Used<'a>
     let made = statuses.iter().find(|status| status.name == claim.name);
     let made = made.ok_or_else(|| Error::NotCreated(name(pod)))?;
     let claim = made.resource_claim_name.as_deref();
-    Ok(claim.map(|claim| Used { claim, own: true }))
+    Ok(claim.map(|claim| UsedClaim { claim, own: true }))
 }
 
 fn name(pod: &Pod) -> String {
@@ -56,8 +56,8 @@ fn name(pod: &Pod) -> String {
 ///
 /// # Errors
 /// When it is not known (yet) which they are.
-pub fn claims(pod: &Pod) -> Result<Vec<Used<'_>>, Error> {
-    let mut all: Vec<Used<'_>> = Vec::new();
+pub fn claims(pod: &Pod) -> Result<Vec<UsedClaim<'_>>, Error> {
+    let mut all: Vec<UsedClaim<'_>> = Vec::new();
     let of_spec = pod
         .spec
         .resource_claims
@@ -65,7 +65,7 @@ pub fn claims(pod: &Pod) -> Result<Vec<Used<'_>>, Error> {
         .map(|claim| used(pod, claim));
     let extended = pod.status.extended_resource_claim_status.as_ref();
     let extended = extended.map(|status| {
-        Ok(Some(Used {
+        Ok(Some(UsedClaim {
             claim: status.resource_claim_name.as_str(),
             own: false,
         }))
@@ -122,7 +122,11 @@ pub fn requests<'a>(
 ///
 /// # Errors
 /// Why it may not.
-pub fn usable(pod: &Pod, used: &Used<'_>, claim: &ResourceClaim) -> Result<Usable, Error> {
+pub fn usable(
+    pod: &Pod,
+    used: &UsedClaim<'_>,
+    claim: &ResourceClaim,
+) -> Result<UsableClaim, Error> {
     let meta = &claim.metadata;
     if used.own && meta.controller().is_none_or(|owner| owner.uid != pod.uid()) {
         return Err(Error::NotOwned {
@@ -140,19 +144,24 @@ pub fn usable(pod: &Pod, used: &Used<'_>, claim: &ResourceClaim) -> Result<Usabl
     let allocation = status.allocation.as_ref();
     let allocation = allocation.ok_or_else(|| Error::NotAllocated(used.claim.to_owned()))?;
     let results = allocation.devices.results.iter();
-    Ok(Usable {
+    Ok(UsableClaim {
         uid: meta.uid.to_string(),
         drivers: results.map(|result| result.driver.clone()).collect(),
     })
 }
 
-/// By driver: the claims that it is asked about, with their keys.
+/// Claims by driver, with their keys, for one call each.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Batches(BTreeMap<String, Vec<(Key, api::Claim)>>);
+pub struct DriverBatches(BTreeMap<String, Vec<(ClaimKey, api::Claim)>>);
 
-impl Batches {
+impl DriverBatches {
     /// Has the drivers asked about a claim.
-    pub fn add<'a>(&mut self, key: &Key, uid: &str, drivers: impl Iterator<Item = &'a String>) {
+    pub fn add<'a>(
+        &mut self,
+        key: &ClaimKey,
+        uid: &str,
+        drivers: impl Iterator<Item = &'a String>,
+    ) {
         for driver in drivers {
             let claim = api::Claim {
                 namespace: key.0.clone(),
@@ -165,7 +174,7 @@ impl Batches {
     }
 
     /// Each driver with its claims.
-    pub fn iter(&self) -> impl Iterator<Item = (&String, &Vec<(Key, api::Claim)>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &Vec<(ClaimKey, api::Claim)>)> {
         self.0.iter()
     }
 }
@@ -178,10 +187,10 @@ impl Batches {
 /// that it was not asked about.
 pub fn answers<A>(
     method: &'static str,
-    asked: &[(Key, api::Claim)],
+    asked: &[(ClaimKey, api::Claim)],
     mut told: BTreeMap<String, A>,
     error: impl Fn(&A) -> &str,
-) -> Result<Vec<(Key, A)>, Error> {
+) -> Result<Vec<(ClaimKey, A)>, Error> {
     let mut all = Vec::with_capacity(asked.len());
     let mut skipped = 0;
     for (key, claim) in asked {
@@ -212,7 +221,11 @@ pub fn answers<A>(
 ///
 /// # Errors
 /// When a claim was not prepared.
-pub fn cdi_devices(table: &Table, pod: &Pod, container: &Container) -> Result<Vec<String>, Error> {
+pub fn cdi_devices(
+    table: &ClaimTable,
+    pod: &Pod,
+    container: &Container,
+) -> Result<Vec<String>, Error> {
     let mut all: Vec<String> = Vec::new();
     for (claim, request) in requests(pod, container)? {
         let held = table.get(pod.namespace(), claim);
@@ -232,7 +245,11 @@ pub fn cdi_devices(table: &Table, pod: &Pod, container: &Container) -> Result<Ve
 
 /// What monitors are told of the claims that a container uses: all of each.
 #[must_use]
-pub fn told(table: &Table, pod: &Pod, container: &Container) -> Vec<monitors::DynamicResource> {
+pub fn pod_resources(
+    table: &ClaimTable,
+    pod: &Pod,
+    container: &Container,
+) -> Vec<monitors::DynamicResource> {
     let used = requests(pod, container).unwrap_or_default();
     let names: BTreeSet<&str> = used.into_iter().map(|(claim, _)| claim).collect();
     let held = names.into_iter().filter_map(|name| {
@@ -262,7 +279,7 @@ pub fn told(table: &Table, pod: &Pod, container: &Container) -> Vec<monitors::Dy
 /// of a driver's device in a pool.
 #[must_use]
 pub fn health(
-    table: &Table,
+    table: &ClaimTable,
     pod: &Pod,
     health: impl Fn(&str, &str, &str) -> (&'static str, Option<String>),
 ) -> BTreeMap<String, Vec<ResourceStatus>> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::state::Device;
+use super::super::state::PreparedDevice;
 use super::*;
 
 /// A pod with three claims: one that is there, one made for it, and one that
@@ -43,7 +43,7 @@ fn claim(changes: &Value) -> ResourceClaim {
     serde_json::from_value(value).unwrap()
 }
 
-fn table() -> Table {
+fn table() -> ClaimTable {
     let device = |name: &str, requests: &[&str]| api::Device {
         device_name: name.to_owned(),
         pool_name: "n".to_owned(),
@@ -51,7 +51,7 @@ fn table() -> Table {
         cdi_device_ids: vec![format!("d.io/x={name}"), format!("d.io/x=both")],
         share_id: None,
     };
-    let mut table = Table::default();
+    let mut table = ClaimTable::default();
     for (name, devices) in [
         (
             "gpu",
@@ -68,7 +68,7 @@ fn table() -> Table {
         ),
     ] {
         let key = ("a".to_owned(), name.to_owned());
-        let usable = Usable {
+        let usable = UsableClaim {
             uid: name.to_owned(),
             drivers: ["d.io".to_owned()].into(),
         };
@@ -81,7 +81,7 @@ fn table() -> Table {
 #[test]
 fn a_pod_uses_what_it_names_what_was_made_for_it_and_what_stands_for_its_resources() {
     let pod = pod();
-    let used = |claim, own| Used { claim, own };
+    let used = |claim, own| UsedClaim { claim, own };
     assert_eq!(
         claims(&pod).unwrap(),
         [
@@ -102,11 +102,11 @@ fn a_pod_uses_what_it_names_what_was_made_for_it_and_what_stands_for_its_resourc
 #[test]
 fn a_claim_is_used_only_by_whom_it_is_reserved_for_and_made_for() {
     let pod = pod();
-    let shared = Used {
+    let shared = UsedClaim {
         claim: "gpu",
         own: false,
     };
-    let own = Used {
+    let own = UsedClaim {
         own: true,
         ..shared.clone()
     };
@@ -162,7 +162,7 @@ fn a_container_gets_the_devices_of_its_requests_and_no_others() {
 #[test]
 fn monitors_are_told_of_all_devices_of_a_containers_claims() {
     let (pod, table) = (pod(), table());
-    let of = |name: &str| told(&table, &pod, pod.spec.container(name).unwrap());
+    let of = |name: &str| pod_resources(&table, &pod, pod.spec.container(name).unwrap());
     let names: Vec<String> = of("one").into_iter().map(|r| r.claim_name).collect();
     assert_eq!(names, ["gpu", "web-own-x"]);
     let all = &of("ext")[0];
@@ -191,7 +191,11 @@ fn the_health_of_devices_is_told_by_claim_and_request() {
         request_names: vec!["q".to_owned()],
         ..api::Device::default()
     };
-    assert!(Device::from(plain.clone()).cdi_device_ids.is_empty());
+    assert!(
+        PreparedDevice::from(plain.clone())
+            .cdi_device_ids
+            .is_empty()
+    );
     let key = ("a".to_owned(), "web-own-x".to_owned());
     table.set(
         &key,
@@ -239,7 +243,7 @@ fn the_health_of_devices_is_told_by_claim_and_request() {
 
 #[test]
 fn a_driver_has_to_answer_about_every_claim_and_about_no_other() {
-    let mut batches = Batches::default();
+    let mut batches = DriverBatches::default();
     let key = |name: &str| ("a".to_owned(), name.to_owned());
     let drivers = ["d.io".to_owned(), "e.io".to_owned()];
     batches.add(&key("gpu"), "c-1", drivers.iter());

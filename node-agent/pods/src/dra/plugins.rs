@@ -23,12 +23,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::api;
-use super::health::{Health, Place};
-use super::metrics::Metrics;
-use super::state::Table;
-use crate::cri::Client as Socket;
-use crate::plugins::Kind;
+use super::health::{DeviceHealth, DeviceId};
+use super::metrics::ClaimMetrics;
+use super::state::ClaimTable;
+use crate::cri::RuntimeClient as Socket;
 use crate::plugins::api::{Empty, PluginInfo};
+use crate::plugins::{PluginHandlers, RegistrationError};
 
 /// How long a driver may take for one call.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(45));
@@ -48,14 +48,14 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 const RESOURCE_SLICES: Resource =
     Resource::cluster("resource.k8s.io", "v1", "resourceslices", "ResourceSlice");
 
-/// The protocol that is spoken with a plugin.
+/// The version of the gRPC service that a plugin serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Service {
+enum PluginProtocol {
     V1,
     V1Beta1,
 }
 
-impl Service {
+impl PluginProtocol {
     /// The first of those that a plugin names which is known here.
     fn choose(named: &[String]) -> Option<Self> {
         named.iter().find_map(|name| match name.as_str() {
@@ -66,23 +66,23 @@ impl Service {
     }
 }
 
-/// One plugin of a driver.
+/// One registered plugin of a driver.
 #[derive(Clone, Debug)]
-pub struct Plugin {
+pub struct DraPlugin {
     endpoint: String,
     socket: Socket,
-    service: Service,
+    service: PluginProtocol,
     connected: bool,
     /// Cancelled when it is gone.
     end: CancellationToken,
 }
 
-impl Plugin {
+impl DraPlugin {
     async fn call<A>(
         &self,
         method: &'static str,
         claims: Vec<api::Claim>,
-    ) -> Result<A, crate::cri::Error>
+    ) -> Result<A, crate::cri::RuntimeError>
     where
         A: prost::Message + Default + 'static,
     {
@@ -91,19 +91,19 @@ impl Plugin {
     }
 }
 
-/// The drivers of the node.
-pub struct Plugins {
+/// The registered DRA drivers of the node.
+pub struct DraPlugins {
     api: Api,
     node: String,
     away: Duration,
     /// The newest last.
-    all: Mutex<BTreeMap<String, Vec<Plugin>>>,
+    all: Mutex<BTreeMap<String, Vec<DraPlugin>>>,
     /// By driver that is away: cancelled when it is back.
     wipes: Mutex<BTreeMap<String, CancellationToken>>,
-    health: Mutex<Health>,
+    health: Mutex<DeviceHealth>,
     /// Who uses what.
-    table: Arc<Mutex<Table>>,
-    metrics: Metrics,
+    table: Arc<Mutex<ClaimTable>>,
+    metrics: ClaimMetrics,
     /// Gets the uids of pods whose devices are not as they were.
     changed: mpsc::UnboundedSender<String>,
     shutdown: CancellationToken,
@@ -113,11 +113,11 @@ fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Plugins {
+impl DraPlugins {
     pub(super) fn new(
         api: Api,
         node: &str,
-        table: Arc<Mutex<Table>>,
+        table: Arc<Mutex<ClaimTable>>,
         changed: mpsc::UnboundedSender<String>,
         away: Duration,
         shutdown: CancellationToken,
@@ -130,7 +130,7 @@ impl Plugins {
             wipes: Mutex::default(),
             health: Mutex::default(),
             table,
-            metrics: Metrics::default(),
+            metrics: ClaimMetrics::default(),
             changed,
             shutdown,
         }
@@ -141,7 +141,7 @@ impl Plugins {
     ///
     /// # Errors
     /// When it has none.
-    pub fn find(&self, driver: &str) -> Result<Plugin, Error> {
+    pub fn find(&self, driver: &str) -> Result<DraPlugin, Error> {
         let all = lock(&self.all);
         let own = all.get(driver).map(Vec::as_slice).unwrap_or_default();
         let connected = own.iter().rev().find(|plugin| plugin.connected);
@@ -193,8 +193,8 @@ impl Plugins {
     {
         let plugin = self.find(driver)?;
         let method = match plugin.service {
-            Service::V1 => v1,
-            Service::V1Beta1 => v1beta1,
+            PluginProtocol::V1 => v1,
+            PluginProtocol::V1Beta1 => v1beta1,
         };
         let begun = Instant::now();
         let answer = plugin.call(method, claims).await;
@@ -204,26 +204,26 @@ impl Plugins {
     }
 
     /// How long calls and claims took.
-    pub(super) fn metrics(&self) -> &Metrics {
+    pub(super) fn metrics(&self) -> &ClaimMetrics {
         &self.metrics
     }
 
     /// How a device is, and what its driver says to that.
     #[must_use]
     pub fn health(&self, driver: &str, pool: &str, device: &str) -> (&'static str, Option<String>) {
-        lock(&self.health).of(driver, pool, device, Instant::now())
+        lock(&self.health).for_container(driver, pool, device, Instant::now())
     }
 
-    fn add(self: &Arc<Self>, driver: &str, plugin: Plugin) -> Result<(), String> {
+    fn add(self: &Arc<Self>, driver: &str, plugin: DraPlugin) -> Result<(), RegistrationError> {
         {
             let mut all = lock(&self.all);
             let own = all.entry(driver.to_owned()).or_default();
             if own.iter().any(|known| known.endpoint == plugin.endpoint) {
                 // one instance does not take another's place
-                return Err(format!(
-                    "endpoint {} already registered for DRA driver plugin {driver}",
-                    plugin.endpoint
-                ));
+                return Err(RegistrationError::EndpointTaken {
+                    endpoint: plugin.endpoint,
+                    driver: driver.to_owned(),
+                });
             }
             own.push(plugin.clone());
         }
@@ -265,11 +265,11 @@ impl Plugins {
     }
 
     /// Keeps connected with a plugin, and takes in what it tells.
-    async fn follow(self: &Arc<Self>, driver: &str, plugin: &Plugin) {
+    async fn follow(self: &Arc<Self>, driver: &str, plugin: &DraPlugin) {
         loop {
             match connect(plugin.socket.socket()).await {
                 Err(error) => {
-                    tracing::debug!(driver, error, "a driver of devices does not answer");
+                    tracing::debug!(driver, %error, "DRA driver does not respond");
                 }
                 Ok((_open, connection)) => {
                     self.connected(driver, &plugin.endpoint, true);
@@ -278,7 +278,7 @@ impl Plugins {
                         () = self.watch(driver, plugin) => {}
                     }
                     self.connected(driver, &plugin.endpoint, false);
-                    tracing::info!(driver, "the connection with a driver of devices ended");
+                    tracing::info!(driver, "connection to a DRA driver ended");
                 }
             }
             tokio::time::sleep(CONNECT_EVERY).await;
@@ -298,7 +298,7 @@ impl Plugins {
 
     /// Takes in what a driver tells of its devices' health, as long as it is
     /// connected.
-    async fn watch(&self, driver: &str, plugin: &Plugin) {
+    async fn watch(&self, driver: &str, plugin: &DraPlugin) {
         loop {
             let method = "v1alpha1.DRAResourceHealth/NodeWatchResources";
             let told = plugin.socket.stream(method, Empty {}).await;
@@ -335,7 +335,7 @@ impl Plugins {
     }
 
     /// Has the pods look that use one of these devices.
-    fn tell(&self, driver: &str, changed: &BTreeSet<Place>) {
+    fn tell(&self, driver: &str, changed: &BTreeSet<DeviceId>) {
         if changed.is_empty() {
             return;
         }
@@ -390,10 +390,7 @@ impl Plugins {
 
     async fn wipe_later(&self, driver: &str) {
         tokio::time::sleep(self.away).await;
-        tracing::info!(
-            driver,
-            "a driver of devices is away: its slices are deleted"
-        );
+        tracing::info!(driver, "DRA driver is gone; deleting its ResourceSlices");
         self.wipe(Some(driver)).await;
     }
 
@@ -427,7 +424,10 @@ impl Plugins {
                 // such an API knows no slices
                 Err(error) if error.is_not_found() => return,
                 Err(error) => {
-                    tracing::debug!(error = error.chain(), "cannot delete slices of the node");
+                    tracing::debug!(
+                        error = error.chain(),
+                        "failed to delete ResourceSlices of the node"
+                    );
                 }
             }
             tokio::time::sleep(wait).await;
@@ -439,20 +439,20 @@ impl Plugins {
 /// A connection that nothing is asked over, and what ends when it does.
 async fn connect(
     socket: &Path,
-) -> Result<(impl Send + use<>, impl Future<Output = ()> + Send + use<>), String> {
+) -> Result<(impl Send + use<>, impl Future<Output = ()> + Send + use<>), io::Error> {
     let stream = UnixStream::connect(socket);
-    let stream = stream.await.map_err(|e: io::Error| e.to_string())?;
+    let stream = stream.await?;
     let (open, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .handshake::<_, http_body_util::Empty<Bytes>>(TokioIo::new(stream))
         .await
-        .map_err(|e| e.to_string())?;
+        .map_err(io::Error::other)?;
     let ended = async move {
         let _ = connection.await;
     };
     Ok((open, ended))
 }
 
-impl Kind for Plugins {
+impl PluginHandlers for DraPlugins {
     fn r#type(&self) -> &'static str {
         "DRAPlugin"
     }
@@ -461,15 +461,15 @@ impl Kind for Plugins {
         self: Arc<Self>,
         info: &'a PluginInfo,
         endpoint: &'a str,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    ) -> BoxFuture<'a, Result<(), RegistrationError>> {
         Box::pin(async move {
-            let service = Service::choose(&info.supported_versions).ok_or_else(|| {
-                format!(
-                    "DRA driver {} serves {:?}, and none of them is v1.DRAPlugin or v1beta1.DRAPlugin",
-                    info.name, info.supported_versions
-                )
+            let service = PluginProtocol::choose(&info.supported_versions).ok_or_else(|| {
+                RegistrationError::DraServices {
+                    driver: info.name.clone(),
+                    services: info.supported_versions.clone(),
+                }
             })?;
-            let plugin = Plugin {
+            let plugin = DraPlugin {
                 endpoint: endpoint.to_owned(),
                 socket: Socket::new(endpoint),
                 service,
@@ -493,11 +493,14 @@ mod tests {
     fn the_first_protocol_is_spoken_that_a_plugin_names_and_the_agent_knows() {
         let choose = |named: &[&str]| {
             let named: Vec<String> = named.iter().map(|n| (*n).to_owned()).collect();
-            Service::choose(&named)
+            PluginProtocol::choose(&named)
         };
         let both = ["v2.DRAPlugin", "v1.DRAPlugin", "v1beta1.DRAPlugin"];
-        assert_eq!(choose(&both), Some(Service::V1));
-        assert_eq!(choose(&["v1beta1.DRAPlugin"]), Some(Service::V1Beta1));
+        assert_eq!(choose(&both), Some(PluginProtocol::V1));
+        assert_eq!(
+            choose(&["v1beta1.DRAPlugin"]),
+            Some(PluginProtocol::V1Beta1)
+        );
         for none in [&[][..], &["1.0.0"], &["v1alpha4", "v1"]] {
             assert_eq!(choose(none), None, "{none:?}");
         }

@@ -12,28 +12,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::api;
-use super::plan::Usable;
+use super::plan::UsableClaim;
 
-/// Namespace and name of a claim.
-pub type Key = (String, String);
+/// The namespace and name of a claim.
+pub type ClaimKey = (String, String);
 
-/// A claim that a pod of this node uses, or is about to.
+/// A claim that pods of this node use, with its prepared devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct PreparedClaim {
     /// The claim's uid.
     pub uid: String,
     /// Uids of the pods.
     pub pods: BTreeSet<String>,
     /// By driver that has a part of it: the devices, none before it is prepared.
-    pub drivers: BTreeMap<String, Vec<Device>>,
+    pub drivers: BTreeMap<String, Vec<PreparedDevice>>,
     /// Whether all drivers have prepared it, since the agent began.
     pub prepared: bool,
 }
 
-/// A device, as its driver tells of it.
+/// A device as its driver returned it from `NodePrepareResources`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Device {
+pub struct PreparedDevice {
     /// The pool that it is of.
     pub pool_name: String,
     /// Its name there.
@@ -49,7 +49,7 @@ pub struct Device {
     pub cdi_device_ids: Vec<String>,
 }
 
-impl Device {
+impl PreparedDevice {
     /// Whether the request got it; the empty one is all of the claim.
     #[must_use]
     pub fn is_for(&self, request: &str) -> bool {
@@ -59,7 +59,7 @@ impl Device {
     }
 }
 
-impl From<api::Device> for Device {
+impl From<api::Device> for PreparedDevice {
     fn from(told: api::Device) -> Self {
         Self {
             pool_name: told.pool_name,
@@ -71,26 +71,26 @@ impl From<api::Device> for Device {
     }
 }
 
-/// The claims in use on the node.
+/// The claims in use on the node, as written to the checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table(BTreeMap<Key, Held>);
+pub struct ClaimTable(BTreeMap<ClaimKey, PreparedClaim>);
 
-impl Table {
+impl ClaimTable {
     /// A claim.
     #[must_use]
-    pub fn get(&self, namespace: &str, name: &str) -> Option<&Held> {
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&PreparedClaim> {
         self.0.get(&(namespace.to_owned(), name.to_owned()))
     }
 
     /// All claims.
-    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Held)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&ClaimKey, &PreparedClaim)> {
         self.0.iter()
     }
 
     /// The claims that a pod uses.
     #[must_use]
-    pub fn of(&self, pod: &str) -> Vec<Key> {
-        let uses = |(_, held): &(&Key, &Held)| held.pods.contains(pod);
+    pub fn claims_of_pod(&self, pod: &str) -> Vec<ClaimKey> {
+        let uses = |(_, held): &(&ClaimKey, &PreparedClaim)| held.pods.contains(pod);
         let keys = self.0.iter().filter(uses).map(|(key, _)| key.clone());
         keys.collect()
     }
@@ -99,13 +99,18 @@ impl Table {
     ///
     /// # Errors
     /// With the uid of the other claim of that name that is still in use.
-    pub fn enter(&mut self, pod: &str, key: &Key, claim: &Usable) -> Result<bool, String> {
-        let held = self.0.entry(key.clone()).or_insert_with(|| Held {
+    pub fn enter(
+        &mut self,
+        pod: &str,
+        key: &ClaimKey,
+        claim: &UsableClaim,
+    ) -> Result<bool, String> {
+        let held = self.0.entry(key.clone()).or_insert_with(|| PreparedClaim {
             uid: claim.uid.clone(),
             drivers: (claim.drivers.iter())
                 .map(|driver| (driver.clone(), Vec::new()))
                 .collect(),
-            ..Held::default()
+            ..PreparedClaim::default()
         });
         if held.uid != claim.uid {
             return Err(held.uid.clone());
@@ -115,15 +120,15 @@ impl Table {
     }
 
     /// Takes in what a driver made of a claim, in place of what it told before.
-    pub fn set(&mut self, key: &Key, driver: &str, devices: Vec<api::Device>) {
+    pub fn set(&mut self, key: &ClaimKey, driver: &str, devices: Vec<api::Device>) {
         if let Some(held) = self.0.get_mut(key) {
-            let devices = devices.into_iter().map(Device::from).collect();
+            let devices = devices.into_iter().map(PreparedDevice::from).collect();
             held.drivers.insert(driver.to_owned(), devices);
         }
     }
 
     /// Notes that all drivers have prepared a claim.
-    pub fn prepared(&mut self, key: &Key) {
+    pub fn prepared(&mut self, key: &ClaimKey) {
         if let Some(held) = self.0.get_mut(key) {
             held.prepared = true;
         }
@@ -131,7 +136,7 @@ impl Table {
 
     /// Notes that a pod uses a claim no more. When it was the last, it stays
     /// until its drivers have taken the claim back: that claim.
-    pub fn leave(&mut self, pod: &str, key: &Key) -> Option<Held> {
+    pub fn leave(&mut self, pod: &str, key: &ClaimKey) -> Option<PreparedClaim> {
         let held = self.0.get_mut(key)?;
         if held.pods.iter().any(|other| other != pod) {
             held.pods.remove(pod);
@@ -143,33 +148,36 @@ impl Table {
     }
 
     /// Forgets a claim that was taken back.
-    pub fn remove(&mut self, key: &Key) {
+    pub fn remove(&mut self, key: &ClaimKey) {
         self.0.remove(key);
     }
 
     /// The checkpoint's text.
     #[must_use]
     pub fn save(&self) -> String {
-        let entries = self.0.iter().map(|((namespace, name), held)| Entry {
-            uid: held.uid.clone(),
-            name: name.clone(),
-            namespace: namespace.clone(),
-            pods: held.pods.iter().map(|p| (p.clone(), Empty {})).collect(),
-            drivers: (held.drivers.iter())
-                .map(|(driver, devices)| {
-                    let devices = devices.clone();
-                    (driver.clone(), DriverState { devices })
-                })
-                .collect(),
-        });
-        let data = Data {
+        let entries = self
+            .0
+            .iter()
+            .map(|((namespace, name), held)| ClaimCheckpointEntry {
+                uid: held.uid.clone(),
+                name: name.clone(),
+                namespace: namespace.clone(),
+                pods: held.pods.iter().map(|p| (p.clone(), EmptySet {})).collect(),
+                drivers: (held.drivers.iter())
+                    .map(|(driver, devices)| {
+                        let devices = devices.clone();
+                        (driver.clone(), DriverState { devices })
+                    })
+                    .collect(),
+            });
+        let data = ClaimCheckpointData {
             kind: "DRACheckpoint".to_owned(),
             api_version: "checkpoint.dra.kubelet.k8s.io/v1".to_owned(),
             claims: entries.collect(),
         };
         let data = serde_json::to_string(&data).unwrap_or_default();
         let checksum = crc32fast::hash(data.as_bytes());
-        serde_json::to_string(&Checkpoint { data, checksum }).unwrap_or_default()
+        serde_json::to_string(&ClaimCheckpoint { data, checksum }).unwrap_or_default()
     }
 
     /// From a checkpoint's text.
@@ -177,14 +185,15 @@ impl Table {
     /// # Errors
     /// Why it is none.
     pub fn load(text: &str) -> Result<Self, String> {
-        let sealed: Checkpoint = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let sealed: ClaimCheckpoint = serde_json::from_str(text).map_err(|e| e.to_string())?;
         if crc32fast::hash(sealed.data.as_bytes()) != sealed.checksum {
             return Err("checkpoint is corrupted".to_owned());
         }
-        let data: Data = serde_json::from_str(&sealed.data).map_err(|e| e.to_string())?;
+        let data: ClaimCheckpointData =
+            serde_json::from_str(&sealed.data).map_err(|e| e.to_string())?;
         let held = data.claims.into_iter().map(|entry| {
             let drivers = entry.drivers.into_iter();
-            let held = Held {
+            let held = PreparedClaim {
                 uid: entry.uid,
                 pods: entry.pods.into_keys().collect(),
                 drivers: drivers.map(|(name, own)| (name, own.devices)).collect(),
@@ -198,23 +207,23 @@ impl Table {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Checkpoint {
+struct ClaimCheckpoint {
     data: String,
     checksum: u32,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Data {
+struct ClaimCheckpointData {
     #[serde(default)]
     kind: String,
     #[serde(rename = "apiVersion", default)]
     api_version: String,
     #[serde(rename = "ClaimInfoStateList", with = "nullable", default)]
-    claims: Vec<Entry>,
+    claims: Vec<ClaimCheckpointEntry>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Entry {
+struct ClaimCheckpointEntry {
     #[serde(rename = "ClaimUID")]
     uid: String,
     #[serde(rename = "ClaimName")]
@@ -226,7 +235,7 @@ struct Entry {
         deserialize_with = "nullable::deserialize",
         default
     )]
-    pods: BTreeMap<String, Empty>,
+    pods: BTreeMap<String, EmptySet>,
     #[serde(
         rename = "DriverState",
         deserialize_with = "nullable::deserialize",
@@ -238,11 +247,11 @@ struct Entry {
 #[derive(Clone, Serialize, Deserialize)]
 struct DriverState {
     #[serde(rename = "Devices", with = "nullable", default)]
-    devices: Vec<Device>,
+    devices: Vec<PreparedDevice>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Empty {}
+struct EmptySet {}
 
 /// Go writes lists that nobody made as null, and reads maps from it as well.
 mod nullable {
@@ -280,14 +289,14 @@ mod tests {
 
     const NOTHING: &str = r#"{"Data":"{\"kind\":\"DRACheckpoint\",\"apiVersion\":\"checkpoint.dra.kubelet.k8s.io/v1\",\"ClaimInfoStateList\":null}","Checksum":4010664294}"#;
 
-    fn usable(uid: &str, driver: &str) -> Usable {
-        Usable {
+    fn usable(uid: &str, driver: &str) -> UsableClaim {
+        UsableClaim {
             uid: uid.to_owned(),
             drivers: [driver.to_owned()].into(),
         }
     }
 
-    fn key(name: &str) -> Key {
+    fn key(name: &str) -> ClaimKey {
         ("a".to_owned(), name.to_owned())
     }
 
@@ -303,14 +312,14 @@ mod tests {
 
     #[test]
     fn what_the_kubelet_left_is_gone_on_with_and_written_as_it_does() {
-        let mut table = Table::load(WRITTEN).unwrap();
+        let mut table = ClaimTable::load(WRITTEN).unwrap();
         assert_eq!(table.save(), WRITTEN);
-        assert_eq!(Table::load(NOTHING).unwrap(), Table::default());
-        assert_eq!(Table::default().save(), NOTHING);
+        assert_eq!(ClaimTable::load(NOTHING).unwrap(), ClaimTable::default());
+        assert_eq!(ClaimTable::default().save(), NOTHING);
         let gpu = table.get("a", "gpu").unwrap();
         assert_eq!(gpu.drivers["d.io"][0].cdi_device_ids, ["d.io/gpu=g0"]);
         assert!(!gpu.prepared, "drivers may have forgotten it");
-        assert_eq!(table.of("p-1"), [key("gpu"), key("nic")]);
+        assert_eq!(table.claims_of_pod("p-1"), [key("gpu"), key("nic")]);
         // prepared again, it has its device once
         table.set(&key("gpu"), "d.io", vec![device()]);
         assert_eq!(table.save(), WRITTEN);
@@ -318,13 +327,13 @@ mod tests {
 
     #[test]
     fn a_checkpoint_that_was_cut_off_or_changed_is_refused() {
-        assert!(Table::load(&WRITTEN[..WRITTEN.len() - 9]).is_err());
+        assert!(ClaimTable::load(&WRITTEN[..WRITTEN.len() - 9]).is_err());
         let changed = WRITTEN.replace("p-2", "p-3");
         assert_eq!(
-            Table::load(&changed).unwrap_err(),
+            ClaimTable::load(&changed).unwrap_err(),
             "checkpoint is corrupted"
         );
-        assert!(Table::load("").is_err());
+        assert!(ClaimTable::load("").is_err());
     }
 
     #[test]
@@ -332,7 +341,7 @@ mod tests {
         let data = r#"{"kind":"DRACheckpoint","apiVersion":"checkpoint.dra.kubelet.k8s.io/v2","New":1,"ClaimInfoStateList":[{"ClaimUID":"u","ClaimName":"gpu","Namespace":"a","DriverState":{"d":{"Devices":[{"PoolName":"p","DeviceName":"x"}]}}}]}"#;
         let checksum = crc32fast::hash(data.as_bytes());
         let text = serde_json::json!({"Data": data, "Checksum": checksum}).to_string();
-        let table = Table::load(&text).unwrap();
+        let table = ClaimTable::load(&text).unwrap();
         assert_eq!(
             table.get("a", "gpu").unwrap().drivers["d"][0].pool_name,
             "p"
@@ -341,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_claim_is_held_until_its_last_pod_leaves_and_drivers_took_it_back() {
-        let (mut table, gpu) = (Table::default(), key("gpu"));
+        let (mut table, gpu) = (ClaimTable::default(), key("gpu"));
         assert_eq!(table.enter("p-1", &gpu, &usable("u", "d")), Ok(true));
         assert_eq!(table.enter("p-2", &gpu, &usable("u", "d")), Ok(true));
         table.prepared(&gpu);
@@ -349,16 +358,16 @@ mod tests {
         // another claim of that name
         let other = table.enter("p-3", &gpu, &usable("v", "d"));
         assert_eq!(other, Err("u".to_owned()));
-        assert!(table.of("p-3").is_empty());
+        assert!(table.claims_of_pod("p-3").is_empty());
 
         assert_eq!(table.leave("p-1", &gpu), None);
-        assert!(table.of("p-1").is_empty());
+        assert!(table.claims_of_pod("p-1").is_empty());
         assert_eq!(table.leave("p-2", &gpu).unwrap().uid, "u");
         // until it was taken back, which may have to be tried again
-        assert_eq!(table.of("p-2"), std::slice::from_ref(&gpu));
+        assert_eq!(table.claims_of_pod("p-2"), std::slice::from_ref(&gpu));
         assert_eq!(table.leave("p-2", &gpu).unwrap().uid, "u");
         assert_eq!(table.enter("p-4", &gpu, &usable("u", "d")), Ok(true));
         table.remove(&gpu);
-        assert_eq!(table, Table::default());
+        assert_eq!(table, ClaimTable::default());
     }
 }

@@ -30,7 +30,7 @@ fn cluster(deleted: Seen) -> Api {
 }
 
 struct Agent {
-    claims: Arc<Claims>,
+    claims: Arc<ClaimManager>,
     changed: mpsc::UnboundedReceiver<String>,
     deleted: Seen,
     end: CancellationToken,
@@ -41,10 +41,10 @@ impl Agent {
         let (changes, changed) = mpsc::unbounded_channel();
         let (deleted, end) = (Seen::default(), CancellationToken::new());
         let api = cluster(deleted.clone());
-        let claims = Claims::new(api, "n1", root, changes, away, end.clone()).unwrap();
+        let claims = ClaimManager::new(api, "n1", root, changes, away, end.clone()).unwrap();
         let of_claims = claims.plugins();
         of_claims.clone().begin();
-        let kinds: Vec<Arc<dyn plugins::Kind>> = vec![of_claims];
+        let kinds: Vec<Arc<dyn plugins::PluginHandlers>> = vec![of_claims];
         tokio::spawn(plugins::watch(root.to_owned(), kinds, end.clone()));
         Self {
             claims: Arc::new(claims),
@@ -262,7 +262,7 @@ async fn nothing_is_prepared_that_cannot_be_noted() {
     std::fs::remove_dir_all(&state).unwrap();
     agent.claims.unprepare("p1").await.unwrap();
     let text = std::fs::read_to_string(&state).unwrap();
-    assert_eq!(Table::load(&text).unwrap(), Table::default());
+    assert_eq!(ClaimTable::load(&text).unwrap(), ClaimTable::default());
     let calls = driver.calls();
     let asked: Vec<&String> = calls
         .iter()
@@ -278,7 +278,7 @@ async fn a_checkpoint_that_is_none_lets_no_agent_begin() {
     std::fs::write(root.path().join(STATE), "{").unwrap();
     let changes = mpsc::unbounded_channel().0;
     let (api, end) = (cluster(Seen::default()), CancellationToken::new());
-    let begun = Claims::new(api, "n1", root.path(), changes, AWAY, end);
+    let begun = ClaimManager::new(api, "n1", root.path(), changes, AWAY, end);
     let error = begun.err().unwrap().to_string();
     assert!(error.contains(STATE) && error.contains("drain"), "{error}");
 }
@@ -296,7 +296,7 @@ async fn slices_of_a_driver_go_when_it_is_away_and_pods_hear_of_its_devices() {
         (found.health, found.message)
     };
     assert_eq!(health(&agent).0, "Unknown");
-    driver.tell("gpu", api::HealthStatus::Unhealthy);
+    driver.report_health("gpu", api::HealthStatus::Unhealthy);
     assert_eq!(agent.changed.recv().await.as_deref(), Some("p1"));
     assert_eq!(
         health(&agent),

@@ -8,12 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cpuset::CpuSet;
-use super::hints::Mask;
-use super::topology::{Place, Topology};
+use super::hints::NumaMask;
+use super::topology::{CpuLocation, MachineTopology};
 
-/// How CPUs are chosen.
+/// The order in which CPUs are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Order {
+pub struct CpuOrder {
     /// One thread of each core before the second of any
     /// (`distribute-cpus-across-cores`).
     pub spread: bool,
@@ -21,10 +21,10 @@ pub struct Order {
     pub caches: bool,
 }
 
-/// Not as many CPUs are free.
+/// Fewer CPUs are free than were requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not enough cpus available to satisfy request: requested={wanted}, available={free}")]
-pub struct NotEnough {
+pub struct NotEnoughCpus {
     /// How many are wanted.
     pub wanted: usize,
     /// How many there are.
@@ -36,19 +36,19 @@ pub struct NotEnough {
 /// # Errors
 /// When there are not as many.
 pub fn packed(
-    topology: &Topology,
+    topology: &MachineTopology,
     free: &CpuSet,
     wanted: usize,
-    order: Order,
-) -> Result<CpuSet, NotEnough> {
-    let mut taking = Taking::new(topology, free, wanted)?;
+    order: CpuOrder,
+) -> Result<CpuSet, NotEnoughCpus> {
+    let mut taking = CpuSelection::new(topology, free, wanted)?;
     taking.whole(taking.first());
     taking.whole(taking.second());
     if order.caches {
         taking.caches();
     }
     if !order.spread {
-        taking.whole(Part::Core);
+        taking.whole(TopologyLevel::Core);
     }
     taking.rest(order.spread);
     Ok(taking.taken)
@@ -61,13 +61,13 @@ pub fn packed(
 /// # Errors
 /// When there are not as many.
 pub fn distributed(
-    topology: &Topology,
+    topology: &MachineTopology,
     free: &CpuSet,
     wanted: usize,
     group: usize,
-    order: Order,
-) -> Result<CpuSet, NotEnough> {
-    let order = Order {
+    order: CpuOrder,
+) -> Result<CpuSet, NotEnoughCpus> {
+    let order = CpuOrder {
         caches: false,
         ..order
     };
@@ -75,13 +75,13 @@ pub fn distributed(
     if wanted == 0 || !wanted.is_multiple_of(group) {
         return packed(topology, free, wanted, order);
     }
-    let mut taking = Taking::new(topology, free, wanted)?;
-    let nodes = taking.sorted(Part::Numa);
+    let mut taking = CpuSelection::new(topology, free, wanted)?;
+    let nodes = taking.sorted(TopologyLevel::Numa);
     let Some(share) = shares(topology, &taking, &nodes, wanted, group) else {
         return packed(topology, free, wanted, order);
     };
     for (node, count) in share {
-        let of_node = taking.free_of(Part::Numa, node);
+        let of_node = taking.free_of(TopologyLevel::Numa, node);
         let cpus = packed(topology, &of_node, count, order)?;
         taking.take(&cpus);
     }
@@ -90,15 +90,15 @@ pub fn distributed(
 
 /// How many CPUs come of which node; none when no even share is possible.
 fn shares(
-    topology: &Topology,
-    taking: &Taking<'_>,
+    topology: &MachineTopology,
+    taking: &CpuSelection<'_>,
     nodes: &[u32],
     wanted: usize,
     group: usize,
 ) -> Option<Vec<(u32, usize)>> {
     let free: BTreeMap<u32, usize> = nodes
         .iter()
-        .map(|node| (*node, taking.free_of(Part::Numa, *node).len()))
+        .map(|node| (*node, taking.free_of(TopologyLevel::Numa, *node).len()))
         .collect();
     let groups = topology.cpus.len().div_ceil(group);
     let per_node = groups.div_ceil(topology.count(|p| p.numa).max(1));
@@ -207,17 +207,17 @@ fn combinations(all: &[u32], count: usize) -> Vec<Vec<u32>> {
     }
 }
 
-/// What the machine is made of.
+/// A level of the CPU topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum TopologyLevel {
     Socket,
     Numa,
     Cache,
     Core,
 }
 
-impl Part {
-    fn of(self, place: &Place) -> u32 {
+impl TopologyLevel {
+    fn of(self, place: &CpuLocation) -> u32 {
         match self {
             Self::Socket => place.socket,
             Self::Numa => place.numa,
@@ -227,19 +227,23 @@ impl Part {
     }
 }
 
-struct Taking<'a> {
-    topology: &'a Topology,
+struct CpuSelection<'a> {
+    topology: &'a MachineTopology,
     free: CpuSet,
     needed: usize,
     taken: CpuSet,
 }
 
-impl<'a> Taking<'a> {
-    fn new(topology: &'a Topology, free: &CpuSet, wanted: usize) -> Result<Self, NotEnough> {
+impl<'a> CpuSelection<'a> {
+    fn new(
+        topology: &'a MachineTopology,
+        free: &CpuSet,
+        wanted: usize,
+    ) -> Result<Self, NotEnoughCpus> {
         let free = free.intersection(&topology.all());
         if free.len() < wanted {
             let free = free.len();
-            return Err(NotEnough { wanted, free });
+            return Err(NotEnoughCpus { wanted, free });
         }
         Ok(Self {
             topology,
@@ -251,41 +255,41 @@ impl<'a> Taking<'a> {
 
     /// The larger of sockets and NUMA nodes, and the smaller: nodes are in
     /// sockets, or the other way round.
-    fn first(&self) -> Part {
+    fn first(&self) -> TopologyLevel {
         let (sockets, nodes) = (
             self.topology.count(|p| p.socket),
             self.topology.count(|p| p.numa),
         );
         if sockets >= nodes {
-            Part::Numa
+            TopologyLevel::Numa
         } else {
-            Part::Socket
+            TopologyLevel::Socket
         }
     }
 
-    fn second(&self) -> Part {
+    fn second(&self) -> TopologyLevel {
         match self.first() {
-            Part::Numa => Part::Socket,
-            _ => Part::Numa,
+            TopologyLevel::Numa => TopologyLevel::Socket,
+            _ => TopologyLevel::Numa,
         }
     }
 
-    fn all_of(&self, part: Part, id: u32) -> CpuSet {
+    fn all_of(&self, part: TopologyLevel, id: u32) -> CpuSet {
         self.topology.select(|place| part.of(place) == id)
     }
 
-    fn free_of(&self, part: Part, id: u32) -> CpuSet {
+    fn free_of(&self, part: TopologyLevel, id: u32) -> CpuSet {
         self.free.intersection(&self.all_of(part, id))
     }
 
     /// The parts that have free CPUs, inside others with few left first, and
     /// of those again the ones with few left.
-    fn sorted(&self, part: Part) -> Vec<u32> {
+    fn sorted(&self, part: TopologyLevel) -> Vec<u32> {
         let first = self.first();
         let inside = match part {
             p if p == first => None,
-            Part::Core => Some(self.second()),
-            Part::Cache => Some(Part::Numa),
+            TopologyLevel::Core => Some(self.second()),
+            TopologyLevel::Cache => Some(TopologyLevel::Numa),
             _ => Some(first),
         };
         let Some(around) = inside else {
@@ -303,7 +307,7 @@ impl<'a> Taking<'a> {
         all
     }
 
-    fn sorted_in(&self, part: Part, cpus: &CpuSet) -> Vec<u32> {
+    fn sorted_in(&self, part: TopologyLevel, cpus: &CpuSet) -> Vec<u32> {
         let places = cpus.iter().filter_map(|cpu| self.topology.cpus.get(&cpu));
         let ids: BTreeSet<u32> = places.map(|place| part.of(place)).collect();
         let mut ids: Vec<u32> = ids.into_iter().collect();
@@ -318,7 +322,7 @@ impl<'a> Taking<'a> {
     }
 
     /// Whole parts, as long as they are needed whole.
-    fn whole(&mut self, part: Part) {
+    fn whole(&mut self, part: TopologyLevel) {
         for id in self.sorted(part) {
             let all = self.all_of(part, id);
             if all.is_subset(&self.free) && self.needed >= all.len() && self.needed > 0 {
@@ -329,25 +333,29 @@ impl<'a> Taking<'a> {
 
     /// Whole caches, and cores of one cache for what is needed of less.
     fn caches(&mut self) {
-        self.whole(Part::Cache);
+        self.whole(TopologyLevel::Cache);
         let per_core = self.topology.per_core();
-        for cache in self.sorted(Part::Cache) {
+        for cache in self.sorted(TopologyLevel::Cache) {
             if self.needed == 0 {
                 return;
             }
             let cores = self.needed.div_ceil(per_core);
-            let of_cache = self.free_of(Part::Cache, cache);
+            let of_cache = self.free_of(TopologyLevel::Cache, cache);
             let free: Vec<u32> = self
-                .sorted_in(Part::Core, &of_cache)
+                .sorted_in(TopologyLevel::Core, &of_cache)
                 .into_iter()
-                .filter(|core| self.free_of(Part::Core, *core).len() == per_core)
+                .filter(|core| self.free_of(TopologyLevel::Core, *core).len() == per_core)
                 .collect();
             let mut lowest = free;
             lowest.sort_unstable();
             lowest.truncate(cores);
             let mut cpus: Vec<u32> = lowest
                 .iter()
-                .flat_map(|core| self.all_of(Part::Core, *core).iter().collect::<Vec<_>>())
+                .flat_map(|core| {
+                    self.all_of(TopologyLevel::Core, *core)
+                        .iter()
+                        .collect::<Vec<_>>()
+                })
                 .collect();
             cpus.sort_unstable();
             cpus.truncate(self.needed);
@@ -359,7 +367,11 @@ impl<'a> Taking<'a> {
 
     /// Single threads.
     fn rest(&mut self, spread: bool) {
-        let part = if spread { Part::Socket } else { Part::Core };
+        let part = if spread {
+            TopologyLevel::Socket
+        } else {
+            TopologyLevel::Core
+        };
         for id in self.sorted(part) {
             for cpu in self.free_of(part, id).iter().collect::<Vec<_>>() {
                 if self.needed == 0 {
@@ -373,7 +385,7 @@ impl<'a> Taking<'a> {
 
 /// The NUMA nodes of these CPUs.
 #[must_use]
-pub fn nodes_of(topology: &Topology, cpus: &CpuSet) -> Mask {
+pub fn nodes_of(topology: &MachineTopology, cpus: &CpuSet) -> NumaMask {
     let places = cpus.iter().filter_map(|cpu| topology.cpus.get(&cpu));
     places.map(|place| place.numa).collect()
 }
@@ -384,7 +396,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PACKED: Order = Order {
+    const PACKED: CpuOrder = CpuOrder {
         spread: false,
         caches: false,
     };
@@ -424,7 +436,7 @@ mod tests {
     #[test]
     fn options_change_the_order() {
         let machine = machine(2, 1, 4, 2);
-        let spread = Order {
+        let spread = CpuOrder {
             spread: true,
             caches: false,
         };
@@ -446,7 +458,7 @@ mod tests {
         for place in machine.cpus.values_mut() {
             place.cache = place.core / 2;
         }
-        let caches = Order {
+        let caches = CpuOrder {
             spread: false,
             caches: true,
         };
@@ -475,7 +487,7 @@ mod tests {
             let machine = machine(sockets, nodes, cores, threads);
             let free = machine.all().difference(&holes.into_iter().collect());
             let wanted = free.len() * share / 100;
-            let order = Order { spread, caches: caches && !spread };
+            let order = CpuOrder { spread, caches: caches && !spread };
             let found = if even {
                 distributed(&machine, &free, wanted, machine.per_core(), order)
             } else {

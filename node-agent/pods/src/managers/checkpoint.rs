@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
     "could not restore state from checkpoint `{}`: {why}; please drain this node and delete the file before starting again",
     path.display()
 )]
-pub struct Error {
+pub struct CheckpointError {
     /// The file.
     pub path: PathBuf,
     /// What is wrong with it.
@@ -29,19 +29,19 @@ pub struct Error {
 ///
 /// # Errors
 /// When it is there and cannot be read.
-pub fn read(path: &Path) -> Result<Option<String>, Error> {
+pub fn read(path: &Path) -> Result<Option<String>, CheckpointError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error {
+        Err(error) => Err(CheckpointError {
             path: path.to_owned(),
             why: error.to_string(),
         }),
     }
 }
 
-/// The state of a manager, as it is written.
-pub trait State: Serialize + DeserializeOwned {
+/// The state of a resource manager, as stored in its checkpoint.
+pub trait ManagerState: Serialize + DeserializeOwned {
     /// The policy that it is of.
     fn policy(&self) -> &str;
 
@@ -53,7 +53,7 @@ pub trait State: Serialize + DeserializeOwned {
 }
 
 /// The text of a state.
-pub fn seal(mut state: impl State) -> String {
+pub fn seal(mut state: impl ManagerState) -> String {
     let sum = checksum(&state.printed());
     *state.sum() = sum;
     serde_json::to_string(&state).unwrap_or_default()
@@ -63,7 +63,7 @@ pub fn seal(mut state: impl State) -> String {
 ///
 /// # Errors
 /// Why it is none.
-pub fn open<S: State>(text: &str, policy: &str) -> Result<S, String> {
+pub fn open<S: ManagerState>(text: &str, policy: &str) -> Result<S, String> {
     let mut state: S = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let sum = *state.sum();
     if sum != 0 && sum != checksum(&state.printed()) {

@@ -11,10 +11,10 @@ pub struct CpuSet(BTreeSet<u32>);
 /// The largest number of a CPU that is read: what the kernel can be built for.
 const MOST: u32 = 8192;
 
-/// A list that is none.
+/// A text that is not a CPU list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no list of CPUs, such as `0-3,7`")]
-pub struct NotAList(String);
+pub struct InvalidCpuList(String);
 
 impl CpuSet {
     /// How many there are.
@@ -111,16 +111,16 @@ impl fmt::Debug for CpuSet {
 }
 
 impl FromStr for CpuSet {
-    type Err = NotAList;
+    type Err = InvalidCpuList;
 
-    fn from_str(text: &str) -> Result<Self, NotAList> {
+    fn from_str(text: &str) -> Result<Self, InvalidCpuList> {
         let text = text.trim();
         let mut all = BTreeSet::new();
         if text.is_empty() {
             return Ok(Self(all));
         }
-        let wrong = || NotAList(text.to_owned());
-        let number = |text: &str| -> Result<u32, NotAList> {
+        let wrong = || InvalidCpuList(text.to_owned());
+        let number = |text: &str| -> Result<u32, InvalidCpuList> {
             let number: u32 = text.parse().map_err(|_| wrong())?;
             (number < MOST).then_some(number).ok_or_else(wrong)
         };

@@ -10,12 +10,12 @@ use std::fmt;
 
 /// A set of NUMA nodes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Mask(u64);
+pub struct NumaMask(u64);
 
-/// Nodes beyond are taken for none: the most that a [`Mask`] holds.
+/// Nodes beyond are taken for none: the most that a [`NumaMask`] holds.
 const MOST: u32 = 64;
 
-impl Mask {
+impl NumaMask {
     /// How many nodes.
     #[must_use]
     pub fn count(self) -> u32 {
@@ -59,41 +59,41 @@ impl Mask {
     }
 }
 
-impl FromIterator<u32> for Mask {
+impl FromIterator<u32> for NumaMask {
     fn from_iter<I: IntoIterator<Item = u32>>(nodes: I) -> Self {
         let nodes = nodes.into_iter().filter(|node| *node < MOST);
         Self(nodes.fold(0, |mask, node| mask | 1 << node))
     }
 }
 
-impl fmt::Debug for Mask {
+impl fmt::Debug for NumaMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter()).finish()
     }
 }
 
-/// Nodes on which a resource can be had; none is any.
+/// NUMA nodes that can provide a resource; `None` means any node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hint {
+pub struct TopologyHint {
     /// The nodes.
-    pub nodes: Option<Mask>,
+    pub nodes: Option<NumaMask>,
     /// Whether there is no better place.
     pub preferred: bool,
 }
 
-/// What a provider says of one resource: none is that it does not care, an
-/// empty list that there is no place.
-pub type Places = Option<Vec<Hint>>;
+/// A provider's hints for one resource: `None` states no preference, an empty list that no node
+/// can provide it.
+pub type TopologyHints = Option<Vec<TopologyHint>>;
 
-/// What a provider says, by resource; nothing is that it does not care.
-pub type Said = BTreeMap<String, Places>;
+/// A provider's hints by resource; a missing resource states no preference.
+pub type ProviderHints = BTreeMap<String, TopologyHints>;
 
-/// By node, and node: how far they are from each other.
+/// Distances between NUMA nodes, by node and node.
 pub type Distances = BTreeMap<u32, BTreeMap<u32, u64>>;
 
-/// `topologyManagerPolicy`
+/// The kubelet's `topologyManagerPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+pub enum TopologyPolicy {
     /// Nothing is aligned.
     #[default]
     None,
@@ -105,9 +105,9 @@ pub enum Policy {
     SingleNumaNode,
 }
 
-/// `topologyManagerScope`
+/// The kubelet's `topologyManagerScope`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
+pub enum TopologyScope {
     /// Each container for itself.
     #[default]
     Container,
@@ -121,13 +121,13 @@ pub enum Scope {
 /// `closest` has the distances by which sets of as many nodes are compared.
 #[must_use]
 pub fn merge(
-    policy: Policy,
-    all_nodes: Mask,
+    policy: TopologyPolicy,
+    all_nodes: NumaMask,
     closest: Option<&Distances>,
-    said: &[Said],
-) -> (Hint, bool) {
-    let mut lists: Vec<Vec<Hint>> = Vec::new();
-    let any = |preferred| Hint {
+    said: &[ProviderHints],
+) -> (TopologyHint, bool) {
+    let mut lists: Vec<Vec<TopologyHint>> = Vec::new();
+    let any = |preferred| TopologyHint {
         nodes: None,
         preferred,
     };
@@ -143,13 +143,13 @@ pub fn merge(
             });
         }
     }
-    let single = policy == Policy::SingleNumaNode;
+    let single = policy == TopologyPolicy::SingleNumaNode;
     if single {
         for list in &mut lists {
             list.retain(|h| h.preferred && h.nodes.is_none_or(|nodes| nodes.count() == 1));
         }
     }
-    let compared = Compared {
+    let compared = HintComparison {
         closest: closest.filter(|_| !single),
         target: target(&lists),
     };
@@ -158,13 +158,13 @@ pub fn merge(
         .filter(|(nodes, _)| nodes.count() > 0)
         .reduce(|a, b| if compared.is_better(b, a) { b } else { a });
     let (nodes, preferred) = best.unwrap_or((all_nodes, false));
-    let hint = Hint {
+    let hint = TopologyHint {
         nodes: Some(nodes).filter(|nodes| !single || *nodes != all_nodes),
         preferred,
     };
     let admits = match policy {
-        Policy::None | Policy::BestEffort => true,
-        Policy::Restricted | Policy::SingleNumaNode => preferred,
+        TopologyPolicy::None | TopologyPolicy::BestEffort => true,
+        TopologyPolicy::Restricted | TopologyPolicy::SingleNumaNode => preferred,
     };
     (hint, admits)
 }
@@ -174,9 +174,10 @@ pub fn merge(
 ///
 /// Choices that cannot differ any more are followed once, so this does not
 /// grow with the product of the lists.
-fn candidates(lists: &[Vec<Hint>], all_nodes: Mask) -> BTreeSet<(Mask, bool)> {
+fn candidates(lists: &[Vec<TopologyHint>], all_nodes: NumaMask) -> BTreeSet<(NumaMask, bool)> {
     // the common nodes, the nodes of the first that named some, all the same
-    let mut reached: BTreeSet<(Mask, Option<Mask>, bool)> = [(all_nodes, None, true)].into();
+    let mut reached: BTreeSet<(NumaMask, Option<NumaMask>, bool)> =
+        [(all_nodes, None, true)].into();
     for list in lists {
         let mut next = BTreeSet::new();
         for (common, first, preferred) in &reached {
@@ -197,25 +198,25 @@ fn candidates(lists: &[Vec<Hint>], all_nodes: Mask) -> BTreeSet<(Mask, bool)> {
 }
 
 /// How many nodes the resource takes at least that takes most.
-fn target(lists: &[Vec<Hint>]) -> u32 {
-    let least = |list: &Vec<Hint>| list.iter().filter_map(|h| Some(h.nodes?.count())).min();
+fn target(lists: &[Vec<TopologyHint>]) -> u32 {
+    let least = |list: &Vec<TopologyHint>| list.iter().filter_map(|h| Some(h.nodes?.count())).min();
     lists.iter().filter_map(least).max().unwrap_or(0)
 }
 
-struct Compared<'a> {
+struct HintComparison<'a> {
     closest: Option<&'a Distances>,
     /// The best count of nodes where not all can have what they prefer.
     target: u32,
 }
 
-impl Compared<'_> {
-    fn is_better(&self, a: (Mask, bool), b: (Mask, bool)) -> bool {
+impl HintComparison<'_> {
+    fn is_better(&self, a: (NumaMask, bool), b: (NumaMask, bool)) -> bool {
         if a.1 != b.1 {
             return a.1;
         }
         if !a.1 {
             // as many as are needed; else more of too few; else fewer of too many
-            let rank = |nodes: Mask| match nodes.count() {
+            let rank = |nodes: NumaMask| match nodes.count() {
                 n if n == self.target => (0, 0),
                 n if n < self.target => (1, self.target - n),
                 n => (2, n),
@@ -227,12 +228,12 @@ impl Compared<'_> {
         self.is_nearer(a.0, b.0)
     }
 
-    fn is_nearer(&self, a: Mask, b: Mask) -> bool {
+    fn is_nearer(&self, a: NumaMask, b: NumaMask) -> bool {
         if let Some(distances) = self.closest
             && a.count() == b.count()
         {
             // the sums of as many pairs compare as their averages do
-            let far = |nodes: Mask| -> u64 {
+            let far = |nodes: NumaMask| -> u64 {
                 let to = |from: u32| {
                     nodes
                         .iter()
@@ -254,19 +255,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn mask(nodes: &[u32]) -> Mask {
+    fn mask(nodes: &[u32]) -> NumaMask {
         nodes.iter().copied().collect()
     }
 
-    fn hint(nodes: &[u32], preferred: bool) -> Hint {
-        Hint {
+    fn hint(nodes: &[u32], preferred: bool) -> TopologyHint {
+        TopologyHint {
             nodes: Some(mask(nodes)),
             preferred,
         }
     }
 
-    fn said(lists: &[Vec<Hint>]) -> Vec<Said> {
-        let one = |(at, list): (usize, &Vec<Hint>)| -> Said {
+    fn said(lists: &[Vec<TopologyHint>]) -> Vec<ProviderHints> {
+        let one = |(at, list): (usize, &Vec<TopologyHint>)| -> ProviderHints {
             [(format!("r{at}"), Some(list.clone()))].into()
         };
         lists.iter().enumerate().map(one).collect()
@@ -274,12 +275,12 @@ mod tests {
 
     #[test]
     fn providers_that_do_not_care_decide_nothing() {
-        let nobody = [Said::new(), [("gpu".to_owned(), None)].into()];
-        for policy in [Policy::BestEffort, Policy::Restricted] {
+        let nobody = [ProviderHints::new(), [("gpu".to_owned(), None)].into()];
+        for policy in [TopologyPolicy::BestEffort, TopologyPolicy::Restricted] {
             let (found, admits) = merge(policy, mask(&[0, 1]), None, &nobody);
             assert_eq!((found, admits), (hint(&[0, 1], true), true));
         }
-        let (found, admits) = merge(Policy::SingleNumaNode, mask(&[0, 1]), None, &nobody);
+        let (found, admits) = merge(TopologyPolicy::SingleNumaNode, mask(&[0, 1]), None, &nobody);
         assert_eq!((found.nodes, admits), (None, true));
     }
 
@@ -297,28 +298,28 @@ mod tests {
         ]);
         // too large for one node as the machine is used
         let used = said(&[vec![hint(&[0, 1], false)]]);
-        let nowhere: Vec<Said> = vec![[("cpu".to_owned(), Some(vec![]))].into()];
+        let nowhere: Vec<ProviderHints> = vec![[("cpu".to_owned(), Some(vec![]))].into()];
         let cases = [
-            (Policy::BestEffort, &apart, true),
-            (Policy::Restricted, &apart, false),
-            (Policy::SingleNumaNode, &apart, false),
-            (Policy::BestEffort, &large, true),
-            (Policy::Restricted, &large, false),
-            (Policy::SingleNumaNode, &large, false),
-            (Policy::BestEffort, &used, true),
-            (Policy::Restricted, &used, false),
-            (Policy::SingleNumaNode, &used, false),
-            (Policy::BestEffort, &nowhere, true),
-            (Policy::Restricted, &nowhere, false),
-            (Policy::SingleNumaNode, &nowhere, false),
+            (TopologyPolicy::BestEffort, &apart, true),
+            (TopologyPolicy::Restricted, &apart, false),
+            (TopologyPolicy::SingleNumaNode, &apart, false),
+            (TopologyPolicy::BestEffort, &large, true),
+            (TopologyPolicy::Restricted, &large, false),
+            (TopologyPolicy::SingleNumaNode, &large, false),
+            (TopologyPolicy::BestEffort, &used, true),
+            (TopologyPolicy::Restricted, &used, false),
+            (TopologyPolicy::SingleNumaNode, &used, false),
+            (TopologyPolicy::BestEffort, &nowhere, true),
+            (TopologyPolicy::Restricted, &nowhere, false),
+            (TopologyPolicy::SingleNumaNode, &nowhere, false),
         ];
         for (policy, said, wanted) in cases {
             let (found, admits) = merge(policy, mask(&[0, 1]), None, said);
             assert_eq!(admits, wanted, "{policy:?} {said:?}: {found:?}");
         }
         let both = said(&[vec![hint(&[0, 1], true)], vec![hint(&[0, 1], true)]]);
-        assert!(merge(Policy::Restricted, mask(&[0, 1]), None, &both).1);
-        assert!(!merge(Policy::SingleNumaNode, mask(&[0, 1]), None, &both).1);
+        assert!(merge(TopologyPolicy::Restricted, mask(&[0, 1]), None, &both).1);
+        assert!(!merge(TopologyPolicy::SingleNumaNode, mask(&[0, 1]), None, &both).1);
     }
 
     #[test]
@@ -337,18 +338,18 @@ mod tests {
         };
         let distances: Distances = (0..4).map(|n| (n, far(n).collect())).collect();
         let all = mask(&[0, 1, 2, 3]);
-        let narrow = merge(Policy::BestEffort, all, None, &pairs).0;
+        let narrow = merge(TopologyPolicy::BestEffort, all, None, &pairs).0;
         assert_eq!(narrow.nodes, Some(mask(&[0, 1])));
-        let near = merge(Policy::BestEffort, all, Some(&distances), &pairs).0;
+        let near = merge(TopologyPolicy::BestEffort, all, Some(&distances), &pairs).0;
         assert_eq!(near.nodes, Some(mask(&[2, 3])));
     }
 
     /// Every choice of one hint of each list, compared one after the other as
     /// KEP-693 and the kubelet's rules for what nobody prefers say it.
-    fn by_brute_force(lists: &[Vec<Hint>], all: Mask) -> Option<(Mask, bool)> {
+    fn by_brute_force(lists: &[Vec<TopologyHint>], all: NumaMask) -> Option<(NumaMask, bool)> {
         let target = target(lists);
-        let mut best: Option<(Mask, bool)> = None;
-        let mut choices: Vec<Vec<Hint>> = vec![vec![]];
+        let mut best: Option<(NumaMask, bool)> = None;
+        let mut choices: Vec<Vec<TopologyHint>> = vec![vec![]];
         for list in lists {
             choices = choices
                 .iter()
@@ -356,7 +357,7 @@ mod tests {
                 .collect();
         }
         for choice in choices {
-            let named: Vec<Mask> = choice.iter().filter_map(|h| h.nodes).collect();
+            let named: Vec<NumaMask> = choice.iter().filter_map(|h| h.nodes).collect();
             let common = named.iter().fold(all, |a, b| a.and(*b));
             let preferred =
                 choice.iter().all(|h| h.preferred) && named.iter().all(|n| *n == named[0]);
@@ -401,18 +402,18 @@ mod tests {
             lists in prop::collection::vec(
                 prop::collection::vec((prop::option::of(1..16_u64), any::<bool>()), 1..6), 0..4),
         ) {
-            let all = Mask(15);
-            let lists: Vec<Vec<Hint>> = lists
+            let all = NumaMask(15);
+            let lists: Vec<Vec<TopologyHint>> = lists
                 .into_iter()
                 .map(|list| list.into_iter()
-                    .map(|(nodes, preferred)| Hint { nodes: nodes.map(Mask), preferred })
+                    .map(|(nodes, preferred)| TopologyHint { nodes: nodes.map(NumaMask), preferred })
                     .collect())
                 .collect();
-            let (found, _) = merge(Policy::BestEffort, all, None, &said(&lists));
+            let (found, _) = merge(TopologyPolicy::BestEffort, all, None, &said(&lists));
             let wanted = by_brute_force(&lists, all).unwrap_or((all, false));
             prop_assert_eq!((found.nodes.unwrap(), found.preferred), wanted);
             // what single nodes are taken for is on one
-            let (single, admits) = merge(Policy::SingleNumaNode, all, None, &said(&lists));
+            let (single, admits) = merge(TopologyPolicy::SingleNumaNode, all, None, &said(&lists));
             if admits && let Some(nodes) = single.nodes {
                 prop_assert!(nodes.count() == 1 || lists.iter().flatten().all(|h| h.nodes.is_none()));
             }

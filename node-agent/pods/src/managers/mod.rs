@@ -28,33 +28,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::devices::Devices;
+use crate::devices::DeviceManager;
 use crate::objects::pod::{Container, Pod, PodSpec, QosClass};
-use crate::pod::durable;
+use crate::pod::atomic_file;
 use crate::settings::{Alignment, Settings};
-use cpu::Cpus;
+use cpu::CpuManager;
 use cpuset::CpuSet;
-use hints::{Hint, Mask, Policy, Said, Scope};
-use memory::{Block, Memories};
-use topology::Topology;
+use hints::{NumaMask, ProviderHints, TopologyHint, TopologyPolicy, TopologyScope};
+use memory::{MemoryBlock, MemoryManager};
+use topology::MachineTopology;
 
-pub use checkpoint::Error as CheckpointError;
+pub use checkpoint::CheckpointError;
 pub(crate) use checkpoint::{checksum, fields, list, map, read as read_checkpoint, typed};
 
 /// Where the two checkpoints are, below the agent's folder.
 const CPU_STATE: &str = "cpu_manager_state";
 const MEMORY_STATE: &str = "memory_manager_state";
 
-/// Why a pod is not taken, as its status says it.
+/// The reason and message of a pod's status when a resource manager rejects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
+pub struct AdmissionFailure {
     /// One word.
     pub reason: &'static str,
     /// A sentence.
     pub message: String,
 }
 
-impl Reason {
+impl AdmissionFailure {
     /// What nobody foresaw.
     #[must_use]
     pub fn unexpected(error: impl std::fmt::Display) -> Self {
@@ -72,15 +72,14 @@ impl Reason {
     }
 }
 
-/// What a pod's containers can have of init containers that are through when
-/// they start.
+/// Resources of a pod's finished init containers that its other containers may take.
 #[derive(Clone, Debug, Default)]
-pub struct Reuse {
+pub struct ReusableResources {
     cpus: CpuSet,
-    memory: BTreeMap<(Mask, String), u64>,
+    memory: BTreeMap<(NumaMask, String), u64>,
 }
 
-impl Reuse {
+impl ReusableResources {
     fn note_cpus(&mut self, pod: &Pod, container: &Container, own: &CpuSet) {
         self.cpus = if requests::is_passing(pod, container) {
             self.cpus.union(own)
@@ -89,12 +88,12 @@ impl Reuse {
         };
     }
 
-    fn memory(&self, nodes: Mask, kind: &str) -> u64 {
+    fn memory(&self, nodes: NumaMask, kind: &str) -> u64 {
         let found = self.memory.get(&(nodes, kind.to_owned()));
         found.copied().unwrap_or(0)
     }
 
-    fn note_memory(&mut self, pod: &Pod, container: &Container, blocks: &[Block]) {
+    fn note_memory(&mut self, pod: &Pod, container: &Container, blocks: &[MemoryBlock]) {
         let passing = requests::is_passing(pod, container);
         for block in blocks {
             let nodes = block.nodes.iter().copied().collect();
@@ -111,9 +110,9 @@ impl Reuse {
     }
 }
 
-/// What a container is bound to.
+/// The CPUs and NUMA nodes that a container is bound to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Binding {
+pub struct ContainerBinding {
     /// CPUs that it may run on; none leaves it to the runtime.
     pub cpus: Option<CpuSet>,
     /// Whether they are its own.
@@ -122,7 +121,7 @@ pub struct Binding {
     pub nodes: Vec<u32>,
 }
 
-/// Why the managers cannot begin.
+/// Why the resource managers cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The machine cannot be looked at.
@@ -145,40 +144,40 @@ pub enum Error {
 }
 
 #[derive(Debug, Default)]
-struct Given {
-    cpus: Option<Cpus>,
-    memories: Option<Memories>,
+struct AssignedResources {
+    cpus: Option<CpuManager>,
+    memories: Option<MemoryManager>,
 }
 
-/// The managers of the node.
+/// The node's CPU, memory, device and topology managers.
 #[derive(Debug, Default)]
-pub struct Managers {
+pub struct ResourceManagers {
     root: PathBuf,
-    policy: Policy,
-    scope: Scope,
-    nodes: Mask,
+    policy: TopologyPolicy,
+    scope: TopologyScope,
+    nodes: NumaMask,
     closest: Option<hints::Distances>,
-    given: Mutex<Given>,
+    given: Mutex<AssignedResources>,
     /// Held while a pod is admitted: plugins are asked in between.
     turn: tokio::sync::Mutex<()>,
     /// Notified when the CPUs that are shared have changed.
     changed: Notify,
 }
 
-impl Managers {
+impl ResourceManagers {
     /// Of this machine, with what was given before.
     ///
     /// # Errors
     /// When they cannot begin.
     pub fn new(root: &Path, settings: &Settings, memory: u64) -> Result<Self, Error> {
-        let topology = Topology::read(Path::new("/sys"), memory);
+        let topology = MachineTopology::read(Path::new("/sys"), memory);
         Self::with(root, settings, topology.map_err(Error::Topology), memory)
     }
 
     fn with(
         root: &Path,
         settings: &Settings,
-        topology: Result<Topology, Error>,
+        topology: Result<MachineTopology, Error>,
         memory: u64,
     ) -> Result<Self, Error> {
         let wish = &settings.alignment;
@@ -193,14 +192,14 @@ impl Managers {
             path: root.join(name),
             why,
         };
-        let needed = wish.static_cpus || wish.static_memory || wish.policy != Policy::None;
+        let needed = wish.static_cpus || wish.static_memory || wish.policy != TopologyPolicy::None;
         let topology = if needed {
             topology?
         } else {
-            Topology::default()
+            MachineTopology::default()
         };
         new.nodes = topology.nodes();
-        if new.nodes.count() > wish.most_nodes && wish.policy != Policy::None {
+        if new.nodes.count() > wish.most_nodes && wish.policy != TopologyPolicy::None {
             return Err(Error::Policy(format!(
                 "unsupported on machines with more than {} NUMA Nodes; set max-allowable-numa-nodes of topologyManagerPolicyOptions",
                 wish.most_nodes
@@ -211,7 +210,7 @@ impl Managers {
         let (cpu_state, memory_state) = (restored(CPU_STATE)?, restored(MEMORY_STATE)?);
         if wish.static_memory {
             let kept = settings.kept_memory(memory);
-            let made = Memories::new(&topology, &wish.reserved_memory, &kept);
+            let made = MemoryManager::new(&topology, &wish.reserved_memory, &kept);
             let mut memories = made.map_err(Error::Policy)?;
             if let Some(text) = &memory_state {
                 let done = memories.restore(text);
@@ -222,11 +221,11 @@ impl Managers {
             memory::check_none(text).map_err(|why| wrong(MEMORY_STATE, why))?;
         }
         if wish.static_cpus {
-            if wish.options.by_socket && wish.policy == Policy::SingleNumaNode {
+            if wish.options.by_socket && wish.policy == TopologyPolicy::SingleNumaNode {
                 let why = "align-by-socket cannot be beside the topology policy single-numa-node";
                 return Err(Error::Policy(why.to_owned()));
             }
-            let made = Cpus::new(topology, wish.options, reserved_cpus(wish, settings));
+            let made = CpuManager::new(topology, wish.options, reserved_cpus(wish, settings));
             let mut cpus = made.map_err(Error::Policy)?;
             if let Some(text) = &cpu_state {
                 let done = cpus.restore(text);
@@ -240,7 +239,7 @@ impl Managers {
         Ok(new)
     }
 
-    fn given(&self) -> MutexGuard<'_, Given> {
+    fn given(&self) -> MutexGuard<'_, AssignedResources> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -248,11 +247,14 @@ impl Managers {
     fn save(&self) -> Result<(), Error> {
         let (cpus, memories) = {
             let given = self.given();
-            let cpus = given.cpus.as_ref().map_or_else(cpu::save_none, Cpus::save);
+            let cpus = given
+                .cpus
+                .as_ref()
+                .map_or_else(cpu::save_none, CpuManager::save);
             let memories = given.memories.as_ref();
             (
                 cpus,
-                memories.map_or_else(memory::save_none, Memories::save),
+                memories.map_or_else(memory::save_none, MemoryManager::save),
             )
         };
         for (name, text) in [(CPU_STATE, cpus), (MEMORY_STATE, memories)] {
@@ -260,7 +262,7 @@ impl Managers {
             if std::fs::read_to_string(&path).is_ok_and(|had| had == text) {
                 continue;
             }
-            durable::write(&path, &text).map_err(|source| Error::Write { path, source })?;
+            atomic_file::write(&path, &text).map_err(|source| Error::Write { path, source })?;
         }
         Ok(())
     }
@@ -269,7 +271,7 @@ impl Managers {
     ///
     /// # Errors
     /// Why it cannot have them.
-    pub async fn admit(&self, pod: &Pod, devices: &Devices) -> Result<(), Reason> {
+    pub async fn admit(&self, pod: &Pod, devices: &DeviceManager) -> Result<(), AdmissionFailure> {
         let _turn = self.turn.lock().await;
         let given = self.give(pod, devices).await;
         if given.is_err() {
@@ -290,17 +292,17 @@ impl Managers {
             .and_then(|()| self.save().map_err(|e| e.to_string()));
         self.changed.notify_one();
         given?;
-        noted.map_err(Reason::unexpected)
+        noted.map_err(AdmissionFailure::unexpected)
     }
 
-    async fn give(&self, pod: &Pod, devices: &Devices) -> Result<(), Reason> {
-        let mut reuse = Reuse::default();
-        let whole = (self.policy != Policy::None && self.scope == Scope::Pod)
+    async fn give(&self, pod: &Pod, devices: &DeviceManager) -> Result<(), AdmissionFailure> {
+        let mut reuse = ReusableResources::default();
+        let whole = (self.policy != TopologyPolicy::None && self.scope == TopologyScope::Pod)
             .then(|| self.merge(self.pod_hints(pod, devices)))
             .transpose()?;
         for container in pod.spec.init_containers.iter().chain(&pod.spec.containers) {
             let near = match (self.policy, whole) {
-                (Policy::None, _) => Hint {
+                (TopologyPolicy::None, _) => TopologyHint {
                     nodes: None,
                     preferred: false,
                 },
@@ -317,23 +319,25 @@ impl Managers {
                 }
             }
             let taken = devices.allocate(pod, container, near.nodes).await;
-            taken.map_err(Reason::unexpected)?;
+            taken.map_err(AdmissionFailure::unexpected)?;
         }
         Ok(())
     }
 
-    fn merge(&self, said: Vec<Said>) -> Result<Hint, Reason> {
+    fn merge(&self, said: Vec<ProviderHints>) -> Result<TopologyHint, AdmissionFailure> {
         let (hint, admits) = hints::merge(self.policy, self.nodes, self.closest.as_ref(), &said);
-        admits.then_some(hint).ok_or_else(Reason::not_aligned)
+        admits
+            .then_some(hint)
+            .ok_or_else(AdmissionFailure::not_aligned)
     }
 
     fn hints(
         &self,
         pod: &Pod,
         container: &Container,
-        devices: &Devices,
-        reuse: &Reuse,
-    ) -> Vec<Said> {
+        devices: &DeviceManager,
+        reuse: &ReusableResources,
+    ) -> Vec<ProviderHints> {
         let held = self.given();
         let cpus = held.cpus.as_ref();
         let cpus = cpus.and_then(|cpus| cpus.places(pod, container, reuse));
@@ -343,11 +347,11 @@ impl Managers {
             cpus.map(|places| ("cpu".to_owned(), places))
                 .into_iter()
                 .collect(),
-            memories.map_or_else(Said::new, |m| m.places(pod, container, reuse)),
+            memories.map_or_else(ProviderHints::new, |m| m.places(pod, container, reuse)),
         ]
     }
 
-    fn pod_hints(&self, pod: &Pod, devices: &Devices) -> Vec<Said> {
+    fn pod_hints(&self, pod: &Pod, devices: &DeviceManager) -> Vec<ProviderHints> {
         let held = self.given();
         let cpus = held.cpus.as_ref().and_then(|cpus| cpus.pod_places(pod));
         let memories = held.memories.as_ref();
@@ -356,17 +360,17 @@ impl Managers {
             cpus.map(|places| ("cpu".to_owned(), places))
                 .into_iter()
                 .collect(),
-            memories.map_or_else(Said::new, |m| m.pod_places(pod)),
+            memories.map_or_else(ProviderHints::new, |m| m.pod_places(pod)),
         ]
     }
 
     /// What a container is bound to.
     #[must_use]
-    pub fn binding(&self, pod: &str, container: &str) -> Binding {
+    pub fn binding(&self, pod: &str, container: &str) -> ContainerBinding {
         let held = self.given();
         let own = held.cpus.as_ref().and_then(|c| c.own(pod, container));
-        let shared = held.cpus.as_ref().map(Cpus::shared);
-        Binding {
+        let shared = held.cpus.as_ref().map(CpuManager::shared);
+        ContainerBinding {
             exclusive: own.is_some(),
             cpus: own.or(shared).filter(|cpus| !cpus.is_empty()).cloned(),
             nodes: held
@@ -387,7 +391,7 @@ impl Managers {
 
     /// Memory of a container's own, for monitors.
     #[must_use]
-    pub fn blocks(&self, pod: &str, container: &str) -> Vec<Block> {
+    pub fn blocks(&self, pod: &str, container: &str) -> Vec<MemoryBlock> {
         let held = self.given();
         let memories = held.memories.as_ref();
         memories.map_or_else(Vec::new, |m| m.blocks(pod, container).to_vec())
@@ -395,16 +399,16 @@ impl Managers {
 
     /// What can be given, for monitors: CPUs and memory.
     #[must_use]
-    pub fn allocatable(&self) -> (CpuSet, Vec<Block>) {
+    pub fn allocatable(&self) -> (CpuSet, Vec<MemoryBlock>) {
         let held = self.given();
         (
             held.cpus
                 .as_ref()
-                .map(Cpus::allocatable)
+                .map(CpuManager::allocatable)
                 .unwrap_or_default(),
             held.memories
                 .as_ref()
-                .map_or_else(Vec::new, Memories::allocatable),
+                .map_or_else(Vec::new, MemoryManager::allocatable),
         )
     }
 
@@ -472,7 +476,7 @@ impl Managers {
 
     fn note(&self) {
         if let Err(error) = self.save() {
-            tracing::warn!(%error, "cannot note what is free again");
+            tracing::warn!(%error, "failed to write the checkpoint after a release");
         }
     }
 }

@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Managers;
+use super::ResourceManagers;
 use super::cpuset::CpuSet;
 use crate::cri::api;
-use crate::shared::{Entry, Shared};
+use crate::shared::{PodEntry, Shared};
 
-/// By container id: the CPUs that it was last told to run on.
-pub type Told = BTreeMap<String, CpuSet>;
+/// By container id: the cpuset that was last applied.
+pub type AppliedCpus = BTreeMap<String, CpuSet>;
 
 /// What has to be told to running containers, and what was to those that run
 /// no more is forgotten. Pure.
 #[must_use]
 pub fn due(
-    pods: &[Entry],
-    told: &mut Told,
+    pods: &[PodEntry],
+    told: &mut AppliedCpus,
     may: impl Fn(&str, &str) -> Option<CpuSet>,
 ) -> Vec<(String, CpuSet)> {
     let mut running: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
@@ -42,7 +42,7 @@ pub fn due(
 /// Does so until `end`: when something changed, and every
 /// `cpuManagerReconcilePeriod`.
 pub async fn keep(shared: Arc<Shared>, end: CancellationToken) {
-    let managers: &Managers = &shared.managers;
+    let managers: &ResourceManagers = &shared.managers;
     if !shared.settings.alignment.static_cpus {
         return;
     }
@@ -51,7 +51,7 @@ pub async fn keep(shared: Arc<Shared>, end: CancellationToken) {
         .alignment
         .every
         .max(Duration::from_millis(100));
-    let mut told = Told::new();
+    let mut told = AppliedCpus::new();
     loop {
         tokio::select! {
             () = end.cancelled() => return,
@@ -73,7 +73,7 @@ pub async fn keep(shared: Arc<Shared>, end: CancellationToken) {
                     told.insert(id, cpus);
                 }
                 Err(error) => {
-                    tracing::warn!(container = id, %cpus, %error, "cannot bind the container to CPUs");
+                    tracing::warn!(container = id, %cpus, %error, "failed to update the container's cpuset");
                 }
             }
         }

@@ -22,8 +22,8 @@ const STATIC: &str = "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\n\
     reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n";
 
 /// Two sockets of a node each, of 2 cores of 2 threads and 16 GiB.
-fn managers(root: &Path, text: &str) -> Result<Managers, Error> {
-    Managers::with(root, &settings(text), Ok(machine(2, 1, 2, 2)), 32 << 30)
+fn managers(root: &Path, text: &str) -> Result<ResourceManagers, Error> {
+    ResourceManagers::with(root, &settings(text), Ok(machine(2, 1, 2, 2)), 32 << 30)
 }
 
 fn pod(uid: &str, cpu: &str, memory: &str) -> Pod {
@@ -33,7 +33,7 @@ fn pod(uid: &str, cpu: &str, memory: &str) -> Pod {
     .unwrap()
 }
 
-fn bound(managers: &Managers, uid: &str) -> (String, Vec<u32>) {
+fn bound(managers: &ResourceManagers, uid: &str) -> (String, Vec<u32>) {
     let found = managers.binding(uid, "a");
     let cpus = found.cpus.map_or(String::new(), |cpus| cpus.to_string());
     (cpus, found.nodes)
@@ -44,7 +44,7 @@ async fn cpus_and_memory_come_from_the_same_node() {
     let root = tempfile::tempdir().unwrap();
     let text = format!("{STATIC}topologyManagerPolicy: single-numa-node\n");
     let all = managers(root.path(), &text).unwrap();
-    let none = Devices::new(root.path());
+    let none = DeviceManager::new(root.path());
     // 3 CPUs are free on node 0: this pod needs node 1, and takes its memory there
     all.admit(&pod("p", "4", "1Gi"), &none).await.unwrap();
     assert_eq!(bound(&all, "p"), ("2-3,6-7".to_owned(), vec![1]));
@@ -53,7 +53,7 @@ async fn cpus_and_memory_come_from_the_same_node() {
         .admit(&pod("q", "1", "15500Mi"), &none)
         .await
         .unwrap_err();
-    assert_eq!(why, Reason::not_aligned());
+    assert_eq!(why, AdmissionFailure::not_aligned());
     all.admit(&pod("q", "2", "15Gi"), &none).await.unwrap();
     assert_eq!(bound(&all, "q"), ("1,5".to_owned(), vec![0]));
     // a pod that is refused leaves nothing taken
@@ -97,7 +97,7 @@ async fn a_pods_containers_are_aligned_apart_or_together() {
         let root = tempfile::tempdir().unwrap();
         let text = format!("{restricted}topologyManagerScope: {scope}\n");
         let all = managers(root.path(), &text).unwrap();
-        let found = all.admit(&two(cpu), &Devices::new(root.path())).await;
+        let found = all.admit(&two(cpu), &DeviceManager::new(root.path())).await;
         assert_eq!(found.is_ok(), wanted, "{scope} {cpu}: {found:?}");
         if (scope, cpu) == ("pod", "2") {
             let nodes = [all.binding("p", "a").nodes, all.binding("p", "b").nodes];
@@ -149,7 +149,7 @@ fn policies_that_cannot_be_are_named_at_the_start() {
         assert!(error.contains(why), "{text}: {error}");
     }
     let plain = managers(root.path(), "").unwrap();
-    assert_eq!(plain.binding("p", "a"), Binding::default());
+    assert_eq!(plain.binding("p", "a"), ContainerBinding::default());
     let text = std::fs::read_to_string(root.path().join(CPU_STATE)).unwrap();
     assert_eq!(text, cpu::save_none());
 }
@@ -186,7 +186,7 @@ async fn a_container_starts_on_its_cpus_and_others_leave_them() {
     let end = CancellationToken::new();
     let keeper = tokio::spawn(reconcile::keep(run.shared.clone(), end.clone()));
     let other = pod("other", "4", "1Gi");
-    let none = Devices::new(&run.shared.root);
+    let none = DeviceManager::new(&run.shared.root);
     run.shared.managers.admit(&other, &none).await.unwrap();
     run.until("moved", |r| {
         told(&r.shared, &r.runtime, "part").cpuset_cpus == "0,4"

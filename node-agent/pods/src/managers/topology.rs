@@ -10,12 +10,12 @@ use std::io;
 use std::path::Path;
 
 use super::cpuset::CpuSet;
-use super::hints::{Distances, Mask};
+use super::hints::{Distances, NumaMask};
 use crate::pod::hugepages;
 
-/// Where a CPU is.
+/// The core, socket and NUMA node of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CpuLocation {
     /// Its core.
     pub core: u32,
     /// Its socket.
@@ -26,27 +26,27 @@ pub struct Place {
     pub cache: u32,
 }
 
-/// A NUMA node's memory.
+/// The memory of a NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct NodeMemory {
     /// Bytes in all.
     pub total: u64,
     /// By bytes of a page: how many huge pages there are.
     pub hugepages: BTreeMap<u64, u64>,
 }
 
-/// The machine.
+/// The machine's CPUs and NUMA nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Topology {
+pub struct MachineTopology {
     /// By number: the CPUs that are online.
-    pub cpus: BTreeMap<u32, Place>,
+    pub cpus: BTreeMap<u32, CpuLocation>,
     /// By number: the NUMA nodes.
-    pub memory: BTreeMap<u32, Memory>,
+    pub memory: BTreeMap<u32, NodeMemory>,
     /// How far nodes are from each other.
     pub distances: Distances,
 }
 
-impl Topology {
+impl MachineTopology {
     /// Reads it below `sys`, usually `/sys`. A kernel without NUMA has one
     /// node, whose memory is `memory` bytes.
     ///
@@ -75,7 +75,7 @@ impl Topology {
             nodes.insert(0, online.clone());
             let total = memory;
             let hugepages = hugepages::pages(&sys.join("kernel/mm/hugepages"));
-            found.memory.insert(0, Memory { total, hugepages });
+            found.memory.insert(0, NodeMemory { total, hugepages });
         }
         for cpu in online.iter() {
             let folder = devices.join(format!("cpu/cpu{cpu}"));
@@ -85,7 +85,7 @@ impl Topology {
             let numa = nodes.iter().find(|(_, cpus)| cpus.contains(cpu));
             found.cpus.insert(
                 cpu,
-                Place {
+                CpuLocation {
                     core: siblings.iter().next().unwrap_or(cpu),
                     // some machines do not say, with -1
                     socket: u32::try_from(socket).unwrap_or(0),
@@ -105,20 +105,20 @@ impl Topology {
 
     /// Those of which the place is as asked.
     #[must_use]
-    pub fn select(&self, is: impl Fn(&Place) -> bool) -> CpuSet {
+    pub fn select(&self, is: impl Fn(&CpuLocation) -> bool) -> CpuSet {
         let found = self.cpus.iter().filter(|(_, place)| is(place));
         found.map(|(cpu, _)| *cpu).collect()
     }
 
     /// Those of NUMA nodes.
     #[must_use]
-    pub fn in_nodes(&self, nodes: Mask) -> CpuSet {
+    pub fn in_nodes(&self, nodes: NumaMask) -> CpuSet {
         self.select(|place| nodes.contains(place.numa))
     }
 
     /// How many there are of what `part` numbers.
     #[must_use]
-    pub fn count(&self, part: impl Fn(&Place) -> u32) -> usize {
+    pub fn count(&self, part: impl Fn(&CpuLocation) -> u32) -> usize {
         let all: std::collections::BTreeSet<u32> = self.cpus.values().map(part).collect();
         all.len()
     }
@@ -131,7 +131,7 @@ impl Topology {
 
     /// The NUMA nodes that have CPUs or memory.
     #[must_use]
-    pub fn nodes(&self) -> Mask {
+    pub fn nodes(&self) -> NumaMask {
         let of_cpus = self.cpus.values().map(|place| place.numa);
         self.memory.keys().copied().chain(of_cpus).collect()
     }
@@ -168,14 +168,14 @@ fn last_cache(folder: &Path) -> Option<u32> {
     last.filter(|(level, _)| *level >= 3).map(|(_, id)| id)
 }
 
-fn node_memory(folder: &Path) -> io::Result<Memory> {
+fn node_memory(folder: &Path) -> io::Result<NodeMemory> {
     let text = fs::read_to_string(folder.join("meminfo"))?;
     let total = text.lines().find_map(|line| {
         let (_, rest) = line.split_once("MemTotal:")?;
         let kibi: u64 = rest.split_whitespace().next()?.parse().ok()?;
         kibi.checked_mul(1024)
     });
-    Ok(Memory {
+    Ok(NodeMemory {
         total: total.unwrap_or(0),
         hugepages: hugepages::pages(&folder.join("hugepages")),
     })
@@ -187,15 +187,15 @@ pub(super) mod tests {
 
     /// A machine of so many sockets, NUMA nodes in each, cores in each and
     /// threads in each; threads of a core are far apart, as Linux numbers them.
-    pub fn machine(sockets: u32, nodes: u32, cores: u32, threads: u32) -> Topology {
-        let mut found = Topology::default();
+    pub fn machine(sockets: u32, nodes: u32, cores: u32, threads: u32) -> MachineTopology {
+        let mut found = MachineTopology::default();
         let all_cores = sockets * nodes * cores;
         for core in 0..all_cores {
             let numa = core / cores;
             for thread in 0..threads {
                 found.cpus.insert(
                     core + thread * all_cores,
-                    Place {
+                    CpuLocation {
                         core,
                         socket: numa / nodes,
                         numa,
@@ -205,7 +205,7 @@ pub(super) mod tests {
             }
         }
         for node in 0..sockets * nodes {
-            let memory = Memory {
+            let memory = NodeMemory {
                 total: 16 << 30,
                 hugepages: [(2 << 20, 0)].into(),
             };
@@ -259,8 +259,8 @@ pub(super) mod tests {
             put(format!("{at}/cache/index3/level"), "3");
             put(format!("{at}/cache/index3/shared_cpu_list"), core);
         }
-        let found = Topology::read(dir.path(), 0).unwrap();
-        let place = |core, socket, numa| Place {
+        let found = MachineTopology::read(dir.path(), 0).unwrap();
+        let place = |core, socket, numa| CpuLocation {
             core,
             socket,
             numa,
@@ -277,10 +277,10 @@ pub(super) mod tests {
 
     #[test]
     fn this_machine_is_read() {
-        let found = Topology::read(Path::new("/sys"), 1 << 30).unwrap();
+        let found = MachineTopology::read(Path::new("/sys"), 1 << 30).unwrap();
         assert!(!found.cpus.is_empty() && !found.memory.is_empty());
         assert!(found.per_core() >= 1);
         let without = tempfile::tempdir().unwrap();
-        assert!(Topology::read(without.path(), 0).is_err());
+        assert!(MachineTopology::read(without.path(), 0).is_err());
     }
 }

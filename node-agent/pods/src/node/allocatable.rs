@@ -33,7 +33,7 @@ impl NodeLimits {
     /// Of a machine: all that it has, less what is reserved if that is enforced. What must
     /// stay free of evictions is left to them. Pure.
     #[must_use]
-    pub fn of(machine: &Machine, settings: &Settings) -> Self {
+    pub fn new(machine: &Machine, settings: &Settings) -> Self {
         let kept = |name: &str, read: fn(&str) -> Option<i64>| -> u64 {
             let text = settings
                 .reserved
@@ -80,7 +80,7 @@ pub(crate) async fn enforce(shared: Arc<Shared>, limits: NodeLimits, end: Cancel
             return;
         };
         let group = cgroups.layout().root();
-        tracing::warn!(group, %error, "pods are not limited to what they may have together");
+        tracing::warn!(group, %error, "failed to enforce node allocatable limits");
         let message = format!("Failed to update Node Allocatable Limits \"{group}\": {error}");
         let reason = "FailedNodeAllocatableEnforcement";
         shared.events.warning(&node, reason, message);
@@ -123,7 +123,7 @@ mod tests {
             tasks: Some(450),
             huge: huge(4 << 20),
         };
-        assert_eq!(NodeLimits::of(&machine, &settings), enforced);
+        assert_eq!(NodeLimits::new(&machine, &settings), enforced);
         settings.enforce_pods = false;
         let all = NodeLimits {
             cpu_shares: 4096,
@@ -131,9 +131,9 @@ mod tests {
             tasks: Some(500),
             huge: huge(6 << 20),
         };
-        assert_eq!(NodeLimits::of(&machine, &settings), all);
+        assert_eq!(NodeLimits::new(&machine, &settings), all);
         settings.enforce_pods = true;
         settings.reserved.insert("memory".into(), "2000".into());
-        assert_eq!(NodeLimits::of(&machine, &settings).memory, 0);
+        assert_eq!(NodeLimits::new(&machine, &settings).memory, 0);
     }
 }

@@ -4,20 +4,20 @@
 use std::time::Duration;
 
 use crate::cri::{self, Runtime, api};
-use crate::pod::cgroup_names::Driver;
+use crate::pod::cgroup_names::CgroupManager;
 
 /// How often a runtime is asked that begins, as by the kubelet, and how long is in between.
 const TRIES: u32 = 3;
 pub(crate) const PAUSE: Duration = Duration::from_secs(2);
 
-/// Why it is not known.
+/// Why the cgroup driver is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The runtime knows the question and fails.
     #[error(
         "the container runtime does not say who makes control groups (RuntimeConfig): {0}; is it well (`crictl info`)?"
     )]
-    Runtime(cri::Error),
+    Runtime(cri::RuntimeError),
     /// It says what does not exist.
     #[error(
         "the container runtime has control groups made by driver number {0}, and there are cgroupfs and systemd only; another version of it?"
@@ -25,19 +25,22 @@ pub enum Error {
     Unknown(i32),
 }
 
-/// Who makes control groups, and who said so.
+/// The cgroup driver in use, and where the setting comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) driver: Driver,
+pub(crate) struct CgroupDriverSetting {
+    pub(crate) driver: CgroupManager,
     pub(crate) from: &'static str,
     /// What the configuration says instead.
-    pub(crate) against: Option<Driver>,
+    pub(crate) against: Option<CgroupManager>,
 }
 
 /// Decides. Pure.
-fn decide(told: Option<i32>, configured: Option<Driver>) -> Result<Found, Error> {
+fn decide(
+    told: Option<i32>,
+    configured: Option<CgroupManager>,
+) -> Result<CgroupDriverSetting, Error> {
     let Some(told) = told else {
-        return Ok(Found {
+        return Ok(CgroupDriverSetting {
             driver: configured.unwrap_or_default(),
             from: if configured.is_some() {
                 "cgroupDriver"
@@ -48,11 +51,11 @@ fn decide(told: Option<i32>, configured: Option<Driver>) -> Result<Found, Error>
         });
     };
     let driver = match api::CgroupDriver::try_from(told) {
-        Ok(api::CgroupDriver::Systemd) => Driver::Systemd,
-        Ok(api::CgroupDriver::Cgroupfs) => Driver::Cgroupfs,
+        Ok(api::CgroupDriver::Systemd) => CgroupManager::Systemd,
+        Ok(api::CgroupDriver::Cgroupfs) => CgroupManager::Cgroupfs,
         Err(_) => return Err(Error::Unknown(told)),
     };
-    Ok(Found {
+    Ok(CgroupDriverSetting {
         driver,
         from: "runtime",
         against: configured.filter(|other| *other != driver),
@@ -62,9 +65,9 @@ fn decide(told: Option<i32>, configured: Option<Driver>) -> Result<Found, Error>
 /// Asks the runtime, and says what was found.
 pub(crate) async fn find(
     runtime: &dyn Runtime,
-    configured: Option<Driver>,
+    configured: Option<CgroupManager>,
     pause: Duration,
-) -> Result<Found, Error> {
+) -> Result<CgroupDriverSetting, Error> {
     let mut tries = 1;
     let told = loop {
         match runtime.runtime_config(api::RuntimeConfigRequest {}).await {
@@ -78,11 +81,11 @@ pub(crate) async fn find(
         }
     };
     let found = decide(told, configured)?;
-    tracing::info!(driver = %found.driver, from = found.from, "driver of control groups");
+    tracing::info!(driver = %found.driver, from = found.from, "cgroup driver");
     if let Some(configured) = found.against {
         tracing::warn!(
             driver = %found.driver, cgroup_driver = %configured,
-            "the runtime's driver of control groups goes before `cgroupDriver`"
+            "the runtime's cgroup driver overrides `cgroupDriver`"
         );
     }
     Ok(found)
@@ -93,26 +96,44 @@ mod tests {
     use super::*;
     use crate::cri::fake::{Fake, Fault};
 
-    const SYSTEMD: Option<Driver> = Some(Driver::Systemd);
-    const CGROUPFS: Option<Driver> = Some(Driver::Cgroupfs);
+    const SYSTEMD: Option<CgroupManager> = Some(CgroupManager::Systemd);
+    const CGROUPFS: Option<CgroupManager> = Some(CgroupManager::Cgroupfs);
 
     #[tokio::test]
     async fn the_runtime_goes_before_the_configuration() {
         for (told, configured, driver, from, against) in [
-            (None, None, Driver::Cgroupfs, "default", None),
-            (None, SYSTEMD, Driver::Systemd, "cgroupDriver", None),
-            (None, CGROUPFS, Driver::Cgroupfs, "cgroupDriver", None),
-            (Some(0), None, Driver::Systemd, "runtime", None),
-            (Some(0), SYSTEMD, Driver::Systemd, "runtime", None),
-            (Some(0), CGROUPFS, Driver::Systemd, "runtime", CGROUPFS),
-            (Some(1), SYSTEMD, Driver::Cgroupfs, "runtime", SYSTEMD),
+            (None, None, CgroupManager::Cgroupfs, "default", None),
+            (None, SYSTEMD, CgroupManager::Systemd, "cgroupDriver", None),
+            (
+                None,
+                CGROUPFS,
+                CgroupManager::Cgroupfs,
+                "cgroupDriver",
+                None,
+            ),
+            (Some(0), None, CgroupManager::Systemd, "runtime", None),
+            (Some(0), SYSTEMD, CgroupManager::Systemd, "runtime", None),
+            (
+                Some(0),
+                CGROUPFS,
+                CgroupManager::Systemd,
+                "runtime",
+                CGROUPFS,
+            ),
+            (
+                Some(1),
+                SYSTEMD,
+                CgroupManager::Cgroupfs,
+                "runtime",
+                SYSTEMD,
+            ),
         ] {
             let runtime = Fake::default();
             if let Some(told) = told {
                 runtime.says_driver(told);
             }
             let found = find(&runtime, configured, Duration::ZERO).await.unwrap();
-            let expected = Found {
+            let expected = CgroupDriverSetting {
                 driver,
                 from,
                 against,
@@ -129,7 +150,7 @@ mod tests {
             runtime.fail("RuntimeConfig", Fault::Before);
         }
         let found = find(&runtime, None, Duration::ZERO).await.unwrap();
-        assert_eq!(found.driver, Driver::Systemd);
+        assert_eq!(found.driver, CgroupManager::Systemd);
         for _ in 0..3 {
             runtime.fail("RuntimeConfig", Fault::Before);
         }

@@ -11,59 +11,59 @@ use super::machine::Pressure;
 use crate::objects::pod::CRITICAL_PRIORITY;
 use crate::settings::{Eviction, Signal, Threshold};
 
-/// How much of something there is.
+/// The available and total amount of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct SignalReading {
     /// What is free.
     pub available: u64,
     /// What there is in all.
     pub capacity: u64,
 }
 
-/// What one look at the node came to.
+/// The result of one evaluation of eviction thresholds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Judgement {
+pub struct EvictionDecision {
     /// What the node is short of, as its conditions say.
     pub pressure: Pressure,
     /// What a pod has to go for now, if one has to.
-    pub evict: Option<Cause>,
+    pub evict: Option<EvictionCause>,
 }
 
-/// What a pod has to go for.
+/// The resource shortage for which a pod is evicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cause {
+pub struct EvictionCause {
     /// The threshold that is crossed.
     pub threshold: Threshold,
     /// What was found.
-    pub reading: Reading,
+    pub reading: SignalReading,
 }
 
-/// Remembers since when thresholds are crossed.
+/// Remembers since when each eviction threshold is exceeded.
 #[derive(Clone, Debug, Default)]
-pub struct Watcher {
+pub struct ThresholdWatcher {
     /// By the threshold's place in the list.
     since: FxHashMap<usize, Timestamp>,
     /// When a condition was last true of itself.
     last: FxHashMap<Signal, Timestamp>,
 }
 
-impl Watcher {
+impl ThresholdWatcher {
     /// Judges what was read.
     pub fn judge(
         &mut self,
         rules: &Eviction,
-        readings: &FxHashMap<Signal, Reading>,
+        readings: &FxHashMap<Signal, SignalReading>,
         now: Timestamp,
-    ) -> Judgement {
-        let mut due: Vec<Cause> = Vec::new();
+    ) -> EvictionDecision {
+        let mut due: Vec<EvictionCause> = Vec::new();
         for (at, threshold) in rules.thresholds.iter().enumerate() {
             let Some(reading) = readings.get(&threshold.signal).copied() else {
                 continue;
             };
-            let least = threshold.least.of(reading.capacity);
+            let least = threshold.least.amount_of(reading.capacity);
             // once crossed, it takes more than the threshold to be well again
             let enough = if self.since.contains_key(&at) {
-                least.saturating_add(threshold.reclaim.of(reading.capacity))
+                least.saturating_add(threshold.reclaim.amount_of(reading.capacity))
             } else {
                 least
             };
@@ -75,7 +75,7 @@ impl Watcher {
             self.last.insert(threshold.signal, now);
             let lasted = Duration::try_from(now.duration_since(since)).unwrap_or_default();
             if threshold.grace.is_none_or(|grace| lasted >= grace) {
-                due.push(Cause {
+                due.push(EvictionCause {
                     threshold: *threshold,
                     reading,
                 });
@@ -94,7 +94,7 @@ impl Watcher {
             )
         });
         let on = |signals: &[Signal]| signals.iter().any(|s| self.last.contains_key(s));
-        Judgement {
+        EvictionDecision {
             pressure: Pressure {
                 memory: on(&[Signal::Memory]),
                 disk: on(&[
@@ -110,9 +110,9 @@ impl Watcher {
     }
 }
 
-/// A pod that could go.
+/// A pod that may be evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct EvictionCandidate {
     /// Its uid.
     pub uid: String,
     /// Its priority.
@@ -126,10 +126,10 @@ pub struct Candidate {
 /// Brings candidates in the order in which they go: those that use more than
 /// they asked for, then the less important, then those that use most beyond
 /// what they asked for.
-pub fn rank(candidates: &mut Vec<Candidate>) {
+pub fn rank(candidates: &mut Vec<EvictionCandidate>) {
     candidates.retain(|c| c.priority < CRITICAL_PRIORITY);
     candidates.sort_by(|a, b| {
-        let over = |c: &Candidate| i128::from(c.usage) - i128::from(c.request);
+        let over = |c: &EvictionCandidate| i128::from(c.usage) - i128::from(c.request);
         (b.usage > b.request)
             .cmp(&(a.usage > a.request))
             .then(a.priority.cmp(&b.priority))
@@ -152,10 +152,10 @@ pub fn resource(signal: Signal) -> &'static str {
 /// What the status of a pod says that went for `cause`; `containers` have a
 /// name, what they use and what they asked for.
 #[must_use]
-pub fn message(cause: &Cause, containers: &[(String, u64, u64)]) -> String {
+pub fn message(cause: &EvictionCause, containers: &[(String, u64, u64)]) -> String {
     use std::fmt::Write as _;
     let what = resource(cause.threshold.signal);
-    let least = cause.threshold.least.of(cause.reading.capacity);
+    let least = cause.threshold.least.amount_of(cause.reading.capacity);
     let written = |n: u64| {
         if matches!(what, "memory" | "ephemeral-storage") {
             binary(n)
@@ -222,8 +222,13 @@ mod tests {
         }
     }
 
-    fn judge(watcher: &mut Watcher, rules: &Eviction, available: u64, at: i64) -> (bool, bool) {
-        let reading = Reading {
+    fn judge(
+        watcher: &mut ThresholdWatcher,
+        rules: &Eviction,
+        available: u64,
+        at: i64,
+    ) -> (bool, bool) {
+        let reading = SignalReading {
             available,
             capacity: 1000,
         };
@@ -238,7 +243,7 @@ mod tests {
 
     #[test]
     fn hard_thresholds_act_at_once_and_conditions_outlast_their_cause() {
-        let (mut watcher, rules) = (Watcher::default(), rules(threshold(None, 50)));
+        let (mut watcher, rules) = (ThresholdWatcher::default(), rules(threshold(None, 50)));
         assert_eq!(judge(&mut watcher, &rules, 100, 0), (false, false));
         assert_eq!(judge(&mut watcher, &rules, 99, 10), (true, true));
         // enough for the threshold, not for the reclaim
@@ -250,7 +255,7 @@ mod tests {
 
     #[test]
     fn soft_thresholds_wait_and_forget() {
-        let (mut watcher, rules) = (Watcher::default(), rules(threshold(Some(30), 0)));
+        let (mut watcher, rules) = (ThresholdWatcher::default(), rules(threshold(Some(30), 0)));
         assert_eq!(judge(&mut watcher, &rules, 99, 0), (true, false));
         assert_eq!(judge(&mut watcher, &rules, 99, 29), (true, false));
         assert_eq!(judge(&mut watcher, &rules, 100, 30), (true, false));
@@ -260,7 +265,7 @@ mod tests {
 
     #[test]
     fn who_exceeds_its_request_goes_first_and_the_system_never() {
-        let one = |uid: &str, priority, request, usage| Candidate {
+        let one = |uid: &str, priority, request, usage| EvictionCandidate {
             uid: uid.into(),
             priority,
             request,
@@ -280,12 +285,12 @@ mod tests {
 
     #[test]
     fn the_message_says_what_and_who() {
-        let cause = Cause {
+        let cause = EvictionCause {
             threshold: Threshold {
                 least: Amount::Units(100 << 20),
                 ..threshold(None, 0)
             },
-            reading: Reading {
+            reading: SignalReading {
                 available: 50 << 20,
                 capacity: 1 << 30,
             },
@@ -301,7 +306,7 @@ mod tests {
         #[test]
         fn ranking_keeps_all_but_the_critical(list in prop::collection::vec(
             (any::<u32>(), -10..10_i32, 0..1000_u64, 0..1000_u64), 0..20)) {
-            let mut all: Vec<Candidate> = list.iter().map(|(uid, priority, request, usage)| Candidate {
+            let mut all: Vec<EvictionCandidate> = list.iter().map(|(uid, priority, request, usage)| EvictionCandidate {
                 uid: uid.to_string(), priority: *priority, request: *request, usage: *usage }).collect();
             let before = all.len();
             rank(&mut all);

@@ -11,19 +11,19 @@ use jiff::Timestamp;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio_util::sync::CancellationToken;
 
-use super::evict::{self, Candidate, Cause, Reading, Watcher};
-use super::images::{self, Ledger};
+use super::evict::{self, EvictionCandidate, EvictionCause, SignalReading, ThresholdWatcher};
+use super::images::{self, ImageLedger};
 use crate::cri::{Runtime, api};
 use crate::objects::pod::{Pod, QosClass};
-use crate::objects::volume::Source;
+use crate::objects::volume::VolumeSource;
 use crate::pod::cgroup::ClassSums;
 use crate::pod::config::log_directory;
-use crate::pod::status::Sentence;
+use crate::pod::status::TerminationCause;
 use crate::pod::{qos, quantity};
 use crate::settings::{Settings, Signal};
-use crate::shared::{Entry, Order, Shared};
-use crate::untrusted::{Usage, disk_usage};
-use crate::volumes::Volumes;
+use crate::shared::{EvictionRequest, PodEntry, Shared};
+use crate::untrusted::{TreeUsage, disk_usage};
+use crate::volumes::PodVolumes;
 
 /// How often the node is looked at, and how often its images.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -31,8 +31,8 @@ const IMAGES_EVERY: Duration = Duration::from_secs(60);
 
 /// Guards the node until `shutdown`.
 pub async fn guard(shared: Arc<Shared>, settings: Settings, shutdown: CancellationToken) {
-    let mut watcher = Watcher::default();
-    let mut ledger = Ledger::default();
+    let mut watcher = ThresholdWatcher::default();
+    let mut ledger = ImageLedger::default();
     let mut collected: Option<Instant> = None;
     loop {
         let disk = image_disk(&*shared.runtime).await;
@@ -74,12 +74,12 @@ pub async fn guard(shared: Arc<Shared>, settings: Settings, shutdown: Cancellati
 
 // --- what there is
 
-fn read(root: &Path, images: Option<&Path>) -> FxHashMap<Signal, Reading> {
+fn read(root: &Path, images: Option<&Path>) -> FxHashMap<Signal, SignalReading> {
     let mut all = FxHashMap::default();
     let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = |name| super::machine::meminfo(&info, name);
     if let Some((available, capacity)) = line("MemAvailable").zip(line("MemTotal")) {
-        let reading = Reading {
+        let reading = SignalReading {
             available,
             capacity,
         };
@@ -104,7 +104,7 @@ fn read(root: &Path, images: Option<&Path>) -> FxHashMap<Signal, Reading> {
         .ok()
         .and_then(|text| text.split(['/', ' ']).nth(4)?.parse::<u64>().ok());
     if let Some((tasks, most)) = tasks.zip(super::machine::most_tasks()) {
-        let reading = Reading {
+        let reading = SignalReading {
             available: most.saturating_sub(tasks),
             capacity: most,
         };
@@ -114,13 +114,13 @@ fn read(root: &Path, images: Option<&Path>) -> FxHashMap<Signal, Reading> {
 }
 
 /// Bytes and inodes of the file system at `path`.
-fn statvfs(path: &Path) -> Option<(Reading, Reading)> {
+fn statvfs(path: &Path) -> Option<(SignalReading, SignalReading)> {
     let stat = rustix::fs::statvfs(path).ok()?;
-    let space = Reading {
+    let space = SignalReading {
         available: stat.f_bavail.saturating_mul(stat.f_frsize),
         capacity: stat.f_blocks.saturating_mul(stat.f_frsize),
     };
-    let nodes = Reading {
+    let nodes = SignalReading {
         available: stat.f_favail,
         capacity: stat.f_files,
     };
@@ -137,7 +137,12 @@ async fn image_disk(runtime: &dyn Runtime) -> Option<PathBuf> {
 // --- images
 
 /// Removes images; how many.
-async fn collect(shared: &Shared, ledger: &mut Ledger, settings: &Settings, excess: u64) -> usize {
+async fn collect(
+    shared: &Shared,
+    ledger: &mut ImageLedger,
+    settings: &Settings,
+    excess: u64,
+) -> usize {
     let since = Timestamp::now();
     let asked = shared
         .runtime
@@ -150,10 +155,10 @@ async fn collect(shared: &Shared, ledger: &mut Ledger, settings: &Settings, exce
     };
     let ids: Vec<String> = found.images.iter().map(|i| i.id.clone()).collect();
     shared.images.forget_all_but(&ids, since);
-    let all: Vec<images::Image> = found
+    let all: Vec<images::NodeImage> = found
         .images
         .iter()
-        .map(|image| images::Image {
+        .map(|image| images::NodeImage {
             id: image.id.clone(),
             size: image.size,
             pinned: image.pinned,
@@ -178,7 +183,7 @@ async fn collect(shared: &Shared, ledger: &mut Ledger, settings: &Settings, exce
     }
     for entry in shared.pods.all() {
         for volume in &entry.pod.spec.volumes {
-            if let Source::Image(image) = &volume.source {
+            if let VolumeSource::Image(image) = &volume.source {
                 uses(&image.reference);
             }
         }
@@ -195,10 +200,10 @@ async fn collect(shared: &Shared, ledger: &mut Ledger, settings: &Settings, exce
         };
         match shared.runtime.remove_image(request).await {
             Ok(_) => {
-                tracing::info!(image = id, "removed an image that was of no use");
+                tracing::info!(image = id, "removed an unused image");
                 removed += 1;
             }
-            Err(error) => tracing::warn!(image = id, %error, "cannot remove an image"),
+            Err(error) => tracing::warn!(image = id, %error, "failed to remove an image"),
         }
     }
     removed
@@ -206,7 +211,7 @@ async fn collect(shared: &Shared, ledger: &mut Ledger, settings: &Settings, exce
 
 // --- pods
 
-fn living(shared: &Shared) -> Vec<Entry> {
+fn living(shared: &Shared) -> Vec<PodEntry> {
     shared
         .pods
         .all()
@@ -221,12 +226,12 @@ pub(crate) async fn classes(shared: &Shared) {
         return;
     };
     let all = living(shared);
-    let asked = ClassSums::of(
+    let asked = ClassSums::for_pods(
         all.iter().map(|entry| &entry.pod.spec),
         shared.settings.memory.qos,
     );
     if let Err(error) = cgroups.set_classes(asked).await {
-        tracing::warn!(%error, "cannot weigh the classes of pods");
+        tracing::warn!(%error, "failed to set CPU weights of QoS classes");
     }
 }
 
@@ -234,14 +239,14 @@ fn units(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }
 
-async fn evict_one(shared: &Arc<Shared>, cause: &Cause, most_grace: i64) {
+async fn evict_one(shared: &Arc<Shared>, cause: &EvictionCause, most_grace: i64) {
     let what = evict::resource(cause.threshold.signal);
     let all = living(shared);
     let mut disk = FxHashMap::default();
     if matches!(what, "ephemeral-storage" | "inodes") {
         disk = usages(shared, &all).await;
     }
-    let mut candidates: Vec<Candidate> = all
+    let mut candidates: Vec<EvictionCandidate> = all
         .iter()
         .filter(|e| !e.pod.is_static())
         .map(|entry| {
@@ -253,7 +258,7 @@ async fn evict_one(shared: &Arc<Shared>, cause: &Cause, most_grace: i64) {
                 "pids" => pids(shared, pod),
                 _ => on_disk.total(),
             };
-            Candidate {
+            EvictionCandidate {
                 uid: pod.uid().to_owned(),
                 priority: pod.spec.priority.unwrap_or(0),
                 request: units(qos::pod_request(&pod.spec, what)),
@@ -263,7 +268,10 @@ async fn evict_one(shared: &Arc<Shared>, cause: &Cause, most_grace: i64) {
         .collect();
     evict::rank(&mut candidates);
     let Some(first) = candidates.first() else {
-        tracing::warn!(resource = what, "the node is short, and no pod can go");
+        tracing::warn!(
+            resource = what,
+            "node is under pressure, and no pod can be evicted"
+        );
         return;
     };
     let Some(entry) = all.iter().find(|e| e.pod.uid() == first.uid) else {
@@ -299,12 +307,12 @@ fn order(shared: &Shared, pod: &Pod, message: String, grace: i64) {
         pod = pod.name(),
         namespace = pod.namespace(),
         message,
-        "evicting"
+        "evicting pod"
     );
     shared.warning(pod, None, "Evicted", message.clone());
-    shared.order(Order {
+    shared.order(EvictionRequest {
         uid: pod.uid().to_owned(),
-        sentence: Sentence {
+        sentence: TerminationCause {
             reason: "Evicted".to_owned(),
             message,
             disruption: true,
@@ -347,7 +355,7 @@ impl OnDisk {
     }
 }
 
-async fn usages(shared: &Arc<Shared>, pods: &[Entry]) -> FxHashMap<String, OnDisk> {
+async fn usages(shared: &Arc<Shared>, pods: &[PodEntry]) -> FxHashMap<String, OnDisk> {
     let stats = shared
         .runtime
         .list_container_stats(api::ListContainerStatsRequest::default())
@@ -369,13 +377,14 @@ async fn usages(shared: &Arc<Shared>, pods: &[Entry]) -> FxHashMap<String, OnDis
     .unwrap_or_default()
 }
 
-fn usage(shared: &Shared, entry: &Entry, layers: &FxHashMap<String, u64>) -> OnDisk {
+fn usage(shared: &Shared, entry: &PodEntry, layers: &FxHashMap<String, u64>) -> OnDisk {
     let pod = &entry.pod;
-    let volumes = Volumes::new(&shared.root, pod.uid());
+    let volumes = PodVolumes::new(&shared.root, pod.uid());
     let mut found = OnDisk::default();
     for volume in &pod.spec.volumes {
-        if let (Source::EmptyDir(empty), Some(path)) = (&volume.source, volumes.path(volume)) {
-            let Usage { bytes, inodes } = disk_usage(&path);
+        if let (VolumeSource::EmptyDir(empty), Some(path)) = (&volume.source, volumes.path(volume))
+        {
+            let TreeUsage { bytes, inodes } = disk_usage(&path);
             found.empty.push((volume.name.clone(), bytes));
             if empty.medium.is_empty() {
                 found.shared = found.shared.saturating_add(bytes);
@@ -389,7 +398,7 @@ fn usage(shared: &Shared, entry: &Entry, layers: &FxHashMap<String, u64>) -> OnD
         *sum = sum.saturating_add(layers.get(&record.id).copied().unwrap_or(0));
     }
     for container in pod.spec.all_containers() {
-        let Usage { bytes, .. } = disk_usage(&logs.join(&container.name));
+        let TreeUsage { bytes, .. } = disk_usage(&logs.join(&container.name));
         let messages = disk_usage(&volumes.termination_dir(&container.name));
         let sum = found.containers.entry(container.name.clone()).or_default();
         *sum = sum.saturating_add(bytes).saturating_add(messages.bytes);
@@ -404,7 +413,7 @@ fn usage(shared: &Shared, entry: &Entry, layers: &FxHashMap<String, u64>) -> OnD
 
 /// Evicts pods that use more disk than they may.
 async fn limits(shared: &Arc<Shared>) {
-    let limited: Vec<Entry> = living(shared)
+    let limited: Vec<PodEntry> = living(shared)
         .into_iter()
         .filter(|e| is_limited(&e.pod))
         .collect();
@@ -416,7 +425,7 @@ async fn limits(shared: &Arc<Shared>) {
         let Some(usage) = found.get(entry.pod.uid()) else {
             continue;
         };
-        if let Some(Excess { signal, message }) = excess(&entry.pod, usage) {
+        if let Some(DiskExcess { signal, message }) = excess(&entry.pod, usage) {
             shared.metrics.evicted(signal);
             order(shared, &entry.pod, message, 1);
         }
@@ -432,7 +441,7 @@ fn is_limited(pod: &Pod) -> bool {
         .spec
         .volumes
         .iter()
-        .any(|v| matches!(&v.source, Source::EmptyDir(e) if e.size_limit.is_some()));
+        .any(|v| matches!(&v.source, VolumeSource::EmptyDir(e) if e.size_limit.is_some()));
     empty
         || pod
             .spec
@@ -440,9 +449,9 @@ fn is_limited(pod: &Pod) -> bool {
             .any(|c| storage(&c.resources.limits).is_some())
 }
 
-/// A limit of disk that a pod exceeds.
+/// A local storage limit that a pod exceeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Excess {
+struct DiskExcess {
     /// As the kubelet's metrics name it.
     signal: &'static str,
     /// In the kubelet's words.
@@ -450,10 +459,10 @@ struct Excess {
 }
 
 /// Which limit of disk a pod exceeds.
-fn excess(pod: &Pod, usage: &OnDisk) -> Option<Excess> {
-    let found = |signal, message| Some(Excess { signal, message });
+fn excess(pod: &Pod, usage: &OnDisk) -> Option<DiskExcess> {
+    let found = |signal, message| Some(DiskExcess { signal, message });
     for volume in &pod.spec.volumes {
-        let Source::EmptyDir(empty) = &volume.source else {
+        let VolumeSource::EmptyDir(empty) = &volume.source else {
             continue;
         };
         let Some(text) = empty.size_limit.as_deref() else {
@@ -529,13 +538,13 @@ mod tests {
         let runtime = crate::cri::fake::Fake::default();
         let shared = crate::testing::shared(&runtime, root.path(), orders, Default::default());
         let spec = serde_json::json!({"containers": [{"name": "a"}]});
-        let entry = Entry {
+        let entry = PodEntry {
             pod: crate::testing::pod("web", spec, false),
             observed: Default::default(),
             status: Default::default(),
             places: Default::default(),
         };
-        let volumes = Volumes::new(&shared.root, "u");
+        let volumes = PodVolumes::new(&shared.root, "u");
         let before = usage(&shared, &entry, &FxHashMap::default());
         volumes.hosts("").unwrap();
         volumes.termination_log("a", 0, "/m").unwrap();

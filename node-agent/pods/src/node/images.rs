@@ -10,7 +10,7 @@ use crate::settings::ImageCollection;
 
 /// An image on the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
+pub struct NodeImage {
     /// The runtime's id.
     pub id: String,
     /// Bytes.
@@ -19,13 +19,13 @@ pub struct Image {
     pub pinned: bool,
 }
 
-/// When images were first seen and last used.
+/// Remembers when images were first seen and last used.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(FxHashMap<String, (Timestamp, Timestamp)>);
+pub struct ImageLedger(FxHashMap<String, (Timestamp, Timestamp)>);
 
-impl Ledger {
+impl ImageLedger {
     /// Notes what is there and what is in use.
-    pub fn note(&mut self, images: &[Image], used: &FxHashSet<String>, now: Timestamp) {
+    pub fn note(&mut self, images: &[NodeImage], used: &FxHashSet<String>, now: Timestamp) {
         self.0.retain(|id, _| images.iter().any(|i| i.id == *id));
         for image in images {
             let (_, last) = self.0.entry(image.id.clone()).or_insert((now, now));
@@ -40,14 +40,14 @@ impl Ledger {
     #[must_use]
     pub fn unwanted(
         &self,
-        images: &[Image],
+        images: &[NodeImage],
         used: &FxHashSet<String>,
         rules: &ImageCollection,
         excess: u64,
         now: Timestamp,
     ) -> Vec<String> {
         let age = |at: Timestamp| Duration::try_from(now.duration_since(at)).unwrap_or_default();
-        let mut free: Vec<(&Image, Timestamp, Timestamp)> = images
+        let mut free: Vec<(&NodeImage, Timestamp, Timestamp)> = images
             .iter()
             .filter(|i| !i.pinned && !used.contains(&i.id))
             .filter_map(|i| self.0.get(&i.id).map(|(first, last)| (i, *last, *first)))
@@ -86,8 +86,8 @@ mod tests {
         Timestamp::from_second(seconds).unwrap()
     }
 
-    fn image(id: &str, size: u64) -> Image {
-        Image {
+    fn image(id: &str, size: u64) -> NodeImage {
+        NodeImage {
             id: id.into(),
             size,
             pinned: id == "pause",
@@ -103,7 +103,7 @@ mod tests {
             image("c", 10),
             image("pause", 1),
         ];
-        let mut ledger = Ledger::default();
+        let mut ledger = ImageLedger::default();
         let used = |names: &[&str]| -> FxHashSet<String> {
             names.iter().map(|n| (*n).to_owned()).collect()
         };

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::pod::{hugepages, quantity};
 use crate::settings::{Settings, Signal};
 
-/// What the machine has.
+/// Capacity of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     /// Processors.
@@ -38,7 +38,7 @@ pub struct Machine {
     pub system_uuid: String,
 }
 
-/// What the node is short of.
+/// The resources that the node is short of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
     /// Memory.

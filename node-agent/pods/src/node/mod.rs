@@ -34,9 +34,9 @@ const WRITE_EVERY: Duration = Duration::from_secs(300);
 /// How long the runtime may take to say how it is; the node is not ready then.
 const RUNTIME_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the node says of itself.
+/// The fields of the Node object that do not change while the agent runs.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct NodeIdentity {
     /// Its name.
     pub name: String,
     /// Its addresses.
@@ -77,6 +77,7 @@ struct NodeStatus {
     conditions: Vec<NodeCondition>,
 }
 
+/// The current value of a node condition.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeCondition {
@@ -88,14 +89,14 @@ struct NodeCondition {
 
 /// What a node's condition is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
+pub struct ConditionUpdate {
     kind: &'static str,
     status: bool,
     reason: &'static str,
     message: String,
 }
 
-impl Condition {
+impl ConditionUpdate {
     /// Its status as the API has it.
     const fn value(&self) -> &'static str {
         if self.status { "True" } else { "False" }
@@ -114,7 +115,7 @@ pub fn conditions(
     runtime: &Result<api::RuntimeStatus, String>,
     machine: &machine::Pressure,
     leaving: bool,
-) -> Vec<Condition> {
+) -> Vec<ConditionUpdate> {
     let mut problems = Vec::new();
     match runtime {
         Err(error) => problems.push(format!("container runtime is down: {error}")),
@@ -140,7 +141,7 @@ pub fn conditions(
     }
     let pressure = |kind, on: bool, good: (&'static str, &str), bad: (&'static str, &str)| {
         let (reason, message) = if on { bad } else { good };
-        Condition {
+        ConditionUpdate {
             kind,
             status: on,
             reason,
@@ -179,14 +180,14 @@ pub fn conditions(
             ),
         ),
         if problems.is_empty() {
-            Condition {
+            ConditionUpdate {
                 kind: "Ready",
                 status: true,
                 reason: "KubeletReady",
                 message: "kubelet is posting ready status".to_owned(),
             }
         } else {
-            Condition {
+            ConditionUpdate {
                 kind: "Ready",
                 status: false,
                 reason: "KubeletNotReady",
@@ -202,7 +203,7 @@ pub fn conditions(
 /// When the API refuses; a server that cannot be reached is waited for.
 pub async fn register(
     client: &Client,
-    identity: &Identity,
+    identity: &NodeIdentity,
     shutdown: &CancellationToken,
 ) -> Result<(), Error> {
     let labels = labels(identity);
@@ -233,7 +234,7 @@ pub async fn register(
         tracing::warn!(
             node = identity.name,
             error = error.chain(),
-            "cannot register the node"
+            "failed to register the node"
         );
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
@@ -243,7 +244,7 @@ pub async fn register(
 }
 
 /// The node's object as it registers with it.
-fn node(identity: &Identity) -> Value {
+fn node(identity: &NodeIdentity) -> Value {
     let mut taints = identity.taints.clone();
     let mut annotations = json!({"volumes.kubernetes.io/controller-managed-attach-detach": "true"});
     let mut status = facts(identity);
@@ -277,7 +278,7 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const PROVIDED_ADDRESS: &str = "alpha.kubernetes.io/provided-node-ip";
 
 /// `status.addresses` with these.
-fn addresses(identity: &Identity, ips: &[String]) -> Value {
+fn addresses(identity: &NodeIdentity, ips: &[String]) -> Value {
     let ips = ips.iter();
     let mut all: Vec<Value> = ips
         .map(|ip| json!({"type": "InternalIP", "address": ip}))
@@ -286,7 +287,7 @@ fn addresses(identity: &Identity, ips: &[String]) -> Value {
     all.into()
 }
 
-fn labels(identity: &Identity) -> Map<String, Value> {
+fn labels(identity: &NodeIdentity) -> Map<String, Value> {
     let mut labels = Map::new();
     for prefix in ["kubernetes.io", "beta.kubernetes.io"] {
         labels.insert(format!("{prefix}/arch"), machine::architecture().into());
@@ -303,7 +304,7 @@ fn labels(identity: &Identity) -> Map<String, Value> {
 }
 
 /// What does not change while the agent runs, without the addresses.
-fn facts(identity: &Identity) -> Value {
+fn facts(identity: &NodeIdentity) -> Value {
     let machine = &identity.machine;
     let mut facts = json!({
         "capacity": machine.capacity(identity.most_pods),
@@ -339,7 +340,7 @@ fn facts(identity: &Identity) -> Value {
 struct LastWrite {
     at: Instant,
     status: Value,
-    conditions: Vec<Condition>,
+    conditions: Vec<ConditionUpdate>,
     /// The revision of the Node that is known to have these conditions.
     revision: Option<u64>,
 }
@@ -350,7 +351,7 @@ struct LastWrite {
 /// controller sets them to `Unknown` while the node cannot reach the API server.
 pub async fn keep(
     shared: Arc<Shared>,
-    identity: Identity,
+    identity: NodeIdentity,
     own: Reflector<Metadata>,
     shutdown: CancellationToken,
 ) {
@@ -420,7 +421,7 @@ pub async fn keep(
                     tracing::warn!(
                         node = identity.name,
                         error = error.chain(),
-                        "cannot write the node's status"
+                        "failed to update node status"
                     );
                     pause = pause.min(backoff.after(&error));
                 }
@@ -548,7 +549,7 @@ async fn write(
     client: &Client,
     name: &str,
     status: &Value,
-    found: &[Condition],
+    found: &[ConditionUpdate],
     due: bool,
 ) -> Result<(Option<u64>, bool), Error> {
     let node: NodeView = client.get(&resources::NODES, "", name).await?;
@@ -721,7 +722,7 @@ mod tests {
             client: server.client(),
             ..crate::testing::shared(&runtime, folder.path(), orders, Arc::default())
         };
-        let identity = Identity {
+        let identity = NodeIdentity {
             name: "n".to_owned(),
             ips: vec!["10.1.0.1".to_owned()],
             hostname: "n".to_owned(),
@@ -753,7 +754,7 @@ mod tests {
 
     #[test]
     fn node_of_an_external_cloud_waits_for_it_with_the_addresses_that_were_configured() {
-        let identity = |external_cloud: Option<Vec<String>>| Identity {
+        let identity = |external_cloud: Option<Vec<String>>| NodeIdentity {
             name: "n".to_owned(),
             ips: vec!["10.1.0.1".to_owned()],
             hostname: "n".to_owned(),

@@ -54,10 +54,12 @@ pub fn prepare_folders(root: &Path, logs: &Path) -> Result<(), (PathBuf, io::Err
         // either may be a link to where there is room
         match fs::canonicalize(folder).and_then(|path| tighten(&path)) {
             Ok(false) => {}
-            Ok(true) => tracing::info!(folder = %folder.display(), "closed to others"),
+            Ok(true) => {
+                tracing::info!(folder = %folder.display(), "restricted the mode of a folder")
+            }
             Err(error) => {
                 let folder = folder.display();
-                tracing::warn!(%folder, %error, "cannot change the mode of a folder");
+                tracing::warn!(%folder, %error, "failed to change the mode of a folder");
             }
         }
     }
@@ -82,7 +84,7 @@ fn tighten_or_warn(folder: &Path) {
     match tighten(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             let folder = folder.display();
-            tracing::warn!(%folder, %error, "cannot change the mode of a folder");
+            tracing::warn!(%folder, %error, "failed to change the mode of a folder");
         }
         _ => {}
     }

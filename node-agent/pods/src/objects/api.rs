@@ -16,33 +16,34 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Notify, OnceCell};
 
-use super::claim::{Claim, PersistentVolume};
-use super::follow::{Followed, Follows, Key, TRUST_BUNDLES};
+use super::claim::{PersistentVolume, VolumeClaim};
+use super::follow::{FollowedKind, ObjectRef, ObjectWatches, TRUST_BUNDLES};
 use super::resource_claim::{RESOURCE_CLAIMS, ResourceClaim};
 use super::source::{
-    ConfigMap, Data, DataError, DataKind, Objects, Secret, Service, Token, TokenWish,
+    ConfigMap, DataError, DataKind, ObjectData, ObjectReader, ReadError, Secret, Service,
+    ServiceAccountToken, TokenSpec,
 };
 
 /// How long an answer is good for.
 const GOOD_FOR: Duration = Duration::from_secs(2);
 
-type Asked = (Instant, Arc<OnceCell<Result<Arc<Data>, DataError>>>);
+type ApiFuture = (Instant, Arc<OnceCell<Result<Arc<ObjectData>, DataError>>>);
 
 /// The objects of an API server.
 pub struct ApiObjects {
     client: Client,
     services: Cache<Service>,
-    asked: Arc<Mutex<FxHashMap<Key, Asked>>>,
-    follows: Follows,
+    asked: Arc<Mutex<FxHashMap<ObjectRef, ApiFuture>>>,
+    follows: ObjectWatches,
 }
 
 impl ApiObjects {
     /// Over this client; `services` are all services of the cluster.
     #[must_use]
     pub fn new(client: Client, services: Cache<Service>) -> Self {
-        let asked: Arc<Mutex<FxHashMap<Key, Asked>>> = Arc::default();
+        let asked: Arc<Mutex<FxHashMap<ObjectRef, ApiFuture>>> = Arc::default();
         let stale = asked.clone();
-        let changed = Arc::new(move |key: &Key| {
+        let changed = Arc::new(move |key: &ObjectRef| {
             // what was asked before the change is no answer after it
             stale
                 .lock()
@@ -50,7 +51,7 @@ impl ApiObjects {
                 .remove(key);
         });
         Self {
-            follows: Follows::new(client.clone(), changed),
+            follows: ObjectWatches::new(client.clone(), changed),
             client,
             services,
             asked,
@@ -62,18 +63,18 @@ impl ApiObjects {
         kind: DataKind,
         namespace: &str,
         name: &str,
-    ) -> Result<Arc<Data>, DataError> {
+    ) -> Result<Arc<ObjectData>, DataError> {
         let found = match kind {
             DataKind::ConfigMap => self
                 .client
                 .get::<ConfigMap>(&resources::CONFIG_MAPS, namespace, name)
                 .await
-                .map(Data::from),
+                .map(ObjectData::from),
             DataKind::Secret => self
                 .client
                 .get::<Secret>(&resources::SECRETS, namespace, name)
                 .await
-                .map(Data::from),
+                .map(ObjectData::from),
         };
         found.map(Arc::new).map_err(|error| match error {
             Error::NotFound(_) => DataError::NotFound {
@@ -101,29 +102,29 @@ struct TrustBundleSpec {
 }
 
 #[derive(Deserialize)]
-struct TokenRequest {
-    status: TokenStatus,
+struct TokenRequestObject {
+    status: TokenRequestStatus,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct TokenStatus {
+struct TokenRequestStatus {
     token: String,
     expiration_timestamp: Timestamp,
 }
 
-impl Objects for ApiObjects {
+impl ObjectReader for ApiObjects {
     fn data<'a>(
         &'a self,
         kind: DataKind,
         namespace: &'a str,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<Arc<Data>, DataError>> {
+    ) -> BoxFuture<'a, Result<Arc<ObjectData>, DataError>> {
         Box::pin(async move {
             let cell = {
                 let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
                 asked.retain(|_, (at, _)| at.elapsed() < GOOD_FOR);
-                let kind = Followed::Data(kind);
+                let kind = FollowedKind::Data(kind);
                 let key = (kind, namespace.to_owned(), name.to_owned());
                 asked
                     .entry(key)
@@ -137,7 +138,10 @@ impl Objects for ApiObjects {
         })
     }
 
-    fn token<'a>(&'a self, wish: TokenWish<'a>) -> BoxFuture<'a, Result<Token, String>> {
+    fn token<'a>(
+        &'a self,
+        wish: TokenSpec<'a>,
+    ) -> BoxFuture<'a, Result<ServiceAccountToken, ReadError>> {
         Box::pin(async move {
             let audiences: Vec<&str> = Some(wish.audience)
                 .filter(|a| !a.is_empty())
@@ -154,7 +158,7 @@ impl Objects for ApiObjects {
             });
             let issued = Timestamp::now();
             self.client
-                .create_subresource::<TokenRequest>(
+                .create_subresource::<TokenRequestObject>(
                     &resources::SERVICE_ACCOUNTS,
                     wish.namespace,
                     wish.account,
@@ -162,12 +166,12 @@ impl Objects for ApiObjects {
                     &body,
                 )
                 .await
-                .map(|answer| Token {
+                .map(|answer| ServiceAccountToken {
                     token: answer.status.token,
                     issued,
                     expires: answer.status.expiration_timestamp,
                 })
-                .map_err(|error| error.chain())
+                .map_err(ReadError::new)
         })
     }
 
@@ -175,13 +179,13 @@ impl Objects for ApiObjects {
         &'a self,
         namespace: &'a str,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<Meta, String>> {
+    ) -> BoxFuture<'a, Result<Meta, ReadError>> {
         Box::pin(async move {
             self.client
                 .get::<Metadata>(&resources::SERVICE_ACCOUNTS, namespace, name)
                 .await
                 .map(|account| account.metadata)
-                .map_err(|e| format!("failed to get service account: {}", e.chain()))
+                .map_err(|e| ReadError::with_context("failed to get service account", e))
         })
     }
 
@@ -189,12 +193,12 @@ impl Objects for ApiObjects {
         &'a self,
         namespace: &'a str,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<Claim, String>> {
+    ) -> BoxFuture<'a, Result<VolumeClaim, ReadError>> {
         Box::pin(async move {
             self.client
-                .get::<Claim>(&resources::PERSISTENT_VOLUME_CLAIMS, namespace, name)
+                .get::<VolumeClaim>(&resources::PERSISTENT_VOLUME_CLAIMS, namespace, name)
                 .await
-                .map_err(|e| format!("failed to fetch PVC from API server: {}", e.chain()))
+                .map_err(|e| ReadError::with_context("failed to fetch PVC from API server", e))
         })
     }
 
@@ -203,7 +207,7 @@ impl Objects for ApiObjects {
         namespace: &'a str,
         name: &'a str,
         patch: &'a serde_json::Value,
-    ) -> BoxFuture<'a, Result<(), String>> {
+    ) -> BoxFuture<'a, Result<(), ReadError>> {
         Box::pin(async move {
             self.client
                 .patch_status::<Discard>(
@@ -214,19 +218,21 @@ impl Objects for ApiObjects {
                 )
                 .await
                 .map(|_| ())
-                .map_err(|e| e.chain())
+                .map_err(ReadError::new)
         })
     }
 
     fn persistent_volume<'a>(
         &'a self,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<PersistentVolume, String>> {
+    ) -> BoxFuture<'a, Result<PersistentVolume, ReadError>> {
         Box::pin(async move {
             self.client
                 .get::<PersistentVolume>(&resources::PERSISTENT_VOLUMES, "", name)
                 .await
-                .map_err(|e| format!("failed to fetch PV {name} from API server: {}", e.chain()))
+                .map_err(|e| {
+                    ReadError::with_context(format!("failed to fetch PV {name} from API server"), e)
+                })
         })
     }
 
@@ -234,16 +240,19 @@ impl Objects for ApiObjects {
         &'a self,
         namespace: &'a str,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<ResourceClaim, String>> {
+    ) -> BoxFuture<'a, Result<ResourceClaim, ReadError>> {
         Box::pin(async move {
             self.client
                 .get::<ResourceClaim>(&RESOURCE_CLAIMS, namespace, name)
                 .await
-                .map_err(|e| e.chain())
+                .map_err(ReadError::new)
         })
     }
 
-    fn trust_bundle<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<String>, String>> {
+    fn trust_bundle<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, ReadError>> {
         Box::pin(async move {
             let found = self
                 .client
@@ -252,7 +261,10 @@ impl Objects for ApiObjects {
             match found {
                 Ok(found) => Ok(Some(found.spec.trust_bundle)),
                 Err(error) if error.is_not_found() => Ok(None),
-                Err(e) => Err(format!("while getting ClusterTrustBundle: {}", e.chain())),
+                Err(e) => Err(ReadError::with_context(
+                    "while getting ClusterTrustBundle",
+                    e,
+                )),
             }
         })
     }
@@ -261,7 +273,7 @@ impl Objects for ApiObjects {
         &'a self,
         signer: &'a str,
         labels: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<String>, String>> {
+    ) -> BoxFuture<'a, Result<Vec<String>, ReadError>> {
         Box::pin(async move {
             let selection = Selection {
                 labels: Some(labels.to_owned()).filter(|labels| !labels.is_empty()),
@@ -271,7 +283,7 @@ impl Objects for ApiObjects {
                 .client
                 .list::<TrustBundle>(&TRUST_BUNDLES, &selection)
                 .await
-                .map_err(|e| format!("while listing ClusterTrustBundles: {}", e.chain()))?;
+                .map_err(|e| ReadError::with_context("while listing ClusterTrustBundles", e))?;
             Ok(found
                 .items
                 .into_iter()
@@ -280,7 +292,7 @@ impl Objects for ApiObjects {
         })
     }
 
-    fn follow(&self, uid: &str, keys: &BTreeSet<Key>, wake: &Arc<Notify>) {
+    fn follow(&self, uid: &str, keys: &BTreeSet<ObjectRef>, wake: &Arc<Notify>) {
         self.follows.set(uid, keys, wake);
     }
 

@@ -14,7 +14,7 @@ use super::volume::HostPath;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Claim {
+pub struct VolumeClaim {
     pub metadata: Meta,
     pub spec: ClaimSpec,
     pub status: ClaimStatus,
@@ -50,8 +50,8 @@ pub struct PersistentVolumeSpec {
     pub mount_options: Vec<String>,
     pub volume_mode: Option<String>,
     pub host_path: Option<HostPath>,
-    pub local: Option<Local>,
-    pub csi: Option<Csi>,
+    pub local: Option<LocalVolume>,
+    pub csi: Option<CsiVolume>,
     /// Of other kinds, the field's name among what says how it is used.
     #[serde(flatten)]
     pub rest: BTreeMap<String, serde_json::Value>,
@@ -65,14 +65,14 @@ pub struct ClaimReference {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Local {
+pub struct LocalVolume {
     pub path: String,
     pub fs_type: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Csi {
+pub struct CsiVolume {
     pub driver: String,
     pub volume_handle: String,
     pub read_only: bool,

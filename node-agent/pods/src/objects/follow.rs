@@ -23,40 +23,39 @@ pub const TRUST_BUNDLES: Resource = Resource::cluster(
     "ClusterTrustBundle",
 );
 
-/// What is followed.
+/// The kinds of objects that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Followed {
+pub enum FollowedKind {
     /// One object.
     Data(DataKind),
     /// All cluster trust bundles: which of them are wanted may change with each.
     TrustBundles,
 }
 
-/// An object: its kind, namespace and name.
-pub type Key = (Followed, String, String);
+/// The kind, namespace and name of an object.
+pub type ObjectRef = (FollowedKind, String, String);
 
-/// What is called with the key of an object that has changed, before its pods
-/// are told.
-pub type Changed = Arc<dyn Fn(&Key) + Send + Sync>;
+/// Called with the key of a changed object before its pods are notified.
+pub type ChangeCallback = Arc<dyn Fn(&ObjectRef) + Send + Sync>;
 
-struct Watched {
-    pods: Pods,
+struct WatchedObject {
+    pods: PodSenders,
     task: AbortHandle,
 }
 
-type Pods = Arc<Mutex<FxHashMap<String, Arc<Notify>>>>;
+type PodSenders = Arc<Mutex<FxHashMap<String, Arc<Notify>>>>;
 
-/// All objects that pods of this node follow.
-pub struct Follows {
+/// Watches of the objects that pods of this node refer to.
+pub struct ObjectWatches {
     client: Client,
-    changed: Changed,
-    all: Mutex<FxHashMap<Key, Watched>>,
+    changed: ChangeCallback,
+    all: Mutex<FxHashMap<ObjectRef, WatchedObject>>,
 }
 
-impl Follows {
+impl ObjectWatches {
     /// None yet.
     #[must_use]
-    pub fn new(client: Client, changed: Changed) -> Self {
+    pub fn new(client: Client, changed: ChangeCallback) -> Self {
         Self {
             client,
             changed,
@@ -66,7 +65,7 @@ impl Follows {
 
     /// Has the pod follow exactly `keys`: `wake` is notified after each change
     /// of one of them. No keys is the end of it.
-    pub fn set(&self, uid: &str, keys: &BTreeSet<Key>, wake: &Arc<Notify>) {
+    pub fn set(&self, uid: &str, keys: &BTreeSet<ObjectRef>, wake: &Arc<Notify>) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|key, followed| {
             if keys.contains(key) {
@@ -81,14 +80,14 @@ impl Follows {
         });
         for key in keys {
             let followed = all.entry(key.clone()).or_insert_with(|| {
-                let pods = Pods::default();
+                let pods = PodSenders::default();
                 let (client, of) = (self.client.clone(), key.clone());
                 let (told, changed) = (pods.clone(), self.changed.clone());
                 let task =
                     control_supervise::task("pod-object-follower").spawn_restarting(move || {
                         watch(client.clone(), of.clone(), told.clone(), changed.clone())
                     });
-                Watched {
+                WatchedObject {
                     task: task.abort_handle(),
                     pods,
                 }
@@ -114,7 +113,7 @@ impl Follows {
     }
 }
 
-impl Drop for Follows {
+impl Drop for ObjectWatches {
     fn drop(&mut self) {
         let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
         for followed in all.values() {
@@ -123,16 +122,16 @@ impl Drop for Follows {
     }
 }
 
-async fn watch(client: Client, key: Key, pods: Pods, changed: Changed) {
+async fn watch(client: Client, key: ObjectRef, pods: PodSenders, changed: ChangeCallback) {
     let one = Selection {
         namespace: Some(key.1.clone()),
         fields: Some(format!("metadata.name={}", key.2)),
         ..Selection::default()
     };
     let (resource, selection) = match key.0 {
-        Followed::Data(DataKind::ConfigMap) => (resources::CONFIG_MAPS, one),
-        Followed::Data(DataKind::Secret) => (resources::SECRETS, one),
-        Followed::TrustBundles => (TRUST_BUNDLES, Selection::all()),
+        FollowedKind::Data(DataKind::ConfigMap) => (resources::CONFIG_MAPS, one),
+        FollowedKind::Data(DataKind::Secret) => (resources::SECRETS, one),
+        FollowedKind::TrustBundles => (TRUST_BUNDLES, Selection::all()),
     };
     let selection = Selection {
         metadata_only: true,

@@ -41,7 +41,7 @@ pub struct PodSpec {
     pub termination_grace_period_seconds: Option<i64>,
     pub active_deadline_seconds: Option<i64>,
     pub dns_policy: String,
-    pub dns_config: Option<DnsConfig>,
+    pub dns_config: Option<PodDnsConfig>,
     pub service_account_name: String,
     pub host_network: bool,
     #[serde(rename = "hostPID")]
@@ -62,18 +62,18 @@ pub struct PodSpec {
     pub enable_service_links: Option<bool>,
     pub readiness_gates: Vec<ReadinessGate>,
     pub overhead: BTreeMap<String, String>,
-    pub resources: Option<Resources>,
+    pub resources: Option<ResourceRequirements>,
     pub resource_claims: Vec<PodResourceClaim>,
     pub node_selector: BTreeMap<String, String>,
     pub affinity: Option<Affinity>,
-    pub os: Option<Os>,
+    pub os: Option<PodOs>,
     pub priority: Option<i32>,
     pub priority_class_name: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Os {
+pub struct PodOs {
     pub name: String,
 }
 
@@ -131,7 +131,7 @@ pub struct HostAlias {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct DnsConfig {
+pub struct PodDnsConfig {
     pub nameservers: Vec<String>,
     pub searches: Vec<String>,
     pub options: Vec<DnsOption>,
@@ -155,8 +155,8 @@ pub struct PodSecurityContext {
     pub fs_group: Option<i64>,
     pub fs_group_change_policy: Option<String>,
     pub sysctls: Vec<Sysctl>,
-    pub seccomp_profile: Option<Profile>,
-    pub app_armor_profile: Option<Profile>,
+    pub seccomp_profile: Option<PodSecurityProfile>,
+    pub app_armor_profile: Option<PodSecurityProfile>,
     pub se_linux_options: Option<SeLinuxOptions>,
 }
 
@@ -170,7 +170,7 @@ pub struct Sysctl {
 /// A seccomp or AppArmor profile.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Profile {
+pub struct PodSecurityProfile {
     pub r#type: String,
     pub localhost_profile: Option<String>,
 }
@@ -195,7 +195,7 @@ pub struct Container {
     pub ports: Vec<ContainerPort>,
     pub env_from: Vec<EnvFrom>,
     pub env: Vec<EnvVar>,
-    pub resources: Resources,
+    pub resources: ResourceRequirements,
     pub resize_policy: Vec<ResizePolicy>,
     pub volume_mounts: Vec<VolumeMount>,
     pub volume_devices: Vec<VolumeDevice>,
@@ -251,7 +251,7 @@ pub struct ContainerPort {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Resources {
+pub struct ResourceRequirements {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -348,7 +348,7 @@ pub struct OptionalReference {
 #[serde(rename_all = "camelCase", default)]
 pub struct Probe {
     #[serde(flatten)]
-    pub handler: Handler,
+    pub handler: LifecycleHandler,
     pub initial_delay_seconds: i64,
     pub timeout_seconds: i64,
     pub period_seconds: i64,
@@ -357,10 +357,10 @@ pub struct Probe {
     pub termination_grace_period_seconds: Option<i64>,
 }
 
-/// What a probe or a hook does; exactly one is set in a valid object.
+/// The action of a probe or hook; a valid object sets exactly one field.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Handler {
+pub struct LifecycleHandler {
     pub exec: Option<ExecAction>,
     pub http_get: Option<HttpGet>,
     pub tcp_socket: Option<TcpSocket>,
@@ -378,7 +378,7 @@ pub struct ExecAction {
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpGet {
     pub path: String,
-    pub port: Port,
+    pub port: PortReference,
     pub host: String,
     pub scheme: String,
     pub http_headers: Vec<HttpHeader>,
@@ -394,7 +394,7 @@ pub struct HttpHeader {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct TcpSocket {
-    pub port: Port,
+    pub port: PortReference,
     pub host: String,
 }
 
@@ -411,15 +411,15 @@ pub struct Sleep {
     pub seconds: i64,
 }
 
-/// A port by number, or by the name that the container gives it.
+/// A port by number or by the name of a container port.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
-pub enum Port {
+pub enum PortReference {
     Number(i64),
     Name(String),
 }
 
-impl Default for Port {
+impl Default for PortReference {
     fn default() -> Self {
         Self::Number(0)
     }
@@ -428,8 +428,8 @@ impl Default for Port {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Lifecycle {
-    pub post_start: Option<Handler>,
-    pub pre_stop: Option<Handler>,
+    pub post_start: Option<LifecycleHandler>,
+    pub pre_stop: Option<LifecycleHandler>,
     pub stop_signal: Option<String>,
 }
 
@@ -444,8 +444,8 @@ pub struct SecurityContext {
     pub read_only_root_filesystem: Option<bool>,
     pub allow_privilege_escalation: Option<bool>,
     pub proc_mount: Option<String>,
-    pub seccomp_profile: Option<Profile>,
-    pub app_armor_profile: Option<Profile>,
+    pub seccomp_profile: Option<PodSecurityProfile>,
+    pub app_armor_profile: Option<PodSecurityProfile>,
     pub se_linux_options: Option<SeLinuxOptions>,
 }
 
@@ -465,10 +465,10 @@ impl Container {
 
     /// The port that `port` means in this container.
     #[must_use]
-    pub fn resolve_port(&self, port: &Port) -> Option<u16> {
+    pub fn resolve_port(&self, port: &PortReference) -> Option<u16> {
         match port {
-            Port::Number(number) => u16::try_from(*number).ok().filter(|n| *n > 0),
-            Port::Name(name) => self
+            PortReference::Number(number) => u16::try_from(*number).ok().filter(|n| *n > 0),
+            PortReference::Name(name) => self
                 .ports
                 .iter()
                 .find(|p| p.name == *name)

@@ -23,31 +23,31 @@ pub struct ResourceClaim {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceClaimStatus {
-    pub allocation: Option<Allocation>,
-    pub reserved_for: Vec<Consumer>,
+    pub allocation: Option<ClaimAllocation>,
+    pub reserved_for: Vec<ClaimConsumer>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Allocation {
-    pub devices: Devices,
+pub struct ClaimAllocation {
+    pub devices: AllocatedDevices,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Devices {
-    pub results: Vec<Device>,
+pub struct AllocatedDevices {
+    pub results: Vec<AllocatedDevice>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Device {
+pub struct AllocatedDevice {
     pub driver: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Consumer {
+pub struct ClaimConsumer {
     pub uid: String,
 }
 

@@ -1,6 +1,7 @@
 //! Where config maps, secrets, tokens and services come from.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -10,13 +11,13 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
-use super::claim::{Claim, PersistentVolume};
-use super::follow::Key;
+use super::claim::{PersistentVolume, VolumeClaim};
+use super::follow::ObjectRef;
 use super::resource_claim::ResourceClaim;
 
-/// The data of a config map or of a secret: the two differ in nothing else.
+/// The data of a ConfigMap or a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Data {
+pub struct ObjectData {
     /// By key, decoded.
     pub entries: BTreeMap<String, Vec<u8>>,
     /// Of secrets: their identity.
@@ -77,9 +78,9 @@ pub enum DataError {
     },
 }
 
-/// A service account's token.
+/// A bound service account token.
 #[derive(Clone)]
-pub struct Token {
+pub struct ServiceAccountToken {
     /// The token.
     pub token: String,
     /// When it was asked for.
@@ -88,7 +89,7 @@ pub struct Token {
     pub expires: Timestamp,
 }
 
-impl Token {
+impl ServiceAccountToken {
     /// When to ask for a new one: at 80 % of its life, or after a day.
     #[must_use]
     pub fn refresh_at(&self) -> Timestamp {
@@ -100,9 +101,9 @@ impl Token {
     }
 }
 
-/// What a token is asked for.
+/// The audience, lifetime and binding of a requested token.
 #[derive(Clone, Copy, Debug)]
-pub struct TokenWish<'a> {
+pub struct TokenSpec<'a> {
     /// Namespace of the account and of the pod.
     pub namespace: &'a str,
     /// The account.
@@ -115,72 +116,117 @@ pub struct TokenWish<'a> {
     pub seconds: i64,
 }
 
-/// The API, as far as volumes and variables need it.
-pub trait Objects: Send + Sync + 'static {
-    /// A config map or secret.
+/// A request of an [`ObjectReader`] that failed.
+///
+/// Its message ends with the API server's answer, as events and statuses of the kubelet
+/// show it; therefore it has no source.
+#[derive(Debug)]
+pub struct ReadError {
+    context: Option<String>,
+    cause: control_client::Error,
+}
+
+impl ReadError {
+    /// An error whose message is the API server's answer.
+    #[must_use]
+    pub const fn new(cause: control_client::Error) -> Self {
+        Self {
+            context: None,
+            cause,
+        }
+    }
+
+    /// An error whose message begins with `context`.
+    #[must_use]
+    pub fn with_context(context: impl Into<String>, cause: control_client::Error) -> Self {
+        Self {
+            context: Some(context.into()),
+            cause,
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(context) = &self.context {
+            write!(f, "{context}: ")?;
+        }
+        f.write_str(&self.cause.chain())
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// Reads the API objects that volumes and environment variables need.
+pub trait ObjectReader: Send + Sync + 'static {
+    /// Reads a config map or secret.
     fn data<'a>(
         &'a self,
         kind: DataKind,
         namespace: &'a str,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<Arc<Data>, DataError>>;
+    ) -> BoxFuture<'a, Result<Arc<ObjectData>, DataError>>;
 
-    /// A new token; the error is a sentence.
-    fn token<'a>(&'a self, wish: TokenWish<'a>) -> BoxFuture<'a, Result<Token, String>>;
+    /// Requests a new token.
+    fn token<'a>(
+        &'a self,
+        wish: TokenSpec<'a>,
+    ) -> BoxFuture<'a, Result<ServiceAccountToken, ReadError>>;
 
-    /// A service account; the error is a sentence.
+    /// Reads a service account.
     fn service_account<'a>(
         &'a self,
         namespace: &'a str,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<Meta, String>>;
+    ) -> BoxFuture<'a, Result<Meta, ReadError>>;
 
-    /// A claim; the error is a sentence.
+    /// Reads a claim.
     fn claim<'a>(
         &'a self,
         namespace: &'a str,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<Claim, String>>;
+    ) -> BoxFuture<'a, Result<VolumeClaim, ReadError>>;
 
-    /// Merges something into a claim's status; the error is a sentence.
+    /// Merges a patch into a claim's status.
     fn patch_claim<'a>(
         &'a self,
         namespace: &'a str,
         name: &'a str,
         patch: &'a serde_json::Value,
-    ) -> BoxFuture<'a, Result<(), String>>;
+    ) -> BoxFuture<'a, Result<(), ReadError>>;
 
-    /// A persistent volume; the error is a sentence.
+    /// Reads a persistent volume.
     fn persistent_volume<'a>(
         &'a self,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<PersistentVolume, String>>;
+    ) -> BoxFuture<'a, Result<PersistentVolume, ReadError>>;
 
-    /// A claim of devices; the error is a sentence.
+    /// Reads a resource claim.
     fn resource_claim<'a>(
         &'a self,
         namespace: &'a str,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<ResourceClaim, String>>;
+    ) -> BoxFuture<'a, Result<ResourceClaim, ReadError>>;
 
-    /// The text of a cluster trust bundle, if there is one of that name; the
-    /// error is a sentence.
-    fn trust_bundle<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<String>, String>>;
+    /// Reads the text of a cluster trust bundle; `None` if there is none of that name.
+    fn trust_bundle<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, ReadError>>;
 
-    /// The texts of all of a signer whose labels are selected; the error is a
-    /// sentence.
+    /// Reads the texts of a signer's trust bundles that a label selector selects.
     fn trust_bundles<'a>(
         &'a self,
         signer: &'a str,
         labels: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<String>, String>>;
+    ) -> BoxFuture<'a, Result<Vec<String>, ReadError>>;
 
-    /// The services whose variables a pod of that namespace gets.
+    /// Returns the services whose variables a pod of the namespace gets.
     fn services(&self, namespace: &str) -> Vec<Arc<Service>>;
 
     /// Has `wake` notified whenever one of the objects `keys` has changed,
     /// instead of those that the pod `uid` followed before.
-    fn follow(&self, uid: &str, keys: &BTreeSet<Key>, wake: &Arc<Notify>) {
+    fn follow(&self, uid: &str, keys: &BTreeSet<ObjectRef>, wake: &Arc<Notify>) {
         let _ = (uid, keys, wake);
     }
 }
@@ -260,7 +306,7 @@ view!(ConfigMap, CONFIG_MAPS);
 view!(Secret, SECRETS);
 view!(Service, SERVICES);
 
-impl From<ConfigMap> for Data {
+impl From<ConfigMap> for ObjectData {
     fn from(map: ConfigMap) -> Self {
         let mut entries: BTreeMap<String, Vec<u8>> = map
             .data
@@ -276,7 +322,7 @@ impl From<ConfigMap> for Data {
     }
 }
 
-impl From<Secret> for Data {
+impl From<Secret> for ObjectData {
     fn from(secret: Secret) -> Self {
         Self {
             uid: secret.metadata.uid.to_string(),
@@ -309,13 +355,13 @@ pub mod fake {
     #[derive(Default)]
     pub struct FakeObjects {
         /// By kind, namespace and name.
-        pub data: Mutex<Vec<(Key, Arc<Data>)>>,
+        pub data: Mutex<Vec<(Key, Arc<ObjectData>)>>,
         /// All services.
         pub services: Mutex<Vec<Arc<Service>>>,
         /// How many tokens were made.
         pub tokens: std::sync::atomic::AtomicUsize,
         /// Claims, each with the volume that it is bound to.
-        pub claims: Mutex<Vec<(Claim, PersistentVolume)>>,
+        pub claims: Mutex<Vec<(VolumeClaim, PersistentVolume)>>,
         /// Whether config maps and secrets are never answered about.
         pub silent: std::sync::atomic::AtomicBool,
         /// Who is told when one of them changes.
@@ -326,6 +372,15 @@ pub mod fake {
         pub accounts: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
         /// Name, signer and text of trust bundles.
         pub trust: Mutex<Vec<(String, String, String)>>,
+    }
+
+    /// The API server's answer for an object that it does not have.
+    fn absent(message: &str) -> ReadError {
+        let status = control_client::Status {
+            message: message.to_owned(),
+            ..control_client::Status::default()
+        };
+        ReadError::new(control_client::Error::NotFound(Box::new(status)))
     }
 
     impl FakeObjects {
@@ -350,7 +405,7 @@ pub mod fake {
         /// Puts an object in place of the one before.
         pub fn put(&self, kind: DataKind, name: &str, entries: &[(&str, &str)]) {
             let key = (kind, "default".to_owned(), name.to_owned());
-            let data = Data {
+            let data = ObjectData {
                 entries: entries
                     .iter()
                     .map(|(k, v)| ((*k).to_owned(), v.as_bytes().to_vec()))
@@ -364,13 +419,13 @@ pub mod fake {
         }
     }
 
-    impl Objects for FakeObjects {
+    impl ObjectReader for FakeObjects {
         fn data<'a>(
             &'a self,
             kind: DataKind,
             namespace: &'a str,
             name: &'a str,
-        ) -> BoxFuture<'a, Result<Arc<Data>, DataError>> {
+        ) -> BoxFuture<'a, Result<Arc<ObjectData>, DataError>> {
             if self.silent.load(std::sync::atomic::Ordering::Relaxed) {
                 return Box::pin(std::future::pending());
             }
@@ -386,12 +441,15 @@ pub mod fake {
             Box::pin(std::future::ready(found))
         }
 
-        fn token<'a>(&'a self, wish: TokenWish<'a>) -> BoxFuture<'a, Result<Token, String>> {
+        fn token<'a>(
+            &'a self,
+            wish: TokenSpec<'a>,
+        ) -> BoxFuture<'a, Result<ServiceAccountToken, ReadError>> {
             let number = self
                 .tokens
                 .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let issued = Timestamp::now();
-            Box::pin(std::future::ready(Ok(Token {
+            Box::pin(std::future::ready(Ok(ServiceAccountToken {
                 token: format!("token-{number}-{}", wish.account),
                 issued,
                 expires: issued + jiff::SignedDuration::from_secs(wish.seconds),
@@ -402,25 +460,27 @@ pub mod fake {
             &'a self,
             namespace: &'a str,
             name: &'a str,
-        ) -> BoxFuture<'a, Result<Meta, String>> {
+        ) -> BoxFuture<'a, Result<Meta, ReadError>> {
             let accounts = self.accounts.lock().unwrap();
             let found = serde_json::from_value(serde_json::json!({
                 "name": name, "namespace": namespace, "uid": format!("{name}-uid"),
                 "annotations": accounts.get(name).cloned().unwrap_or_default()}));
-            Box::pin(std::future::ready(found.map_err(|e| e.to_string())))
+            Box::pin(std::future::ready(
+                found.map_err(|e| absent(&e.to_string())),
+            ))
         }
 
         fn claim<'a>(
             &'a self,
             namespace: &'a str,
             name: &'a str,
-        ) -> BoxFuture<'a, Result<Claim, String>> {
+        ) -> BoxFuture<'a, Result<VolumeClaim, ReadError>> {
             let all = self.claims.lock().unwrap();
             let found = all
                 .iter()
                 .find(|(c, _)| c.metadata.namespace == namespace && c.metadata.name == name)
                 .map(|(claim, _)| claim.clone());
-            Box::pin(std::future::ready(found.ok_or_else(|| "no claim".into())))
+            Box::pin(std::future::ready(found.ok_or_else(|| absent("no claim"))))
         }
 
         fn patch_claim<'a>(
@@ -428,7 +488,7 @@ pub mod fake {
             namespace: &'a str,
             name: &'a str,
             patch: &'a serde_json::Value,
-        ) -> BoxFuture<'a, Result<(), String>> {
+        ) -> BoxFuture<'a, Result<(), ReadError>> {
             let mut all = self.claims.lock().unwrap();
             for (claim, _) in all.iter_mut() {
                 if claim.metadata.namespace == namespace && claim.metadata.name == name {
@@ -443,33 +503,33 @@ pub mod fake {
         fn persistent_volume<'a>(
             &'a self,
             name: &'a str,
-        ) -> BoxFuture<'a, Result<PersistentVolume, String>> {
+        ) -> BoxFuture<'a, Result<PersistentVolume, ReadError>> {
             let all = self.claims.lock().unwrap();
             let found = all
                 .iter()
                 .find(|(_, v)| v.metadata.name == name)
                 .map(|(_, volume)| volume.clone());
-            Box::pin(std::future::ready(found.ok_or_else(|| "no volume".into())))
+            Box::pin(std::future::ready(found.ok_or_else(|| absent("no volume"))))
         }
 
         fn resource_claim<'a>(
             &'a self,
             namespace: &'a str,
             name: &'a str,
-        ) -> BoxFuture<'a, Result<ResourceClaim, String>> {
+        ) -> BoxFuture<'a, Result<ResourceClaim, ReadError>> {
             let all = self.resource_claims.lock().unwrap();
             let is =
                 |c: &&ResourceClaim| c.metadata.namespace == namespace && c.metadata.name == name;
             let found = all.iter().find(is).cloned();
             Box::pin(std::future::ready(
-                found.ok_or_else(|| "no such claim".into()),
+                found.ok_or_else(|| absent("no such claim")),
             ))
         }
 
         fn trust_bundle<'a>(
             &'a self,
             name: &'a str,
-        ) -> BoxFuture<'a, Result<Option<String>, String>> {
+        ) -> BoxFuture<'a, Result<Option<String>, ReadError>> {
             let all = self.trust.lock().unwrap();
             let found = all.iter().find(|(n, ..)| n == name);
             Box::pin(std::future::ready(Ok(found.map(|(.., text)| text.clone()))))
@@ -479,14 +539,14 @@ pub mod fake {
             &'a self,
             signer: &'a str,
             _labels: &'a str,
-        ) -> BoxFuture<'a, Result<Vec<String>, String>> {
+        ) -> BoxFuture<'a, Result<Vec<String>, ReadError>> {
             let all = self.trust.lock().unwrap();
             let found = all.iter().filter(|(_, s, _)| s == signer);
             let found = found.map(|(.., text)| text.clone()).collect();
             Box::pin(std::future::ready(Ok(found)))
         }
 
-        fn follow(&self, _: &str, _: &BTreeSet<super::super::follow::Key>, wake: &Arc<Notify>) {
+        fn follow(&self, _: &str, _: &BTreeSet<ObjectRef>, wake: &Arc<Notify>) {
             self.followers.lock().unwrap().push(wake.clone());
         }
 

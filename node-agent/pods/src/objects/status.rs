@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::pod::Resources;
+use super::pod::ResourceRequirements;
 use super::resource_claim::{ExtendedResourceClaimStatus, PodResourceClaimStatus};
 
 fn is_false(value: &bool) -> bool {
@@ -24,7 +24,7 @@ pub struct PodStatus {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<PodCondition>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -32,11 +32,11 @@ pub struct PodStatus {
     #[serde(rename = "hostIP", skip_serializing_if = "String::is_empty")]
     pub host_ip: String,
     #[serde(rename = "hostIPs", skip_serializing_if = "Vec::is_empty")]
-    pub host_ips: Vec<Ip>,
+    pub host_ips: Vec<PodIp>,
     #[serde(rename = "podIP", skip_serializing_if = "String::is_empty")]
     pub pod_ip: String,
     #[serde(rename = "podIPs", skip_serializing_if = "Vec::is_empty")]
-    pub pod_ips: Vec<Ip>,
+    pub pod_ips: Vec<PodIp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -52,7 +52,7 @@ pub struct PodStatus {
     pub allocated_resources: BTreeMap<String, String>,
     /// What of it is in force.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Resources>,
+    pub resources: Option<ResourceRequirements>,
     /// Written by the controller of claims.
     #[serde(skip_serializing)]
     pub resource_claim_statuses: Vec<PodResourceClaimStatus>,
@@ -62,13 +62,13 @@ pub struct PodStatus {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ip {
+pub struct PodIp {
     pub ip: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Condition {
+pub struct PodCondition {
     pub r#type: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
@@ -86,8 +86,8 @@ pub struct Condition {
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
     pub name: String,
-    pub state: State,
-    pub last_state: State,
+    pub state: ContainerStateFields,
+    pub last_state: ContainerStateFields,
     pub ready: bool,
     pub restart_count: i32,
     pub image: String,
@@ -100,11 +100,11 @@ pub struct ContainerStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated_resources: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Resources>,
+    pub resources: Option<ResourceRequirements>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volume_mounts: Vec<MountStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<User>,
+    pub user: Option<ContainerUserStatus>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocated_resources_status: Vec<ResourceStatus>,
 }
@@ -141,35 +141,35 @@ pub struct MountStatus {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct User {
+pub struct ContainerUserStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub linux: Option<LinuxUser>,
+    pub linux: Option<LinuxUserStatus>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct LinuxUser {
+pub struct LinuxUserStatus {
     pub uid: i64,
     pub gid: i64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub supplemental_groups: Vec<i64>,
 }
 
-/// One of the three, or none: an unknown past.
+/// `ContainerState`: at most one field is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct State {
+pub struct ContainerStateFields {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<ContainerWaiting>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub running: Option<Running>,
+    pub running: Option<ContainerRunning>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub terminated: Option<Terminated>,
+    pub terminated: Option<ContainerTerminated>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Waiting {
+pub struct ContainerWaiting {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -178,13 +178,13 @@ pub struct Waiting {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Running {
+pub struct ContainerRunning {
     pub started_at: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Terminated {
+pub struct ContainerTerminated {
     pub exit_code: i32,
     #[serde(skip_serializing_if = "is_zero")]
     pub signal: i32,
@@ -202,12 +202,12 @@ fn is_zero(value: &i32) -> bool {
     *value == 0
 }
 
-impl State {
+impl ContainerStateFields {
     /// Waiting, for `reason`.
     #[must_use]
     pub fn waiting(reason: &str, message: &str) -> Self {
         Self {
-            waiting: Some(Waiting {
+            waiting: Some(ContainerWaiting {
                 reason: reason.to_owned(),
                 message: message.to_owned(),
             }),
@@ -225,7 +225,7 @@ impl State {
 impl PodStatus {
     /// The condition of that type.
     #[must_use]
-    pub fn condition(&self, r#type: &str) -> Option<&Condition> {
+    pub fn condition(&self, r#type: &str) -> Option<&PodCondition> {
         self.conditions.iter().find(|c| c.r#type == r#type)
     }
 

@@ -10,20 +10,19 @@ use serde::Deserialize;
 
 use super::pod::{FieldRef, ResourceFieldRef};
 
-/// One volume: a name and one source. Sources that the agent does not know
-/// come as `kind`, so that it can say which.
+/// A volume: a name and one source. An unknown source keeps its field's name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Volume {
     pub name: String,
-    pub source: Source,
+    pub source: VolumeSource,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum VolumeSource {
     EmptyDir(EmptyDir),
-    ConfigMap(ConfigMap),
-    Secret(Secret),
-    Projected(Projected),
+    ConfigMap(ConfigMapSource),
+    Secret(SecretSource),
+    Projected(ProjectedSource),
     DownwardApi(DownwardApi),
     HostPath(HostPath),
     Image(ImageSource),
@@ -31,12 +30,12 @@ pub enum Source {
     /// A claim of the pod's own, made from a template by a controller.
     Ephemeral,
     /// Of a driver, living with the pod.
-    Csi(Inline),
+    Csi(InlineCsiSource),
     /// A kind that this agent does not mount, by its field's name.
     Unsupported(String),
 }
 
-impl Default for Source {
+impl Default for VolumeSource {
     fn default() -> Self {
         Self::EmptyDir(EmptyDir::default())
     }
@@ -51,7 +50,7 @@ pub struct EmptyDir {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ConfigMap {
+pub struct ConfigMapSource {
     pub name: String,
     pub items: Vec<KeyToPath>,
     pub default_mode: Option<u32>,
@@ -60,7 +59,7 @@ pub struct ConfigMap {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Secret {
+pub struct SecretSource {
     pub secret_name: String,
     pub items: Vec<KeyToPath>,
     pub default_mode: Option<u32>,
@@ -77,7 +76,7 @@ pub struct KeyToPath {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Projected {
+pub struct ProjectedSource {
     pub sources: Vec<Projection>,
     pub default_mode: Option<u32>,
 }
@@ -85,7 +84,7 @@ pub struct Projected {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Projection {
-    pub config_map: Option<ConfigMap>,
+    pub config_map: Option<ConfigMapSource>,
     pub secret: Option<ProjectedSecret>,
     #[serde(rename = "downwardAPI")]
     pub downward_api: Option<DownwardApi>,
@@ -104,7 +103,7 @@ pub struct TrustProjection {
     pub path: String,
 }
 
-/// As [`Secret`], whose name has another field in a projection.
+/// As [`SecretSource`], whose name has another field in a projection.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProjectedSecret {
@@ -153,7 +152,7 @@ pub struct ImageSource {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Inline {
+pub struct InlineCsiSource {
     pub driver: String,
     pub read_only: bool,
     pub fs_type: String,
@@ -168,53 +167,53 @@ pub struct ClaimSource {
     pub read_only: bool,
 }
 
-/// A volume's fields as they come; [`Volume`] has them as one enum.
+/// The fields of a volume as they are serialized; [`Volume`] has them as one enum.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Raw {
+struct RawVolume {
     name: String,
     empty_dir: Option<EmptyDir>,
-    config_map: Option<ConfigMap>,
-    secret: Option<Secret>,
-    projected: Option<Projected>,
+    config_map: Option<ConfigMapSource>,
+    secret: Option<SecretSource>,
+    projected: Option<ProjectedSource>,
     #[serde(rename = "downwardAPI")]
     downward_api: Option<DownwardApi>,
     host_path: Option<HostPath>,
     image: Option<ImageSource>,
     persistent_volume_claim: Option<ClaimSource>,
     ephemeral: Option<serde::de::IgnoredAny>,
-    csi: Option<Inline>,
+    csi: Option<InlineCsiSource>,
     #[serde(flatten)]
     rest: std::collections::BTreeMap<String, serde::de::IgnoredAny>,
 }
 
 impl<'de> Deserialize<'de> for Volume {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Raw::deserialize(deserializer)?;
+        let raw = RawVolume::deserialize(deserializer)?;
         let source = if let Some(it) = raw.empty_dir {
-            Source::EmptyDir(it)
+            VolumeSource::EmptyDir(it)
         } else if let Some(it) = raw.config_map {
-            Source::ConfigMap(it)
+            VolumeSource::ConfigMap(it)
         } else if let Some(it) = raw.secret {
-            Source::Secret(it)
+            VolumeSource::Secret(it)
         } else if let Some(it) = raw.projected {
-            Source::Projected(it)
+            VolumeSource::Projected(it)
         } else if let Some(it) = raw.downward_api {
-            Source::DownwardApi(it)
+            VolumeSource::DownwardApi(it)
         } else if let Some(it) = raw.host_path {
-            Source::HostPath(it)
+            VolumeSource::HostPath(it)
         } else if let Some(it) = raw.image {
-            Source::Image(it)
+            VolumeSource::Image(it)
         } else if let Some(it) = raw.persistent_volume_claim {
-            Source::Claim(it)
+            VolumeSource::Claim(it)
         } else if raw.ephemeral.is_some() {
-            Source::Ephemeral
+            VolumeSource::Ephemeral
         } else if let Some(it) = raw.csi {
-            Source::Csi(it)
+            VolumeSource::Csi(it)
         } else if let Some((kind, _)) = raw.rest.into_iter().next() {
-            Source::Unsupported(kind)
+            VolumeSource::Unsupported(kind)
         } else {
-            Source::default()
+            VolumeSource::default()
         };
         Ok(Self {
             name: raw.name,
@@ -231,12 +230,15 @@ mod tests {
     fn volume_of_an_unknown_kind_keeps_the_kinds_name() {
         let volume: Volume =
             serde_json::from_str(r#"{"name":"data","flexVolume":{"driver":"a/b"}}"#).unwrap();
-        assert_eq!(volume.source, Source::Unsupported("flexVolume".to_owned()));
+        assert_eq!(
+            volume.source,
+            VolumeSource::Unsupported("flexVolume".to_owned())
+        );
     }
 
     #[test]
     fn volume_without_a_source_is_an_empty_dir() {
         let volume: Volume = serde_json::from_str(r#"{"name":"tmp"}"#).unwrap();
-        assert_eq!(volume.source, Source::EmptyDir(EmptyDir::default()));
+        assert_eq!(volume.source, VolumeSource::EmptyDir(EmptyDir::default()));
     }
 }

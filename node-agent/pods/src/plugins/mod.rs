@@ -6,7 +6,7 @@
 //!                                  NotifyRegistrationStatus ◀── taken or why not
 //! ```
 //!
-//! What becomes of a plugin is a matter of its [`Kind`]: volumes
+//! What becomes of a plugin is a matter of its [`PluginHandlers`]: volumes
 //! ([`csi`](crate::csi)) or devices ([`dra`](crate::dra)).
 
 pub mod api;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use crate::cri::Client as Socket;
+use crate::cri::RuntimeClient as Socket;
 use crate::untrusted::{DIRECTORY_MODE, create_dirs};
 use api::{Empty, PluginInfo, RegistrationStatus};
 
@@ -33,48 +33,96 @@ const RETRY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(12
 /// How long a plugin may take to answer when it makes itself known.
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
 
-/// Those who want plugins of one kind.
-pub trait Kind: Send + Sync + 'static {
-    /// What such plugins say that they are.
+/// Why a plugin cannot be registered. The message is sent to the plugin and ends with what
+/// another component answered; therefore there is no source.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistrationError {
+    /// The plugin did not answer a call.
+    #[error("{0}")]
+    Plugin(crate::cri::RuntimeError),
+    /// The API server did not accept a request.
+    #[error("{}", .0.chain())]
+    Api(control_client::Error),
+    /// The agent runs without an API server.
+    #[error("there is no API server")]
+    NoApiServer,
+    /// A CSI driver does not serve version 1 of the interface.
+    #[error("CSI driver {driver} speaks {versions:?}, and none of them is version 1")]
+    CsiVersions {
+        /// The driver's name.
+        driver: String,
+        /// The versions that it serves.
+        versions: Vec<String>,
+    },
+    /// A CSI driver does not name the node.
+    #[error("CSI driver {0} has no id for this node")]
+    NoNodeId(String),
+    /// A DRA driver serves no known version of the interface.
+    #[error(
+        "DRA driver {driver} serves {services:?}, and none of them is v1.DRAPlugin or v1beta1.DRAPlugin"
+    )]
+    DraServices {
+        /// The driver's name.
+        driver: String,
+        /// The services that it names.
+        services: Vec<String>,
+    },
+    /// Another instance of a DRA driver has the endpoint.
+    #[error("endpoint {endpoint} already registered for DRA driver plugin {driver}")]
+    EndpointTaken {
+        /// The endpoint's path.
+        endpoint: String,
+        /// The driver's name.
+        driver: String,
+    },
+}
+
+/// Handles the registration of plugins of one type.
+pub trait PluginHandlers: Send + Sync + 'static {
+    /// The plugin type, as plugins name it.
     fn r#type(&self) -> &'static str;
 
-    /// Makes use of a plugin that answers at `endpoint`; the error is a
-    /// sentence, which it is told, and it is asked again later.
+    /// Starts to use a plugin that serves `endpoint`. The plugin is notified of an error,
+    /// and registration is retried later.
     fn take<'a>(
         self: Arc<Self>,
         info: &'a PluginInfo,
         endpoint: &'a str,
-    ) -> BoxFuture<'a, Result<(), String>>;
+    ) -> BoxFuture<'a, Result<(), RegistrationError>>;
 
-    /// One that was taken is gone.
+    /// Stops to use a plugin that is gone.
     fn gone<'a>(self: Arc<Self>, name: &'a str, endpoint: &'a str) -> BoxFuture<'a, ()>;
 }
 
-/// A socket as it was seen: another file under the same name is another plugin.
-type Seen = (u64, u64, i64);
+/// Identity of a socket's file: another file under the same name is another plugin.
+type SocketIdentity = (u64, u64, i64);
 
-enum State {
+enum PluginState {
     /// Not through yet: when to try again, and how long to wait after that.
     Failed(Instant, Duration),
     /// Registered: with whom, under which name, and where it answers; none for
     /// plugins that nobody wants.
-    Known(Option<Taken>),
+    Known(Option<RegisteredSocket>),
 }
 
-struct Taken {
-    by: Arc<dyn Kind>,
+struct RegisteredSocket {
+    by: Arc<dyn PluginHandlers>,
     name: String,
     endpoint: String,
 }
 
 /// Keeps the plugins known that are in the agent's folder `root`, until
 /// `shutdown`.
-pub async fn watch(root: PathBuf, kinds: Vec<Arc<dyn Kind>>, shutdown: CancellationToken) {
+pub async fn watch(
+    root: PathBuf,
+    kinds: Vec<Arc<dyn PluginHandlers>>,
+    shutdown: CancellationToken,
+) {
     let folder = root.join("plugins_registry");
     if let Err(error) = create_dirs(&folder, DIRECTORY_MODE) {
-        tracing::warn!(folder = %folder.display(), %error, "cannot make the folder of plugins");
+        tracing::warn!(folder = %folder.display(), %error, "failed to create the plugin folder");
     }
-    let mut known: BTreeMap<PathBuf, (Seen, State)> = BTreeMap::new();
+    let mut known: BTreeMap<PathBuf, (SocketIdentity, PluginState)> = BTreeMap::new();
     loop {
         let found = sockets(&folder);
         let gone: Vec<PathBuf> = known
@@ -83,28 +131,28 @@ pub async fn watch(root: PathBuf, kinds: Vec<Arc<dyn Kind>>, shutdown: Cancellat
             .map(|(path, _)| path.clone())
             .collect();
         for path in gone {
-            if let Some((_, State::Known(Some(plugin)))) = known.remove(&path) {
+            if let Some((_, PluginState::Known(Some(plugin)))) = known.remove(&path) {
                 tracing::info!(
                     kind = plugin.by.r#type(),
                     name = plugin.name,
-                    "a plugin is gone"
+                    "plugin unregistered"
                 );
                 plugin.by.clone().gone(&plugin.name, &plugin.endpoint).await;
             }
         }
         for (path, seen) in found {
             let wait = match known.get(&path) {
-                Some((_, State::Known(_))) => continue,
-                Some((_, State::Failed(at, _))) if *at > Instant::now() => continue,
-                Some((_, State::Failed(_, wait))) => *wait,
+                Some((_, PluginState::Known(_))) => continue,
+                Some((_, PluginState::Failed(at, _))) if *at > Instant::now() => continue,
+                Some((_, PluginState::Failed(_, wait))) => *wait,
                 None => RETRY[0],
             };
             let state = match register(&kinds, &path).await {
-                Ok(taken) => State::Known(taken),
+                Ok(taken) => PluginState::Known(taken),
                 Err(error) => {
                     let socket = path.display();
-                    tracing::warn!(%socket, error, "cannot register a plugin");
-                    State::Failed(Instant::now() + wait, (wait * 2).min(RETRY[1]))
+                    tracing::warn!(%socket, %error, "failed to register a plugin");
+                    PluginState::Failed(Instant::now() + wait, (wait * 2).min(RETRY[1]))
                 }
             };
             known.insert(path, (seen, state));
@@ -117,7 +165,7 @@ pub async fn watch(root: PathBuf, kinds: Vec<Arc<dyn Kind>>, shutdown: Cancellat
 }
 
 /// The sockets in a folder, and in the folders in it.
-fn sockets(folder: &Path) -> BTreeMap<PathBuf, Seen> {
+fn sockets(folder: &Path) -> BTreeMap<PathBuf, SocketIdentity> {
     let mut found = BTreeMap::new();
     let mut look = |folder: &Path| -> Vec<PathBuf> {
         let mut more = Vec::new();
@@ -142,8 +190,11 @@ fn sockets(folder: &Path) -> BTreeMap<PathBuf, Seen> {
     found
 }
 
-/// Asks a plugin what it is, has those take it who want it, and tells it so.
-async fn register(kinds: &[Arc<dyn Kind>], path: &Path) -> Result<Option<Taken>, String> {
+/// Queries a plugin's type, registers it with the handlers of that type, and notifies it.
+async fn register(
+    kinds: &[Arc<dyn PluginHandlers>],
+    path: &Path,
+) -> Result<Option<RegisteredSocket>, RegistrationError> {
     let socket = Socket::new(&path.display().to_string());
     let info: PluginInfo = socket
         .unary(
@@ -152,13 +203,13 @@ async fn register(kinds: &[Arc<dyn Kind>], path: &Path) -> Result<Option<Taken>,
             PATIENCE,
         )
         .await
-        .map_err(|e| e.to_string())?;
+        .map_err(RegistrationError::Plugin)?;
     let Some(by) = kinds.iter().find(|kind| kind.r#type() == info.r#type) else {
         // somebody else's business; it is not told that it is registered
         tracing::warn!(
             kind = info.r#type,
             name = info.name,
-            "plugins of this kind are not supported"
+            "plugin type is not supported"
         );
         return Ok(None);
     };
@@ -170,7 +221,11 @@ async fn register(kinds: &[Arc<dyn Kind>], path: &Path) -> Result<Option<Taken>,
     let taken = by.clone().take(&info, &endpoint).await;
     let status = RegistrationStatus {
         plugin_registered: taken.is_ok(),
-        error: taken.clone().err().unwrap_or_default(),
+        error: taken
+            .as_ref()
+            .err()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
     };
     let told = socket
         .unary::<_, Empty>(
@@ -182,10 +237,10 @@ async fn register(kinds: &[Arc<dyn Kind>], path: &Path) -> Result<Option<Taken>,
     taken?;
     let (kind, name) = (by.r#type(), info.name);
     if let Err(error) = told {
-        tracing::debug!(kind, name, %error, "cannot tell a plugin that it is registered");
+        tracing::debug!(kind, name, %error, "failed to notify a plugin of its registration");
     }
-    tracing::info!(kind, name, "a plugin is registered");
-    Ok(Some(Taken {
+    tracing::info!(kind, name, "plugin registered");
+    Ok(Some(RegisteredSocket {
         by: by.clone(),
         name,
         endpoint,

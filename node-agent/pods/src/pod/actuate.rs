@@ -10,17 +10,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::backoff::Wait;
-use super::next::{self, Aim};
-use super::resize::{self, Amounts, Change};
-use super::state::State;
-use super::{limits, qos, whole};
+use super::next::{self, PodGoal};
+use super::resize::{self, ResizeAction, ResourceAmounts};
+use super::state::PodState;
+use super::{limits, pod_level_resources, qos};
 use crate::cri::api;
 use crate::objects::pod::{Container, PodSpec};
 
 /// How long a change that failed waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
-impl State {
+impl PodState {
     /// Does what [`Action::Resize`](super::next::Action::Resize) says.
     pub(super) async fn resize(&mut self) {
         match self.try_resize().await {
@@ -29,7 +29,7 @@ impl State {
                 self.memory.resize_retry = None;
             }
             Err(error) => {
-                tracing::warn!(pod = self.pod.name(), error, "cannot resize the pod");
+                tracing::warn!(pod = self.pod.name(), error, "failed to resize the pod");
                 if self.memory.resize_error.as_ref() != Some(&error) {
                     let generation = self.pod.metadata.generation;
                     let summary = resize::summary(&self.pod, generation, &error);
@@ -45,7 +45,7 @@ impl State {
     /// Notes that a resize is under way, and tells when it is through: all that
     /// was granted is in force, whether or not containers began anew for it.
     pub(super) fn follow_resize(&mut self) {
-        if self.aim() != Aim::Run || self.step.finished {
+        if self.aim() != PodGoal::Run || self.step.finished {
             self.memory.resizing = None;
             return;
         }
@@ -79,8 +79,12 @@ impl State {
             let Some(held) = self.memory.in_force.get(&record.id) else {
                 continue;
             };
-            if resize::change(whole, container, held) == Change::Update {
-                changes.push((container, record.id.clone(), Amounts::of(held)));
+            if resize::change(whole, container, held) == ResizeAction::Update {
+                changes.push((
+                    container,
+                    record.id.clone(),
+                    ResourceAmounts::from_resources(held),
+                ));
             }
         }
         for (container, id, old) in &changes {
@@ -101,7 +105,7 @@ impl State {
                 })
                 .await
                 .map_err(|e| format!("cannot change container {}: {e}", container.name))?;
-            let held = whole::effective(&container.resources, whole);
+            let held = pod_level_resources::effective(&container.resources, whole);
             self.memory.in_force.insert(id, held);
         }
         self.limit_pod(new).await?;
@@ -207,10 +211,14 @@ impl State {
         &self,
         container: &Container,
         id: &str,
-        old: Amounts,
+        old: ResourceAmounts,
     ) -> Result<(), String> {
         let whole = self.pod.spec.resources.as_ref();
-        let limit = Amounts::of(&whole::effective(&container.resources, whole)).memory_limit();
+        let limit = ResourceAmounts::from_resources(&pod_level_resources::effective(
+            &container.resources,
+            whole,
+        ))
+        .memory_limit();
         let shrinks = limit > 0 && (old.memory_limit() == 0 || limit < old.memory_limit());
         if !shrinks {
             return Ok(());

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::resize::{self, Grant, Pending};
-use super::state::State;
-use super::status::Sentence;
+use super::resize::{self, PendingResize, ResizeGrant};
+use super::state::PodState;
+use super::status::TerminationCause;
 use super::{admit, limits};
-use crate::managers::Reason;
-use crate::shared::Entry;
+use crate::managers::AdmissionFailure;
+use crate::shared::PodEntry;
 
-impl State {
+impl PodState {
     /// Refuses a pod that the node cannot run, before anything of it is made.
     pub(super) fn admit(&mut self) {
         let known = !self.observed.sandboxes.is_empty() || !self.observed.containers.is_empty();
@@ -22,7 +22,7 @@ impl State {
         let _turn = shared.grants.lock();
         let others = shared.pods.beside(self.pod.uid());
         let own = shared.node_object.get("", &shared.node_name);
-        let node = admit::Node {
+        let node = admit::NodeSnapshot {
             name: &shared.node_name,
             label: &|key| Some(own.as_ref()?.metadata.labels.get(key)?.to_owned()),
             allocatable: &shared.allocatable,
@@ -36,7 +36,7 @@ impl State {
                 let said = sentence.message.trim_start_matches("Pod was rejected: ");
                 shared.warning(&self.pod, None, &sentence.reason, said);
             }
-            None => shared.pods.put(Entry {
+            None => shared.pods.put(PodEntry {
                 pod: self.pod.clone(),
                 observed: self.observed.clone(),
                 status: self.live.status(),
@@ -56,9 +56,9 @@ impl State {
         }
         let shared = self.shared.clone();
         let given = shared.managers.admit(&self.pod, &shared.devices).await;
-        if let Err(Reason { reason, message }) = given {
+        if let Err(AdmissionFailure { reason, message }) = given {
             shared.warning(&self.pod, None, reason, message.clone());
-            self.sentence = Some(Sentence {
+            self.sentence = Some(TerminationCause {
                 reason: reason.to_owned(),
                 message: format!("Pod was rejected: {message}"),
                 disruption: false,
@@ -91,7 +91,7 @@ impl State {
         let bound = limits::forbids_resize(&granted, &wanted, rules)
             .or_else(|| shared.managers.forbids_resize(&granted.spec, &wanted.spec));
         let admitted = match bound {
-            Some(message) => Err(Pending {
+            Some(message) => Err(PendingResize {
                 reason: "Infeasible",
                 message,
             }),
@@ -99,7 +99,7 @@ impl State {
         };
         match admitted {
             Ok(()) => {
-                self.grant = Grant::of(&wanted.spec);
+                self.grant = ResizeGrant::from_spec(&wanted.spec);
                 self.pending = None;
                 self.memory.resize_error = None;
                 self.memory.resize_retry = None;
@@ -109,7 +109,7 @@ impl State {
                 let message = format!("Pod resize started: {summary}");
                 shared.normal(&wanted, None, "ResizeStarted", message);
                 self.pod = wanted;
-                shared.pods.put(Entry {
+                shared.pods.put(PodEntry {
                     pod: self.pod.clone(),
                     observed: self.observed.clone(),
                     status: self.live.status(),

@@ -12,14 +12,14 @@ use control_types::labels::Operator;
 
 use super::qos;
 use super::quantity;
-use super::status::Sentence;
+use super::status::TerminationCause;
 use crate::node::guard;
 use crate::node::machine::Pressure;
 use crate::objects::pod::{NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
 
-/// What the node is and holds.
+/// The node's resources and the pods that it runs.
 #[derive(Clone, Copy)]
-pub struct Node<'a> {
+pub struct NodeSnapshot<'a> {
     /// Its name.
     pub name: &'a str,
     /// A label of it.
@@ -53,24 +53,24 @@ const SAFE_SYSCTLS: [&str; 12] = [
 
 /// Why the node does not take `pod` beside `others`, if it does not.
 #[must_use]
-pub fn refusal(pod: &Pod, node: Node<'_>, others: &[Arc<Pod>]) -> Option<Sentence> {
+pub fn refusal(pod: &Pod, node: NodeSnapshot<'_>, others: &[Arc<Pod>]) -> Option<TerminationCause> {
     let spec = &pod.spec;
     if node.leaving {
-        return Some(Sentence {
+        return Some(TerminationCause {
             reason: "NodeShutdown".to_owned(),
             message: "Pod was rejected: Pod was rejected as the node is shutting down.".to_owned(),
             disruption: false,
         });
     }
     if let Some(message) = guard::refuses(node.pressure, pod) {
-        return Some(Sentence {
+        return Some(TerminationCause {
             reason: "Evicted".to_owned(),
             message: format!("Pod was rejected: {message}"),
             disruption: false,
         });
     }
     let refuse = |reason: &str, message: String| {
-        Some(Sentence {
+        Some(TerminationCause {
             reason: reason.to_owned(),
             message: format!("Pod was rejected: {message}"),
             disruption: false,
@@ -128,7 +128,11 @@ fn forbidden_sysctl(spec: &PodSpec, allowed: &[String]) -> Option<String> {
     })
 }
 
-fn short_of(spec: &PodSpec, node: Node<'_>, others: &[Arc<Pod>]) -> Option<(String, String)> {
+fn short_of(
+    spec: &PodSpec,
+    node: NodeSnapshot<'_>,
+    others: &[Arc<Pod>],
+) -> Option<(String, String)> {
     for (name, text) in node.allocatable {
         let most = if name == "cpu" {
             quantity::milli(text)
@@ -157,7 +161,7 @@ fn short_of(spec: &PodSpec, node: Node<'_>, others: &[Arc<Pod>]) -> Option<(Stri
     None
 }
 
-fn matches_node(spec: &PodSpec, node: Node<'_>) -> bool {
+fn matches_node(spec: &PodSpec, node: NodeSnapshot<'_>) -> bool {
     let selected = spec
         .node_selector
         .iter()
@@ -174,7 +178,7 @@ fn matches_node(spec: &PodSpec, node: Node<'_>) -> bool {
 }
 
 /// A term without requirements selects nothing.
-fn term(term: &NodeSelectorTerm, node: Node<'_>) -> bool {
+fn term(term: &NodeSelectorTerm, node: NodeSnapshot<'_>) -> bool {
     let some = !term.match_expressions.is_empty() || !term.match_fields.is_empty();
     some && term
         .match_expressions
@@ -235,7 +239,7 @@ mod tests {
         let allocatable = [("cpu", "2"), ("memory", "2Gi"), ("pods", "2")]
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
             .into();
-        let node = Node {
+        let node = NodeSnapshot {
             name: "n1",
             label: &|key| (key == "zone").then(|| "7".to_owned()),
             allocatable: &allocatable,

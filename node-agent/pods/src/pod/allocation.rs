@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::next::Memory;
-use super::observed::Observed;
-use super::{durable, whole};
+use super::next::PodMemory;
+use super::observed::ObservedPod;
+use super::{atomic_file, pod_level_resources};
 use crate::managers::checkpoint;
-use crate::objects::pod::{PodSpec, Resources};
+use crate::objects::pod::{PodSpec, ResourceRequirements};
 use crate::shared::Shared;
 
 const GRANTED: &str = "allocated_pods_state";
@@ -35,35 +35,35 @@ const RETRY: Duration = Duration::from_secs(5);
 /// What a pod has, in the kubelet's form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct PodResources {
+pub struct PodLevelAllocation {
     /// By container; in what is in force with limits that are the pod's.
     #[serde(rename = "ContainerResources", deserialize_with = "or_empty")]
-    pub containers: BTreeMap<String, Resources>,
+    pub containers: BTreeMap<String, ResourceRequirements>,
     /// Of the pod as a whole, if it has any.
     #[serde(rename = "PodLevelResources")]
-    pub pod: Option<Resources>,
+    pub pod: Option<ResourceRequirements>,
 }
 
-/// Of one pod.
+/// The allocated resources of one pod.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Held {
+pub struct PodAllocation {
     /// What it was granted.
-    pub granted: PodResources,
+    pub granted: PodLevelAllocation,
     /// What of that is in force.
-    pub in_force: PodResources,
+    pub in_force: PodLevelAllocation,
 }
 
-/// Either file: data with a checksum over it.
+/// The content of either file: data with a checksum.
 #[derive(Deserialize)]
-struct Sealed {
+struct ChecksummedFile {
     data: String,
     checksum: u64,
 }
 
 #[derive(Deserialize)]
-struct Data {
+struct AllocationFileData {
     #[serde(default, deserialize_with = "or_empty")]
-    entries: BTreeMap<String, PodResources>,
+    entries: BTreeMap<String, PodLevelAllocation>,
 }
 
 /// Go writes a map that was never made as null.
@@ -75,10 +75,10 @@ where
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
-/// What the node's pods have, by uid. Each worker notes its own pod.
+/// Allocated resources by pod uid. Each worker records its own pod.
 #[derive(Default)]
 pub struct Allocations {
-    all: Mutex<BTreeMap<String, Held>>,
+    all: Mutex<BTreeMap<String, PodAllocation>>,
     changed: Notify,
 }
 
@@ -86,7 +86,7 @@ impl Allocations {
     /// What was written down below `root`.
     #[must_use]
     pub fn read(root: &Path) -> Self {
-        let mut all: BTreeMap<String, Held> = BTreeMap::new();
+        let mut all: BTreeMap<String, PodAllocation> = BTreeMap::new();
         for (uid, granted) in entries(&root.join(GRANTED)) {
             all.entry(uid).or_default().granted = granted;
         }
@@ -104,7 +104,7 @@ impl Allocations {
 
     /// What a pod has, as far as it is known.
     #[must_use]
-    pub fn get(&self, uid: &str) -> Option<Held> {
+    pub fn get(&self, uid: &str) -> Option<PodAllocation> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(uid).cloned()
     }
@@ -120,9 +120,9 @@ impl Allocations {
     }
 
     /// Notes a pod: what it was granted, and what is in force.
-    pub fn note(&self, uid: &str, granted: &PodSpec, observed: &Observed, memory: &Memory) {
+    pub fn note(&self, uid: &str, granted: &PodSpec, observed: &ObservedPod, memory: &PodMemory) {
         let containers = granted.init_containers.iter().chain(&granted.containers);
-        let granted = PodResources {
+        let granted = PodLevelAllocation {
             containers: containers
                 .map(|container| (container.name.clone(), container.resources.clone()))
                 .collect(),
@@ -137,10 +137,10 @@ impl Allocations {
             let newest = observed.latest(name);
             match newest.and_then(|record| memory.in_force.get(&record.id)) {
                 Some(held) => resources.clone_from(held),
-                None => *resources = whole::effective(resources, now.pod.as_ref()),
+                None => *resources = pod_level_resources::effective(resources, now.pod.as_ref()),
             }
         }
-        let held = Held {
+        let held = PodAllocation {
             granted,
             in_force: now,
         };
@@ -160,9 +160,9 @@ impl Allocations {
     }
 
     /// The text of either file.
-    fn written(&self, which: impl Fn(&Held) -> &PodResources) -> String {
+    fn written(&self, which: impl Fn(&PodAllocation) -> &PodLevelAllocation) -> String {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let entries: BTreeMap<&String, &PodResources> =
+        let entries: BTreeMap<&String, &PodLevelAllocation> =
             all.iter().map(|(uid, held)| (uid, which(held))).collect();
         let data = serde_json::json!({ "entries": entries }).to_string();
         let sum = checkpoint::checksum(&checkpoint::typed("string", &data));
@@ -170,30 +170,30 @@ impl Allocations {
     }
 
     fn write(&self, root: &Path) -> std::io::Result<()> {
-        durable::write(&root.join(GRANTED), &self.written(|held| &held.granted))?;
-        durable::write(&root.join(IN_FORCE), &self.written(|held| &held.in_force))
+        atomic_file::write(&root.join(GRANTED), &self.written(|held| &held.granted))?;
+        atomic_file::write(&root.join(IN_FORCE), &self.written(|held| &held.in_force))
     }
 }
 
 /// What one of the files has; nothing when it is not there or not whole.
-fn entries(path: &Path) -> BTreeMap<String, PodResources> {
+fn entries(path: &Path) -> BTreeMap<String, PodLevelAllocation> {
     let text = match checkpoint::read(path) {
         Ok(Some(text)) => text,
         Ok(None) => return BTreeMap::new(),
         Err(error) => {
-            tracing::warn!(%error, "cannot read what pods were granted");
+            tracing::warn!(%error, "failed to read the allocation checkpoint");
             return BTreeMap::new();
         }
     };
     let read = || {
-        let sealed: Sealed = serde_json::from_str(&text).ok()?;
+        let sealed: ChecksummedFile = serde_json::from_str(&text).ok()?;
         let sum = checkpoint::checksum(&checkpoint::typed("string", &sealed.data));
-        let data: Data = serde_json::from_str(&sealed.data).ok()?;
+        let data: AllocationFileData = serde_json::from_str(&sealed.data).ok()?;
         (sum == sealed.checksum).then_some(data.entries)
     };
     read().unwrap_or_else(|| {
         let path = path.display();
-        tracing::warn!(%path, "what was written down of pods' resources is corrupted, the API is asked");
+        tracing::warn!(%path, "allocation checkpoint is corrupt; using the API's pod statuses");
         BTreeMap::new()
     })
 }
@@ -210,7 +210,7 @@ pub async fn keep(shared: Arc<Shared>, shutdown: CancellationToken) {
         let done = tokio::task::spawn_blocking(move || with.allocations.write(&with.root)).await;
         if let Ok(Err(error)) = done {
             // what is there stays, whole and old: perhaps nothing changes ever again
-            tracing::warn!(%error, "cannot write down what pods were granted");
+            tracing::warn!(%error, "failed to write the allocation checkpoint");
             shared.allocations.changed.notify_one();
             tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn what_pods_have_is_written_as_the_kubelet_writes_it() {
         let all = Allocations::default();
-        let (none, nothing) = (Observed::default(), Memory::default());
+        let (none, nothing) = (ObservedPod::default(), PodMemory::default());
         let dns = spec(serde_json::json!({"containers": [{"name": "coredns"}]}));
         all.note(
             "a287dda8-bf91-464a-a54a-e40653480299",
@@ -268,7 +268,7 @@ mod tests {
     fn what_is_in_force_is_told_apart_from_what_was_granted() {
         let all = Allocations::default();
         let (before, after) = (spec(limited("60Mi")), spec(limited("90Mi")));
-        let record = crate::pod::observed::Container::from_status(
+        let record = crate::pod::observed::ObservedContainer::from_status(
             &crate::cri::api::ContainerStatus {
                 id: "1".to_owned(),
                 labels: [(
@@ -280,12 +280,12 @@ mod tests {
             },
             "s",
         );
-        let observed = Observed {
+        let observed = ObservedPod {
             containers: record.map(Arc::new).into_iter().collect(),
-            ..Observed::default()
+            ..ObservedPod::default()
         };
         let held = before.containers[0].resources.clone();
-        let mut memory = Memory::default();
+        let mut memory = PodMemory::default();
         memory.in_force.insert("1".to_owned(), held);
         all.note("u", &after, &observed, &memory);
         assert!(all.written(|held| &held.granted).contains("90Mi"));
@@ -304,12 +304,17 @@ mod tests {
                 "containers": [{"name": "a"}]}))
         };
         let all = Allocations::default();
-        let memory = Memory {
+        let memory = PodMemory {
             pod_in_force: of("60Mi").resources,
-            ..Memory::default()
+            ..PodMemory::default()
         };
-        all.note("u", &of("90Mi"), &Observed::default(), &memory);
-        all.note("v", &of("10Mi"), &Observed::default(), &Memory::default());
+        all.note("u", &of("90Mi"), &ObservedPod::default(), &memory);
+        all.note(
+            "v",
+            &of("10Mi"),
+            &ObservedPod::default(),
+            &PodMemory::default(),
+        );
         all.write(root.path()).unwrap();
         let again = Allocations::read(root.path());
         assert_eq!(again.get("u"), all.get("u"));
@@ -344,7 +349,7 @@ mod tests {
         let runtime = crate::cri::fake::Fake::default();
         let shared = crate::testing::shared(&runtime, disk.path(), orders, Arc::default());
         let shared = Arc::new(shared);
-        let (none, nothing) = (Observed::default(), Memory::default());
+        let (none, nothing) = (ObservedPod::default(), PodMemory::default());
         let note = |memory| {
             let main = spec(limited(memory));
             shared.allocations.note("u", &main, &none, &nothing);
@@ -397,7 +402,7 @@ mod tests {
         let main = spec(limited("60Mi"));
         shared
             .allocations
-            .note("u", &main, &Observed::default(), &Memory::default());
+            .note("u", &main, &ObservedPod::default(), &PodMemory::default());
         let file = root.path().join(IN_FORCE);
         while !std::fs::read_to_string(&file).is_ok_and(|text| text.contains("60Mi")) {
             tokio::time::sleep(Duration::from_millis(50)).await;

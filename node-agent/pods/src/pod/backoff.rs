@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// One thing's back-off: nothing at first, then `initial`, doubling up to
-/// `longest`; forgotten when it was left alone for twice the longest.
+/// Exponential back-off of one operation: nothing at first, then `initial`, doubling up to
+/// `longest`. It resets after a long pause.
 ///
 /// These are the kubelet's figures for restarts of containers (10 s, 5 min)
 /// and for image pulls.
@@ -66,8 +66,7 @@ impl Backoff {
     }
 }
 
-/// A wait before something is tried again. A clock that was set back before it
-/// began ends it: nobody would wait for the time to come again.
+/// A pending retry. A clock that was set back ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     since: Timestamp,

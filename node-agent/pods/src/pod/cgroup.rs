@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 
 use super::cgroup_names::unit;
 use super::qos::{CPU_PERIOD, PodLimits, class, cpu_shares, pod_request};
-use super::slices::{self, Limits, Slices, whole_percents};
+use super::slices::{self, SliceLimits, SystemdSlices, whole_percents};
 use crate::cri::api::HugepageLimit;
 use crate::node::allocatable::NodeLimits;
 use crate::objects::pod::{PodSpec, QosClass};
 use crate::settings::MemoryQos;
 
-pub use super::cgroup_names::{Driver, Layout};
+pub use super::cgroup_names::{CgroupLayout, CgroupManager};
 
-/// Why a group is not as it should be.
+/// Why a control group cannot be configured.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Its files.
@@ -43,7 +43,7 @@ pub struct ClassSums {
 impl ClassSums {
     /// Of these pods. Pure.
     #[must_use]
-    pub fn of<'a>(pods: impl Iterator<Item = &'a PodSpec>, qos: Option<MemoryQos>) -> Self {
+    pub fn for_pods<'a>(pods: impl Iterator<Item = &'a PodSpec>, qos: Option<MemoryQos>) -> Self {
         let (mut cpu, mut all, mut burstable) = (0_i64, 0_i64, 0_i64);
         for spec in pods {
             let memory = pod_request(spec, "memory");
@@ -65,24 +65,24 @@ impl ClassSums {
     }
 }
 
-/// Which version the kernel offers.
+/// The version of control groups that the kernel offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum CgroupVersion {
     /// A tree for each controller.
     One,
     /// One tree.
     Two,
 }
 
-/// The trees of control groups as mounted on this machine.
+/// The control group hierarchies mounted on this machine.
 #[derive(Clone, Debug)]
 pub struct Cgroups {
-    version: Version,
+    version: CgroupVersion,
     /// Mount points: of every controller, or the one of version 2.
     trees: Vec<PathBuf>,
-    layout: Layout,
+    layout: CgroupLayout,
     /// Who makes them besides.
-    slices: Option<Slices>,
+    slices: Option<SystemdSlices>,
 }
 
 impl Cgroups {
@@ -90,11 +90,11 @@ impl Cgroups {
     ///
     /// # Errors
     /// When nothing is mounted there that could be read.
-    pub fn find(mount: &Path, layout: Layout) -> io::Result<Self> {
-        let slices = (layout.driver() == Driver::Systemd).then(Slices::default);
+    pub fn find(mount: &Path, layout: CgroupLayout) -> io::Result<Self> {
+        let slices = (layout.driver() == CgroupManager::Systemd).then(SystemdSlices::default);
         if mount.join("cgroup.controllers").exists() {
             return Ok(Self {
-                version: Version::Two,
+                version: CgroupVersion::Two,
                 trees: vec![mount.to_owned()],
                 layout,
                 slices,
@@ -110,7 +110,7 @@ impl Cgroups {
         }
         trees.sort();
         Ok(Self {
-            version: Version::One,
+            version: CgroupVersion::One,
             trees,
             layout,
             slices,
@@ -119,14 +119,14 @@ impl Cgroups {
 
     /// Has these slices made.
     #[cfg(test)]
-    pub(crate) fn through(mut self, slices: Slices) -> Self {
+    pub(crate) fn through(mut self, slices: SystemdSlices) -> Self {
         self.slices = Some(slices);
         self
     }
 
     /// Where the groups are.
     #[must_use]
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &CgroupLayout {
         &self.layout
     }
 
@@ -140,9 +140,9 @@ impl Cgroups {
             self.make(&self.layout.class(class)).await?;
         }
         let best_effort = self.layout.class(QosClass::BestEffort);
-        let limits = Limits {
+        let limits = SliceLimits {
             shares: Some(2),
-            ..Limits::default()
+            ..SliceLimits::default()
         };
         self.tell(&best_effort, limits).await?;
         Ok(self.set_shares(&best_effort, 2)?)
@@ -156,17 +156,17 @@ impl Cgroups {
     pub async fn set_classes(&self, asked: ClassSums) -> Result<(), Error> {
         let burstable = self.layout.class(QosClass::Burstable);
         let shares = cpu_shares(asked.burstable_cpu);
-        let limits = Limits {
+        let limits = SliceLimits {
             shares: Some(shares),
             protected: asked.protected.map(|(_, bytes)| ("memory.low", bytes)),
-            ..Limits::default()
+            ..SliceLimits::default()
         };
         self.tell(&burstable, limits).await?;
         self.set_shares(&burstable, shares)?;
-        if let (Version::Two, Some((all, of_burstable))) = (self.version, asked.protected) {
-            let limits = Limits {
+        if let (CgroupVersion::Two, Some((all, of_burstable))) = (self.version, asked.protected) {
+            let limits = SliceLimits {
                 protected: Some(("memory.min", all)),
-                ..Limits::default()
+                ..SliceLimits::default()
             };
             self.tell(self.layout.root(), limits).await?;
             self.write("", self.layout.root(), "memory.min", &all.to_string())?;
@@ -182,11 +182,11 @@ impl Cgroups {
     pub async fn limit_node(&self, limits: &NodeLimits) -> Result<(), Error> {
         let group = self.layout.root();
         let memory = Some(limits.memory).filter(|bytes| *bytes > 0);
-        let known = Limits {
+        let known = SliceLimits {
             shares: Some(limits.cpu_shares),
             memory: Some(memory),
             tasks: Some(limits.tasks),
-            ..Limits::default()
+            ..SliceLimits::default()
         };
         self.tell(group, known).await?;
         self.set_shares(group, limits.cpu_shares)?;
@@ -199,8 +199,8 @@ impl Cgroups {
     #[must_use]
     pub fn limits_swap(&self) -> bool {
         let (group, file) = match self.version {
-            Version::One => ("/", "memory.memsw.limit_in_bytes"),
-            Version::Two => (self.layout.root(), "memory.swap.max"),
+            CgroupVersion::One => ("/", "memory.memsw.limit_in_bytes"),
+            CgroupVersion::Two => (self.layout.root(), "memory.swap.max"),
         };
         self.read("memory", group, file).is_some()
     }
@@ -215,12 +215,12 @@ impl Cgroups {
         uid: &str,
         limits: PodLimits,
         pids: Option<i64>,
-        beyond: &Beyond,
+        beyond: &FixedLimits,
     ) -> Result<(), Error> {
         let group = self.layout.pod(class, uid);
         let limits = self.as_written(limits);
         self.make(&group).await?;
-        let known = Limits {
+        let known = SliceLimits {
             shares: Some(limits.cpu_shares),
             quota: limits.cpu_quota.map(Some),
             memory: limits.memory.map(Some),
@@ -235,7 +235,7 @@ impl Cgroups {
         }
         let quota = limits.cpu_quota;
         match self.version {
-            Version::One => {
+            CgroupVersion::One => {
                 if let Some(quota) = quota {
                     self.write("cpu", &group, "cpu.cfs_period_us", &CPU_PERIOD.to_string())?;
                     self.write("cpu", &group, "cpu.cfs_quota_us", &quota.to_string())?;
@@ -252,7 +252,7 @@ impl Cgroups {
                     self.write("pids", &group, "pids.max", &pids.to_string())?;
                 }
             }
-            Version::Two => {
+            CgroupVersion::Two => {
                 if let Some(quota) = quota {
                     self.write("", &group, "cpu.max", &format!("{quota} {CPU_PERIOD}"))?;
                 }
@@ -280,20 +280,20 @@ impl Cgroups {
     ) -> Result<(), Error> {
         let group = self.layout.pod(class, uid);
         let limits = self.as_written(limits);
-        let known = Limits {
+        let known = SliceLimits {
             shares: Some(limits.cpu_shares),
             quota: Some(limits.cpu_quota),
             memory: Some(limits.memory),
-            ..Limits::default()
+            ..SliceLimits::default()
         };
         self.tell(&group, known).await?;
         self.set_shares(&group, limits.cpu_shares)?;
         match self.version {
-            Version::One => {
+            CgroupVersion::One => {
                 let quota = limits.cpu_quota.unwrap_or(-1).to_string();
                 self.write("cpu", &group, "cpu.cfs_quota_us", &quota)?;
             }
-            Version::Two => {
+            CgroupVersion::Two => {
                 let quota = format!("{} {CPU_PERIOD}", or_max(limits.cpu_quota));
                 self.write("", &group, "cpu.max", &quota)?;
             }
@@ -324,7 +324,7 @@ impl Cgroups {
                 }
                 let (unit, _) = unit(&group);
                 if let Err(error) = slices.remove(unit).await {
-                    tracing::warn!(unit, %error, "cannot remove the slice of a pod");
+                    tracing::warn!(unit, %error, "failed to remove the slice of a pod");
                     gone = false;
                     continue;
                 }
@@ -362,7 +362,7 @@ impl Cgroups {
 
     /// Which version of control groups the machine has.
     #[must_use]
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> CgroupVersion {
         self.version
     }
 
@@ -381,25 +381,25 @@ impl Cgroups {
 
     /// Nanoseconds of CPU and bytes of memory that a group used. Opens three files.
     #[must_use]
-    pub fn usage(&self, group: &str) -> Usage {
+    pub fn usage(&self, group: &str) -> CgroupUsage {
         let number = |controller, file| self.number(controller, group, file);
         let text = |controller, file| self.read(controller, group, file).unwrap_or_default();
         let stat = text("memory", "memory.stat");
         let (cpu, memory, inactive, rss) = match self.version {
-            Version::One => (
+            CgroupVersion::One => (
                 number("cpuacct", "cpuacct.usage"),
                 number("memory", "memory.usage_in_bytes"),
                 field(&stat, "total_inactive_file"),
                 field(&stat, "total_rss"),
             ),
-            Version::Two => (
+            CgroupVersion::Two => (
                 field(&text("", "cpu.stat"), "usage_usec").map(|us| us.saturating_mul(1000)),
                 number("", "memory.current"),
                 field(&stat, "inactive_file"),
                 field(&stat, "anon"),
             ),
         };
-        Usage {
+        CgroupUsage {
             cpu_nanoseconds: cpu,
             memory,
             working_set: memory.map(|m| m.saturating_sub(inactive.unwrap_or(0))),
@@ -418,7 +418,7 @@ impl Cgroups {
     }
 
     /// Has systemd keep the limits, too, where it makes the groups.
-    async fn tell(&self, group: &str, limits: Limits) -> Result<(), slices::Error> {
+    async fn tell(&self, group: &str, limits: SliceLimits) -> Result<(), slices::Error> {
         let Some(slices) = &self.slices else {
             return Ok(());
         };
@@ -445,7 +445,7 @@ impl Cgroups {
         match self.version {
             // The runtime makes the groups of the other controllers, some of
             // which (cpuset) want to be filled from their parents first.
-            Version::One => {
+            CgroupVersion::One => {
                 for controller in ["cpu", "memory", "pids", "hugetlb"] {
                     if let Some(tree) = self.tree(controller) {
                         create(&below(&tree, group))?;
@@ -453,7 +453,7 @@ impl Cgroups {
                 }
                 Ok(())
             }
-            Version::Two => {
+            CgroupVersion::Two => {
                 let Some(tree) = self.trees.first() else {
                     return Ok(());
                 };
@@ -476,26 +476,26 @@ impl Cgroups {
 
     fn set_shares(&self, group: &str, shares: i64) -> io::Result<()> {
         match self.version {
-            Version::One => self.write("cpu", group, "cpu.shares", &shares.to_string()),
-            Version::Two => self.write("", group, "cpu.weight", &weight(shares).to_string()),
+            CgroupVersion::One => self.write("cpu", group, "cpu.shares", &shares.to_string()),
+            CgroupVersion::Two => self.write("", group, "cpu.weight", &weight(shares).to_string()),
         }
     }
 
     /// Limits a group's memory, or lets it have all.
     fn set_memory(&self, group: &str, bytes: Option<i64>) -> io::Result<()> {
         match self.version {
-            Version::One => {
+            CgroupVersion::One => {
                 let limit = bytes.unwrap_or(-1).to_string();
                 self.write("memory", group, "memory.limit_in_bytes", &limit)
             }
-            Version::Two => self.write("memory", group, "memory.max", &or_max(bytes)),
+            CgroupVersion::Two => self.write("memory", group, "memory.max", &or_max(bytes)),
         }
     }
 
     fn set_huge(&self, group: &str, limits: &[HugepageLimit]) -> io::Result<()> {
         let file = match self.version {
-            Version::One => "limit_in_bytes",
-            Version::Two => "max",
+            CgroupVersion::One => "limit_in_bytes",
+            CgroupVersion::Two => "max",
         };
         for limit in limits {
             let file = format!("hugetlb.{}.{file}", limit.page_size);
@@ -507,8 +507,8 @@ impl Cgroups {
     /// Where a controller's tree is mounted; `None` when the kernel lacks it.
     fn tree(&self, controller: &str) -> Option<PathBuf> {
         match self.version {
-            Version::Two => self.trees.first().cloned(),
-            Version::One => self
+            CgroupVersion::Two => self.trees.first().cloned(),
+            CgroupVersion::One => self
                 .trees
                 .iter()
                 .find(|tree| {
@@ -530,7 +530,7 @@ impl Cgroups {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error)
                 if error.kind() == io::ErrorKind::PermissionDenied
-                    && self.version == Version::Two =>
+                    && self.version == CgroupVersion::Two =>
             {
                 Ok(())
             }
@@ -539,18 +539,18 @@ impl Cgroups {
     }
 }
 
-/// What a pod's group is set to beyond the limits that may change.
+/// Settings of a pod's group beyond the limits that a resize may change.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Beyond {
+pub struct FixedLimits {
     /// Huge pages of each size.
     pub huge: Vec<HugepageLimit>,
     /// The file, and bytes of memory, that keep the kernel from reclaiming.
     pub protected: Option<(&'static str, i64)>,
 }
 
-/// What a control group used so far and uses now.
+/// Usage of a control group, so far and current.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct CgroupUsage {
     /// Of all CPUs together.
     pub cpu_nanoseconds: Option<u64>,
     /// Bytes, with the page cache.

@@ -8,9 +8,9 @@ use std::fmt;
 
 use crate::objects::pod::QosClass;
 
-/// Who makes the groups.
+/// The component that creates control groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Driver {
+pub enum CgroupManager {
     /// The agent, as folders.
     #[default]
     Cgroupfs,
@@ -18,7 +18,7 @@ pub enum Driver {
     Systemd,
 }
 
-impl fmt::Display for Driver {
+impl fmt::Display for CgroupManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cgroupfs => "cgroupfs",
@@ -33,33 +33,33 @@ const SLICE: &str = ".slice";
 /// The unit that all slices are in.
 const ROOT_SLICE: &str = "-.slice";
 
-/// Names of the control groups, the same in every tree.
+/// Names of control groups, the same in every hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
-    driver: Driver,
+pub struct CgroupLayout {
+    driver: CgroupManager,
     /// The names on the way to the group of all pods, as the driver joins them.
     stem: String,
     root: String,
 }
 
-impl Layout {
+impl CgroupLayout {
     /// Everything below `parent`, such as `/` or `/node-1`, as folders.
     #[must_use]
     pub fn below(parent: &str) -> Self {
-        Self::new(Driver::Cgroupfs, parent)
+        Self::new(CgroupManager::Cgroupfs, parent)
     }
 
     /// Everything below `parent`: for systemd either a group as for folders (`/node-1` is
     /// `node_1.slice`), or the path of a slice.
     #[must_use]
-    pub fn new(driver: Driver, parent: &str) -> Self {
+    pub fn new(driver: CgroupManager, parent: &str) -> Self {
         let parent = parent.trim_matches('/');
         let last = parent.rsplit('/').next().unwrap_or_default();
         let above = match (driver, last.strip_suffix(SLICE)) {
-            (Driver::Cgroupfs, _) => parent.to_owned(),
+            (CgroupManager::Cgroupfs, _) => parent.to_owned(),
             // a slice's name has its way in it
-            (Driver::Systemd, Some(slice)) => slice.to_owned(),
-            (Driver::Systemd, None) => {
+            (CgroupManager::Systemd, Some(slice)) => slice.to_owned(),
+            (CgroupManager::Systemd, None) => {
                 let parts = parent.split('/').filter(|part| !part.is_empty());
                 parts.map(escaped).collect::<Vec<_>>().join("-")
             }
@@ -76,7 +76,7 @@ impl Layout {
 
     /// Who makes the groups.
     #[must_use]
-    pub fn driver(&self) -> Driver {
+    pub fn driver(&self) -> CgroupManager {
         self.driver
     }
 
@@ -103,8 +103,8 @@ impl Layout {
     #[must_use]
     pub fn uid(&self, class: QosClass, name: &str) -> Option<String> {
         match self.driver {
-            Driver::Cgroupfs => Some(name.strip_prefix("pod")?.to_owned()),
-            Driver::Systemd => {
+            CgroupManager::Cgroupfs => Some(name.strip_prefix("pod")?.to_owned()),
+            CgroupManager::Systemd => {
                 let own = name.strip_prefix(&self.class_stem(class))?;
                 let uid = own.strip_prefix("-pod")?.strip_suffix(SLICE)?;
                 // what is below another pod's is no pod
@@ -117,9 +117,9 @@ impl Layout {
     #[must_use]
     pub fn container(&self, pod: &str, runtime: &str, id: &str) -> String {
         match (self.driver, runtime) {
-            (Driver::Cgroupfs, _) => format!("{pod}/{id}"),
-            (Driver::Systemd, "cri-o") => format!("{pod}/crio-{id}.scope"),
-            (Driver::Systemd, _) => format!("{pod}/cri-{runtime}-{id}.scope"),
+            (CgroupManager::Cgroupfs, _) => format!("{pod}/{id}"),
+            (CgroupManager::Systemd, "cri-o") => format!("{pod}/crio-{id}.scope"),
+            (CgroupManager::Systemd, _) => format!("{pod}/cri-{runtime}-{id}.scope"),
         }
     }
 
@@ -133,18 +133,18 @@ impl Layout {
 
     fn join(&self, above: &str, name: &str) -> String {
         match (self.driver, above) {
-            (Driver::Cgroupfs, "") => name.to_owned(),
-            (Driver::Cgroupfs, _) => format!("{above}/{name}"),
-            (Driver::Systemd, "") => escaped(name),
-            (Driver::Systemd, _) => format!("{above}-{}", escaped(name)),
+            (CgroupManager::Cgroupfs, "") => name.to_owned(),
+            (CgroupManager::Cgroupfs, _) => format!("{above}/{name}"),
+            (CgroupManager::Systemd, "") => escaped(name),
+            (CgroupManager::Systemd, _) => format!("{above}-{}", escaped(name)),
         }
     }
 
     /// From the root of the tree.
     fn path(&self, stem: &str) -> String {
         match self.driver {
-            Driver::Cgroupfs => format!("/{stem}"),
-            Driver::Systemd => {
+            CgroupManager::Cgroupfs => format!("/{stem}"),
+            CgroupManager::Systemd => {
                 let (mut path, mut slice) = (String::new(), String::new());
                 for part in stem.split('-') {
                     if !slice.is_empty() {
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn folders_are_named_as_the_kubelet_names_them() {
-        let layout = Layout::below("/node-1/");
+        let layout = CgroupLayout::below("/node-1/");
         assert_eq!(
             CLASSES.map(|class| layout.pod(class, "u")),
             [
@@ -199,7 +199,7 @@ mod tests {
         );
         assert_eq!(layout.root(), "/node-1/kubepods");
         assert_eq!(
-            Layout::below("/").pod(QosClass::BestEffort, "u"),
+            CgroupLayout::below("/").pod(QosClass::BestEffort, "u"),
             "/kubepods/besteffort/podu"
         );
         assert_eq!(layout.container("/g", "containerd", "c"), "/g/c");
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn slices_are_named_as_the_kubelet_names_them() {
-        let layout = Layout::new(Driver::Systemd, "/");
+        let layout = CgroupLayout::new(CgroupManager::Systemd, "/");
         assert_eq!(layout.root(), "/kubepods.slice");
         assert_eq!(
             CLASSES.map(|class| layout.class(class)),
@@ -247,7 +247,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                Layout::new(Driver::Systemd, parent).root(),
+                CgroupLayout::new(CgroupManager::Systemd, parent).root(),
                 root,
                 "{parent}"
             );
@@ -257,9 +257,9 @@ mod tests {
     #[test]
     fn pods_are_known_by_their_groups_and_nothing_else_is_one() {
         for layout in [
-            Layout::below("/"),
-            Layout::new(Driver::Systemd, "/"),
-            Layout::new(Driver::Systemd, "/node-1"),
+            CgroupLayout::below("/"),
+            CgroupLayout::new(CgroupManager::Systemd, "/"),
+            CgroupLayout::new(CgroupManager::Systemd, "/node-1"),
         ] {
             for class in CLASSES {
                 let path = layout.pod(class, UID);
@@ -270,7 +270,7 @@ mod tests {
             let (name, _) = unit(&burstable);
             assert_eq!(layout.uid(QosClass::Guaranteed, name), None);
         }
-        let layout = Layout::new(Driver::Systemd, "/");
+        let layout = CgroupLayout::new(CgroupManager::Systemd, "/");
         for name in [
             "kubepods-podu-below.slice",
             "kubepods-podu",

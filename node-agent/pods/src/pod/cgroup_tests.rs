@@ -32,7 +32,7 @@ fn what_groups_use_is_told_alike_by_both_versions() {
         for tree in ["cpuacct", "memory", "pids"] {
             let _ = fs::write(mount.path().join(tree).join("cgroup.procs"), "");
         }
-        let groups = Cgroups::find(mount.path(), Layout::below("/")).unwrap();
+        let groups = Cgroups::find(mount.path(), CgroupLayout::below("/")).unwrap();
         let found = groups.usage("/g");
         assert_eq!(found.cpu_nanoseconds, Some(5000));
         assert_eq!(found.memory, Some(9000));
@@ -51,7 +51,7 @@ async fn version_one_trees_get_limits_and_lose_them() {
         fs::create_dir(mount.path().join(tree)).unwrap();
         fs::write(mount.path().join(tree).join("cgroup.procs"), "").unwrap();
     }
-    let groups = Cgroups::find(mount.path(), Layout::below("/")).unwrap();
+    let groups = Cgroups::find(mount.path(), CgroupLayout::below("/")).unwrap();
     groups.prepare().await.unwrap();
     let limits = PodLimits {
         cpu_shares: 512,
@@ -64,7 +64,7 @@ async fn version_one_trees_get_limits_and_lose_them() {
             "u-1",
             limits,
             Some(100),
-            &Beyond::default(),
+            &FixedLimits::default(),
         )
         .await
         .unwrap();
@@ -97,9 +97,9 @@ async fn version_one_trees_get_limits_and_lose_them() {
 async fn version_two_has_one_tree_with_weights() {
     let mount = tempfile::tempdir().unwrap();
     fs::write(mount.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
-    let groups = Cgroups::find(mount.path(), Layout::below("/orlop")).unwrap();
+    let groups = Cgroups::find(mount.path(), CgroupLayout::below("/orlop")).unwrap();
     groups.prepare().await.unwrap();
-    let beyond = Beyond {
+    let beyond = FixedLimits {
         huge: vec![HugepageLimit {
             page_size: "2MB".to_owned(),
             limit: 8192,
@@ -178,16 +178,16 @@ fn classes_are_as_heavy_as_what_their_pods_ask_for() {
             protects,
         })
     };
-    let found = ClassSums::of(pods.iter(), qos(true));
+    let found = ClassSums::for_pods(pods.iter(), qos(true));
     assert_eq!(
         (found.burstable_cpu, found.protected),
         (2500, Some((300, 200)))
     );
     assert_eq!(
-        ClassSums::of(pods.iter(), qos(false)).protected,
+        ClassSums::for_pods(pods.iter(), qos(false)).protected,
         Some((0, 0))
     );
-    assert_eq!(ClassSums::of(pods.iter(), None).protected, None);
+    assert_eq!(ClassSums::for_pods(pods.iter(), None).protected, None);
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn slices_are_made_by_systemd_and_limited_in_their_files_too() {
     fs::write(mount.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
     let systemd = Systemd::default();
     let (slices, _other_end) = systemd.slices(LONG).await;
-    let layout = Layout::new(Driver::Systemd, "/");
+    let layout = CgroupLayout::new(CgroupManager::Systemd, "/");
     let groups = Cgroups::find(mount.path(), layout).unwrap().through(slices);
     groups.prepare().await.unwrap();
     assert_eq!(
@@ -213,7 +213,7 @@ async fn slices_are_made_by_systemd_and_limited_in_their_files_too() {
         cpu_quota: Some(150_100),
         memory: Some(4096),
     };
-    let beyond = Beyond {
+    let beyond = FixedLimits {
         huge: Vec::new(),
         protected: Some(("memory.min", 2048)),
     };
@@ -285,7 +285,7 @@ async fn slices_are_in_every_tree_of_version_one() {
     }
     let systemd = Systemd::default();
     let (slices, _other_end) = systemd.slices(LONG).await;
-    let layout = Layout::new(Driver::Systemd, "/node-1");
+    let layout = CgroupLayout::new(CgroupManager::Systemd, "/node-1");
     let groups = Cgroups::find(mount.path(), layout).unwrap().through(slices);
     let limits = PodLimits {
         cpu_shares: 512,
@@ -293,7 +293,7 @@ async fn slices_are_in_every_tree_of_version_one() {
         memory: Some(1 << 20),
     };
     let class = QosClass::Guaranteed;
-    let beyond = Beyond::default();
+    let beyond = FixedLimits::default();
     let made = groups.make_pod(class, "u", limits, None, &beyond).await;
     made.unwrap();
     let unit = "node_1-kubepods-podu.slice";
@@ -325,7 +325,7 @@ async fn slices_are_in_every_tree_of_version_one() {
 #[tokio::test]
 #[ignore = "needs root and a machine whose first process is systemd"]
 async fn limits_of_slices_outlive_what_systemd_reads_again() {
-    let layout = Layout::new(Driver::Systemd, "/orlop-test");
+    let layout = CgroupLayout::new(CgroupManager::Systemd, "/orlop-test");
     let groups = Cgroups::find(Path::new("/sys/fs/cgroup"), layout.clone()).unwrap();
     groups.prepare().await.unwrap();
     let limits = PodLimits {
@@ -334,18 +334,18 @@ async fn limits_of_slices_outlive_what_systemd_reads_again() {
         memory: Some(64 << 20),
     };
     let class = QosClass::Burstable;
-    let beyond = Beyond::default();
+    let beyond = FixedLimits::default();
     let made = groups.make_pod(class, "u-1", limits, Some(100), &beyond);
     made.await.unwrap();
     let group = layout.pod(class, "u-1");
     let files = match groups.version() {
-        Version::One => [
+        CgroupVersion::One => [
             ("cpu", "cpu.shares", "512"),
             ("cpu", "cpu.cfs_quota_us", "50000"),
             ("memory", "memory.limit_in_bytes", "67108864"),
             ("pids", "pids.max", "100"),
         ],
-        Version::Two => [
+        CgroupVersion::Two => [
             ("", "cpu.weight", "20"),
             ("", "cpu.max", "50000 100000"),
             ("", "memory.max", "67108864"),

@@ -2,9 +2,9 @@
 
 use super::next;
 use super::restarts::{may_reset, reset};
-use super::status::Input;
+use super::status::StatusInput;
 use super::times::rfc3339;
-use crate::objects::status::{Condition, PodStatus};
+use crate::objects::status::{PodCondition, PodStatus};
 
 /// The conditions that the agent owns; all others belong to someone else.
 pub const OWN_CONDITIONS: [&str; 5] = [
@@ -27,7 +27,11 @@ pub const DISRUPTION: &str = "DisruptionTarget";
 
 /// The conditions of a pod with that status: the agent's, and others' as they
 /// are. `started` says whether a regular container ever was.
-pub(super) fn conditions(input: &Input<'_>, status: &PodStatus, started: bool) -> Vec<Condition> {
+pub(super) fn conditions(
+    input: &StatusInput<'_>,
+    status: &PodStatus,
+    started: bool,
+) -> Vec<PodCondition> {
     let sandbox = next::sandbox_needed(input.pod, input.observed).is_none();
     let initialized = initialized(input, status, started);
     let containers = containers_ready(input, status);
@@ -37,7 +41,7 @@ pub(super) fn conditions(input: &Input<'_>, status: &PodStatus, started: bool) -
         containers.clone()
     };
     let plain = |truth: bool| (truth, String::new(), String::new());
-    let mut conditions: Vec<Condition> = input
+    let mut conditions: Vec<PodCondition> = input
         .pod
         .status
         .conditions
@@ -92,7 +96,7 @@ pub(super) fn conditions(input: &Input<'_>, status: &PodStatus, started: bool) -
             .condition(r#type)
             .or_else(|| input.pod.status.condition(r#type))
             .filter(|old| old.status == value);
-        conditions.push(Condition {
+        conditions.push(PodCondition {
             r#type: r#type.to_owned(),
             observed_generation: status.observed_generation,
             status: value.to_owned(),
@@ -113,7 +117,7 @@ fn finding(truth: bool, reason: &str, message: String) -> Finding {
     (truth, reason.to_owned(), message)
 }
 
-fn initialized(input: &Input<'_>, status: &PodStatus, started: bool) -> Finding {
+fn initialized(input: &StatusInput<'_>, status: &PodStatus, started: bool) -> Finding {
     let incomplete: Vec<&str> = input
         .pod
         .spec
@@ -150,7 +154,7 @@ fn initialized(input: &Input<'_>, status: &PodStatus, started: bool) -> Finding 
     )
 }
 
-fn containers_ready(input: &Input<'_>, status: &PodStatus) -> Finding {
+fn containers_ready(input: &StatusInput<'_>, status: &PodStatus) -> Finding {
     let spec = &input.pod.spec;
     let sidecars = spec
         .init_containers
@@ -174,7 +178,7 @@ fn containers_ready(input: &Input<'_>, status: &PodStatus) -> Finding {
     }
 }
 
-fn gates(input: &Input<'_>) -> Finding {
+fn gates(input: &StatusInput<'_>) -> Finding {
     let mut closed = Vec::new();
     for gate in &input.pod.spec.readiness_gates {
         let name = &gate.condition_type;
@@ -197,7 +201,7 @@ fn gates(input: &Input<'_>) -> Finding {
 }
 
 /// Whether containers are being removed to begin anew, or just were.
-pub(super) fn is_resetting(input: &Input<'_>) -> bool {
+pub(super) fn is_resetting(input: &StatusInput<'_>) -> bool {
     may_reset(&input.pod.spec)
         && (reset(&input.pod.spec, input.observed).is_some()
             || input
@@ -207,7 +211,7 @@ pub(super) fn is_resetting(input: &Input<'_>) -> bool {
 }
 
 /// Whether the pod's containers are still to be removed.
-fn resetting(input: &Input<'_>, status: &PodStatus) -> Option<Finding> {
+fn resetting(input: &StatusInput<'_>, status: &PodStatus) -> Option<Finding> {
     let spec = &input.pod.spec;
     if !may_reset(spec) {
         return None;

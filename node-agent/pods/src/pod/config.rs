@@ -8,7 +8,7 @@ use super::dns;
 use super::env::Variable;
 use rustc_hash::FxHashMap;
 
-use super::expand::{Room, TooLong, expand};
+use super::argument_expansion::{ArgumentBudget, ArgumentsTooLong, expand};
 use super::limits;
 use super::observed::key;
 use super::qos;
@@ -19,9 +19,10 @@ use crate::cri::api::{
     LinuxSandboxSecurityContext, Mount, NamespaceMode, NamespaceOption, PodSandboxConfig,
     PodSandboxMetadata, PortMapping, ProfileType, Protocol, SeLinuxOption, SecurityProfile,
 };
-use crate::managers::Binding;
+use crate::managers::ContainerBinding;
 use crate::objects::pod::{
-    Container, Pod, PodSecurityContext, PodSpec, Profile, SeLinuxOptions, SecurityContext,
+    Container, Pod, PodSecurityContext, PodSecurityProfile, PodSpec, SeLinuxOptions,
+    SecurityContext,
 };
 use crate::origin;
 
@@ -33,9 +34,9 @@ pub struct NodeFacts {
     /// Where localhost seccomp profiles are.
     pub seccomp_root: PathBuf,
     /// Control group under which all pods' are.
-    pub cgroups: super::cgroup::Layout,
+    pub cgroups: super::cgroup::CgroupLayout,
     /// How containers are limited.
-    pub rules: limits::Rules,
+    pub rules: limits::LimitRules,
     /// The cluster's domain.
     pub cluster_domain: String,
     /// Whether containers that say nothing get the runtime's seccomp profile.
@@ -127,9 +128,9 @@ pub fn sandbox(
     }
 }
 
-/// What goes into one container beside its definition.
+/// Inputs of a container's runtime configuration besides its spec.
 #[derive(Clone, Debug, Default)]
-pub struct Ingredients {
+pub struct ContainerContext {
     /// How often it was started before.
     pub restarts: u32,
     /// The image, by the reference that the runtime knows it under.
@@ -153,7 +154,7 @@ pub struct Ingredients {
     /// Id of the container whose processes it shall see.
     pub target: String,
     /// CPUs and NUMA nodes that it is bound to.
-    pub binding: Binding,
+    pub binding: ContainerBinding,
 }
 
 /// One container.
@@ -164,15 +165,15 @@ pub fn container(
     pod: &Pod,
     container: &Container,
     node: &NodeFacts,
-    ingredients: Ingredients,
-) -> Result<ContainerConfig, TooLong> {
+    ingredients: ContainerContext,
+) -> Result<ContainerConfig, ArgumentsTooLong> {
     let spec = &pod.spec;
     let variables = ingredients.variables.iter();
     let variables: FxHashMap<&str, &str> = variables
         .map(|(name, value)| (name.as_str(), value.as_str()))
         .collect();
-    let mut room = Room::default();
-    let mut expand_all = |list: &[String]| -> Result<Vec<String>, TooLong> {
+    let mut room = ArgumentBudget::default();
+    let mut expand_all = |list: &[String]| -> Result<Vec<String>, ArgumentsTooLong> {
         let mut all = Vec::with_capacity(list.len());
         for text in list {
             let text = expand(text, |name| variables.get(name).copied())?;
@@ -351,7 +352,7 @@ fn selinux(options: &SeLinuxOptions) -> SeLinuxOption {
     }
 }
 
-fn profile(profile: &Profile, root: &Path) -> SecurityProfile {
+fn profile(profile: &PodSecurityProfile, root: &Path) -> SecurityProfile {
     let (kind, localhost_ref) = match profile.r#type.as_str() {
         "RuntimeDefault" => (ProfileType::RuntimeDefault, String::new()),
         "Localhost" => (

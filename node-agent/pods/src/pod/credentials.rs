@@ -9,32 +9,32 @@ use sha2::{Digest, Sha256};
 
 use crate::cri::api;
 use crate::objects::pod::Pod;
-use crate::objects::source::{DataKind, Objects};
+use crate::objects::source::{DataKind, ObjectReader};
 
-/// A name and password, and whose they are.
+/// A user name and password for a registry, and where they come from.
 #[derive(Clone, PartialEq)]
 pub struct Credential {
     /// What the runtime is given.
     pub auth: api::AuthConfig,
     /// Where it comes from.
-    pub source: Source,
+    pub source: CredentialSource,
 }
 
-/// Where a credential comes from.
+/// The origin of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum CredentialSource {
     /// The node: all its pods may use it.
     Node,
     /// A secret of the pod.
-    Secret(Secret),
+    Secret(PullSecret),
     /// A plugin that was shown the pod's service account.
-    Account(Account),
+    Account(PullAccount),
 }
 
-/// A secret that an image was fetched with.
+/// An image pull secret that was used for a pull.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Secret {
+pub struct PullSecret {
     /// Its identity.
     pub uid: String,
     /// Its namespace.
@@ -45,10 +45,10 @@ pub struct Secret {
     pub credential_hash: String,
 }
 
-/// A service account that an image was fetched for.
+/// A service account that was used for a pull.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Account {
+pub struct PullAccount {
     /// Its identity.
     pub uid: String,
     /// Its namespace.
@@ -70,12 +70,12 @@ pub fn digest(text: &str) -> String {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct DockerConfig {
-    auths: BTreeMap<String, Entry>,
+    auths: BTreeMap<String, AuthEntry>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Entry {
+struct AuthEntry {
     username: String,
     password: String,
     auth: String,
@@ -84,7 +84,7 @@ struct Entry {
 }
 
 /// The pod's credentials that fit the image, the most particular first.
-pub async fn of_pod(pod: &Pod, image: &str, objects: &dyn Objects) -> Vec<Credential> {
+pub async fn of_pod(pod: &Pod, image: &str, objects: &dyn ObjectReader) -> Vec<Credential> {
     let mut found: Vec<(usize, Credential)> = Vec::new();
     for reference in &pod.spec.image_pull_secrets {
         let Ok(secret) = objects
@@ -105,7 +105,7 @@ pub async fn of_pod(pod: &Pod, image: &str, objects: &dyn Objects) -> Vec<Creden
         for (server, entry) in auths {
             if let Some(length) = fits(&server, image) {
                 let auth = auth(&server, entry);
-                let source = Source::Secret(Secret {
+                let source = CredentialSource::Secret(PullSecret {
                     uid: secret.uid.clone(),
                     namespace: pod.namespace().to_owned(),
                     name: reference.name.clone(),
@@ -225,7 +225,7 @@ pub fn fits(server: &str, image: &str) -> Option<usize> {
     (is_for_host && path_fits).then_some(host.len() + path.len())
 }
 
-fn auth(server: &str, entry: Entry) -> api::AuthConfig {
+fn auth(server: &str, entry: AuthEntry) -> api::AuthConfig {
     let decoded = base64::engine::general_purpose::STANDARD
         .decode(&entry.auth)
         .ok()
@@ -290,9 +290,9 @@ mod tests {
 
     #[test]
     fn user_and_password_come_from_auth_when_not_given() {
-        let entry = Entry {
+        let entry = AuthEntry {
             auth: base64::engine::general_purpose::STANDARD.encode("me:p:w"),
-            ..Entry::default()
+            ..AuthEntry::default()
         };
         let auth = auth("r", entry);
         assert_eq!(

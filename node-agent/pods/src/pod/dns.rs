@@ -11,12 +11,12 @@ pub struct NodeDns {
     /// The cluster's domain, such as `cluster.local`.
     pub domain: String,
     /// What the node itself uses.
-    pub host: Resolver,
+    pub host: ResolverConfig,
 }
 
 /// The content of a `resolv.conf`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resolver {
+pub struct ResolverConfig {
     /// `nameserver` lines.
     pub servers: Vec<String>,
     /// The last `search` line.
@@ -25,7 +25,7 @@ pub struct Resolver {
     pub options: Vec<String>,
 }
 
-impl Resolver {
+impl ResolverConfig {
     /// Reads the text of a `resolv.conf`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
@@ -198,7 +198,7 @@ mod tests {
         NodeDns {
             servers: vec!["10.96.0.10".into()],
             domain: "cluster.local".into(),
-            host: Resolver::parse(
+            host: ResolverConfig::parse(
                 "# a comment\nsearch example.com\nnameserver 192.0.2.53\noptions edns0\n",
             ),
         }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::argument_expansion::{ArgumentBudget, ArgumentsTooLong, expand};
 use super::env_file::{self, EnvFile};
-use super::expand::{Room, TooLong, expand};
-use super::fields::{self, Facts};
+use super::fields::{self, PodFacts};
 use crate::objects::pod::{Container, EnvVar, FileKeyRef, Pod};
-use crate::objects::source::{Data, DataError, DataKind, Objects, Service};
-use crate::volumes::Volumes;
+use crate::objects::source::{DataError, DataKind, ObjectData, ObjectReader, Service};
+use crate::volumes::PodVolumes;
 
-/// A variable, in the order that the container gets them.
+/// A name and value; containers get variables in this order.
 pub type Variable = (String, String);
 
-/// Why a container's variables could not be made.
+/// Why a container's environment cannot be built.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// An object that a variable needs.
@@ -65,27 +65,27 @@ pub enum Error {
         /// The variable that is too much.
         variable: String,
         /// What is too long.
-        source: TooLong,
+        source: ArgumentsTooLong,
     },
     /// A source that this agent does not know.
     #[error("variable `{0}` has a source that this node does not support")]
     Source(String),
 }
 
-/// Where variables come from.
+/// The objects that environment variables refer to.
 #[derive(Clone, Copy)]
-pub struct Sources<'a> {
+pub struct VariableSources<'a> {
     /// The container's pod.
     pub pod: &'a Pod,
     /// What only the node knows of it.
-    pub facts: &'a Facts,
+    pub facts: &'a PodFacts,
     /// The API.
-    pub objects: &'a dyn Objects,
+    pub objects: &'a dyn ObjectReader,
     /// The pod's volumes, which are there.
-    pub volumes: &'a Volumes,
+    pub volumes: &'a PodVolumes,
 }
 
-impl std::fmt::Debug for Sources<'_> {
+impl std::fmt::Debug for VariableSources<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sources")
             .field("pod", &self.pod.name())
@@ -98,12 +98,12 @@ impl std::fmt::Debug for Sources<'_> {
 /// # Errors
 /// When an object is missing that is not optional, or a reference is wrong.
 pub async fn variables(
-    sources: Sources<'_>,
+    sources: VariableSources<'_>,
     container: &Container,
 ) -> Result<Vec<Variable>, Error> {
-    let Sources { pod, objects, .. } = sources;
-    let mut known = Known::default();
-    let mut files = Files::default();
+    let VariableSources { pod, objects, .. } = sources;
+    let mut known = Variables::default();
+    let mut files = EnvFileCache::default();
     let services = service_variables(
         &objects.services(pod.namespace()),
         pod.namespace(),
@@ -148,16 +148,16 @@ pub async fn variables(
     Ok(known.all.into_iter().flatten().collect())
 }
 
-/// The variables so far: of each name the last counts, in its place.
+/// The variables so far; a later value replaces an earlier one in its place.
 #[derive(Default)]
-struct Known {
+struct Variables {
     all: Vec<Option<Variable>>,
     /// By name: where it is.
     places: FxHashMap<String, usize>,
-    room: Room,
+    room: ArgumentBudget,
 }
 
-impl Known {
+impl Variables {
     fn get(&self, name: &str) -> Option<&str> {
         let place = *self.places.get(name)?;
         let (_, value) = self.all.get(place)?.as_ref()?;
@@ -179,24 +179,23 @@ impl Known {
     }
 }
 
-/// The files of a container's variables, each read once: of ten thousand
-/// variables all may be of one large file.
+/// The env files of a container, each read once however many variables refer to it.
 #[derive(Default)]
-struct Files {
+struct EnvFileCache {
     read: FxHashMap<(String, String), Result<Arc<EnvFile>, Arc<env_file::Error>>>,
 }
 
-impl Files {
+impl EnvFileCache {
     /// The value that a file has for `variable`. A key without a value is no key,
     /// and a file that cannot be read fails even what is optional: as the kubelet
     /// of 1.36 takes both.
     async fn value(
         &mut self,
-        sources: Sources<'_>,
+        sources: VariableSources<'_>,
         variable: &EnvVar,
         reference: &FileKeyRef,
     ) -> Result<Option<String>, Error> {
-        let Sources { pod, volumes, .. } = sources;
+        let VariableSources { pod, volumes, .. } = sources;
         let name = &reference.volume_name;
         let own = volumes.of_its_own(pod, name);
         let root = own.ok_or_else(|| Error::Volume(name.clone()))?;
@@ -231,13 +230,13 @@ fn file_of(variable: &EnvVar) -> Option<&FileKeyRef> {
 }
 
 async fn value(
-    sources: Sources<'_>,
+    sources: VariableSources<'_>,
     container: &Container,
     variable: &EnvVar,
-    known: &Known,
+    known: &Variables,
     services: &BTreeMap<String, String>,
 ) -> Result<Option<String>, Error> {
-    let Sources {
+    let VariableSources {
         pod,
         facts,
         objects,
@@ -296,11 +295,11 @@ async fn value(
 
 async fn fetch(
     pod: &Pod,
-    objects: &dyn Objects,
+    objects: &dyn ObjectReader,
     kind: DataKind,
     name: &str,
     optional: bool,
-) -> Result<Option<Arc<Data>>, Error> {
+) -> Result<Option<Arc<ObjectData>>, Error> {
     match objects.data(kind, pod.namespace(), name).await {
         Ok(data) => Ok(Some(data)),
         Err(DataError::NotFound { .. }) if optional => Ok(None),
@@ -390,16 +389,16 @@ mod tests {
             r#"{{"metadata":{{"name":"web","namespace":"default"}},"spec":{{"containers":[{container}]}}}}"#
         ))
         .unwrap();
-        let facts = Facts {
+        let facts = PodFacts {
             pod_ips: vec!["10.0.0.1".into()],
-            ..Facts::default()
+            ..PodFacts::default()
         };
         let root = tempfile::tempdir().unwrap();
-        let sources = Sources {
+        let sources = VariableSources {
             pod: &pod,
             facts: &facts,
             objects,
-            volumes: &Volumes::new(root.path(), "u"),
+            volumes: &PodVolumes::new(root.path(), "u"),
         };
         variables(sources, &pod.spec.containers[0]).await
     }
@@ -426,16 +425,16 @@ mod tests {
         }
 
         fn volume(&self) -> std::path::PathBuf {
-            let volumes = Volumes::new(self.root.path(), "u");
+            let volumes = PodVolumes::new(self.root.path(), "u");
             volumes.path(&self.pod.spec.volumes[0]).unwrap()
         }
 
         async fn variables(&self) -> Result<Vec<Variable>, String> {
-            let sources = Sources {
+            let sources = VariableSources {
                 pod: &self.pod,
-                facts: &Facts::default(),
+                facts: &PodFacts::default(),
                 objects: &FakeObjects::default(),
-                volumes: &Volumes::new(self.root.path(), "u"),
+                volumes: &PodVolumes::new(self.root.path(), "u"),
             };
             let made = variables(sources, &self.pod.spec.containers[0]).await;
             made.map_err(|error| error.to_string())

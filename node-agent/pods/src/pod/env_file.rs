@@ -25,7 +25,7 @@ const LINE: usize = 64 << 10;
 /// Most bytes that are read: more than twice what a program can be started with.
 const MOST: u64 = 16 << 20;
 
-/// Why a file has no variables to give.
+/// Why an env file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It is not there, or a link leads nowhere.
@@ -42,12 +42,12 @@ pub enum Error {
     Size,
     /// A line of it is not of the form.
     #[error("line {0}: {1}")]
-    Line(usize, Wrong),
+    Line(usize, LineError),
 }
 
-/// What is wrong with a line.
+/// Why a line of an env file is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum LineError {
     /// It assigns nothing.
     #[error("no `=`")]
     NoEquals,
@@ -120,7 +120,7 @@ fn open(root: &Path, path: &str) -> Result<File, Error> {
 /// Reads a file up to its end or its first fault.
 fn parse(file: impl Read) -> EnvFile {
     let mut found = EnvFile::default();
-    let mut lines = Lines {
+    let mut lines = EnvLines {
         file: BufReader::new(file.take(MOST + 1)),
         read: 0,
         number: 0,
@@ -130,14 +130,14 @@ fn parse(file: impl Read) -> EnvFile {
     found
 }
 
-struct Lines<R> {
+struct EnvLines<R> {
     file: BufReader<io::Take<R>>,
     read: u64,
     /// Of the line that was read last, from 1.
     number: usize,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> EnvLines<R> {
     /// The next line without its end; none at the file's.
     fn next(&mut self) -> Result<Option<Vec<u8>>, Error> {
         let mut line = Vec::new();
@@ -152,7 +152,7 @@ impl<R: Read> Lines<R> {
         if line.pop_if(|last| *last == b'\n').is_some() {
             line.pop_if(|last| *last == b'\r');
         } else if read >= LINE {
-            return Err(Error::Line(self.number, Wrong::Long));
+            return Err(Error::Line(self.number, LineError::Long));
         }
         Ok((read > 0).then_some(line))
     }
@@ -165,17 +165,17 @@ impl<R: Read> Lines<R> {
             }
             let wrong = |why| Error::Line(self.number, why);
             let equals = line.iter().position(|byte| *byte == b'=');
-            let (name, rest) = line.split_at(equals.ok_or(wrong(Wrong::NoEquals))?);
+            let (name, rest) = line.split_at(equals.ok_or(wrong(LineError::NoEquals))?);
             let rest = rest.get(1..).unwrap_or_default();
             match name.last() {
-                None => return Err(wrong(Wrong::NoName)),
-                Some(b' ' | b'\t') => return Err(wrong(Wrong::Blank)),
+                None => return Err(wrong(LineError::NoName)),
+                Some(b' ' | b'\t') => return Err(wrong(LineError::Blank)),
                 Some(_) => {}
             }
             let value = match rest.first() {
                 Some(b' ' | b'\t') => Vec::new(),
                 Some(b'\'') => self.quoted(rest.get(1..).unwrap_or_default())?,
-                _ => return Err(wrong(Wrong::Unquoted)),
+                _ => return Err(wrong(LineError::Unquoted)),
             };
             found.push((name.to_vec(), value));
         }
@@ -193,13 +193,13 @@ impl<R: Read> Lines<R> {
                 value.extend_from_slice(last);
                 let rest = without_blanks(rest.get(1..).unwrap_or_default());
                 if !rest.is_empty() && !rest.starts_with(b"#") {
-                    return Err(Error::Line(self.number, Wrong::Rest));
+                    return Err(Error::Line(self.number, LineError::Rest));
                 }
                 return Ok(value);
             }
             value.extend_from_slice(&line);
             value.push(b'\n');
-            let unclosed = Error::Line(begins, Wrong::Unclosed);
+            let unclosed = Error::Line(begins, LineError::Unclosed);
             line = self.next()?.ok_or(unclosed)?;
         }
     }
@@ -265,19 +265,19 @@ mod tests {
 
     #[test]
     fn what_is_wrong_hides_what_follows_and_not_what_was_before() {
-        let cases: [(&str, usize, Wrong); 12] = [
-            ("what", 2, Wrong::NoEquals),
-            ("='x'", 2, Wrong::NoName),
-            ("  ='x'", 2, Wrong::NoName),
-            ("B ='x'", 2, Wrong::Blank),
-            ("B\t= 'x'", 2, Wrong::Blank),
-            ("B=x", 2, Wrong::Unquoted),
-            ("B=\"x\"", 2, Wrong::Unquoted),
-            ("B=", 2, Wrong::Unquoted),
-            ("B='x", 2, Wrong::Unclosed),
-            ("B='x''y'", 2, Wrong::Rest),
-            ("B='x'y", 2, Wrong::Rest),
-            ("B='x\ny'z", 3, Wrong::Rest),
+        let cases: [(&str, usize, LineError); 12] = [
+            ("what", 2, LineError::NoEquals),
+            ("='x'", 2, LineError::NoName),
+            ("  ='x'", 2, LineError::NoName),
+            ("B ='x'", 2, LineError::Blank),
+            ("B\t= 'x'", 2, LineError::Blank),
+            ("B=x", 2, LineError::Unquoted),
+            ("B=\"x\"", 2, LineError::Unquoted),
+            ("B=", 2, LineError::Unquoted),
+            ("B='x", 2, LineError::Unclosed),
+            ("B='x''y'", 2, LineError::Rest),
+            ("B='x'y", 2, LineError::Rest),
+            ("B='x\ny'z", 3, LineError::Rest),
         ];
         for (line, number, wrong) in cases {
             let content = format!("A='1'\n{line}\n");
@@ -297,14 +297,14 @@ mod tests {
             let line = format!("A='{value}'{end}");
             assert_eq!(found(line.as_bytes(), "A"), Ok(value.clone()));
             let line = format!("A='{value}x'{end}");
-            let why = format!("line 1: {}", Wrong::Long);
+            let why = format!("line 1: {}", LineError::Long);
             assert_eq!(found(line.as_bytes(), "A"), Err(why));
         }
         // zeros without end, and lines without end
         let endless = parse(io::repeat(0));
         assert!(matches!(
             *endless.value("A").unwrap_err(),
-            Error::Line(1, Wrong::Long)
+            Error::Line(1, LineError::Long)
         ));
         let lines = [b"#".repeat(1023), b"\n".to_vec()].concat();
         let mut lines = lines.repeat(usize::try_from(MOST / 1024).unwrap());

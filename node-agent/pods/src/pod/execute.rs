@@ -7,18 +7,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::backoff::{Backoff, Wait};
-use super::config::{self, Ingredients};
+use super::config::{self, ContainerContext};
 use super::definition::definition_hash;
 use super::env;
-use super::fields::Facts;
-use super::hooks::{self, Outcome, Place};
-use super::images::{Had, image_uid};
-use super::next::{Action, Failure};
-use super::state::State;
-use super::{dns, kill, restarts, whole};
+use super::fields::PodFacts;
+use super::hooks::{self, HookOutcome, HookTarget};
+use super::images::{PullOutcome, image_uid};
+use super::next::{PodAction, StartFailure};
+use super::state::PodState;
+use super::{dns, kill, pod_level_resources, restarts};
 use crate::cri::api::{self, ContainerId};
 use crate::objects::pod::{Container, PodSpec};
-use crate::objects::status::Waiting;
+use crate::objects::status::ContainerWaiting;
 use crate::untrusted::{DIRECTORY_MODE, create_dirs, read_to_string};
 
 /// How long a start that failed for want of something waits for it.
@@ -27,27 +27,27 @@ const WANT: Duration = Duration::from_secs(2);
 /// Longest `/etc/hosts` of the node that pods in its network are given.
 const HOSTS_MOST: u64 = 4 << 20;
 
-/// A start that failed: the waiting reason and message.
-struct Refused {
+/// The waiting reason and message of a container that failed to start.
+struct RefusedStart {
     reason: &'static str,
     message: String,
 }
 
-fn refused(reason: &'static str, error: impl std::fmt::Display) -> Refused {
-    Refused {
+fn refused(reason: &'static str, error: impl std::fmt::Display) -> RefusedStart {
+    RefusedStart {
         reason,
         message: error.to_string(),
     }
 }
 
-impl State {
+impl PodState {
     /// Does one action. What failed is remembered with a time to try again.
-    pub(super) async fn perform(&mut self, action: Action) {
+    pub(super) async fn perform(&mut self, action: PodAction) {
         match action {
-            Action::KillPod { grace } => self.kill_pod(grace).await,
-            Action::MountVolumes => self.mount_volumes().await,
-            Action::CreateSandbox { attempt } => self.create_sandbox(attempt).await,
-            Action::Kill {
+            PodAction::KillPod { grace } => self.kill_pod(grace).await,
+            PodAction::MountVolumes => self.mount_volumes().await,
+            PodAction::CreateSandbox { attempt } => self.create_sandbox(attempt).await,
+            PodAction::Kill {
                 id,
                 name,
                 message,
@@ -75,14 +75,14 @@ impl State {
                     )
                     .await;
                     if let Err(error) = killed {
-                        tracing::warn!(pod = self.pod.name(), container = name, %error, "cannot end the container");
+                        tracing::warn!(pod = self.pod.name(), container = name, %error, "failed to stop the container");
                         tokio::time::sleep(Duration::from_secs(1)).await;
                     }
                 }
             }
-            Action::Resize => self.resize().await,
-            Action::Reset { containers } => self.reset(containers).await,
-            Action::Start { name } => self.start(&name).await,
+            PodAction::Resize => self.resize().await,
+            PodAction::Reset { containers } => self.reset(containers).await,
+            PodAction::Start { name } => self.start(&name).await,
         }
     }
 
@@ -106,7 +106,7 @@ impl State {
                 };
             }
             if let Err(error) = done {
-                tracing::warn!(pod = self.pod.name(), container = name, %error, "cannot remove the container to start all anew");
+                tracing::warn!(pod = self.pod.name(), container = name, %error, "failed to remove the container for a restart of the pod");
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 return;
             }
@@ -125,7 +125,7 @@ impl State {
             );
         }
         if let Err(error) = kill::pod(&self.shared, &self.pod, &self.observed, grace).await {
-            tracing::warn!(pod = self.pod.name(), %error, "cannot end the pod");
+            tracing::warn!(pod = self.pod.name(), %error, "failed to kill the pod");
             let message = format!("error killing pod: {error}");
             self.shared
                 .warning(&self.pod, None, "FailedKillPod", message);
@@ -133,13 +133,13 @@ impl State {
         }
     }
 
-    pub(super) fn facts(&self) -> Facts {
+    pub(super) fn facts(&self) -> PodFacts {
         let ips = self
             .observed
             .live_sandbox()
             .map(|s| s.ips.clone())
             .filter(|ips| !ips.is_empty());
-        Facts {
+        PodFacts {
             pod_ips: if self.pod.spec.host_network {
                 self.shared.host_ips.clone()
             } else {
@@ -175,7 +175,7 @@ impl State {
         let kind = container_type(&pod.spec, name);
         let failed = started.as_ref().err().map(|refused| refused.reason);
         self.shared.metrics.container_start(kind, failed);
-        if let Err(Refused { reason, message }) = started {
+        if let Err(RefusedStart { reason, message }) = started {
             self.note_failure(container, reason, message);
         } else {
             self.memory.failures.remove(name);
@@ -186,7 +186,7 @@ impl State {
     fn note_failure(&mut self, container: &Container, reason: &str, message: String) {
         let now = Timestamp::now();
         let name = &container.name;
-        let mut failure = Failure {
+        let mut failure = StartFailure {
             at: now,
             retry: Wait::new(now, WANT),
             reason: reason.to_owned(),
@@ -200,7 +200,7 @@ impl State {
                 .or_insert_with(Backoff::restarts);
             backoff.note(now);
             failure.retry = Wait::new(now, backoff.current());
-            failure.then = Some(Waiting {
+            failure.then = Some(ContainerWaiting {
                 reason: "ImagePullBackOff".to_owned(),
                 message: format!(
                     "Back-off pulling image \"{}\": ErrImagePull: {}",
@@ -219,7 +219,7 @@ impl State {
         self.memory.failures.insert(name.clone(), failure);
     }
 
-    async fn start_container(&mut self, container: &Container) -> Result<(), Refused> {
+    async fn start_container(&mut self, container: &Container) -> Result<(), RefusedStart> {
         let (shared, pod) = (self.shared.clone(), self.pod.clone());
         let name = container.name.as_str();
         let sandbox = self
@@ -233,7 +233,7 @@ impl State {
             return Err(refused("CreateContainerConfigError", why));
         }
         let facts = self.facts();
-        let sources = env::Sources {
+        let sources = env::VariableSources {
             pod: &pod,
             facts: &facts,
             objects: &*shared.objects,
@@ -244,7 +244,7 @@ impl State {
             .map_err(|e| refused("CreateContainerConfigError", e))?;
         let restarts = self.restarts_of(name);
         let users = if pod.spec.host_users == Some(false) {
-            let taken = shared.ranges.of(pod.uid());
+            let taken = shared.ranges.range_of_pod(pod.uid());
             taken.map_err(|e| refused("CreateContainerConfigError", e))?
         } else {
             None
@@ -261,7 +261,7 @@ impl State {
         }
         let given = shared
             .devices
-            .of(&pod, name)
+            .allocate_responses(&pod, name)
             .await
             .map_err(|e| refused("PreStartHookError", e))?;
         let claimed = shared
@@ -308,7 +308,7 @@ impl State {
             &pod,
             container,
             &shared.node,
-            Ingredients {
+            ContainerContext {
                 restarts,
                 image: image.id.clone(),
                 variables,
@@ -350,7 +350,8 @@ impl State {
             .map_err(|e| refused("CreateContainerError", e))?;
         shared.normal(&pod, Some(name), "Created", "Container created");
         let id = made.container_id;
-        let held = whole::effective(&container.resources, pod.spec.resources.as_ref());
+        let held =
+            pod_level_resources::effective(&container.resources, pod.spec.resources.as_ref());
         self.memory.in_force.insert(id.clone(), held);
         shared.attention.raise();
         shared
@@ -365,7 +366,7 @@ impl State {
         self.post_start(container, &id).await
     }
 
-    async fn post_start(&mut self, container: &Container, id: &str) -> Result<(), Refused> {
+    async fn post_start(&mut self, container: &Container, id: &str) -> Result<(), RefusedStart> {
         let hook = container
             .lifecycle
             .as_ref()
@@ -374,7 +375,7 @@ impl State {
         // shown as running meanwhile
         self.refresh().await;
         self.publish(false);
-        let place = Place {
+        let place = HookTarget {
             runtime: &*self.shared.runtime,
             container,
             id,
@@ -382,8 +383,8 @@ impl State {
         };
         let limit = Duration::from_secs(24 * 3600);
         match hooks::hook(hook, place, limit).await {
-            Outcome::Success | Outcome::Warning(_) => Ok(()),
-            Outcome::Failure(why) | Outcome::Unknown(why) => {
+            HookOutcome::Success | HookOutcome::Warning(_) => Ok(()),
+            HookOutcome::Failure(why) | HookOutcome::Unknown(why) => {
                 let name = &container.name;
                 tracing::warn!(
                     pod = self.pod.name(),
@@ -421,11 +422,11 @@ impl State {
         }
     }
 
-    async fn image(&mut self, container: &Container) -> Result<api::Image, Refused> {
+    async fn image(&mut self, container: &Container) -> Result<api::Image, RefusedStart> {
         let (shared, pod) = (self.shared.clone(), self.pod.clone());
         let (name, image) = (container.name.as_str(), container.image.as_str());
         for volume in &pod.spec.volumes {
-            if let crate::objects::volume::Source::Image(source) = &volume.source
+            if let crate::objects::volume::VolumeSource::Image(source) = &volume.source
                 && container
                     .volume_mounts
                     .iter()
@@ -463,14 +464,14 @@ impl State {
             )
             .await;
         match had {
-            Ok((found, Had::Present)) => {
+            Ok((found, PullOutcome::Present)) => {
                 let message = format!(
                     "Container image \"{image}\" already present on machine and can be accessed by the pod"
                 );
                 shared.normal(&pod, Some(name), "Pulled", message);
                 Ok(found)
             }
-            Ok((found, Had::Pulled { took, waited })) => {
+            Ok((found, PullOutcome::Pulled { took, waited })) => {
                 shared.metrics.image_pulled(found.size, took);
                 let message = format!(
                     "Successfully pulled image \"{image}\" in {} ({} including waiting). Image size: {} bytes.",
@@ -500,7 +501,7 @@ impl State {
     fn mounts(
         &self,
         container: &Container,
-        facts: &Facts,
+        facts: &PodFacts,
         variables: &[env::Variable],
         restarts: u32,
     ) -> Result<Vec<api::Mount>, crate::volumes::Error> {

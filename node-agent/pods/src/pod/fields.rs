@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::quantity;
 use crate::objects::pod::{Container, Pod, ResourceFieldRef};
 
-/// What is known about the pod beside its object.
+/// Facts about the pod that its object does not contain.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct PodFacts {
     /// The pod's addresses, the primary first.
     pub pod_ips: Vec<String>,
     /// The node's addresses, the primary first.
@@ -18,7 +18,7 @@ pub struct Facts {
 
 /// The value of a field of the pod; `None` for a path that is none.
 #[must_use]
-pub fn field(pod: &Pod, facts: &Facts, path: &str) -> Option<String> {
+pub fn field(pod: &Pod, facts: &PodFacts, path: &str) -> Option<String> {
     let first = |list: &[String]| list.first().cloned().unwrap_or_default();
     if let Some(key) = subscript(path, "metadata.labels") {
         return Some(pod.metadata.labels.get(key).unwrap_or_default().to_owned());
@@ -86,7 +86,11 @@ pub fn quote(text: &str) -> String {
 /// The value of a container's resource in units of the divisor, rounded up;
 /// `None` for a name that is none. A limit that is not set is the node's.
 #[must_use]
-pub fn resource(container: &Container, facts: &Facts, wanted: &ResourceFieldRef) -> Option<String> {
+pub fn resource(
+    container: &Container,
+    facts: &PodFacts,
+    wanted: &ResourceFieldRef,
+) -> Option<String> {
     let (kind, name) = wanted.resource.split_once('.')?;
     let resources = &container.resources;
     let text = match kind {
@@ -128,10 +132,10 @@ mod tests {
 
     #[test]
     fn fields_come_as_the_downward_api_words_them() {
-        let facts = Facts {
+        let facts = PodFacts {
             pod_ips: vec!["10.0.0.1".into(), "fd00::1".into()],
             host_ips: vec!["192.0.2.1".into()],
-            ..Facts::default()
+            ..PodFacts::default()
         };
         let cases = [
             ("metadata.name", Some("web")),
@@ -151,7 +155,7 @@ mod tests {
 
     #[test]
     fn resources_are_rounded_up_and_default_to_the_nodes() {
-        let mut facts = Facts::default();
+        let mut facts = PodFacts::default();
         facts.allocatable.insert("memory".into(), "1Gi".into());
         let pod = pod();
         let value = |resource: &str, divisor: &str| {

@@ -13,8 +13,8 @@ use rustc_hash::FxHashMap;
 
 use super::*;
 use crate::objects::status::PodStatus;
-use crate::pod::observed::{Container as Record, Sandbox};
-use crate::pod::{status, whole};
+use crate::pod::observed::{ObservedContainer as Record, ObservedSandbox};
+use crate::pod::{pod_level_resources, status};
 
 /// Something that happens to a pod.
 #[derive(Clone, Debug)]
@@ -106,9 +106,9 @@ fn specs() -> impl Strategy<Value = serde_json::Value> {
 
 struct World {
     pod: Pod,
-    observed: Observed,
-    memory: Memory,
-    aim: Aim,
+    observed: ObservedPod,
+    memory: PodMemory,
+    aim: PodGoal,
     now: Timestamp,
     /// Always goes on, whatever the clock says.
     ticks: i64,
@@ -126,9 +126,9 @@ impl World {
         .unwrap();
         Self {
             pod,
-            observed: Observed::default(),
-            memory: Memory::default(),
-            aim: Aim::Run,
+            observed: ObservedPod::default(),
+            memory: PodMemory::default(),
+            aim: PodGoal::Run,
             now: Timestamp::from_second(1_000_000_000).unwrap(),
             ticks: 1_000_000_000_000_000_000,
             status: PodStatus::default(),
@@ -143,8 +143,8 @@ impl World {
         self.ticks
     }
 
-    fn step(&self) -> Step {
-        next(&Input {
+    fn step(&self) -> PlanStep {
+        next(&PlanInput {
             pod: &self.pod,
             aim: self.aim,
             observed: &self.observed,
@@ -171,13 +171,13 @@ impl World {
     }
 
     /// What the pod as a whole was granted.
-    fn whole(&self) -> Option<Resources> {
+    fn whole(&self) -> Option<ResourceRequirements> {
         Some(self.pod.spec.resources.clone().unwrap_or_default())
     }
 
     /// What a container was granted, of its own and of its pod.
-    fn granted(&self, container: &Container) -> Resources {
-        whole::effective(&container.resources, self.pod.spec.resources.as_ref())
+    fn granted(&self, container: &Container) -> ResourceRequirements {
+        pod_level_resources::effective(&container.resources, self.pod.spec.resources.as_ref())
     }
 
     fn exit(&mut self, at: usize, code: i32) {
@@ -199,12 +199,12 @@ impl World {
         }
     }
 
-    fn perform(&mut self, action: &Action) -> Result<(), TestCaseError> {
+    fn perform(&mut self, action: &PodAction) -> Result<(), TestCaseError> {
         self.log.push(format!("{action:?}"));
         let failure = self.fails.take();
         if failure == Some(false) {
-            if let Action::Start { name } = action {
-                let failure = Failure {
+            if let PodAction::Start { name } = action {
+                let failure = StartFailure {
                     at: self.now,
                     retry: Wait::new(self.now, Duration::from_secs(2)),
                     reason: "CreateContainerError".into(),
@@ -216,15 +216,15 @@ impl World {
             return Ok(());
         }
         match action {
-            Action::MountVolumes => self.memory.volumes_ready = true,
-            Action::CreateSandbox { attempt } => {
+            PodAction::MountVolumes => self.memory.volumes_ready = true,
+            PodAction::CreateSandbox { attempt } => {
                 prop_assert!(
                     self.observed.is_still(),
                     "a second sandbox beside a live one"
                 );
                 self.memory.pod_in_force = self.whole();
                 let created_at = self.tick();
-                self.observed.sandboxes.push(Sandbox {
+                self.observed.sandboxes.push(ObservedSandbox {
                     id: format!("s{attempt}-{created_at}"),
                     attempt: *attempt,
                     ready: true,
@@ -232,22 +232,22 @@ impl World {
                     ips: vec!["10.0.0.1".into()],
                 });
             }
-            Action::KillPod { .. } => self.kill_all(),
-            Action::Kill { id, again, .. } => {
+            PodAction::KillPod { .. } => self.kill_all(),
+            PodAction::Kill { id, again, .. } => {
                 let at = self.observed.containers.iter().position(|c| c.id == *id);
                 self.exit(at.unwrap(), 137);
                 if *again {
                     self.memory.again.insert(id.clone());
                 }
             }
-            Action::Resize => {
+            PodAction::Resize => {
                 let mut changed = usize::from(pod_changes(&self.pod, &self.memory));
                 for container in resize::resizable(&self.pod.spec) {
                     let Some(record) = self.observed.latest(&container.name) else {
                         continue;
                     };
                     let change = change_of(&self.pod, container, record, &self.memory);
-                    if record.running() && change == Change::Update {
+                    if record.running() && change == ResizeAction::Update {
                         let held = self.granted(container);
                         self.memory.in_force.insert(record.id.clone(), held);
                         changed += 1;
@@ -256,7 +256,7 @@ impl World {
                 prop_assert!(changed > 0, "a resize of nothing");
                 self.memory.pod_in_force = self.whole();
             }
-            Action::Reset { containers } => {
+            PodAction::Reset { containers } => {
                 for (id, runs) in containers {
                     let at = self.observed.containers.iter().position(|c| c.id == *id);
                     let gone = self.observed.containers.remove(at.unwrap());
@@ -267,7 +267,7 @@ impl World {
                     }
                 }
             }
-            Action::Start { name } => self.start(name)?,
+            PodAction::Start { name } => self.start(name)?,
         }
         Ok(())
     }
@@ -349,7 +349,7 @@ impl World {
     }
 
     /// Decides and does until there is nothing to do at this moment.
-    fn settle(&mut self) -> Result<Step, TestCaseError> {
+    fn settle(&mut self) -> Result<PlanStep, TestCaseError> {
         for _ in 0..40 {
             let step = self.step();
             self.report(&step)?;
@@ -361,13 +361,16 @@ impl World {
                 );
                 let resizing = is_resizing(&self.pod, &self.observed, &self.memory);
                 prop_assert!(
-                    self.aim != Aim::Run || step.finished || !resizing || !step.waiting.is_empty(),
+                    self.aim != PodGoal::Run
+                        || step.finished
+                        || !resizing
+                        || !step.waiting.is_empty(),
                     "what runs has not what it was granted"
                 );
                 let differs = |c: &&Arc<Record>| {
                     let container = self.pod.spec.container(&c.name).unwrap();
                     let change = change_of(&self.pod, container, c, &self.memory);
-                    c.running() && change != Change::None
+                    c.running() && change != ResizeAction::None
                 };
                 prop_assert!(
                     resizing || !self.observed.containers.iter().any(|c| differs(&c)),
@@ -386,9 +389,9 @@ impl World {
         )))
     }
 
-    fn report(&mut self, step: &Step) -> Result<(), TestCaseError> {
+    fn report(&mut self, step: &PlanStep) -> Result<(), TestCaseError> {
         let terminal = step.finished;
-        let made = status::compute(&status::Input {
+        let made = status::compute(&status::StatusInput {
             pod: &self.pod,
             old: &self.status,
             observed: &self.observed,
@@ -422,12 +425,12 @@ impl World {
         if self.status.is_terminal() {
             prop_assert_eq!(&made.phase, &self.status.phase, "an end is for good");
         }
-        if terminal && self.aim == Aim::Run {
+        if terminal && self.aim == PodGoal::Run {
             prop_assert!(made.is_terminal(), "finished, but {}", made.phase);
         }
         self.status = made;
-        if self.status.is_terminal() && self.aim == Aim::Run {
-            self.aim = Aim::End { grace: 30 };
+        if self.status.is_terminal() && self.aim == PodGoal::Run {
+            self.aim = PodGoal::End { grace: 30 };
         }
         Ok(())
     }
@@ -455,23 +458,23 @@ impl World {
             Event::Dead(which) => {
                 if let Some(at) = pick(*which) {
                     let id = self.observed.containers[at].id.clone();
-                    self.memory.verdicts.insert(id, Verdict::Dead);
+                    self.memory.verdicts.insert(id, ProbeVerdict::Dead);
                 }
             }
             Event::SandboxDies => self.kill_all(),
             Event::AgentRestarts => {
                 let before = std::mem::take(&mut self.memory);
-                self.memory = Memory {
+                self.memory = PodMemory {
                     // the API's status says that
                     started: before.started,
                     in_force: before.in_force,
                     pod_in_force: before.pod_in_force,
-                    ..Memory::default()
+                    ..PodMemory::default()
                 };
             }
             Event::Deleted => {
-                if self.aim == Aim::Run {
-                    self.aim = Aim::End { grace: 1 };
+                if self.aim == PodGoal::Run {
+                    self.aim = PodGoal::End { grace: 1 };
                 }
             }
             Event::Granted(which, cpu) => {
@@ -485,9 +488,9 @@ impl World {
             }
             Event::PodGranted(cpu) => {
                 let cpu = (*cpu > 0).then(|| ("cpu".to_owned(), cpu.to_string()));
-                self.pod.spec.resources = Some(Resources {
+                self.pod.spec.resources = Some(ResourceRequirements {
                     limits: cpu.into_iter().collect(),
-                    ..Resources::default()
+                    ..ResourceRequirements::default()
                 });
             }
             Event::Fails(after) => self.fails = Some(*after),

@@ -6,15 +6,15 @@ use tokio::net::TcpStream;
 
 use super::http_get;
 use crate::cri::{Runtime, api};
-use crate::objects::pod::{Container, GrpcAction, Handler};
+use crate::objects::pod::{Container, GrpcAction, LifecycleHandler};
 use crate::untrusted::clip;
 
 /// How much of an answer is read and shown.
 pub(super) const OUTPUT_MOST: usize = 10 << 10;
 
-/// How it went: whether well, and what to tell.
+/// The result of a hook or probe, with its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum HookOutcome {
     /// As it should.
     Success,
     /// As it should, and yet there is something to tell.
@@ -25,9 +25,9 @@ pub enum Outcome {
     Unknown(String),
 }
 
-/// Where a handler is run.
+/// The container in which a handler runs.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct HookTarget<'a> {
     /// The runtime.
     pub runtime: &'a dyn Runtime,
     /// The container's definition.
@@ -39,19 +39,27 @@ pub struct Place<'a> {
 }
 
 /// Runs a lifecycle hook, for at most `limit`. Over HTTP any answer is as it should.
-pub async fn hook(handler: &Handler, place: Place<'_>, limit: Duration) -> Outcome {
+pub async fn hook(
+    handler: &LifecycleHandler,
+    place: HookTarget<'_>,
+    limit: Duration,
+) -> HookOutcome {
     match &handler.http_get {
         None => run(handler, place, limit).await,
-        Some(get) => match tokio::time::timeout(limit, http_get::ask(get, place)).await {
-            Ok(Ok(_)) => Outcome::Success,
+        Some(get) => match tokio::time::timeout(limit, http_get::send(get, place)).await {
+            Ok(Ok(_)) => HookOutcome::Success,
             Ok(Err(outcome)) => outcome,
-            Err(_) => Outcome::Failure(timed_out(handler, place)),
+            Err(_) => HookOutcome::Failure(timed_out(handler, place)),
         },
     }
 }
 
 /// Runs a probe's handler, for at most `limit`.
-pub async fn run(handler: &Handler, place: Place<'_>, limit: Duration) -> Outcome {
+pub async fn run(
+    handler: &LifecycleHandler,
+    place: HookTarget<'_>,
+    limit: Duration,
+) -> HookOutcome {
     if let Some(exec) = &handler.exec {
         return command(&exec.command, place, limit).await;
     }
@@ -60,7 +68,7 @@ pub async fn run(handler: &Handler, place: Place<'_>, limit: Duration) -> Outcom
             http_get::probe(get, place).await
         } else if let Some(tcp) = &handler.tcp_socket {
             let Some(port) = place.container.resolve_port(&tcp.port) else {
-                return Outcome::Unknown(format!("couldn't find port: {:?}", tcp.port));
+                return HookOutcome::Unknown(format!("couldn't find port: {:?}", tcp.port));
             };
             let host = if tcp.host.is_empty() {
                 place.ip
@@ -68,25 +76,25 @@ pub async fn run(handler: &Handler, place: Place<'_>, limit: Duration) -> Outcom
                 &tcp.host
             };
             match TcpStream::connect((host, port)).await {
-                Ok(_) => Outcome::Success,
-                Err(error) => Outcome::Failure(format!("dial tcp {host}:{port}: {error}")),
+                Ok(_) => HookOutcome::Success,
+                Err(error) => HookOutcome::Failure(format!("dial tcp {host}:{port}: {error}")),
             }
         } else if let Some(action) = &handler.grpc {
             grpc(action, place.ip).await
         } else if let Some(sleep) = &handler.sleep {
             let seconds = u64::try_from(sleep.seconds).unwrap_or(0);
             tokio::time::sleep(Duration::from_secs(seconds)).await;
-            Outcome::Success
+            HookOutcome::Success
         } else {
-            Outcome::Unknown("missing probe handler".to_owned())
+            HookOutcome::Unknown("missing probe handler".to_owned())
         }
     };
     tokio::time::timeout(limit, asked)
         .await
-        .unwrap_or_else(|_| Outcome::Failure(timed_out(handler, place)))
+        .unwrap_or_else(|_| HookOutcome::Failure(timed_out(handler, place)))
 }
 
-fn timed_out(handler: &Handler, place: Place<'_>) -> String {
+fn timed_out(handler: &LifecycleHandler, place: HookTarget<'_>) -> String {
     match &handler.http_get {
         Some(get) => format!(
             "Get \"{}\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
@@ -96,7 +104,7 @@ fn timed_out(handler: &Handler, place: Place<'_>) -> String {
     }
 }
 
-async fn command(command: &[String], place: Place<'_>, limit: Duration) -> Outcome {
+async fn command(command: &[String], place: HookTarget<'_>, limit: Duration) -> HookOutcome {
     let seconds = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX).max(1);
     let ran = place
         .runtime
@@ -107,19 +115,19 @@ async fn command(command: &[String], place: Place<'_>, limit: Duration) -> Outco
         })
         .await;
     match ran {
-        Ok(answer) if answer.exit_code == 0 => Outcome::Success,
+        Ok(answer) if answer.exit_code == 0 => HookOutcome::Success,
         Ok(mut answer) => {
             // it may be as long as the runtime's answers can be
             answer.stdout.truncate(OUTPUT_MOST);
             answer.stderr.truncate(OUTPUT_MOST);
             let mut text = String::from_utf8_lossy(&answer.stdout).into_owned();
             text.push_str(&String::from_utf8_lossy(&answer.stderr));
-            Outcome::Failure(clipped(text))
+            HookOutcome::Failure(clipped(text))
         }
         Err(error) if error.code == tonic::Code::DeadlineExceeded => {
-            Outcome::Failure(format!("command timed out: {error}"))
+            HookOutcome::Failure(format!("command timed out: {error}"))
         }
-        Err(error) => Outcome::Unknown(error.to_string()),
+        Err(error) => HookOutcome::Unknown(error.to_string()),
     }
 }
 
@@ -143,7 +151,7 @@ struct HealthResponse {
 /// `grpc.health.v1`: the one status that is healthy.
 const SERVING: i32 = 1;
 
-async fn grpc(action: &GrpcAction, ip: &str) -> Outcome {
+async fn grpc(action: &GrpcAction, ip: &str) -> HookOutcome {
     let host = if ip.contains(':') {
         format!("[{ip}]")
     } else {
@@ -175,8 +183,10 @@ async fn grpc(action: &GrpcAction, ip: &str) -> Outcome {
             .map_err(|status| clipped(status.message().to_owned()))
     };
     match ask.await {
-        Ok(SERVING) => Outcome::Success,
-        Ok(other) => Outcome::Failure(format!("service unhealthy (responded with status {other})")),
-        Err(message) => Outcome::Failure(message),
+        Ok(SERVING) => HookOutcome::Success,
+        Ok(other) => {
+            HookOutcome::Failure(format!("service unhealthy (responded with status {other})"))
+        }
+        Err(message) => HookOutcome::Failure(message),
     }
 }

@@ -44,7 +44,7 @@ async fn names_as_long_as_they_may_be_are_run_or_said_to_be_too_long() {
     // the folder of its logs would be namespace_name_uid, longer than a name can be
     let run = Run::begin_named(&longest, spec, Fake::default(), |_| {});
     run.until("told", |r| {
-        r.told("FailedCreatePodSandBox") && r.told("File name too long")
+        r.received("FailedCreatePodSandBox") && r.received("File name too long")
     })
     .await;
     assert_eq!(run.phase(), "Pending");
@@ -59,7 +59,7 @@ async fn a_volume_that_never_comes_keeps_the_pod_waiting_and_not_from_its_end() 
     let objects = Arc::new(FakeObjects::default());
     let run = Run::begin_with(spec.clone(), Fake::default(), with(&objects));
     run.until("told", |r| {
-        r.told("FailedMount") && r.told(r#"configmap \"m\" not found"#)
+        r.received("FailedMount") && r.received(r#"configmap \"m\" not found"#)
     })
     .await;
     assert!(run.runtime.calls().is_empty() && run.phase() == "Pending");
@@ -103,7 +103,7 @@ async fn an_image_that_nobody_has_keeps_its_container_waiting_and_no_other() {
     .await;
     run.until("running", |r| r.runtime.running() == ["c"]).await;
     run.until("events", |r| {
-        r.told("Failed to pull image") && r.told("InspectFailed")
+        r.received("Failed to pull image") && r.received("InspectFailed")
     })
     .await;
     leaves_nothing(run).await;

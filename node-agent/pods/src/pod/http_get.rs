@@ -5,15 +5,15 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::hooks::{OUTPUT_MOST, Outcome, Place};
+use super::hooks::{HookOutcome, HookTarget, OUTPUT_MOST};
 use crate::objects::pod::HttpGet;
 
 /// How many requests there are for one probe at most.
 const MOST: usize = 10;
 
-/// What is asked for.
+/// The parsed URL of an HTTP probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Url {
+struct ProbeUrl {
     https: bool,
     host: String,
     port: u16,
@@ -21,14 +21,14 @@ struct Url {
     path: String,
 }
 
-/// What came back.
-pub(super) struct Answer {
+/// The response to an HTTP probe.
+pub(super) struct HttpResponse {
     status: u16,
     location: Option<String>,
     body: String,
 }
 
-impl Url {
+impl ProbeUrl {
     fn of(get: &HttpGet, ip: &str, port: u16) -> Self {
         let host = if get.host.is_empty() { ip } else { &get.host };
         let slash = if get.path.starts_with('/') { "" } else { "/" };
@@ -84,7 +84,7 @@ impl Url {
     }
 }
 
-impl std::fmt::Display for Url {
+impl std::fmt::Display for ProbeUrl {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let scheme = if self.https { "https" } else { "http" };
         write!(out, "{scheme}://{}{}", self.authority(), self.path)
@@ -92,32 +92,39 @@ impl std::fmt::Display for Url {
 }
 
 /// What is asked for, for messages.
-pub(super) fn url(get: &HttpGet, place: Place<'_>) -> String {
+pub(super) fn url(get: &HttpGet, place: HookTarget<'_>) -> String {
     let port = place.container.resolve_port(&get.port).unwrap_or(0);
-    Url::of(get, place.ip, port).to_string()
+    ProbeUrl::of(get, place.ip, port).to_string()
 }
 
 /// Whether a container answers as it should: 200 to 399. That it would send the probe to
 /// another host is told.
-pub(super) async fn probe(get: &HttpGet, place: Place<'_>) -> Outcome {
-    let Answer { status, body, .. } = match ask(get, place).await {
+pub(super) async fn probe(get: &HttpGet, place: HookTarget<'_>) -> HookOutcome {
+    let HttpResponse { status, body, .. } = match send(get, place).await {
         Ok(answer) => answer,
         Err(outcome) => return outcome,
     };
     match status {
-        200..300 => Outcome::Success,
-        300..400 => Outcome::Warning(format!("Probe terminated redirects, Response body: {body}")),
-        _ => Outcome::Failure(format!("HTTP probe failed with statuscode: {status}")),
+        200..300 => HookOutcome::Success,
+        300..400 => {
+            HookOutcome::Warning(format!("Probe terminated redirects, Response body: {body}"))
+        }
+        _ => HookOutcome::Failure(format!("HTTP probe failed with statuscode: {status}")),
     }
 }
 
-/// The last answer on the way; or why there was none.
-pub(super) async fn ask(get: &HttpGet, place: Place<'_>) -> Result<Answer, Outcome> {
+/// Sends an HTTP probe and reads the response.
+pub(super) async fn send(
+    get: &HttpGet,
+    place: HookTarget<'_>,
+) -> Result<HttpResponse, HookOutcome> {
     let Some(port) = place.container.resolve_port(&get.port) else {
         let port = &get.port;
-        return Err(Outcome::Unknown(format!("couldn't find port: {port:?}")));
+        return Err(HookOutcome::Unknown(format!(
+            "couldn't find port: {port:?}"
+        )));
     };
-    let first = Url::of(get, place.ip, port);
+    let first = ProbeUrl::of(get, place.ip, port);
     let mut url = first.clone();
     for _ in 0..MOST {
         let answer = one(get, &url).await?;
@@ -130,13 +137,13 @@ pub(super) async fn ask(get: &HttpGet, place: Place<'_>) -> Result<Answer, Outco
             Some(next) => url = next,
         }
     }
-    Err(Outcome::Failure(format!(
+    Err(HookOutcome::Failure(format!(
         "Get \"{url}\": stopped after {MOST} redirects"
     )))
 }
 
-async fn one(get: &HttpGet, url: &Url) -> Result<Answer, Outcome> {
-    let failure = |error: String| Outcome::Failure(format!("Get \"{url}\": {error}"));
+async fn one(get: &HttpGet, url: &ProbeUrl) -> Result<HttpResponse, HookOutcome> {
+    let failure = |error: String| HookOutcome::Failure(format!("Get \"{url}\": {error}"));
     let stream = TcpStream::connect((url.host.as_str(), url.port))
         .await
         .map_err(|error| failure(format!("dial tcp {}: {error}", url.authority())))?;
@@ -166,7 +173,7 @@ async fn one(get: &HttpGet, url: &Url) -> Result<Answer, Outcome> {
     }
     let request = request
         .body(Empty::<bytes::Bytes>::new())
-        .map_err(|error| Outcome::Unknown(error.to_string()))?;
+        .map_err(|error| HookOutcome::Unknown(error.to_string()))?;
     let answer = if url.https {
         let stream = tls(stream, &url.host)
             .await
@@ -178,7 +185,10 @@ async fn one(get: &HttpGet, url: &Url) -> Result<Answer, Outcome> {
     answer.map_err(failure)
 }
 
-async fn exchange<T>(io: T, request: http::Request<Empty<bytes::Bytes>>) -> Result<Answer, String>
+async fn exchange<T>(
+    io: T,
+    request: http::Request<Empty<bytes::Bytes>>,
+) -> Result<HttpResponse, String>
 where
     T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
@@ -194,7 +204,7 @@ where
         Ok(answer) => {
             let location = answer.headers().get(http::header::LOCATION);
             let location = location.and_then(|value| value.to_str().ok());
-            Ok(Answer {
+            Ok(HttpResponse {
                 status: answer.status().as_u16(),
                 location: location.map(str::to_owned),
                 // read, so that the server does not see a broken connection
@@ -241,7 +251,7 @@ mod tests {
     fn locations_are_resolved() {
         let get: HttpGet =
             serde_json::from_value(serde_json::json!({"path": "a/b?c", "port": 1})).unwrap();
-        let url = Url::of(&get, "::1", 80);
+        let url = ProbeUrl::of(&get, "::1", 80);
         assert_eq!(url.to_string(), "http://[::1]:80/a/b?c");
         for (location, wanted) in [
             ("/x?y#z", "http://[::1]:80/x?y"),
@@ -288,7 +298,7 @@ mod tests {
         .await;
         let runtime = Fake::default();
         let container = Container::default();
-        let place = Place {
+        let place = HookTarget {
             runtime: &runtime,
             container: &container,
             id: "",
@@ -296,18 +306,18 @@ mod tests {
         };
         let url = |path: &str| format!("http://127.0.0.1:{port}{path}");
         for (path, wanted) in [
-            ("/good", Outcome::Success),
+            ("/good", HookOutcome::Success),
             (
                 "/bad",
-                Outcome::Failure("HTTP probe failed with statuscode: 500".to_owned()),
+                HookOutcome::Failure("HTTP probe failed with statuscode: 500".to_owned()),
             ),
             (
                 "/away",
-                Outcome::Warning("Probe terminated redirects, Response body: body".to_owned()),
+                HookOutcome::Warning("Probe terminated redirects, Response body: body".to_owned()),
             ),
             (
                 "/round",
-                Outcome::Failure(format!(
+                HookOutcome::Failure(format!(
                     "Get \"{}\": stopped after 10 redirects",
                     url("/round")
                 )),

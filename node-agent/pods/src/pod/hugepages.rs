@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::quantity;
 use crate::cri::api::HugepageLimit;
-use crate::objects::pod::{Container, PodSpec, Resources};
+use crate::objects::pod::{Container, PodSpec, ResourceRequirements};
 
 /// What resources of huge pages begin with.
 pub const PREFIX: &str = "hugepages-";
@@ -71,7 +71,7 @@ pub fn pages(folder: &Path) -> BTreeMap<u64, u64> {
 }
 
 /// By bytes of a page: how many bytes of them resources allow.
-fn limits(resources: &Resources) -> BTreeMap<u64, u64> {
+fn limits(resources: &ResourceRequirements) -> BTreeMap<u64, u64> {
     let one = |(name, text): (&String, &String)| {
         let bytes = u64::try_from(quantity::whole(text)?).ok()?;
         Some((size(name)?, bytes))

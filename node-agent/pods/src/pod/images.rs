@@ -8,23 +8,23 @@ use tokio::sync::Semaphore;
 
 use crate::cri::{self, Runtime, api};
 use crate::objects::pod::Pod;
-use crate::objects::source::Objects;
+use crate::objects::source::ObjectReader;
 
-use super::credentials::{self, Credential, Source};
-use super::providers::Providers;
-use super::pulls::{Pulls, Verdict};
+use super::credentials::{self, Credential, CredentialSource};
+use super::providers::CredentialProviders;
+use super::pulls::{PullRecords, PullVerdict};
 
-/// Fetches images, a few at once.
-pub struct Images {
+/// Pulls images, a limited number at a time.
+pub struct ImagePuller {
     runtime: Arc<dyn Runtime>,
     slots: Semaphore,
-    pulls: Pulls,
-    providers: Providers,
+    pulls: PullRecords,
+    providers: CredentialProviders,
 }
 
-/// What was done to have the image.
+/// Whether an image was present or was pulled.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Had {
+pub enum PullOutcome {
     /// It was there.
     Present,
     /// It was fetched.
@@ -36,7 +36,7 @@ pub enum Had {
     },
 }
 
-/// Why there is no image. `Display` is the waiting message.
+/// Why an image is not available. `Display` is the waiting message.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The name is no image's.
@@ -49,10 +49,10 @@ pub enum Error {
     Never(String),
     /// The runtime cannot say whether it is there.
     #[error("Failed to inspect image \"{0}\": {1}")]
-    Inspect(String, cri::Error),
+    Inspect(String, cri::RuntimeError),
     /// It could not be fetched.
     #[error("{0}")]
-    Pull(cri::Error),
+    Pull(cri::RuntimeError),
 }
 
 impl Error {
@@ -68,15 +68,15 @@ impl Error {
     }
 }
 
-impl Images {
+impl ImagePuller {
     /// Over this runtime; `at_once` may be fetched at once, more only compete for the
     /// same line.
     #[must_use]
     pub fn new(
         runtime: Arc<dyn Runtime>,
         at_once: usize,
-        pulls: Pulls,
-        providers: Providers,
+        pulls: PullRecords,
+        providers: CredentialProviders,
     ) -> Self {
         Self {
             runtime,
@@ -116,7 +116,12 @@ impl Images {
     }
 
     /// All that the pod can show for the image.
-    async fn credentials(&self, pod: &Pod, name: &str, objects: &dyn Objects) -> Vec<Credential> {
+    async fn credentials(
+        &self,
+        pod: &Pod,
+        name: &str,
+        objects: &dyn ObjectReader,
+    ) -> Vec<Credential> {
         let mut all = credentials::of_pod(pod, name, objects).await;
         all.extend(self.providers.credentials(pod, name, objects).await);
         all
@@ -132,9 +137,9 @@ impl Images {
         pod: &Pod,
         name: &str,
         policy: &str,
-        objects: &dyn Objects,
+        objects: &dyn ObjectReader,
         pulling: impl FnOnce() + Send,
-    ) -> Result<(api::Image, Had), Error> {
+    ) -> Result<(api::Image, PullOutcome), Error> {
         if !is_reference(name) {
             return Err(Error::Name(name.to_owned()));
         }
@@ -144,9 +149,9 @@ impl Images {
             && let Some(image) = self.find(&wanted).await?
         {
             let may = match self.pulls.verdict(&wanted, &image.id) {
-                Verdict::Yes => true,
-                Verdict::No => false,
-                Verdict::AskFor => {
+                PullVerdict::Yes => true,
+                PullVerdict::No => false,
+                PullVerdict::AskFor => {
                     let credentials = self.credentials(pod, &wanted, objects).await;
                     let may = self.pulls.suffices(&wanted, &image.id, &credentials);
                     shown = Some(credentials);
@@ -154,7 +159,7 @@ impl Images {
                 }
             };
             if may {
-                return Ok((image, Had::Present));
+                return Ok((image, PullOutcome::Present));
             }
         }
         // that it is there is not told to those who may not use it
@@ -172,13 +177,13 @@ impl Images {
         self.pulls
             .begin(&wanted)
             .map_err(|e| Error::Pull(unnoted(&e)))?;
-        let mut note = Note {
+        let mut note = PullReport {
             pulls: &self.pulls,
             image: &wanted,
             done: None,
         };
         let source = self.pull(&wanted, credentials).await.map_err(Error::Pull)?;
-        let had = Had::Pulled {
+        let had = PullOutcome::Pulled {
             took: started.elapsed(),
             waited: asked.elapsed(),
         };
@@ -187,7 +192,7 @@ impl Images {
                 note.done = Some((image.id.clone(), source));
                 Ok((image, had))
             }
-            None => Err(Error::Pull(cri::Error {
+            None => Err(Error::Pull(cri::RuntimeError {
                 method: "PullImage",
                 code: tonic::Code::NotFound,
                 message: format!("image \"{name}\" is not there after it was pulled"),
@@ -205,13 +210,17 @@ impl Images {
 
     /// Fetches an image with the first of the credentials that will do; whose
     /// that was.
-    async fn pull(&self, name: &str, credentials: Vec<Credential>) -> cri::Result<Source> {
-        let mut tries: Vec<(Option<api::AuthConfig>, Source)> = credentials
+    async fn pull(
+        &self,
+        name: &str,
+        credentials: Vec<Credential>,
+    ) -> cri::Result<CredentialSource> {
+        let mut tries: Vec<(Option<api::AuthConfig>, CredentialSource)> = credentials
             .into_iter()
             .map(|credential| (Some(credential.auth), credential.source))
             .collect();
         if tries.is_empty() {
-            tries.push((None, Source::Node));
+            tries.push((None, CredentialSource::Node));
         }
         let mut last = None;
         for (auth, source) in tries {
@@ -225,26 +234,26 @@ impl Images {
                 Err(error) => last = Some(error),
             }
         }
-        last.map_or(Ok(Source::Node), Err)
+        last.map_or(Ok(CredentialSource::Node), Err)
     }
 }
 
-/// Notes how fetching ended, also when nobody waits for it any more.
-struct Note<'a> {
-    pulls: &'a Pulls,
+/// Records how a pull ended, even if its pod is gone by then.
+struct PullReport<'a> {
+    pulls: &'a PullRecords,
     image: &'a str,
-    done: Option<(String, Source)>,
+    done: Option<(String, CredentialSource)>,
 }
 
-impl Drop for Note<'_> {
+impl Drop for PullReport<'_> {
     fn drop(&mut self) {
         let done = self.done.as_ref().map(|(id, source)| (id.as_str(), source));
         self.pulls.end(self.image, done);
     }
 }
 
-fn unnoted(error: &std::io::Error) -> cri::Error {
-    cri::Error {
+fn unnoted(error: &std::io::Error) -> cri::RuntimeError {
+    cri::RuntimeError {
         method: "PullImage",
         code: tonic::Code::Internal,
         message: format!("failed to record image pull intent: {error}"),
@@ -320,7 +329,7 @@ mod tests {
     use super::*;
     use crate::objects::source::DataKind;
     use crate::objects::source::fake::FakeObjects;
-    use crate::pod::pulls::Verification;
+    use crate::pod::pulls::PullVerification;
 
     #[test]
     fn names_are_told_from_nonsense() {
@@ -346,11 +355,11 @@ mod tests {
     async fn an_image_of_anothers_secret_is_fetched_again_and_with_never_it_is_not_there() {
         let root = tempfile::tempdir().unwrap();
         let runtime: Arc<dyn Runtime> = Arc::new(cri::fake::Fake::default());
-        let images = Images::new(
+        let images = ImagePuller::new(
             runtime,
             1,
-            Pulls::new(root.path(), Verification::Fetched),
-            Providers::default(),
+            PullRecords::new(root.path(), PullVerification::Fetched),
+            CredentialProviders::default(),
         );
         let objects = FakeObjects::default();
         let auths = r#"{"auths":{"r.io":{"username":"me","password":"pw"}}}"#;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::backoff::Wait;
-use super::state::State;
-use super::status::Sentence;
+use super::state::PodState;
+use super::status::TerminationCause;
 use crate::csi;
-use crate::volumes::{self, Failed, Mounting, Volumes};
+use crate::volumes::{self, MountContext, PodVolumes, VolumeFailure};
 
 /// How often volumes made of API objects are brought up to date.
 const VOLUMES_EVERY: Duration = Duration::from_secs(60);
@@ -20,9 +20,9 @@ const NO_ROOM: Duration = Duration::from_secs(123);
 
 /// Whether a pod whose volumes cannot be made is to end for it: there is no room for them
 /// (`VolumeAttachmentLimitExceeded`, KEP-4876). Pure.
-fn verdict(failed: &Failed, waited: Duration) -> Option<Sentence> {
+fn verdict(failed: &VolumeFailure, waited: Duration) -> Option<TerminationCause> {
     let full = matches!(failed.error, volumes::Error::Driver(csi::Error::Full(_)));
-    (full && waited >= NO_ROOM).then(|| Sentence {
+    (full && waited >= NO_ROOM).then(|| TerminationCause {
         reason: "VolumeAttachmentLimitExceeded".to_owned(),
         message: format!(
             "Pod was rejected: Node has reached its volume attachment limit, rejecting pod. \
@@ -32,14 +32,14 @@ fn verdict(failed: &Failed, waited: Duration) -> Option<Sentence> {
     })
 }
 
-impl State {
-    async fn bring_volumes(&mut self) -> Result<(), Failed> {
+impl PodState {
+    async fn bring_volumes(&mut self) -> Result<(), VolumeFailure> {
         let facts = self.facts();
         let objects = self.shared.objects.clone();
         let (shared, pod) = (self.shared.clone(), self.pod.clone());
         self.volumes
             .mount(
-                Mounting {
+                MountContext {
                     pod: &pod,
                     facts: &facts,
                     objects: &*objects,
@@ -90,7 +90,7 @@ impl State {
                 self.token_refresh()
                     .is_some_and(|at| at <= Timestamp::now())
             };
-            Volumes::is_live(&self.pod) && (at.elapsed() >= VOLUMES_EVERY || is_token_due())
+            PodVolumes::is_live(&self.pod) && (at.elapsed() >= VOLUMES_EVERY || is_token_due())
         });
         if !due {
             return;
@@ -98,7 +98,7 @@ impl State {
         self.volumes_made = Some(Instant::now());
         let made = self.bring_volumes().await;
         if let Err(error) = made {
-            tracing::debug!(pod = self.pod.name(), %error, "cannot bring volumes up to date");
+            tracing::debug!(pod = self.pod.name(), %error, "failed to update volumes");
         }
     }
 }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_pod_is_refused_for_want_of_room_only_and_not_at_once() {
-        let failed = |error: csi::Error| Failed {
+        let failed = |error: csi::Error| VolumeFailure {
             volume: "data".to_owned(),
             error: error.into(),
         };

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::hooks::{self, Outcome, Place};
-use super::next::Verdict;
-use super::observed::{Container as Record, Observed};
+use super::hooks::{self, HookOutcome, HookTarget};
+use super::next::ProbeVerdict;
+use super::observed::{ObservedContainer as Record, ObservedPod};
 use crate::cri::api::{ContainerState, SandboxId, StopContainerRequest};
 use crate::cri::{self, Runtime};
 use crate::objects::pod::Pod;
@@ -19,7 +19,12 @@ const LEAST: i64 = 2;
 ///
 /// # Errors
 /// When the runtime refuses.
-pub async fn pod(shared: &Shared, pod: &Pod, observed: &Observed, grace: i64) -> cri::Result<()> {
+pub async fn pod(
+    shared: &Shared,
+    pod: &Pod,
+    observed: &ObservedPod,
+    grace: i64,
+) -> cri::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(u64::try_from(grace).unwrap_or(0));
     let running: Vec<&Arc<Record>> = observed
         .containers
@@ -59,7 +64,7 @@ pub async fn pod(shared: &Shared, pod: &Pod, observed: &Observed, grace: i64) ->
 ///
 /// # Errors
 /// When the runtime refuses.
-pub async fn sandboxes(runtime: &dyn Runtime, observed: &Observed) -> cri::Result<()> {
+pub async fn sandboxes(runtime: &dyn Runtime, observed: &ObservedPod) -> cri::Result<()> {
     for sandbox in &observed.sandboxes {
         let stopped = runtime
             .stop_pod_sandbox(SandboxId {
@@ -82,7 +87,7 @@ pub async fn sandboxes(runtime: &dyn Runtime, observed: &Observed) -> cri::Resul
 pub async fn container(
     shared: &Shared,
     pod: &Pod,
-    observed: &Observed,
+    observed: &ObservedPod,
     record: &Record,
     grace: i64,
     message: String,
@@ -98,14 +103,15 @@ pub async fn container(
         && record.running()
     {
         let begun = Instant::now();
-        let place = Place {
+        let place = HookTarget {
             runtime: &*shared.runtime,
             container,
             id: &record.id,
             ip: address(shared, pod, observed),
         };
         let limit = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
-        if let Outcome::Failure(why) | Outcome::Unknown(why) = hooks::hook(hook, place, limit).await
+        if let HookOutcome::Failure(why) | HookOutcome::Unknown(why) =
+            hooks::hook(hook, place, limit).await
         {
             tracing::warn!(
                 pod = pod.name(),
@@ -145,7 +151,7 @@ pub async fn stop(runtime: &dyn Runtime, id: &str, grace: i64) -> cri::Result<()
 
 /// Where the pod's containers are reached.
 #[must_use]
-pub fn address<'a>(shared: &'a Shared, pod: &Pod, observed: &'a Observed) -> &'a str {
+pub fn address<'a>(shared: &'a Shared, pod: &Pod, observed: &'a ObservedPod) -> &'a str {
     let ip = if pod.spec.host_network {
         shared.host_ips.first()
     } else {
@@ -157,11 +163,11 @@ pub fn address<'a>(shared: &'a Shared, pod: &Pod, observed: &'a Observed) -> &'a
 /// Seconds that a container gets whose probe failed: the probe's own, or the
 /// pod's.
 #[must_use]
-pub fn grace_of(pod: &Pod, container: &str, probe: Option<Verdict>) -> i64 {
+pub fn grace_of(pod: &Pod, container: &str, probe: Option<ProbeVerdict>) -> i64 {
     let definition = pod.spec.container(container);
     let own = definition.and_then(|c| match probe {
-        Some(Verdict::Dead) => c.liveness_probe.as_ref(),
-        Some(Verdict::NeverStarted) => c.startup_probe.as_ref(),
+        Some(ProbeVerdict::Dead) => c.liveness_probe.as_ref(),
+        Some(ProbeVerdict::NeverStarted) => c.startup_probe.as_ref(),
         None => None,
     });
     own.and_then(|p| p.termination_grace_period_seconds)

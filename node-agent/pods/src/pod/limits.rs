@@ -9,13 +9,13 @@ use super::hugepages;
 use super::qos::{self, CPU_PERIOD, PodLimits, cpu, cpu_quota, cpu_shares, memory, oom_score_adj};
 use super::resize::resizable;
 use crate::cri::api::LinuxContainerResources;
-use crate::managers::Binding;
-use crate::objects::pod::{Container, Pod, PodSpec, QosClass, Resources};
+use crate::managers::ContainerBinding;
+use crate::objects::pod::{Container, Pod, PodSpec, QosClass, ResourceRequirements};
 use crate::settings::{MemoryLimits, MemoryQos};
 
-/// What is the same for all containers of the node.
+/// Settings of resource limits that are the same for all containers of the node.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct LimitRules {
     /// Bytes of memory that the node has.
     pub memory: i64,
     /// Bytes of it that pods may ask for.
@@ -34,7 +34,7 @@ pub struct Rules {
     pub limits: MemoryLimits,
 }
 
-impl Rules {
+impl LimitRules {
     /// Of a node of so much memory, with nothing configured.
     #[cfg(test)]
     pub(crate) fn plain(memory: i64) -> Self {
@@ -56,11 +56,11 @@ impl Rules {
 pub fn container(
     pod: &Pod,
     container: &Container,
-    rules: &Rules,
-    binding: &Binding,
+    rules: &LimitRules,
+    binding: &ContainerBinding,
 ) -> LinuxContainerResources {
     let class = qos::class(&pod.spec);
-    let Resources {
+    let ResourceRequirements {
         limits, requests, ..
     } = &container.resources;
     // what a container does not say is what its pod may have
@@ -141,7 +141,13 @@ pub fn overhead(spec: &PodSpec) -> Option<LinuxContainerResources> {
 
 /// Bytes of swap that a container may use: of a Burstable pod that is not the
 /// system's the share that it asks for of the memory, of others none.
-fn swap(pod: &Pod, class: QosClass, asked: Option<i64>, limit: Option<i64>, rules: &Rules) -> i64 {
+fn swap(
+    pod: &Pod,
+    class: QosClass,
+    asked: Option<i64>,
+    limit: Option<i64>,
+    rules: &LimitRules,
+) -> i64 {
     let asked = asked.unwrap_or(0);
     if !may_swap(pod, class, asked, limit, rules) || asked > rules.memory {
         return 0;
@@ -150,7 +156,13 @@ fn swap(pod: &Pod, class: QosClass, asked: Option<i64>, limit: Option<i64>, rule
     i64::try_from(share / i128::from(rules.memory.max(1))).unwrap_or(0)
 }
 
-fn may_swap(pod: &Pod, class: QosClass, asked: i64, limit: Option<i64>, rules: &Rules) -> bool {
+fn may_swap(
+    pod: &Pod,
+    class: QosClass,
+    asked: i64,
+    limit: Option<i64>,
+    rules: &LimitRules,
+) -> bool {
     rules.limits.swap
         && class == QosClass::Burstable
         && !pod.is_critical()
@@ -162,12 +174,12 @@ fn may_swap(pod: &Pod, class: QosClass, asked: i64, limit: Option<i64>, rules: &
 /// cannot: what containers may swap follows from the memory that they ask for, and
 /// does not change under them.
 #[must_use]
-pub fn forbids_resize(granted: &Pod, wanted: &Pod, rules: &Rules) -> Option<String> {
+pub fn forbids_resize(granted: &Pod, wanted: &Pod, rules: &LimitRules) -> Option<String> {
     if !rules.unified || rules.swap.is_none() {
         return None;
     }
     let swaps = |pod: &Pod, container: &Container| {
-        let Resources {
+        let ResourceRequirements {
             limits, requests, ..
         } = &container.resources;
         let asked = memory(requests).or_else(|| memory(limits)).unwrap_or(0);
@@ -195,7 +207,7 @@ fn protection(
     asked: i64,
     limit: Option<i64>,
     wish: MemoryQos,
-    rules: &Rules,
+    rules: &LimitRules,
 ) -> impl Iterator<Item = (&'static str, i64)> {
     let kept = match kept(class, asked, wish) {
         Some(kept) => vec![kept],
@@ -223,7 +235,7 @@ fn kept(class: QosClass, asked: i64, wish: MemoryQos) -> Option<(&'static str, i
 
 /// The same of a whole pod.
 #[must_use]
-pub fn protected(pod: &Pod, rules: &Rules) -> Option<(&'static str, i64)> {
+pub fn protected(pod: &Pod, rules: &LimitRules) -> Option<(&'static str, i64)> {
     let wish = rules.limits.qos.filter(|_| rules.unified)?;
     let asked = qos::pod_request(&pod.spec, "memory");
     kept(qos::class(&pod.spec), asked, wish)
@@ -256,12 +268,18 @@ mod tests {
         .unwrap()
     }
 
-    fn told(pod: &Pod, rules: &Rules) -> BTreeMap<String, String> {
-        container(pod, &pod.spec.containers[0], rules, &Binding::default()).unified
+    fn told(pod: &Pod, rules: &LimitRules) -> BTreeMap<String, String> {
+        container(
+            pod,
+            &pod.spec.containers[0],
+            rules,
+            &ContainerBinding::default(),
+        )
+        .unified
     }
 
-    fn rules(swap: bool, qos: Option<MemoryQos>) -> Rules {
-        Rules {
+    fn rules(swap: bool, qos: Option<MemoryQos>) -> LimitRules {
+        LimitRules {
             swap: Some(500 * MI),
             unified: true,
             limits: MemoryLimits {
@@ -269,7 +287,7 @@ mod tests {
                 qos,
                 single_process_oom_kill: Some(true),
             },
-            ..Rules::plain(1000 * MI)
+            ..LimitRules::plain(1000 * MI)
         }
     }
 
@@ -294,12 +312,17 @@ mod tests {
         let mut system = pod(Some("100Mi"), None);
         system.spec.priority = Some(2_000_000_000);
         assert_eq!(told(&system, &rules(true, None))["memory.swap.max"], "0");
-        let old = Rules {
+        let old = LimitRules {
             unified: false,
             ..rules(true, None)
         };
         let pod = pod(Some("100Mi"), Some("200Mi"));
-        let found = container(&pod, &pod.spec.containers[0], &old, &Binding::default());
+        let found = container(
+            &pod,
+            &pod.spec.containers[0],
+            &old,
+            &ContainerBinding::default(),
+        );
         assert_eq!(found.memory_swap_limit_in_bytes, 200 * MI);
         assert!(found.unified.is_empty());
     }
@@ -363,11 +386,16 @@ mod tests {
     #[test]
     fn cpus_of_ones_own_are_not_limited_in_time() {
         let pod = pod(Some("100Mi"), Some("100Mi"));
-        let of = |binding: &Binding| {
-            container(&pod, &pod.spec.containers[0], &Rules::plain(MI), binding)
+        let of = |binding: &ContainerBinding| {
+            container(
+                &pod,
+                &pod.spec.containers[0],
+                &LimitRules::plain(MI),
+                binding,
+            )
         };
-        assert_eq!(of(&Binding::default()).cpu_quota, 100_000);
-        let own = of(&Binding {
+        assert_eq!(of(&ContainerBinding::default()).cpu_quota, 100_000);
+        let own = of(&ContainerBinding {
             cpus: "2-3".parse().ok(),
             exclusive: true,
             nodes: vec![1],
@@ -399,8 +427,8 @@ mod tests {
         let found = container(
             &pod,
             &pod.spec.containers[0],
-            &Rules::plain(MI),
-            &Binding::default(),
+            &LimitRules::plain(MI),
+            &ContainerBinding::default(),
         );
         assert_eq!(found.cpu_quota, 200_000);
         assert_eq!(found.memory_limit_in_bytes, 64 * MI);

@@ -1,7 +1,7 @@
 //! A pod's status as it was last told, kept apart from what the worker holds while an
 //! action runs: probes change it meanwhile.
 //!
-//! The status is computed from a [`Snapshot`] of the worker's state and from what readiness
+//! The status is computed from a [`StatusSnapshot`] of the worker's state and from what readiness
 //! probes found. The worker replaces the snapshot each time it publishes.
 
 use std::collections::BTreeMap;
@@ -13,36 +13,36 @@ use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 
 use super::conditions::RESETTING;
-use super::next::Memory;
-use super::observed::Observed;
+use super::next::PodMemory;
+use super::observed::ObservedPod;
 use super::probe::Probes;
-use super::report::Reporter;
-use super::resize::Pending;
-use super::status::{self, Sentence};
+use super::report::StatusReporter;
+use super::resize::PendingResize;
+use super::status::{self, TerminationCause};
 use crate::objects::pod::Pod;
-use crate::objects::status::{PodStatus, ResourceStatus, Waiting};
-use crate::shared::{Entry, Shared};
+use crate::objects::status::{ContainerWaiting, PodStatus, ResourceStatus};
+use crate::shared::{PodEntry, Shared};
 
-/// What of the worker's state the status is computed from.
-pub(super) struct Snapshot {
+/// The part of the worker's state that the status is computed from.
+pub(super) struct StatusSnapshot {
     pub(super) pod: Arc<Pod>,
-    pub(super) observed: Arc<Observed>,
-    pub(super) memory: Memory,
-    pub(super) waiting: BTreeMap<String, Waiting>,
+    pub(super) observed: Arc<ObservedPod>,
+    pub(super) memory: PodMemory,
+    pub(super) waiting: BTreeMap<String, ContainerWaiting>,
     pub(super) terminal: bool,
-    pub(super) sentence: Option<Sentence>,
-    pub(super) pending: Option<Pending>,
+    pub(super) sentence: Option<TerminationCause>,
+    pub(super) pending: Option<PendingResize>,
     pub(super) gone: bool,
     pub(super) places: Arc<BTreeMap<String, PathBuf>>,
-    pub(super) reporter: Option<Arc<Reporter>>,
+    pub(super) reporter: Option<Arc<StatusReporter>>,
 }
 
-struct Inner {
+struct LiveStatusInner {
     status: Arc<PodStatus>,
     /// By container id: what its readiness probe says.
     ready: FxHashMap<String, bool>,
     probes: Probes,
-    snapshot: Option<Snapshot>,
+    snapshot: Option<StatusSnapshot>,
     /// Counts snapshots.
     number: u64,
     /// When the pod was first seen, as long as it never ran.
@@ -52,13 +52,13 @@ struct Inner {
 /// The status of one pod, and its probes.
 pub(super) struct LiveStatus {
     shared: Arc<Shared>,
-    inner: Mutex<Inner>,
+    inner: Mutex<LiveStatusInner>,
 }
 
 impl LiveStatus {
     pub(super) fn new(shared: Arc<Shared>, status: PodStatus, probes: Probes) -> Self {
         let first_seen = (status.phase != "Running").then(Instant::now);
-        let inner = Inner {
+        let inner = LiveStatusInner {
             first_seen,
             status: Arc::new(status),
             ready: FxHashMap::default(),
@@ -72,7 +72,7 @@ impl LiveStatus {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, LiveStatusInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -82,7 +82,7 @@ impl LiveStatus {
     }
 
     /// Publishes the status that follows from `snapshot`.
-    pub(super) fn publish(&self, snapshot: Snapshot, at_once: bool) {
+    pub(super) fn publish(&self, snapshot: StatusSnapshot, at_once: bool) {
         let mut inner = self.lock();
         inner.snapshot = Some(snapshot);
         inner.number += 1;
@@ -117,7 +117,7 @@ impl LiveStatus {
     }
 
     /// The pod and its containers of the last snapshot, with the snapshot's number.
-    pub(super) fn observed(&self) -> Option<(Arc<Pod>, Arc<Observed>, u64)> {
+    pub(super) fn observed(&self) -> Option<(Arc<Pod>, Arc<ObservedPod>, u64)> {
         let inner = self.lock();
         let snapshot = inner.snapshot.as_ref()?;
         Some((
@@ -128,7 +128,7 @@ impl LiveStatus {
     }
 
     /// Publishes containers as they are now, unless there is a snapshot after that number.
-    pub(super) fn publish_observed(&self, observed: Observed, number: u64) {
+    pub(super) fn publish_observed(&self, observed: ObservedPod, number: u64) {
         let mut inner = self.lock();
         if inner.number != number {
             return;
@@ -148,7 +148,7 @@ impl LiveStatus {
     pub(super) fn sync_probes(
         &self,
         pod: &Arc<Pod>,
-        observed: &Observed,
+        observed: &ObservedPod,
         started: &FxHashMap<String, bool>,
         live: bool,
     ) {
@@ -161,7 +161,7 @@ impl LiveStatus {
     }
 }
 
-impl Inner {
+impl LiveStatusInner {
     /// Computes the status and has it written. What somebody may wait for is written at
     /// once.
     fn publish(&mut self, shared: &Shared, at_once: bool) {
@@ -169,7 +169,7 @@ impl Inner {
             return;
         };
         let uid = snapshot.pod.uid();
-        let status = status::compute(&status::Input {
+        let status = status::compute(&status::StatusInput {
             pod: &snapshot.pod,
             old: &self.status,
             observed: &snapshot.observed,
@@ -210,7 +210,7 @@ impl Inner {
         shared
             .allocations
             .note(uid, &pod.spec, observed, &snapshot.memory);
-        shared.pods.put(Entry {
+        shared.pods.put(PodEntry {
             pod: pod.clone(),
             observed: observed.clone(),
             status: self.status.clone(),

@@ -15,17 +15,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::backoff::{Backoff, Wait};
 use super::definition::definition_hash;
-use super::observed::{self, Observed};
-use super::resize::{self, Change};
+use super::observed::{self, ObservedPod};
+use super::resize::{self, ResizeAction};
 use super::restarts::{init_restarts, reset, restarts};
 use super::times::{from_nanos, go_duration};
 use crate::cri::api::ContainerState;
-use crate::objects::pod::{Container, Pod, PodSpec, Resources, RestartPolicy};
-use crate::objects::status::Waiting;
+use crate::objects::pod::{Container, Pod, PodSpec, ResourceRequirements, RestartPolicy};
+use crate::objects::status::ContainerWaiting;
 
 /// Something to be done, in the order given.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum PodAction {
     /// Ends all that runs of the pod, sandboxes last.
     KillPod {
         /// Seconds that containers get to end by themselves.
@@ -47,7 +47,7 @@ pub enum Action {
         /// What the event says.
         message: String,
         /// Which probe asked for it, if one did.
-        probe: Option<Verdict>,
+        probe: Option<ProbeVerdict>,
         /// Whether another is started in its place whatever the restart
         /// policy says, and at once.
         again: bool,
@@ -71,7 +71,7 @@ pub enum Action {
 
 /// What a probe found against a running container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ProbeVerdict {
     /// The liveness probe failed for good.
     Dead,
     /// The startup probe failed for good.
@@ -80,7 +80,7 @@ pub enum Verdict {
 
 /// A start that failed before there was a container.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
+pub struct StartFailure {
     /// When it failed.
     pub at: Timestamp,
     /// How long to wait before it is tried again.
@@ -90,26 +90,26 @@ pub struct Failure {
     /// The waiting message to show.
     pub message: String,
     /// What to show instead from a second after the failure on.
-    pub then: Option<Waiting>,
+    pub then: Option<ContainerWaiting>,
 }
 
 /// What the worker remembers of a pod that the runtime does not.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct PodMemory {
     /// By container name and definition.
     pub restarts: FxHashMap<(String, String), Backoff>,
     /// By container name.
-    pub failures: FxHashMap<String, Failure>,
+    pub failures: FxHashMap<String, StartFailure>,
     /// Sandboxes are not made before.
     pub sandbox_retry: Option<Wait>,
     /// By container id: whether the startup probe and hook are through.
     pub started: FxHashMap<String, bool>,
     /// By container id.
-    pub verdicts: FxHashMap<String, Verdict>,
+    pub verdicts: FxHashMap<String, ProbeVerdict>,
     /// By container id: the resources in force, with limits that are the pod's.
-    pub in_force: FxHashMap<String, Resources>,
+    pub in_force: FxHashMap<String, ResourceRequirements>,
     /// The same of the pod as a whole, where it is known.
-    pub pod_in_force: Option<Resources>,
+    pub pod_in_force: Option<ResourceRequirements>,
     /// The generation whose resize is under way.
     pub resizing: Option<i64>,
     /// Ids of containers that were ended to be started anew.
@@ -126,7 +126,7 @@ pub struct Memory {
 
 /// What is meant to become of the pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aim {
+pub enum PodGoal {
     /// It shall run, as far as its restart policy goes.
     Run,
     /// It shall end, within so many seconds.
@@ -138,26 +138,26 @@ pub enum Aim {
 
 /// All that [`next`] looks at.
 #[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
+pub struct PlanInput<'a> {
     /// The pod as the API has it.
     pub pod: &'a Pod,
     /// What is meant to become of it.
-    pub aim: Aim,
+    pub aim: PodGoal,
     /// What the runtime has of it.
-    pub observed: &'a Observed,
+    pub observed: &'a ObservedPod,
     /// What the worker remembers.
-    pub memory: &'a Memory,
+    pub memory: &'a PodMemory,
     /// Now.
     pub now: Timestamp,
 }
 
 /// What [`next`] found.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Step {
+pub struct PlanStep {
     /// To be done now, in order.
-    pub actions: Vec<Action>,
+    pub actions: Vec<PodAction>,
     /// By container name: what it waits for.
-    pub waiting: BTreeMap<String, Waiting>,
+    pub waiting: BTreeMap<String, ContainerWaiting>,
     /// When to ask again though nothing happened.
     pub wake: Option<Timestamp>,
     /// Whether nothing runs and nothing will.
@@ -166,16 +166,16 @@ pub struct Step {
 
 /// Decides what is to be done for the pod.
 #[must_use]
-pub fn next(input: &Input<'_>) -> Step {
+pub fn next(input: &PlanInput<'_>) -> PlanStep {
     match input.aim {
-        Aim::End { grace } => end(input, grace),
-        Aim::Run => run(input),
+        PodGoal::End { grace } => end(input, grace),
+        PodGoal::Run => run(input),
     }
 }
 
 /// Whether the pod needs a new sandbox, and which number that has.
 #[must_use]
-pub fn sandbox_needed(pod: &Pod, observed: &Observed) -> Option<u32> {
+pub fn sandbox_needed(pod: &Pod, observed: &ObservedPod) -> Option<u32> {
     match observed.sandboxes.first() {
         None => Some(0),
         Some(newest) if !newest.ready => Some(newest.attempt + 1),
@@ -185,29 +185,29 @@ pub fn sandbox_needed(pod: &Pod, observed: &Observed) -> Option<u32> {
 }
 
 /// Whether a regular container was ever made: initialisation is over then.
-fn initialised(spec: &PodSpec, observed: &Observed, sandbox: Option<&str>) -> bool {
+fn initialised(spec: &PodSpec, observed: &ObservedPod, sandbox: Option<&str>) -> bool {
     spec.containers.iter().any(|c| match sandbox {
         Some(id) => observed.latest_in(id, &c.name).is_some(),
         None => observed.latest(&c.name).is_some(),
     })
 }
 
-fn end(input: &Input<'_>, grace: i64) -> Step {
+fn end(input: &PlanInput<'_>, grace: i64) -> PlanStep {
     if input.observed.is_still() {
-        return Step {
+        return PlanStep {
             finished: true,
-            ..Step::default()
+            ..PlanStep::default()
         };
     }
-    Step {
-        actions: vec![Action::KillPod { grace }],
-        ..Step::default()
+    PlanStep {
+        actions: vec![PodAction::KillPod { grace }],
+        ..PlanStep::default()
     }
 }
 
-fn run(input: &Input<'_>) -> Step {
+fn run(input: &PlanInput<'_>) -> PlanStep {
     let (spec, observed) = (&input.pod.spec, input.observed);
-    let mut step = Step::default();
+    let mut step = PlanStep::default();
     if let Some(attempt) = sandbox_needed(input.pod, observed) {
         return create(input, attempt);
     }
@@ -218,7 +218,7 @@ fn run(input: &Input<'_>) -> Step {
         return step;
     }
     if let Some(containers) = reset(spec, observed) {
-        step.actions.push(Action::Reset { containers });
+        step.actions.push(PodAction::Reset { containers });
         return step;
     }
     for container in &spec.ephemeral_containers {
@@ -227,15 +227,15 @@ fn run(input: &Input<'_>) -> Step {
         }
     }
     match init(input, &sandbox.id, &mut step) {
-        Init::Failed => {
+        InitProgress::Failed => {
             kill_rest(input, &mut step);
             return step;
         }
-        Init::Waiting => {
+        InitProgress::Waiting => {
             resize(input, &mut step);
             return step;
         }
-        Init::Done => {}
+        InitProgress::Done => {}
     }
 
     let mut alive = false;
@@ -250,7 +250,7 @@ fn run(input: &Input<'_>) -> Step {
                 alive |= keep_or_kill(input, container, record, &mut step);
             }
             Some(record) if record.state == ContainerState::Unknown => {
-                step.actions.push(Action::Kill {
+                step.actions.push(PodAction::Kill {
                     id: record.id.clone(),
                     name: container.name.clone(),
                     message: "Container is in \"Unknown\" state, try killing it before restart"
@@ -283,33 +283,34 @@ fn run(input: &Input<'_>) -> Step {
 }
 
 /// Has running containers get what is granted, after those that are ended for it.
-fn resize(input: &Input<'_>, step: &mut Step) {
+fn resize(input: &PlanInput<'_>, step: &mut PlanStep) {
     let mut decided = step.actions.iter();
     let changed = pod_changes(input.pod, input.memory)
-        || changes(input.pod, input.observed, input.memory).any(|change| change == Change::Update);
-    if !changed || decided.any(|action| matches!(action, Action::Kill { again: true, .. })) {
+        || changes(input.pod, input.observed, input.memory)
+            .any(|change| change == ResizeAction::Update);
+    if !changed || decided.any(|action| matches!(action, PodAction::Kill { again: true, .. })) {
         return;
     }
     match input.memory.resize_retry.and_then(|w| w.due(input.now)) {
         Some(retry) => wake(step, retry),
-        None => step.actions.push(Action::Resize),
+        None => step.actions.push(PodAction::Resize),
     }
 }
 
 /// Nothing is left to run: ends sidecars and sandbox.
-fn kill_rest(input: &Input<'_>, step: &mut Step) {
+fn kill_rest(input: &PlanInput<'_>, step: &mut PlanStep) {
     if input.observed.is_still() {
         step.finished = true;
     } else {
-        step.actions = vec![Action::KillPod {
+        step.actions = vec![PodAction::KillPod {
             grace: input.pod.spec.grace_period(),
         }];
     }
 }
 
-fn create(input: &Input<'_>, attempt: u32) -> Step {
+fn create(input: &PlanInput<'_>, attempt: u32) -> PlanStep {
     let (spec, observed) = (&input.pod.spec, input.observed);
-    let mut step = Step::default();
+    let mut step = PlanStep::default();
     let over = if attempt != 0
         && spec.restart_policy == RestartPolicy::Never
         && !observed.containers.is_empty()
@@ -329,7 +330,7 @@ fn create(input: &Input<'_>, attempt: u32) -> Step {
         return step;
     }
     if !observed.is_still() {
-        step.actions.push(Action::KillPod {
+        step.actions.push(PodAction::KillPod {
             grace: spec.grace_period(),
         });
     }
@@ -338,30 +339,30 @@ fn create(input: &Input<'_>, attempt: u32) -> Step {
     }
     match input.memory.sandbox_retry.and_then(|w| w.due(input.now)) {
         Some(retry) => wake(&mut step, retry),
-        None => step.actions.push(Action::CreateSandbox { attempt }),
+        None => step.actions.push(PodAction::CreateSandbox { attempt }),
     }
     step
 }
 
 /// Whether the volumes are there; if not, has them made.
-fn prepare_volumes(input: &Input<'_>, step: &mut Step) -> bool {
+fn prepare_volumes(input: &PlanInput<'_>, step: &mut PlanStep) -> bool {
     if input.memory.volumes_ready {
         return true;
     }
     match input.memory.volumes_retry.and_then(|w| w.due(input.now)) {
         Some(retry) => wake(step, retry),
-        None => step.actions.push(Action::MountVolumes),
+        None => step.actions.push(PodAction::MountVolumes),
     }
     false
 }
 
-enum Init {
+enum InitProgress {
     Done,
     Waiting,
     Failed,
 }
 
-fn init(input: &Input<'_>, sandbox: &str, step: &mut Step) -> Init {
+fn init(input: &PlanInput<'_>, sandbox: &str, step: &mut PlanStep) -> InitProgress {
     let (spec, observed) = (&input.pod.spec, input.observed);
     let initialised = initialised(spec, observed, Some(sandbox));
     let last_made = spec
@@ -384,19 +385,19 @@ fn init(input: &Input<'_>, sandbox: &str, step: &mut Step) -> Init {
                             .copied()
                             .unwrap_or(false)
                     {
-                        return Init::Waiting;
+                        return InitProgress::Waiting;
                     }
                 }
                 Some(record) if record.state == ContainerState::Unknown => {
                     step.actions.push(unknown(record));
                     if !passed {
-                        return Init::Waiting;
+                        return InitProgress::Waiting;
                     }
                 }
                 other => {
                     start(input, container, other, step);
                     if !passed {
-                        return Init::Waiting;
+                        return InitProgress::Waiting;
                     }
                 }
             }
@@ -408,39 +409,39 @@ fn init(input: &Input<'_>, sandbox: &str, step: &mut Step) -> Init {
         match record {
             None => {
                 start(input, container, observed.latest(&container.name), step);
-                return Init::Waiting;
+                return InitProgress::Waiting;
             }
             Some(record) if record.running() => {
                 restart_for_size(input, container, record, step);
-                return Init::Waiting;
+                return InitProgress::Waiting;
             }
             Some(record) if record.state == ContainerState::Unknown => {
                 step.actions.push(unknown(record));
-                return Init::Waiting;
+                return InitProgress::Waiting;
             }
             Some(record) if record.exited() && input.memory.again.contains(&record.id) => {
                 start(input, container, Some(record), step);
-                return Init::Waiting;
+                return InitProgress::Waiting;
             }
             Some(record) if record.exited() && record.exit_code == 0 => {}
             Some(record) if record.exited() => {
                 if !init_restarts(container, spec, record.exit_code) {
-                    return Init::Failed;
+                    return InitProgress::Failed;
                 }
                 start(input, container, Some(record), step);
-                return Init::Waiting;
+                return InitProgress::Waiting;
             }
             Some(record) => {
                 start(input, container, Some(record), step);
-                return Init::Waiting;
+                return InitProgress::Waiting;
             }
         }
     }
-    Init::Done
+    InitProgress::Done
 }
 
-fn unknown(record: &observed::Container) -> Action {
-    Action::Kill {
+fn unknown(record: &observed::ObservedContainer) -> PodAction {
+    PodAction::Kill {
         id: record.id.clone(),
         name: record.name.clone(),
         message: "Init container is in \"Unknown\" state, try killing it before restart".to_owned(),
@@ -452,13 +453,13 @@ fn unknown(record: &observed::Container) -> Action {
 /// Ends a running container that must not go on; says whether the pod still
 /// has use for a container of this name.
 fn keep_or_kill(
-    input: &Input<'_>,
+    input: &PlanInput<'_>,
     container: &Container,
-    record: &Arc<observed::Container>,
-    step: &mut Step,
+    record: &Arc<observed::ObservedContainer>,
+    step: &mut PlanStep,
 ) -> bool {
     let verdict = input.memory.verdicts.get(&record.id).copied();
-    let kill = |message: String, probe, again| Action::Kill {
+    let kill = |message: String, probe, again| PodAction::Kill {
         id: record.id.clone(),
         name: container.name.clone(),
         message,
@@ -494,11 +495,11 @@ fn kind_of(pod: &Pod, container: &str) -> &'static str {
 /// What the event says when a container is ended for what a probe found; none when the
 /// pod has no such container.
 #[must_use]
-pub fn probe_kill_message(pod: &Pod, container: &str, verdict: Verdict) -> Option<String> {
+pub fn probe_kill_message(pod: &Pod, container: &str, verdict: ProbeVerdict) -> Option<String> {
     let kind = kind_of(pod, container);
     let probe = match verdict {
-        Verdict::Dead => "liveness",
-        Verdict::NeverStarted => "startup",
+        ProbeVerdict::Dead => "liveness",
+        ProbeVerdict::NeverStarted => "startup",
     };
     // What a kill ends with is no success: exit code 137 or so.
     let again = restarts(pod.spec.container(container)?, &pod.spec, 137);
@@ -508,13 +509,13 @@ pub fn probe_kill_message(pod: &Pod, container: &str, verdict: Verdict) -> Optio
 
 /// Ends a running container that gets what it was granted only when it is started anew.
 fn restart_for_size(
-    input: &Input<'_>,
+    input: &PlanInput<'_>,
     container: &Container,
-    record: &observed::Container,
-    step: &mut Step,
+    record: &observed::ObservedContainer,
+    step: &mut PlanStep,
 ) {
-    if change_of(input.pod, container, record, input.memory) == Change::Restart {
-        step.actions.push(Action::Kill {
+    if change_of(input.pod, container, record, input.memory) == ResizeAction::Restart {
+        step.actions.push(PodAction::Kill {
             id: record.id.clone(),
             name: container.name.clone(),
             message: format!("Container {} resize requires restart", container.name),
@@ -528,11 +529,11 @@ fn restart_for_size(
 fn change_of(
     pod: &Pod,
     container: &Container,
-    record: &observed::Container,
-    memory: &Memory,
-) -> Change {
+    record: &observed::ObservedContainer,
+    memory: &PodMemory,
+) -> ResizeAction {
     let in_force = memory.in_force.get(&record.id);
-    in_force.map_or(Change::None, |held| {
+    in_force.map_or(ResizeAction::None, |held| {
         resize::change(pod.spec.resources.as_ref(), container, held)
     })
 }
@@ -540,9 +541,9 @@ fn change_of(
 /// What the resources of all that runs need.
 fn changes<'a>(
     pod: &'a Pod,
-    observed: &'a Observed,
-    memory: &'a Memory,
-) -> impl Iterator<Item = Change> + 'a {
+    observed: &'a ObservedPod,
+    memory: &'a PodMemory,
+) -> impl Iterator<Item = ResizeAction> + 'a {
     resize::resizable(&pod.spec).filter_map(|container| {
         let record = observed.latest(&container.name)?;
         record
@@ -553,7 +554,7 @@ fn changes<'a>(
 
 /// Whether the pod as a whole has other resources than it was granted.
 #[must_use]
-pub fn pod_changes(pod: &Pod, memory: &Memory) -> bool {
+pub fn pod_changes(pod: &Pod, memory: &PodMemory) -> bool {
     let held = memory.pod_in_force.as_ref();
     held.is_some_and(|held| !resize::same(pod.spec.resources.as_ref(), Some(held)))
 }
@@ -561,23 +562,23 @@ pub fn pod_changes(pod: &Pod, memory: &Memory) -> bool {
 /// Whether a resize is under way: the pod or a running container has other
 /// resources than it was granted, or one was ended to get them.
 #[must_use]
-pub fn is_resizing(pod: &Pod, observed: &Observed, memory: &Memory) -> bool {
+pub fn is_resizing(pod: &Pod, observed: &ObservedPod, memory: &PodMemory) -> bool {
     let is_begun_anew = |container: &Container| {
         let record = observed.latest(&container.name);
         record.is_some_and(|record| {
             record.exited()
                 && memory.again.contains(&record.id)
-                && change_of(pod, container, record, memory) != Change::None
+                && change_of(pod, container, record, memory) != ResizeAction::None
         })
     };
     pod_changes(pod, memory)
-        || changes(pod, observed, memory).any(|change| change != Change::None)
+        || changes(pod, observed, memory).any(|change| change != ResizeAction::None)
         || resize::resizable(&pod.spec).any(is_begun_anew)
 }
 
 /// What limits of the pod are made of, as it is in force.
 #[must_use]
-pub fn in_force(pod: &Pod, observed: &Observed, memory: &Memory) -> PodSpec {
+pub fn in_force(pod: &Pod, observed: &ObservedPod, memory: &PodMemory) -> PodSpec {
     let held = |name: &str| {
         let record = observed.latest(name).filter(|record| record.running())?;
         memory.in_force.get(&record.id)
@@ -587,10 +588,10 @@ pub fn in_force(pod: &Pod, observed: &Observed, memory: &Memory) -> PodSpec {
 
 /// Has the container started, unless it must wait.
 fn start(
-    input: &Input<'_>,
+    input: &PlanInput<'_>,
     container: &Container,
-    before: Option<&Arc<observed::Container>>,
-    step: &mut Step,
+    before: Option<&Arc<observed::ObservedContainer>>,
+    step: &mut PlanStep,
 ) {
     let name = &container.name;
     if let Some(failure) = input.memory.failures.get(name)
@@ -603,7 +604,7 @@ fn start(
                 if then.is_some() {
                     wake(step, change);
                 }
-                Waiting {
+                ContainerWaiting {
                     reason: failure.reason.clone(),
                     message: failure.message.clone(),
                 }
@@ -621,7 +622,7 @@ fn start(
         {
             step.waiting.insert(
                 name.clone(),
-                Waiting {
+                ContainerWaiting {
                     reason: "CrashLoopBackOff".to_owned(),
                     message: format!(
                         "back-off {} restarting failed container={name} pod={}",
@@ -634,10 +635,10 @@ fn start(
             return;
         }
     }
-    step.actions.push(Action::Start { name: name.clone() });
+    step.actions.push(PodAction::Start { name: name.clone() });
 }
 
-fn wake(step: &mut Step, at: Timestamp) {
+fn wake(step: &mut PlanStep, at: Timestamp) {
     step.wake = Some(step.wake.map_or(at, |now| now.min(at)));
 }
 

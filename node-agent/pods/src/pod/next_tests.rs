@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::pod::observed::Sandbox;
+use crate::pod::observed::ObservedSandbox;
 
 const NOW: i64 = 1_700_000_000;
 
@@ -13,8 +13,13 @@ fn pod(spec: &str) -> Pod {
 }
 
 /// A container that is there: name, state, exit code, seconds since it ended.
-fn record(name: &str, state: ContainerState, exit_code: i32, ago: i64) -> Arc<observed::Container> {
-    let mut container = observed::Container::from_status(
+fn record(
+    name: &str,
+    state: ContainerState,
+    exit_code: i32,
+    ago: i64,
+) -> Arc<observed::ObservedContainer> {
+    let mut container = observed::ObservedContainer::from_status(
         &crate::cri::api::ContainerStatus {
             id: format!("{name}-id"),
             labels: [(observed::key::CONTAINER_NAME.to_owned(), name.to_owned())].into(),
@@ -31,40 +36,40 @@ fn record(name: &str, state: ContainerState, exit_code: i32, ago: i64) -> Arc<ob
     Arc::new(container)
 }
 
-fn observed(containers: Vec<Arc<observed::Container>>) -> Observed {
-    Observed {
-        sandboxes: vec![Sandbox {
+fn observed(containers: Vec<Arc<observed::ObservedContainer>>) -> ObservedPod {
+    ObservedPod {
+        sandboxes: vec![ObservedSandbox {
             id: "s0".into(),
             ready: true,
             ips: vec!["10.0.0.1".into()],
-            ..Sandbox::default()
+            ..ObservedSandbox::default()
         }],
         containers,
     }
 }
 
-fn mounted() -> Memory {
-    Memory {
+fn mounted() -> PodMemory {
+    PodMemory {
         volumes_ready: true,
-        ..Memory::default()
+        ..PodMemory::default()
     }
 }
 
-fn step(spec: &str, observed: &Observed, memory: &Memory) -> Step {
-    next(&Input {
+fn step(spec: &str, observed: &ObservedPod, memory: &PodMemory) -> PlanStep {
+    next(&PlanInput {
         pod: &pod(spec),
-        aim: Aim::Run,
+        aim: PodGoal::Run,
         observed,
         memory,
         now: Timestamp::from_second(NOW).unwrap(),
     })
 }
 
-fn starts(step: &Step) -> Vec<&str> {
+fn starts(step: &PlanStep) -> Vec<&str> {
     step.actions
         .iter()
         .filter_map(|a| match a {
-            Action::Start { name } => Some(name.as_str()),
+            PodAction::Start { name } => Some(name.as_str()),
             _ => None,
         })
         .collect()
@@ -74,14 +79,14 @@ const TWO: &str = r#"{"containers":[{"name":"a"},{"name":"b"}]}"#;
 
 #[test]
 fn new_pod_gets_volumes_then_a_sandbox_then_its_containers() {
-    let none = Observed::default();
+    let none = ObservedPod::default();
     assert_eq!(
-        step(TWO, &none, &Memory::default()).actions,
-        [Action::MountVolumes]
+        step(TWO, &none, &PodMemory::default()).actions,
+        [PodAction::MountVolumes]
     );
     assert_eq!(
         step(TWO, &none, &mounted()).actions,
-        [Action::CreateSandbox { attempt: 0 }]
+        [PodAction::CreateSandbox { attempt: 0 }]
     );
     assert_eq!(
         starts(&step(TWO, &observed(vec![]), &mounted())),
@@ -95,7 +100,7 @@ fn running_pod_is_left_alone() {
         record("a", ContainerState::Running, 0, 0),
         record("b", ContainerState::Running, 0, 0),
     ]);
-    assert_eq!(step(TWO, &all, &mounted()), Step::default());
+    assert_eq!(step(TWO, &all, &mounted()), PlanStep::default());
 }
 
 #[test]
@@ -116,7 +121,7 @@ fn restart_policy_decides_over_what_ended() {
         let kills = step
             .actions
             .iter()
-            .any(|a| matches!(a, Action::KillPod { .. }));
+            .any(|a| matches!(a, PodAction::KillPod { .. }));
         assert_eq!(kills, !again, "{policy} {code}");
     }
 }
@@ -173,12 +178,12 @@ fn init_containers_run_one_after_the_other_and_sidecars_stay() {
     all.insert(0, exited("a", 0));
     assert_eq!(
         step(INIT, &observed(all), &memory).actions,
-        [Action::KillPod { grace: 30 }]
+        [PodAction::KillPod { grace: 30 }]
     );
     let failed = observed(vec![exited("i1", 1)]);
     assert_eq!(
         step(INIT, &failed, &memory).actions,
-        [Action::KillPod { grace: 30 }]
+        [PodAction::KillPod { grace: 30 }]
     );
 }
 
@@ -194,8 +199,9 @@ fn granted(spec: &str) -> String {
 }
 
 /// What is in force of all of these: half of that.
-fn half(mut memory: Memory, names: &[&str]) -> Memory {
-    let held: Resources = serde_json::from_str(r#"{"requests":{"cpu":"500m"}}"#).unwrap();
+fn half(mut memory: PodMemory, names: &[&str]) -> PodMemory {
+    let held: ResourceRequirements =
+        serde_json::from_str(r#"{"requests":{"cpu":"500m"}}"#).unwrap();
     for name in names {
         memory.in_force.insert(format!("{name}-id"), held.clone());
     }
@@ -210,7 +216,7 @@ fn containers_are_resized_while_the_pod_initialises() {
     let all = ["i1", "side", "i2", "a"];
     let first = observed(vec![running("i1")]);
     let memory = half(mounted(), &all);
-    assert_eq!(step(&spec, &first, &memory).actions, [Action::Resize]);
+    assert_eq!(step(&spec, &first, &memory).actions, [PodAction::Resize]);
     // what does not run gets what is granted when it starts
     let (none, ended) = (observed(vec![]), observed(vec![exited("i1", 0)]));
     assert_eq!(starts(&step(&spec, &none, &memory)), ["i1"]);
@@ -220,7 +226,7 @@ fn containers_are_resized_while_the_pod_initialises() {
     let mut memory = half(mounted(), &["side"]);
     memory.started.insert("side-id".into(), true);
     let second = observed(vec![running("i2"), running("side"), exited("i1", 0)]);
-    assert_eq!(step(&spec, &second, &memory).actions, [Action::Resize]);
+    assert_eq!(step(&spec, &second, &memory).actions, [PodAction::Resize]);
     assert_eq!(step(INIT, &second, &mounted()).actions, []);
     // one that failed is tried again later
     memory.resize_retry = Some(Wait::new(
@@ -242,7 +248,7 @@ fn an_init_container_that_is_ended_for_its_size_begins_again_whatever_the_policy
     let runs = observed(vec![record("i1", ContainerState::Running, 0, 0)]);
     assert_eq!(
         step(&spec, &runs, &memory).actions,
-        [Action::Kill {
+        [PodAction::Kill {
             id: "i1-id".into(),
             name: "i1".into(),
             message: "Container i1 resize requires restart".into(),
@@ -258,9 +264,9 @@ fn an_init_container_that_is_ended_for_its_size_begins_again_whatever_the_policy
 
 #[test]
 fn a_pod_gets_what_it_is_granted_as_a_whole_when_no_container_is_to_be_ended_for_it() {
-    let limited = |cpu: &str| Resources {
+    let limited = |cpu: &str| ResourceRequirements {
         limits: [("cpu".to_owned(), cpu.to_owned())].into(),
-        ..Resources::default()
+        ..ResourceRequirements::default()
     };
     let spec = |policy: serde_json::Value| {
         serde_json::json!({"resources": limited("2"), "containers": [
@@ -278,11 +284,12 @@ fn a_pod_gets_what_it_is_granted_as_a_whole_when_no_container_is_to_be_ended_for
     memory.pod_in_force = Some(limited("1"));
     memory.in_force.insert("a-id".into(), limited("1"));
     memory.in_force.insert("b-id".into(), limited("1"));
-    assert_eq!(step(&keeps, &all, &memory).actions, [Action::Resize]);
-    let is_resizing = |all: &Observed, memory: &Memory| is_resizing(&pod(&restarts), all, memory);
+    assert_eq!(step(&keeps, &all, &memory).actions, [PodAction::Resize]);
+    let is_resizing =
+        |all: &ObservedPod, memory: &PodMemory| is_resizing(&pod(&restarts), all, memory);
     let ended = step(&restarts, &all, &memory).actions;
     assert!(
-        matches!(&ended[..], [Action::Kill { id, again: true, .. }] if id == "a-id"),
+        matches!(&ended[..], [PodAction::Kill { id, again: true, .. }] if id == "a-id"),
         "{ended:?}"
     );
     assert!(is_resizing(&all, &memory));
@@ -293,8 +300,8 @@ fn a_pod_gets_what_it_is_granted_as_a_whole_when_no_container_is_to_be_ended_for
         running("b"),
     ]);
     let both = step(&restarts, &all, &memory).actions;
-    let start = Action::Start { name: "a".into() };
-    assert_eq!(both, [start.clone(), Action::Resize]);
+    let start = PodAction::Start { name: "a".into() };
+    assert_eq!(both, [start.clone(), PodAction::Resize]);
     memory.pod_in_force = Some(limited("2"));
     assert!(is_resizing(&all, &memory));
     assert_eq!(step(&restarts, &all, &memory).actions, [start]);
@@ -311,14 +318,14 @@ fn failed_liveness_ends_the_container_and_nothing_else() {
         record("b", ContainerState::Running, 0, 0),
     ]);
     let mut memory = mounted();
-    memory.verdicts.insert("a-id".into(), Verdict::Dead);
+    memory.verdicts.insert("a-id".into(), ProbeVerdict::Dead);
     assert_eq!(
         step(TWO, &all, &memory).actions,
-        [Action::Kill {
+        [PodAction::Kill {
             id: "a-id".into(),
             name: "a".into(),
             message: "Container a failed liveness probe, will be restarted".into(),
-            probe: Some(Verdict::Dead),
+            probe: Some(ProbeVerdict::Dead),
             again: false,
         }]
     );
@@ -331,7 +338,7 @@ fn dead_sandbox_is_replaced_only_while_there_is_something_to_run() {
     let always = r#"{"containers":[{"name":"a"}]}"#;
     assert_eq!(
         step(always, &all, &mounted()).actions,
-        [Action::CreateSandbox { attempt: 1 }]
+        [PodAction::CreateSandbox { attempt: 1 }]
     );
     let never = r#"{"restartPolicy":"Never","containers":[{"name":"a"}]}"#;
     assert!(step(never, &all, &mounted()).finished);
@@ -340,21 +347,21 @@ fn dead_sandbox_is_replaced_only_while_there_is_something_to_run() {
 #[test]
 fn ending_kills_until_all_is_still() {
     let pod = pod(TWO);
-    let end = |observed: &Observed| {
-        next(&Input {
+    let end = |observed: &ObservedPod| {
+        next(&PlanInput {
             pod: &pod,
-            aim: Aim::End { grace: 5 },
+            aim: PodGoal::End { grace: 5 },
             observed,
-            memory: &Memory::default(),
+            memory: &PodMemory::default(),
             now: Timestamp::from_second(NOW).unwrap(),
         })
     };
     let running = observed(vec![record("a", ContainerState::Running, 0, 0)]);
-    assert_eq!(end(&running).actions, [Action::KillPod { grace: 5 }]);
+    assert_eq!(end(&running).actions, [PodAction::KillPod { grace: 5 }]);
     let mut still = observed(vec![record("a", ContainerState::Exited, 0, 0)]);
     still.sandboxes[0].ready = false;
     assert!(end(&still).finished);
-    assert!(end(&Observed::default()).finished);
+    assert!(end(&ObservedPod::default()).finished);
 }
 
 const RESET: &str = r#"{"restartPolicy":"Never","initContainers":[{"name":"i"}],
@@ -374,7 +381,7 @@ fn all_begin_anew_when_the_first_rule_that_matches_says_so_and_the_asker_goes_la
     let one = |name: &str, runs| (format!("{name}-id"), runs);
     assert_eq!(
         step(RESET, &with(1), &mounted()).actions,
-        [Action::Reset {
+        [PodAction::Reset {
             containers: vec![one("a", true), one("i", false), one("b", false)]
         }]
     );

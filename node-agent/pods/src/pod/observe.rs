@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::observed::{Container, Observed, Sandbox, key};
+use super::observed::{ObservedContainer, ObservedPod, ObservedSandbox, key};
 use crate::cri::{Result, Runtime, api};
-use crate::server::logs::Line;
+use crate::server::logs::LogLine;
 use crate::untrusted::{clip, read_tail};
 
 /// Longest termination message from a file.
@@ -23,7 +23,7 @@ const LOG_MOST: (u64, usize) = (2048, 80);
 ///
 /// # Errors
 /// When the runtime does not answer.
-pub async fn pod(runtime: &dyn Runtime, uid: &str, before: &Observed) -> Result<Observed> {
+pub async fn pod(runtime: &dyn Runtime, uid: &str, before: &ObservedPod) -> Result<ObservedPod> {
     let selector = BTreeMap::from([(key::POD_UID.to_owned(), uid.to_owned())]);
     let sandboxes = runtime.list_pod_sandbox(api::ListPodSandboxRequest {
         filter: Some(api::PodSandboxFilter {
@@ -38,7 +38,7 @@ pub async fn pod(runtime: &dyn Runtime, uid: &str, before: &Observed) -> Result<
         }),
     });
     let (sandboxes, containers) = futures::future::try_join(sandboxes, containers).await?;
-    let mut observed = Observed::default();
+    let mut observed = ObservedPod::default();
     for found in sandboxes.items {
         let ready = found.state() == api::PodSandboxState::Ready;
         let known = before
@@ -49,7 +49,7 @@ pub async fn pod(runtime: &dyn Runtime, uid: &str, before: &Observed) -> Result<
             observed.sandboxes.push(known.clone());
             continue;
         }
-        let mut sandbox = Sandbox {
+        let mut sandbox = ObservedSandbox {
             ready,
             created_at: found.created_at,
             attempt: found.metadata.as_ref().map_or(0, |m| m.attempt),
@@ -97,7 +97,11 @@ pub async fn pod(runtime: &dyn Runtime, uid: &str, before: &Observed) -> Result<
     Ok(observed)
 }
 
-async fn container(runtime: &dyn Runtime, id: &str, sandbox: &str) -> Result<Option<Container>> {
+async fn container(
+    runtime: &dyn Runtime,
+    id: &str,
+    sandbox: &str,
+) -> Result<Option<ObservedContainer>> {
     let answer = runtime
         .container_status(api::ContainerStatusRequest {
             container_id: id.to_owned(),
@@ -107,7 +111,7 @@ async fn container(runtime: &dyn Runtime, id: &str, sandbox: &str) -> Result<Opt
     let Some(status) = answer.status else {
         return Ok(None);
     };
-    let Some(mut container) = Container::from_status(&status, sandbox) else {
+    let Some(mut container) = ObservedContainer::from_status(&status, sandbox) else {
         return Ok(None);
     };
     if container.exited() {
@@ -151,9 +155,9 @@ fn last_words(status: &api::ContainerStatus) -> String {
 
 /// The last lines of a log. A line that the container did not end stays open.
 fn from_log_text(text: &str) -> String {
-    let mut lines: Vec<Line<'_>> = text
+    let mut lines: Vec<LogLine<'_>> = text
         .lines()
-        .filter_map(|line| Line::parse(line.as_bytes()))
+        .filter_map(|line| LogLine::parse(line.as_bytes()))
         .collect();
     let skip = lines.len().saturating_sub(LOG_MOST.1);
     lines.drain(..skip);

@@ -30,9 +30,9 @@ pub mod key {
     pub const PORTS: &str = "io.kubernetes.container.ports";
 }
 
-/// One sandbox.
+/// A sandbox as the runtime reports it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sandbox {
+pub struct ObservedSandbox {
     /// The runtime's id.
     pub id: String,
     /// Counts the pod's sandboxes from 0.
@@ -45,9 +45,9 @@ pub struct Sandbox {
     pub ips: Vec<String>,
 }
 
-/// One container that was made, running or not.
+/// A container as the runtime reports it, running or not.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Container {
+pub struct ObservedContainer {
     /// The runtime's id.
     pub id: String,
     /// Its name in the pod's specification.
@@ -82,7 +82,7 @@ pub struct Container {
     pub user: Option<api::LinuxContainerUser>,
 }
 
-impl Container {
+impl ObservedContainer {
     /// From the runtime's status; `None` for what is no pod's container.
     #[must_use]
     pub fn from_status(status: &api::ContainerStatus, sandbox: &str) -> Option<Self> {
@@ -138,25 +138,25 @@ impl Container {
     }
 }
 
-/// All that the runtime has of one pod.
+/// All sandboxes and containers of a pod, as the runtime reports them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Observed {
+pub struct ObservedPod {
     /// Newest first.
-    pub sandboxes: Vec<Sandbox>,
+    pub sandboxes: Vec<ObservedSandbox>,
     /// Newest first, of all names.
-    pub containers: Vec<Arc<Container>>,
+    pub containers: Vec<Arc<ObservedContainer>>,
 }
 
-impl Observed {
+impl ObservedPod {
     /// The newest container of that name.
     #[must_use]
-    pub fn latest(&self, name: &str) -> Option<&Arc<Container>> {
+    pub fn latest(&self, name: &str) -> Option<&Arc<ObservedContainer>> {
         self.containers.iter().find(|c| c.name == name)
     }
 
     /// The newest container of that name in that sandbox.
     #[must_use]
-    pub fn latest_in(&self, sandbox: &str, name: &str) -> Option<&Arc<Container>> {
+    pub fn latest_in(&self, sandbox: &str, name: &str) -> Option<&Arc<ObservedContainer>> {
         self.containers
             .iter()
             .find(|c| c.name == name && c.sandbox == sandbox)
@@ -164,14 +164,14 @@ impl Observed {
 
     /// The sandbox that the pod lives in: the newest, when it runs.
     #[must_use]
-    pub fn live_sandbox(&self) -> Option<&Sandbox> {
+    pub fn live_sandbox(&self) -> Option<&ObservedSandbox> {
         self.sandboxes.first().filter(|s| s.ready)
     }
 
     /// Containers by name, newest first each.
     #[must_use]
-    pub fn by_name(&self) -> BTreeMap<&str, Vec<&Arc<Container>>> {
-        let mut all: BTreeMap<&str, Vec<&Arc<Container>>> = BTreeMap::new();
+    pub fn by_name(&self) -> BTreeMap<&str, Vec<&Arc<ObservedContainer>>> {
+        let mut all: BTreeMap<&str, Vec<&Arc<ObservedContainer>>> = BTreeMap::new();
         for container in &self.containers {
             all.entry(&container.name).or_default().push(container);
         }

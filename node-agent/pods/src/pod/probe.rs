@@ -9,15 +9,15 @@ use rustc_hash::FxHashMap;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::hooks::{self, Outcome, Place};
-use super::observed::{self, Observed};
+use super::hooks::{self, HookOutcome, HookTarget};
+use super::observed::{self, ObservedPod};
 use super::times::from_nanos;
 use crate::cri::Runtime;
 use crate::objects::pod::{Container, Pod, Probe};
 
-/// The three kinds of probe.
+/// The kind of a probe: startup, liveness or readiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ProbeKind {
     /// Whether the container has started; the other two wait for it.
     Startup,
     /// Whether it lives; it is restarted when not.
@@ -26,7 +26,7 @@ pub enum Kind {
     Readiness,
 }
 
-impl Kind {
+impl ProbeKind {
     /// As events name it.
     #[must_use]
     pub fn title(self) -> &'static str {
@@ -46,14 +46,14 @@ impl Kind {
     }
 }
 
-/// Counts equal results in a row.
+/// Counts consecutive equal results of a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ResultCounter {
     last: Option<bool>,
     run: i64,
 }
 
-impl Tally {
+impl ResultCounter {
     /// Notes a result. What it means, once there were enough of its kind in a
     /// row: `successThreshold` good ones, `failureThreshold` bad ones.
     pub fn note(&mut self, good: bool, probe: &Probe) -> Option<bool> {
@@ -72,20 +72,20 @@ impl Tally {
     }
 }
 
-/// What a probe found, once its threshold was reached.
+/// The result of a probe after its threshold was reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ProbeResult {
     /// The container's id.
     pub id: String,
     /// Which probe.
-    pub kind: Kind,
+    pub kind: ProbeKind,
     /// Whether it is well.
     pub good: bool,
 }
 
-/// Something to tell about a probe.
+/// An event about a probe.
 #[derive(Clone, Debug)]
-pub struct Note {
+pub struct ProbeEvent {
     /// The container's name.
     pub container: String,
     /// The event's reason.
@@ -94,9 +94,9 @@ pub struct Note {
     pub message: String,
 }
 
-/// A probe of a container, as metrics name it.
+/// The container and kind of a probe, as metrics label it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Counted {
+pub struct ProbeSubject {
     /// The pod's namespace.
     pub namespace: String,
     /// The pod's name.
@@ -106,15 +106,15 @@ pub struct Counted {
     /// The container's name.
     pub container: String,
     /// Which probe.
-    pub kind: Kind,
+    pub kind: ProbeKind,
 }
 
-/// How often probes went how: `successful`, `failed` or `unknown`.
+/// Numbers of probes by result: `successful`, `failed` or `unknown`.
 #[derive(Debug, Default)]
-pub struct Counts(Mutex<BTreeMap<(Counted, &'static str), u64>>);
+pub struct ProbeCounts(Mutex<BTreeMap<(ProbeSubject, &'static str), u64>>);
 
-impl Counts {
-    fn note(&self, probe: &Counted, result: &'static str) {
+impl ProbeCounts {
+    fn note(&self, probe: &ProbeSubject, result: &'static str) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *all.entry((probe.clone(), result)).or_default() += 1;
     }
@@ -127,7 +127,7 @@ impl Counts {
 
     /// All, in order.
     #[must_use]
-    pub fn all(&self) -> Vec<(Counted, &'static str, u64)> {
+    pub fn all(&self) -> Vec<(ProbeSubject, &'static str, u64)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter()
             .map(|((probe, result), count)| (probe.clone(), *result, *count))
@@ -135,21 +135,21 @@ impl Counts {
     }
 }
 
-/// What probes report.
+/// A message from a probe's task to its worker.
 #[derive(Clone, Debug)]
-pub enum Report {
+pub enum ProbeReport {
     /// A result.
-    Found(Found),
+    Found(ProbeResult),
     /// An event.
-    Note(Note),
+    Note(ProbeEvent),
 }
 
-/// The probes of one pod, each a task of its own.
+/// The probes of one pod, each in a task of its own.
 pub struct Probes {
     runtime: Arc<dyn Runtime>,
-    reports: mpsc::UnboundedSender<Report>,
-    counts: Arc<Counts>,
-    running: FxHashMap<(String, Kind), AbortHandle>,
+    reports: mpsc::UnboundedSender<ProbeReport>,
+    counts: Arc<ProbeCounts>,
+    running: FxHashMap<(String, ProbeKind), AbortHandle>,
 }
 
 impl Probes {
@@ -157,8 +157,8 @@ impl Probes {
     #[must_use]
     pub fn new(
         runtime: Arc<dyn Runtime>,
-        reports: mpsc::UnboundedSender<Report>,
-        counts: Arc<Counts>,
+        reports: mpsc::UnboundedSender<ProbeReport>,
+        counts: Arc<ProbeCounts>,
     ) -> Self {
         Self {
             runtime,
@@ -172,7 +172,7 @@ impl Probes {
     pub fn sync(
         &mut self,
         pod: &Arc<Pod>,
-        observed: &Observed,
+        observed: &ObservedPod,
         started: &FxHashMap<String, bool>,
         live: bool,
     ) {
@@ -196,12 +196,16 @@ impl Probes {
                 continue;
             };
             let is_started = started.get(&record.id).copied().unwrap_or(false);
-            for kind in [Kind::Startup, Kind::Liveness, Kind::Readiness] {
+            for kind in [
+                ProbeKind::Startup,
+                ProbeKind::Liveness,
+                ProbeKind::Readiness,
+            ] {
                 // while a pod ends, only its readiness still matters
                 let due = match kind {
-                    Kind::Startup => live && !is_started,
-                    Kind::Liveness => live && is_started,
-                    Kind::Readiness => is_started,
+                    ProbeKind::Startup => live && !is_started,
+                    ProbeKind::Liveness => live && is_started,
+                    ProbeKind::Readiness => is_started,
                 };
                 if due && kind.of(container).is_some() {
                     wanted.push((container, record, kind));
@@ -220,7 +224,7 @@ impl Probes {
             if self.running.contains_key(&key) {
                 continue;
             }
-            let task = Task {
+            let task = ProbeTask {
                 runtime: self.runtime.clone(),
                 reports: self.reports.clone(),
                 counts: self.counts.clone(),
@@ -252,18 +256,18 @@ impl Drop for Probes {
 }
 
 #[derive(Clone)]
-struct Task {
+struct ProbeTask {
     runtime: Arc<dyn Runtime>,
-    reports: mpsc::UnboundedSender<Report>,
-    counts: Arc<Counts>,
+    reports: mpsc::UnboundedSender<ProbeReport>,
+    counts: Arc<ProbeCounts>,
     pod: Arc<Pod>,
     name: String,
-    record: Arc<observed::Container>,
-    kind: Kind,
+    record: Arc<observed::ObservedContainer>,
+    kind: ProbeKind,
     ip: Arc<str>,
 }
 
-impl Task {
+impl ProbeTask {
     async fn run(self) {
         let Some(container) = self.pod.spec.container(&self.name) else {
             return;
@@ -279,18 +283,18 @@ impl Task {
         let limit = seconds(probe.timeout_seconds.max(1));
         let mut period = tokio::time::interval(seconds(probe.period_seconds.max(1)));
         period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let counted = Counted {
+        let counted = ProbeSubject {
             namespace: self.pod.namespace().to_owned(),
             pod: self.pod.name().to_owned(),
             uid: self.pod.uid().to_owned(),
             container: self.name.clone(),
             kind: self.kind,
         };
-        let mut tally = Tally::default();
+        let mut tally = ResultCounter::default();
         let mut told = None;
         loop {
             period.tick().await;
-            let place = Place {
+            let place = HookTarget {
                 runtime: &*self.runtime,
                 container,
                 id: &self.record.id,
@@ -298,24 +302,24 @@ impl Task {
             };
             let outcome = hooks::run(&probe.handler, place, limit).await;
             let result = match &outcome {
-                Outcome::Success | Outcome::Warning(_) => "successful",
-                Outcome::Failure(_) => "failed",
-                Outcome::Unknown(_) => "unknown",
+                HookOutcome::Success | HookOutcome::Warning(_) => "successful",
+                HookOutcome::Failure(_) => "failed",
+                HookOutcome::Unknown(_) => "unknown",
             };
             self.counts.note(&counted, result);
             let good = match outcome {
-                Outcome::Success => true,
-                Outcome::Warning(message) => {
+                HookOutcome::Success => true,
+                HookOutcome::Warning(message) => {
                     let message = format!("{} probe warning: {message}", self.kind.title());
                     self.tell("ProbeWarning", message);
                     true
                 }
-                Outcome::Failure(message) => {
+                HookOutcome::Failure(message) => {
                     let message = format!("{} probe failed: {message}", self.kind.title());
                     self.tell("Unhealthy", message);
                     false
                 }
-                Outcome::Unknown(message) => {
+                HookOutcome::Unknown(message) => {
                     let message = format!(
                         "{} probe errored and resulted in unknown state: {message}",
                         self.kind.title()
@@ -329,20 +333,20 @@ impl Task {
             };
             if told != Some(verdict) {
                 told = Some(verdict);
-                let found = Found {
+                let found = ProbeResult {
                     id: self.record.id.clone(),
                     kind: self.kind,
                     good: verdict,
                 };
-                if self.reports.send(Report::Found(found)).is_err() {
+                if self.reports.send(ProbeReport::Found(found)).is_err() {
                     return;
                 }
             }
             // a verdict of these two is final for this container
             let is_final = match self.kind {
-                Kind::Startup => true,
-                Kind::Liveness => !verdict,
-                Kind::Readiness => false,
+                ProbeKind::Startup => true,
+                ProbeKind::Liveness => !verdict,
+                ProbeKind::Readiness => false,
             };
             if is_final {
                 return;
@@ -351,13 +355,13 @@ impl Task {
     }
 
     fn tell(&self, reason: &'static str, message: String) {
-        let note = Note {
+        let note = ProbeEvent {
             reason,
             container: self.name.clone(),
             message,
         };
         // nobody listens any more when the pod is gone
-        let _ = self.reports.send(Report::Note(note));
+        let _ = self.reports.send(ProbeReport::Note(note));
     }
 }
 
@@ -376,7 +380,7 @@ mod tests {
 
     #[test]
     fn verdicts_need_their_number_of_results_in_a_row() {
-        let mut tally = Tally::default();
+        let mut tally = ResultCounter::default();
         let probe = probe(2, 3);
         let results = [
             true, true, false, false, true, false, false, false, false, true, true,
@@ -406,7 +410,7 @@ mod tests {
             results in proptest::collection::vec(any::<bool>(), 1..50), success in 1_i64..5, failure in 1_i64..5
         ) {
             let probe = probe(success, failure);
-            let mut tally = Tally::default();
+            let mut tally = ResultCounter::default();
             for at in 0..results.len() {
                 let verdict = tally.note(results[at], &probe);
                 let needed = usize::try_from(if results[at] { success } else { failure }).unwrap();

@@ -13,25 +13,25 @@ use rustc_hash::FxHashSet;
 use tokio::sync::{Notify, mpsc};
 
 use super::live_status::LiveStatus;
-use super::next::{self, Action, Aim, Verdict};
-use super::probe::{Found, Kind, Report};
+use super::next::{self, PodAction, PodGoal, ProbeVerdict};
+use super::probe::{ProbeKind, ProbeReport, ProbeResult};
 use super::{kill, observe};
 use crate::shared::Shared;
 
-/// Which containers an action ends by itself.
-enum Ends {
+/// The containers that an action stops itself.
+enum EndedContainers {
     None,
     /// By id.
     One(String),
     All,
 }
 
-/// Answers probes for the time of one action.
+/// Handles probe reports while an action runs.
 pub(super) struct ProbeResponder {
     shared: Arc<Shared>,
     live: Arc<LiveStatus>,
     runs: bool,
-    ends: Ends,
+    ends: EndedContainers,
     killed: FxHashSet<String>,
     kills: FuturesUnordered<BoxFuture<'static, ()>>,
 }
@@ -40,18 +40,18 @@ impl ProbeResponder {
     pub(super) fn new(
         shared: Arc<Shared>,
         live: Arc<LiveStatus>,
-        action: &Action,
-        aim: Aim,
+        action: &PodAction,
+        aim: PodGoal,
     ) -> Self {
         let ends = match action {
-            Action::KillPod { .. } | Action::Reset { .. } => Ends::All,
-            Action::Kill { id, .. } => Ends::One(id.clone()),
-            _ => Ends::None,
+            PodAction::KillPod { .. } | PodAction::Reset { .. } => EndedContainers::All,
+            PodAction::Kill { id, .. } => EndedContainers::One(id.clone()),
+            _ => EndedContainers::None,
         };
         Self {
             shared,
             live,
-            runs: aim == Aim::Run,
+            runs: aim == PodGoal::Run,
             ends,
             killed: FxHashSet::default(),
             kills: FuturesUnordered::new(),
@@ -62,13 +62,13 @@ impl ProbeResponder {
     pub(super) async fn during(
         &mut self,
         action: impl Future<Output = ()>,
-        reports: &mut mpsc::UnboundedReceiver<Report>,
+        reports: &mut mpsc::UnboundedReceiver<ProbeReport>,
         nudge: &Notify,
-        late: &mut Vec<Report>,
+        late: &mut Vec<ProbeReport>,
     ) {
         let mut action = std::pin::pin!(action);
         // containers end one after the other while the last may take its whole time
-        let watches = !matches!(self.ends, Ends::None);
+        let watches = !matches!(self.ends, EndedContainers::None);
         let mut looks = FuturesUnordered::new();
         let (mut done, mut nudged, mut again) = (false, false, false);
         while !done || !self.kills.is_empty() {
@@ -91,9 +91,9 @@ impl ProbeResponder {
         }
     }
 
-    fn take(&mut self, report: Report, late: &mut Vec<Report>) {
+    fn take(&mut self, report: ProbeReport, late: &mut Vec<ProbeReport>) {
         let found = match &report {
-            Report::Note(note) => {
+            ProbeReport::Note(note) => {
                 if let Some((pod, ..)) = self.live.observed() {
                     let (container, message) = (Some(note.container.as_str()), &note.message);
                     self.shared
@@ -101,32 +101,32 @@ impl ProbeResponder {
                 }
                 return;
             }
-            Report::Found(found) => found.clone(),
+            ProbeReport::Found(found) => found.clone(),
         };
         match (found.kind, found.good) {
-            (Kind::Readiness, good) => self.live.publish_ready(found.id, good),
-            (Kind::Startup, true) => {
+            (ProbeKind::Readiness, good) => self.live.publish_ready(found.id, good),
+            (ProbeKind::Startup, true) => {
                 late.push(report);
                 self.live.publish_started(found.id, self.runs);
             }
-            (Kind::Startup, false) => {
+            (ProbeKind::Startup, false) => {
                 late.push(report);
-                self.kill(&found, Verdict::NeverStarted);
+                self.kill(&found, ProbeVerdict::NeverStarted);
             }
-            (Kind::Liveness, true) => {}
-            (Kind::Liveness, false) => {
+            (ProbeKind::Liveness, true) => {}
+            (ProbeKind::Liveness, false) => {
                 late.push(report);
-                self.kill(&found, Verdict::Dead);
+                self.kill(&found, ProbeVerdict::Dead);
             }
         }
     }
 
     /// Ends a container that failed a probe, unless the action does so.
-    fn kill(&mut self, found: &Found, verdict: Verdict) {
+    fn kill(&mut self, found: &ProbeResult, verdict: ProbeVerdict) {
         let spared = match &self.ends {
-            Ends::None => false,
-            Ends::One(id) => *id == found.id,
-            Ends::All => true,
+            EndedContainers::None => false,
+            EndedContainers::One(id) => *id == found.id,
+            EndedContainers::All => true,
         };
         if !self.runs || spared || !self.killed.insert(found.id.clone()) {
             return;
@@ -148,7 +148,7 @@ impl ProbeResponder {
             if let Err(error) = killed.await {
                 // the worker does it again
                 let (pod, container) = (pod.name(), &record.name);
-                tracing::warn!(pod, container, %error, "cannot end the container");
+                tracing::warn!(pod, container, %error, "failed to stop the container");
             }
         }));
     }

@@ -16,10 +16,10 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::credentials::{self, Account, Credential, Source};
+use super::credentials::{self, Credential, CredentialSource, PullAccount};
 use crate::cri::api;
 use crate::objects::pod::Pod;
-use crate::objects::source::{Objects, TokenWish};
+use crate::objects::source::{ObjectReader, TokenSpec};
 use crate::settings::go_duration;
 
 /// How long a program may take.
@@ -31,7 +31,7 @@ const MOST: u64 = 1 << 20;
 /// Seconds that tokens for programs live: the API's default.
 const TOKEN_LIFE: i64 = 3600;
 
-/// Why there is no configuration.
+/// Why the credential provider configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.
@@ -54,15 +54,15 @@ pub enum Error {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     api_version: String,
     kind: String,
-    providers: Vec<Config>,
+    providers: Vec<ProviderConfig>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Config {
+struct ProviderConfig {
     name: String,
     match_images: Vec<String>,
     default_cache_duration: String,
@@ -70,12 +70,12 @@ struct Config {
     #[serde(default)]
     args: Option<Vec<String>>,
     #[serde(default)]
-    env: Option<Vec<Env>>,
+    env: Option<Vec<ProviderEnv>>,
     token_attributes: Option<TokenAttributes>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Env {
+struct ProviderEnv {
     name: String,
     value: String,
 }
@@ -100,35 +100,34 @@ enum CacheType {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Response {
+struct ProviderResponse {
     api_version: String,
     kind: String,
     cache_key_type: String,
     #[serde(default)]
     cache_duration: Option<String>,
     #[serde(default)]
-    auth: BTreeMap<String, Password>,
+    auth: BTreeMap<String, ProviderPassword>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(default)]
 #[derive(Default)]
-struct Password {
+struct ProviderPassword {
     username: String,
     password: String,
 }
 
-type Answer = BTreeMap<String, Password>;
+type CredentialResult = BTreeMap<String, ProviderPassword>;
 
-/// What a program said, by what it is good for: an image, a registry or all,
-/// and for whom.
-type Kept = FxHashMap<(String, String), (Instant, Answer)>;
+/// Cached credentials by scope (image, registry or global) and subject.
+type CredentialCache = FxHashMap<(String, String), (Instant, CredentialResult)>;
 
-/// One plugin.
-struct Provider {
-    config: Config,
+/// One credential provider plugin.
+struct CredentialProvider {
+    config: ProviderConfig,
     default_for: Duration,
-    kept: Mutex<Kept>,
+    kept: Mutex<CredentialCache>,
     /// One program at a time: many pods start with the same image.
     turn: tokio::sync::Mutex<()>,
 }
@@ -142,14 +141,14 @@ pub struct ProviderFiles {
     pub bin: PathBuf,
 }
 
-/// All plugins of the node, in the order of their configuration.
+/// The credential provider plugins of the node, in the order of their configuration.
 #[derive(Default)]
-pub struct Providers {
+pub struct CredentialProviders {
     bin: PathBuf,
-    all: Vec<Provider>,
+    all: Vec<CredentialProvider>,
 }
 
-impl Providers {
+impl CredentialProviders {
     /// The plugins in the places given, or else below the agent's folder; none
     /// when there is no configuration there.
     ///
@@ -183,7 +182,7 @@ impl Providers {
             });
             files.sort();
         }
-        let mut all: Vec<Provider> = Vec::new();
+        let mut all: Vec<CredentialProvider> = Vec::new();
         for path in files {
             let text = std::fs::read_to_string(&path);
             let more = match text.map(|text| parse(&text)) {
@@ -191,7 +190,8 @@ impl Providers {
                 Ok(Err(why)) => return Err(Error::Form { path, why }),
                 Err(source) => return Err(Error::Read { path, source }),
             };
-            let known = |one: &&Provider| all.iter().any(|p| p.config.name == one.config.name);
+            let known =
+                |one: &&CredentialProvider| all.iter().any(|p| p.config.name == one.config.name);
             if let Some(twice) = more.iter().find(known) {
                 let why = format!("provider `{}` is in another file too", twice.config.name);
                 return Err(Error::Form { path, why });
@@ -210,7 +210,7 @@ impl Providers {
         &self,
         pod: &Pod,
         image: &str,
-        objects: &dyn Objects,
+        objects: &dyn ObjectReader,
     ) -> Vec<Credential> {
         let mut found = Vec::new();
         for provider in &self.all {
@@ -222,7 +222,13 @@ impl Providers {
                 Ok(more) => found.extend(more),
                 Err(why) => {
                     let plugin = &provider.config.name;
-                    tracing::warn!(plugin, image, pod = pod.name(), why, "no credentials");
+                    tracing::warn!(
+                        plugin,
+                        image,
+                        pod = pod.name(),
+                        why,
+                        "credential provider returned no credentials"
+                    );
                 }
             }
         }
@@ -230,8 +236,8 @@ impl Providers {
     }
 }
 
-fn parse(text: &str) -> Result<Vec<Provider>, String> {
-    let file: File = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
+fn parse(text: &str) -> Result<Vec<CredentialProvider>, String> {
+    let file: ConfigFile = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
     let known = ["v1", "v1beta1", "v1alpha1"];
     let version = file.api_version.strip_prefix("kubelet.config.k8s.io/");
     if file.kind != "CredentialProviderConfig" || !version.is_some_and(|v| known.contains(&v)) {
@@ -240,7 +246,7 @@ fn parse(text: &str) -> Result<Vec<Provider>, String> {
     if file.providers.is_empty() {
         return Err("providers: at least 1 item is required".to_owned());
     }
-    let mut all: Vec<Provider> = Vec::new();
+    let mut all: Vec<CredentialProvider> = Vec::new();
     for config in file.providers {
         let name = &config.name;
         let bad = |why: &str| Err(format!("provider `{name}`: {why}"));
@@ -280,7 +286,7 @@ fn parse(text: &str) -> Result<Vec<Provider>, String> {
                 return bad("annotation keys cannot be both required and optional");
             }
         }
-        all.push(Provider {
+        all.push(CredentialProvider {
             default_for,
             config,
             kept: Mutex::default(),
@@ -290,23 +296,23 @@ fn parse(text: &str) -> Result<Vec<Provider>, String> {
     Ok(all)
 }
 
-/// For whom a plugin is asked.
+/// The pod and service account for which credentials are requested.
 #[derive(Default)]
-struct Asker {
-    account: Option<Account>,
+struct CredentialSubject {
+    account: Option<PullAccount>,
     token: String,
     annotations: BTreeMap<String, String>,
     /// What its answers are kept under.
     key: String,
 }
 
-impl Provider {
+impl CredentialProvider {
     async fn ask(
         &self,
         bin: &Path,
         pod: &Pod,
         image: &str,
-        objects: &dyn Objects,
+        objects: &dyn ObjectReader,
     ) -> Result<Vec<Credential>, String> {
         let Some(asker) = self.asker(pod, objects).await? else {
             return Ok(Vec::new());
@@ -331,7 +337,10 @@ impl Provider {
                     server_address: server,
                     ..api::AuthConfig::default()
                 };
-                let source = asker.account.clone().map_or(Source::Node, Source::Account);
+                let source = asker
+                    .account
+                    .clone()
+                    .map_or(CredentialSource::Node, CredentialSource::Account);
                 Some((length, Credential { auth, source }))
             })
             .collect();
@@ -343,15 +352,20 @@ impl Provider {
     }
 
     /// For whom to ask; none when the plugin is not for the pod.
-    async fn asker(&self, pod: &Pod, objects: &dyn Objects) -> Result<Option<Asker>, String> {
+    async fn asker(
+        &self,
+        pod: &Pod,
+        objects: &dyn ObjectReader,
+    ) -> Result<Option<CredentialSubject>, String> {
         let Some(attributes) = &self.config.token_attributes else {
-            return Ok(Some(Asker::default()));
+            return Ok(Some(CredentialSubject::default()));
         };
         let name = pod.spec.service_account_name.as_str();
         if name.is_empty() {
-            return Ok((!attributes.require_service_account).then(Asker::default));
+            return Ok((!attributes.require_service_account).then(CredentialSubject::default));
         }
-        let account = objects.service_account(pod.namespace(), name).await?;
+        let account = objects.service_account(pod.namespace(), name).await;
+        let account = account.map_err(|error| error.to_string())?;
         let mut annotations = BTreeMap::new();
         for key in &attributes.required_service_account_annotation_keys {
             let Some(value) = account.annotations.get(key) else {
@@ -365,22 +379,23 @@ impl Provider {
             }
         }
         let token = objects
-            .token(TokenWish {
+            .token(TokenSpec {
                 namespace: pod.namespace(),
                 account: name,
                 pod: (pod.name(), pod.uid()),
                 audience: &attributes.service_account_token_audience,
                 seconds: TOKEN_LIFE,
             })
-            .await?
+            .await
+            .map_err(|error| error.to_string())?
             .token;
         let of = json!([pod.namespace(), name, account.uid, annotations]);
         let key = match attributes.cache_type {
             CacheType::ServiceAccount => of.to_string(),
             CacheType::Token => json!([of, pod.uid(), credentials::digest(&token)]).to_string(),
         };
-        Ok(Some(Asker {
-            account: Some(Account {
+        Ok(Some(CredentialSubject {
+            account: Some(PullAccount {
                 uid: account.uid.to_string(),
                 namespace: pod.namespace().to_owned(),
                 name: name.to_owned(),
@@ -391,7 +406,7 @@ impl Provider {
         }))
     }
 
-    fn known(&self, image: &str, who: &str, now: Instant) -> Option<Answer> {
+    fn known(&self, image: &str, who: &str, now: Instant) -> Option<CredentialResult> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|_, (until, _)| *until > now);
         [image, server(image), ""]
@@ -400,7 +415,12 @@ impl Provider {
             .map(|(_, answer)| answer.clone())
     }
 
-    fn keep(&self, image: &str, asker: &Asker, response: Response) -> Result<Answer, String> {
+    fn keep(
+        &self,
+        image: &str,
+        asker: &CredentialSubject,
+        response: ProviderResponse,
+    ) -> Result<CredentialResult, String> {
         let what = match response.cache_key_type.as_str() {
             "Image" => image,
             "Registry" => server(image),
@@ -409,7 +429,7 @@ impl Provider {
         };
         let attributes = self.config.token_attributes.as_ref();
         let by_account = attributes.is_some_and(|a| a.cache_type == CacheType::ServiceAccount);
-        let echoed = |p: &Password| !asker.token.is_empty() && p.password == asker.token;
+        let echoed = |p: &ProviderPassword| !asker.token.is_empty() && p.password == asker.token;
         if by_account && response.auth.values().any(echoed) {
             return Err("it returned the service account token as the password, which is only allowed with cacheType Token".to_owned());
         }
@@ -427,7 +447,12 @@ impl Provider {
         Ok(response.auth)
     }
 
-    async fn run(&self, bin: &Path, image: &str, asker: &Asker) -> Result<Response, String> {
+    async fn run(
+        &self,
+        bin: &Path,
+        image: &str,
+        asker: &CredentialSubject,
+    ) -> Result<ProviderResponse, String> {
         let config = &self.config;
         let mut request = json!({
             "apiVersion": config.api_version,
@@ -486,7 +511,7 @@ impl Provider {
             return Err(format!("it failed ({status}): {}", complaint.trim()));
         }
         // what it said may hold passwords, and stays out of messages
-        let response: Response = serde_json::from_slice(&said)
+        let response: ProviderResponse = serde_json::from_slice(&said)
             .map_err(|_| "what it answered is no CredentialProviderResponse".to_owned())?;
         if response.kind != "CredentialProviderResponse"
             || response.api_version != config.api_version

@@ -7,7 +7,7 @@ use crate::objects::source::fake::FakeObjects;
 const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\n";
 
 /// A plugin that counts how often it is asked and answers with its request.
-fn plugin(root: &Path, cache: &str, attributes: &str) -> Providers {
+fn plugin(root: &Path, cache: &str, attributes: &str) -> CredentialProviders {
     let folder = root.join("credentialprovider");
     fs::create_dir_all(folder.join("bin")).unwrap();
     let program = folder.join("bin/ask");
@@ -28,7 +28,7 @@ fn plugin(root: &Path, cache: &str, attributes: &str) -> Providers {
         ),
     )
     .unwrap();
-    Providers::find(root, None).unwrap()
+    CredentialProviders::find(root, None).unwrap()
 }
 
 fn pod(account: &str) -> Pod {
@@ -52,7 +52,7 @@ async fn a_plugin_is_asked_once_for_what_its_answer_is_good_for() {
             let found = providers.credentials(&pod(""), image, &objects).await;
             assert_eq!(found.len(), 1, "{cache}");
             assert_eq!(found[0].auth.username, "me");
-            assert_eq!(found[0].source, Source::Node);
+            assert_eq!(found[0].source, CredentialSource::Node);
         }
         assert_eq!(asked(root.path()), times, "{cache}");
         let none = providers.credentials(&pod(""), "ghcr.io/a", &objects).await;
@@ -82,7 +82,7 @@ async fn a_plugin_gets_the_pods_token_and_its_answer_is_for_that_account() {
     objects.annotate("robot", &[("a/role", "puller")]);
     for _ in 0..2 {
         let found = providers.credentials(&pod("robot"), image, &objects).await;
-        let Source::Account(account) = &found[0].source else {
+        let CredentialSource::Account(account) = &found[0].source else {
             panic!("{:?}", found[0].source)
         };
         assert_eq!(account.name, "robot");
@@ -149,7 +149,7 @@ fn a_folder_of_configurations_is_read_in_the_order_of_names() {
         config: root.path().to_owned(),
         bin: "/opt/bin".into(),
     };
-    let find = || Providers::find(Path::new("/"), Some(&files));
+    let find = || CredentialProviders::find(Path::new("/"), Some(&files));
     let found = find().unwrap();
     let names: Vec<&str> = found.all.iter().map(|p| p.config.name.as_str()).collect();
     assert_eq!((names, found.bin), (vec!["one", "two"], files.bin.clone()));
@@ -159,5 +159,5 @@ fn a_folder_of_configurations_is_read_in_the_order_of_names() {
         config: root.path().join("none"),
         ..files.clone()
     };
-    assert!(Providers::find(Path::new("/"), Some(&missing)).is_err());
+    assert!(CredentialProviders::find(Path::new("/"), Some(&missing)).is_err());
 }

@@ -20,14 +20,16 @@ use std::sync::Mutex;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::credentials::{Account, Credential, Secret, Source, digest, repository};
-use super::durable;
+use super::atomic_file;
+use super::credentials::{
+    Credential, CredentialSource, PullAccount, PullSecret, digest, repository,
+};
 use super::times::rfc3339;
 use crate::blocking;
 
-/// What is verified of images that are there.
+/// Which preloaded images need verified credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verification {
+pub enum PullVerification {
     /// Nothing.
     Never,
     /// Those that the agent fetched.
@@ -39,7 +41,7 @@ pub enum Verification {
     Always,
 }
 
-impl Verification {
+impl PullVerification {
     fn asks(&self, image: &str, fetched: bool) -> bool {
         match self {
             Self::Never => false,
@@ -58,14 +60,14 @@ impl Verification {
     }
 }
 
-/// `ImagePullCredentials`: what one name of an image was fetched with.
+/// `ImagePullCredentials`: the credentials that pulled an image under one name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Used {
+struct PulledCredentials {
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    kubernetes_secrets: Vec<Secret>,
+    kubernetes_secrets: Vec<PullSecret>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    kubernetes_service_accounts: Vec<Account>,
+    kubernetes_service_accounts: Vec<PullAccount>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     node_pods_accessible: bool,
 }
@@ -73,19 +75,19 @@ struct Used {
 /// Most credentials of one kind that are remembered of a name.
 const MOST: usize = 100;
 
-impl Used {
-    fn add(&mut self, source: &Source) {
+impl PulledCredentials {
+    fn add(&mut self, source: &CredentialSource) {
         if self.node_pods_accessible {
             return;
         }
         match source {
-            Source::Node => {
+            CredentialSource::Node => {
                 *self = Self {
                     node_pods_accessible: true,
                     ..Self::default()
                 };
             }
-            Source::Secret(secret) => {
+            CredentialSource::Secret(secret) => {
                 let all = &mut self.kubernetes_secrets;
                 all.retain(|s| {
                     (&s.uid, &s.namespace, &s.name)
@@ -96,7 +98,7 @@ impl Used {
                 }
                 all.push(secret.clone());
             }
-            Source::Account(account) => {
+            CredentialSource::Account(account) => {
                 let all = &mut self.kubernetes_service_accounts;
                 all.retain(|a| a != account);
                 if all.len() >= MOST {
@@ -111,9 +113,11 @@ impl Used {
     fn has(&self, sources: &[Credential]) -> bool {
         self.node_pods_accessible
             || sources.iter().any(|credential| match &credential.source {
-                Source::Node => false,
-                Source::Account(account) => self.kubernetes_service_accounts.contains(account),
-                Source::Secret(own) => self.kubernetes_secrets.iter().any(|used| {
+                CredentialSource::Node => false,
+                CredentialSource::Account(account) => {
+                    self.kubernetes_service_accounts.contains(account)
+                }
+                CredentialSource::Secret(own) => self.kubernetes_secrets.iter().any(|used| {
                     let same = (&used.uid, &used.namespace, &used.name)
                         == (&own.uid, &own.namespace, &own.name);
                     let hash = &own.credential_hash;
@@ -126,19 +130,19 @@ impl Used {
 /// `ImagePulledRecord`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Record {
+struct PulledRecord {
     kind: String,
     api_version: String,
     last_updated_time: String,
     image_ref: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    credential_mapping: BTreeMap<String, Used>,
+    credential_mapping: BTreeMap<String, PulledCredentials>,
 }
 
 /// `ImagePullIntent`.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Intent {
+struct PullIntent {
     kind: String,
     api_version: String,
     image: String,
@@ -146,18 +150,18 @@ struct Intent {
 
 const VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 
-/// What was fetched, and with what.
+/// Records of which images were pulled with which credentials.
 #[derive(Debug)]
-pub struct Pulls {
+pub struct PullRecords {
     folder: PathBuf,
-    verification: Verification,
+    verification: PullVerification,
     /// By image: how many are fetching it. Held while files change.
     fetching: Mutex<BTreeMap<String, usize>>,
 }
 
-/// What is needed to know whether an image may be used.
+/// Whether a pod may use an image, or what has to be checked first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PullVerdict {
     /// It may.
     Yes,
     /// It has to be fetched again, with the pod's own credentials.
@@ -166,10 +170,10 @@ pub enum Verdict {
     AskFor,
 }
 
-impl Pulls {
+impl PullRecords {
     /// Keeps records below the agent's folder.
     #[must_use]
-    pub fn new(root: &Path, verification: Verification) -> Self {
+    pub fn new(root: &Path, verification: PullVerification) -> Self {
         Self {
             folder: root.join("image_manager"),
             verification,
@@ -183,31 +187,31 @@ impl Pulls {
             .join(format!("sha256-{}", digest(of)))
     }
 
-    fn record(&self, id: &str) -> Option<Record> {
+    fn record(&self, id: &str) -> Option<PulledRecord> {
         let text = fs::read_to_string(self.file("pulled", id)).ok()?;
         serde_json::from_str(&text).ok()
     }
 
     /// Whether the image with this id may be used under this name.
     #[must_use]
-    pub fn verdict(&self, image: &str, id: &str) -> Verdict {
+    pub fn verdict(&self, image: &str, id: &str) -> PullVerdict {
         let fetching = self.lock();
         let fetched = self.file("pulled", id).exists()
             || fetching.contains_key(image)
             || self.file("pulling", image).exists();
         if !self.verification.asks(image, fetched) {
-            return Verdict::Yes;
+            return PullVerdict::Yes;
         }
         let record = self.record(id);
         let used = record.and_then(|mut r| r.credential_mapping.remove(&repository(image)));
         match used {
-            Some(used) if used.node_pods_accessible => Verdict::Yes,
-            Some(used) if used != Used::default() => Verdict::AskFor,
-            _ => Verdict::No,
+            Some(used) if used.node_pods_accessible => PullVerdict::Yes,
+            Some(used) if used != PulledCredentials::default() => PullVerdict::AskFor,
+            _ => PullVerdict::No,
         }
     }
 
-    /// Whether one of these credentials is enough, where [`Verdict::AskFor`] was
+    /// Whether one of these credentials is enough, where [`PullVerdict::AskFor`] was
     /// the verdict. What is another form of a known one is remembered.
     #[must_use]
     pub fn suffices(&self, image: &str, id: &str, credentials: &[Credential]) -> bool {
@@ -223,7 +227,7 @@ impl Pulls {
             .find(|c| used.has(std::slice::from_ref(c)));
         let Some(known) = known else { return false };
         let before = used.clone();
-        if matches!(known.source, Source::Secret(_)) {
+        if matches!(known.source, CredentialSource::Secret(_)) {
             used.add(&known.source);
         }
         if *used != before {
@@ -239,20 +243,20 @@ impl Pulls {
     /// needs credentials for.
     pub fn begin(&self, image: &str) -> io::Result<()> {
         let mut fetching = self.lock();
-        let intent = Intent {
+        let intent = PullIntent {
             kind: "ImagePullIntent".to_owned(),
             api_version: VERSION.to_owned(),
             image: image.to_owned(),
         };
         let text = serde_json::to_string(&intent)?;
-        durable::write(&self.file("pulling", image), &text)?;
+        atomic_file::write(&self.file("pulling", image), &text)?;
         *fetching.entry(image.to_owned()).or_default() += 1;
         Ok(())
     }
 
     /// Notes that fetching has ended: with which id and by whose credentials,
     /// or without success.
-    pub fn end(&self, image: &str, done: Option<(&str, &Source)>) {
+    pub fn end(&self, image: &str, done: Option<(&str, &CredentialSource)>) {
         let mut fetching = self.lock();
         if let Some((id, source)) = done
             && !self.add(image, id, Some(source))
@@ -285,7 +289,7 @@ impl Pulls {
         };
         for entry in entries.flatten() {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
-            let Ok(intent) = serde_json::from_str::<Intent>(&text) else {
+            let Ok(intent) = serde_json::from_str::<PullIntent>(&text) else {
                 continue;
             };
             let found = images
@@ -306,7 +310,7 @@ impl Pulls {
         };
         for entry in entries.flatten() {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
-            let Ok(record) = serde_json::from_str::<Record>(&text) else {
+            let Ok(record) = serde_json::from_str::<PulledRecord>(&text) else {
                 continue;
             };
             let fresh = record.last_updated_time.parse::<Timestamp>();
@@ -321,11 +325,11 @@ impl Pulls {
         blocking::lock(&self.fetching)
     }
 
-    fn add(&self, image: &str, id: &str, source: Option<&Source>) -> bool {
+    fn add(&self, image: &str, id: &str, source: Option<&CredentialSource>) -> bool {
         let before = self.record(id);
-        let mut record = before.clone().unwrap_or_else(|| Record {
+        let mut record = before.clone().unwrap_or_else(|| PulledRecord {
             image_ref: id.to_owned(),
-            ..Record::default()
+            ..PulledRecord::default()
         });
         if let Some(source) = source {
             let used = record.credential_mapping.entry(repository(image));
@@ -334,16 +338,16 @@ impl Pulls {
         before.as_ref() == Some(&record) || self.put(record)
     }
 
-    fn put(&self, mut record: Record) -> bool {
+    fn put(&self, mut record: PulledRecord) -> bool {
         record.kind = "ImagePulledRecord".to_owned();
         record.api_version = VERSION.to_owned();
         record.last_updated_time = rfc3339(Timestamp::now());
         let path = self.file("pulled", &record.image_ref);
         let written = serde_json::to_string(&record)
             .map_err(io::Error::from)
-            .and_then(|text| durable::write(&path, &text));
+            .and_then(|text| atomic_file::write(&path, &text));
         if let Err(error) = &written {
-            tracing::warn!(image = record.image_ref, %error, "cannot note what an image was fetched with");
+            tracing::warn!(image = record.image_ref, %error, "failed to write the image pull record");
         }
         written.is_ok()
     }
@@ -357,7 +361,7 @@ mod tests {
     fn secret(name: &str, hash: &str) -> Credential {
         Credential {
             auth: api::AuthConfig::default(),
-            source: Source::Secret(Secret {
+            source: CredentialSource::Secret(PullSecret {
                 uid: format!("{name}-uid"),
                 namespace: "a".to_owned(),
                 name: name.to_owned(),
@@ -366,7 +370,7 @@ mod tests {
         }
     }
 
-    fn fetched(pulls: &Pulls, source: &Source) {
+    fn fetched(pulls: &PullRecords, source: &CredentialSource) {
         pulls.begin("r.io/app:1").unwrap();
         pulls.end("r.io/app:1", Some(("sha256:1", source)));
     }
@@ -374,13 +378,13 @@ mod tests {
     #[test]
     fn an_image_that_was_fetched_with_a_secret_needs_that_secret_or_its_content() {
         let root = tempfile::tempdir().unwrap();
-        let pulls = Pulls::new(root.path(), Verification::Fetched);
+        let pulls = PullRecords::new(root.path(), PullVerification::Fetched);
         // it was there before the agent
-        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), Verdict::Yes);
+        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), PullVerdict::Yes);
         fetched(&pulls, &secret("s", "h1").source);
         // as another agent finds it
-        let pulls = Pulls::new(root.path(), Verification::Fetched);
-        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), Verdict::AskFor);
+        let pulls = PullRecords::new(root.path(), PullVerification::Fetched);
+        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), PullVerdict::AskFor);
         let may =
             |credentials: &[Credential]| pulls.suffices("r.io/app:2", "sha256:1", credentials);
         assert!(!may(&[]));
@@ -389,17 +393,17 @@ mod tests {
         assert!(may(&[secret("s", "h3")]), "the same secret, changed");
         assert!(may(&[secret("other", "h3")]), "what it was changed to");
         // the same bytes under another name are another matter
-        assert_eq!(pulls.verdict("r.io/other:1", "sha256:1"), Verdict::No);
+        assert_eq!(pulls.verdict("r.io/other:1", "sha256:1"), PullVerdict::No);
     }
 
     #[test]
     fn an_image_that_anybody_could_fetch_is_everybodys_from_then_on() {
         let root = tempfile::tempdir().unwrap();
-        let pulls = Pulls::new(root.path(), Verification::Fetched);
+        let pulls = PullRecords::new(root.path(), PullVerification::Fetched);
         fetched(&pulls, &secret("s", "h1").source);
-        fetched(&pulls, &Source::Node);
+        fetched(&pulls, &CredentialSource::Node);
         fetched(&pulls, &secret("s", "h1").source);
-        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), Verdict::Yes);
+        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), PullVerdict::Yes);
         assert!(
             !root
                 .path()
@@ -413,27 +417,27 @@ mod tests {
     #[test]
     fn what_was_being_fetched_when_the_agent_died_has_to_be_verified() {
         let root = tempfile::tempdir().unwrap();
-        Pulls::new(root.path(), Verification::Fetched)
+        PullRecords::new(root.path(), PullVerification::Fetched)
             .begin("r.io/app:1")
             .unwrap();
-        let pulls = Pulls::new(root.path(), Verification::Fetched);
-        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), Verdict::No);
+        let pulls = PullRecords::new(root.path(), PullVerification::Fetched);
+        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), PullVerdict::No);
         assert!(pulls.was_fetching());
         pulls.adopt(&[("sha256:1".to_owned(), vec!["r.io/app:1".to_owned()])]);
-        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), Verdict::No);
+        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), PullVerdict::No);
         assert!(!pulls.was_fetching());
         pulls.keep(&[], Timestamp::MAX);
-        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), Verdict::Yes);
+        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), PullVerdict::Yes);
     }
 
     #[test]
     fn policies_say_which_images_are_verified() {
-        let list = Verification::AllBut(vec!["r.io/base".to_owned(), "q.io/a/*".to_owned()]);
+        let list = PullVerification::AllBut(vec!["r.io/base".to_owned(), "q.io/a/*".to_owned()]);
         for (policy, image, fetched, asks) in [
-            (&Verification::Never, "r.io/x", true, false),
-            (&Verification::Fetched, "r.io/x", false, false),
-            (&Verification::Fetched, "r.io/x", true, true),
-            (&Verification::Always, "r.io/x", false, true),
+            (&PullVerification::Never, "r.io/x", true, false),
+            (&PullVerification::Fetched, "r.io/x", false, false),
+            (&PullVerification::Fetched, "r.io/x", true, true),
+            (&PullVerification::Always, "r.io/x", false, true),
             (&list, "r.io/base:1", true, false),
             (&list, "r.io/base2", false, true),
             (&list, "q.io/a/b@sha256:0", true, false),
@@ -446,15 +450,15 @@ mod tests {
     #[test]
     fn a_record_that_cannot_be_written_or_read_lets_nobody_in() {
         let root = tempfile::tempdir().unwrap();
-        let pulls = Pulls::new(root.path(), Verification::Fetched);
+        let pulls = PullRecords::new(root.path(), PullVerification::Fetched);
         fetched(&pulls, &secret("s", "h1").source);
         let file = pulls.file("pulled", "sha256:1");
         fs::write(&file, "{\"trunc").unwrap();
-        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), Verdict::No);
+        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), PullVerdict::No);
         fs::remove_file(&file).unwrap();
         // a folder in the file's place: nothing can be written
         fs::create_dir(&file).unwrap();
-        fetched(&pulls, &Source::Node);
-        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), Verdict::No);
+        fetched(&pulls, &CredentialSource::Node);
+        assert_eq!(pulls.verdict("r.io/app:1", "sha256:1"), PullVerdict::No);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use control_types::qos::Compute;
 
 use super::quantity;
-use crate::objects::pod::{PodSpec, QosClass, Resources};
+use crate::objects::pod::{PodSpec, QosClass, ResourceRequirements};
 
 /// The class of a pod (`Pod.status.qosClass`).
 #[must_use]
@@ -22,7 +22,7 @@ pub fn class(spec: &PodSpec) -> QosClass {
 
 /// What decides the class. Who says only a limit requests as much: the API server fills
 /// that in, but not every manifest comes from there.
-fn compute(resources: &Resources) -> Compute {
+fn compute(resources: &ResourceRequirements) -> Compute {
     let limits = ["cpu", "memory"].map(|name| amount(&resources.limits, name));
     let requests = ["cpu", "memory"].map(|name| amount(&resources.requests, name));
     let requested = |at: usize| match requests[at] {
@@ -124,7 +124,7 @@ pub fn sandbox_limits(spec: &PodSpec) -> PodLimits {
 fn limits(spec: &PodSpec, overhead: &BTreeMap<String, String>) -> PodLimits {
     let own = spec.resources.as_ref();
     let limit = |name: &str, of: fn(&BTreeMap<String, String>) -> Option<i64>| {
-        let set = |r: &Resources| of(&r.limits).filter(|l| *l > 0);
+        let set = |r: &ResourceRequirements| of(&r.limits).filter(|l| *l > 0);
         let limit = own.and_then(set).or_else(|| together(spec, set));
         let overhead = overhead.get(name).map_or(0, |text| read(name, text));
         limit.filter(|l| *l > 0).map(|l| l.saturating_add(overhead))
@@ -145,7 +145,7 @@ pub fn pod_request(spec: &PodSpec, name: &str) -> i64 {
 }
 
 fn asked(spec: &PodSpec, name: &str, overhead: &BTreeMap<String, String>) -> i64 {
-    let of = |r: &Resources| {
+    let of = |r: &ResourceRequirements| {
         let found = r.requests.get(name).or_else(|| r.limits.get(name))?;
         Some(read(name, found))
     };
@@ -160,7 +160,7 @@ fn asked(spec: &PodSpec, name: &str, overhead: &BTreeMap<String, String>) -> i64
 /// The same of limits; containers without one count nothing.
 #[must_use]
 pub fn pod_limit(spec: &PodSpec, name: &str) -> i64 {
-    let of = |r: &Resources| r.limits.get(name).map(|text| read(name, text));
+    let of = |r: &ResourceRequirements| r.limits.get(name).map(|text| read(name, text));
     let own = spec.resources.as_ref().filter(|_| is_of_pods(name));
     let limit = own
         .and_then(of)
@@ -191,7 +191,7 @@ pub fn read(name: &str, text: &str) -> i64 {
 
 /// What all containers have that run at the same time, or the largest init
 /// container where that is more; nothing when one of them has no such thing.
-fn together(spec: &PodSpec, of: impl Fn(&Resources) -> Option<i64>) -> Option<i64> {
+fn together(spec: &PodSpec, of: impl Fn(&ResourceRequirements) -> Option<i64>) -> Option<i64> {
     let mut running = Some(0_i64);
     let mut largest = Some(0_i64);
     for container in &spec.init_containers {

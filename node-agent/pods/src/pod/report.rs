@@ -16,30 +16,30 @@ use crate::objects::status::PodStatus;
 /// How long a status waits for a better one when nothing hangs on it.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// What was last asked to be written.
+/// The status that is to be written next.
 #[derive(Clone, Default)]
-struct Wish {
+struct PendingStatus {
     status: Option<Arc<PodStatus>>,
     urgent: bool,
     number: u64,
 }
 
-/// The writer of one pod's status.
-pub struct Reporter {
-    wish: watch::Sender<Wish>,
+/// Writes the status of one pod to the API.
+pub struct StatusReporter {
+    wish: watch::Sender<PendingStatus>,
     written: watch::Receiver<u64>,
     base: watch::Sender<Option<Arc<Pod>>>,
     task: tokio::task::AbortHandle,
 }
 
-impl Reporter {
+impl StatusReporter {
     /// A writer for `pod`, as the API has it now.
     #[must_use]
     pub fn new(client: Client, pod: Arc<Pod>) -> Self {
-        let (wish, wishes) = watch::channel(Wish::default());
+        let (wish, wishes) = watch::channel(PendingStatus::default());
         let (done, written) = watch::channel(0);
         let (base, bases) = watch::channel(None);
-        let task = Task {
+        let task = ReporterTask {
             client,
             namespace: pod.namespace().to_owned(),
             name: pod.name().to_owned(),
@@ -93,14 +93,14 @@ impl Reporter {
     }
 }
 
-impl Drop for Reporter {
+impl Drop for StatusReporter {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 #[derive(Clone)]
-struct Task {
+struct ReporterTask {
     client: Client,
     namespace: String,
     name: String,
@@ -111,10 +111,10 @@ struct Task {
     revision: Option<u64>,
 }
 
-impl Task {
+impl ReporterTask {
     async fn run(
         mut self,
-        mut wishes: watch::Receiver<Wish>,
+        mut wishes: watch::Receiver<PendingStatus>,
         mut bases: watch::Receiver<Option<Arc<Pod>>>,
         done: Arc<watch::Sender<u64>>,
     ) {
@@ -140,7 +140,7 @@ impl Task {
                 };
                 let written = self
                     .client
-                    .patch_status::<Written>(
+                    .patch_status::<WrittenStatus>(
                         &Pod::RESOURCE,
                         &self.namespace,
                         &self.name,
@@ -157,13 +157,13 @@ impl Task {
                     }
                     Err(error @ (Error::NotFound(_) | Error::Conflict(_))) => {
                         // gone, or another pod of that name: nothing to tell
-                        tracing::debug!(pod = %self.name, error = error.chain(), "status has no pod");
+                        tracing::debug!(pod = %self.name, error = error.chain(), "pod of a status update no longer exists");
                         done.send_replace(u64::MAX);
                         return;
                     }
                     Err(error) => {
                         tracing::warn!(namespace = %self.namespace, pod = %self.name,
-                            error = error.chain(), "cannot write the status");
+                            error = error.chain(), "failed to update pod status");
                         if matches!(
                             error,
                             Error::Invalid(_) | Error::Forbidden(_) | Error::BadRequest(_)
@@ -194,7 +194,7 @@ impl Task {
 }
 
 #[derive(serde::Deserialize)]
-struct Written {
+struct WrittenStatus {
     metadata: control_client::Meta,
 }
 
@@ -306,14 +306,14 @@ fn to_map(status: &PodStatus) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::status::{Condition, Ip};
+    use crate::objects::status::{PodCondition, PodIp};
 
-    fn condition(r#type: &str, status: &str, reason: &str) -> Condition {
-        Condition {
+    fn condition(r#type: &str, status: &str, reason: &str) -> PodCondition {
+        PodCondition {
             r#type: r#type.into(),
             status: status.into(),
             reason: reason.into(),
-            ..Condition::default()
+            ..PodCondition::default()
         }
     }
 
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(patch("u", &old, &new), None);
         new.phase = "Running".into();
         new.pod_ip = "10.0.0.1".into();
-        new.pod_ips = vec![Ip {
+        new.pod_ips = vec![PodIp {
             ip: "10.0.0.1".into(),
         }];
         new.conditions = vec![

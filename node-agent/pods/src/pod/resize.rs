@@ -16,25 +16,24 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::whole::{self, RESIZABLE};
+use super::pod_level_resources::{self, RESIZABLE};
 use super::{qos, quantity};
-use crate::objects::pod::{Container, Pod, PodSpec, Resources};
-use crate::objects::status::{Condition, PodStatus};
+use crate::objects::pod::{Container, Pod, PodSpec, ResourceRequirements};
+use crate::objects::status::{PodCondition, PodStatus};
 
-/// CPU in thousandths and memory in bytes, of a container or a pod; 0 when not
-/// set.
+/// CPU in thousandths and memory in bytes of a container or pod; 0 when not set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Amounts {
+pub struct ResourceAmounts {
     cpu_request: i64,
     cpu_limit: i64,
     memory_request: i64,
     memory_limit: i64,
 }
 
-impl Amounts {
+impl ResourceAmounts {
     /// What `resources` say; a request that is not set is its limit.
     #[must_use]
-    pub fn of(resources: &Resources) -> Self {
+    pub fn from_resources(resources: &ResourceRequirements) -> Self {
         let cpu_limit = qos::cpu(&resources.limits).unwrap_or(0);
         let memory_limit = qos::memory(&resources.limits).unwrap_or(0);
         Self {
@@ -52,9 +51,9 @@ impl Amounts {
     }
 }
 
-/// What has to happen to a running container.
+/// How a running container has to be changed for a resize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ResizeAction {
     /// Nothing.
     None,
     /// Its limits are changed under it.
@@ -66,9 +65,14 @@ pub enum Change {
 /// What brings a container of a pod with those resources from what is in force
 /// to what is granted. Both with the limits that are the pod's.
 #[must_use]
-pub fn change(pod: Option<&Resources>, granted: &Container, in_force: &Resources) -> Change {
-    let new = Amounts::of(&whole::effective(&granted.resources, pod));
-    let old = Amounts::of(in_force);
+pub fn change(
+    pod: Option<&ResourceRequirements>,
+    granted: &Container,
+    in_force: &ResourceRequirements,
+) -> ResizeAction {
+    let new =
+        ResourceAmounts::from_resources(&pod_level_resources::effective(&granted.resources, pod));
+    let old = ResourceAmounts::from_resources(in_force);
     let cpu = (new.cpu_request, new.cpu_limit) != (old.cpu_request, old.cpu_limit);
     let memory = (new.memory_request, new.memory_limit) != (old.memory_request, old.memory_limit);
     let restarts = |name: &str| {
@@ -78,17 +82,19 @@ pub fn change(pod: Option<&Resources>, granted: &Container, in_force: &Resources
             .any(|p| p.resource_name == name && p.restart_policy == "RestartContainer")
     };
     match (cpu, memory) {
-        (false, false) => Change::None,
-        (true, _) if restarts("cpu") => Change::Restart,
-        (_, true) if restarts("memory") => Change::Restart,
-        _ => Change::Update,
+        (false, false) => ResizeAction::None,
+        (true, _) if restarts("cpu") => ResizeAction::Restart,
+        (_, true) if restarts("memory") => ResizeAction::Restart,
+        _ => ResizeAction::Update,
     }
 }
 
 /// Whether two resources, of which there may be none, are the same amounts.
 #[must_use]
-pub fn same(one: Option<&Resources>, other: Option<&Resources>) -> bool {
-    let amounts = |r: Option<&Resources>| r.map(Amounts::of).unwrap_or_default();
+pub fn same(one: Option<&ResourceRequirements>, other: Option<&ResourceRequirements>) -> bool {
+    let amounts = |r: Option<&ResourceRequirements>| {
+        r.map(ResourceAmounts::from_resources).unwrap_or_default()
+    };
     amounts(one) == amounts(other)
 }
 
@@ -97,8 +103,8 @@ pub fn same(one: Option<&Resources>, other: Option<&Resources>) -> bool {
 #[must_use]
 pub fn in_force<'a>(
     spec: &PodSpec,
-    held: impl Fn(&str) -> Option<&'a Resources>,
-    pod: Option<&Resources>,
+    held: impl Fn(&str) -> Option<&'a ResourceRequirements>,
+    pod: Option<&ResourceRequirements>,
 ) -> PodSpec {
     let list = |containers: &[Container]| -> Vec<Container> {
         let of = |container: &Container| Container {
@@ -121,17 +127,17 @@ pub fn in_force<'a>(
     }
 }
 
-/// What a pod was granted.
+/// The resources granted to a pod.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Grant {
-    containers: BTreeMap<String, Resources>,
-    pod: Option<Resources>,
+pub struct ResizeGrant {
+    containers: BTreeMap<String, ResourceRequirements>,
+    pod: Option<ResourceRequirements>,
 }
 
-impl Grant {
+impl ResizeGrant {
     /// All that the specification asks for.
     #[must_use]
-    pub fn of(spec: &PodSpec) -> Self {
+    pub fn from_spec(spec: &PodSpec) -> Self {
         Self {
             containers: resizable(spec)
                 .map(|c| (c.name.clone(), c.resources.clone()))
@@ -144,8 +150,12 @@ impl Grant {
     /// the whole pod what was written down, or else what the status says. For
     /// what neither says anything of, what the specification asks for.
     #[must_use]
-    pub fn told(spec: &PodSpec, status: &PodStatus, written: Option<Option<&Resources>>) -> Self {
-        let mut grant = Self::of(spec);
+    pub fn from_status(
+        spec: &PodSpec,
+        status: &PodStatus,
+        written: Option<Option<&ResourceRequirements>>,
+    ) -> Self {
+        let mut grant = Self::from_spec(spec);
         grant.pod = match written {
             Some(pod) => pod.cloned(),
             None => pod_told(spec, status, &status.allocated_resources),
@@ -156,11 +166,11 @@ impl Grant {
                 continue;
             };
             for key in RESIZABLE {
-                whole::put(&mut resources.limits, key, reported.limits.get(key));
+                pod_level_resources::put(&mut resources.limits, key, reported.limits.get(key));
                 let allocated = told
                     .and_then(|t| t.allocated_resources.as_ref())
                     .and_then(|a| a.get(key));
-                whole::put(&mut resources.requests, key, allocated);
+                pod_level_resources::put(&mut resources.requests, key, allocated);
             }
         }
         grant
@@ -171,9 +181,10 @@ impl Grant {
     pub fn covers(&self, spec: &PodSpec) -> bool {
         same(self.pod.as_ref(), spec.resources.as_ref())
             && resizable(spec).all(|c| {
-                self.containers
-                    .get(&c.name)
-                    .is_none_or(|held| Amounts::of(held) == Amounts::of(&c.resources))
+                self.containers.get(&c.name).is_none_or(|held| {
+                    ResourceAmounts::from_resources(held)
+                        == ResourceAmounts::from_resources(&c.resources)
+                })
             })
     }
 
@@ -199,7 +210,7 @@ fn pod_told(
     spec: &PodSpec,
     status: &PodStatus,
     requests: &BTreeMap<String, String>,
-) -> Option<Resources> {
+) -> Option<ResourceRequirements> {
     let mut pod = spec.resources.clone()?;
     let Some(shown) = &status.resources else {
         return Some(pod);
@@ -217,7 +228,9 @@ fn pod_told(
             let Some(asked) = own.get(name) else { continue };
             match told(shown, name) {
                 Some(told) if told == qos::read(name, asked) => {}
-                told => whole::put(own, name, told.map(|t| written(name, t)).as_ref()),
+                told => {
+                    pod_level_resources::put(own, name, told.map(|t| written(name, t)).as_ref())
+                }
             }
         }
     }
@@ -226,7 +239,7 @@ fn pod_told(
 
 /// What the API's status says is in force of the whole pod.
 #[must_use]
-pub fn pod_in_force(granted: &PodSpec, status: &PodStatus) -> Resources {
+pub fn pod_in_force(granted: &PodSpec, status: &PodStatus) -> ResourceRequirements {
     let none = BTreeMap::new();
     let requests = status.resources.as_ref().map_or(&none, |r| &r.requests);
     pod_told(granted, status, requests).unwrap_or_default()
@@ -246,16 +259,16 @@ pub fn resizable(spec: &PodSpec) -> impl Iterator<Item = &Container> {
     spec.init_containers.iter().chain(&spec.containers)
 }
 
-/// CPU in thousandths and memory in bytes, of pods or of the node.
+/// CPU in thousandths and memory in bytes of pods or of the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct Capacity {
     /// Thousandths of a CPU.
     pub cpu: i64,
     /// Bytes.
     pub memory: i64,
 }
 
-impl Room {
+impl Capacity {
     /// What a pod asks for.
     #[must_use]
     pub fn asked(spec: &PodSpec) -> Self {
@@ -277,17 +290,17 @@ impl Room {
 
 /// The condition `PodResizePending`: a resize that cannot be granted now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingResize {
     /// `Deferred` or `Infeasible`.
     pub reason: &'static str,
     /// A sentence.
     pub message: String,
 }
 
-impl Pending {
+impl PendingResize {
     /// What the status of a pod says of it.
     #[must_use]
-    pub fn told(condition: &Condition) -> Option<Self> {
+    pub fn from_condition(condition: &PodCondition) -> Option<Self> {
         let known = ["Deferred", "Infeasible"];
         Some(Self {
             reason: known.into_iter().find(|r| *r == condition.reason)?,
@@ -301,8 +314,13 @@ impl Pending {
 ///
 /// # Errors
 /// Why not, and whether it may be possible later.
-pub fn admit(wanted: &PodSpec, granted: &PodSpec, others: Room, node: Room) -> Result<(), Pending> {
-    let (new, old) = (Room::asked(wanted), Room::asked(granted));
+pub fn admit(
+    wanted: &PodSpec,
+    granted: &PodSpec,
+    others: Capacity,
+    node: Capacity,
+) -> Result<(), PendingResize> {
+    let (new, old) = (Capacity::asked(wanted), Capacity::asked(granted));
     let named = [
         ("cpu", new.cpu, old.cpu, others.cpu, node.cpu),
         ("memory", new.memory, old.memory, others.memory, node.memory),
@@ -322,7 +340,7 @@ pub fn admit(wanted: &PodSpec, granted: &PodSpec, others: Room, node: Room) -> R
         } else {
             node.memory
         };
-        return Err(Pending {
+        return Err(PendingResize {
             reason: "Infeasible",
             message: format!(
                 "Node didn't have enough capacity: {what}, requested: {new}, capacity: {most}"
@@ -339,7 +357,7 @@ pub fn admit(wanted: &PodSpec, granted: &PodSpec, others: Room, node: Room) -> R
     if message.is_empty() {
         Ok(())
     } else {
-        Err(Pending {
+        Err(PendingResize {
             reason: "Deferred",
             message,
         })
@@ -389,7 +407,7 @@ mod tests {
 
     #[test]
     fn only_the_policy_of_what_changes_restarts() {
-        let resources = |cpu: &str, memory: &str| -> Resources {
+        let resources = |cpu: &str, memory: &str| -> ResourceRequirements {
             serde_json::from_value(serde_json::json!({"limits": {"cpu": cpu, "memory": memory}}))
                 .unwrap()
         };
@@ -400,12 +418,12 @@ mod tests {
         };
         let policy = |what: &str| serde_json::json!([{"resourceName": what, "restartPolicy": "RestartContainer"}]);
         let cases = [
-            (serde_json::json!([]), "1000m", "1024Mi", Change::None),
-            (serde_json::json!([]), "2", "1Gi", Change::Update),
-            (policy("cpu"), "2", "1Gi", Change::Restart),
-            (policy("cpu"), "1", "2Gi", Change::Update),
-            (policy("memory"), "1", "2Gi", Change::Restart),
-            (policy("memory"), "2", "1Gi", Change::Update),
+            (serde_json::json!([]), "1000m", "1024Mi", ResizeAction::None),
+            (serde_json::json!([]), "2", "1Gi", ResizeAction::Update),
+            (policy("cpu"), "2", "1Gi", ResizeAction::Restart),
+            (policy("cpu"), "1", "2Gi", ResizeAction::Update),
+            (policy("memory"), "1", "2Gi", ResizeAction::Restart),
+            (policy("memory"), "2", "1Gi", ResizeAction::Update),
         ];
         for (policy, cpu, memory, wanted) in cases {
             let found = change(None, &with(policy.clone()), &resources(cpu, memory));
@@ -415,11 +433,11 @@ mod tests {
 
     #[test]
     fn what_the_node_never_has_is_infeasible_and_what_it_lacks_now_deferred() {
-        let node = Room {
+        let node = Capacity {
             cpu: 2000,
             memory: 1000,
         };
-        let others = Room {
+        let others = Capacity {
             cpu: 1000,
             memory: 0,
         };
@@ -443,7 +461,7 @@ mod tests {
             "allocatedResources": {"cpu": "1", "memory": "64Mi"},
             "resources": {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"cpu": "2", "memory": "64Mi"}}}]}))
         .unwrap();
-        let grant = Grant::told(&wanted, &status, None);
+        let grant = ResizeGrant::from_status(&wanted, &status, None);
         assert!(!grant.covers(&wanted));
         let pod = Pod {
             spec: wanted.clone(),
@@ -453,7 +471,7 @@ mod tests {
         assert_eq!(held.spec.containers[0].resources.limits["cpu"], "2");
         assert_eq!(held.spec.containers[0].resources.requests["cpu"], "1");
         assert!(grant.covers(&held.spec));
-        assert!(Grant::told(&wanted, &PodStatus::default(), None).covers(&wanted));
+        assert!(ResizeGrant::from_status(&wanted, &PodStatus::default(), None).covers(&wanted));
     }
 
     fn of_pod(cpu: &str, memory: &str) -> serde_json::Value {
@@ -472,18 +490,18 @@ mod tests {
             "resources": {"requests": {"cpu": "1100m"}, "limits": {"cpu": "2100m", "memory": "512Mi"}},
         }))
         .unwrap();
-        let told = Grant::told(&wanted, &status, None);
+        let told = ResizeGrant::from_status(&wanted, &status, None);
         assert!(told.covers(&granted) && !told.covers(&wanted));
         let in_force = pod_in_force(&granted, &status);
         assert_eq!(in_force.requests["cpu"], "1");
         assert_eq!(in_force.limits["memory"], "512Mi");
         // what is written goes before
         let held = granted.resources.as_ref();
-        let told = Grant::told(&wanted, &PodStatus::default(), Some(held));
+        let told = ResizeGrant::from_status(&wanted, &PodStatus::default(), Some(held));
         assert!(told.covers(&granted) && !told.covers(&wanted));
-        assert!(!Grant::told(&wanted, &status, Some(None)).covers(&granted));
+        assert!(!ResizeGrant::from_status(&wanted, &status, Some(None)).covers(&granted));
         // one that says nothing of it
-        assert!(Grant::told(&wanted, &PodStatus::default(), None).covers(&wanted));
+        assert!(ResizeGrant::from_status(&wanted, &PodStatus::default(), None).covers(&wanted));
         let added = serde_json::json!({"resources": {"requests": {"cpu": "1100m"}}});
         let added: PodStatus = serde_json::from_value(added).unwrap();
         let in_force = pod_in_force(&granted, &added);
@@ -499,12 +517,18 @@ mod tests {
             of("1000m", "64Mi").resources.as_ref()
         ));
         assert!(!same(old.resources.as_ref(), new.resources.as_ref()));
-        assert!(same(None, Some(&Resources::default())));
+        assert!(same(None, Some(&ResourceRequirements::default())));
         let found = |index: usize| {
-            let held = whole::effective(&old.containers[index].resources, old.resources.as_ref());
+            let held = pod_level_resources::effective(
+                &old.containers[index].resources,
+                old.resources.as_ref(),
+            );
             change(new.resources.as_ref(), &new.containers[index], &held)
         };
-        assert_eq!((found(0), found(1)), (Change::Update, Change::None));
+        assert_eq!(
+            (found(0), found(1)),
+            (ResizeAction::Update, ResizeAction::None)
+        );
     }
 
     proptest! {
@@ -514,8 +538,8 @@ mod tests {
             (old_memory, new_memory) in (1..4000_i64, 1..4000_i64),
             (used_cpu, used_memory) in (0..4000_i64, 0..4000_i64),
         ) {
-            let node = Room { cpu: 4000, memory: 4000 };
-            let others = Room { cpu: used_cpu, memory: used_memory };
+            let node = Capacity { cpu: 4000, memory: 4000 };
+            let others = Capacity { cpu: used_cpu, memory: used_memory };
             let (new, old) = (spec(new_cpu, new_memory), spec(old_cpu, old_memory));
             let found = admit(&new, &old, others, node);
             if new_cpu <= old_cpu && new_memory <= old_memory {

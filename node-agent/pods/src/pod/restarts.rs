@@ -1,7 +1,7 @@
 //! Which containers are started again after they ended, which begin anew with
 //! all others, and how often each was started: pure.
 
-use super::observed::{self, Observed};
+use super::observed::{self, ObservedPod};
 use crate::objects::pod::{Container, PodSpec, RestartPolicy, RestartRule};
 use crate::objects::status::ContainerStatus;
 
@@ -50,7 +50,7 @@ pub fn may_reset(spec: &PodSpec) -> bool {
 }
 
 /// Whether this end has all containers of the pod begin anew.
-fn asks_for_reset(container: &Container, record: &observed::Container) -> bool {
+fn asks_for_reset(container: &Container, record: &observed::ObservedContainer) -> bool {
     record.exited() && rule(container, record.exit_code).is_some_and(|r| r.action == ALL)
 }
 
@@ -58,7 +58,7 @@ fn asks_for_reset(container: &Container, record: &observed::Container) -> bool {
 /// that has all of them begin anew. Those that asked for it come last, so that
 /// an agent that dies meanwhile finds what to go on with.
 #[must_use]
-pub fn reset(spec: &PodSpec, observed: &Observed) -> Option<Vec<(String, bool)>> {
+pub fn reset(spec: &PodSpec, observed: &ObservedPod) -> Option<Vec<(String, bool)>> {
     if !may_reset(spec) {
         return None;
     }
@@ -90,7 +90,7 @@ pub fn reset(spec: &PodSpec, observed: &Observed) -> Option<Vec<(String, bool)>>
 /// it, or else by what was told of it last.
 #[must_use]
 pub fn restarts_before(
-    newest: Option<&observed::Container>,
+    newest: Option<&observed::ObservedContainer>,
     told: Option<&ContainerStatus>,
 ) -> u32 {
     if let Some(record) = newest {

@@ -5,15 +5,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::backoff::{Backoff, Wait};
-use super::cgroup::Beyond;
+use super::cgroup::FixedLimits;
 use super::config;
-use super::state::State;
+use super::state::PodState;
 use super::{dns, hugepages, kill, limits, qos};
 use crate::cri::api;
 use crate::node::guard;
 use crate::untrusted::{DIRECTORY_MODE, create_dirs};
 
-impl State {
+impl PodState {
     /// Makes the sandbox, when drivers have prepared the pod's devices.
     pub(super) async fn create_sandbox(&mut self, attempt: u32) {
         let (shared, pod) = (self.shared.clone(), self.pod.clone());
@@ -67,7 +67,7 @@ impl State {
                     self.pod.uid(),
                     self.pod_limits(spec),
                     shared.settings.pod_pids,
-                    &Beyond {
+                    &FixedLimits {
                         huge: hugepages::of_pod(&shared.node.rules.huge, spec),
                         protected: limits::protected(&self.pod, &shared.node.rules),
                     },

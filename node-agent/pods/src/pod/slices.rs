@@ -17,7 +17,7 @@ use zbus::{
     Connection, DynamicType, MatchRule, MessageStream, OwnedObjectPath, Variant, fdo, message,
 };
 
-use super::cgroup::{Version, weight};
+use super::cgroup::{CgroupVersion, weight};
 
 /// How long systemd may take, as for the kubelet.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ const DONE: &str = "done";
 /// What is not limited.
 const INFINITY: u64 = u64::MAX;
 
-/// Why systemd does not do what the agent needs of it.
+/// Why a request to systemd failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It is not there.
@@ -75,10 +75,10 @@ pub enum Error {
     },
 }
 
-/// Limits of a group that systemd knows, too. What is none is left as it is, and what is
-/// none within is not limited.
+/// Limits of a control group that systemd manages; `None` leaves a limit unchanged, an inner
+/// `None` removes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct SliceLimits {
     /// Relative weight, as version 1 counts it.
     pub shares: Option<i64>,
     /// Microseconds of each 100 ms.
@@ -91,12 +91,12 @@ pub struct Limits {
     pub protected: Option<(&'static str, i64)>,
 }
 
-impl Limits {
+impl SliceLimits {
     /// As properties of the unit. The period of the quota is not among them: it is what
     /// systemd takes by default. Pure.
     #[must_use]
-    pub fn properties(self, version: Version) -> BTreeMap<&'static str, u64> {
-        let one = version == Version::One;
+    pub fn properties(self, version: CgroupVersion) -> BTreeMap<&'static str, u64> {
+        let one = version == CgroupVersion::One;
         let unsigned = |n: i64| u64::try_from(n).unwrap_or(0);
         let mut all = BTreeMap::new();
         if let Some(shares) = self.shares {
@@ -144,13 +144,13 @@ pub fn whole_percents(quota: i64) -> i64 {
     }
 }
 
-/// Systemd, as who makes slices. One connection for all, made when it is first needed and
-/// again when it was lost. `Clone` shares.
+/// Creates and changes slices through systemd, over one connection that is opened on first use
+/// and reopened when lost.
 #[derive(Clone, Debug)]
-pub struct Slices(Arc<Inner>);
+pub struct SystemdSlices(Arc<SliceConnection>);
 
 #[derive(Debug)]
-struct Inner {
+struct SliceConnection {
     patience: Duration,
     /// Whether the connection is made here.
     connects: bool,
@@ -159,16 +159,16 @@ struct Inner {
     told: Mutex<FxHashMap<String, BTreeMap<&'static str, u64>>>,
 }
 
-impl Default for Slices {
+impl Default for SystemdSlices {
     fn default() -> Self {
         Self::with(None, PATIENCE)
     }
 }
 
-impl Slices {
+impl SystemdSlices {
     /// Over a bus, or the machine's own.
     pub(super) fn with(bus: Option<Connection>, patience: Duration) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(SliceConnection {
             patience,
             connects: bus.is_none(),
             bus: tokio::sync::Mutex::new(bus),
@@ -180,10 +180,14 @@ impl Slices {
     ///
     /// # Errors
     /// When systemd does not.
-    pub async fn make(&self, (unit, parent): (&str, &str), version: Version) -> Result<(), Error> {
+    pub async fn make(
+        &self,
+        (unit, parent): (&str, &str),
+        version: CgroupVersion,
+    ) -> Result<(), Error> {
         let disks = match version {
-            Version::One => "BlockIOAccounting",
-            Version::Two => "IOAccounting",
+            CgroupVersion::One => "BlockIOAccounting",
+            CgroupVersion::Two => "IOAccounting",
         };
         let mut properties = vec![
             ("Description", Variant::from("Kubernetes pods")),

@@ -7,7 +7,7 @@ use zbus::connection::Builder;
 use zbus::object_server::SignalEmitter;
 use zbus::{DBusError, OwnedVariant, interface};
 
-use super::super::cgroup::{Cgroups, Driver, Layout};
+use super::super::cgroup::{CgroupLayout, CgroupManager, Cgroups};
 use super::*;
 use crate::cri::fake::Fake;
 use crate::testing::Run;
@@ -53,7 +53,7 @@ impl Systemd {
     }
 
     /// Slices as the agent has them, to this systemd; the other end is to be kept.
-    pub(crate) async fn slices(&self, patience: Duration) -> (Slices, Connection) {
+    pub(crate) async fn slices(&self, patience: Duration) -> (SystemdSlices, Connection) {
         let (theirs, ours) = UnixStream::pair().unwrap();
         let server = Builder::unix_stream(theirs)
             .server(zbus::Guid::generate())
@@ -62,7 +62,7 @@ impl Systemd {
             .build();
         let client = Builder::unix_stream(ours).p2p().build();
         let (server, client) = tokio::try_join!(server, client).unwrap();
-        (Slices::with(Some(client), patience), server)
+        (SystemdSlices::with(Some(client), patience), server)
     }
 
     /// Takes what was asked of it since it was last looked at.
@@ -181,18 +181,18 @@ pub(crate) const LONG: Duration = Duration::from_secs(90);
 
 #[test]
 fn limits_are_properties_of_either_version() {
-    let limits = Limits {
+    let limits = SliceLimits {
         shares: Some(1024),
         quota: Some(Some(50_000)),
         memory: Some(Some(4096)),
         tasks: Some(Some(0)),
         protected: Some(("memory.min", 7)),
     };
-    let of = |limits: Limits, version| -> Vec<(&str, u64)> {
+    let of = |limits: SliceLimits, version| -> Vec<(&str, u64)> {
         limits.properties(version).into_iter().collect()
     };
     assert_eq!(
-        of(limits, Version::Two),
+        of(limits, CgroupVersion::Two),
         [
             ("CPUQuotaPerSecUSec", 500_000),
             ("CPUWeight", 39),
@@ -202,7 +202,7 @@ fn limits_are_properties_of_either_version() {
         ]
     );
     assert_eq!(
-        of(limits, Version::One),
+        of(limits, CgroupVersion::One),
         [
             ("CPUQuotaPerSecUSec", 500_000),
             ("CPUShares", 1024),
@@ -210,16 +210,16 @@ fn limits_are_properties_of_either_version() {
             ("TasksMax", 1)
         ]
     );
-    let open = Limits {
+    let open = SliceLimits {
         quota: Some(None),
         memory: Some(None),
         tasks: Some(None),
-        ..Limits::default()
+        ..SliceLimits::default()
     };
-    for version in [Version::One, Version::Two] {
+    for version in [CgroupVersion::One, CgroupVersion::Two] {
         let all = open.properties(version);
         assert!(all.len() == 3 && all.values().all(|value| *value == u64::MAX));
-        assert!(Limits::default().properties(version).is_empty());
+        assert!(SliceLimits::default().properties(version).is_empty());
     }
     for (quota, expected) in [(1000, 1000), (1001, 2000), (150_100, 151_000), (0, 0)] {
         assert_eq!(whole_percents(quota), expected);
@@ -232,7 +232,7 @@ async fn a_slice_is_made_limited_and_removed() {
     let (slices, _other_end) = systemd.slices(LONG).await;
     let unit = "kubepods-podu.slice";
     slices
-        .make((unit, "kubepods.slice"), Version::Two)
+        .make((unit, "kubepods.slice"), CgroupVersion::Two)
         .await
         .unwrap();
     for (name, value) in [
@@ -251,16 +251,16 @@ async fn a_slice_is_made_limited_and_removed() {
     }
     // it may be another's, or from before a restart
     slices
-        .make((unit, "kubepods.slice"), Version::Two)
+        .make((unit, "kubepods.slice"), CgroupVersion::Two)
         .await
         .unwrap();
     let set = |shares| {
-        let limits = Limits {
+        let limits = SliceLimits {
             shares: Some(shares),
             memory: Some(Some(4096)),
-            ..Limits::default()
+            ..SliceLimits::default()
         };
-        slices.set(unit, limits.properties(Version::Two))
+        slices.set(unit, limits.properties(CgroupVersion::Two))
     };
     for shares in [1024, 1024, 2] {
         set(shares).await.unwrap();
@@ -280,7 +280,7 @@ async fn a_slice_is_made_limited_and_removed() {
     );
     // a slice that is made anew knows nothing
     slices
-        .make((unit, "kubepods.slice"), Version::One)
+        .make((unit, "kubepods.slice"), CgroupVersion::One)
         .await
         .unwrap();
     assert!(systemd.property(unit, "BlockIOAccounting").is_some());
@@ -289,7 +289,7 @@ async fn a_slice_is_made_limited_and_removed() {
     assert_eq!(systemd.calls()[1], anew);
     systemd.facts().units.clear();
     slices
-        .make((unit, "kubepods.slice"), Version::One)
+        .make((unit, "kubepods.slice"), CgroupVersion::One)
         .await
         .unwrap();
     set(2).await.unwrap();
@@ -302,7 +302,7 @@ async fn what_systemd_does_not_do_is_said_with_its_unit() {
     let (slices, other_end) = systemd.slices(LONG).await;
     systemd.end_jobs(Some("failed"));
     let failed = slices
-        .make(("a.slice", "-.slice"), Version::Two)
+        .make(("a.slice", "-.slice"), CgroupVersion::Two)
         .await
         .unwrap_err();
     let text = failed.to_string();
@@ -323,7 +323,7 @@ async fn what_systemd_does_not_do_is_said_with_its_unit() {
 
     other_end.close().await.unwrap();
     let away = slices
-        .make(("b.slice", "-.slice"), Version::Two)
+        .make(("b.slice", "-.slice"), CgroupVersion::Two)
         .await
         .unwrap_err();
     let text = away.to_string();
@@ -337,7 +337,7 @@ async fn a_systemd_that_hangs_holds_nobody() {
     systemd.end_jobs(None);
     let (slices, _other_end) = systemd.slices(Duration::from_millis(200)).await;
     let hung = slices
-        .make(("a.slice", "-.slice"), Version::Two)
+        .make(("a.slice", "-.slice"), CgroupVersion::Two)
         .await
         .unwrap_err();
     assert!(matches!(hung, Error::Hung { .. }), "{hung}");
@@ -350,16 +350,16 @@ async fn a_pod_waits_for_its_slice_and_runs_in_it_until_its_end() {
     let systemd = Systemd::default();
     systemd.end_jobs(Some("failed"));
     let (slices, _other_end) = systemd.slices(LONG).await;
-    let layout = Layout::new(Driver::Systemd, "/");
+    let layout = CgroupLayout::new(CgroupManager::Systemd, "/");
     let spec = serde_json::json!({"containers": [{"name": "a", "image": "i"}]});
     let run = Run::begin_with(spec, Fake::default(), |shared| {
         let found = Cgroups::find(mount.path(), layout.clone()).unwrap();
         shared.cgroups = Some(found.through(slices));
         shared.node.cgroups = layout;
     });
-    run.until("told", |r| r.told("FailedCreatePodSandBox"))
+    run.until("told", |r| r.received("FailedCreatePodSandBox"))
         .await;
-    assert!(run.told("kubepods-besteffort-podu.slice") && run.runtime.groups().is_empty());
+    assert!(run.received("kubepods-besteffort-podu.slice") && run.runtime.groups().is_empty());
     systemd.end_jobs(Some("done"));
     run.until("running", |r| r.phase() == "Running").await;
     assert_eq!(

@@ -7,38 +7,38 @@ use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc};
 
-use super::allocation::Held;
+use super::allocation::PodAllocation;
 use super::backoff::{Backoff, later};
 use super::conditions::RESIZE_CONDITIONS;
-use super::live_status::{LiveStatus, Snapshot};
-use super::next::{self, Aim, Memory, Step, Verdict};
+use super::live_status::{LiveStatus, StatusSnapshot};
+use super::next::{self, PlanStep, PodGoal, PodMemory, ProbeVerdict};
 use super::observe;
-use super::observed::Observed;
-use super::probe::{Kind, Probes, Report};
-use super::report::Reporter;
-use super::resize::{self, Grant, Pending};
-use super::status::Sentence;
-use super::whole;
-use super::worker::{Wanted, end_grace};
+use super::observed::ObservedPod;
+use super::pod_level_resources;
+use super::probe::{ProbeKind, ProbeReport, Probes};
+use super::report::StatusReporter;
+use super::resize::{self, PendingResize, ResizeGrant};
+use super::status::TerminationCause;
+use super::worker::{DesiredPod, end_grace};
 use crate::objects::pod::Pod;
 use crate::shared::Shared;
-use crate::volumes::{Tokens, Volumes};
+use crate::volumes::{PodVolumes, TokenCache};
 
-/// All that is known of one pod.
-pub(super) struct State {
+/// The state of one pod's worker.
+pub(super) struct PodState {
     pub(super) shared: Arc<Shared>,
     /// The pod with the resources that it was granted.
     pub(super) pod: Arc<Pod>,
     /// The pod as the API has it.
     pub(super) wanted: Arc<Pod>,
-    pub(super) grant: Grant,
-    pub(super) pending: Option<Pending>,
-    pub(super) observed: Arc<Observed>,
-    pub(super) memory: Memory,
+    pub(super) grant: ResizeGrant,
+    pub(super) pending: Option<PendingResize>,
+    pub(super) observed: Arc<ObservedPod>,
+    pub(super) memory: PodMemory,
     /// What was written down of it by an agent before this one.
-    before: Option<Held>,
-    pub(super) volumes: Volumes,
-    pub(super) tokens: Tokens,
+    before: Option<PodAllocation>,
+    pub(super) volumes: PodVolumes,
+    pub(super) tokens: TokenCache,
     pub(super) volumes_failed: u32,
     /// Since when the volumes cannot be made.
     pub(super) volumes_lack: Option<Instant>,
@@ -46,14 +46,14 @@ pub(super) struct State {
     pub(super) image_backoff: FxHashMap<String, Backoff>,
     pub(super) gone: bool,
     pub(super) volumes_made: Option<Instant>,
-    pub(super) step: Step,
+    pub(super) step: PlanStep,
     /// The status, with what readiness probes say.
     pub(super) live: Arc<LiveStatus>,
-    pub(super) sentence: Option<Sentence>,
+    pub(super) sentence: Option<TerminationCause>,
     sentence_grace: Option<i64>,
     pub(super) terminal: bool,
     /// None for a pod that the API does not know (yet).
-    pub(super) reporter: Option<Arc<Reporter>>,
+    pub(super) reporter: Option<Arc<StatusReporter>>,
     mirror: Option<Arc<Pod>>,
     pub(super) looked: Instant,
     /// When the grant was last compared with what is wanted.
@@ -62,19 +62,19 @@ pub(super) struct State {
     pub(super) stale: Arc<Notify>,
 }
 
-impl State {
+impl PodState {
     pub(super) fn new(
         shared: Arc<Shared>,
         pod: Arc<Pod>,
-        reports: mpsc::UnboundedSender<Report>,
+        reports: mpsc::UnboundedSender<ProbeReport>,
     ) -> Self {
-        let reporter =
-            (!pod.is_static()).then(|| Reporter::new(shared.client.clone(), pod.clone()).into());
+        let reporter = (!pod.is_static())
+            .then(|| StatusReporter::new(shared.client.clone(), pod.clone()).into());
         let probes = Probes::new(shared.runtime.clone(), reports, shared.probes.clone());
-        let volumes = Volumes::new(&shared.root, pod.uid());
+        let volumes = PodVolumes::new(&shared.root, pod.uid());
         let before = shared.allocations.get(pod.uid());
         let written = before.as_ref().map(|held| held.granted.pod.as_ref());
-        let grant = Grant::told(&pod.spec, &pod.status, written);
+        let grant = ResizeGrant::from_status(&pod.spec, &pod.status, written);
         let wanted = pod;
         let (pod, pending) = if grant.covers(&wanted.spec) {
             (wanted.clone(), None)
@@ -82,7 +82,7 @@ impl State {
             let told = wanted.status.condition(RESIZE_CONDITIONS[0]);
             (
                 Arc::new(grant.applied(&wanted)),
-                told.and_then(Pending::told),
+                told.and_then(PendingResize::from_condition),
             )
         };
         Self {
@@ -90,18 +90,18 @@ impl State {
             grant,
             pending,
             live: Arc::new(LiveStatus::new(shared.clone(), pod.status.clone(), probes)),
-            observed: Arc::new(Observed::default()),
-            memory: Memory::default(),
+            observed: Arc::new(ObservedPod::default()),
+            memory: PodMemory::default(),
             before,
             volumes,
-            tokens: Tokens::default(),
+            tokens: TokenCache::default(),
             volumes_failed: 0,
             volumes_lack: None,
             sandbox_backoff: Backoff::new(Duration::from_secs(1), Duration::from_secs(30)),
             image_backoff: FxHashMap::default(),
             gone: false,
             volumes_made: None,
-            step: Step::default(),
+            step: PlanStep::default(),
             sentence: None,
             sentence_grace: None,
             terminal: false,
@@ -122,7 +122,7 @@ impl State {
 
     /// Has itself told of changes of what is in the volumes.
     pub(super) fn follow(&self) {
-        let keys = Volumes::objects(&self.pod);
+        let keys = PodVolumes::objects(&self.pod);
         self.shared
             .objects
             .follow(self.pod.uid(), &keys, &self.stale);
@@ -161,8 +161,9 @@ impl State {
                     // wrote down what it had may not have known of them
                     let written = before.as_ref();
                     let written = written.and_then(|b| b.in_force.containers.get(&record.name));
-                    let held = whole::effective(&in_force, written);
-                    let held = whole::effective(&held, self.memory.pod_in_force.as_ref());
+                    let held = pod_level_resources::effective(&in_force, written);
+                    let held =
+                        pod_level_resources::effective(&held, self.memory.pod_in_force.as_ref());
                     self.memory.in_force.insert(record.id.clone(), held);
                 }
             }
@@ -170,7 +171,7 @@ impl State {
         self.after_refresh();
     }
 
-    pub(super) fn take_pod(&mut self, wanted: Wanted) {
+    pub(super) fn take_pod(&mut self, wanted: DesiredPod) {
         self.gone |= wanted.gone;
         if !wanted.gone
             && !wanted.pod.is_static()
@@ -195,13 +196,13 @@ impl State {
             self.volumes_made = None;
         }
         // labels and annotations may be in a volume
-        if Volumes::is_live(&self.pod) && self.memory.volumes_ready {
+        if PodVolumes::is_live(&self.pod) && self.memory.volumes_ready {
             self.volumes_made = self.volumes_made.filter(|_| {
                 !self.pod.spec.volumes.iter().any(|v| {
                     matches!(
                         v.source,
-                        crate::objects::volume::Source::DownwardApi(_)
-                            | crate::objects::volume::Source::Projected(_)
+                        crate::objects::volume::VolumeSource::DownwardApi(_)
+                            | crate::objects::volume::VolumeSource::Projected(_)
                     )
                 })
             });
@@ -218,7 +219,7 @@ impl State {
                 reporter.seen(now.clone());
             }
             (Some(now), _) => {
-                let reporter = Reporter::new(self.shared.client.clone(), now.clone());
+                let reporter = StatusReporter::new(self.shared.client.clone(), now.clone());
                 reporter.set(self.live.status(), true);
                 self.reporter = Some(reporter.into());
             }
@@ -226,60 +227,62 @@ impl State {
         self.mirror = mirror;
     }
 
-    pub(super) fn take_report(&mut self, report: Report) {
+    pub(super) fn take_report(&mut self, report: ProbeReport) {
         match report {
-            Report::Note(note) => {
+            ProbeReport::Note(note) => {
                 self.shared
                     .warning(&self.pod, Some(&note.container), note.reason, note.message);
             }
-            Report::Found(found) => match (found.kind, found.good) {
-                (Kind::Readiness, good) => {
+            ProbeReport::Found(found) => match (found.kind, found.good) {
+                (ProbeKind::Readiness, good) => {
                     self.live.set_ready(found.id, good);
                 }
-                (Kind::Startup, true) => {
+                (ProbeKind::Startup, true) => {
                     self.memory.started.insert(found.id, true);
                     self.after_refresh();
                 }
-                (Kind::Startup, false) => {
-                    self.memory.verdicts.insert(found.id, Verdict::NeverStarted);
+                (ProbeKind::Startup, false) => {
+                    self.memory
+                        .verdicts
+                        .insert(found.id, ProbeVerdict::NeverStarted);
                 }
-                (Kind::Liveness, true) => {}
-                (Kind::Liveness, false) => {
-                    self.memory.verdicts.insert(found.id, Verdict::Dead);
+                (ProbeKind::Liveness, true) => {}
+                (ProbeKind::Liveness, false) => {
+                    self.memory.verdicts.insert(found.id, ProbeVerdict::Dead);
                 }
             },
         }
     }
 
-    pub(super) fn aim(&self) -> Aim {
-        let wanted = Wanted {
+    pub(super) fn aim(&self) -> PodGoal {
+        let wanted = DesiredPod {
             pod: self.pod.clone(),
             gone: self.gone,
             ended: self.sentence.clone().zip(self.sentence_grace),
             mirror: None,
         };
         if let Some(grace) = end_grace(&wanted) {
-            return Aim::End { grace };
+            return PodGoal::End { grace };
         }
         let over = self.live.status().is_terminal() || self.pod.status.is_terminal();
         if self.sentence.is_some() || over {
-            return Aim::End {
+            return PodGoal::End {
                 grace: self.pod.spec.grace_period(),
             };
         }
-        Aim::Run
+        PodGoal::Run
     }
 
     /// Decides what is next.
-    pub(super) fn decide(&mut self, aim: Aim) {
-        self.step = next::next(&next::Input {
+    pub(super) fn decide(&mut self, aim: PodGoal) {
+        self.step = next::next(&next::PlanInput {
             pod: &self.pod,
             aim,
             observed: &self.observed,
             memory: &self.memory,
             now: Timestamp::now(),
         });
-        let live = aim == Aim::Run;
+        let live = aim == PodGoal::Run;
         for (name, waiting) in &self.step.waiting {
             let status = self.live.status();
             let told = status
@@ -302,14 +305,14 @@ impl State {
     }
 
     /// Whether the pod's time is over now: the sentence is passed once.
-    pub(super) fn is_sentenced_now(&mut self, aim: Aim) -> bool {
-        if aim != Aim::Run || self.deadline().is_none_or(|at| at > Timestamp::now()) {
+    pub(super) fn is_sentenced_now(&mut self, aim: PodGoal) -> bool {
+        if aim != PodGoal::Run || self.deadline().is_none_or(|at| at > Timestamp::now()) {
             return false;
         }
         let message = "Pod was active on the node longer than the specified deadline";
         self.shared
             .normal(&self.pod, None, "DeadlineExceeded", message);
-        self.sentence = Some(Sentence {
+        self.sentence = Some(TerminationCause {
             reason: "DeadlineExceeded".to_owned(),
             message: message.to_owned(),
             disruption: false,
@@ -331,7 +334,7 @@ impl State {
     pub(super) fn token_refresh(&self) -> Option<Timestamp> {
         self.tokens
             .values()
-            .map(crate::objects::source::Token::refresh_at)
+            .map(crate::objects::source::ServiceAccountToken::refresh_at)
             .min()
     }
 
@@ -344,7 +347,7 @@ impl State {
                 self.observed = Arc::new(observed);
             }
             Err(error) => {
-                tracing::warn!(pod = self.pod.name(), %error, "cannot ask the runtime");
+                tracing::warn!(pod = self.pod.name(), %error, "failed to query the container runtime");
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
         }
@@ -376,7 +379,7 @@ impl State {
     /// written at once.
     pub(super) fn publish(&mut self, at_once: bool) {
         self.follow_resize();
-        let snapshot = Snapshot {
+        let snapshot = StatusSnapshot {
             pod: self.pod.clone(),
             observed: self.observed.clone(),
             memory: self.memory.clone(),

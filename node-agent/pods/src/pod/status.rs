@@ -7,26 +7,27 @@ use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 
 use super::conditions::{conditions, is_resetting};
-use super::next::{self, Memory};
-use super::observed::{self, Observed};
+use super::next::{self, PodMemory};
+use super::observed::{self, ObservedPod};
+use super::pod_level_resources;
 use super::qos;
-use super::resize::Pending;
+use super::resize::PendingResize;
 use super::restarts::{init_restarts, restarts};
 use super::times::{from_nanos, rfc3339};
-use super::whole;
 use crate::cri::api::ContainerState;
 use crate::objects::pod::{Container, Pod};
 use crate::objects::status::{
-    ContainerStatus, Ip, LinuxUser, MountStatus, PodStatus, ResourceStatus, Running, State,
-    Terminated, User, Waiting,
+    ContainerRunning, ContainerStateFields, ContainerStatus, ContainerTerminated,
+    ContainerUserStatus, ContainerWaiting, LinuxUserStatus, MountStatus, PodIp, PodStatus,
+    ResourceStatus,
 };
 
 /// Why a container was removed though it need not have ended.
 const RESET_REASON: &str = "RestartingAllContainers";
 
-/// A verdict on the whole pod that ends it, whatever its containers do.
+/// The reason why the whole pod is terminated, whatever its containers do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sentence {
+pub struct TerminationCause {
     /// One word, such as `DeadlineExceeded`.
     pub reason: String,
     /// A sentence.
@@ -35,27 +36,27 @@ pub struct Sentence {
     pub disruption: bool,
 }
 
-/// All that a pod's status is made of.
+/// The input from which a pod's status is computed.
 #[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
+pub struct StatusInput<'a> {
     /// The pod as the API has it.
     pub pod: &'a Pod,
     /// The status last made, or the API's at first.
     pub old: &'a PodStatus,
     /// What the runtime has of it.
-    pub observed: &'a Observed,
+    pub observed: &'a ObservedPod,
     /// What the worker remembers.
-    pub memory: &'a Memory,
+    pub memory: &'a PodMemory,
     /// What containers wait for, as the last step found.
-    pub waiting: &'a BTreeMap<String, Waiting>,
+    pub waiting: &'a BTreeMap<String, ContainerWaiting>,
     /// By container id: what its readiness probe says.
     pub ready: &'a FxHashMap<String, bool>,
     /// Whether nothing of the pod will run again.
     pub terminal: bool,
     /// Why the pod was ended, if it was.
-    pub sentence: Option<&'a Sentence>,
+    pub sentence: Option<&'a TerminationCause>,
     /// A resize that cannot be granted now.
-    pub pending: Option<&'a Pending>,
+    pub pending: Option<&'a PendingResize>,
     /// By container: how the devices are that it was given.
     pub health: &'a BTreeMap<String, Vec<ResourceStatus>>,
     /// Whether devices of the pod are still to be taken back: before that its
@@ -71,7 +72,7 @@ pub struct Input<'a> {
 
 /// The pod's status.
 #[must_use]
-pub fn compute(input: &Input<'_>) -> PodStatus {
+pub fn compute(input: &StatusInput<'_>) -> PodStatus {
     let spec = &input.pod.spec;
     let by_name = input.observed.by_name();
     let none = Vec::new();
@@ -184,22 +185,25 @@ pub fn compute(input: &Input<'_>) -> PodStatus {
     }
     status.conditions = conditions(input, &status, started);
     if !refused {
-        status.allocated_resources = whole::requests(spec);
+        status.allocated_resources = pod_level_resources::requests(spec);
         status.resources = Some(if status.phase == "Running" {
             let in_force = next::in_force(input.pod, input.observed, input.memory);
-            whole::of_running(spec, &in_force)
+            pod_level_resources::of_running(spec, &in_force)
         } else {
-            whole::of_waiting(spec)
+            pod_level_resources::of_waiting(spec)
         });
     }
     status
 }
 
-fn ips(addresses: &[String]) -> Vec<Ip> {
-    addresses.iter().map(|ip| Ip { ip: ip.clone() }).collect()
+fn ips(addresses: &[String]) -> Vec<PodIp> {
+    addresses
+        .iter()
+        .map(|ip| PodIp { ip: ip.clone() })
+        .collect()
 }
 
-fn regular_started(input: &Input<'_>) -> bool {
+fn regular_started(input: &StatusInput<'_>) -> bool {
     input.pod.spec.containers.iter().any(|c| {
         input
             .observed
@@ -209,16 +213,16 @@ fn regular_started(input: &Input<'_>) -> bool {
 }
 
 fn container_status(
-    input: &Input<'_>,
+    input: &StatusInput<'_>,
     container: &Container,
-    records: &[&Arc<observed::Container>],
+    records: &[&Arc<observed::ObservedContainer>],
     init: bool,
 ) -> ContainerStatus {
     let old = input.old.container(&container.name);
     let default = if input.pod.spec.init_containers.is_empty() {
-        State::waiting("ContainerCreating", "")
+        ContainerStateFields::waiting("ContainerCreating", "")
     } else {
-        State::waiting("PodInitializing", "")
+        ContainerStateFields::waiting("PodInitializing", "")
     };
     let mut status = ContainerStatus {
         name: container.name.clone(),
@@ -238,11 +242,11 @@ fn container_status(
             status.state = match record.state {
                 ContainerState::Running => {
                     running = Some(*record);
-                    State {
-                        running: Some(Running {
+                    ContainerStateFields {
+                        running: Some(ContainerRunning {
                             started_at: Some(rfc3339(from_nanos(record.started_at))),
                         }),
-                        ..State::default()
+                        ..ContainerStateFields::default()
                     }
                 }
                 ContainerState::Exited | ContainerState::Unknown => terminated(input, record),
@@ -253,8 +257,8 @@ fn container_status(
             } else if let Some(old) = old.filter(|o| o.restart_count == status.restart_count) {
                 status.last_state = old.last_state.clone();
             }
-            status.user = record.user.as_ref().map(|user| User {
-                linux: Some(LinuxUser {
+            status.user = record.user.as_ref().map(|user| ContainerUserStatus {
+                linux: Some(LinuxUserStatus {
                     uid: user.uid,
                     gid: user.gid,
                     supplemental_groups: user.supplemental_groups.clone(),
@@ -264,15 +268,15 @@ fn container_status(
         None => match old {
             Some(old) if is_resetting(input) && old.state.waiting.is_none() => {
                 let message = "The container is removed because RestartAllContainers in place";
-                status.state = State::waiting(RESET_REASON, message);
-                status.last_state = State {
-                    terminated: Some(Terminated {
+                status.state = ContainerStateFields::waiting(RESET_REASON, message);
+                status.last_state = ContainerStateFields {
+                    terminated: Some(ContainerTerminated {
                         exit_code: 137,
                         reason: RESET_REASON.to_owned(),
                         message: message.to_owned(),
-                        ..Terminated::default()
+                        ..ContainerTerminated::default()
                     }),
-                    ..State::default()
+                    ..ContainerStateFields::default()
                 };
                 status.restart_count = old.restart_count.saturating_add(1);
             }
@@ -284,16 +288,16 @@ fn container_status(
             Some(old) if old.state.running.is_some() => {
                 status.restart_count = old.restart_count + i32::from(!input.terminal);
                 status.image_id.clone_from(&old.image_id);
-                let lost = State {
-                    terminated: Some(Terminated {
+                let lost = ContainerStateFields {
+                    terminated: Some(ContainerTerminated {
                         exit_code: 137,
                         reason: "ContainerStatusUnknown".to_owned(),
                         message: "The container could not be located when the pod was terminated"
                             .to_owned(),
                         container_id: old.container_id.clone(),
-                        ..Terminated::default()
+                        ..ContainerTerminated::default()
                     }),
-                    ..State::default()
+                    ..ContainerStateFields::default()
                 };
                 if input.terminal {
                     status.state = lost;
@@ -317,9 +321,9 @@ fn container_status(
         if status.state.terminated.is_some() {
             status.last_state = std::mem::take(&mut status.state);
         }
-        status.state = State {
+        status.state = ContainerStateFields {
             waiting: Some(waiting.clone()),
-            ..State::default()
+            ..ContainerStateFields::default()
         };
     }
     if init && !container.is_sidecar() {
@@ -348,12 +352,12 @@ fn container_status(
         let in_force = running.and_then(|record| input.memory.in_force.get(&record.id));
         let mut shown = resources.clone();
         if let Some(held) = in_force {
-            for key in whole::RESIZABLE {
+            for key in pod_level_resources::RESIZABLE {
                 // limits that are the pod's are not shown as its own
                 if shown.limits.contains_key(key) {
-                    whole::put(&mut shown.limits, key, held.limits.get(key));
+                    pod_level_resources::put(&mut shown.limits, key, held.limits.get(key));
                 }
-                whole::put(&mut shown.requests, key, held.requests.get(key));
+                pod_level_resources::put(&mut shown.requests, key, held.requests.get(key));
             }
         }
         status.resources = Some(shown);
@@ -377,15 +381,18 @@ fn container_status(
 }
 
 /// Whether it ended because all were to begin anew: that is no failure of its own.
-fn is_reset(end: &Terminated) -> bool {
+fn is_reset(end: &ContainerTerminated) -> bool {
     end.reason == RESET_REASON
 }
 
-fn is_lost(record: &observed::Container) -> bool {
+fn is_lost(record: &observed::ObservedContainer) -> bool {
     record.state == ContainerState::Unknown
 }
 
-fn terminated(input: &Input<'_>, record: &observed::Container) -> State {
+fn terminated(
+    input: &StatusInput<'_>,
+    record: &observed::ObservedContainer,
+) -> ContainerStateFields {
     let reason = if !record.reason.is_empty() {
         record.reason.clone()
     } else if record.exit_code == 0 {
@@ -393,8 +400,8 @@ fn terminated(input: &Input<'_>, record: &observed::Container) -> State {
     } else {
         "Error".to_owned()
     };
-    State {
-        terminated: Some(Terminated {
+    ContainerStateFields {
+        terminated: Some(ContainerTerminated {
             exit_code: record.exit_code,
             signal: 0,
             reason,
@@ -403,11 +410,11 @@ fn terminated(input: &Input<'_>, record: &observed::Container) -> State {
             finished_at: Some(rfc3339(from_nanos(record.finished_at))),
             container_id: format!("{}://{}", input.runtime, record.id),
         }),
-        ..State::default()
+        ..ContainerStateFields::default()
     }
 }
 
-fn ended(status: &ContainerStatus) -> Option<&Terminated> {
+fn ended(status: &ContainerStatus) -> Option<&ContainerTerminated> {
     status.state.terminated.as_ref().or_else(|| {
         status
             .state
@@ -417,7 +424,7 @@ fn ended(status: &ContainerStatus) -> Option<&Terminated> {
     })
 }
 
-fn phase(input: &Input<'_>, status: &PodStatus, initialised: bool) -> &'static str {
+fn phase(input: &StatusInput<'_>, status: &PodStatus, initialised: bool) -> &'static str {
     let spec = &input.pod.spec;
     let mut pending = 0;
     let mut pending_sidecars = 0;

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use super::durable;
+use super::atomic_file;
 use crate::blocking;
 use crate::cri::api::{IdMapping, NamespaceMode, UserNamespace};
 use crate::untrusted::read_to_string;
@@ -26,7 +26,7 @@ const FILE: &str = "userns";
 /// Longest such file that is read.
 const FILE_MOST: u64 = 64 << 10;
 
-/// Why a pod has no range.
+/// Why a pod gets no range of user ids.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// All are taken.
@@ -81,15 +81,15 @@ impl Mappings {
     }
 }
 
-/// The ranges of the node's ids.
+/// The ranges of user ids on the node.
 #[derive(Debug)]
-pub struct Ranges {
+pub struct IdRanges {
     pods: PathBuf,
     most: u32,
     turn: Mutex<()>,
 }
 
-impl Ranges {
+impl IdRanges {
     /// Ranges for as many pods, whose folders are below the agent's.
     #[must_use]
     pub fn new(root: &Path, most: u32) -> Self {
@@ -109,7 +109,7 @@ impl Ranges {
     /// # Errors
     /// When what was kept cannot be read: another range would make its files
     /// somebody else's.
-    pub fn of(&self, uid: &str) -> Result<Option<UserNamespace>, Error> {
+    pub fn range_of_pod(&self, uid: &str) -> Result<Option<UserNamespace>, Error> {
         let path = self.file(uid);
         let Ok(text) = read_to_string(&path, FILE_MOST) else {
             return Ok(None);
@@ -128,13 +128,13 @@ impl Ranges {
     /// When there is none, or it cannot be kept.
     pub fn take(&self, uid: &str) -> Result<UserNamespace, Error> {
         let _turn = blocking::lock(&self.turn);
-        if let Some(kept) = self.of(uid)? {
+        if let Some(kept) = self.range_of_pod(uid)? {
             return Ok(kept);
         }
         let first = free(&self.taken(), self.most).ok_or(Error::Full)?;
         let path = self.file(uid);
         let text = serde_json::to_string(&Mappings::of(first)).unwrap_or_default();
-        durable::write(&path, &text).map_err(|source| Error::Write { path, source })?;
+        atomic_file::write(&path, &text).map_err(|source| Error::Write { path, source })?;
         Ok(namespace(first))
     }
 
@@ -179,14 +179,14 @@ mod tests {
     #[test]
     fn ranges_do_not_overlap_are_kept_and_are_free_when_the_pod_is_gone() {
         let root = tempfile::tempdir().unwrap();
-        let first = |ranges: &Ranges, uid: &str| ranges.take(uid).map(|r| r.uids[0].host_id);
-        let ranges = Ranges::new(root.path(), 2);
-        assert!(ranges.of("a").unwrap().is_none());
+        let first = |ranges: &IdRanges, uid: &str| ranges.take(uid).map(|r| r.uids[0].host_id);
+        let ranges = IdRanges::new(root.path(), 2);
+        assert!(ranges.range_of_pod("a").unwrap().is_none());
         assert_eq!(first(&ranges, "a").unwrap(), 65_536);
         assert_eq!(first(&ranges, "b").unwrap(), 131_072);
         assert!(matches!(ranges.take("c"), Err(Error::Full)));
         // as another agent finds them
-        let ranges = Ranges::new(root.path(), 2);
+        let ranges = IdRanges::new(root.path(), 2);
         assert_eq!(first(&ranges, "b").unwrap(), 131_072);
         fs::remove_dir_all(root.path().join("pods/a")).unwrap();
         assert_eq!(first(&ranges, "c").unwrap(), 65_536);
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn what_is_no_range_gives_the_pod_no_other_and_nobody_the_nodes_own_ids() {
         let root = tempfile::tempdir().unwrap();
-        let ranges = Ranges::new(root.path(), 5);
+        let ranges = IdRanges::new(root.path(), 5);
         let kept = |host: u32, length: u32| {
             let one = Mapping {
                 host_id: host,
@@ -206,7 +206,7 @@ mod tests {
                 uid_mappings: vec![one],
                 gid_mappings: vec![one],
             };
-            durable::write(&ranges.file("a"), &serde_json::to_string(&all).unwrap()).unwrap();
+            atomic_file::write(&ranges.file("a"), &serde_json::to_string(&all).unwrap()).unwrap();
             ranges.take("a").map(|r| r.uids[0].host_id)
         };
         assert_eq!(kept(131_072, LENGTH).unwrap(), 131_072);

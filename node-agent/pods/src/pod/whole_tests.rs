@@ -8,7 +8,7 @@ use super::*;
 use crate::cri::fake::{Fake, Fault};
 use crate::objects::status::PodStatus;
 use crate::pod::allocation::Allocations;
-use crate::pod::cgroup::{Cgroups, Layout};
+use crate::pod::cgroup::{CgroupLayout, Cgroups};
 use crate::testing::Run;
 
 /// `a` has what its pod has, `b` limits of its own.
@@ -34,7 +34,7 @@ fn groups() -> tempfile::TempDir {
 
 fn begin(runtime: &Fake, mount: &Path, change: impl FnOnce(&mut Shared)) -> Run {
     Run::begin_with(spec("1", "64Mi"), runtime.clone(), |shared| {
-        shared.cgroups = Cgroups::find(mount, Layout::below("/")).ok();
+        shared.cgroups = Cgroups::find(mount, CgroupLayout::below("/")).ok();
         shared.room.cpu = 4000;
         shared.room.memory = 1 << 30;
         change(shared);
@@ -173,7 +173,7 @@ async fn memory_of_a_pod_is_not_limited_below_what_it_uses() {
         spec
     };
     let run = Run::begin_with(with("64Mi"), runtime.clone(), |shared| {
-        shared.cgroups = Cgroups::find(mount.path(), Layout::below("/")).ok();
+        shared.cgroups = Cgroups::find(mount.path(), CgroupLayout::below("/")).ok();
         shared.room.cpu = 4000;
         shared.room.memory = 1 << 30;
     });
@@ -246,7 +246,7 @@ async fn what_a_pod_was_granted_outlives_the_agent_though_more_is_wanted() {
     let second = first
         .again(wanted, |shared| {
             full(shared);
-            shared.cgroups = Cgroups::find(mount.path(), Layout::below("/")).ok();
+            shared.cgroups = Cgroups::find(mount.path(), CgroupLayout::below("/")).ok();
             shared.room.memory = 1 << 30;
             shared.allocations = Allocations::read(root.path());
         })

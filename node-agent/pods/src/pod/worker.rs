@@ -11,11 +11,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::next::Aim;
-use super::probe::Report;
+use super::next::PodGoal;
+use super::probe::ProbeReport;
 use super::probe_responder::ProbeResponder;
-use super::state::State;
-use super::status::Sentence;
+use super::state::PodState;
+use super::status::TerminationCause;
 use crate::objects::pod::Pod;
 use crate::shared::Shared;
 
@@ -26,28 +26,28 @@ const ROOM_EVERY: Duration = Duration::from_secs(10);
 /// How often a pod looks at everything though nothing happened.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// What the API says of the pod.
+/// The pod's desired state, as the API has it.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct DesiredPod {
     /// The pod as it is, or was last.
     pub pod: Arc<Pod>,
     /// Whether the API has it no more.
     pub gone: bool,
     /// Why the node ends it, and the seconds that it gets, if it does.
-    pub ended: Option<(Sentence, i64)>,
+    pub ended: Option<(TerminationCause, i64)>,
     /// Of a static pod: its image in the API.
     pub mirror: Option<Arc<Pod>>,
 }
 
-/// The other end of a worker.
+/// A handle of a running worker.
 #[derive(Clone)]
-pub struct Handle {
-    wanted: Arc<watch::Sender<Wanted>>,
+pub struct WorkerHandle {
+    wanted: Arc<watch::Sender<DesiredPod>>,
     nudge: Arc<Notify>,
     stale: Arc<Notify>,
 }
 
-impl Handle {
+impl WorkerHandle {
     /// Tells what the API has now.
     pub fn set(&self, pod: Arc<Pod>) {
         self.wanted.send_modify(|wanted| {
@@ -67,7 +67,7 @@ impl Handle {
     }
 
     /// Tells that the node ends the pod; the first reason counts.
-    pub fn end(&self, sentence: Sentence, grace: i64) {
+    pub fn end(&self, sentence: TerminationCause, grace: i64) {
         self.wanted.send_modify(|wanted| {
             wanted.ended.get_or_insert((sentence, grace));
         });
@@ -85,15 +85,19 @@ impl Handle {
 }
 
 /// Starts the task of `pod`; `done` gets its uid when nothing is left of it.
-pub fn spawn(shared: Arc<Shared>, pod: Arc<Pod>, done: mpsc::UnboundedSender<String>) -> Handle {
-    let (wanted, changes) = watch::channel(Wanted {
+pub fn spawn(
+    shared: Arc<Shared>,
+    pod: Arc<Pod>,
+    done: mpsc::UnboundedSender<String>,
+) -> WorkerHandle {
+    let (wanted, changes) = watch::channel(DesiredPod {
         pod: pod.clone(),
         gone: false,
         ended: None,
         mirror: None,
     });
     let (nudge, stale) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let handle = Handle {
+    let handle = WorkerHandle {
         wanted: Arc::new(wanted),
         nudge: nudge.clone(),
         stale: stale.clone(),
@@ -115,9 +119,9 @@ pub fn spawn(shared: Arc<Shared>, pod: Arc<Pod>, done: mpsc::UnboundedSender<Str
         async move {
             let uid = pod.uid().to_owned();
             let (reports, probes) = mpsc::unbounded_channel();
-            let mut state = State::new(shared.clone(), pod, reports);
+            let mut state = PodState::new(shared.clone(), pod, reports);
             state.stale = stale;
-            let worker = Worker {
+            let worker = PodWorker {
                 state,
                 changes,
                 nudge,
@@ -136,14 +140,14 @@ pub fn spawn(shared: Arc<Shared>, pod: Arc<Pod>, done: mpsc::UnboundedSender<Str
     handle
 }
 
-struct Worker {
-    state: State,
-    changes: watch::Receiver<Wanted>,
+struct PodWorker {
+    state: PodState,
+    changes: watch::Receiver<DesiredPod>,
     nudge: Arc<Notify>,
-    probes: mpsc::UnboundedReceiver<Report>,
+    probes: mpsc::UnboundedReceiver<ProbeReport>,
 }
 
-impl Worker {
+impl PodWorker {
     async fn run(mut self) {
         // before volumes are made, so that no change after that is missed
         self.state.follow();
@@ -261,15 +265,15 @@ impl Worker {
 }
 
 /// Ends when the pod is wanted otherwise than an action was begun for.
-async fn aim_changed(changes: &mut watch::Receiver<Wanted>, aim: Aim) {
+async fn aim_changed(changes: &mut watch::Receiver<DesiredPod>, aim: PodGoal) {
     let mut changes = changes.clone();
     loop {
         {
             let wanted = changes.borrow_and_update();
             let now = end_grace(&wanted);
             let differs = match (aim, now) {
-                (Aim::Run, Some(_)) => true,
-                (Aim::End { grace }, Some(now)) => now < grace,
+                (PodGoal::Run, Some(_)) => true,
+                (PodGoal::End { grace }, Some(now)) => now < grace,
                 (_, None) => false,
             };
             if differs {
@@ -283,7 +287,7 @@ async fn aim_changed(changes: &mut watch::Receiver<Wanted>, aim: Aim) {
 }
 
 /// Seconds that the pod gets to end, when the API wants it to end.
-pub(super) fn end_grace(wanted: &Wanted) -> Option<i64> {
+pub(super) fn end_grace(wanted: &DesiredPod) -> Option<i64> {
     let pod = &wanted.pod;
     let ended = wanted.ended.as_ref().map(|(_, grace)| (*grace).max(1));
     let deleted = (wanted.gone || pod.is_deleting()).then(|| {

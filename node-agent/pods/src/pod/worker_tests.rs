@@ -84,7 +84,7 @@ async fn a_pod_whose_worker_panics_goes_on_with_its_containers_and_can_be_delete
             .await;
         run.until("restarted", |r| r.runtime.running() == ["a", "b"])
             .await;
-        assert!(run.told("The node agent failed while it worked on the pod"));
+        assert!(run.received("The node agent failed while it worked on the pod"));
         let after = starts(&run);
         let again: Vec<_> = after.iter().skip(before.len()).collect();
         assert_eq!(again.len(), 1, "{before:?} {after:?}");
@@ -143,7 +143,7 @@ async fn the_pull_of_a_debug_image_delays_neither_notready_nor_the_liveness_kill
     let mut spec = probed();
     spec["ephemeralContainers"] = serde_json::json!([{"name": "d", "image": "debug:1"}]);
     run.handle.set(crate::testing::pod("web", spec, false));
-    run.until("pulling", |r| r.told("Pulling image")).await;
+    run.until("pulling", |r| r.received("Pulling image")).await;
     run.runtime.fails_command("ready");
     run.until("not ready", |r| !is_ready(r)).await;
     run.runtime.fails_command("live");
@@ -155,7 +155,8 @@ async fn the_pull_of_a_debug_image_delays_neither_notready_nor_the_liveness_kill
     })
     .await;
     assert!(begun.elapsed() < pull / 10, "{:?}", begun.elapsed());
-    run.until("told", |r| r.told("failed liveness probe")).await;
+    run.until("told", |r| r.received("failed liveness probe"))
+        .await;
     run.delete().await;
 }
 
@@ -225,10 +226,11 @@ async fn an_init_container_grows_while_it_runs_and_goes_on() {
     };
     run.handle.set(crate::testing::pod("web", spec("2"), false));
     run.until("grown", |r| in_force(r) == "2").await;
-    run.until("told", |r| r.told("ResizeCompleted")).await;
+    run.until("told", |r| r.received("ResizeCompleted")).await;
     // more than the node has
     run.handle.set(crate::testing::pod("web", spec("5"), false));
-    run.until("refused", |r| r.told("ResizeInfeasible")).await;
+    run.until("refused", |r| r.received("ResizeInfeasible"))
+        .await;
     assert_eq!(in_force(&run), "2");
     let calls = run.runtime.calls();
     let of = |what: &str| calls.iter().filter(|c| c.starts_with(what)).count();
@@ -316,11 +318,12 @@ async fn a_pod_waits_for_its_devices_and_is_not_over_before_they_are_taken_back(
         let claim = serde_json::from_value(claim).unwrap();
         objects.resource_claims.lock().unwrap().push(claim);
         shared.objects = Arc::new(objects);
-        let kinds: Vec<Arc<dyn plugins::Kind>> = vec![shared.claims.plugins()];
+        let kinds: Vec<Arc<dyn plugins::PluginHandlers>> = vec![shared.claims.plugins()];
         tokio::spawn(plugins::watch(shared.root.clone(), kinds, end.clone()));
     });
     run.until("told why", |r| {
-        r.told("FailedPrepareDynamicResources") && r.told("DRA driver d.io is not registered")
+        r.received("FailedPrepareDynamicResources")
+            && r.received("DRA driver d.io is not registered")
     })
     .await;
     assert!(run.runtime.calls().is_empty(), "no sandbox before that");
@@ -328,7 +331,7 @@ async fn a_pod_waits_for_its_devices_and_is_not_over_before_they_are_taken_back(
     let driver = Driver::start(&run.shared.root, "d.io", &["v1.DRAPlugin"]);
     run.until("running", |r| r.runtime.running() == ["a"]).await;
     assert_eq!(run.runtime.cdi_devices("a"), ["d.io/x=gpu"]);
-    run.until("told how it is", |r| r.told(r#""name":"claim:g""#))
+    run.until("told how it is", |r| r.received(r#""name":"claim:g""#))
         .await;
 
     driver.refuse("Unprepare", "busy");
@@ -336,7 +339,7 @@ async fn a_pod_waits_for_its_devices_and_is_not_over_before_they_are_taken_back(
     assert!(run.runtime.exit("a", 0));
     run.until("asked again", |_| driver.asked() > 1).await;
     assert_eq!(run.phase(), "Running", "its devices are still in use");
-    assert!(!run.told(r#""phase":"Succeeded""#));
+    assert!(!run.received(r#""phase":"Succeeded""#));
     driver.refuse("Unprepare", "");
     run.until("over", |r| r.phase() == "Succeeded").await;
     assert!(!run.shared.claims.holds("u"));

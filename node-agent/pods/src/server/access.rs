@@ -3,13 +3,13 @@
 //! <https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/>, with the finer
 //! ones of KEP-2862.
 
-use control_serving::access::{Guarded, Refused, Rights};
+use control_serving::access::{AccessDenied, GuardedPort, Rights};
 use http::{Method, Response};
 
 use super::{Body, text};
 
 /// A kubelet's port.
-pub const KUBELET: Guarded = Guarded {
+pub const KUBELET: GuardedPort = GuardedPort {
     audience: None,
     header: "authorization",
     rights: Rights::Resource {
@@ -22,7 +22,7 @@ pub const KUBELET: Guarded = Guarded {
 
 /// The answer to a request that is not served: the reason, in plain text.
 #[must_use]
-pub fn refusal(refused: &Refused) -> Response<Body> {
+pub fn refusal(refused: &AccessDenied) -> Response<Body> {
     text(refused.status, refused.message.clone())
 }
 

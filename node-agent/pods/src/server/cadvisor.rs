@@ -11,11 +11,11 @@ use jiff::Timestamp;
 
 use super::{Body, reply, stats};
 use crate::node::machine::Machine;
-use crate::pod::cgroup::{Cgroups, Version};
+use crate::pod::cgroup::{CgroupVersion, Cgroups};
 use crate::pod::qos;
 use crate::shared::Shared;
 
-/// Samples by metric. The name decides what kind of metric it is.
+/// Samples by metric; the name decides the metric's type.
 #[derive(Default)]
 struct Samples(BTreeMap<&'static str, Vec<(LabelSet, f64)>>);
 
@@ -44,8 +44,8 @@ impl Samples {
     }
 }
 
-/// The labels that all metrics of a container have.
-struct Labels<'a> {
+/// The labels common to all metrics of a container.
+struct ContainerLabels<'a> {
     container: &'a str,
     id: &'a str,
     image: &'a str,
@@ -54,7 +54,7 @@ struct Labels<'a> {
     pod: &'a str,
 }
 
-impl Labels<'_> {
+impl ContainerLabels<'_> {
     fn set(&self) -> LabelSet {
         LabelSet::new(&[
             ("container", self.container),
@@ -123,7 +123,7 @@ fn group(samples: &mut Samples, groups: &Cgroups, path: &str, labels: &LabelSet)
     let number = |controller: &str, file: &str| -> Option<u64> {
         read(controller, file)?.trim().parse().ok()
     };
-    let two = groups.version() == Version::Two;
+    let two = groups.version() == CgroupVersion::Two;
     let usage = groups.usage(path);
     let seconds = |ns: u64| ns as f64 / 1e9;
     if let Some(ns) = usage.cpu_nanoseconds {
@@ -362,7 +362,7 @@ fn collect(
     samples.add("machine_cpu_cores", &own, machine.cpus as f64);
     samples.add("machine_memory_bytes", &own, machine.memory as f64);
     let now = Timestamp::now().as_second() as f64;
-    let none = Labels {
+    let none = ContainerLabels {
         container: "",
         id: "/",
         image: "",
@@ -377,7 +377,7 @@ fn collect(
     for entry in shared.pods.all() {
         let pod = &entry.pod;
         let path = shared.node.cgroups.pod(qos::class(&pod.spec), pod.uid());
-        let of_pod = Labels {
+        let of_pod = ContainerLabels {
             id: &path,
             namespace: pod.namespace(),
             pod: pod.name(),
@@ -390,7 +390,7 @@ fn collect(
                 .node
                 .cgroups
                 .container(&path, &shared.runtime_name, &record.id);
-            let labels = Labels {
+            let labels = ContainerLabels {
                 container: &record.name,
                 id: &id,
                 image: &record.image,
@@ -419,7 +419,7 @@ fn collect(
                 .node
                 .cgroups
                 .container(&path, &shared.runtime_name, &sandbox.id);
-            let labels = Labels {
+            let labels = ContainerLabels {
                 id: &id,
                 name: &sandbox.id,
                 ..of_pod
@@ -446,7 +446,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::pod::cgroup::Layout;
+    use crate::pod::cgroup::CgroupLayout;
 
     fn version_two() -> (tempfile::TempDir, Cgroups) {
         let dir = tempfile::tempdir().unwrap();
@@ -479,7 +479,7 @@ mod tests {
         ] {
             fs::write(group.join(file), text).unwrap();
         }
-        let groups = Cgroups::find(dir.path(), Layout::below("/")).unwrap();
+        let groups = Cgroups::find(dir.path(), CgroupLayout::below("/")).unwrap();
         (dir, groups)
     }
 
@@ -535,7 +535,7 @@ mod tests {
 
     #[test]
     fn a_page_is_written_byte_by_byte() {
-        let labels = Labels {
+        let labels = ContainerLabels {
             container: "c",
             id: "/kubepods/\"x\"",
             image: "",

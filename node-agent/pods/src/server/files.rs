@@ -15,9 +15,9 @@ use super::{Body, decoded, reply, streamed, text};
 /// Bytes read at once.
 const CHUNK: u64 = 32 << 10;
 
-/// What there is below the root.
+/// An entry below the served folder.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum FoundFile {
     /// Names, those of folders with a slash.
     Folder(Vec<String>),
     /// A file, and how long it was when it was opened.
@@ -37,17 +37,17 @@ pub(super) async fn answer(root: &Path, parts: &[&str], slash: bool) -> Response
 
 /// The answer with what was found, whose last name is `last`.
 pub(super) fn answer_found(
-    found: io::Result<Found>,
+    found: io::Result<FoundFile>,
     last: Option<String>,
     slash: bool,
 ) -> Response<Body> {
     match found {
-        Ok(Found::Folder(names)) => match last {
+        Ok(FoundFile::Folder(names)) => match last {
             // Links in the list are relative to the folder.
             Some(last) if !slash => redirect(&last),
             _ => reply(StatusCode::OK, "text/html; charset=utf-8", list(&names)),
         },
-        Ok(Found::File(file, length)) => {
+        Ok(FoundFile::File(file, length)) => {
             let (sender, receiver) = mpsc::channel(4);
             tokio::task::spawn_blocking(move || copy(file, length, &sender));
             streamed(receiver)
@@ -61,7 +61,7 @@ pub(super) fn answer_found(
 
 /// Opens what is meant. Links that lead out of the root lead nowhere, nor do those that
 /// somebody puts there meanwhile.
-pub(super) fn find(root: &Path, parts: &[String]) -> io::Result<Found> {
+pub(super) fn find(root: &Path, parts: &[String]) -> io::Result<FoundFile> {
     let root = root.canonicalize()?;
     let mut path: PathBuf = root.clone();
     for part in parts {
@@ -84,7 +84,7 @@ pub(super) fn find(root: &Path, parts: &[String]) -> io::Result<Found> {
     )?);
     let kind = file.metadata()?;
     if kind.is_file() {
-        return Ok(Found::File(file, kind.len()));
+        return Ok(FoundFile::File(file, kind.len()));
     }
     if !kind.is_dir() {
         return Err(io::ErrorKind::NotFound.into());
@@ -100,7 +100,7 @@ pub(super) fn find(root: &Path, parts: &[String]) -> io::Result<Found> {
         }
     }
     names.sort();
-    Ok(Found::Folder(names))
+    Ok(FoundFile::Folder(names))
 }
 
 fn list(names: &[String]) -> String {
@@ -174,12 +174,15 @@ mod tests {
         symlink("../secret", root.join("out")).expect("linked");
         symlink("a<b>.log", root.join("in")).expect("linked");
         let found = find(&root, &[]).expect("the root");
-        let Found::Folder(names) = found else {
+        let FoundFile::Folder(names) = found else {
             panic!("no folder: {found:?}");
         };
         assert_eq!(names, ["a<b>.log", "in", "out", "pods/"]);
         assert!(list(&names).contains("<a href=\"a%3Cb%3E.log\">a&lt;b&gt;.log</a>"));
-        assert!(matches!(find(&root, &parts("in")), Ok(Found::File(_, 4))));
+        assert!(matches!(
+            find(&root, &parts("in")),
+            Ok(FoundFile::File(_, 4))
+        ));
         for outside in ["out", "../secret", "pods/../../secret", "none"] {
             let error = find(&root, &parts(outside)).expect_err(outside);
             assert_eq!(error.kind(), io::ErrorKind::NotFound, "{outside}");

@@ -26,7 +26,7 @@ use tokio::net::unix::pipe;
 use tokio::process::Command;
 use tokio::sync::mpsc;
 
-use super::files::{self, Found};
+use super::files::{self, FoundFile};
 use super::{Body, streamed, text};
 
 /// How long an answer may take.
@@ -44,17 +44,17 @@ const MOST_LINES: i64 = 100_000;
 /// Bytes read at once.
 const CHUNK: usize = 32 << 10;
 
-/// What is asked for.
+/// The query parameters of a node log request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Query {
+struct LogQuery {
     services: Vec<String>,
     files: Vec<String>,
-    only: Only,
+    only: LineSelection,
 }
 
-/// What of it.
+/// Which lines of a log are requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Only {
+struct LineSelection {
     since: Option<Timestamp>,
     until: Option<Timestamp>,
     lines: Option<i64>,
@@ -144,9 +144,9 @@ fn together(errors: &[String]) -> String {
 }
 
 /// The query, none when there is nothing of one; or what of it cannot be read.
-fn parse(pairs: &[(String, String)]) -> Result<Option<Query>, Vec<String>> {
+fn parse(pairs: &[(String, String)]) -> Result<Option<LogQuery>, Vec<String>> {
     let mut errors = Vec::new();
-    let mut query = Query::default();
+    let mut query = LogQuery::default();
     let all = pairs.iter().filter(|(key, _)| key == "query");
     let asked: Vec<&str> = all.map(|(_, value)| value.as_str()).collect();
     for one in &asked {
@@ -156,7 +156,7 @@ fn parse(pairs: &[(String, String)]) -> Result<Option<Query>, Vec<String>> {
             query.services.push((*one).to_owned());
         }
     }
-    if !asked.is_empty() && query == Query::default() {
+    if !asked.is_empty() && query == LogQuery::default() {
         errors.push(invalid("query", &json!(asked), "may not be empty"));
     }
     let first = |name: &str| {
@@ -191,7 +191,7 @@ fn parse(pairs: &[(String, String)]) -> Result<Option<Query>, Vec<String>> {
     if !errors.is_empty() {
         return Err(errors);
     }
-    Ok(Some(query).filter(|query| *query != Query::default()))
+    Ok(Some(query).filter(|query| *query != LogQuery::default()))
 }
 
 /// A time as RFC 3339 has it, which is narrower than what else is understood.
@@ -201,7 +201,7 @@ fn rfc3339(text: &str) -> Option<Timestamp> {
     text.parse().ok().filter(|_| exact)
 }
 
-impl Query {
+impl LogQuery {
     /// What of it does not go together.
     fn check(&self) -> Vec<String> {
         let mut errors = Vec::new();
@@ -231,7 +231,7 @@ impl Query {
             errors.push(invalid("query", &json!(both), why));
         } else if files > 1 {
             errors.push(invalid("query", &all, "cannot specify more than one file"));
-        } else if files == 1 && self.only != Only::default() {
+        } else if files == 1 && self.only != LineSelection::default() {
             errors.push(invalid("query", &all, "cannot specify file with options"));
         }
         let only = &self.only;
@@ -257,7 +257,7 @@ impl Query {
 
 /// The words that ask `journalctl` for these services. None of them is read by a shell,
 /// and each value is a part of its option's word: it can be no option itself.
-fn words(services: &[&str], only: &Only) -> Vec<String> {
+fn words(services: &[&str], only: &LineSelection) -> Vec<String> {
     let mut words = ["--utc", "--no-pager", "--output=short-precise"]
         .map(str::to_owned)
         .to_vec();
@@ -286,7 +286,7 @@ fn split<'a>(services: &'a [String], units: &str) -> (Vec<&'a str>, Vec<&'a str>
 // === what is read ===
 
 /// Sends what the services wrote.
-async fn copy(journal: &Journal, root: &Path, query: &Query, out: &mpsc::Sender<Bytes>) {
+async fn copy(journal: &Journal, root: &Path, query: &LogQuery, out: &mpsc::Sender<Bytes>) {
     let units = journal.units().await;
     let (native, others) = split(&query.services, &units);
     if !native.is_empty()
@@ -297,7 +297,7 @@ async fn copy(journal: &Journal, root: &Path, query: &Query, out: &mpsc::Sender<
     if others.is_empty() {
         return;
     }
-    if query.only != Only::default() {
+    if query.only != LineSelection::default() {
         let others = others.join(", ");
         let said = format!("the logs of {others} are files: ask for them without options");
         return say(out, &said).await;
@@ -318,8 +318,8 @@ async fn copy_files(root: &Path, service: &str, out: &mpsc::Sender<Bytes>) {
     for place in places {
         let (root, sender) = (root.to_owned(), out.clone());
         let copied = tokio::task::spawn_blocking(move || match files::find(&root, &place)? {
-            Found::Folder(_) => Err(io::ErrorKind::NotFound.into()),
-            Found::File(file, length) => {
+            FoundFile::Folder(_) => Err(io::ErrorKind::NotFound.into()),
+            FoundFile::File(file, length) => {
                 files::copy(file, length, &sender);
                 Ok(())
             }

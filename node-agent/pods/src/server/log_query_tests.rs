@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 
 use super::*;
 
-fn asked(query: &str) -> Result<Option<Query>, String> {
+fn asked(query: &str) -> Result<Option<LogQuery>, String> {
     parse(&super::super::query(Some(query))).map_err(|errors| together(&errors))
 }
 
@@ -138,7 +138,7 @@ fn the_journal_is_asked_for_no_more_than_was_wanted() {
             "--boot=-1",
         ]
     );
-    assert_eq!(words(&[], &Only::default()).len(), 3);
+    assert_eq!(words(&[], &LineSelection::default()).len(), 3);
     let services = ["kubelet", "let", "b"].map(str::to_owned);
     let (native, others) = split(&services, "kubelet.service\nb.scope\n");
     assert_eq!(native, ["kubelet"]);

@@ -8,8 +8,8 @@
 pub mod access;
 mod cadvisor;
 mod checkpoint;
+pub mod extra_endpoints;
 mod files;
-pub mod further;
 mod log_query;
 pub mod logs;
 mod stats;
@@ -30,10 +30,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::SystemLogs;
-use crate::shared::{Entry, Shared};
+use crate::shared::{PodEntry, Shared};
 use control_client::{Selection, resources};
 
-use further::Further;
+use extra_endpoints::ExtraEndpoints;
 
 use control_serving::access::Access;
 pub use control_serving::{Body, Tls, TlsError};
@@ -47,7 +47,7 @@ pub async fn serve(
     shared: Arc<Shared>,
     listener: Arc<TcpListener>,
     tls: Tls,
-    further: Option<Further>,
+    further: Option<ExtraEndpoints>,
     shutdown: CancellationToken,
 ) {
     let access = Access::new(
@@ -70,7 +70,7 @@ pub async fn serve_further(
     listener: TcpListener,
     tls: Tls,
     access: Arc<Access>,
-    further: Further,
+    further: ExtraEndpoints,
     shutdown: CancellationToken,
 ) {
     let route = move |request: Request<Incoming>| {
@@ -81,7 +81,7 @@ pub async fn serve_further(
             }
             let uri = request.uri();
             let parts: Vec<&str> = uri.path().split('/').filter(|p| !p.is_empty()).collect();
-            let answer = further::answer(Some(&further), &parts, uri.query()).await;
+            let answer = extra_endpoints::answer(Some(&further), &parts, uri.query()).await;
             answer.unwrap_or_else(not_found)
         }
     };
@@ -90,7 +90,7 @@ pub async fn serve_further(
 
 async fn route(
     shared: Arc<Shared>,
-    further: Option<Further>,
+    further: Option<ExtraEndpoints>,
     request: Request<Incoming>,
     shutdown: CancellationToken,
 ) -> Response<Body> {
@@ -142,7 +142,8 @@ async fn route(
         (Method::GET | Method::POST, ["exec" | "attach" | "portForward", ..])
         | (Method::POST, ["run", ..]) => streams::route(&shared, &parts, request, shutdown).await,
         (Method::GET, parts) => {
-            let answer = further::answer(further.as_ref(), parts, request.uri().query()).await;
+            let answer =
+                extra_endpoints::answer(further.as_ref(), parts, request.uri().query()).await;
             answer.unwrap_or_else(not_found)
         }
         _ => not_found(),
@@ -196,7 +197,7 @@ async fn pods(shared: &Shared) -> Response<Body> {
 
 /// The API's pods, each with the status that the node made last; and those
 /// that the API does not know (yet).
-fn with_status(mut items: Vec<serde_json::Value>, entries: &[Entry]) -> Vec<serde_json::Value> {
+fn with_status(mut items: Vec<serde_json::Value>, entries: &[PodEntry]) -> Vec<serde_json::Value> {
     let hash = "/metadata/annotations/kubernetes.io~1config.mirror";
     let mut told = rustc_hash::FxHashSet::default();
     for item in &mut items {
@@ -212,7 +213,7 @@ fn with_status(mut items: Vec<serde_json::Value>, entries: &[Entry]) -> Vec<serd
             item["status"] = status;
         }
     }
-    let others: Vec<Entry> = entries
+    let others: Vec<PodEntry> = entries
         .iter()
         .filter(|e| !told.contains(e.pod.uid()))
         .cloned()
@@ -222,10 +223,10 @@ fn with_status(mut items: Vec<serde_json::Value>, entries: &[Entry]) -> Vec<serd
 }
 
 /// Pods as far as the agent knows them.
-fn lean(entries: &[Entry]) -> Vec<serde_json::Value> {
+fn lean(entries: &[PodEntry]) -> Vec<serde_json::Value> {
     entries
         .iter()
-        .map(|Entry { pod, status, .. }| {
+        .map(|PodEntry { pod, status, .. }| {
             json!({
                 "metadata": &pod.metadata,
                 "spec": {
@@ -324,7 +325,7 @@ mod tests {
 
     #[test]
     fn pods_are_told_whole_with_the_nodes_own_status_and_none_is_left_out() {
-        let entry = |uid: &str| Entry {
+        let entry = |uid: &str| PodEntry {
             pod: Arc::new(
                 serde_json::from_value(json!({"metadata": {"name": uid, "uid": uid}}))
                     .expect("a pod"),

@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 
 use super::{Body, reply};
 use crate::cri::api;
-use crate::objects::volume::{Source, Volume};
-use crate::pod::cgroup::Version;
-use crate::pod::cgroup_names::Driver;
+use crate::objects::volume::{Volume, VolumeSource};
+use crate::pod::cgroup::CgroupVersion;
+use crate::pod::cgroup_names::CgroupManager;
 use crate::pod::config::log_directory;
 use crate::pod::observed::key;
-use crate::pod::probe::Counted;
+use crate::pod::probe::ProbeSubject;
 use crate::pod::qos;
 use crate::pod::times::from_nanos;
 use crate::pod::times::rfc3339;
 use crate::settings::{Settings, SystemLogs};
-use crate::shared::{Entry, Shared};
-use crate::untrusted::{Usage, disk_usage};
-use crate::volumes::Volumes;
+use crate::shared::{PodEntry, Shared};
+use crate::untrusted::{TreeUsage, disk_usage};
+use crate::volumes::PodVolumes;
 
 /// What the runtime says of all containers, by id.
 pub(super) async fn by_id(shared: &Shared) -> FxHashMap<String, api::ContainerStats> {
@@ -127,7 +127,7 @@ fn add_pressure(shared: &Shared, group: &str, now: &str, shown: &mut Value) {
     let Some(cgroups) = &shared.cgroups else {
         return;
     };
-    if cgroups.version() == Version::One {
+    if cgroups.version() == CgroupVersion::One {
         return;
     }
     for what in ["cpu", "memory", "io"] {
@@ -168,7 +168,7 @@ fn pressure(text: &str) -> Option<Value> {
 
 fn pod(
     shared: &Shared,
-    entry: &Entry,
+    entry: &PodEntry,
     stats: &FxHashMap<String, api::ContainerStats>,
     now: &str,
 ) -> Value {
@@ -218,19 +218,19 @@ fn pod(
             shown
         })
         .collect();
-    let folder = Volumes::new(&shared.root, pod.uid());
+    let folder = PodVolumes::new(&shared.root, pod.uid());
     let volumes: Vec<Value> = pod
         .spec
         .used_volumes()
-        .filter(|v| !matches!(v.source, Source::HostPath(_)))
+        .filter(|v| !matches!(v.source, VolumeSource::HostPath(_)))
         .filter_map(|volume| {
             let claim = crate::volumes::claim::name(pod, volume);
-            if claim.is_some() || matches!(volume.source, Source::Csi(_)) {
+            if claim.is_some() || matches!(volume.source, VolumeSource::Csi(_)) {
                 return on_its_own(entry, volume, claim, now);
             }
             let path = folder.path(volume)?;
-            let Usage { bytes, inodes } = disk_usage(&path);
-            if matches!(&volume.source, Source::EmptyDir(e) if e.medium.is_empty()) {
+            let TreeUsage { bytes, inodes } = disk_usage(&path);
+            if matches!(&volume.source, VolumeSource::EmptyDir(e) if e.medium.is_empty()) {
                 on_disk = on_disk.saturating_add(bytes);
             }
             let mut shown = file_system(&path, now);
@@ -262,7 +262,12 @@ fn pod(
 
 /// A volume that is a file system of its own, or a part of another's: it is
 /// asked, not walked, as it may have any number of files.
-fn on_its_own(entry: &Entry, volume: &Volume, claim: Option<String>, now: &str) -> Option<Value> {
+fn on_its_own(
+    entry: &PodEntry,
+    volume: &Volume,
+    claim: Option<String>,
+    now: &str,
+) -> Option<Value> {
     let mut shown = file_system(entry.places.get(&volume.name)?, now);
     shown["name"] = json!(volume.name);
     if let Some(claim) = claim {
@@ -281,7 +286,7 @@ pub(super) fn configuration(shared: &Shared) -> Response<Body> {
 
 /// The configuration with what is in force; the `driver` of control groups is whatever
 /// the file says. Pure.
-fn in_force(settings: &Settings, driver: Driver) -> Value {
+fn in_force(settings: &Settings, driver: CgroupManager) -> Value {
     let mut shown = settings.raw.clone();
     let seconds = |d: std::time::Duration| format!("{}s", d.as_secs());
     let mut set = |key: &str, value: Value| {
@@ -317,7 +322,7 @@ pub(super) fn probes(shared: &Shared) -> Response<Body> {
     reply(StatusCode::OK, METRICS, probes_text(shared.probes.all()))
 }
 
-fn probes_text(all: Vec<(Counted, &'static str, u64)>) -> String {
+fn probes_text(all: Vec<(ProbeSubject, &'static str, u64)>) -> String {
     let mut page = Page::new(Format::Text);
     page.family(
         "prober_probe",
@@ -394,7 +399,7 @@ fn node_text(node: &str, pods: usize, containers: usize, shutdown: [i64; 2]) -> 
 }
 
 /// What the volumes of claims have and use, each claim once.
-fn volume_stats(pods: &[Entry]) -> String {
+fn volume_stats(pods: &[PodEntry]) -> String {
     let mut found = std::collections::BTreeMap::new();
     for entry in pods {
         for volume in &entry.pod.spec.volumes {
@@ -550,8 +555,8 @@ mod tests {
 
     use super::*;
     use crate::cri::fake::Fake;
-    use crate::pod::cgroup::{Cgroups, Layout};
-    use crate::pod::probe::Kind as Kinds;
+    use crate::pod::cgroup::{CgroupLayout, Cgroups};
+    use crate::pod::probe::ProbeKind as Kinds;
     use crate::testing::Run;
 
     const WAITED: &str = "some avg10=1.50 avg60=0.25 avg300=0.00 total=300\n\
@@ -581,14 +586,17 @@ mod tests {
         // the runtime decides, whatever the file says
         let said = in_force(
             &parse("cgroupDriver: cgroupfs\nmaxPods: 7\n"),
-            Driver::Systemd,
+            CgroupManager::Systemd,
         );
         assert_eq!(said["cgroupDriver"], "systemd");
         assert_eq!(
             (&said["maxPods"], &said["enableSystemLogQuery"]),
             (&json!(7), &json!(false))
         );
-        let silent = in_force(&parse("enableSystemLogQuery: true\n"), Driver::Cgroupfs);
+        let silent = in_force(
+            &parse("enableSystemLogQuery: true\n"),
+            CgroupManager::Cgroupfs,
+        );
         assert_eq!(silent["cgroupDriver"], "cgroupfs");
         assert_eq!(silent["enableSystemLogQuery"], true);
         assert_eq!(silent["kind"], "KubeletConfiguration");
@@ -615,7 +623,7 @@ kubelet_graceful_shutdown_start_time_seconds 5
 kubelet_graceful_shutdown_end_time_seconds 0
 "#
         );
-        let probe = Counted {
+        let probe = ProbeSubject {
             namespace: "n".to_owned(),
             pod: "p".to_owned(),
             uid: "u".to_owned(),
@@ -639,7 +647,7 @@ prober_probe_total{container="c",namespace="n",pod="p",pod_uid="u",probe_type="R
         std::fs::write(mount.path().join("memory.current"), "8192\n").unwrap();
         let spec = json!({"containers": [{"name": "a", "image": "i"}]});
         let run = Run::begin_with(spec, Fake::default(), |shared| {
-            shared.cgroups = Cgroups::find(mount.path(), Layout::below("/")).ok();
+            shared.cgroups = Cgroups::find(mount.path(), CgroupLayout::below("/")).ok();
         });
         run.until("running", |r| r.phase() == "Running").await;
         let group = mount.path().join("kubepods/besteffort/podu");
@@ -688,7 +696,7 @@ kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="c
         std::fs::write(mount.path().join("cgroup.controllers"), "cpu").unwrap();
         let spec = json!({"containers": [{"name": "a", "image": "i"}]});
         let run = Run::begin_with(spec, Fake::default(), |shared| {
-            shared.cgroups = Cgroups::find(mount.path(), Layout::below("/")).ok();
+            shared.cgroups = Cgroups::find(mount.path(), CgroupLayout::below("/")).ok();
         });
         run.until("running", |r| r.phase() == "Running").await;
         let entry = run.shared.pods.find("default", "web").unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use control_streams::join::join;
-use control_streams::remotecommand::Wanted;
+use control_streams::remotecommand::StreamSelection;
 use control_streams::websocket::wants_upgrade;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
@@ -21,14 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Body, query, reply, text, websockets};
 use crate::cri::api::{AttachRequest, ExecRequest, ExecSyncRequest, PortForwardRequest};
-use crate::shared::{Entry, Shared};
+use crate::shared::{PodEntry, Shared};
 
 /// How long the runtime's own server may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// What a path names.
+/// The pod and container that a request's path names.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct StreamPath<'a> {
     pub namespace: &'a str,
     pub pod: &'a str,
     /// The pod's uid, where the path has one.
@@ -38,7 +38,7 @@ pub(super) struct Asked<'a> {
 /// Runs a command in a container, with streams.
 pub(super) async fn exec(
     shared: &Shared,
-    asked: Asked<'_>,
+    asked: StreamPath<'_>,
     container: &str,
     request: Request<Incoming>,
     shutdown: CancellationToken,
@@ -77,7 +77,7 @@ pub(super) async fn exec(
 /// Joins the streams of a container's own process.
 pub(super) async fn attach(
     shared: &Shared,
-    asked: Asked<'_>,
+    asked: StreamPath<'_>,
     container: &str,
     request: Request<Incoming>,
     shutdown: CancellationToken,
@@ -97,7 +97,7 @@ pub(super) async fn attach(
         .ok()
         .and_then(|entry| Some(entry.pod.spec.container(container)?.tty))
         .unwrap_or(streams.tty);
-    let streams = Wanted {
+    let streams = StreamSelection {
         tty,
         stderr: streams.stderr && !tty,
         ..streams
@@ -121,7 +121,7 @@ pub(super) async fn attach(
 /// Makes connections to a pod's ports.
 pub(super) async fn port_forward(
     shared: &Shared,
-    asked: Asked<'_>,
+    asked: StreamPath<'_>,
     request: Request<Incoming>,
     shutdown: CancellationToken,
 ) -> Response<Body> {
@@ -160,7 +160,7 @@ pub(super) async fn port_forward(
 /// Runs a command in a container and answers what it wrote.
 pub(super) async fn run(
     shared: &Shared,
-    asked: Asked<'_>,
+    asked: StreamPath<'_>,
     container: &str,
     request: &Request<Incoming>,
 ) -> Response<Body> {
@@ -199,18 +199,22 @@ pub(super) async fn run(
     }
 }
 
-/// Why a stream cannot be had.
+/// Why a stream is refused.
 #[derive(Debug, PartialEq, Eq)]
-struct Refusal(StatusCode, String);
+struct StreamRefusal(StatusCode, String);
 
-impl From<Refusal> for Response<Body> {
-    fn from(Refusal(code, message): Refusal) -> Self {
+impl From<StreamRefusal> for Response<Body> {
+    fn from(StreamRefusal(code, message): StreamRefusal) -> Self {
         text(code, message)
     }
 }
 
 /// The id of the running container that a path names.
-fn running(shared: &Shared, asked: Asked<'_>, container: &str) -> Result<String, Refusal> {
+fn running(
+    shared: &Shared,
+    asked: StreamPath<'_>,
+    container: &str,
+) -> Result<String, StreamRefusal> {
     let entry = asked.find(shared)?;
     entry
         .observed
@@ -218,14 +222,14 @@ fn running(shared: &Shared, asked: Asked<'_>, container: &str) -> Result<String,
         .filter(|found| found.running())
         .map(|found| found.id.clone())
         .ok_or_else(|| {
-            Refusal(
+            StreamRefusal(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 format!("container not found (\"{container}\")"),
             )
         })
 }
 
-fn of_runtime(error: &crate::cri::Error) -> Response<Body> {
+fn of_runtime(error: &crate::cri::RuntimeError) -> Response<Body> {
     let code = match error.code {
         tonic::Code::NotFound => StatusCode::NOT_FOUND,
         tonic::Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
@@ -236,9 +240,9 @@ fn of_runtime(error: &crate::cri::Error) -> Response<Body> {
 
 // === impl Asked ===
 
-impl Asked<'_> {
-    fn find(&self, shared: &Shared) -> Result<Entry, Refusal> {
-        let missing = |message: &str| Refusal(StatusCode::NOT_FOUND, message.to_owned());
+impl StreamPath<'_> {
+    fn find(&self, shared: &Shared) -> Result<PodEntry, StreamRefusal> {
+        let missing = |message: &str| StreamRefusal(StatusCode::NOT_FOUND, message.to_owned());
         let entry = shared
             .pods
             .find(self.namespace, self.pod)
@@ -251,13 +255,13 @@ impl Asked<'_> {
 }
 
 /// Reads the kubelet's names for streams.
-fn wanted(pairs: &[(String, String)]) -> Result<Wanted, String> {
+fn wanted(pairs: &[(String, String)]) -> Result<StreamSelection, String> {
     let set = |name: &str| {
         let value = pairs.iter().find(|(key, _)| key == name);
         value.is_some_and(|(_, value)| value == "1")
     };
     let tty = set("tty");
-    let streams = Wanted {
+    let streams = StreamSelection {
         stdin: set("input"),
         stdout: set("output"),
         // A terminal has one output.
@@ -289,7 +293,7 @@ fn ports(pairs: &[(String, String)]) -> Result<Vec<i32>, String> {
 async fn command(
     url: String,
     request: Request<Incoming>,
-    streams: Wanted,
+    streams: StreamSelection,
     shutdown: CancellationToken,
 ) -> Response<Body> {
     if websockets::is_translated(&request) {
@@ -311,13 +315,13 @@ async fn pass(
     match upgrade(url, request, shutdown).await {
         Ok(answer) => answer,
         Err(error) => {
-            tracing::warn!(url, %error, "the runtime's stream cannot be had");
+            tracing::warn!(url, %error, "failed to open the runtime's stream");
             text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
         }
     }
 }
 
-/// Why the runtime's own server gives no stream.
+/// Why the runtime's streaming server returned no stream.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// The URL is of no known form.
@@ -337,9 +341,8 @@ pub(super) enum Error {
     Answer(u16),
 }
 
-/// Sends a request with these headers to the runtime's URL; the answer may be an
-/// upgrade.
-pub(super) async fn ask(
+/// Requests a stream from the runtime's streaming server.
+pub(super) async fn request_stream(
     url: &str,
     method: Method,
     mut headers: HeaderMap,
@@ -409,7 +412,7 @@ async fn upgrade(
 ) -> Result<Response<Body>, Error> {
     let client = hyper::upgrade::on(&mut request);
     let headers = std::mem::take(request.headers_mut());
-    let mut answer = ask(url, request.method().clone(), headers).await?;
+    let mut answer = request_stream(url, request.method().clone(), headers).await?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         return refused(answer);
     }
@@ -420,7 +423,7 @@ async fn upgrade(
                 let (client, runtime) = (TokioIo::new(client), TokioIo::new(runtime));
                 join(client, runtime, shutdown.cancelled()).await;
             }
-            Err(error) => tracing::debug!(%error, "an upgrade did not come about"),
+            Err(error) => tracing::debug!(%error, "connection upgrade failed"),
         }
     });
     Ok(answer.map(|_| empty()))
@@ -433,7 +436,7 @@ pub(super) async fn route(
     request: Request<Incoming>,
     shutdown: CancellationToken,
 ) -> Response<Body> {
-    let asked = |namespace, pod, uid| Asked {
+    let asked = |namespace, pod, uid| StreamPath {
         namespace,
         pod,
         uid,

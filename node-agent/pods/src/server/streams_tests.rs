@@ -17,7 +17,7 @@ fn a_terminal_has_one_output() {
     let streams = wanted(&pairs("input=1&output=1&error=1&tty=1")).expect("streams");
     assert_eq!(
         streams,
-        Wanted {
+        StreamSelection {
             stdin: true,
             stdout: true,
             stderr: false,

@@ -3,7 +3,7 @@
 //! server passes such streams on untouched. Older protocols over WebSocket are
 //! the runtime's own matter.
 
-use control_streams::remotecommand::{LONGEST_STATUS, PROTOCOL, Wanted, asking, check};
+use control_streams::remotecommand::{LONGEST_STATUS, PROTOCOL, StreamSelection, asking, check};
 use control_streams::remotecommand::{failure, serve};
 use control_streams::{remotecommand, tunnel, websocket};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -13,7 +13,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio_util::sync::CancellationToken;
 
-use super::streams::{Error, ask, empty, refused};
+use super::streams::{Error, empty, refused, request_stream};
 use super::{Body, text};
 
 /// Whether streams of a command are asked for by the protocol that is
@@ -32,7 +32,7 @@ pub(super) fn is_tunnelled(request: &Request<Incoming>) -> bool {
 pub(super) fn translate(
     url: String,
     mut request: Request<Incoming>,
-    wanted: Wanted,
+    wanted: StreamSelection,
     shutdown: CancellationToken,
 ) -> Response<Body> {
     let response = match websocket::agree(request.headers(), Some(PROTOCOL)) {
@@ -44,7 +44,7 @@ pub(super) fn translate(
         let client = match client.await {
             Ok(client) => TokioIo::new(client),
             Err(error) => {
-                tracing::debug!(%error, "an upgrade did not come about");
+                tracing::debug!(%error, "connection upgrade failed");
                 return;
             }
         };
@@ -52,7 +52,7 @@ pub(super) fn translate(
         let connect = async {
             let connected = connect(&url).await;
             connected.map_err(|why| {
-                tracing::warn!(url, why, "the runtime's stream cannot be had");
+                tracing::warn!(url, why, "failed to open the runtime's stream");
                 failure(&why)
             })
         };
@@ -66,7 +66,7 @@ pub(super) fn translate(
 
 /// Asks the runtime for SPDY.
 async fn connect(url: &str) -> Result<TokioIo<Upgraded>, String> {
-    let answer = ask(url, Method::POST, asking()).await;
+    let answer = request_stream(url, Method::POST, asking()).await;
     let mut answer = answer.map_err(|error| error.to_string())?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         let body = Limited::new(answer.into_body(), LONGEST_STATUS)
@@ -96,7 +96,7 @@ pub(super) async fn carry(
     match try_carry(url, request, shutdown).await {
         Ok(answer) => answer,
         Err(error) => {
-            tracing::warn!(url, %error, "the runtime's stream cannot be had");
+            tracing::warn!(url, %error, "failed to open the runtime's stream");
             text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
         }
     }
@@ -107,7 +107,7 @@ async fn try_carry(
     mut request: Request<Incoming>,
     shutdown: CancellationToken,
 ) -> Result<Response<Body>, Error> {
-    let improper = |why: websocket::Improper| text(StatusCode::BAD_REQUEST, why.to_string());
+    let improper = |why: websocket::HandshakeError| text(StatusCode::BAD_REQUEST, why.to_string());
     let asked: HeaderMap = request.headers().clone();
     // refuses before anything is begun at the runtime
     if let Err(why) = websocket::agree(&asked, None) {
@@ -115,8 +115,8 @@ async fn try_carry(
     }
     let client = hyper::upgrade::on(&mut request);
     let mut onward = asked.clone();
-    tunnel::ask(&mut onward);
-    let mut answer = ask(url, Method::POST, onward).await?;
+    tunnel::add_request_headers(&mut onward);
+    let mut answer = request_stream(url, Method::POST, onward).await?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         return refused(answer);
     }
@@ -134,7 +134,7 @@ async fn try_carry(
                     () = tunnel::carry(TokioIo::new(client), TokioIo::new(runtime)) => {}
                 }
             }
-            Err(error) => tracing::debug!(%error, "an upgrade did not come about"),
+            Err(error) => tracing::debug!(%error, "connection upgrade failed"),
         }
     });
     Ok(response.map(|()| empty()))

@@ -43,9 +43,9 @@ async fn agent(url: String) -> SocketAddr {
             let url = url.clone();
             async move {
                 let end = CancellationToken::new();
-                let wanted = Wanted {
+                let wanted = StreamSelection {
                     stdout: true,
-                    ..Wanted::default()
+                    ..StreamSelection::default()
                 };
                 Ok::<_, Infallible>(if is_translated(&request) {
                     translate(url, request, wanted, end)

@@ -9,8 +9,8 @@ use super::units::time;
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Authentication {
-    anonymous: Switch,
-    webhook: Switch,
+    anonymous: EnabledSwitch,
+    webhook: EnabledSwitch,
     x509: Certificates,
 }
 
@@ -30,7 +30,7 @@ impl Authentication {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Switch {
+struct EnabledSwitch {
     enabled: Option<bool>,
     #[serde(rename = "cacheTTL")]
     cache_ttl: Option<String>,
@@ -40,12 +40,12 @@ struct Switch {
 #[serde(default)]
 pub(super) struct Authorization {
     mode: Option<String>,
-    webhook: Reviews,
+    webhook: WebhookReviews,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Reviews {
+struct WebhookReviews {
     #[serde(rename = "cacheAuthorizedTTL")]
     allowed: Option<String>,
     #[serde(rename = "cacheUnauthorizedTTL")]

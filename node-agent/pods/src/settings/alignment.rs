@@ -7,20 +7,20 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::Error;
-use super::gates::Gates;
+use super::gates::FeatureGates;
 use super::units::{size, time};
-use crate::managers::cpu::Options;
+use crate::managers::cpu::CpuPolicyOptions;
 use crate::managers::cpuset::CpuSet;
-use crate::managers::hints::{Policy, Scope};
-use crate::managers::memory::Reserved;
+use crate::managers::hints::{TopologyPolicy, TopologyScope};
+use crate::managers::memory::ReservedMemory;
 
-/// What the managers shall do.
+/// Settings of the CPU, memory and topology managers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alignment {
     /// Whether containers get CPUs of their own.
     pub static_cpus: bool,
     /// How those are chosen.
-    pub options: Options,
+    pub options: CpuPolicyOptions,
     /// How often it is looked whether containers are on their CPUs.
     pub every: Duration,
     /// The CPUs that are never anybody's own; none leaves them to be chosen.
@@ -28,11 +28,11 @@ pub struct Alignment {
     /// Whether containers get memory of NUMA nodes.
     pub static_memory: bool,
     /// Memory that they do not.
-    pub reserved_memory: Reserved,
+    pub reserved_memory: ReservedMemory,
     /// How all of it is aligned.
-    pub policy: Policy,
+    pub policy: TopologyPolicy,
     /// What is aligned together.
-    pub scope: Scope,
+    pub scope: TopologyScope,
     /// Whether near nodes are better than low ones.
     pub closest: bool,
     /// The most NUMA nodes that a machine may have.
@@ -41,7 +41,7 @@ pub struct Alignment {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct File {
+pub(super) struct AlignmentFile {
     cpu_manager_policy: String,
     cpu_manager_policy_options: BTreeMap<String, String>,
     cpu_manager_reconcile_period: Option<String>,
@@ -73,7 +73,7 @@ fn wrong<T>(field: &'static str, value: &str, why: &'static str) -> Result<T, Er
 const NODES: u32 = 8;
 
 impl Alignment {
-    pub(super) fn from_file(file: File, gates: &Gates) -> Result<Self, Error> {
+    pub(super) fn from_file(file: AlignmentFile, gates: &FeatureGates) -> Result<Self, Error> {
         let static_cpus = match file.cpu_manager_policy.as_str() {
             "" | "none" => false,
             "static" => true,
@@ -85,18 +85,18 @@ impl Alignment {
             other => return wrong("memoryManagerPolicy", other, "is neither None nor Static"),
         };
         let policy = match file.topology_manager_policy.as_str() {
-            "" | "none" => Policy::None,
-            "best-effort" => Policy::BestEffort,
-            "restricted" => Policy::Restricted,
-            "single-numa-node" => Policy::SingleNumaNode,
+            "" | "none" => TopologyPolicy::None,
+            "best-effort" => TopologyPolicy::BestEffort,
+            "restricted" => TopologyPolicy::Restricted,
+            "single-numa-node" => TopologyPolicy::SingleNumaNode,
             other => {
                 let why = "is none of none, best-effort, restricted and single-numa-node";
                 return wrong("topologyManagerPolicy", other, why);
             }
         };
         let scope = match file.topology_manager_scope.as_str() {
-            "" | "container" => Scope::Container,
-            "pod" => Scope::Pod,
+            "" | "container" => TopologyScope::Container,
+            "pod" => TopologyScope::Pod,
             other => {
                 return wrong(
                     "topologyManagerScope",
@@ -132,8 +132,8 @@ impl Alignment {
     }
 }
 
-fn reserved_memory(all: Vec<Reservation>) -> Result<Reserved, Error> {
-    let mut reserved = Reserved::new();
+fn reserved_memory(all: Vec<Reservation>) -> Result<ReservedMemory, Error> {
+    let mut reserved = ReservedMemory::new();
     for Reservation { numa_node, limits } in all {
         let of_node = reserved.entry(numa_node).or_default();
         for (kind, text) in limits {
@@ -175,9 +175,12 @@ fn topology_options(options: &BTreeMap<String, String>) -> Result<(bool, u32), E
     Ok((closest, most))
 }
 
-fn cpu_options(options: &BTreeMap<String, String>, gates: &Gates) -> Result<Options, Error> {
+fn cpu_options(
+    options: &BTreeMap<String, String>,
+    gates: &FeatureGates,
+) -> Result<CpuPolicyOptions, Error> {
     const FIELD: &str = "cpuManagerPolicyOptions";
-    let mut found = Options::default();
+    let mut found = CpuPolicyOptions::default();
     for (name, value) in options {
         let needs = match name.as_str() {
             "align-by-socket" | "distribute-cpus-across-cores" => {
@@ -227,8 +230,8 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Alignment, String> {
-        let file: File = serde_saphyr::from_str(text).unwrap();
-        Alignment::from_file(file, &Gates::default()).map_err(|e| e.to_string())
+        let file: AlignmentFile = serde_saphyr::from_str(text).unwrap();
+        Alignment::from_file(file, &FeatureGates::default()).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -244,11 +247,11 @@ mod tests {
         assert_eq!(found.reserved_memory[&1]["memory"], 1 << 30);
         assert_eq!(
             (found.policy, found.scope),
-            (Policy::SingleNumaNode, Scope::Pod)
+            (TopologyPolicy::SingleNumaNode, TopologyScope::Pod)
         );
         assert_eq!((found.closest, found.most_nodes), (true, 16));
         let none = parse("{}").unwrap();
-        assert!(!none.static_cpus && !none.static_memory && none.policy == Policy::None);
+        assert!(!none.static_cpus && !none.static_memory && none.policy == TopologyPolicy::None);
     }
 
     #[test]

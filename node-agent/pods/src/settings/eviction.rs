@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Error;
 use super::units::{size, time};
 
-/// An amount, or a share of what there is.
+/// An absolute amount, or a fraction of the capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
     /// Bytes, inodes or processes.
@@ -16,9 +16,9 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// The amount, of `capacity`.
+    /// Returns the amount for a capacity.
     #[must_use]
-    pub fn of(self, capacity: u64) -> u64 {
+    pub fn amount_of(self, capacity: u64) -> u64 {
         match self {
             Self::Units(units) => units,
             Self::Percent(percent) => (capacity as f64 * percent / 100.0) as u64,
@@ -26,7 +26,7 @@ impl Amount {
     }
 }
 
-/// What can run short.
+/// An eviction signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signal {
     /// `memory.available`
@@ -72,7 +72,7 @@ impl Signal {
     }
 }
 
-/// What has to stay free of one thing.
+/// An eviction threshold of one signal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
     /// Of what.
@@ -85,7 +85,7 @@ pub struct Threshold {
     pub reclaim: Amount,
 }
 
-/// `evictionHard` and its companions.
+/// `evictionHard` and related settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Eviction {
     /// What has to stay free.
@@ -102,7 +102,7 @@ impl Eviction {
     pub fn hard(&self, signal: Signal, capacity: u64) -> u64 {
         let hard = self.thresholds.iter().filter(|t| t.grace.is_none());
         let own = hard.filter(|t| t.signal == signal);
-        own.map(|t| t.least.of(capacity)).max().unwrap_or(0)
+        own.map(|t| t.least.amount_of(capacity)).max().unwrap_or(0)
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// What the file says of gates.
+/// The feature gates that the file sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct Gates(BTreeMap<String, bool>);
+pub struct FeatureGates(BTreeMap<String, bool>);
 
 /// Gates that the agent asks for, or whose features it has whatever they say.
 const KNOWN: &[(&str, Option<bool>)] = &[
@@ -31,7 +31,7 @@ const KNOWN: &[(&str, Option<bool>)] = &[
     ("TopologyManagerPolicyOptions", Some(true)),
 ];
 
-impl Gates {
+impl FeatureGates {
     /// Whether the gate is open.
     #[must_use]
     pub fn is_on(&self, name: &str, default: bool) -> bool {

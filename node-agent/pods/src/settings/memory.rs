@@ -4,7 +4,7 @@
 use serde::Deserialize;
 
 use super::Error;
-use super::gates::Gates;
+use super::gates::FeatureGates;
 
 /// How containers' memory is limited beyond their limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,8 +29,8 @@ pub struct MemoryQos {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct File {
-    memory_swap: Swap,
+pub(super) struct MemoryFile {
+    memory_swap: SwapSettings,
     memory_throttling_factor: Option<f64>,
     memory_reservation_policy: String,
     #[serde(rename = "singleProcessOOMKill")]
@@ -39,12 +39,12 @@ pub(super) struct File {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Swap {
+struct SwapSettings {
     swap_behavior: String,
 }
 
 impl MemoryLimits {
-    pub(super) fn from_file(file: File, gates: &Gates) -> Result<Self, Error> {
+    pub(super) fn from_file(file: MemoryFile, gates: &FeatureGates) -> Result<Self, Error> {
         let wrong = |field, value: String, why| Err(Error::Value { field, value, why });
         let swap = match file.memory_swap.swap_behavior.as_str() {
             "" | "NoSwap" => false,
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn memory_qos_needs_its_gate_and_a_share() {
         let parse = |text: &str, gates: &str| {
-            let file: File = serde_saphyr::from_str(text).unwrap();
-            let gates: Gates = serde_json::from_str(gates).unwrap();
+            let file: MemoryFile = serde_saphyr::from_str(text).unwrap();
+            let gates: FeatureGates = serde_json::from_str(gates).unwrap();
             MemoryLimits::from_file(file, &gates).map_err(|e| e.to_string())
         };
         let tiered = "memoryReservationPolicy: TieredReservation\nmemoryThrottlingFactor: 0.8";

@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::pod::pulls::Verification;
+use crate::pod::pulls::PullVerification;
 use crate::pod::quantity;
 use access::{Authentication, Authorization};
 use units::{size, time};
@@ -31,11 +31,11 @@ pub use alignment::Alignment;
 pub use control_serving::access::Settings as Access;
 pub use eviction::{Amount, Eviction, Signal, Threshold};
 pub use memory::{MemoryLimits, MemoryQos};
-pub use places::{Places, ServingPlaces};
+pub use places::{ConfiguredPaths, ServingPlaces};
 pub use shutdown::ShutdownPeriod;
 pub(crate) use units::go_duration;
 
-/// What the agent acts on. The defaults are the kubelet's.
+/// The settings that the agent supports. The defaults are the kubelet's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Most pods; none leaves it to the command line.
@@ -57,7 +57,7 @@ pub struct Settings {
     /// Pulls that may go on at once.
     pub pulls: usize,
     /// Which images that are there have to be verified.
-    pub verification: Verification,
+    pub verification: PullVerification,
     /// The longest back-off of a container that crashes.
     pub restart_most: Duration,
     /// What has to stay free before pods are evicted.
@@ -84,7 +84,7 @@ pub struct Settings {
     /// none leaves them to their end.
     pub shutdown: Vec<ShutdownPeriod>,
     /// Where things are, as far as the file says so.
-    pub places: Places,
+    pub places: ConfiguredPaths,
     /// Fields of the file that the agent does not act on.
     pub unsupported: Vec<String>,
     /// The file as it was read, with what was not set left out.
@@ -116,7 +116,7 @@ pub struct ImageCollection {
     pub most_age: Option<Duration>,
 }
 
-/// Why a configuration is none.
+/// Why a kubelet configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It is no YAML or of another shape.
@@ -144,7 +144,7 @@ pub enum Error {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct File {
+struct KubeletConfigurationFile {
     max_pods: Option<u32>,
     pod_pids_limit: Option<i64>,
     static_pod_path: String,
@@ -182,15 +182,15 @@ struct File {
     authorization: Authorization,
     enable_system_log_handler: Option<bool>,
     enable_system_log_query: Option<bool>,
-    feature_gates: gates::Gates,
+    feature_gates: gates::FeatureGates,
     #[serde(flatten)]
-    shutdown: shutdown::File,
+    shutdown: shutdown::ShutdownFile,
     #[serde(flatten)]
-    alignment: alignment::File,
+    alignment: alignment::AlignmentFile,
     #[serde(flatten)]
-    memory: memory::File,
+    memory: memory::MemoryFile,
     #[serde(flatten)]
-    places: places::File,
+    places: places::PathsFile,
 }
 
 #[derive(Default, Deserialize)]
@@ -201,7 +201,8 @@ struct CrashLoop {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self::from_file(File::default()).unwrap_or_else(|_| unreachable!("defaults are valid"))
+        Self::from_file(KubeletConfigurationFile::default())
+            .unwrap_or_else(|_| unreachable!("defaults are valid"))
     }
 }
 
@@ -232,7 +233,7 @@ impl Settings {
                 unsupported.push(key.clone());
             }
         }
-        let file: File =
+        let file: KubeletConfigurationFile =
             serde_json::from_value(raw.clone()).map_err(|e| Error::Form(e.to_string()))?;
         unsupported.extend(file.feature_gates.unsupported());
         Ok(Self {
@@ -262,7 +263,7 @@ impl Settings {
         kept
     }
 
-    fn from_file(file: File) -> Result<Self, Error> {
+    fn from_file(file: KubeletConfigurationFile) -> Result<Self, Error> {
         let parallel = file.max_parallel_image_pulls;
         let alignment = Alignment::from_file(file.alignment, &file.feature_gates)?;
         let mut reserved = together(&file.kube_reserved, &file.system_reserved)?;
@@ -332,7 +333,7 @@ impl Settings {
                 None => 50,
                 Some(most) => usize::try_from(most).unwrap_or(usize::MAX),
             },
-            places: Places::from_file(file.places, file.authentication.client_ca())?,
+            places: ConfiguredPaths::from_file(file.places, file.authentication.client_ca())?,
             access: access::from_file(file.authentication, file.authorization)?,
             shutdown: shutdown::periods(file.shutdown)?,
             unsupported: Vec::new(),
@@ -354,7 +355,7 @@ fn system_logs(files: bool, query: bool) -> Result<SystemLogs, Error> {
     }
 }
 
-fn verification(policy: Option<&str>, list: Vec<String>) -> Result<Verification, Error> {
+fn verification(policy: Option<&str>, list: Vec<String>) -> Result<PullVerification, Error> {
     let wrong = |field, value: &str, why| {
         Err(Error::Value {
             field,
@@ -363,9 +364,9 @@ fn verification(policy: Option<&str>, list: Vec<String>) -> Result<Verification,
         })
     };
     let found = match policy {
-        None | Some("" | "NeverVerifyPreloadedImages") => Verification::Fetched,
-        Some("NeverVerify") => Verification::Never,
-        Some("AlwaysVerify") => Verification::Always,
+        None | Some("" | "NeverVerifyPreloadedImages") => PullVerification::Fetched,
+        Some("NeverVerify") => PullVerification::Never,
+        Some("AlwaysVerify") => PullVerification::Always,
         Some("NeverVerifyAllowlistedImages") => {
             for one in &list {
                 let name = one.strip_suffix("/*").unwrap_or(one);
@@ -378,7 +379,7 @@ fn verification(policy: Option<&str>, list: Vec<String>) -> Result<Verification,
                     );
                 }
             }
-            return Ok(Verification::AllBut(list));
+            return Ok(PullVerification::AllBut(list));
         }
         Some(other) => {
             let field = "imagePullCredentialsVerificationPolicy";

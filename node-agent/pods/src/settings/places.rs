@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::Error;
-use crate::pod::cgroup_names::Driver;
+use crate::pod::cgroup_names::CgroupManager;
 
-/// What the file says of places; none and empty is not said.
+/// The paths that the file sets; `None` and empty mean not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct ConfiguredPaths {
     /// `clusterDNS`: whom pods ask for names.
     pub cluster_dns: Vec<IpAddr>,
     /// `clusterDomain`.
@@ -25,7 +25,7 @@ pub struct Places {
     /// `cgroupRoot`: the control group of all pods' groups, from the hierarchy's root.
     pub cgroup_root: Option<String>,
     /// `cgroupDriver`: who makes them, unless the runtime says.
-    pub cgroup_driver: Option<Driver>,
+    pub cgroup_driver: Option<CgroupManager>,
     /// What the serving API shows and whom it believes.
     pub serving: ServingPlaces,
 }
@@ -56,7 +56,7 @@ impl ServingPlaces {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct File {
+pub(super) struct PathsFile {
     #[serde(rename = "clusterDNS")]
     cluster_dns: Vec<String>,
     cluster_domain: String,
@@ -69,8 +69,8 @@ pub(super) struct File {
     tls_private_key_file: String,
 }
 
-impl Places {
-    pub(super) fn from_file(file: File, client_ca: String) -> Result<Self, Error> {
+impl ConfiguredPaths {
+    pub(super) fn from_file(file: PathsFile, client_ca: String) -> Result<Self, Error> {
         let addresses = file.cluster_dns.into_iter().map(|text| {
             text.parse().map_err(|_| Error::Value {
                 field: "clusterDNS",
@@ -80,8 +80,8 @@ impl Places {
         });
         let cgroup_driver = match file.cgroup_driver.as_str() {
             "" => None,
-            "cgroupfs" => Some(Driver::Cgroupfs),
-            "systemd" => Some(Driver::Systemd),
+            "cgroupfs" => Some(CgroupManager::Cgroupfs),
+            "systemd" => Some(CgroupManager::Systemd),
             _ => {
                 return Err(Error::Value {
                     field: "cgroupDriver",

@@ -19,7 +19,7 @@ pub struct ShutdownPeriod {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct File {
+pub(super) struct ShutdownFile {
     shutdown_grace_period: Option<String>,
     shutdown_grace_period_critical_pods: Option<String>,
     shutdown_grace_period_by_pod_priority: Vec<ShutdownPeriod>,
@@ -27,7 +27,7 @@ pub(super) struct File {
 
 /// The periods, lowest priority first. Two durations are short for two
 /// priorities: the critical pods' is the last part of the whole.
-pub(super) fn periods(file: File) -> Result<Vec<ShutdownPeriod>, Error> {
+pub(super) fn periods(file: ShutdownFile) -> Result<Vec<ShutdownPeriod>, Error> {
     let wrong = |field, value: Option<String>, why| {
         Err(Error::Value {
             field,
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Vec<(i32, u32)>, String> {
-        let file: File = serde_saphyr::from_str(text).unwrap();
+        let file: ShutdownFile = serde_saphyr::from_str(text).unwrap();
         let all = periods(file).map_err(|e| e.to_string())?;
         Ok(all.into_iter().map(|p| (p.priority, p.seconds)).collect())
     }

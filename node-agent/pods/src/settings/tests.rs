@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 
 use super::*;
-use crate::pod::cgroup_names::Driver;
+use crate::pod::cgroup_names::CgroupManager;
 
 const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
 
@@ -25,7 +25,7 @@ fn what_kubeadm_writes_is_read_and_what_is_not_done_is_named() {
     let mut unsupported = settings.unsupported;
     unsupported.sort();
     assert_eq!(unsupported, ["hairpinMode", "logging"]);
-    assert_eq!(settings.places.cgroup_driver, Some(Driver::Systemd));
+    assert_eq!(settings.places.cgroup_driver, Some(CgroupManager::Systemd));
     let wrong = Settings::parse(&format!("{HEAD}cgroupDriver: openrc\n"));
     let said = wrong.unwrap_err().to_string();
     assert!(
@@ -36,7 +36,7 @@ fn what_kubeadm_writes_is_read_and_what_is_not_done_is_named() {
 
 #[test]
 fn places_are_those_that_the_file_names() {
-    assert_eq!(Settings::default().places, Places::default());
+    assert_eq!(Settings::default().places, ConfiguredPaths::default());
     let text = format!(
         "{HEAD}authentication: {{x509: {{clientCAFile: /pki/ca.crt}}}}\ntlsCertFile: /pki/n.crt\n\
          tlsPrivateKeyFile: /pki/n.key\ncontainerRuntimeEndpoint: unix:///mnt/containerd.sock\n\
@@ -153,5 +153,5 @@ fn thresholds_are_the_kubelets_unless_given() {
     let own = Settings::parse(&off).unwrap().eviction.thresholds;
     assert_eq!(own.len(), 1);
     assert_eq!(own[0].least, Amount::Units(1 << 30));
-    assert_eq!(Amount::Percent(10.0).of(1000), 100);
+    assert_eq!(Amount::Percent(10.0).amount_of(1000), 100);
 }

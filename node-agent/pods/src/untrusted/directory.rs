@@ -26,8 +26,7 @@ const OPEN_DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// An open directory. All paths given to it are relative to it, follow no symbolic link
-/// and stay below it.
+/// An open directory. Paths are relative to it, follow no symbolic link and stay below it.
 #[derive(Debug)]
 pub struct Directory(OwnedFd);
 

@@ -17,4 +17,4 @@ mod tree;
 pub(crate) use directory::set_owner;
 pub use directory::{DIRECTORY_MODE, Directory, create_dirs, tighten};
 pub use read::{clip, has_content, open_regular, read, read_tail, read_to_string};
-pub use tree::{Usage, disk_usage, remove_tree};
+pub use tree::{TreeUsage, disk_usage, remove_tree};

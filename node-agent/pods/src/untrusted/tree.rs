@@ -32,17 +32,17 @@ const COUNTS: usize = 3;
 /// How many files of several names are remembered, so that each is counted once.
 const MOST_LINKED: usize = 1 << 18;
 
-type Identity = (u64, u64);
+type FileIdentity = (u64, u64);
 
-fn identity(stat: &Stat) -> Identity {
+fn identity(stat: &Stat) -> FileIdentity {
     (stat.st_dev, stat.st_ino)
 }
 
-/// A folder that is being walked.
-struct Level {
+/// A folder on the path of a walk.
+struct WalkLevel {
     /// Its name in the folder above.
     name: CString,
-    identity: Identity,
+    identity: FileIdentity,
     /// Closed while the walk is far below.
     stream: Option<Dir>,
     /// Where reading goes on after it was closed.
@@ -50,7 +50,7 @@ struct Level {
     rounds: u32,
 }
 
-impl Level {
+impl WalkLevel {
     /// Opens a folder, unless it is a link or something is mounted there.
     fn open(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<Self> {
         let folder = Directory::open_dir_here(parent, name)?;
@@ -112,7 +112,7 @@ fn moved() -> io::Error {
 }
 
 /// Descends into `level`; a folder far above is closed.
-fn push(stack: &mut Vec<Level>, level: Level) {
+fn push(stack: &mut Vec<WalkLevel>, level: WalkLevel) {
     stack.push(level);
     if let Some(far) = stack.len().checked_sub(OPEN_LEVELS + 1)
         && let Some(above) = stack.get_mut(far)
@@ -172,7 +172,7 @@ pub fn remove_tree(parent: &Directory, name: &OsStr) -> io::Result<()> {
 }
 
 /// Removes a file or an empty folder; gives a folder that has to be emptied first.
-fn remove_one(at: BorrowedFd<'_>, name: &CStr, kind: FileType) -> io::Result<Option<Level>> {
+fn remove_one(at: BorrowedFd<'_>, name: &CStr, kind: FileType) -> io::Result<Option<WalkLevel>> {
     let tries = if kind == FileType::Directory {
         [AtFlags::REMOVEDIR, AtFlags::empty()]
     } else {
@@ -189,7 +189,7 @@ fn remove_one(at: BorrowedFd<'_>, name: &CStr, kind: FileType) -> io::Result<Opt
             Err(error) => return Err(error.into()),
         }
     }
-    match Level::open(at, name) {
+    match WalkLevel::open(at, name) {
         Ok(level) => Ok(Some(level)),
         Err(Errno::NOENT) => Ok(None),
         Err(Errno::XDEV) => Err(mounted(name)),
@@ -197,16 +197,16 @@ fn remove_one(at: BorrowedFd<'_>, name: &CStr, kind: FileType) -> io::Result<Opt
     }
 }
 
-/// What files take.
+/// The disk space and inodes that files take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct TreeUsage {
     /// Bytes on disk.
     pub bytes: u64,
     /// Inodes.
     pub inodes: u64,
 }
 
-impl std::ops::AddAssign for Usage {
+impl std::ops::AddAssign for TreeUsage {
     fn add_assign(&mut self, other: Self) {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.inodes = self.inodes.saturating_add(other.inodes);
@@ -216,10 +216,10 @@ impl std::ops::AddAssign for Usage {
 /// What a file or a tree takes on its own file system; links are not followed, mounts
 /// not entered, and a file of several names counts once. Nothing there takes nothing.
 #[must_use]
-pub fn disk_usage(path: &Path) -> Usage {
-    let mut most = Usage::default();
+pub fn disk_usage(path: &Path) -> TreeUsage {
+    let mut most = TreeUsage::default();
     for _ in 0..COUNTS {
-        let mut count = Count::default();
+        let mut count = UsageCount::default();
         let counted = count.tree(path);
         most.bytes = most.bytes.max(count.usage.bytes);
         most.inodes = most.inodes.max(count.usage.inodes);
@@ -233,12 +233,12 @@ pub fn disk_usage(path: &Path) -> Usage {
 }
 
 #[derive(Default)]
-struct Count {
-    usage: Usage,
+struct UsageCount {
+    usage: TreeUsage,
     linked: FxHashSet<u64>,
 }
 
-impl Count {
+impl UsageCount {
     fn add(&mut self, stat: &Stat) {
         #[cfg_attr(
             target_arch = "x86_64",
@@ -249,7 +249,7 @@ impl Count {
             .unwrap_or(0)
             .saturating_mul(512);
         let folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        let mut one = Usage { bytes, inodes: 1 };
+        let mut one = TreeUsage { bytes, inodes: 1 };
         if links > 1 && !folder {
             if self.linked.contains(&stat.st_ino) {
                 return;
@@ -273,7 +273,7 @@ impl Count {
         let root = Directory::open(path)?;
         let device = root.stat("")?.st_dev;
         let mut stack = Vec::new();
-        push(&mut stack, Level::open(root.as_fd(), c".")?);
+        push(&mut stack, WalkLevel::open(root.as_fd(), c".")?);
         while let Some(level) = stack.last_mut() {
             let Some((name, _)) = level.next()? else {
                 let Some(level) = stack.pop() else { break };
@@ -295,7 +295,7 @@ impl Count {
                 continue;
             }
             let folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            let below = folder.then(|| Level::open(at, &name));
+            let below = folder.then(|| WalkLevel::open(at, &name));
             self.add(&stat);
             match below {
                 Some(Ok(below)) => push(&mut stack, below),
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         // what is gone is fine
         remove_tree(&parent, OsStr::new("deep")).unwrap();
-        assert_eq!(disk_usage(&deep), Usage::default());
+        assert_eq!(disk_usage(&deep), TreeUsage::default());
     }
 
     #[test]
@@ -430,7 +430,7 @@ mod tests {
         fs::write(&file, vec![1; 64 << 10]).unwrap();
         fs::hard_link(&file, dir.path().join("again")).unwrap();
         symlink(other.path(), dir.path().join("out")).unwrap();
-        let Usage { bytes, inodes } = disk_usage(dir.path());
+        let TreeUsage { bytes, inodes } = disk_usage(dir.path());
         assert!((64 << 10..200 << 10).contains(&bytes), "{bytes}");
         assert_eq!(inodes, 4);
         assert!(disk_usage(&file).bytes >= 64 << 10);

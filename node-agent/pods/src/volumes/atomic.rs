@@ -30,9 +30,9 @@ use rustix::fs::FileType;
 
 use crate::untrusted::{Directory, remove_tree, set_owner};
 
-/// One file.
+/// One file of a payload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct File {
+pub struct PayloadFile {
     /// Its bytes.
     pub data: Vec<u8>,
     /// Its permissions.
@@ -42,7 +42,7 @@ pub struct File {
 }
 
 /// Files by path below the volume.
-pub type Payload = BTreeMap<String, File>;
+pub type Payload = BTreeMap<String, PayloadFile>;
 
 const DATA: &str = "..data";
 const DATA_NEW: &str = "..data_tmp";
@@ -58,7 +58,7 @@ pub fn write(
     root: &Path,
     payload: &Payload,
     group: Option<u32>,
-    seen: &mut Option<Seen>,
+    seen: &mut Option<PayloadStamp>,
 ) -> io::Result<bool> {
     write_at(root, payload, group, seen, SystemTime::now())
 }
@@ -67,7 +67,7 @@ fn write_at(
     root: &Path,
     payload: &Payload,
     group: Option<u32>,
-    seen: &mut Option<Seen>,
+    seen: &mut Option<PayloadStamp>,
     now: SystemTime,
 ) -> io::Result<bool> {
     for path in payload.keys() {
@@ -134,21 +134,20 @@ fn current(root: &Directory) -> io::Result<Option<OsString>> {
 /// two changes in one tick of the kernel's clock look like one.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// What was seen of files that held a payload. As long as they look the same and the
-/// payload is the same, nobody has to read them: whoever changes a file changes its
-/// `ctime`, and whoever adds one that of its folder.
+/// The files' metadata after a payload was written. While it and the payload are unchanged,
+/// nothing is rewritten.
 #[derive(Debug)]
-pub struct Seen {
+pub struct PayloadStamp {
     at: OsString,
     hasher: RandomState,
     payload: u64,
-    looks: Vec<Look>,
+    looks: Vec<FileStamp>,
 }
 
-/// Device, inode, mode, size and time of the last change.
-type Look = (u64, u64, u32, i64, (i64, i64));
+/// Device, inode, mode, size and change time of a file.
+type FileStamp = (u64, u64, u32, i64, (i64, i64));
 
-impl Seen {
+impl PayloadStamp {
     /// How the files of `payload` in `folder` look, with their folders; none when they
     /// are not all there or changed just now.
     fn of(folder: &Directory, at: &OsStr, payload: &Payload, now: SystemTime) -> Option<Self> {
@@ -174,7 +173,7 @@ impl Seen {
     }
 }
 
-fn looks(folder: &Directory, payload: &Payload) -> Option<Vec<Look>> {
+fn looks(folder: &Directory, payload: &Payload) -> Option<Vec<FileStamp>> {
     let mut paths = BTreeSet::from([Path::new("")]);
     for path in payload.keys() {
         paths.extend(Path::new(path).ancestors());
@@ -199,7 +198,7 @@ fn is_kept(
     folder: &Directory,
     at: &OsStr,
     payload: &Payload,
-    seen: &mut Option<Seen>,
+    seen: &mut Option<PayloadStamp>,
     now: SystemTime,
 ) -> io::Result<bool> {
     let held = seen.as_ref();
@@ -207,7 +206,7 @@ fn is_kept(
         return Ok(true);
     }
     // looked at before they are read: what changes meanwhile looks different later
-    *seen = Seen::of(folder, at, payload, now);
+    *seen = PayloadStamp::of(folder, at, payload, now);
     same(folder, payload)
 }
 
@@ -373,7 +372,7 @@ mod tests {
         files
             .iter()
             .map(|(path, data)| {
-                let file = File {
+                let file = PayloadFile {
                     data: data.as_bytes().to_vec(),
                     mode: 0o644,
                     user: None,
@@ -491,7 +490,7 @@ mod tests {
     }
 
     fn sized(files: &[(&str, usize)]) -> Payload {
-        let file = |size: usize| File {
+        let file = |size: usize| PayloadFile {
             data: vec![b'x'; size],
             mode: 0o644,
             user: None,

@@ -5,18 +5,18 @@ use std::path::{Component, Path};
 
 use serde_json::{Value, json};
 
-use crate::objects::claim::{Claim, Csi, PersistentVolume};
+use crate::objects::claim::{CsiVolume, PersistentVolume, VolumeClaim};
 use crate::objects::pod::Pod;
-use crate::objects::volume::{HostPath, Source, Volume};
+use crate::objects::volume::{HostPath, Volume, VolumeSource};
 use crate::pod::quantity;
 
-/// Where the data of a claim is.
+/// The volume that a claim is bound to, and where its data is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bound {
+pub struct BoundClaim {
     /// Name of the persistent volume.
     pub name: String,
     /// Where it is.
-    pub place: Place,
+    pub place: DataLocation,
     /// Whether the pod may only read it.
     pub read_only: bool,
     /// Whether it is a block device and no file system.
@@ -29,23 +29,23 @@ pub struct Bound {
     pub access_modes: Vec<String>,
 }
 
-/// Where data is.
+/// The location of a volume's data.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place {
+pub enum DataLocation {
     /// At a path of the node, used as it is.
     HostPath(HostPath),
     /// At a path of the node, mounted for each pod.
     Local(String),
     /// With a driver.
-    Csi(Csi),
+    Csi(CsiVolume),
 }
 
 /// The claim that a volume of a pod is of.
 #[must_use]
 pub fn name(pod: &Pod, volume: &Volume) -> Option<String> {
     match &volume.source {
-        Source::Claim(claim) => Some(claim.claim_name.clone()),
-        Source::Ephemeral => Some(format!("{}-{}", pod.name(), volume.name)),
+        VolumeSource::Claim(claim) => Some(claim.claim_name.clone()),
+        VolumeSource::Ephemeral => Some(format!("{}-{}", pod.name(), volume.name)),
         _ => None,
     }
 }
@@ -54,8 +54,8 @@ pub fn name(pod: &Pod, volume: &Volume) -> Option<String> {
 ///
 /// # Errors
 /// Why not.
-pub fn check(pod: &Pod, volume: &Volume, claim: &Claim) -> Result<(), String> {
-    if volume.source == Source::Ephemeral {
+pub fn check(pod: &Pod, volume: &Volume, claim: &VolumeClaim) -> Result<(), String> {
+    if volume.source == VolumeSource::Ephemeral {
         let owned = claim
             .metadata
             .owner_references
@@ -95,9 +95,9 @@ pub fn check(pod: &Pod, volume: &Volume, claim: &Claim) -> Result<(), String> {
 pub fn resolve(
     pod: &Pod,
     volume: &Volume,
-    claim: &Claim,
+    claim: &VolumeClaim,
     bound: &PersistentVolume,
-) -> Result<Bound, String> {
+) -> Result<BoundClaim, String> {
     let name = bound.metadata.name.to_string();
     match &bound.spec.claim_ref {
         None => {
@@ -132,15 +132,15 @@ pub fn resolve(
         ));
     }
     let place = if let Some(host) = &bound.spec.host_path {
-        Place::HostPath(host.clone())
+        DataLocation::HostPath(host.clone())
     } else if let Some(local) = &bound.spec.local {
         let path = Path::new(&local.path);
         if !path.is_absolute() || path.components().any(|c| c == Component::ParentDir) {
             return Err(format!("invalid path: {}", local.path));
         }
-        Place::Local(local.path.clone())
+        DataLocation::Local(local.path.clone())
     } else if let Some(csi) = &bound.spec.csi {
-        Place::Csi(csi.clone())
+        DataLocation::Csi(csi.clone())
     } else {
         let known = [
             "nodeAffinity",
@@ -158,10 +158,10 @@ pub fn resolve(
             kind.map_or("", String::as_str)
         ));
     };
-    let of_claim = matches!(&volume.source, Source::Claim(c) if c.read_only);
-    Ok(Bound {
+    let of_claim = matches!(&volume.source, VolumeSource::Claim(c) if c.read_only);
+    Ok(BoundClaim {
         name,
-        read_only: of_claim || matches!(&place, Place::Csi(csi) if csi.read_only),
+        read_only: of_claim || matches!(&place, DataLocation::Csi(csi) if csi.read_only),
         place,
         block,
         options: bound.spec.mount_options.clone(),
@@ -177,7 +177,7 @@ pub fn resolve(
 /// How large the volume of a claim has become, in bytes and as written, when
 /// its file system has not taken that yet.
 #[must_use]
-pub fn growth(claim: &Claim, bound: &PersistentVolume) -> Option<(i64, String)> {
+pub fn growth(claim: &VolumeClaim, bound: &PersistentVolume) -> Option<(i64, String)> {
     let size = bound.spec.capacity.get("storage")?;
     let bytes = quantity::whole(size)?;
     let before = quantity::whole(claim.status.capacity.get("storage")?)?;
@@ -187,7 +187,7 @@ pub fn growth(claim: &Claim, bound: &PersistentVolume) -> Option<(i64, String)> 
 /// What is to be told of a claim whose file system has grown to `size`: a merge
 /// of its status, on the condition that nobody else changed it.
 #[must_use]
-pub fn grown(claim: &Claim, size: &str) -> Value {
+pub fn grown(claim: &VolumeClaim, size: &str) -> Value {
     const OVER: [&str; 4] = [
         "Resizing",
         "FileSystemResizePending",
@@ -225,7 +225,7 @@ mod tests {
         .unwrap()
     }
 
-    fn claim(changes: &Value) -> Claim {
+    fn claim(changes: &Value) -> VolumeClaim {
         let mut object = json!({
             "metadata": {"name": "data-db", "namespace": "a", "uid": "c1"},
             "spec": {"volumeName": "pv1"}, "status": {"phase": "Bound"}});
@@ -311,7 +311,7 @@ mod tests {
             )
         };
         let good = found(json!({})).unwrap();
-        assert_eq!(good.place, Place::Local("/mnt/d".to_owned()));
+        assert_eq!(good.place, DataLocation::Local("/mnt/d".to_owned()));
         assert!(good.read_only && !good.block);
         let cases = [
             (json!({"spec": {"claimRef": {"uid": "c2"}}}), "claim.UID c1"),

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};
 
-use super::claim::Bound;
+use super::claim::BoundClaim;
 use super::removal::unescape;
-use super::{Error, Mounting, group, io_error, make, ownership};
+use super::{Error, MountContext, group, io_error, make, ownership};
 
 /// How long giving a volume to its group may take before somebody is told.
 const LONG: Duration = Duration::from_secs(30);
@@ -23,8 +23,8 @@ pub async fn mount(
     root: &Path,
     path: &Path,
     target: &Path,
-    bound: &Bound,
-    with: Mounting<'_>,
+    bound: &BoundClaim,
+    with: MountContext<'_>,
 ) -> Result<(), Error> {
     let found = fs::metadata(path)
         .map_err(|e| Error::Claim(format!("path \"{}\" does not exist: {e}", path.display())))?;
@@ -71,7 +71,7 @@ pub async fn mount(
     if bound.read_only {
         return Ok(());
     }
-    give(target, group, with).await
+    give_to_group(target, group, with).await
 }
 
 /// Gives a volume to the pod's group, unless the pod says that its root tells
@@ -79,7 +79,7 @@ pub async fn mount(
 ///
 /// # Errors
 /// When the volume cannot be read.
-pub async fn give(volume: &Path, group: u32, with: Mounting<'_>) -> Result<(), Error> {
+pub async fn give_to_group(volume: &Path, group: u32, with: MountContext<'_>) -> Result<(), Error> {
     let security = with.pod.spec.security_context.as_ref();
     let policy = security.and_then(|s| s.fs_group_change_policy.as_deref());
     if policy == Some("OnRootMismatch") && ownership::matches(volume, group) {
@@ -87,7 +87,7 @@ pub async fn give(volume: &Path, group: u32, with: Mounting<'_>) -> Result<(), E
     }
     let path = volume.to_owned();
     // a volume may have millions of files
-    let mut work = tokio::task::spawn_blocking(move || ownership::give(&path, group));
+    let mut work = tokio::task::spawn_blocking(move || ownership::give_to_group(&path, group));
     let done = tokio::select! {
         done = &mut work => done,
         () = tokio::time::sleep(LONG) => {

@@ -28,21 +28,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::csi::{self, Drivers, plan::Wish};
-use crate::metrics::Metrics;
-use crate::objects::claim::{Csi, SecretReference};
-use crate::objects::follow::{Followed, Key};
+use crate::csi::{self, CsiDrivers, plan::VolumeRequest};
+use crate::metrics::PodMetrics;
+use crate::objects::claim::{CsiVolume, SecretReference};
+use crate::objects::follow::{FollowedKind, ObjectRef};
 use crate::objects::pod::Pod;
-use crate::objects::source::{DataError, DataKind, Objects};
-use crate::objects::volume::{Inline, Source, Volume};
+use crate::objects::source::{DataError, DataKind, ObjectReader, ReadError};
+use crate::objects::volume::{InlineCsiSource, Volume, VolumeSource};
 use crate::origin;
-use crate::pod::fields::Facts;
+use crate::pod::fields::PodFacts;
 use crate::untrusted::{DIRECTORY_MODE, create_dirs};
 
-use claim::{Bound, Place};
-pub use payload::Tokens;
+use claim::{BoundClaim, DataLocation};
+pub use payload::TokenCache;
 
-/// Why a volume could not be made.
+/// Why a volume cannot be mounted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An object that it is made of.
@@ -64,7 +64,7 @@ pub enum Error {
     Projection,
     /// The token that it holds.
     #[error("failed to fetch token: {0}")]
-    Token(String),
+    Token(ReadError),
     /// The trust anchors that it holds.
     #[error("unable to fetch cluster trust bundles: {0}")]
     Trust(String),
@@ -112,23 +112,23 @@ pub enum Error {
     },
 }
 
-/// The volume that failed, and why.
+/// The volume that failed, and its error.
 #[derive(Debug, thiserror::Error)]
 #[error("MountVolume.SetUp failed for volume \"{volume}\" : {error}")]
-pub struct Failed {
+pub struct VolumeFailure {
     /// Its name.
     pub volume: String,
     /// Why.
     pub error: Error,
 }
 
-/// One pod's volumes on this node.
+/// The volumes of one pod on this node.
 #[derive(Debug)]
-pub struct Volumes {
+pub struct PodVolumes {
     root: PathBuf,
     pod_dir: PathBuf,
     /// By the volume's name: what its claim stands for.
-    bound: BTreeMap<String, Bound>,
+    bound: BTreeMap<String, BoundClaim>,
     /// Volumes of drivers that live with the pod and are there.
     inline: BTreeSet<String>,
     /// Volumes that their drivers want to publish again from time to time.
@@ -136,29 +136,29 @@ pub struct Volumes {
     /// By name: where those two are.
     places: Arc<BTreeMap<String, PathBuf>>,
     /// By name: what was seen of the files of volumes made of API objects.
-    seen: BTreeMap<String, atomic::Seen>,
+    seen: BTreeMap<String, atomic::PayloadStamp>,
 }
 
-/// What volumes are made with.
+/// The inputs of mounting a pod's volumes.
 #[derive(Clone, Copy)]
-pub struct Mounting<'a> {
+pub struct MountContext<'a> {
     /// The pod.
     pub pod: &'a Pod,
     /// What the downward API tells.
-    pub facts: &'a Facts,
+    pub facts: &'a PodFacts,
     /// The API.
-    pub objects: &'a dyn Objects,
+    pub objects: &'a dyn ObjectReader,
     /// Drivers.
-    pub drivers: &'a Drivers,
+    pub drivers: &'a CsiDrivers,
     /// Is told what the user should know: an event's reason and message.
     pub warn: &'a (dyn Fn(&str, String) + Sync),
     /// The same for good news.
     pub tell: &'a (dyn Fn(&str, String) + Sync),
     /// What is measured.
-    pub metrics: &'a Metrics,
+    pub metrics: &'a PodMetrics,
 }
 
-impl std::fmt::Debug for Mounting<'_> {
+impl std::fmt::Debug for MountContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Mounting")
             .field("pod", &self.pod.name())
@@ -180,7 +180,7 @@ fn make(path: &Path) -> Result<(), Error> {
     create_dirs(path, DIRECTORY_MODE).map_err(io_error("cannot make", path))
 }
 
-impl Volumes {
+impl PodVolumes {
     /// The volumes of the pod with this uid, below the agent's folder.
     #[must_use]
     pub fn new(root: &Path, uid: &str) -> Self {
@@ -205,27 +205,27 @@ impl Volumes {
     #[must_use]
     pub fn path(&self, volume: &Volume) -> Option<PathBuf> {
         let kind = match &volume.source {
-            Source::EmptyDir(_) => "empty-dir",
-            Source::ConfigMap(_) => "configmap",
-            Source::Secret(_) => "secret",
-            Source::Projected(_) => "projected",
-            Source::DownwardApi(_) => "downward-api",
-            Source::HostPath(host) => return Some(PathBuf::from(&host.path)),
-            Source::Claim(_) | Source::Ephemeral => {
+            VolumeSource::EmptyDir(_) => "empty-dir",
+            VolumeSource::ConfigMap(_) => "configmap",
+            VolumeSource::Secret(_) => "secret",
+            VolumeSource::Projected(_) => "projected",
+            VolumeSource::DownwardApi(_) => "downward-api",
+            VolumeSource::HostPath(host) => return Some(PathBuf::from(&host.path)),
+            VolumeSource::Claim(_) | VolumeSource::Ephemeral => {
                 let bound = self.bound.get(&volume.name)?;
                 return match &bound.place {
-                    Place::HostPath(host) => Some(PathBuf::from(&host.path)),
-                    Place::Local(path) if bound.block => Some(PathBuf::from(path)),
-                    Place::Local(_) => Some(self.local(bound)),
-                    Place::Csi(_) if bound.block => {
+                    DataLocation::HostPath(host) => Some(PathBuf::from(&host.path)),
+                    DataLocation::Local(path) if bound.block => Some(PathBuf::from(path)),
+                    DataLocation::Local(_) => Some(self.local(bound)),
+                    DataLocation::Csi(_) if bound.block => {
                         let (root, name) = (&self.root, &bound.name);
-                        Some(csi::plan::Places::of_device(root, &self.pod_dir, name).target)
+                        Some(csi::plan::VolumePaths::of_device(root, &self.pod_dir, name).target)
                     }
-                    Place::Csi(_) => Some(csi::plan::target(&self.pod_dir, &bound.name)),
+                    DataLocation::Csi(_) => Some(csi::plan::target(&self.pod_dir, &bound.name)),
                 };
             }
-            Source::Csi(_) => return Some(csi::plan::target(&self.pod_dir, &volume.name)),
-            Source::Image(_) | Source::Unsupported(_) => return None,
+            VolumeSource::Csi(_) => return Some(csi::plan::target(&self.pod_dir, &volume.name)),
+            VolumeSource::Image(_) | VolumeSource::Unsupported(_) => return None,
         };
         Some(
             self.pod_dir
@@ -241,7 +241,7 @@ impl Volumes {
     pub fn of_its_own(&self, pod: &Pod, name: &str) -> Option<PathBuf> {
         let mut all = pod.spec.volumes.iter();
         let volume = all.find(|volume| volume.name == name)?;
-        matches!(volume.source, Source::EmptyDir(_)).then(|| self.path(volume))?
+        matches!(volume.source, VolumeSource::EmptyDir(_)).then(|| self.path(volume))?
     }
 
     /// Makes all volumes that containers have and that are not there, and brings those
@@ -249,12 +249,16 @@ impl Volumes {
     ///
     /// # Errors
     /// The first volume that could not be made.
-    pub async fn mount(&mut self, with: Mounting<'_>, tokens: &mut Tokens) -> Result<(), Failed> {
+    pub async fn mount(
+        &mut self,
+        with: MountContext<'_>,
+        tokens: &mut TokenCache,
+    ) -> Result<(), VolumeFailure> {
         let marked = make(&self.pod_dir).and_then(|()| {
             let path = self.pod_dir.as_path();
             origin::mark(path).map_err(io_error("cannot mark as its own", path))
         });
-        marked.map_err(|error| Failed {
+        marked.map_err(|error| VolumeFailure {
             volume: String::new(),
             error,
         })?;
@@ -262,7 +266,7 @@ impl Volumes {
             let begun = Instant::now();
             let made = if claim::name(with.pod, volume).is_some() {
                 self.mount_claim(volume, with).await
-            } else if let Source::Csi(inline) = &volume.source {
+            } else if let VolumeSource::Csi(inline) = &volume.source {
                 self.publish_inline(volume, inline, with).await
             } else {
                 self.mount_one(volume, with, tokens).await
@@ -270,7 +274,7 @@ impl Volumes {
             let plugin = self.plugin(volume);
             with.metrics
                 .volume_mounted(&plugin, made.is_err(), begun.elapsed());
-            made.map_err(|error| Failed {
+            made.map_err(|error| VolumeFailure {
                 volume: volume.name.clone(),
                 error,
             })?;
@@ -281,23 +285,25 @@ impl Volumes {
     /// The volume's plugin, as the kubelet's metrics name it.
     fn plugin(&self, volume: &Volume) -> String {
         let kind = match &volume.source {
-            Source::EmptyDir(_) => "empty-dir",
-            Source::ConfigMap(_) => "configmap",
-            Source::Secret(_) => "secret",
-            Source::Projected(_) => "projected",
-            Source::DownwardApi(_) => "downward-api",
-            Source::HostPath(_) => "host-path",
-            Source::Image(_) => "image",
-            Source::Csi(inline) => return format!("kubernetes.io/csi:{}", inline.driver),
-            Source::Claim(_) | Source::Ephemeral => {
+            VolumeSource::EmptyDir(_) => "empty-dir",
+            VolumeSource::ConfigMap(_) => "configmap",
+            VolumeSource::Secret(_) => "secret",
+            VolumeSource::Projected(_) => "projected",
+            VolumeSource::DownwardApi(_) => "downward-api",
+            VolumeSource::HostPath(_) => "host-path",
+            VolumeSource::Image(_) => "image",
+            VolumeSource::Csi(inline) => return format!("kubernetes.io/csi:{}", inline.driver),
+            VolumeSource::Claim(_) | VolumeSource::Ephemeral => {
                 match self.bound.get(&volume.name).map(|bound| &bound.place) {
-                    Some(Place::Csi(csi)) => return format!("kubernetes.io/csi:{}", csi.driver),
-                    Some(Place::HostPath(_)) => "host-path",
-                    Some(Place::Local(_)) => "local-volume",
+                    Some(DataLocation::Csi(csi)) => {
+                        return format!("kubernetes.io/csi:{}", csi.driver);
+                    }
+                    Some(DataLocation::HostPath(_)) => "host-path",
+                    Some(DataLocation::Local(_)) => "local-volume",
                     None => "unknown",
                 }
             }
-            Source::Unsupported(_) => "unknown",
+            VolumeSource::Unsupported(_) => "unknown",
         };
         format!("kubernetes.io/{kind}")
     }
@@ -305,10 +311,10 @@ impl Volumes {
     async fn mount_one(
         &mut self,
         volume: &Volume,
-        with: Mounting<'_>,
-        tokens: &mut Tokens,
+        with: MountContext<'_>,
+        tokens: &mut TokenCache,
     ) -> Result<(), Error> {
-        let Mounting {
+        let MountContext {
             pod,
             facts,
             objects,
@@ -317,18 +323,20 @@ impl Volumes {
         let group = group(pod);
         let Some(path) = self.path(volume) else {
             return match &volume.source {
-                Source::Unsupported(kind) => Err(Error::Unsupported(kind.clone())),
+                VolumeSource::Unsupported(kind) => Err(Error::Unsupported(kind.clone())),
                 _ => Ok(()),
             };
         };
         match &volume.source {
-            Source::EmptyDir(empty) => empty_dir::make(&path, empty, group, &pod.spec),
-            Source::HostPath(host) => host_path::check(&path, host.r#type.as_deref().unwrap_or("")),
+            VolumeSource::EmptyDir(empty) => empty_dir::make(&path, empty, group, &pod.spec),
+            VolumeSource::HostPath(host) => {
+                host_path::check(&path, host.r#type.as_deref().unwrap_or(""))
+            }
             source => {
                 // asked for first: a volume that cannot be filled is not made
                 let files = payload::collect(pod, source, facts, objects, tokens).await?;
                 make(&path)?;
-                if !matches!(source, Source::ConfigMap(_)) {
+                if !matches!(source, VolumeSource::ConfigMap(_)) {
                     empty_dir::tmpfs(&path, None)?;
                 }
                 let mut seen = self.seen.remove(&volume.name);
@@ -342,9 +350,11 @@ impl Volumes {
     }
 
     /// Finds out what a claim stands for, and brings that to the pod.
-    async fn mount_claim(&mut self, volume: &Volume, with: Mounting<'_>) -> Result<(), Error> {
+    async fn mount_claim(&mut self, volume: &Volume, with: MountContext<'_>) -> Result<(), Error> {
         if let Some(bound) = self.bound.get(&volume.name) {
-            if let (Place::Csi(csi), true) = (&bound.place, self.again.contains(&volume.name)) {
+            if let (DataLocation::Csi(csi), true) =
+                (&bound.place, self.again.contains(&volume.name))
+            {
                 self.publish(&wish(bound, csi), with, true).await?;
             }
             self.grow(volume, bound, with).await;
@@ -361,26 +371,26 @@ impl Volumes {
         let claim = objects
             .claim(pod.namespace(), &name)
             .await
-            .map_err(refused)?;
+            .map_err(|error| refused(error.to_string()))?;
         claim::check(pod, volume, &claim).map_err(refused)?;
         let found = objects
             .persistent_volume(&claim.spec.volume_name)
             .await
-            .map_err(refused)?;
+            .map_err(|error| refused(error.to_string()))?;
         let bound = claim::resolve(pod, volume, &claim, &found).map_err(refused)?;
         match &bound.place {
-            Place::HostPath(host) => {
+            DataLocation::HostPath(host) => {
                 let path = Path::new(&host.path);
                 host_path::check(path, host.r#type.as_deref().unwrap_or(""))?;
             }
-            Place::Local(path) if bound.block => {
+            DataLocation::Local(path) if bound.block => {
                 host_path::check(Path::new(path), "BlockDevice")?;
             }
-            Place::Local(path) => {
+            DataLocation::Local(path) => {
                 let target = self.local(&bound);
                 local::mount(&self.root, Path::new(path), &target, &bound, with).await?;
             }
-            Place::Csi(csi) => {
+            DataLocation::Csi(csi) => {
                 if self.publish(&wish(&bound, csi), with, false).await? {
                     self.again.insert(volume.name.clone());
                 }
@@ -394,8 +404,8 @@ impl Volumes {
 
     /// Has a driver's file system take what its volume has become. That it
     /// cannot is told, and no reason for the pod not to run.
-    async fn grow(&self, volume: &Volume, bound: &Bound, with: Mounting<'_>) {
-        let Place::Csi(csi) = &bound.place else {
+    async fn grow(&self, volume: &Volume, bound: &BoundClaim, with: MountContext<'_>) {
+        let DataLocation::Csi(csi) = &bound.place else {
             return;
         };
         if bound.read_only || bound.block {
@@ -420,7 +430,8 @@ impl Volumes {
             Ok(false) => return,
             Ok(true) => {
                 let patch = claim::grown(&claim, &size);
-                objects.patch_claim(pod.namespace(), &name, &patch).await
+                let patched = objects.patch_claim(pod.namespace(), &name, &patch).await;
+                patched.map_err(|error| error.to_string())
             }
             Err(error) => Err(error.to_string()),
         };
@@ -439,14 +450,19 @@ impl Volumes {
 
     /// Has a driver make a volume for the pod, or refresh it; whether it wants
     /// to do so again.
-    async fn publish(&self, wish: &Wish, with: Mounting<'_>, again: bool) -> Result<bool, Error> {
+    async fn publish(
+        &self,
+        wish: &VolumeRequest,
+        with: MountContext<'_>,
+        again: bool,
+    ) -> Result<bool, Error> {
         let group = group(with.pod);
         let made = with
             .drivers
             .publish(with.pod, &self.pod_dir, wish, group, with.objects, again)
             .await?;
         if let Some(group) = group.filter(|_| made.gives_files && !again) {
-            local::give(&made.path, group, with).await?;
+            local::give_to_group(&made.path, group, with).await?;
         }
         Ok(made.again)
     }
@@ -455,17 +471,17 @@ impl Volumes {
     async fn publish_inline(
         &mut self,
         volume: &Volume,
-        inline: &Inline,
-        with: Mounting<'_>,
+        inline: &InlineCsiSource,
+        with: MountContext<'_>,
     ) -> Result<(), Error> {
         let there = self.inline.contains(&volume.name);
         if there && !self.again.contains(&volume.name) {
             return Ok(());
         }
         let secret = inline.node_publish_secret_ref.as_ref();
-        let wish = Wish {
+        let wish = VolumeRequest {
             name: volume.name.clone(),
-            source: Csi {
+            source: CsiVolume {
                 driver: inline.driver.clone(),
                 fs_type: inline.fs_type.clone(),
                 volume_attributes: inline.volume_attributes.clone(),
@@ -473,7 +489,7 @@ impl Volumes {
                     namespace: with.pod.namespace().to_owned(),
                     name: secret.name.clone(),
                 }),
-                ..Csi::default()
+                ..CsiVolume::default()
             },
             inline: true,
             access_modes: Vec::new(),
@@ -490,7 +506,7 @@ impl Volumes {
     }
 
     /// Where a local volume is mounted for the pod.
-    fn local(&self, bound: &Bound) -> PathBuf {
+    fn local(&self, bound: &BoundClaim) -> PathBuf {
         self.pod_dir
             .join("volumes")
             .join("kubernetes.io~local-volume")
@@ -511,18 +527,18 @@ impl Volumes {
 
     /// The objects that the pod's volumes are made of.
     #[must_use]
-    pub fn objects(pod: &Pod) -> BTreeSet<Key> {
+    pub fn objects(pod: &Pod) -> BTreeSet<ObjectRef> {
         let mut keys = BTreeSet::new();
         let mut add = |kind, name: &str| {
-            let kind = Followed::Data(kind);
+            let kind = FollowedKind::Data(kind);
             keys.insert((kind, pod.namespace().to_owned(), name.to_owned()));
         };
         let mut trusts = false;
         for volume in &pod.spec.volumes {
             match &volume.source {
-                Source::ConfigMap(map) => add(DataKind::ConfigMap, &map.name),
-                Source::Secret(secret) => add(DataKind::Secret, &secret.secret_name),
-                Source::Projected(projected) => {
+                VolumeSource::ConfigMap(map) => add(DataKind::ConfigMap, &map.name),
+                VolumeSource::Secret(secret) => add(DataKind::Secret, &secret.secret_name),
+                VolumeSource::Projected(projected) => {
                     for source in &projected.sources {
                         if let Some(map) = &source.config_map {
                             add(DataKind::ConfigMap, &map.name);
@@ -537,7 +553,7 @@ impl Volumes {
             }
         }
         if trusts {
-            keys.insert((Followed::TrustBundles, String::new(), String::new()));
+            keys.insert((FollowedKind::TrustBundles, String::new(), String::new()));
         }
         keys
     }
@@ -549,21 +565,21 @@ impl Volumes {
         pod.spec.volumes.iter().any(|volume| {
             matches!(
                 volume.source,
-                Source::ConfigMap(_)
-                    | Source::Secret(_)
-                    | Source::Projected(_)
-                    | Source::DownwardApi(_)
-                    | Source::Claim(_)
-                    | Source::Ephemeral
-                    | Source::Csi(_)
+                VolumeSource::ConfigMap(_)
+                    | VolumeSource::Secret(_)
+                    | VolumeSource::Projected(_)
+                    | VolumeSource::DownwardApi(_)
+                    | VolumeSource::Claim(_)
+                    | VolumeSource::Ephemeral
+                    | VolumeSource::Csi(_)
             )
         })
     }
 }
 
 /// What a driver is asked for, for a claim.
-fn wish(bound: &Bound, csi: &Csi) -> Wish {
-    Wish {
+fn wish(bound: &BoundClaim, csi: &CsiVolume) -> VolumeRequest {
+    VolumeRequest {
         name: bound.name.clone(),
         source: csi.clone(),
         inline: false,

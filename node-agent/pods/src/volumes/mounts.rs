@@ -6,16 +6,16 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::{Error, Volumes, io_error, make, subpath};
+use super::{Error, PodVolumes, io_error, make, subpath};
 use crate::cri::api::{self, MountPropagation};
 use crate::objects::pod::{Container, Pod};
-use crate::objects::volume::{Source, Volume};
-use crate::pod::durable;
+use crate::objects::volume::{Volume, VolumeSource};
+use crate::pod::argument_expansion::expand_strictly;
+use crate::pod::atomic_file;
 use crate::pod::env::Variable;
-use crate::pod::expand::expand_strictly;
 use crate::untrusted::{self, create_dirs};
 
-impl Volumes {
+impl PodVolumes {
     /// Groups that containers get for the sake of their volumes.
     #[must_use]
     pub fn groups(&self) -> Vec<i64> {
@@ -90,7 +90,7 @@ impl Volumes {
             } else {
                 format!("/{}", wanted.mount_path)
             };
-            if let Source::Image(image) = &volume.source {
+            if let VolumeSource::Image(image) = &volume.source {
                 mounts.push(api::Mount {
                     container_path,
                     readonly: true,
@@ -117,7 +117,7 @@ impl Volumes {
                     .join(index.to_string());
                 subpath::bind(&part, &target).map_err(|e| refused(e.to_string()))?;
                 host_path = target;
-            } else if matches!(&volume.source, Source::HostPath(h) if h.r#type.as_deref().unwrap_or("").is_empty())
+            } else if matches!(&volume.source, VolumeSource::HostPath(h) if h.r#type.as_deref().unwrap_or("").is_empty())
                 && !host_path.exists()
             {
                 // what container runtimes do not make themselves
@@ -125,13 +125,13 @@ impl Volumes {
             }
             let readonly = wanted.read_only
                 || self.bound.get(&volume.name).is_some_and(|b| b.read_only)
-                || matches!(&volume.source, Source::Csi(csi) if csi.read_only)
+                || matches!(&volume.source, VolumeSource::Csi(csi) if csi.read_only)
                 || matches!(
                     volume.source,
-                    Source::ConfigMap(_)
-                        | Source::Secret(_)
-                        | Source::Projected(_)
-                        | Source::DownwardApi(_)
+                    VolumeSource::ConfigMap(_)
+                        | VolumeSource::Secret(_)
+                        | VolumeSource::Projected(_)
+                        | VolumeSource::DownwardApi(_)
                 );
             mounts.push(api::Mount {
                 container_path,
@@ -160,7 +160,7 @@ impl Volumes {
         // the same file for all containers, and those that run have it mounted: any of them
         // may have made it as long as a file can be
         if !untrusted::has_content(&path, content.as_bytes()) {
-            durable::overwrite(&path, content).map_err(io_error("cannot write", &path))?;
+            atomic_file::overwrite(&path, content).map_err(io_error("cannot write", &path))?;
             // containers of any user read it
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644))
                 .map_err(io_error("cannot open", &path))?;

@@ -36,7 +36,7 @@ const DEEPEST: usize = 256;
 ///
 /// # Errors
 /// When the volume cannot be read.
-pub fn give(volume: &Path, group: u32) -> io::Result<u64> {
+pub fn give_to_group(volume: &Path, group: u32) -> io::Result<u64> {
     let root = openat(
         CWD,
         volume,
@@ -81,7 +81,7 @@ fn walk(at: BorrowedFd<'_>, group: u32, deeper: usize, count: &mut u64) -> io::R
     // after what is in it: a root that is right means that all is
     *count += 1;
     if let Err(error) = change(at, mode, kind, group) {
-        tracing::debug!(%error, group, "cannot give a file of a volume to its group");
+        tracing::debug!(%error, group, "failed to change the group of a volume's file");
     }
     Ok(())
 }
@@ -134,7 +134,7 @@ mod tests {
         let group = rustix::process::getgid().as_raw();
         let group = if group == 0 { 4242 } else { group };
         assert!(!matches(dir.path(), group));
-        assert_eq!(give(dir.path(), group).unwrap(), 6);
+        assert_eq!(give_to_group(dir.path(), group).unwrap(), 6);
         assert!(matches(dir.path(), group));
         let file = fs::metadata(dir.path().join("a/b/file")).unwrap();
         assert_eq!((file.gid(), file.mode() & 0o7777), (group, 0o660));

@@ -2,18 +2,22 @@
 
 use jiff::Timestamp;
 
-use super::atomic::{File, Payload};
+use super::atomic::{Payload, PayloadFile};
 use super::{Error, trust};
 use crate::objects::pod::Pod;
-use crate::objects::source::{Data, DataError, DataKind, Objects, Token, TokenWish};
-use crate::objects::volume::{DownwardApi, KeyToPath, Projected, Source, TokenProjection};
-use crate::pod::fields::{self, Facts};
+use crate::objects::source::{
+    DataError, DataKind, ObjectData, ObjectReader, ServiceAccountToken, TokenSpec,
+};
+use crate::objects::volume::{
+    DownwardApi, KeyToPath, ProjectedSource, TokenProjection, VolumeSource,
+};
+use crate::pod::fields::{self, PodFacts};
 
 /// Permissions of files that say nothing else.
 const MODE: u32 = 0o644;
 
-/// Tokens that were asked for, by audience, lifetime and path.
-pub type Tokens = rustc_hash::FxHashMap<(String, i64, String), Token>;
+/// Requested tokens by audience, lifetime and path.
+pub type TokenCache = rustc_hash::FxHashMap<(String, i64, String), ServiceAccountToken>;
 
 /// The files of a volume, when it is made of API objects.
 ///
@@ -21,15 +25,15 @@ pub type Tokens = rustc_hash::FxHashMap<(String, i64, String), Token>;
 /// When an object or key is missing that is not optional.
 pub async fn collect(
     pod: &Pod,
-    source: &Source,
-    facts: &Facts,
-    objects: &dyn Objects,
-    tokens: &mut Tokens,
+    source: &VolumeSource,
+    facts: &PodFacts,
+    objects: &dyn ObjectReader,
+    tokens: &mut TokenCache,
 ) -> Result<Payload, Error> {
     let mut payload = Payload::new();
     match source {
-        Source::ConfigMap(map) => {
-            let part = Part {
+        VolumeSource::ConfigMap(map) => {
+            let part = PayloadPart {
                 kind: DataKind::ConfigMap,
                 name: &map.name,
                 items: &map.items,
@@ -38,8 +42,8 @@ pub async fn collect(
             };
             data(pod, objects, &part, &mut payload).await?;
         }
-        Source::Secret(secret) => {
-            let part = Part {
+        VolumeSource::Secret(secret) => {
+            let part = PayloadPart {
                 kind: DataKind::Secret,
                 name: &secret.secret_name,
                 items: &secret.items,
@@ -48,7 +52,7 @@ pub async fn collect(
             };
             data(pod, objects, &part, &mut payload).await?;
         }
-        Source::DownwardApi(own) => {
+        VolumeSource::DownwardApi(own) => {
             downward(
                 pod,
                 facts,
@@ -57,22 +61,22 @@ pub async fn collect(
                 &mut payload,
             )?;
         }
-        Source::Projected(projected) => {
+        VolumeSource::Projected(projected) => {
             project(pod, projected, facts, objects, tokens, &mut payload).await?;
         }
-        Source::EmptyDir(_)
-        | Source::HostPath(_)
-        | Source::Image(_)
-        | Source::Claim(_)
-        | Source::Ephemeral
-        | Source::Csi(_)
-        | Source::Unsupported(_) => {}
+        VolumeSource::EmptyDir(_)
+        | VolumeSource::HostPath(_)
+        | VolumeSource::Image(_)
+        | VolumeSource::Claim(_)
+        | VolumeSource::Ephemeral
+        | VolumeSource::Csi(_)
+        | VolumeSource::Unsupported(_) => {}
     }
     Ok(payload)
 }
 
-/// What a config map or secret gives to a volume.
-struct Part<'a> {
+/// The files that a ConfigMap or Secret contributes to a volume.
+struct PayloadPart<'a> {
     kind: DataKind,
     name: &'a str,
     items: &'a [KeyToPath],
@@ -82,8 +86,8 @@ struct Part<'a> {
 
 async fn data(
     pod: &Pod,
-    objects: &dyn Objects,
-    part: &Part<'_>,
+    objects: &dyn ObjectReader,
+    part: &PayloadPart<'_>,
     payload: &mut Payload,
 ) -> Result<(), Error> {
     let found = match objects.data(part.kind, pod.namespace(), part.name).await {
@@ -94,11 +98,11 @@ async fn data(
     pick(&found, part, payload)
 }
 
-fn pick(found: &Data, part: &Part<'_>, payload: &mut Payload) -> Result<(), Error> {
+fn pick(found: &ObjectData, part: &PayloadPart<'_>, payload: &mut Payload) -> Result<(), Error> {
     let mut put = |path: &str, data: &[u8], mode: u32| {
         payload.insert(
             path.to_owned(),
-            File {
+            PayloadFile {
                 data: data.to_owned(),
                 mode,
                 user: None,
@@ -128,7 +132,7 @@ fn pick(found: &Data, part: &Part<'_>, payload: &mut Payload) -> Result<(), Erro
 
 fn downward(
     pod: &Pod,
-    facts: &Facts,
+    facts: &PodFacts,
     own: &DownwardApi,
     default_mode: u32,
     payload: &mut Payload,
@@ -147,7 +151,7 @@ fn downward(
         };
         payload.insert(
             item.path.clone(),
-            File {
+            PayloadFile {
                 data: value.into_bytes(),
                 mode: item.mode.unwrap_or(default_mode),
                 user: None,
@@ -159,16 +163,16 @@ fn downward(
 
 async fn project(
     pod: &Pod,
-    projected: &Projected,
-    facts: &Facts,
-    objects: &dyn Objects,
-    tokens: &mut Tokens,
+    projected: &ProjectedSource,
+    facts: &PodFacts,
+    objects: &dyn ObjectReader,
+    tokens: &mut TokenCache,
     payload: &mut Payload,
 ) -> Result<(), Error> {
     let mode = projected.default_mode.unwrap_or(MODE);
     for source in &projected.sources {
         if let Some(map) = &source.config_map {
-            let part = Part {
+            let part = PayloadPart {
                 kind: DataKind::ConfigMap,
                 name: &map.name,
                 items: &map.items,
@@ -177,7 +181,7 @@ async fn project(
             };
             data(pod, objects, &part, payload).await?;
         } else if let Some(secret) = &source.secret {
-            let part = Part {
+            let part = PayloadPart {
                 kind: DataKind::Secret,
                 name: &secret.name,
                 items: &secret.items,
@@ -194,7 +198,7 @@ async fn project(
             let private = user.is_some() || group.is_some();
             payload.insert(
                 wish.path.clone(),
-                File {
+                PayloadFile {
                     data: token.into_bytes(),
                     mode: if private { 0o600 } else { mode },
                     user,
@@ -204,7 +208,7 @@ async fn project(
             let text = trust::anchors(wish, objects).await?;
             payload.insert(
                 wish.path.clone(),
-                File {
+                PayloadFile {
                     data: text.into_bytes(),
                     mode,
                     user: None,
@@ -221,8 +225,8 @@ async fn project(
 async fn token(
     pod: &Pod,
     wish: &TokenProjection,
-    objects: &dyn Objects,
-    tokens: &mut Tokens,
+    objects: &dyn ObjectReader,
+    tokens: &mut TokenCache,
 ) -> Result<String, Error> {
     let seconds = wish.expiration_seconds.unwrap_or(3600);
     let key = (wish.audience.clone(), seconds, wish.path.clone());
@@ -238,7 +242,7 @@ async fn token(
         &pod.spec.service_account_name
     };
     let asked = objects
-        .token(TokenWish {
+        .token(TokenSpec {
             namespace: pod.namespace(),
             account,
             pod: (pod.name(), pod.uid()),
@@ -252,10 +256,10 @@ async fn token(
             tokens.insert(key, token);
             Ok(text)
         }
-        Err(message) => match tokens.get(&key) {
+        Err(error) => match tokens.get(&key) {
             // the old one is better than none while it lasts
             Some(held) if held.expires > now => Ok(held.token.clone()),
-            _ => Err(Error::Token(message)),
+            _ => Err(Error::Token(error)),
         },
     }
 }
@@ -295,9 +299,9 @@ mod tests {
         collect(
             &pod,
             &source,
-            &Facts::default(),
+            &PodFacts::default(),
             objects,
-            &mut Tokens::default(),
+            &mut TokenCache::default(),
         )
         .await
     }
@@ -371,12 +375,12 @@ mod tests {
     #[test]
     fn tokens_are_renewed_at_four_fifths_of_their_life_or_after_a_day() {
         let issued = Timestamp::from_second(1_000_000).unwrap();
-        let token = |seconds: i64| Token {
+        let token = |seconds: i64| ServiceAccountToken {
             token: String::new(),
             issued,
             expires: issued + jiff::SignedDuration::from_secs(seconds),
         };
-        let life = |token: Token| token.refresh_at().duration_since(issued).as_secs();
+        let life = |token: ServiceAccountToken| token.refresh_at().duration_since(issued).as_secs();
         assert_eq!(life(token(3600)), 2880);
         assert_eq!(life(token(365 * 86_400)), 86_400);
     }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{UnmountFlags, unmount};
 
-use super::Volumes;
+use super::PodVolumes;
 use crate::blocking;
 use crate::untrusted::{self, Directory};
 
-impl Volumes {
+impl PodVolumes {
     /// Removes all that the pod has on this node. Nothing of it may run.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ fn mount_points_below_a_folder_are_found_whatever_their_names() {
 #[test]
 fn removing_takes_all_but_what_others_mounted() {
     let root = tempfile::tempdir().unwrap();
-    let volumes = Volumes::new(root.path(), "u-1");
+    let volumes = PodVolumes::new(root.path(), "u-1");
     let target = tempfile::tempdir().unwrap();
     fs::write(target.path().join("kept"), "").unwrap();
     let dir = volumes
@@ -68,18 +68,18 @@ async fn a_claim_brings_a_folder_of_the_node_to_the_pod_and_leaves_it_there() {
     let mut mounted = Vec::new();
     for (uid, policy) in [("u1", "Always"), ("u2", "OnRootMismatch")] {
         let pod = pod(policy);
-        let mut volumes = Volumes::new(root.path(), uid);
-        let with = Mounting {
+        let mut volumes = PodVolumes::new(root.path(), uid);
+        let with = MountContext {
             pod: &pod,
-            facts: &Facts::default(),
+            facts: &PodFacts::default(),
             objects: &objects,
-            drivers: &Drivers::default(),
+            drivers: &CsiDrivers::default(),
             warn: &|reason, _| told.lock().unwrap().push(reason.to_owned()),
             tell: &|_, _| {},
-            metrics: &Metrics::default(),
+            metrics: &PodMetrics::default(),
         };
         for _ in 0..2 {
-            let made = volumes.mount(with, &mut Tokens::default()).await;
+            let made = volumes.mount(with, &mut TokenCache::default()).await;
             made.unwrap();
         }
         assert_eq!(volumes.groups(), [77]);
@@ -97,7 +97,7 @@ async fn a_claim_brings_a_folder_of_the_node_to_the_pod_and_leaves_it_there() {
 }
 
 /// Mounts a pod with volumes of several kinds, and makes what its containers get besides.
-async fn mounted(root: &Path) -> Volumes {
+async fn mounted(root: &Path) -> PodVolumes {
     use crate::objects::source::fake::FakeObjects;
     let objects = FakeObjects::default();
     objects.put(DataKind::ConfigMap, "cfg", &[("a", "1")]);
@@ -111,17 +111,20 @@ async fn mounted(root: &Path) -> Volumes {
                 {"name": "map", "configMap": {"name": "cfg"}},
                 {"name": "secret", "secret": {"secretName": "key"}}]}}))
     .unwrap();
-    let mut volumes = Volumes::new(root, "u");
-    let with = Mounting {
+    let mut volumes = PodVolumes::new(root, "u");
+    let with = MountContext {
         pod: &pod,
-        facts: &Facts::default(),
+        facts: &PodFacts::default(),
         objects: &objects,
-        drivers: &Drivers::default(),
+        drivers: &CsiDrivers::default(),
         warn: &|_, _| {},
         tell: &|_, _| {},
-        metrics: &Metrics::default(),
+        metrics: &PodMetrics::default(),
     };
-    volumes.mount(with, &mut Tokens::default()).await.unwrap();
+    volumes
+        .mount(with, &mut TokenCache::default())
+        .await
+        .unwrap();
     volumes
         .container_mounts(&pod, &pod.spec.containers[0], &[])
         .unwrap();
@@ -145,17 +148,20 @@ async fn volumes_that_no_container_has_are_not_made() {
                 {"name": "c", "emptyDir": {}}, {"name": "d", "configMap": {"name": "no-such"}},
                 {"name": "e", "persistentVolumeClaim": {"claimName": "no-such"}}]}}))
     .unwrap();
-    let mut volumes = Volumes::new(root.path(), "u");
-    let with = Mounting {
+    let mut volumes = PodVolumes::new(root.path(), "u");
+    let with = MountContext {
         pod: &pod,
-        facts: &Facts::default(),
+        facts: &PodFacts::default(),
         objects: &crate::objects::source::fake::FakeObjects::default(),
-        drivers: &Drivers::default(),
+        drivers: &CsiDrivers::default(),
         warn: &|_, _| {},
         tell: &|_, _| {},
-        metrics: &Metrics::default(),
+        metrics: &PodMetrics::default(),
     };
-    volumes.mount(with, &mut Tokens::default()).await.unwrap();
+    volumes
+        .mount(with, &mut TokenCache::default())
+        .await
+        .unwrap();
     let made: Vec<bool> = pod.spec.volumes[..3]
         .iter()
         .map(|volume| volumes.path(volume).unwrap().exists())
@@ -203,7 +209,7 @@ async fn nobody_but_the_agent_enters_a_pod_s_folder_and_containers_get_what_they
 #[test]
 fn a_hosts_file_larger_than_memory_is_written_again_and_not_read() {
     let root = tempfile::tempdir().unwrap();
-    let volumes = Volumes::new(root.path(), "u");
+    let volumes = PodVolumes::new(root.path(), "u");
     let text = "127.0.0.1 localhost\n";
     volumes.hosts(text).unwrap();
     let path = volumes.hosts_path();
@@ -216,7 +222,7 @@ fn a_hosts_file_larger_than_memory_is_written_again_and_not_read() {
 #[test]
 fn messages_of_containers_that_are_not_shown_any_more_are_removed() {
     let root = tempfile::tempdir().unwrap();
-    let volumes = Volumes::new(root.path(), "u");
+    let volumes = PodVolumes::new(root.path(), "u");
     for restarts in 0..5 {
         volumes.termination_log("c", restarts, "/m").unwrap();
     }
@@ -231,7 +237,7 @@ fn a_pod_with_folders_deeper_than_a_path_is_removed_and_links_lead_nowhere() {
     use crate::untrusted::Directory;
     let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(outside.path().join("kept"), "").unwrap();
-    let volumes = Volumes::new(root.path(), "u");
+    let volumes = PodVolumes::new(root.path(), "u");
     let volume = volumes.pod_dir().join("volumes/kubernetes.io~empty-dir/v");
     fs::create_dir_all(&volume).unwrap();
     std::os::unix::fs::symlink(outside.path(), volume.join("out")).unwrap();

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 
 use super::Error;
-use crate::objects::source::Objects;
+use crate::objects::source::ObjectReader;
 use crate::objects::volume::{LabelSelector, TrustProjection};
 
 /// The longest selector that is followed, as the kubelet limits it.
@@ -16,12 +16,15 @@ const LONGEST: usize = 100 * 1024;
 /// The text of the file.
 pub(super) async fn anchors(
     wish: &TrustProjection,
-    objects: &dyn Objects,
+    objects: &dyn ObjectReader,
 ) -> Result<String, Error> {
     let optional = wish.optional.unwrap_or(false);
     let bundles = match (&wish.name, &wish.signer_name) {
         (Some(name), _) => {
-            let found = objects.trust_bundle(name).await.map_err(Error::Trust)?;
+            let found = objects
+                .trust_bundle(name)
+                .await
+                .map_err(|error| Error::Trust(error.to_string()))?;
             match found {
                 Some(bundle) => vec![bundle],
                 None if optional => Vec::new(),
@@ -41,7 +44,7 @@ pub(super) async fn anchors(
                     Error::Trust("the label selector is too long, or none".to_owned())
                 })?;
                 let found = objects.trust_bundles(signer, &selector).await;
-                found.map_err(Error::Trust)?
+                found.map_err(|error| Error::Trust(error.to_string()))?
             }
         },
         (None, None) => {

@@ -3,28 +3,32 @@
 
 use std::collections::BTreeMap;
 
-use super::Checked;
+use super::CheckedFlow;
 
-/// A flow that is decided otherwise.
+/// A flow whose verdict changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// As it was; none: one of its ends was not there.
-    pub before: Option<Checked>,
+    pub before: Option<CheckedFlow>,
     /// As it is then.
-    pub after: Checked,
+    pub after: CheckedFlow,
 }
 
 /// The flows whose verdict is another, in the order of `after`. Flows of ends
 /// that go with the change are none: nobody asks any more.
 #[must_use]
-pub fn changes(before: &[Checked], after: &[Checked]) -> Vec<Change> {
-    let key = |it: &Checked| {
+pub fn changes(before: &[CheckedFlow], after: &[CheckedFlow]) -> Vec<Change> {
+    let key = |it: &CheckedFlow| {
         let ends = (it.explanation.from.clone(), it.explanation.to.clone());
-        (ends, it.port.clone(), it.expected == super::Verdict::Allow)
+        (
+            ends,
+            it.port.clone(),
+            it.expected == super::ExpectedVerdict::Allow,
+        )
     };
     // The same flow may be asked for twice, and once for each family: the
     // first answers the first.
-    let mut known: BTreeMap<_, Vec<&Checked>> = BTreeMap::new();
+    let mut known: BTreeMap<_, Vec<&CheckedFlow>> = BTreeMap::new();
     for it in before.iter().rev() {
         known.entry(key(it)).or_default().push(it);
     }
@@ -57,7 +61,7 @@ mod tests {
         })
     }
 
-    fn checked(policies: &[Value], pods: &[&str]) -> Vec<Checked> {
+    fn checked(policies: &[Value], pods: &[&str]) -> Vec<CheckedFlow> {
         let test = json!({
             "apiVersion": "orlop.dev/v1alpha1", "kind": "PolicyTest",
             "flows": [
@@ -84,7 +88,7 @@ mod tests {
 
     fn words(changes: &[Change]) -> Vec<String> {
         let words = changes.iter().map(|it| {
-            let allow = |it: &Checked| it.explanation.allow;
+            let allow = |it: &CheckedFlow| it.explanation.allow;
             format!(
                 "{} {} {} {:?} {}",
                 it.after.explanation.from,

@@ -12,7 +12,7 @@ use crate::objects::{
     ClusterNetworkPolicy, Metadata, Namespace, NetworkPolicy, Node, Pod, PodSpec,
 };
 
-/// All objects that count, by namespace and name.
+/// All objects that affect policy, by namespace and name.
 #[derive(Clone, Default, Debug)]
 pub struct Objects {
     /// Namespaces.
@@ -27,17 +27,17 @@ pub struct Objects {
     pub cluster_policies: BTreeMap<String, ClusterNetworkPolicy>,
     /// The controllers of pods, ReplicaSets and Jobs, by kind, namespace and name of what
     /// they control.
-    controllers: BTreeMap<(String, String, String), Owner>,
+    controllers: BTreeMap<(String, String, String), ControllerName>,
 }
 
 /// The kind and name of a controller.
 #[derive(Clone, Debug)]
-struct Owner {
+struct ControllerName {
     kind: String,
     name: String,
 }
 
-/// What of a workload makes its pods.
+/// The part of a workload that defines its pods.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Template {
@@ -179,7 +179,7 @@ impl Objects {
     }
 
     /// Tells a compiler all.
-    pub fn tell(&self, compiler: &mut Compiler) {
+    pub fn apply_to(&self, compiler: &mut Compiler) {
         for (name, it) in &self.namespaces {
             compiler.namespace(name, Some(it));
         }
@@ -199,13 +199,13 @@ impl Objects {
 }
 
 /// The owner that is marked as the controller, else the first one.
-fn controller_of(document: &Value) -> Option<Owner> {
+fn controller_of(document: &Value) -> Option<ControllerName> {
     let owners = document["metadata"]["ownerReferences"].as_array()?;
     let owner = owners
         .iter()
         .find(|owner| owner["controller"] == true)
         .or(owners.first())?;
-    Some(Owner {
+    Some(ControllerName {
         kind: owner["kind"].as_str()?.to_owned(),
         name: owner["name"].as_str()?.to_owned(),
     })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Compiler, NamespaceState, NodeState, Owner, PodState, is_of};
+use super::{AddressOwner, Compiler, NamespaceState, NodeState, PodState, is_of};
 use crate::address::{Prefix, number};
 use crate::labels::Labels;
 use crate::objects::{Namespace, Node, Pod};
@@ -286,10 +286,10 @@ impl Compiler {
 
     /// Who has an address: a node before pods, which cannot have its; the
     /// younger of two pods, since the older one is about to go.
-    pub(super) fn owner(&self, address: u128) -> Option<Owner> {
+    pub(super) fn owner(&self, address: u128) -> Option<AddressOwner> {
         let host = self.hosts.get(&address)?;
         if let Some(node) = host.nodes.iter().min() {
-            return Some(Owner::Node(*node));
+            return Some(AddressOwner::Node(*node));
         }
         let known = host.pods.iter().filter_map(|id| {
             let pod = self.pods.get(id)?;
@@ -297,7 +297,7 @@ impl Compiler {
             state.labels.as_ref()?;
             Some((pod.created, &pod.namespace, &pod.name, *id))
         });
-        known.max().map(|(_, _, _, id)| Owner::Pod(id))
+        known.max().map(|(_, _, _, id)| AddressOwner::Pod(id))
     }
 }
 

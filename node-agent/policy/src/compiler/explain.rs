@@ -8,10 +8,10 @@ use ebpf_abi::policy::{Direction, PeerEntry, cookies};
 use ebpf_abi::{Address, Protocol};
 
 use super::policies::word;
-use super::{Compiler, Owner};
+use super::{AddressOwner, Compiler};
 use crate::address::{Prefix, ip, number};
-use crate::policy::{ObjectName, Tier, Verdict};
-use crate::ruleset::{Peer, RulesetId, atom, kinds};
+use crate::policy::{ObjectName, RuleVerdict, Tier};
+use crate::ruleset::{PeerClass, RulesetId, atom, kinds};
 
 /// One end of a flow, as people name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +43,7 @@ impl fmt::Display for End {
     }
 }
 
-/// What both ends say to a flow. It needs both.
+/// The verdicts of both ends; a flow needs both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// Is it allowed?
@@ -58,7 +58,7 @@ pub struct Explanation {
     pub ingress: Option<Side>,
 }
 
-/// One end's side.
+/// The verdict of one end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Side {
     /// Which way.
@@ -74,7 +74,7 @@ pub struct Side {
     /// The class of the port.
     pub class: u16,
     /// What is decided.
-    pub decided: Decided,
+    pub decided: SideDecision,
     /// Whether it is denied only because the other end is an [unknown
     /// pod](End::UnknownPod): from outside the cluster it would be allowed.
     pub unknown_pod: bool,
@@ -84,9 +84,9 @@ pub struct Side {
 pub const UNKNOWN_POD: &str =
     "the other end has a pod's address, but no pod is known there yet, so it counts as any pod";
 
-/// What is decided, and why.
+/// The decision of one end and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub struct SideDecision {
     /// Allowed?
     pub allow: bool,
     /// As in the maps.
@@ -95,7 +95,7 @@ pub struct Decided {
     pub reason: Reason,
 }
 
-/// Why.
+/// The reason of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No policy has a say, or all pass it on.
@@ -124,7 +124,7 @@ pub enum Reason {
         /// with this name.
         name: String,
         /// What it says.
-        action: Verdict,
+        action: RuleVerdict,
     },
 }
 
@@ -230,11 +230,11 @@ impl Compiler {
     #[must_use]
     pub fn end(&self, address: IpAddr) -> End {
         match self.owner(number(address)) {
-            Some(Owner::Pod(id)) => self.pods.get(&id).map(|pod| End::Pod {
+            Some(AddressOwner::Pod(id)) => self.pods.get(&id).map(|pod| End::Pod {
                 namespace: pod.namespace.to_string(),
                 name: pod.name.to_string(),
             }),
-            Some(Owner::Node(id)) => self
+            Some(AddressOwner::Node(id)) => self
                 .nodes
                 .get(&id)
                 .map(|node| End::Node(node.name.to_string())),
@@ -246,7 +246,7 @@ impl Compiler {
 
     /// Whether an address that is nobody's counts as a pod's.
     fn is_unknown_pod(&self, address: u128) -> bool {
-        let ranges = self.prefixes.signature(Prefix::of(address, 128));
+        let ranges = self.prefixes.signature(Prefix::new(address, 128));
         let host = self.hosts.get(&address);
         !host.is_some_and(|it| it.own)
             && (ranges.contains(&atom::UNKNOWN_POD) || host.is_some_and(|it| !it.pods.is_empty()))
@@ -284,10 +284,10 @@ impl Compiler {
     ) -> Option<Side> {
         let (own, other) = (number(own), number(other));
         let owner = self.owner(own)?;
-        let is_pod = matches!(owner, Owner::Pod(_));
+        let is_pod = matches!(owner, AddressOwner::Pod(_));
         let ours = match owner {
-            Owner::Pod(id) => self.pods.get(&id)?.local,
-            Owner::Node(id) => self.nodes.get(&id)?.local,
+            AddressOwner::Pod(id) => self.pods.get(&id)?.local,
+            AddressOwner::Node(id) => self.nodes.get(&id)?.local,
         };
         if !ours {
             return None;
@@ -333,11 +333,11 @@ impl Compiler {
     }
 
     /// Whether a ruleset allows to the outside what it may deny to an unknown pod.
-    fn is_denied_as_unknown(&self, id: RulesetId, peer: &Peer, class: u16) -> bool {
+    fn is_denied_as_unknown(&self, id: RulesetId, peer: &PeerClass, class: u16) -> bool {
         if !peer.has(atom::UNKNOWN_POD) {
             return false;
         }
-        let outside = Peer {
+        let outside = PeerClass {
             kind: peer.kind & 1,
             atoms: peer
                 .atoms
@@ -351,11 +351,13 @@ impl Compiler {
     }
 
     /// A pod's node reaches it, and a node reaches its pods.
-    fn is_own_node(&self, owner: Owner, other: u128, direction: Direction) -> bool {
+    fn is_own_node(&self, owner: AddressOwner, other: u128, direction: Direction) -> bool {
         let (pod, node) = match (owner, self.owner(other), direction) {
-            (Owner::Pod(pod), Some(Owner::Node(node)), Direction::INGRESS)
-            | (Owner::Node(node), Some(Owner::Pod(pod)), Direction::EGRESS) => (pod, node),
-            (Owner::Pod(_), None, Direction::INGRESS) => {
+            (AddressOwner::Pod(pod), Some(AddressOwner::Node(node)), Direction::INGRESS)
+            | (AddressOwner::Node(node), Some(AddressOwner::Pod(pod)), Direction::EGRESS) => {
+                (pod, node)
+            }
+            (AddressOwner::Pod(_), None, Direction::INGRESS) => {
                 return self.own_addresses.contains(&other);
             }
             _ => return false,
@@ -366,8 +368,8 @@ impl Compiler {
         }
     }
 
-    fn peer_of(&self, address: u128) -> (u32, Peer) {
-        let prefix = Prefix::of(address, 128);
+    fn peer_of(&self, address: u128) -> (u32, PeerClass) {
+        let prefix = Prefix::new(address, 128);
         let said = self.hosts.get(&address).and_then(|it| it.said);
         let id = said.map_or_else(
             || {
@@ -378,14 +380,20 @@ impl Compiler {
         );
         let known = self.peers.get(id).map(|it| (**it).clone());
         let kind = kinds().find(|(kind, _)| *kind == id).map(|(_, peer)| peer);
-        let unknown = || Peer {
+        let unknown = || PeerClass {
             kind: PeerEntry::other_kind(Address::v6(address.to_be_bytes())),
             atoms: Box::default(),
         };
         (id, known.or(kind).unwrap_or_else(unknown))
     }
 
-    fn decided(&self, id: RulesetId, peer: u32, state: &Peer, class: u16) -> Option<Decided> {
+    fn decided(
+        &self,
+        id: RulesetId,
+        peer: u32,
+        state: &PeerClass,
+        class: u16,
+    ) -> Option<SideDecision> {
         let rows = &self.rulesets.get(&id)?.rows;
         let row = rows.get(&peer).or_else(|| rows.get(&state.kind))?;
         let said = row.said(class);
@@ -449,8 +457,8 @@ impl Compiler {
     }
 }
 
-const fn fixed(allow: bool, cookie: u32, reason: Reason) -> Decided {
-    Decided {
+const fn fixed(allow: bool, cookie: u32, reason: Reason) -> SideDecision {
+    SideDecision {
         allow,
         cookie,
         reason,

@@ -4,15 +4,15 @@ use ebpf_abi::policy::PeerEntry;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use super::round::{Out, key};
-use super::{Compiler, Owner};
+use super::round::{RoundOutput, key};
+use super::{AddressOwner, Compiler};
 use crate::action::Action;
 use crate::address::Prefix;
-use crate::ruleset::{AtomId, Binding, Peer, PeerId, RulesetId, atom};
+use crate::ruleset::{AtomId, Binding, PeerClass, PeerId, RulesetId, atom};
 
 impl Compiler {
     /// Peers of dirty addresses and prefixes; those that are new.
-    pub(super) fn resolve(&mut self, out: &mut Out) -> Vec<PeerId> {
+    pub(super) fn resolve(&mut self, out: &mut RoundOutput) -> Vec<PeerId> {
         let mut new = Vec::new();
         let epoch = self.root.epoch;
         for prefix in std::mem::take(&mut self.dirty.mentions) {
@@ -37,7 +37,7 @@ impl Compiler {
             }
         }
         for address in std::mem::take(&mut self.dirty.hosts) {
-            let prefix = Prefix::of(address, 128);
+            let prefix = Prefix::new(address, 128);
             let (wanted, bindings) = match self.describe(address) {
                 Some((peer, flags, bindings)) => {
                     let id = self.hold_peer(peer, &mut new);
@@ -81,19 +81,19 @@ impl Compiler {
 
     /// The peer of a prefix, or of an address, that is nobody's: in a range of pods it
     /// counts as a pod of which nothing is known.
-    pub(super) fn unowned(&self, prefix: Prefix) -> Peer {
+    pub(super) fn unowned(&self, prefix: Prefix) -> PeerClass {
         let atoms: Box<[AtomId]> = self.prefixes.signature(prefix).as_ref().into();
         let kind = if atoms.contains(&atom::UNKNOWN_POD) {
             PeerEntry::pod_kind(prefix.address())
         } else {
             PeerEntry::other_kind(prefix.address())
         };
-        Peer { kind, atoms }
+        PeerClass { kind, atoms }
     }
 
     /// The entry of a range.
     fn range_entry(&self, peer: PeerId) -> PeerEntry {
-        let is_pod = |it: &std::sync::Arc<Peer>| it.has(atom::UNKNOWN_POD);
+        let is_pod = |it: &std::sync::Arc<PeerClass>| it.has(atom::UNKNOWN_POD);
         let flags = u32::from(self.peers.get(peer).is_some_and(is_pod)) * PeerEntry::POD;
         PeerEntry { peer, flags }
     }
@@ -119,8 +119,8 @@ impl Compiler {
     }
 
     /// Who has an address: its peer, its flags, and the bindings it now holds.
-    fn describe(&mut self, address: u128) -> Option<(Peer, u32, SmallVec<[u32; 1]>)> {
-        let prefix = Prefix::of(address, 128);
+    fn describe(&mut self, address: u128) -> Option<(PeerClass, u32, SmallVec<[u32; 1]>)> {
+        let prefix = Prefix::new(address, 128);
         let other = PeerEntry::other_kind(prefix.address());
         let mut atoms: SmallVec<[AtomId; 16]> = SmallVec::new();
         let mut held: SmallVec<[u32; 1]> = SmallVec::new();
@@ -128,13 +128,13 @@ impl Compiler {
         let here = |local: bool| u32::from(local && self.config.node.is_some()) * PeerEntry::LOCAL;
         let owner = self.owner(address);
         let (kind, flags) = match owner {
-            Some(Owner::Node(id)) => {
+            Some(AddressOwner::Node(id)) => {
                 let node = self.nodes.get(&id)?;
                 let selectors = self.node_atoms.iter();
                 atoms.extend(
                     selectors
                         .filter(|(_, selector)| selector.matches(&node.labels))
-                        .map(|(number, _)| atom::of(atom::NODES, number)),
+                        .map(|(number, _)| atom::atom(atom::NODES, number)),
                 );
                 (other, PeerEntry::NODE | here(node.local || own))
             }
@@ -149,14 +149,14 @@ impl Compiler {
                 (other | 2, PeerEntry::POD)
             }
             None => return None,
-            Some(Owner::Pod(id)) => {
+            Some(AddressOwner::Pod(id)) => {
                 let pod = self.pods.get(&id)?;
                 let state = self.namespaces.get(&pod.namespace)?;
                 let selectors = state.atoms.candidates(&pod.labels).filter(|number| {
                     let selector = self.pod_atoms.get(*number);
                     selector.is_some_and(|it| it.pods.matches(&pod.labels))
                 });
-                atoms.extend(selectors.map(|number| atom::of(atom::PODS, number)));
+                atoms.extend(selectors.map(|number| atom::atom(atom::PODS, number)));
                 let wanted: SmallVec<[Binding; 2]> = pod
                     .ports
                     .iter()
@@ -167,7 +167,7 @@ impl Compiler {
                 for binding in wanted {
                     let number = self.hold_binding(binding);
                     held.push(number);
-                    atoms.push(atom::of(atom::PORT, number));
+                    atoms.push(atom::atom(atom::PORT, number));
                 }
                 (other | 2, flags)
             }
@@ -178,7 +178,7 @@ impl Compiler {
         atoms.sort_unstable();
         atoms.dedup();
         let atoms = atoms.as_slice().into();
-        Some((Peer { kind, atoms }, flags, held))
+        Some((PeerClass { kind, atoms }, flags, held))
     }
 
     fn hold_binding(&mut self, binding: Binding) -> u32 {
@@ -188,7 +188,7 @@ impl Compiler {
             let port = self.ports.acquire(range);
             self.binding_ports.insert(number, port);
             let atoms = self.bindings_of.entry(name).or_default();
-            atoms.push(atom::of(atom::PORT, number));
+            atoms.push(atom::atom(atom::PORT, number));
         }
         number
     }
@@ -201,14 +201,14 @@ impl Compiler {
             self.ports.release(port);
         }
         if let Some(atoms) = self.bindings_of.get_mut(&binding.name) {
-            atoms.retain(|it| *it != atom::of(atom::PORT, number));
+            atoms.retain(|it| *it != atom::atom(atom::PORT, number));
             if atoms.is_empty() {
                 self.bindings_of.remove(&binding.name);
             }
         }
     }
 
-    fn hold_peer(&mut self, peer: Peer, new: &mut Vec<PeerId>) -> PeerId {
+    fn hold_peer(&mut self, peer: PeerClass, new: &mut Vec<PeerId>) -> PeerId {
         if peer.atoms.is_empty() {
             return peer.kind;
         }
@@ -223,7 +223,7 @@ impl Compiler {
         id
     }
 
-    pub(super) fn release_peer(&mut self, id: PeerId, out: &mut Out) {
+    pub(super) fn release_peer(&mut self, id: PeerId, out: &mut RoundOutput) {
         if id < PeerEntry::FIRST {
             return;
         }
@@ -254,7 +254,7 @@ impl Compiler {
     }
 
     /// Rulesets that tell a peer from others of its kind.
-    pub(super) fn seers(&self, peer: &Peer) -> FxHashSet<RulesetId> {
+    pub(super) fn seers(&self, peer: &PeerClass) -> FxHashSet<RulesetId> {
         let mut seers = FxHashSet::default();
         for atom in &peer.atoms {
             if atom::sort(*atom) == atom::PORT {

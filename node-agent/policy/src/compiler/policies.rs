@@ -6,7 +6,8 @@ use super::{Compiler, PolicyState, is_of, pods_atom};
 use crate::action::Action;
 use crate::address::Prefix;
 use crate::policy::{
-    Networks, ObjectName, Peer, PodSelector, Policy, PortMatch, Rule, Subject, Verdict,
+    Networks, ObjectName, PodSelector, Policy, PolicyRule, PortMatch, RulePeer, RuleVerdict,
+    Subject,
 };
 use crate::ruleset::{self, AtomId, PolicyId, PortTerm, Term, atom};
 
@@ -53,7 +54,7 @@ impl Compiler {
             policy: policy.clone(),
         };
         let mut next = cookie + 2;
-        let mut compile = |compiler: &mut Self, rules: &Option<Vec<Rule>>, direction| {
+        let mut compile = |compiler: &mut Self, rules: &Option<Vec<PolicyRule>>, direction| {
             let rules = rules.as_ref()?;
             let word = word(direction);
             if policy.tier == crate::policy::Tier::Namespace {
@@ -84,11 +85,11 @@ impl Compiler {
 
     fn compile_rule(
         &mut self,
-        rule: &Rule,
+        rule: &PolicyRule,
         cookie: u32,
         direction: Direction,
         state: &mut PolicyState,
-    ) -> ruleset::Rule {
+    ) -> ruleset::AtomRule {
         let peers = rule.peers.as_ref().map(|peers| {
             let mut terms = Vec::new();
             for peer in peers {
@@ -118,7 +119,7 @@ impl Compiler {
                 })
                 .collect()
         });
-        ruleset::Rule {
+        ruleset::AtomRule {
             action: rule.action,
             peers,
             ports,
@@ -126,10 +127,10 @@ impl Compiler {
         }
     }
 
-    fn terms(&mut self, peer: &Peer, terms: &mut Vec<Term>, state: &mut PolicyState) {
+    fn terms(&mut self, peer: &RulePeer, terms: &mut Vec<Term>, state: &mut PolicyState) {
         match peer {
-            Peer::Pods(selector) if selector.is_everything() => terms.push(Term::AllPods),
-            Peer::Pods(selector) => {
+            RulePeer::Pods(selector) if selector.is_everything() => terms.push(Term::AllPods),
+            RulePeer::Pods(selector) => {
                 let (number, new) = self.pod_atoms.acquire(selector.clone());
                 if new {
                     self.index_atom(number, selector);
@@ -137,18 +138,18 @@ impl Compiler {
                 state.atoms.push(pods_atom(number));
                 terms.push(Term::Atom(pods_atom(number)));
             }
-            Peer::Nodes(selector) => {
+            RulePeer::Nodes(selector) => {
                 let (number, new) = self.node_atoms.acquire(selector.clone());
                 if new {
                     for node in self.nodes.values() {
                         self.dirty.hosts.extend(&node.addresses);
                     }
                 }
-                let atom = atom::of(atom::NODES, number);
+                let atom = atom::atom(atom::NODES, number);
                 state.atoms.push(atom);
                 terms.push(Term::Atom(atom));
             }
-            Peer::Networks(networks) => self.network_terms(networks, terms, state),
+            RulePeer::Networks(networks) => self.network_terms(networks, terms, state),
         }
     }
 
@@ -199,7 +200,7 @@ impl Compiler {
             *list = sorted.into();
         }
         let (number, new) = self.network_atoms.acquire(set.clone());
-        let atom = atom::of(atom::NETWORKS, number);
+        let atom = atom::atom(atom::NETWORKS, number);
         if new {
             let new = self.prefixes.insert(atom, &set);
             // Also an exception that is not inside.
@@ -241,7 +242,7 @@ impl Compiler {
             let inside = inside.map(|(address, _)| *address);
             self.dirty
                 .hosts
-                .extend(inside.filter(|it| prefix.contains(Prefix::of(*it, 128))));
+                .extend(inside.filter(|it| prefix.contains(Prefix::new(*it, 128))));
         }
     }
 
@@ -428,11 +429,11 @@ pub(super) fn word(direction: Direction) -> &'static str {
     }
 }
 
-fn rule_name(object: &ObjectName, word: &str, rule: &Rule) -> String {
+fn rule_name(object: &ObjectName, word: &str, rule: &PolicyRule) -> String {
     let action = match rule.action {
-        Verdict::Accept => "accepts",
-        Verdict::Deny => "denies",
-        Verdict::Pass => "passes on",
+        RuleVerdict::Accept => "accepts",
+        RuleVerdict::Deny => "denies",
+        RuleVerdict::Pass => "passes on",
     };
     let index = rule.index;
     if rule.name.is_empty() {

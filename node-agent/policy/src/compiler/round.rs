@@ -4,14 +4,14 @@
 use ebpf_abi::policy::{Direction, EndpointKey, EndpointPolicy, VerdictKey};
 use rustc_hash::FxHashSet;
 
-use super::{Compiler, Endpoint, Owner};
+use super::{AddressOwner, Compiler, Endpoint};
 use crate::action::Action;
 use crate::address::Prefix;
 use crate::ruleset::{PeerId, RulesetId};
 
-/// What a round writes, in the order in which it is written.
+/// The actions of one round, in the order in which they are written.
 #[derive(Default)]
-pub(super) struct Out {
+pub(super) struct RoundOutput {
     pub(super) closed: Vec<Action>,
     pub(super) verdicts: Vec<Action>,
     pub(super) ports: Vec<Action>,
@@ -22,7 +22,7 @@ pub(super) struct Out {
 
 impl Compiler {
     pub(super) fn round(&mut self, actions: &mut Vec<Action>) {
-        let mut out = Out::default();
+        let mut out = RoundOutput::default();
         let rules = std::mem::take(&mut self.dirty.rules);
         actions.extend(
             rules
@@ -35,7 +35,7 @@ impl Compiler {
         let new_rulesets = self.choose_rulesets();
 
         // Ports in the ranges that all this needs.
-        let changed = self.ports.settle(self.root.epoch);
+        let changed = self.ports.recompute_classes(self.root.epoch);
         self.leaving.now.classes.extend(changed.gone);
         out.ports.extend(
             changed
@@ -86,17 +86,17 @@ impl Compiler {
     }
 
     /// Which rulesets apply to which addresses.
-    fn point_endpoints(&mut self, out: &mut Out) {
+    fn point_endpoints(&mut self, out: &mut RoundOutput) {
         let epoch = self.root.epoch;
         for address in std::mem::take(&mut self.dirty.endpoints) {
             let owner = self.owner(address);
             let wanted = match owner {
-                Some(Owner::Pod(id)) => self
+                Some(AddressOwner::Pod(id)) => self
                     .pods
                     .get(&id)
                     .filter(|it| it.local)
                     .map(|it| it.rulesets),
-                Some(Owner::Node(id)) => self
+                Some(AddressOwner::Node(id)) => self
                     .nodes
                     .get(&id)
                     .filter(|it| it.local)
@@ -108,11 +108,11 @@ impl Compiler {
                 None => None,
             };
             // A node that no policy selects is open, and needs no entry.
-            let is_pod = matches!(owner, Some(Owner::Pod(_)));
+            let is_pod = matches!(owner, Some(AddressOwner::Pod(_)));
             let wanted = wanted
                 .filter(|it| is_pod || *it != [0; 2])
                 .map(|rulesets| Endpoint {
-                    owner: owner.unwrap_or(Owner::Node(0)),
+                    owner: owner.unwrap_or(AddressOwner::Node(0)),
                     rulesets,
                 });
             let before = self.endpoints.get(&address).copied();
@@ -122,7 +122,7 @@ impl Compiler {
             let at = |direction| EndpointKey {
                 epoch,
                 direction,
-                address: Prefix::of(address, 128).address(),
+                address: Prefix::new(address, 128).address(),
             };
             let both = [Direction::INGRESS, Direction::EGRESS];
             let is_other = before.is_some_and(|it| wanted.is_none_or(|new| new.owner != it.owner));

@@ -8,12 +8,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::Compiler;
-use super::round::{Out, key};
+use super::round::{RoundOutput, key};
 use crate::action::Action;
-use crate::policy::{Tier, Verdict};
+use crate::policy::{RuleVerdict, Tier};
 use crate::ruleset::{
-    self, AtomId, Binding, Bound, Key, PeerId, PolicyId, PortTerm, Row, Ruleset, RulesetId, atom,
-    kinds,
+    self, AtomId, Binding, BindingInUse, Key, PeerId, PolicyId, PortTerm, Row, Ruleset, RulesetId,
+    atom, kinds,
 };
 
 impl Compiler {
@@ -169,11 +169,11 @@ impl Compiler {
             .iter()
             .map(|(_, range)| self.ports.acquire(*range))
             .collect();
-        let mut tiers: [Vec<ruleset::Rule>; 3] = Default::default();
+        let mut tiers: [Vec<ruleset::AtomRule>; 3] = Default::default();
         let mut isolated = None;
         if key.protected {
-            tiers[0].push(ruleset::Rule {
-                action: Verdict::Accept,
+            tiers[0].push(ruleset::AtomRule {
+                action: RuleVerdict::Accept,
                 peers: None,
                 ports: Some(
                     self.protected
@@ -227,7 +227,7 @@ impl Compiler {
     }
 
     /// Holds a ruleset once less; nobody's goes.
-    pub(super) fn release_ruleset(&mut self, id: RulesetId, out: &mut Out) {
+    pub(super) fn release_ruleset(&mut self, id: RulesetId, out: &mut RoundOutput) {
         if let Some(ruleset) = self.rulesets.get_mut(&id) {
             ruleset.users -= 1;
             if ruleset.users == 0 {
@@ -237,7 +237,7 @@ impl Compiler {
     }
 
     /// Is there such an entry?
-    pub(super) fn says(&self, key: &VerdictKey) -> bool {
+    pub(super) fn has_entry(&self, key: &VerdictKey) -> bool {
         let row = self
             .rulesets
             .get(&key.ruleset)
@@ -245,7 +245,7 @@ impl Compiler {
         row.is_some_and(|it| it.entries().any(|(class, _)| u32::from(class) == key.class))
     }
 
-    fn drop_ruleset(&mut self, id: RulesetId, out: &mut Out) {
+    fn drop_ruleset(&mut self, id: RulesetId, out: &mut RoundOutput) {
         let Some(ruleset) = self.rulesets.remove(&id) else {
             return;
         };
@@ -271,7 +271,7 @@ impl Compiler {
     }
 
     /// Rows for all peers that a ruleset tells from others.
-    pub(super) fn fill(&mut self, id: RulesetId, out: &mut Out) {
+    pub(super) fn fill(&mut self, id: RulesetId, out: &mut RoundOutput) {
         let Some(mut ruleset) = self.rulesets.remove(&id) else {
             return;
         };
@@ -321,14 +321,14 @@ impl Compiler {
         kinds: &FxHashMap<PeerId, Arc<Row>>,
     ) -> Option<Arc<Row>> {
         let peer = self.peers.get(id)?;
-        let mut bound: SmallVec<[Bound<'_>; 4]> = SmallVec::new();
+        let mut bound: SmallVec<[BindingInUse<'_>; 4]> = SmallVec::new();
         for atom in &peer.atoms {
             if atom::sort(*atom) == atom::PORT {
                 let number = atom::number(*atom);
                 if let (Some(binding), Some(port)) =
                     (self.bindings.get(number), self.binding_ports.get(&number))
                 {
-                    bound.push(Bound {
+                    bound.push(BindingInUse {
                         binding,
                         port: *port,
                     });
@@ -340,7 +340,7 @@ impl Compiler {
         (!like_all).then(|| Arc::new(row))
     }
 
-    pub(super) fn add_peer(&mut self, id: RulesetId, peer: PeerId, out: &mut Out) {
+    pub(super) fn add_peer(&mut self, id: RulesetId, peer: PeerId, out: &mut RoundOutput) {
         let Some(mut ruleset) = self.rulesets.remove(&id) else {
             return;
         };
@@ -362,7 +362,7 @@ fn write_row(
     peer: PeerId,
     before: Option<&Arc<Row>>,
     row: &Arc<Row>,
-    out: &mut Out,
+    out: &mut RoundOutput,
 ) -> Vec<VerdictKey> {
     let old: FxHashMap<_, _> = before.into_iter().flat_map(|it| it.entries()).collect();
     for (class, verdict) in row.entries() {

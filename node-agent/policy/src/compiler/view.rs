@@ -6,7 +6,7 @@ use super::Compiler;
 use crate::address::Prefix;
 use crate::policy::PortRange;
 
-/// How much there is of what.
+/// The number of entries by table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Pods with an address of their own.
@@ -36,7 +36,7 @@ impl Compiler {
             pods: self.pods.len(),
             prefixes: {
                 let hosts = self.hosts.iter().filter(|(_, host)| host.said.is_some());
-                let own = |address| !self.mentions.contains_key(&Prefix::of(address, 128));
+                let own = |address| !self.mentions.contains_key(&Prefix::new(address, 128));
                 self.mentions.len() + hosts.filter(|(address, _)| own(**address)).count()
             },
             peers: self.peers.len(),

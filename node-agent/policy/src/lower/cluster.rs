@@ -14,8 +14,8 @@ use crate::objects::{
     ClusterEgressPeer, ClusterNetworkPolicy, ClusterPorts, ClusterProtocol, NamespacedPod, PodPeer,
 };
 use crate::policy::{
-    Kind, Namespaces, Networks, ObjectName, Peer, PodSelector, Policy, PortMatch, PortRange, Rule,
-    Subject, Tier, Verdict,
+    Kind, Namespaces, Networks, ObjectName, PodSelector, Policy, PolicyRule, PortMatch, PortRange,
+    RulePeer, RuleVerdict, Subject, Tier,
 };
 
 /// Lowers.
@@ -54,14 +54,14 @@ pub fn cluster_network_policy(object: &ClusterNetworkPolicy) -> Policy {
             Subject::Pods(everything())
         }
     });
-    let ingress: Vec<Rule> = spec
+    let ingress: Vec<PolicyRule> = spec
         .ingress
         .iter()
         .enumerate()
         .map(|(index, it)| {
             let place = format!("ingress[{index}]");
             let peers = it.from.iter();
-            let peers = peers.map(|it| pods(it, &place, &mut problems).map(Peer::Pods));
+            let peers = peers.map(|it| pods(it, &place, &mut problems).map(RulePeer::Pods));
             let peers: Vec<_> = peers.collect();
             rule(
                 index,
@@ -74,7 +74,7 @@ pub fn cluster_network_policy(object: &ClusterNetworkPolicy) -> Policy {
             )
         })
         .collect();
-    let egress: Vec<Rule> = spec
+    let egress: Vec<PolicyRule> = spec
         .egress
         .iter()
         .enumerate()
@@ -117,11 +117,11 @@ fn rule(
     index: usize,
     name: &str,
     action: &str,
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<RulePeer>>,
     protocols: &[ClusterProtocol],
     place: &str,
     problems: &mut Vec<String>,
-) -> Rule {
+) -> PolicyRule {
     let mut closed = peers.is_empty();
     let mut ports = Vec::new();
     for it in protocols {
@@ -131,16 +131,16 @@ fn rule(
         }
     }
     let action = match action {
-        "Accept" => Verdict::Accept,
-        "Deny" => Verdict::Deny,
-        "Pass" => Verdict::Pass,
+        "Accept" => RuleVerdict::Accept,
+        "Deny" => RuleVerdict::Deny,
+        "Pass" => RuleVerdict::Pass,
         _ => {
             closed = true;
-            Verdict::Deny
+            RuleVerdict::Deny
         }
     };
     closed |= peers.iter().any(Option::is_none);
-    let mut rule = Rule {
+    let mut rule = PolicyRule {
         index,
         name: name.into(),
         action,
@@ -185,22 +185,26 @@ fn pods(peer: &PodPeer, place: &str, problems: &mut Vec<String>) -> Option<PodSe
     }
 }
 
-fn egress_peer(peer: &ClusterEgressPeer, place: &str, problems: &mut Vec<String>) -> Option<Peer> {
+fn egress_peer(
+    peer: &ClusterEgressPeer,
+    place: &str,
+    problems: &mut Vec<String>,
+) -> Option<RulePeer> {
     match (&peer.nodes, peer.networks.is_empty()) {
         (None, true) => {
             let it = PodPeer {
                 namespaces: peer.namespaces.clone(),
                 pods: peer.pods.clone(),
             };
-            pods(&it, place, problems).map(Peer::Pods)
+            pods(&it, place, problems).map(RulePeer::Pods)
         }
         (Some(nodes), true) if peer.namespaces.is_none() && peer.pods.is_none() => {
-            selector(nodes, problems, || place.to_owned()).map(Peer::Nodes)
+            selector(nodes, problems, || place.to_owned()).map(RulePeer::Nodes)
         }
         (None, false) if peer.namespaces.is_none() && peer.pods.is_none() => {
             let within: Option<Box<[Prefix]>> =
                 peer.networks.iter().map(|it| Prefix::parse(it)).collect();
-            Some(Peer::Networks(Networks {
+            Some(RulePeer::Networks(Networks {
                 within: within?,
                 except: Box::default(),
             }))

@@ -8,8 +8,8 @@ use crate::address::Prefix;
 use crate::labels::Selector;
 use crate::objects::{IntOrString, IpBlock, NetworkPolicy, NetworkPolicyPeer, NetworkPolicyPort};
 use crate::policy::{
-    Kind, Namespaces, Networks, ObjectName, Peer, PodSelector, Policy, PortMatch, Rule, Subject,
-    Tier, Verdict, protocol,
+    Kind, Namespaces, Networks, ObjectName, PodSelector, Policy, PolicyRule, PortMatch, RulePeer,
+    RuleVerdict, Subject, Tier, protocol,
 };
 
 /// Lowers; none if the policy is for nodes and may not be.
@@ -87,7 +87,7 @@ fn rule(
     ports: &[NetworkPolicyPort],
     place: &str,
     problems: &mut Vec<String>,
-) -> Rule {
+) -> PolicyRule {
     let peers = (!peers.is_empty()).then(|| {
         let mut understood = Vec::new();
         for it in peers {
@@ -108,10 +108,10 @@ fn rule(
         }
         understood
     });
-    Rule {
+    PolicyRule {
         index,
         name: "".into(),
-        action: Verdict::Accept,
+        action: RuleVerdict::Accept,
         peers,
         ports,
     }
@@ -122,13 +122,13 @@ fn peer(
     peer: &NetworkPolicyPeer,
     place: &str,
     problems: &mut Vec<String>,
-) -> Option<Peer> {
+) -> Option<RulePeer> {
     match peer {
         NetworkPolicyPeer {
             ip_block: Some(block),
             pod_selector: None,
             namespace_selector: None,
-        } => networks(block).map(Peer::Networks),
+        } => networks(block).map(RulePeer::Networks),
         NetworkPolicyPeer {
             ip_block: None,
             pod_selector,
@@ -145,7 +145,7 @@ fn peer(
                 Some(it) => selector(it, problems, || place.to_owned())?,
                 None => Selector::default(),
             };
-            Some(Peer::Pods(PodSelector { namespaces, pods }))
+            Some(RulePeer::Pods(PodSelector { namespaces, pods }))
         }
         NetworkPolicyPeer { .. } => None,
     }

@@ -10,7 +10,7 @@ use super::ClassId;
 /// Ports of an element of the table in the maps.
 const TOGETHER: u16 = 4;
 
-/// All ports of a protocol.
+/// All ports of a protocol, cut into pieces.
 #[derive(Debug)]
 pub struct Pieces {
     /// The first port of each piece, and the class up to the next one.

@@ -15,7 +15,7 @@ fn ports_in_the_same_ranges_share_a_class() {
     let mut ports = Ports::default();
     let wide = ports.acquire(tcp(80, 90));
     let narrow = ports.acquire(tcp(85, 85));
-    let changed = ports.settle(0);
+    let changed = ports.recompute_classes(0);
     assert_eq!(changed.elements.len(), 3);
     let class = |port| ports.class(Protocol::TCP, port);
     assert_eq!(class(79), 0);
@@ -32,15 +32,15 @@ fn ports_in_the_same_ranges_share_a_class() {
 fn what_stays_keeps_its_number() {
     let mut ports = Ports::default();
     ports.acquire(tcp(80, 80));
-    ports.settle(0);
+    ports.recompute_classes(0);
     let class = ports.class(Protocol::TCP, 80);
     let other = ports.acquire(tcp(443, 443));
-    let changed = ports.settle(0);
+    let changed = ports.recompute_classes(0);
     assert_eq!(ports.class(Protocol::TCP, 80), class);
     assert_eq!(changed.elements.len(), 1);
     assert_eq!(changed.ranges, FxHashSet::from_iter([other]));
     ports.release(other);
-    ports.settle(0);
+    ports.recompute_classes(0);
     assert_eq!(ports.class(Protocol::TCP, 443), 0);
     assert_eq!(ports.class(Protocol::TCP, 80), class);
 }
@@ -49,7 +49,7 @@ fn what_stays_keeps_its_number() {
 fn ends_of_the_space_count() {
     let mut ports = Ports::default();
     ports.acquire(tcp(0, 65535));
-    ports.settle(1);
+    ports.recompute_classes(1);
     let class = ports.class(Protocol::TCP, 0);
     assert_ne!(class, 0);
     assert_eq!(ports.class(Protocol::TCP, 65535), class);
@@ -59,10 +59,10 @@ fn ends_of_the_space_count() {
 fn a_range_that_ends_before_it_begins_holds_no_port() {
     let mut ports = Ports::default();
     let none = ports.acquire(tcp(90, 80));
-    assert_eq!(ports.settle(0).elements, []);
+    assert_eq!(ports.recompute_classes(0).elements, []);
     assert_eq!((ports.len(), ports.classes(none).len()), (0, 0));
     ports.release(none);
-    ports.settle(0);
+    ports.recompute_classes(0);
     assert_eq!(ports.pieces.each_ref().map(Pieces::len), [1; 3]);
 }
 
@@ -72,7 +72,7 @@ fn what_came_and_went_was_never_there() {
     let range = ports.acquire(tcp(80, 80));
     ports.release(range);
     assert!(!ports.is_dirty());
-    assert_eq!(ports.settle(0).elements, []);
+    assert_eq!(ports.recompute_classes(0).elements, []);
 }
 
 /// A number below `below`, of a fixed sequence.
@@ -114,7 +114,7 @@ fn after_any_history_classes_are_the_signatures_of_ports() {
                     held.push((ports.acquire(range), range));
                 }
             }
-            let changed = ports.settle(1);
+            let changed = ports.recompute_classes(1);
             for (element, classes) in &changed.elements {
                 let first = (element - PortClasses::HALF) as usize * 4;
                 assert_ne!(
@@ -184,7 +184,7 @@ fn after_any_history_classes_are_the_signatures_of_ports() {
         for (number, _) in held.drain(..) {
             ports.release(number);
         }
-        ports.settle(1);
+        ports.recompute_classes(1);
         assert_eq!(
             ports.len() + ports.classes.of_range.len() + ports.classes.numbers.len(),
             0

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use ebpf_abi::Protocol;
 use ebpf_abi::policy::Direction;
 use ebpf_logic::policy::model::PolicyModel;
-use ebpf_logic::policy::{Flow, Place, PolicyMaps, policy};
+use ebpf_logic::policy::{Flow, HookPlace, PolicyMaps, policy};
 use node_agent_policy::objects::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Node, Pod};
 use node_agent_policy::{Compiler, Config};
 
@@ -72,7 +72,7 @@ pub fn settle(compiler: &mut Compiler, model: &mut PolicyModel) {
 /// What a node's maps say of one side of a flow.
 pub fn asked(
     model: &impl PolicyMaps,
-    place: Place,
+    place: HookPlace,
     direction: Direction,
     own: IpAddr,
     peer: IpAddr,

@@ -365,7 +365,7 @@ fn cluster_protocol(random: &mut Random) -> ClusterProtocol {
             }),
             _ => Some(ClusterPort {
                 number: 0,
-                range: Some(PortRange {
+                range: Some(ClusterPolicyPortRange {
                     start: random.pick(&PORTS[..4]),
                     end: random.pick(&[8080, 9000]),
                 }),

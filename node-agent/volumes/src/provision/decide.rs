@@ -44,7 +44,7 @@ pub struct ClaimSnapshot<'a> {
 
 /// The next step for a claim.
 #[derive(Debug, PartialEq)]
-pub enum Decision {
+pub enum ProvisionDecision {
     /// It is not for this node, or there is nothing to do.
     Nothing,
     /// A volume is to be made.
@@ -67,28 +67,28 @@ pub struct Order {
 }
 
 /// Returns the next step for a claim.
-pub fn decide(snapshot: &ClaimSnapshot<'_>) -> Decision {
+pub fn decide(snapshot: &ClaimSnapshot<'_>) -> ProvisionDecision {
     let claim = snapshot.claim;
     let annotations = &claim.metadata.annotations;
     let provisioner = annotations.get(PROVISIONER);
     let provisioner = provisioner.or_else(|| annotations.get(BETA_PROVISIONER));
     let is_done = !claim.spec.volume_name.is_empty() || snapshot.has_volume;
     if provisioner != Some(NAME) || is_done || claim.metadata.is_terminating() {
-        return Decision::Nothing;
+        return ProvisionDecision::Nothing;
     }
     let Some(class) = snapshot.class.filter(|class| class.provisioner == NAME) else {
-        return Decision::Nothing;
+        return ProvisionDecision::Nothing;
     };
     if annotations.get(SELECTED_NODE) != Some(snapshot.node) {
-        return Decision::Nothing;
+        return ProvisionDecision::Nothing;
     }
     if source(claim).is_some_and(|source| !is_source(source)) {
         // A volume populator makes the volume.
-        return Decision::Nothing;
+        return ProvisionDecision::Nothing;
     }
     match order(snapshot, class) {
-        Ok(order) => Decision::Provision(Box::new(order)),
-        Err(message) => Decision::Refuse(message),
+        Ok(order) => ProvisionDecision::Provision(Box::new(order)),
+        Err(message) => ProvisionDecision::Refuse(message),
     }
 }
 

@@ -8,7 +8,7 @@ fn parsed<T: serde::de::DeserializeOwned>(value: Value) -> T {
 }
 
 /// What is decided for a claim of a class on node `n1`.
-fn decided(claim: Value, class: Value) -> Decision {
+fn decided(claim: Value, class: Value) -> ProvisionDecision {
     let (claim, class): (Claim, StorageClass) = (parsed(claim), parsed(class));
     decide(&ClaimSnapshot {
         claim: &claim,
@@ -19,9 +19,9 @@ fn decided(claim: Value, class: Value) -> Decision {
     })
 }
 
-fn order_of(decision: Decision) -> Order {
+fn order_of(decision: ProvisionDecision) -> Order {
     match decision {
-        Decision::Provision(order) => *order,
+        ProvisionDecision::Provision(order) => *order,
         other => panic!("{other:?}"),
     }
 }
@@ -57,7 +57,7 @@ fn claims_of_other_nodes_provisioners_and_states_are_left_alone() {
         *claim.pointer_mut(&pointer).expect("a field") = value;
         assert_eq!(
             decided(claim, testing::class()),
-            Decision::Nothing,
+            ProvisionDecision::Nothing,
             "{pointer}"
         );
     }
@@ -74,13 +74,13 @@ fn claims_of_other_nodes_provisioners_and_states_are_left_alone() {
         claim.pointer_mut(parent).expect("a parent")[key] = value;
         assert_eq!(
             decided(claim, testing::class()),
-            Decision::Nothing,
+            ProvisionDecision::Nothing,
             "{field}"
         );
     }
     let mut class = testing::class();
     class["provisioner"] = json!("other.example.com");
-    assert_eq!(decided(testing::claim(), class), Decision::Nothing);
+    assert_eq!(decided(testing::claim(), class), ProvisionDecision::Nothing);
     let (claim, class): (Claim, StorageClass) =
         (parsed(testing::claim()), parsed(testing::class()));
     let made = decide(&ClaimSnapshot {
@@ -90,7 +90,7 @@ fn claims_of_other_nodes_provisioners_and_states_are_left_alone() {
         has_volume: true,
         node: "n1",
     });
-    assert_eq!(made, Decision::Nothing);
+    assert_eq!(made, ProvisionDecision::Nothing);
 }
 
 #[test]
@@ -101,15 +101,21 @@ fn a_node_selects_itself_for_no_claim_and_refuses_a_class_that_excludes_it() {
         .expect("annotations")
         .remove(SELECTED_NODE);
     let mut class = testing::class();
-    assert_eq!(decided(claim.clone(), class.clone()), Decision::Nothing);
+    assert_eq!(
+        decided(claim.clone(), class.clone()),
+        ProvisionDecision::Nothing
+    );
     // The control plane selects the node.
     class["volumeBindingMode"] = json!("Immediate");
-    assert_eq!(decided(claim, class.clone()), Decision::Nothing);
+    assert_eq!(decided(claim, class.clone()), ProvisionDecision::Nothing);
     // Selected by hand against the class.
     class["allowedTopologies"] =
         json!([{"matchLabelExpressions": [{"key": NODE_KEY, "values": ["n2"]}]}]);
     let refused = decided(testing::claim(), class);
-    assert!(matches!(refused, Decision::Refuse(_)), "{refused:?}");
+    assert!(
+        matches!(refused, ProvisionDecision::Refuse(_)),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -130,10 +136,10 @@ fn a_class_of_attributes_must_exist_and_be_of_the_driver() {
         parsed(json!({"metadata": {"name": "fast"}, "driverName": driver,
             "parameters": {"readIOPS": "100"}}))
     };
-    assert!(matches!(with(None), Decision::Refuse(_)));
+    assert!(matches!(with(None), ProvisionDecision::Refuse(_)));
     assert!(matches!(
         with(Some(&attributes("other"))),
-        Decision::Refuse(_)
+        ProvisionDecision::Refuse(_)
     ));
     let order = order_of(with(Some(&attributes(NAME))));
     let expected = BTreeMap::from([("readIOPS".to_owned(), "100".to_owned())]);

@@ -132,7 +132,7 @@ async fn a_volume_is_made_once_and_deleted_when_its_claim_goes_before_it_is_save
     let dir = tempfile::tempdir().expect("a folder");
     let end = CancellationToken::new();
     let api = FixedApi::default();
-    let shared = Shared::new(
+    let shared = LoopContext::new(
         &api.client(),
         "n1",
         driver(dir.path(), &end).await,
@@ -187,7 +187,7 @@ async fn nothing_is_made_until_it_is_known_that_no_sidecar_works() {
     let dir = tempfile::tempdir().expect("a folder");
     let end = CancellationToken::new();
     let api = FixedApi::default();
-    let shared = Shared::new(
+    let shared = LoopContext::new(
         &api.client(),
         "n1",
         driver(dir.path(), &end).await,
@@ -216,7 +216,7 @@ async fn a_claim_that_failed_is_tried_again_as_soon_as_there_is_room() {
     let dir = tempfile::tempdir().expect("a folder");
     let end = CancellationToken::new();
     let api = FixedApi::default();
-    let shared = Shared::new(
+    let shared = LoopContext::new(
         &api.client(),
         "n1",
         driver(dir.path(), &end).await,
@@ -271,7 +271,7 @@ async fn a_claim_without_room_says_so_once_and_comes_back_ever_later() {
         size: Some("4Pi"),
         ..FixedApi::default()
     };
-    let shared = Shared::new(
+    let shared = LoopContext::new(
         &api.client(),
         "n1",
         driver(dir.path(), &end).await,

@@ -17,10 +17,10 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
-use crate::shared::{Key, REST, Shared, queue, queue_latest};
+use crate::shared::{Key, LoopContext, REST, queue, queue_latest};
 use crate::standby::Duty;
 use crate::views::{Claim, StorageClass};
-use decide::{ClaimSnapshot, Decision, Order, SELECTED_NODE, decide, volume_name};
+use decide::{ClaimSnapshot, Order, ProvisionDecision, SELECTED_NODE, decide, volume_name};
 use refusals::Refusals;
 
 pub use decide::{
@@ -31,23 +31,23 @@ pub use decide::{
 /// Claims at a time.
 const WORKERS: usize = 4;
 
-/// A volume that the driver made and the API server does not know yet.
-struct Unsaved {
+/// A volume that the driver created and the API server does not have yet.
+struct UnsavedVolume {
     claim: CompactString,
     volume: String,
     order: Order,
 }
 
 struct Provisioner {
-    shared: Arc<Shared>,
+    shared: Arc<LoopContext>,
     queue: Queue<Key>,
-    unsaved: Mutex<HashMap<Key, Unsaved>>,
+    unsaved: Mutex<HashMap<Key, UnsavedVolume>>,
     /// Claims that were given back, by their identity.
     refused: Mutex<HashMap<CompactString, Refusals>>,
 }
 
 /// Runs the provisioner until `shutdown`.
-pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
+pub async fn run(shared: Arc<LoopContext>, shutdown: CancellationToken) {
     shared.synced().await;
     let this = Arc::new(Provisioner {
         shared,
@@ -94,7 +94,7 @@ impl Provisioner {
             if all {
                 for claim in self.shared.claims.cache().snapshot().iter() {
                     if claim.spec.volume_name.is_empty() {
-                        self.queue.add(Key::of(&claim.metadata));
+                        self.queue.add(Key::from_meta(&claim.metadata));
                     }
                 }
             }
@@ -125,13 +125,15 @@ impl Provisioner {
             node: &shared.node,
         });
         let (order, class) = match (decision, class) {
-            (Decision::Nothing, _) | (Decision::Provision(_), None) => return Ok(None),
-            (Decision::Refuse(message), _) => {
+            (ProvisionDecision::Nothing, _) | (ProvisionDecision::Provision(_), None) => {
+                return Ok(None);
+            }
+            (ProvisionDecision::Refuse(message), _) => {
                 let error = Error::Refused(message);
                 self.fail(&claim, &error);
                 return Err(error);
             }
-            (Decision::Provision(order), Some(class)) => (*order, class),
+            (ProvisionDecision::Provision(order), Some(class)) => (*order, class),
         };
         if let Some(rest) = self.rest_of(&claim) {
             return Ok(Some(rest));
@@ -177,7 +179,7 @@ impl Provisioner {
         let name = order.name.clone();
         self.unsaved().insert(
             key.clone(),
-            Unsaved {
+            UnsavedVolume {
                 claim: claim.metadata.uid.clone(),
                 volume: volume.volume_id,
                 order,
@@ -323,13 +325,13 @@ impl Provisioner {
         refused
     }
 
-    fn unsaved(&self) -> MutexGuard<'_, HashMap<Key, Unsaved>> {
+    fn unsaved(&self) -> MutexGuard<'_, HashMap<Key, UnsavedVolume>> {
         self.unsaved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn reference(claim: &Claim) -> ObjectReference {
-    ObjectReference::of(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata)
+    ObjectReference::to_object(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata)
 }
 
 #[cfg(test)]

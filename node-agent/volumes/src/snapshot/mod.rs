@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
-use crate::shared::{Key, REST, Shared, queue, queue_latest};
+use crate::shared::{Key, LoopContext, REST, queue, queue_latest};
 use crate::standby::Duty;
 use crate::views::Claim;
 use decide::{CONTENT_PROTECTION, ContentStep, content_status, decide_content, driver_parameters};
@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 const WORKERS: usize = 2;
 
 struct Snapshots {
-    shared: Arc<Shared>,
+    shared: Arc<LoopContext>,
     /// Those in the storage of this node.
     contents: Reflector<Content>,
     classes: Reflector<SnapshotClass>,
@@ -37,7 +37,7 @@ struct Snapshots {
 }
 
 /// Runs the loop until `shutdown`, once the kinds are defined.
-pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
+pub async fn run(shared: Arc<LoopContext>, shutdown: CancellationToken) {
     while !matches!(shared.client.serves(&Content::RESOURCE).await, Ok(true)) {
         tokio::select! {
             () = shutdown.cancelled() => return,
@@ -73,7 +73,7 @@ pub async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
 /// # Errors
 /// Why it cannot be restored here.
 pub async fn restore_source(
-    shared: &Shared,
+    shared: &LoopContext,
     claim: &Claim,
     name: &str,
 ) -> Result<api::VolumeContentSource> {
@@ -193,7 +193,7 @@ impl Snapshots {
 
     async fn fail(&self, content: &Content, reason: &str, what: &str, why: &str) -> Result<()> {
         let message = format!("{what}: {why}");
-        let about = ObjectReference::of(&Content::RESOURCE, &content.metadata);
+        let about = ObjectReference::to_object(&Content::RESOURCE, &content.metadata);
         self.shared.warn(&about, reason, why, message.clone());
         let before = content.status.error.as_ref();
         if before.is_some_and(|before| before["message"] == message.as_str()) {

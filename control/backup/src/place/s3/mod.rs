@@ -16,7 +16,7 @@ use self::download::Download;
 use self::server::Server;
 use self::upload::Upload;
 use self::xml::{element, elements, summary, unescape};
-use super::{Place, Sink, Stored};
+use super::{Place, Sink, StoredBackup};
 use crate::{BackupName, Error};
 
 /// How an S3 server is reached. What is not given comes from the variables of AWS' tools.
@@ -32,13 +32,13 @@ pub struct S3Options {
 }
 
 /// A bucket, or the part of it with a prefix.
-pub struct Bucket {
+pub struct S3Bucket {
     server: Arc<Server>,
 }
 
 // === impl Bucket ===
 
-impl Bucket {
+impl S3Bucket {
     /// A bucket; needs a runtime, on whose threads it makes its requests.
     ///
     /// # Errors
@@ -49,12 +49,12 @@ impl Bucket {
     }
 }
 
-impl Place for Bucket {
+impl Place for S3Bucket {
     fn describe(&self) -> String {
         self.server.describe()
     }
 
-    fn list(&self) -> Result<Vec<Stored>, Error> {
+    fn list(&self) -> Result<Vec<StoredBackup>, Error> {
         const ACTION: &str = "listing objects";
         let server = &self.server;
         let mut found = Vec::new();
@@ -77,7 +77,7 @@ impl Place for Bucket {
                 let size = element(object, "Size").and_then(|size| size.parse().ok());
                 if let Some(name) = BackupName::parse(name) {
                     let size = size.unwrap_or_default();
-                    found.push(Stored { name, size });
+                    found.push(StoredBackup { name, size });
                 }
             }
             // Some servers end the list with an empty token.

@@ -36,7 +36,7 @@ pub(super) struct Bolt<W> {
 
 /// A bucket that is filled in the order of its keys.
 #[derive(Default)]
-pub(super) struct Bucket {
+pub(super) struct BoltBucket {
     leaf: Page,
     /// The first keys of the leaves that are written, and their pages.
     leaves: Vec<(Vec<u8>, u64)>,
@@ -106,7 +106,7 @@ fn small(number: usize) -> [u8; 4] {
 
 // === impl Bucket ===
 
-impl Bucket {
+impl BoltBucket {
     /// Adds a key, which is greater than those before.
     pub fn put<W: Write + Seek>(
         &mut self,
@@ -264,7 +264,7 @@ mod tests {
     fn many_keys_make_a_tree() {
         let mut out = Cursor::new(Vec::new());
         let mut bolt = Bolt::new(&mut out).expect("begun");
-        let mut bucket = Bucket::default();
+        let mut bucket = BoltBucket::default();
         for number in 0..20_000_u64 {
             bucket
                 .put(&mut bolt, &number.to_be_bytes(), &[1; 100])

@@ -19,9 +19,9 @@ pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// The label of slices and endpoints of headless Services.
 pub const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// What one decision is made from.
+/// The input of one decision.
 #[derive(Clone, Copy)]
-pub struct Snapshot<'a> {
+pub struct ServiceSnapshot<'a> {
     /// The Service, which has a selector.
     pub service: &'a Service,
     /// The pods that it selects.
@@ -37,9 +37,9 @@ pub struct Snapshot<'a> {
 /// One write. Creations come first and deletions last, so that no endpoint is
 /// missing in between.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
+pub enum SliceAction {
     /// Create a slice.
-    Create(Content),
+    Create(SliceContent),
     /// Give an existing slice this content.
     Update {
         /// Its name.
@@ -49,7 +49,7 @@ pub enum Action {
         /// The revision that the decision rests on.
         resource_version: Text,
         /// Everything that is ours in it.
-        content: Content,
+        content: SliceContent,
         /// Labels to take away.
         stale_labels: Vec<Text>,
     },
@@ -62,9 +62,9 @@ pub enum Action {
     },
 }
 
-/// What a slice holds.
+/// The content of a slice.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Content {
+pub struct SliceContent {
     /// `IPv4` or `IPv6`.
     pub address_type: Text,
     /// Its labels.
@@ -78,7 +78,7 @@ pub struct Content {
 /// Decides which writes are needed. The second value is true when pods were
 /// left out because their node is not known yet: look again soon.
 #[must_use]
-pub fn decide(snapshot: &Snapshot<'_>) -> (Vec<Action>, bool) {
+pub fn decide(snapshot: &ServiceSnapshot<'_>) -> (Vec<SliceAction>, bool) {
     let service = snapshot.service;
     let families = families(service);
     let mut creates = Vec::new();
@@ -106,7 +106,7 @@ pub fn decide(snapshot: &Snapshot<'_>) -> (Vec<Action>, bool) {
         }
         let Some(at) = creates
             .iter()
-            .position(|c: &Content| c.address_type == slice.address_type)
+            .position(|c: &SliceContent| c.address_type == slice.address_type)
         else {
             return true;
         };
@@ -119,9 +119,9 @@ pub fn decide(snapshot: &Snapshot<'_>) -> (Vec<Action>, bool) {
     }
     let actions = creates
         .into_iter()
-        .map(Action::Create)
+        .map(SliceAction::Create)
         .chain(updates.into_iter().map(|(slice, content)| {
-            Action::Update {
+            SliceAction::Update {
                 name: slice.metadata.name.clone(),
                 uid: slice.metadata.uid.clone(),
                 resource_version: slice.metadata.resource_version.clone(),
@@ -135,7 +135,7 @@ pub fn decide(snapshot: &Snapshot<'_>) -> (Vec<Action>, bool) {
                 content,
             }
         }))
-        .chain(deletes.into_iter().map(|slice| Action::Delete {
+        .chain(deletes.into_iter().map(|slice| SliceAction::Delete {
             name: slice.metadata.name.clone(),
             uid: slice.metadata.uid.clone(),
         }))
@@ -210,23 +210,23 @@ fn identity(endpoint: &Endpoint) -> Identity {
 }
 
 /// The endpoints of one set of ports, in a stable order.
-struct Group {
+struct PortSetEndpoints {
     ports: Vec<EndpointPort>,
     wanted: BTreeMap<Identity, Endpoint>,
 }
 
 struct Family<'a> {
-    snapshot: &'a Snapshot<'a>,
+    snapshot: &'a ServiceSnapshot<'a>,
     address_type: &'static str,
     labels: BTreeMap<Text, Text>,
-    groups: BTreeMap<Vec<EndpointPort>, Group>,
-    creates: Vec<Content>,
-    updates: Vec<(Arc<EndpointSlice>, Content)>,
+    groups: BTreeMap<Vec<EndpointPort>, PortSetEndpoints>,
+    creates: Vec<SliceContent>,
+    updates: Vec<(Arc<EndpointSlice>, SliceContent)>,
     deletes: Vec<Arc<EndpointSlice>>,
 }
 
 impl<'a> Family<'a> {
-    fn new(snapshot: &'a Snapshot<'a>, address_type: &'static str) -> Self {
+    fn new(snapshot: &'a ServiceSnapshot<'a>, address_type: &'static str) -> Self {
         Self {
             snapshot,
             address_type,
@@ -261,7 +261,7 @@ impl<'a> Family<'a> {
             let group = self.groups.entry(key).or_insert_with(|| {
                 let mut ports = ports;
                 canonical::order_slice_ports(&mut ports);
-                Group {
+                PortSetEndpoints {
                     ports,
                     wanted: BTreeMap::new(),
                 }
@@ -315,8 +315,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    fn content(&self, endpoints: Vec<Endpoint>, ports: Vec<EndpointPort>) -> Content {
-        Content {
+    fn content(&self, endpoints: Vec<Endpoint>, ports: Vec<EndpointPort>) -> SliceContent {
+        SliceContent {
             address_type: self.address_type.into(),
             labels: self.labels.clone(),
             endpoints,
@@ -324,8 +324,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    fn reconcile_group(&mut self, group: Group, mut slices: Vec<Arc<EndpointSlice>>) {
-        let Group { ports, mut wanted } = group;
+    fn reconcile_group(&mut self, group: PortSetEndpoints, mut slices: Vec<Arc<EndpointSlice>>) {
+        let PortSetEndpoints { ports, mut wanted } = group;
         slices.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let mut changed: Vec<(Arc<EndpointSlice>, Vec<Endpoint>)> = Vec::new();
         let mut unchanged: Vec<Arc<EndpointSlice>> = Vec::new();

@@ -28,8 +28,8 @@ fn zone(node: &str) -> Option<Text> {
     (node == "n1").then(|| "z1".into())
 }
 
-fn run(service: &Service, pods: &[Arc<Pod>], slices: &[Arc<EndpointSlice>]) -> Vec<Action> {
-    decide(&Snapshot {
+fn run(service: &Service, pods: &[Arc<Pod>], slices: &[Arc<EndpointSlice>]) -> Vec<SliceAction> {
+    decide(&ServiceSnapshot {
         service,
         pods,
         slices,
@@ -40,8 +40,8 @@ fn run(service: &Service, pods: &[Arc<Pod>], slices: &[Arc<EndpointSlice>]) -> V
 }
 
 /// Applies actions as the API server would.
-fn apply(slices: &mut Vec<Arc<EndpointSlice>>, actions: Vec<Action>, next: &mut usize) {
-    let build = |name: Text, content: Content| {
+fn apply(slices: &mut Vec<Arc<EndpointSlice>>, actions: Vec<SliceAction>, next: &mut usize) {
+    let build = |name: Text, content: SliceContent| {
         let mut slice: EndpointSlice = serde_json::from_value(json!({
             "metadata":{"name":name,"namespace":"d","uid":name,"labels":content.labels,
                 "ownerReferences":[{"apiVersion":"v1","kind":"Service","name":"web","uid":"svc","controller":true}]},
@@ -53,15 +53,15 @@ fn apply(slices: &mut Vec<Arc<EndpointSlice>>, actions: Vec<Action>, next: &mut 
     };
     for action in actions {
         match action {
-            Action::Create(content) => {
+            SliceAction::Create(content) => {
                 *next += 1;
                 slices.push(build(format!("web-{next:03}").into(), content));
             }
-            Action::Update { name, content, .. } => {
+            SliceAction::Update { name, content, .. } => {
                 let at = slices.iter().position(|s| s.metadata.name == name).unwrap();
                 slices[at] = build(name, content);
             }
-            Action::Delete { name, .. } => slices.retain(|s| s.metadata.name != name),
+            SliceAction::Delete { name, .. } => slices.retain(|s| s.metadata.name != name),
         }
     }
 }
@@ -116,7 +116,7 @@ fn first_pod_reuses_the_empty_slice() {
 #[test]
 fn endpoint_says_where_it_is_and_what_it_is() {
     let s = service(json!({}));
-    let Action::Create(content) = &run(&s, &[pod(1, true)], &[])[0] else {
+    let SliceAction::Create(content) = &run(&s, &[pod(1, true)], &[])[0] else {
         panic!("no slice created")
     };
     assert_eq!(
@@ -142,7 +142,7 @@ fn readiness_is_one_update() {
     );
     assert_eq!(print(&slices), "web-001 IPv4 [8080] 10.0.0.1!,10.0.0.2\n");
     let actions = run(&s, &[pod(1, true), pod(2, true)], &slices);
-    assert!(matches!(actions.as_slice(), [Action::Update { .. }]));
+    assert!(matches!(actions.as_slice(), [SliceAction::Update { .. }]));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn both_families_get_their_slices() {
     let s = service(json!({"ipFamilies":["IPv4"]}));
     assert!(matches!(
         run(&s, &[pod(1, true)], &slices).as_slice(),
-        [Action::Delete { .. }]
+        [SliceAction::Delete { .. }]
     ));
 }
 
@@ -194,7 +194,7 @@ fn slice_of_a_service_that_is_gone_is_replaced_not_taken_over() {
     let actions = run(&s, &[], &[Arc::new(stale)]);
     assert!(matches!(
         actions.as_slice(),
-        [Action::Create(_), Action::Delete { .. }]
+        [SliceAction::Create(_), SliceAction::Delete { .. }]
     ));
 }
 
@@ -204,7 +204,7 @@ fn pod_of_an_unknown_node_waits() {
     let mut p = (*pod(1, true)).clone();
     p.spec.node_name = "n9".into();
     let pods = [Arc::new(p)];
-    let (_, again) = decide(&Snapshot {
+    let (_, again) = decide(&ServiceSnapshot {
         service: &s,
         pods: &pods,
         slices: &[],
@@ -217,7 +217,7 @@ fn pod_of_an_unknown_node_waits() {
 #[test]
 fn same_zone_hints_only_for_ready_endpoints() {
     let s = service(json!({"trafficDistribution":"PreferSameNode"}));
-    let Action::Create(content) = &run(&s, &[pod(1, true), pod(2, false)], &[])[0] else {
+    let SliceAction::Create(content) = &run(&s, &[pod(1, true), pod(2, false)], &[])[0] else {
         panic!("no slice created")
     };
     assert_eq!(
@@ -234,7 +234,7 @@ fn label_that_the_service_lost_is_taken_from_the_slice() {
     apply(&mut slices, run(&s, &[pod(1, true)], &[]), &mut 0);
     s.metadata.labels = [("c", "d")].into_iter().collect();
     let actions = run(&s, &[pod(1, true)], &slices);
-    let [Action::Update { stale_labels, .. }] = actions.as_slice() else {
+    let [SliceAction::Update { stale_labels, .. }] = actions.as_slice() else {
         panic!("{actions:?}")
     };
     assert_eq!(stale_labels, &["a"]);

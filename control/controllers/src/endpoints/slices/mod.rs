@@ -9,12 +9,12 @@ use std::time::Duration;
 use control_client::{Error, Meta, Queue, resources};
 use serde_json::{Value, json};
 
-use self::decide::{Action, Content, Snapshot};
-use super::keeper::Keeper;
+use self::decide::{ServiceSnapshot, SliceAction, SliceContent};
 use super::pods;
+use super::reconciler::SliceReconciler;
 use super::trigger_time::{ANNOTATION, TriggerTimes};
 use crate::Controller;
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::views::{Node, Pod, Service, Text};
 use crate::work::{self, Outcome};
 
@@ -44,10 +44,10 @@ pub const CONTROLLER: Controller = Controller {
 };
 
 struct Slices {
-    services: Arc<Kind<Service>>,
-    pods: Arc<Kind<Pod>>,
-    nodes: Arc<Kind<Node>>,
-    keeper: Keeper,
+    services: Arc<KindCache<Service>>,
+    pods: Arc<KindCache<Pod>>,
+    nodes: Arc<KindCache<Node>>,
+    keeper: SliceReconciler,
     triggers: TriggerTimes,
     queue: Queue<Key>,
 }
@@ -58,7 +58,7 @@ impl Slices {
             services: ctx.services(),
             pods: ctx.pods(),
             nodes: ctx.nodes(),
-            keeper: Keeper::new(ctx, MANAGER),
+            keeper: SliceReconciler::new(ctx, MANAGER),
             triggers: TriggerTimes::default(),
             queue: work::queue(),
         }
@@ -95,7 +95,7 @@ impl Slices {
             let zone = |node: &Option<Arc<Node>>| node.as_ref().map(|node| zone(node));
             if zone(&change.previous) != zone(&change.current) {
                 for service in this.services.all() {
-                    this.queue.add(Key::of(&service.metadata));
+                    this.queue.add(Key::from_meta(&service.metadata));
                 }
             }
         });
@@ -122,7 +122,7 @@ impl Slices {
             .filter(|pod| service.selects(&pod.metadata))
             .collect();
         let zone_of = |name: &str| self.nodes.get("", name).map(|node| zone(&node));
-        let (actions, unknown_node) = decide::decide(&Snapshot {
+        let (actions, unknown_node) = decide::decide(&ServiceSnapshot {
             service: &service,
             pods: &pods,
             slices: &slices,
@@ -141,18 +141,18 @@ impl Slices {
         &self,
         key: &Key,
         service: &Service,
-        action: Action,
+        action: SliceAction,
         trigger: &Value,
     ) -> Result<(), Error> {
         match action {
-            Action::Create(content) => {
+            SliceAction::Create(content) => {
                 let mut body = body(service, &content);
                 if !trigger.is_null() {
                     body["metadata"]["annotations"] = json!({ANNOTATION: trigger});
                 }
                 self.keeper.create(key, &body).await
             }
-            Action::Update {
+            SliceAction::Update {
                 name,
                 uid,
                 resource_version,
@@ -179,13 +179,13 @@ impl Slices {
                 });
                 self.keeper.patch(key, &name, &patch).await
             }
-            Action::Delete { name, uid } => self.keeper.delete(key, &name, &uid).await,
+            SliceAction::Delete { name, uid } => self.keeper.delete(key, &name, &uid).await,
         }
     }
 }
 
 /// A new slice.
-fn body(service: &Service, content: &Content) -> Value {
+fn body(service: &Service, content: &SliceContent) -> Value {
     json!({
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -211,7 +211,7 @@ fn zone(node: &Node) -> Text {
 
 /// The Services whose endpoints a change of a pod may change.
 pub(in crate::endpoints) fn services_of(
-    services: &Kind<Service>,
+    services: &KindCache<Service>,
     previous: Option<&Pod>,
     current: Option<&Pod>,
 ) -> HashSet<Key> {
@@ -232,7 +232,7 @@ pub(in crate::endpoints) fn services_of(
         .namespace(&latest.metadata.namespace)
         .iter()
         .filter(|service| metas.iter().any(|meta| service.selects(meta)))
-        .map(|service| Key::of(&service.metadata))
+        .map(|service| Key::from_meta(&service.metadata))
         .collect()
 }
 

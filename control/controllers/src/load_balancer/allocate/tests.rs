@@ -13,14 +13,14 @@ fn pool(name: &str, ranges: &[&str]) -> Pool {
     pool
 }
 
-fn claim(name: &str) -> Claim {
-    Claim {
+fn claim(name: &str) -> AddressClaim {
+    AddressClaim {
         namespace: "d".into(),
         name: name.into(),
         uid: name.into(),
         ipv4: true,
         ports: BTreeSet::from([("TCP".into(), 80)]),
-        ..Claim::default()
+        ..AddressClaim::default()
     }
 }
 
@@ -29,7 +29,7 @@ fn ip(text: &str) -> IpAddr {
 }
 
 /// `name=address,address` each, `name!problem` where there is one.
-fn given(pools: &[Pool], claims: &[Claim]) -> Vec<String> {
+fn given(pools: &[Pool], claims: &[AddressClaim]) -> Vec<String> {
     allocate(pools, &BTreeSet::from([ip("10.0.0.9")]), claims)
         .into_iter()
         .map(|it| {
@@ -224,7 +224,7 @@ fn addresses_that_old_devices_refuse_are_held_back() {
     );
 }
 
-fn any_claim() -> impl Strategy<Value = Claim> {
+fn any_claim() -> impl Strategy<Value = AddressClaim> {
     let key = prop_oneof![3 => Just(None), 2 => "[kl]".prop_map(|key| Some(Text::from(key)))];
     let address = (0_u8..2, 0_u8..12).prop_map(|(v6, last)| {
         if v6 == 1 {
@@ -248,7 +248,7 @@ fn any_claim() -> impl Strategy<Value = Claim> {
                 // Two of a family are refused when a request is read.
                 requested.dedup_by_key(|address| address.is_ipv4());
                 requested.truncate(2);
-                Claim {
+                AddressClaim {
                     namespace: "d".into(),
                     created: Timestamp::from_second(second).ok(),
                     ipv4: ipv4 || !ipv6,
@@ -260,13 +260,13 @@ fn any_claim() -> impl Strategy<Value = Claim> {
                     local,
                     selector: Some(BTreeMap::new()),
                     current,
-                    ..Claim::default()
+                    ..AddressClaim::default()
                 }
             },
         )
 }
 
-fn any_claims() -> impl Strategy<Value = Vec<Claim>> {
+fn any_claims() -> impl Strategy<Value = Vec<AddressClaim>> {
     prop::collection::vec(any_claim(), 0..14).prop_map(|mut claims| {
         for (index, claim) in claims.iter_mut().enumerate() {
             claim.name = format!("s{index}").into();
@@ -285,7 +285,7 @@ proptest! {
         let nodes = BTreeSet::from([ip("10.0.0.4")]);
         let first = allocate(&pools, &nodes, &claims);
         let claim_of = |it: &Assignment| claims.iter().find(|c| c.name == it.key.name).unwrap();
-        let mut seen: BTreeMap<IpAddr, Vec<&Claim>> = BTreeMap::new();
+        let mut seen: BTreeMap<IpAddr, Vec<&AddressClaim>> = BTreeMap::new();
         for it in &first {
             let claim = claim_of(it);
             prop_assert!(it.addresses.len() <= 2);

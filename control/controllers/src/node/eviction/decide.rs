@@ -5,9 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::views::{Pod, Taint, Toleration};
 
-/// What becomes of a pod on a node.
+/// The action to take on a pod of a tainted node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum PodFate {
     /// It may stay.
     Stay,
     /// It must go at this time, which may have passed.
@@ -40,7 +40,7 @@ pub fn timed(taints: &[Taint], known: &[Taint], now: Timestamp) -> Vec<Taint> {
 /// evicts at once, one that is tolerated for a time evicts that long after both
 /// the taint and the pod were there.
 #[must_use]
-pub fn fate(taints: &[Taint], pod: &Pod, now: Timestamp) -> Fate {
+pub fn fate(taints: &[Taint], pod: &Pod, now: Timestamp) -> PodFate {
     let tolerations = &pod.spec.tolerations;
     let mut leave: Option<Timestamp> = None;
     for taint in taints.iter().filter(|taint| taint.effect == "NoExecute") {
@@ -60,7 +60,7 @@ pub fn fate(taints: &[Taint], pod: &Pod, now: Timestamp) -> Fate {
         };
         leave = Some(leave.map_or(at, |earlier| earlier.min(at)));
     }
-    leave.map_or(Fate::Stay, Fate::LeaveAt)
+    leave.map_or(PodFate::Stay, PodFate::LeaveAt)
 }
 
 /// When the pod was bound to its node.
@@ -97,7 +97,7 @@ mod tests {
         Timestamp::from_second(1_767_225_600 + second).unwrap()
     }
 
-    fn fate(tolerations: serde_json::Value) -> Fate {
+    fn fate(tolerations: serde_json::Value) -> PodFate {
         let taints: Vec<Taint> = serde_json::from_value(json!([
             {"key":"node.kubernetes.io/unreachable","effect":"NoSchedule","timeAdded":at(0)},
             {"key":"node.kubernetes.io/unreachable","effect":"NoExecute","timeAdded":at(0)}]))
@@ -133,7 +133,7 @@ mod tests {
             let mut now = 0;
             for passed in looks {
                 known = timed(&taints, &known, at(now));
-                proptest::prop_assert_eq!(super::fate(&known, &pod, at(now)), Fate::LeaveAt(at(seconds)));
+                proptest::prop_assert_eq!(super::fate(&known, &pod, at(now)), PodFate::LeaveAt(at(seconds)));
                 now += passed;
             }
         }
@@ -160,18 +160,21 @@ mod tests {
         let late = pod(&for_seconds(60), Some(at(1000)));
         assert_eq!(
             super::fate(&taints, &late, at(1001)),
-            Fate::LeaveAt(at(1060))
+            PodFate::LeaveAt(at(1060))
         );
         let early = pod(&for_seconds(60), Some(at(-1000)));
-        assert_eq!(super::fate(&taints, &early, at(1)), Fate::LeaveAt(at(60)));
+        assert_eq!(
+            super::fate(&taints, &early, at(1)),
+            PodFate::LeaveAt(at(60))
+        );
     }
 
     #[test]
     fn pod_without_toleration_leaves_now() {
-        assert_eq!(fate(json!([])), Fate::LeaveAt(at(10)));
+        assert_eq!(fate(json!([])), PodFate::LeaveAt(at(10)));
         assert_eq!(
             fate(json!([{"key":"other","operator":"Exists"}])),
-            Fate::LeaveAt(at(10))
+            PodFate::LeaveAt(at(10))
         );
     }
 
@@ -181,12 +184,12 @@ mod tests {
             fate(
                 json!([{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}])
             ),
-            Fate::LeaveAt(at(300))
+            PodFate::LeaveAt(at(300))
         );
     }
 
     #[test]
     fn pod_that_tolerates_everything_stays() {
-        assert_eq!(fate(json!([{"operator":"Exists"}])), Fate::Stay);
+        assert_eq!(fate(json!([{"operator":"Exists"}])), PodFate::Stay);
     }
 }

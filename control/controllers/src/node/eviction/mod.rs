@@ -11,10 +11,10 @@ use control_client::{Client, DeleteOptions, Discard, Patch, Queue, resources};
 use jiff::Timestamp;
 use serde_json::json;
 
-use self::decide::Fate;
+use self::decide::PodFate;
 pub(crate) use self::decide::tolerates;
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{Node, Pod, Taint, Text, seconds_now};
 use crate::work::{self, Outcome};
 
@@ -23,7 +23,7 @@ pub const CONTROLLER: Controller = Controller {
     name: "taint-eviction-controller",
     service_account: "node-controller",
     start: |ctx| {
-        let this = Arc::new(Evictions {
+        let this = Arc::new(NodeEvictions {
             client: ctx.client.clone(),
             recorder: ctx.recorder("taint-eviction-controller"),
             nodes: ctx.nodes(),
@@ -54,7 +54,7 @@ pub const CONTROLLER: Controller = Controller {
                 .map(|p| (&p.spec.node_name, &p.spec.tolerations));
             let moved = before != Some((&pod.spec.node_name, &pod.spec.tolerations));
             if moved && !pod.spec.node_name.is_empty() {
-                listener.queue.add(Key::of(&pod.metadata));
+                listener.queue.add(Key::from_meta(&pod.metadata));
             }
         });
         let shutdown = ctx.shutdown.clone();
@@ -67,17 +67,17 @@ pub const CONTROLLER: Controller = Controller {
     },
 };
 
-struct Evictions {
+struct NodeEvictions {
     client: Client,
     recorder: Recorder,
-    nodes: Arc<Kind<Node>>,
-    pods: Arc<Kind<Pod>>,
+    nodes: Arc<KindCache<Node>>,
+    pods: Arc<KindCache<Pod>>,
     /// The `NoExecute` taints of the nodes that have any, with their times.
     tainted: Mutex<HashMap<Text, Vec<Taint>>>,
     queue: Queue<Key>,
 }
 
-impl Evictions {
+impl NodeEvictions {
     fn tainted(&self) -> MutexGuard<'_, HashMap<Text, Vec<Taint>>> {
         self.tainted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,7 +95,7 @@ impl Evictions {
         }
         for pod in self.pods.all() {
             if pod.spec.node_name == *name {
-                self.queue.add(Key::of(&pod.metadata));
+                self.queue.add(Key::from_meta(&pod.metadata));
             }
         }
     }
@@ -110,8 +110,8 @@ impl Evictions {
         };
         let now = Timestamp::now();
         let at = match decide::fate(&taints, &pod, now) {
-            Fate::Stay => return Ok(None),
-            Fate::LeaveAt(at) => at,
+            PodFate::Stay => return Ok(None),
+            PodFate::LeaveAt(at) => at,
         };
         if at > now {
             let left = at.as_millisecond() - now.as_millisecond();
@@ -119,7 +119,7 @@ impl Evictions {
             return Ok(Some(Duration::from_millis(left + 10)));
         }
         let meta = &pod.metadata;
-        let about = ObjectReference::of(&resources::PODS, meta);
+        let about = ObjectReference::to_object(&resources::PODS, meta);
         let message = format!("Marking for deletion Pod {key}");
         self.recorder
             .normal(&about, "TaintManagerEviction", message);

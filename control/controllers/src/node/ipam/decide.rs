@@ -4,7 +4,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// A cluster range, divided into ranges of nodes.
 #[derive(Debug, Clone)]
-pub struct Pool {
+pub struct CidrPool {
     cluster: IpNet,
     /// Prefix length of a node's range.
     size: u8,
@@ -14,7 +14,7 @@ pub struct Pool {
     next: usize,
 }
 
-impl Pool {
+impl CidrPool {
     /// An empty pool. `size` must lie between the cluster's prefix length and
     /// 16 more (`Config::check`); what is beyond is cut.
     #[must_use]
@@ -92,14 +92,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn pool(cluster: &str, size: u8) -> Pool {
-        Pool::new(cluster.parse().unwrap(), size)
+    fn pool(cluster: &str, size: u8) -> CidrPool {
+        CidrPool::new(cluster.parse().unwrap(), size)
     }
 
     #[test]
     fn ranges_are_given_in_order_and_reused_last() {
         let mut p = pool("10.244.0.0/22", 24);
-        let take = |p: &mut Pool| p.take().map(|r| r.to_string());
+        let take = |p: &mut CidrPool| p.take().map(|r| r.to_string());
         assert_eq!(take(&mut p).as_deref(), Some("10.244.0.0/24"));
         assert_eq!(take(&mut p).as_deref(), Some("10.244.1.0/24"));
         p.mark("10.244.0.0/24".parse().unwrap(), false);

@@ -9,9 +9,9 @@ use control_client::{Client, Queue, View};
 use ipnet::IpNet;
 use serde_json::json;
 
-use self::decide::Pool;
+use self::decide::CidrPool;
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::Node;
 use crate::work::{self, Outcome};
 
@@ -30,9 +30,9 @@ pub const CONTROLLER: Controller = Controller {
                 IpNet::V4(_) => config.node_mask_ipv4,
                 IpNet::V6(_) => config.node_mask_ipv6,
             };
-            Pool::new(*range, size)
+            CidrPool::new(*range, size)
         });
-        let this = Arc::new(Ranges {
+        let this = Arc::new(NodeRanges {
             client: ctx.client.clone(),
             recorder: ctx.recorder("cidrAllocator"),
             pools: Mutex::new(pools.collect()),
@@ -56,7 +56,7 @@ pub const CONTROLLER: Controller = Controller {
             if let Some(node) = &change.current
                 && after.is_empty()
             {
-                listener.queue.add(Key::of(&node.metadata));
+                listener.queue.add(Key::from_meta(&node.metadata));
             }
         });
         let shutdown = ctx.shutdown.clone();
@@ -69,11 +69,11 @@ pub const CONTROLLER: Controller = Controller {
     },
 };
 
-struct Ranges {
+struct NodeRanges {
     client: Client,
     recorder: Recorder,
-    pools: Mutex<Vec<Pool>>,
-    nodes: Arc<Kind<Node>>,
+    pools: Mutex<Vec<CidrPool>>,
+    nodes: Arc<KindCache<Node>>,
     queue: Queue<Key>,
 }
 
@@ -91,7 +91,7 @@ fn ranges(node: &Node) -> Vec<IpNet> {
         .collect()
 }
 
-impl Ranges {
+impl NodeRanges {
     async fn sync(&self, key: Key) -> Outcome {
         let Some(node) = self.nodes.by_key(&key) else {
             return Ok(None);
@@ -101,7 +101,7 @@ impl Ranges {
         }
         let taken = self.take();
         let Some(taken) = taken else {
-            let about = ObjectReference::of(&Node::RESOURCE, &node.metadata);
+            let about = ObjectReference::to_object(&Node::RESOURCE, &node.metadata);
             let message = format!("Node {} status is now: CIDRNotAvailable", key.name);
             self.recorder.normal(&about, "CIDRNotAvailable", message);
             // a node may go

@@ -43,25 +43,25 @@ impl PassTime {
 
 /// The result of [`decide`].
 #[derive(Debug)]
-pub struct Decision {
+pub struct NodeDecision {
     /// The writes, in order.
-    pub actions: Vec<Action>,
+    pub actions: Vec<NodeAction>,
     /// How long until the node's silence may be too long; `None` once it is.
     pub look_again: Option<Duration>,
 }
 
 /// How long a node may be silent.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct GracePeriods {
     /// Once it has reported.
     pub grace: Duration,
     /// Before that, from its creation on.
     pub startup: Duration,
 }
 
-/// One thing to do with a node.
+/// One write to a node.
 #[derive(Debug, Clone)]
-pub enum Action {
+pub enum NodeAction {
     /// Write these conditions: its kubelet is silent.
     Conditions(Vec<Condition>),
     /// Record the event that the node is no longer ready.
@@ -112,11 +112,11 @@ pub fn observe(
 pub fn decide(
     node: &Node,
     health: &Health,
-    patience: Patience,
+    patience: GracePeriods,
     evict: bool,
     ready_pods: impl FnOnce() -> Vec<Arc<Pod>>,
     now: PassTime,
-) -> Decision {
+) -> NodeDecision {
     let mut actions = Vec::new();
     let mut conditions = node.status.conditions.clone();
     let left = silent_in(node, health, patience, now.monotonic);
@@ -124,30 +124,30 @@ pub fn decide(
         let was_ready = ready_status(&conditions) == Some("True");
         mark_unknown(&mut conditions, node, now.wall);
         if conditions != node.status.conditions {
-            actions.push(Action::Conditions(conditions.clone()));
+            actions.push(NodeAction::Conditions(conditions.clone()));
         }
         if was_ready {
-            actions.push(Action::NotReadyEvent);
+            actions.push(NodeAction::NotReadyEvent);
         }
         // In every pass, not only in the one that saw the node turn: a write may
         // have failed, and the kubelet may have reported "not ready" before it died.
         let pods = ready_pods();
         if !pods.is_empty() {
-            actions.push(Action::PodsNotReady(pods));
+            actions.push(NodeAction::PodsNotReady(pods));
         }
     }
     let taints = taints(node, &conditions, evict, now.wall);
     if taints != node.spec.taints {
-        actions.push(Action::Taints(taints));
+        actions.push(NodeAction::Taints(taints));
     }
-    Decision {
+    NodeDecision {
         actions,
         look_again: (!left.is_zero()).then_some(left),
     }
 }
 
 /// How long until the node counts as silent; zero when it does.
-fn silent_in(node: &Node, health: &Health, patience: Patience, now: Instant) -> Duration {
+fn silent_in(node: &Node, health: &Health, patience: GracePeriods, now: Instant) -> Duration {
     let grace = if ready_status(&node.status.conditions).is_some() {
         patience.grace
     } else {
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const PATIENCE: Patience = Patience {
+    const PATIENCE: GracePeriods = GracePeriods {
         grace: Duration::from_secs(50),
         startup: Duration::from_secs(60),
     };
@@ -322,16 +322,16 @@ mod tests {
             .actions
             .into_iter()
             .map(|action| match action {
-                Action::Conditions(c) => format!(
+                NodeAction::Conditions(c) => format!(
                     "conditions {}",
                     c.iter()
                         .map(|c| format!("{}={}", c.r#type, c.reason))
                         .collect::<Vec<_>>()
                         .join(" ")
                 ),
-                Action::NotReadyEvent => "event".to_owned(),
-                Action::PodsNotReady(pods) => format!("pods not ready: {}", pods.len()),
-                Action::Taints(t) => format!(
+                NodeAction::NotReadyEvent => "event".to_owned(),
+                NodeAction::PodsNotReady(pods) => format!("pods not ready: {}", pods.len()),
+                NodeAction::Taints(t) => format!(
                     "taints {}",
                     t.iter()
                         .map(|t| format!(

@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::decide::{Action, Decision, Health, PassTime, Patience};
+use self::decide::{GracePeriods, Health, NodeAction, NodeDecision, PassTime};
 use crate::Controller;
-use crate::context::{Key, Kind};
+use crate::context::{Key, KindCache};
 use crate::views::{Condition, Lease, Node, Pod, Taint, Text};
 use crate::work::{self, Outcome};
 
@@ -34,7 +34,7 @@ pub const CONTROLLER: Controller = Controller {
             nodes: ctx.nodes(),
             leases: ctx.node_leases(),
             pods: ctx.pods(),
-            patience: Patience {
+            patience: GracePeriods {
                 grace: ctx.config.node_grace_period,
                 startup: ctx.config.node_startup_grace_period,
             },
@@ -45,7 +45,7 @@ pub const CONTROLLER: Controller = Controller {
         let listener = Arc::clone(&this);
         this.nodes.on_change(move |change| {
             if let Some(node) = change.latest() {
-                listener.queue.add(Key::of(&node.metadata));
+                listener.queue.add(Key::from_meta(&node.metadata));
             }
             let ready = |node: &Option<Arc<Node>>| node.as_deref().is_some_and(is_ready);
             listener.count_ready(ready(&change.previous), ready(&change.current));
@@ -80,10 +80,10 @@ pub const CONTROLLER: Controller = Controller {
 struct Nodes {
     client: Client,
     recorder: Recorder,
-    nodes: Arc<Kind<Node>>,
-    leases: Arc<Kind<Lease>>,
-    pods: Arc<Kind<Pod>>,
-    patience: Patience,
+    nodes: Arc<KindCache<Node>>,
+    leases: Arc<KindCache<Lease>>,
+    pods: Arc<KindCache<Pod>>,
+    patience: GracePeriods,
     health: Mutex<HashMap<Text, Health>>,
     /// How many nodes are ready, counted from the changes.
     ready_nodes: AtomicUsize,
@@ -105,7 +105,7 @@ impl Nodes {
         };
         if concerns_all {
             for node in self.nodes.all() {
-                self.queue.add(Key::of(&node.metadata));
+                self.queue.add(Key::from_meta(&node.metadata));
             }
         }
     }
@@ -143,7 +143,7 @@ impl Nodes {
         let mut all = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all.get(name);
         if known.is_none() {
-            let about = ObjectReference::of(&Node::RESOURCE, &node.metadata);
+            let about = ObjectReference::to_object(&Node::RESOURCE, &node.metadata);
             let message = format!("Node {name} event: Registered Node {name} in Controller");
             self.recorder.normal(&about, "RegisteredNode", message);
         }
@@ -164,7 +164,7 @@ impl Nodes {
         let health = self.observe(&node, now);
         let evict = self.ready_nodes.load(Ordering::SeqCst) > 0;
         let ready_pods = || self.ready_pods(&key.name);
-        let Decision {
+        let NodeDecision {
             actions,
             look_again,
         } = decide::decide(&node, &health, self.patience, evict, ready_pods, now);
@@ -172,18 +172,20 @@ impl Nodes {
         for action in actions {
             match action {
                 // the rest holds only if the node is still as it was judged
-                Action::Conditions(conditions) => self.write_conditions(&node, &conditions).await?,
-                Action::NotReadyEvent => {
-                    let about = ObjectReference::of(&Node::RESOURCE, &node.metadata);
+                NodeAction::Conditions(conditions) => {
+                    self.write_conditions(&node, &conditions).await?
+                }
+                NodeAction::NotReadyEvent => {
+                    let about = ObjectReference::to_object(&Node::RESOURCE, &node.metadata);
                     let message = format!("Node {} status is now: NodeNotReady", key.name);
                     self.recorder.normal(&about, "NodeNotReady", message);
                 }
-                Action::PodsNotReady(pods) => {
+                NodeAction::PodsNotReady(pods) => {
                     let marked = pods.iter().map(|pod| self.pod_not_ready(pod, now.wall));
                     failure = work::together(marked).await.1;
                 }
                 // a pod that cannot be marked does not keep the others from leaving
-                Action::Taints(taints) => {
+                NodeAction::Taints(taints) => {
                     if let Err(error) = self.write_taints(&node, &taints).await {
                         failure.get_or_insert(error);
                     }

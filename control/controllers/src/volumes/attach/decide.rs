@@ -16,13 +16,13 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 pub(super) const UNMOUNT_WAIT: Duration = Duration::from_secs(6 * 60);
 
 /// A volume that pods of the node use.
-pub(super) struct Wanted {
+pub(super) struct WantedVolume {
     pub volume: Arc<Volume>,
     pub pods: Vec<Arc<Pod>>,
 }
 
 /// An attachment to the node.
-pub(super) struct Held {
+pub(super) struct HeldAttachment {
     pub attachment: Arc<VolumeAttachment>,
     pub volume: Option<Arc<Volume>>,
     /// How long it has been waited for to be unmounted.
@@ -30,18 +30,18 @@ pub(super) struct Held {
 }
 
 /// The input of the decision for one node.
-pub(super) struct Snapshot<'a> {
+pub(super) struct AttachSnapshot<'a> {
     /// The node, unless it is gone.
     pub node: Option<&'a Node>,
-    pub wanted: &'a [Wanted],
-    pub held: &'a [Held],
+    pub wanted: &'a [WantedVolume],
+    pub held: &'a [HeldAttachment],
     /// Whether a volume is, or may be, attached to another node.
     pub is_elsewhere: &'a dyn Fn(&Volume) -> bool,
 }
 
-/// One step. They are taken in their order.
+/// One write; actions run in order.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum AttachAction {
     /// Says that the volume of this index among the wanted ones is attached.
     ReportAttached(usize),
     /// Says that it could not be attached.
@@ -130,7 +130,7 @@ impl<'a> NodeState<'a> {
 
     /// Whether the node may still have it mounted. Of an attachment whose volume is gone
     /// only the driver is known.
-    fn uses(&self, held: &Held) -> bool {
+    fn uses(&self, held: &HeldAttachment) -> bool {
         match held.volume.as_deref().and_then(unique_name) {
             Some(name) => self.in_use.contains(name.as_str()),
             None => {
@@ -142,7 +142,7 @@ impl<'a> NodeState<'a> {
 }
 
 /// Returns the next steps for one node, in order.
-pub(super) fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
+pub(super) fn decide(snapshot: &AttachSnapshot<'_>) -> Vec<AttachAction> {
     let managed = |node: &Node| node.metadata.annotations.contains_key(MANAGED);
     if snapshot.node.is_some_and(|node| !managed(node)) {
         return Vec::new();
@@ -155,9 +155,9 @@ pub(super) fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
         let Some(held) = held else {
             let exclusive = !is_shareable(&want.volume);
             actions.push(if exclusive && (snapshot.is_elsewhere)(&want.volume) {
-                Action::ReportBlocked(index)
+                AttachAction::ReportBlocked(index)
             } else {
-                Action::Attach(index)
+                AttachAction::Attach(index)
             });
             continue;
         };
@@ -170,11 +170,11 @@ pub(super) fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
                 continue;
             };
             if !state.reported.contains(name.as_str()) {
-                actions.push(Action::ReportAttached(index));
+                actions.push(AttachAction::ReportAttached(index));
             }
             report.insert(name);
         } else if let Some(error) = &status.attach_error {
-            actions.push(Action::ReportFailure(index, error.message.clone()));
+            actions.push(AttachAction::ReportFailure(index, error.message.clone()));
         }
     }
     let mut detach = Vec::new();
@@ -186,27 +186,27 @@ pub(super) fn decide(snapshot: &Snapshot<'_>) -> Vec<Action> {
         let expired = held.waited.is_some_and(|waited| waited >= UNMOUNT_WAIT);
         let force = state.is_out_of_service || (expired && !state.is_healthy);
         if !state.uses(held) || force {
-            detach.push(Action::Detach { held: index, force });
+            detach.push(AttachAction::Detach { held: index, force });
             continue;
         }
         if held.attachment.status.attached {
             report.extend(held.volume.as_deref().and_then(unique_name));
         }
         if held.waited.is_none() {
-            actions.push(Action::AwaitUnmount(index));
+            actions.push(AttachAction::AwaitUnmount(index));
         }
     }
     let changed = !report.iter().map(Text::as_str).eq(state.reported);
     if snapshot.node.is_some() && changed {
         let report = report.into_iter().collect();
         // Events after the status: a success is told when the node may mount.
-        actions.insert(0, Action::Status(report));
+        actions.insert(0, AttachAction::Status(report));
     }
     actions.extend(detach);
     actions
 }
 
-fn is_of(held: &Held, volume: &Volume) -> bool {
+fn is_of(held: &HeldAttachment, volume: &Volume) -> bool {
     let source = &held.attachment.spec.source.persistent_volume_name;
     source.as_deref() == Some(volume.metadata.name.as_str())
 }
@@ -264,25 +264,30 @@ mod tests {
         .unwrap()
     }
 
-    fn held(status: Value, deleting: bool, waited: Option<u64>) -> Held {
+    fn held(status: Value, deleting: bool, waited: Option<u64>) -> HeldAttachment {
         let mut attachment = json!({"metadata": {"name": "a"}, "spec": {"attacher": "d",
             "nodeName": "n", "source": {"persistentVolumeName": "v"}}, "status": status});
         if deleting {
             attachment["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         }
-        Held {
+        HeldAttachment {
             attachment: Arc::new(serde_json::from_value(attachment).unwrap()),
             volume: Some(volume(&[])),
             waited: waited.map(Duration::from_secs),
         }
     }
 
-    fn decided(node: Option<&Node>, wanted: bool, held: &[Held], elsewhere: bool) -> Vec<Action> {
-        let want = Wanted {
+    fn decided(
+        node: Option<&Node>,
+        wanted: bool,
+        held: &[HeldAttachment],
+        elsewhere: bool,
+    ) -> Vec<AttachAction> {
+        let want = WantedVolume {
             volume: volume(&["ReadWriteOnce"]),
             pods: Vec::new(),
         };
-        decide(&Snapshot {
+        decide(&AttachSnapshot {
             node,
             wanted: if wanted {
                 std::slice::from_ref(&want)
@@ -313,10 +318,13 @@ mod tests {
     #[test]
     fn wanted_volume_is_attached_unless_another_node_has_it() {
         let n = node(true, &[], &[], json!([]));
-        assert_eq!(decided(Some(&n), true, &[], false), [Action::Attach(0)]);
+        assert_eq!(
+            decided(Some(&n), true, &[], false),
+            [AttachAction::Attach(0)]
+        );
         assert_eq!(
             decided(Some(&n), true, &[], true),
-            [Action::ReportBlocked(0)]
+            [AttachAction::ReportBlocked(0)]
         );
         assert_eq!(decided(None, true, &[], false), []);
         let unmanaged = Node::default();
@@ -326,7 +334,7 @@ mod tests {
         let fails = held(json!({"attachError": {"message": "full"}}), false, None);
         assert_eq!(
             decided(Some(&n), true, &[fails], false),
-            [Action::ReportFailure(0, "full".into())]
+            [AttachAction::ReportFailure(0, "full".into())]
         );
     }
 
@@ -336,7 +344,10 @@ mod tests {
         let n = node(true, &[], &[], json!([]));
         assert_eq!(
             decided(Some(&n), true, &[attached()], false),
-            [Action::Status(vec![NAME.into()]), Action::ReportAttached(0)]
+            [
+                AttachAction::Status(vec![NAME.into()]),
+                AttachAction::ReportAttached(0)
+            ]
         );
         let n = node(true, &[], &[NAME], json!([]));
         assert_eq!(decided(Some(&n), true, &[attached()], false), []);
@@ -344,7 +355,7 @@ mod tests {
         let going = held(json!({"attached": true}), true, None);
         assert_eq!(
             decided(Some(&n), true, &[going], false),
-            [Action::Status(vec![])]
+            [AttachAction::Status(vec![])]
         );
     }
 
@@ -352,11 +363,17 @@ mod tests {
     fn volume_is_detached_when_it_is_unmounted_or_its_node_is_lost() {
         let taint = json!([{"key": OUT_OF_SERVICE, "effect": "NoExecute"}]);
         let attached = |waited| held(json!({"attached": true}), false, waited);
-        let detach = |force| Action::Detach { held: 0, force };
-        let gone = Action::Status(vec![]);
+        let detach = |force| AttachAction::Detach { held: 0, force };
+        let gone = AttachAction::Status(vec![]);
         for (ready, in_use, taints, waited, expected) in [
             (true, false, json!([]), None, vec![gone, detach(false)]),
-            (true, true, json!([]), None, vec![Action::AwaitUnmount(0)]),
+            (
+                true,
+                true,
+                json!([]),
+                None,
+                vec![AttachAction::AwaitUnmount(0)],
+            ),
             (true, true, json!([]), Some(10), vec![]),
             // a healthy node is never forced
             (true, true, json!([]), Some(400), vec![]),
@@ -366,14 +383,14 @@ mod tests {
                 true,
                 json!([]),
                 Some(360),
-                vec![Action::Status(vec![]), detach(true)],
+                vec![AttachAction::Status(vec![]), detach(true)],
             ),
             (
                 true,
                 true,
                 taint,
                 None,
-                vec![Action::Status(vec![]), detach(true)],
+                vec![AttachAction::Status(vec![]), detach(true)],
             ),
         ] {
             let in_use: &[&str] = if in_use { &[NAME] } else { &[] };
@@ -396,7 +413,7 @@ mod tests {
         let busy = node(true, &["kubernetes.io/csi/d^other"], &[], json!([]));
         assert_eq!(
             decided(Some(&busy), false, &[unknown], false),
-            [Action::AwaitUnmount(0)]
+            [AttachAction::AwaitUnmount(0)]
         );
     }
 

@@ -40,7 +40,7 @@ macro_rules! remove {
 impl Index {
     pub(super) fn pod_changed(&mut self, previous: Option<&Pod>, current: Option<&Pod>) {
         if let Some(pod) = previous {
-            let key = Key::of(&pod.metadata);
+            let key = Key::from_meta(&pod.metadata);
             remove!(self.pods_by_node, &pod.spec.node_name, &key);
             for claim in claims_of(pod) {
                 remove!(self.nodes_by_claim, &claim, &key);
@@ -50,7 +50,7 @@ impl Index {
         if let Some(pod) = placed
             && claims_of(pod).next().is_some()
         {
-            let (key, node) = (Key::of(&pod.metadata), &pod.spec.node_name);
+            let (key, node) = (Key::from_meta(&pod.metadata), &pod.spec.node_name);
             let pods = self.pods_by_node.entry(node.clone()).or_default();
             pods.insert(key.clone());
             for claim in claims_of(pod) {

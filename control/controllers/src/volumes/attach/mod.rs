@@ -20,16 +20,16 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::decide::{
-    Action, Held, Snapshot, UNMOUNT_WAIT, Wanted, attachment_name, decide, is_own,
-    multi_attach_message, needs_attach, unique_name,
+    AttachAction, AttachSnapshot, HeldAttachment, UNMOUNT_WAIT, WantedVolume, attachment_name,
+    decide, is_own, multi_attach_message, needs_attach, unique_name,
 };
 use self::index::{Index, claims_of};
 use super::pods::is_terminated;
 use crate::Controller;
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::views::{Claim, CsiDriver, Node, Pod, Text, Volume, VolumeAttachment};
 use crate::work::{self, Outcome};
-use crate::written::Written;
+use crate::written::OwnWrites;
 
 /// Attaches and detaches volumes.
 pub const CONTROLLER: Controller = Controller {
@@ -44,9 +44,9 @@ const FAILED: &str = "FailedAttachVolume";
 
 /// State of one node that is kept between two reconciliations.
 #[derive(Debug, Default)]
-struct Memory {
+struct NodeMemory {
     /// Attachments that were created, or may have been, and are not in the cache.
-    pending: HashMap<Text, Pending>,
+    pending: HashMap<Text, PendingReconciles>,
     /// Since when attachments wait for their volume to be unmounted.
     waiting: HashMap<Text, Instant>,
     /// The last reported message of a volume, by node and volume.
@@ -56,7 +56,7 @@ struct Memory {
 }
 
 #[derive(Debug, Clone)]
-struct Pending {
+struct PendingReconciles {
     volume: Text,
     node: Text,
     since: Instant,
@@ -65,15 +65,15 @@ struct Pending {
 struct Attacher {
     client: Client,
     recorder: Recorder,
-    nodes: Arc<Kind<Node>>,
-    pods: Arc<Kind<Pod>>,
-    claims: Arc<Kind<Claim>>,
-    volumes: Arc<Kind<Volume>>,
-    drivers: Arc<Kind<CsiDriver>>,
-    attachments: Arc<Kind<VolumeAttachment>>,
+    nodes: Arc<KindCache<Node>>,
+    pods: Arc<KindCache<Pod>>,
+    claims: Arc<KindCache<Claim>>,
+    volumes: Arc<KindCache<Volume>>,
+    drivers: Arc<KindCache<CsiDriver>>,
+    attachments: Arc<KindCache<VolumeAttachment>>,
     index: Mutex<Index>,
-    memory: Mutex<Memory>,
-    written: Written,
+    memory: Mutex<NodeMemory>,
+    written: OwnWrites,
     /// Names of nodes.
     queue: Queue<Key>,
 }
@@ -90,7 +90,7 @@ fn start(ctx: &Context) -> BoxFuture<'static, ()> {
         attachments: ctx.attachments(),
         index: Mutex::default(),
         memory: Mutex::default(),
-        written: Written::default(),
+        written: OwnWrites::default(),
         queue: work::queue(),
     });
     this.listen();
@@ -146,7 +146,7 @@ impl Attacher {
             if change.previous.as_ref().map(state) != change.current.as_ref().map(state)
                 && let Some(claim) = change.latest()
             {
-                this.queue_users(&Key::of(&claim.metadata));
+                this.queue_users(&Key::from_meta(&claim.metadata));
             }
         });
         let this = Arc::clone(self);
@@ -206,7 +206,7 @@ impl Attacher {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, NodeMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -223,8 +223,8 @@ impl Attacher {
     }
 
     /// The attachable volumes that pods of the node use.
-    fn wanted(&self, node: &str) -> Vec<Wanted> {
-        let mut wanted: BTreeMap<Text, Wanted> = BTreeMap::new();
+    fn wanted(&self, node: &str) -> Vec<WantedVolume> {
+        let mut wanted: BTreeMap<Text, WantedVolume> = BTreeMap::new();
         let keys = self.index().pods(node);
         for pod in keys.iter().filter_map(|key| self.pods.by_key(key)) {
             if pod.spec.node_name != node || is_terminated(&pod) {
@@ -235,7 +235,7 @@ impl Attacher {
                 let driver = csi.and_then(|csi| self.drivers.get("", &csi.driver));
                 if csi.is_some() && needs_attach(driver.as_deref()) {
                     let name = volume.metadata.name.clone();
-                    let entry = wanted.entry(name).or_insert_with(|| Wanted {
+                    let entry = wanted.entry(name).or_insert_with(|| WantedVolume {
                         volume,
                         pods: Vec::new(),
                     });
@@ -264,7 +264,7 @@ impl Attacher {
         self.volumes.get("", name)
     }
 
-    fn held(&self, node: &str, now: Instant) -> Vec<Held> {
+    fn held(&self, node: &str, now: Instant) -> Vec<HeldAttachment> {
         let names = self.index().attachments(node);
         let attachments = names
             .iter()
@@ -275,7 +275,7 @@ impl Attacher {
                 .waiting
                 .get(&attachment.metadata.name)
                 .copied();
-            Held {
+            HeldAttachment {
                 volume: self.volume_of_attachment(&attachment),
                 waited: waiting.map(|since| now.saturating_duration_since(since)),
                 attachment,
@@ -318,7 +318,7 @@ impl Attacher {
         wanted.retain(|want| !is_pending(&want.volume));
         let mut wake = (wanted.len() < before).then_some(SHOWN_AFTER);
         self.forget(name, &wanted, &held);
-        let actions = decide(&Snapshot {
+        let actions = decide(&AttachSnapshot {
             node: node.as_deref(),
             wanted: &wanted,
             held: &held,
@@ -334,30 +334,30 @@ impl Attacher {
         let mut answer: Option<Node> = None;
         for action in actions {
             match action {
-                Action::Status(volumes) => answer = self.write_status(name, &volumes).await?,
-                Action::ReportAttached(want) => {
+                AttachAction::Status(volumes) => answer = self.write_status(name, &volumes).await?,
+                AttachAction::ReportAttached(want) => {
                     let volume = wanted[want].volume.metadata.name.as_str();
                     let message = format!("AttachVolume.Attach succeeded for volume {volume:?} ");
                     for pod in &wanted[want].pods {
-                        let about = ObjectReference::of(&resources::PODS, &pod.metadata);
+                        let about = ObjectReference::to_object(&resources::PODS, &pod.metadata);
                         self.recorder
                             .normal(&about, "SuccessfulAttachVolume", message.clone());
                     }
                 }
-                Action::ReportFailure(want, why) => {
+                AttachAction::ReportFailure(want, why) => {
                     let volume = wanted[want].volume.metadata.name.as_str();
                     let message =
                         format!("AttachVolume.Attach failed for volume {volume:?} : {why}");
                     self.report(name, &wanted[want], &why, |_| message.clone());
                 }
-                Action::ReportBlocked(want) => self.report_blocked(name, &wanted[want]),
-                Action::Attach(want) => self.attach(name, &wanted[want]).await?,
-                Action::AwaitUnmount(index) => {
+                AttachAction::ReportBlocked(want) => self.report_blocked(name, &wanted[want]),
+                AttachAction::Attach(want) => self.attach(name, &wanted[want]).await?,
+                AttachAction::AwaitUnmount(index) => {
                     let attachment = held[index].attachment.metadata.name.clone();
                     self.memory().waiting.insert(attachment, now);
                     wake = Some(wake.map_or(UNMOUNT_WAIT, |wake| wake.min(UNMOUNT_WAIT)));
                 }
-                Action::Detach { held: index, force } => {
+                AttachAction::Detach { held: index, force } => {
                     if !force && !self.is_safe(name, &held[index], &mut answer).await? {
                         // The node's event brings it back.
                         return Ok(Some(work::CACHE_BEHIND));
@@ -403,7 +403,7 @@ impl Attacher {
     }
 
     /// Forgets what was remembered of volumes that are wanted again, or not any more.
-    fn forget(&self, node: &Text, wanted: &[Wanted], held: &[Held]) {
+    fn forget(&self, node: &Text, wanted: &[WantedVolume], held: &[HeldAttachment]) {
         let is_wanted = |volume: &str| {
             let mut wanted = wanted.iter();
             wanted.any(|want| want.volume.metadata.name == volume)
@@ -421,19 +421,25 @@ impl Attacher {
     }
 
     /// Tells the pods of a volume what is wrong, once.
-    fn report(&self, node: &Text, want: &Wanted, why: &str, message: impl Fn(&Pod) -> String) {
+    fn report(
+        &self,
+        node: &Text,
+        want: &WantedVolume,
+        why: &str,
+        message: impl Fn(&Pod) -> String,
+    ) {
         let key = (node.clone(), want.volume.metadata.name.clone());
         let before = self.memory().reported.insert(key, why.to_owned());
         if before.as_deref() == Some(why) {
             return;
         }
         for pod in &want.pods {
-            let about = ObjectReference::of(&resources::PODS, &pod.metadata);
+            let about = ObjectReference::to_object(&resources::PODS, &pod.metadata);
             self.recorder.warning(&about, FAILED, message(pod));
         }
     }
 
-    fn report_blocked(&self, node: &Text, want: &Wanted) {
+    fn report_blocked(&self, node: &Text, want: &WantedVolume) {
         let volume = &want.volume.metadata.name;
         {
             let mut memory = self.memory();
@@ -452,7 +458,7 @@ impl Attacher {
         });
     }
 
-    async fn attach(&self, node: &Text, want: &Wanted) -> Result<(), Error> {
+    async fn attach(&self, node: &Text, want: &WantedVolume) -> Result<(), Error> {
         let volume = &want.volume;
         let (Some(name), Some(csi)) = (attachment_name(volume, node), &volume.spec.csi) else {
             return Ok(());
@@ -460,7 +466,7 @@ impl Attacher {
         let body = json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
             "metadata": {"name": name}, "spec": {"attacher": csi.driver, "nodeName": node,
                 "source": {"persistentVolumeName": volume.metadata.name}}});
-        let pending = Pending {
+        let pending = PendingReconciles {
             volume: volume.metadata.name.clone(),
             node: node.clone(),
             since: Instant::now(),
@@ -517,7 +523,7 @@ impl Attacher {
     async fn is_safe(
         &self,
         node: &Text,
-        held: &Held,
+        held: &HeldAttachment,
         answer: &mut Option<Node>,
     ) -> Result<bool, Error> {
         if answer.is_none() {
@@ -533,7 +539,7 @@ impl Attacher {
         Ok(name.is_none_or(|name| !in_use.into_iter().any(|used| *used == name)))
     }
 
-    async fn detach(&self, held: &Held) -> Result<(), Error> {
+    async fn detach(&self, held: &HeldAttachment) -> Result<(), Error> {
         let meta = &held.attachment.metadata;
         let options = DeleteOptions::of_uid(meta.uid.as_str());
         let resource = &resources::VOLUME_ATTACHMENTS;

@@ -27,27 +27,27 @@ const IN_TREE_FINALIZER: &str = "kubernetes.io/pv-controller";
 /// Keeps a CSI volume until its storage is deleted.
 const EXTERNAL_FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 
-/// Which of the two objects an event is about.
+/// The object that an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum About {
+pub(super) enum EventSubject {
     /// The claim.
     Claim,
     /// The volume.
     Volume,
 }
 
-/// An event.
+/// An event of the binder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Notice {
-    pub about: About,
+pub(super) struct BinderEvent {
+    pub about: EventSubject,
     pub warning: bool,
     pub reason: &'static str,
     pub message: String,
 }
 
-/// One step. They are taken in their order, on the claim and the volume of the decision.
+/// One write to the claim or the volume; actions run in order.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Action {
+pub(super) enum BinderAction {
     /// Sets annotations of the claim, or removes them.
     AnnotateClaim(Vec<(&'static str, Option<Text>)>),
     /// Sets the storage class of the claim.
@@ -59,30 +59,30 @@ pub(super) enum Action {
     /// Takes the volume's reference to its claim away, or only the claim's identity.
     UnbindVolume { whole: bool },
     /// Sets the phase of the volume.
-    VolumePhase(&'static str, Option<Notice>),
+    VolumePhase(&'static str, Option<BinderEvent>),
     /// Changes the status of the claim.
-    ClaimStatus(Value, Option<Notice>),
+    ClaimStatus(Value, Option<BinderEvent>),
     /// Changes the metadata of the volume.
     ChangeVolume {
         migrated_to: Option<Option<&'static str>>,
         finalizers: Option<Vec<Text>>,
     },
     /// Records an event.
-    Record(Notice),
+    Record(BinderEvent),
     /// Has the claim looked at.
     SyncClaim,
 }
 
 /// A decision.
 #[derive(Debug, Default)]
-pub(super) struct Decision {
+pub(super) struct BinderDecision {
     /// The volume that the claim gets.
     pub volume: Option<Arc<Volume>>,
-    pub actions: Vec<Action>,
+    pub actions: Vec<BinderAction>,
 }
 
 /// The input of the decision for a claim.
-pub(super) struct ClaimSnapshot<'a> {
+pub(super) struct BindingSnapshot<'a> {
     pub claim: &'a Claim,
     pub volumes: &'a [Arc<Volume>],
     pub classes: &'a [Arc<StorageClass>],
@@ -100,8 +100,8 @@ pub(super) struct VolumeSnapshot<'a> {
     pub users: &'a dyn Fn() -> Vec<String>,
 }
 
-fn notice(about: About, reason: &'static str, message: impl Into<String>) -> Notice {
-    Notice {
+fn notice(about: EventSubject, reason: &'static str, message: impl Into<String>) -> BinderEvent {
+    BinderEvent {
         about,
         warning: false,
         reason,
@@ -109,23 +109,23 @@ fn notice(about: About, reason: &'static str, message: impl Into<String>) -> Not
     }
 }
 
-fn warning(about: About, reason: &'static str, message: impl Into<String>) -> Notice {
-    Notice {
+fn warning(about: EventSubject, reason: &'static str, message: impl Into<String>) -> BinderEvent {
+    BinderEvent {
         warning: true,
         ..notice(about, reason, message)
     }
 }
 
 /// Returns the next steps for a claim.
-pub(super) fn decide_claim(snapshot: &ClaimSnapshot<'_>) -> Decision {
+pub(super) fn decide_claim(snapshot: &BindingSnapshot<'_>) -> BinderDecision {
     let claim = snapshot.claim;
     let annotations = &claim.metadata.annotations;
     let provisioner = annotations.get(PROVISIONER);
     let provisioner = provisioner.or_else(|| annotations.get(BETA_PROVISIONER));
-    let mut decision = Decision::default();
+    let mut decision = BinderDecision::default();
     if let Some(change) = migration(provisioner, annotations.get(MIGRATED_TO)) {
         let change = vec![(MIGRATED_TO, change.map(Text::from))];
-        decision.actions.push(Action::AnnotateClaim(change));
+        decision.actions.push(BinderAction::AnnotateClaim(change));
     }
     if claim.has(BIND_COMPLETED) {
         decide_bound(snapshot, &mut decision);
@@ -144,7 +144,7 @@ fn migration(provisioner: Option<&str>, current: Option<&str>) -> Option<Option<
 }
 
 /// A claim that takes any volume.
-fn decide_unbound(snapshot: &ClaimSnapshot<'_>, decision: &mut Decision) {
+fn decide_unbound(snapshot: &BindingSnapshot<'_>, decision: &mut BinderDecision) {
     let claim = snapshot.claim;
     let class_name = claim.class();
     let mut classes = snapshot.classes.iter();
@@ -158,18 +158,18 @@ fn decide_unbound(snapshot: &ClaimSnapshot<'_>, decision: &mut Decision) {
         && let Some(default) = matching::default_class(snapshot.classes)
     {
         let name = default.metadata.name.clone();
-        decision.actions.push(Action::AssignClass(name));
+        decision.actions.push(BinderAction::AssignClass(name));
         return;
     }
     if waits && !claim.has(SELECTED_NODE) {
         let event = waits_for_consumer(&(snapshot.unscheduled)());
-        decision.actions.push(Action::Record(event));
+        decision.actions.push(BinderAction::Record(event));
     } else if !class_name.is_empty() {
         provision(claim, class.map(AsRef::as_ref), decision);
         return;
     } else {
-        decision.actions.push(Action::Record(notice(
-            About::Claim,
+        decision.actions.push(BinderAction::Record(notice(
+            EventSubject::Claim,
             "FailedBinding",
             "no persistent volumes available for this claim and no storage class is set",
         )));
@@ -177,7 +177,7 @@ fn decide_unbound(snapshot: &ClaimSnapshot<'_>, decision: &mut Decision) {
     set_claim_status(claim, "Pending", None, None, decision);
 }
 
-fn waits_for_consumer(pods: &[Text]) -> Notice {
+fn waits_for_consumer(pods: &[Text]) -> BinderEvent {
     let (reason, message) = match pods {
         [] => (
             "WaitForFirstConsumer",
@@ -192,11 +192,11 @@ fn waits_for_consumer(pods: &[Text]) -> Notice {
             format!("waiting for pods {} to be scheduled", pods.join(",")),
         ),
     };
-    notice(About::Claim, reason, message)
+    notice(EventSubject::Claim, reason, message)
 }
 
 /// Hands a claim to the provisioner of its class.
-fn provision(claim: &Claim, class: Option<&StorageClass>, decision: &mut Decision) {
+fn provision(claim: &Claim, class: Option<&StorageClass>, decision: &mut BinderDecision) {
     let provisioner = match class {
         Some(class) => plugins::provisioner(&class.provisioner),
         None => {
@@ -207,14 +207,14 @@ fn provision(claim: &Claim, class: Option<&StorageClass>, decision: &mut Decisio
     let provisioner = match provisioner {
         Ok(provisioner) => provisioner,
         Err(message) => {
-            let event = warning(About::Claim, "ProvisioningFailed", message);
-            decision.actions.push(Action::Record(event));
+            let event = warning(EventSubject::Claim, "ProvisioningFailed", message);
+            decision.actions.push(BinderAction::Record(event));
             return;
         }
     };
     if claim.metadata.annotations.get(PROVISIONER) != Some(provisioner) {
         let name = || Some(Text::from(provisioner));
-        decision.actions.push(Action::AnnotateClaim(vec![
+        decision.actions.push(BinderAction::AnnotateClaim(vec![
             (BETA_PROVISIONER, name()),
             (PROVISIONER, name()),
         ]));
@@ -224,12 +224,12 @@ fn provision(claim: &Claim, class: Option<&StorageClass>, decision: &mut Decisio
          or manually by the system administrator. If volume creation is delayed, please verify \
          that the provisioner is running and correctly registered."
     );
-    let event = notice(About::Claim, "ExternalProvisioning", message);
-    decision.actions.push(Action::Record(event));
+    let event = notice(EventSubject::Claim, "ExternalProvisioning", message);
+    decision.actions.push(BinderAction::Record(event));
 }
 
 /// A claim that asks for a volume by name and is not bound yet.
-fn decide_requested(snapshot: &ClaimSnapshot<'_>, decision: &mut Decision) {
+fn decide_requested(snapshot: &BindingSnapshot<'_>, decision: &mut BinderDecision) {
     let claim = snapshot.claim;
     let Some(volume) = named_volume(snapshot) else {
         set_claim_status(claim, "Pending", None, None, decision);
@@ -241,8 +241,8 @@ fn decide_requested(snapshot: &ClaimSnapshot<'_>, decision: &mut Decision) {
             Ok(()) => bind(claim, Arc::clone(volume), decision),
             Err(why) => {
                 let message = format!("Cannot bind to requested volume {name:?}: {why}");
-                let event = warning(About::Claim, "VolumeMismatch", message);
-                decision.actions.push(Action::Record(event));
+                let event = warning(EventSubject::Claim, "VolumeMismatch", message);
+                decision.actions.push(BinderAction::Record(event));
                 set_claim_status(claim, "Pending", None, None, decision);
             }
         }
@@ -250,26 +250,26 @@ fn decide_requested(snapshot: &ClaimSnapshot<'_>, decision: &mut Decision) {
         bind(claim, Arc::clone(volume), decision);
     } else {
         let message = format!("volume {name:?} already bound to a different claim.");
-        let event = warning(About::Claim, "FailedBinding", message);
-        decision.actions.push(Action::Record(event));
+        let event = warning(EventSubject::Claim, "FailedBinding", message);
+        decision.actions.push(BinderAction::Record(event));
         if !claim.has(BOUND_BY_CONTROLLER) {
             set_claim_status(claim, "Pending", None, None, decision);
         }
     }
 }
 
-fn named_volume<'a>(snapshot: &ClaimSnapshot<'a>) -> Option<&'a Arc<Volume>> {
+fn named_volume<'a>(snapshot: &BindingSnapshot<'a>) -> Option<&'a Arc<Volume>> {
     let name = &snapshot.claim.spec.volume_name;
     let mut volumes = snapshot.volumes.iter();
     volumes.find(|volume| volume.metadata.name == *name)
 }
 
 /// A claim that was bound before.
-fn decide_bound(snapshot: &ClaimSnapshot<'_>, decision: &mut Decision) {
+fn decide_bound(snapshot: &BindingSnapshot<'_>, decision: &mut BinderDecision) {
     let claim = snapshot.claim;
     let mut lose = |reason, message: &str| {
         if claim.status.phase != "Lost" {
-            let event = warning(About::Claim, reason, message);
+            let event = warning(EventSubject::Claim, reason, message);
             set_claim_status(claim, "Lost", None, Some(event), decision);
         }
     };
@@ -298,7 +298,7 @@ fn decide_bound(snapshot: &ClaimSnapshot<'_>, decision: &mut Decision) {
 
 /// Brings the volume, its status, the claim and its status to the bound state, in this
 /// order, as far as they are not there.
-fn bind(claim: &Claim, volume: Arc<Volume>, decision: &mut Decision) {
+fn bind(claim: &Claim, volume: Arc<Volume>, decision: &mut BinderDecision) {
     let (meta, actions) = (&claim.metadata, &mut decision.actions);
     let refers = volume.spec.claim_ref.as_ref().is_some_and(|reference| {
         reference.name == meta.name
@@ -307,16 +307,16 @@ fn bind(claim: &Claim, volume: Arc<Volume>, decision: &mut Decision) {
     });
     if !refers {
         let chosen_here = !volume.is_bound_to(claim);
-        actions.push(Action::BindVolume {
+        actions.push(BinderAction::BindVolume {
             mark: chosen_here && !volume.has(BOUND_BY_CONTROLLER),
         });
     }
     if volume.status.phase != "Bound" {
-        actions.push(Action::VolumePhase("Bound", None));
+        actions.push(BinderAction::VolumePhase("Bound", None));
     }
     let chosen_here = claim.spec.volume_name != volume.metadata.name;
     if chosen_here || !claim.has(BIND_COMPLETED) {
-        actions.push(Action::BindClaim {
+        actions.push(BinderAction::BindClaim {
             mark: chosen_here && !claim.has(BOUND_BY_CONTROLLER),
         });
     }
@@ -329,8 +329,8 @@ fn set_claim_status(
     claim: &Claim,
     phase: &'static str,
     volume: Option<&Volume>,
-    event: Option<Notice>,
-    decision: &mut Decision,
+    event: Option<BinderEvent>,
+    decision: &mut BinderDecision,
 ) {
     let status = &claim.status;
     let mut change = json!({});
@@ -367,7 +367,9 @@ fn set_claim_status(
         }
     }
     if change.as_object().is_some_and(|fields| !fields.is_empty()) {
-        decision.actions.push(Action::ClaimStatus(change, event));
+        decision
+            .actions
+            .push(BinderAction::ClaimStatus(change, event));
     }
 }
 
@@ -388,13 +390,13 @@ fn set_capacity(claim: &Claim, volume: &Volume, change: &mut Value) {
 }
 
 /// Returns the next steps for a volume.
-pub(super) fn decide_volume(snapshot: &VolumeSnapshot<'_>) -> Vec<Action> {
+pub(super) fn decide_volume(snapshot: &VolumeSnapshot<'_>) -> Vec<BinderAction> {
     let volume = snapshot.volume;
     let mut actions = Vec::new();
     actions.extend(change_metadata(volume));
-    let set_phase = |phase: &'static str, actions: &mut Vec<Action>| {
+    let set_phase = |phase: &'static str, actions: &mut Vec<BinderAction>| {
         if volume.status.phase != phase {
-            actions.push(Action::VolumePhase(phase, None));
+            actions.push(BinderAction::VolumePhase(phase, None));
         }
     };
     let Some(reference) = &volume.spec.claim_ref else {
@@ -421,10 +423,18 @@ pub(super) fn decide_volume(snapshot: &VolumeSnapshot<'_>) -> Vec<Action> {
                 volume.as_str()
             );
             let reason = "VolumeMismatch";
-            actions.push(Action::Record(warning(About::Volume, reason, about_volume)));
-            actions.push(Action::Record(warning(About::Claim, reason, about_claim)));
+            actions.push(BinderAction::Record(warning(
+                EventSubject::Volume,
+                reason,
+                about_volume,
+            )));
+            actions.push(BinderAction::Record(warning(
+                EventSubject::Claim,
+                reason,
+                about_claim,
+            )));
         } else {
-            actions.push(Action::SyncClaim);
+            actions.push(BinderAction::SyncClaim);
         }
     } else if claim.spec.volume_name == volume.metadata.name {
         set_phase("Bound", &mut actions);
@@ -432,7 +442,7 @@ pub(super) fn decide_volume(snapshot: &VolumeSnapshot<'_>) -> Vec<Action> {
     {
         release(snapshot, &mut actions);
     } else {
-        actions.push(Action::UnbindVolume {
+        actions.push(BinderAction::UnbindVolume {
             whole: volume.has(BOUND_BY_CONTROLLER),
         });
         set_phase("Available", &mut actions);
@@ -441,12 +451,12 @@ pub(super) fn decide_volume(snapshot: &VolumeSnapshot<'_>) -> Vec<Action> {
 }
 
 /// Annotations and finalizers of volumes that an in-tree plug-in or its successor made.
-fn change_metadata(volume: &Volume) -> Option<Action> {
+fn change_metadata(volume: &Volume) -> Option<BinderAction> {
     let annotations = &volume.metadata.annotations;
     let provisioner = annotations.get(PROVISIONED_BY)?;
     let migrated_to = migration(Some(provisioner), annotations.get(MIGRATED_TO));
     let finalizers = finalizers(volume, provisioner);
-    (migrated_to.is_some() || finalizers.is_some()).then_some(Action::ChangeVolume {
+    (migrated_to.is_some() || finalizers.is_some()).then_some(BinderAction::ChangeVolume {
         migrated_to,
         finalizers,
     })
@@ -471,13 +481,13 @@ fn finalizers(volume: &Volume, provisioner: &str) -> Option<Vec<Text>> {
 
 /// A volume whose claim is gone, or has another volume: it is released, and its policy
 /// says what becomes of it. A failure stays to be seen.
-fn release(snapshot: &VolumeSnapshot<'_>, actions: &mut Vec<Action>) {
+fn release(snapshot: &VolumeSnapshot<'_>, actions: &mut Vec<BinderAction>) {
     let volume = snapshot.volume;
     let phase = volume.status.phase.as_str();
     let mut fail = |reason: &'static str, message: String| {
         if phase != "Failed" {
-            let event = warning(About::Volume, reason, message);
-            actions.push(Action::VolumePhase("Failed", Some(event)));
+            let event = warning(EventSubject::Volume, reason, message);
+            actions.push(BinderAction::VolumePhase("Failed", Some(event)));
         }
     };
     let migrated = volume.metadata.annotations.get(MIGRATED_TO);
@@ -499,8 +509,8 @@ fn release(snapshot: &VolumeSnapshot<'_>, actions: &mut Vec<Action>) {
                 return;
             }
             let message = format!("Volume is used by pods: {}", users.join(","));
-            let event = notice(About::Volume, "VolumeFailedRecycle", message);
-            actions.push(Action::Record(event));
+            let event = notice(EventSubject::Volume, "VolumeFailedRecycle", message);
+            actions.push(BinderAction::Record(event));
         }
         _ => {
             fail(
@@ -511,6 +521,6 @@ fn release(snapshot: &VolumeSnapshot<'_>, actions: &mut Vec<Action>) {
         }
     }
     if phase != "Released" && phase != "Failed" {
-        actions.push(Action::VolumePhase("Released", None));
+        actions.push(BinderAction::VolumePhase("Released", None));
     }
 }

@@ -40,21 +40,21 @@ fn merge(target: &mut Value, fields: &Value) {
 }
 
 /// A line for each action.
-fn lines(actions: &[Action]) -> Vec<String> {
-    let print = |event: &Notice| {
+fn lines(actions: &[BinderAction]) -> Vec<String> {
+    let print = |event: &BinderEvent| {
         let severity = if event.warning { "Warning" } else { "Normal" };
         format!(
             "{severity} {} {:?}: {}",
             event.reason, event.about, event.message
         )
     };
-    let line = |action: &Action| match action {
-        Action::Record(event) => print(event),
-        Action::VolumePhase(phase, event) => {
+    let line = |action: &BinderAction| match action {
+        BinderAction::Record(event) => print(event),
+        BinderAction::VolumePhase(phase, event) => {
             let event = event.as_ref().map(print).unwrap_or_default();
             format!("volume {phase} {event}").trim_end().to_owned()
         }
-        Action::ClaimStatus(change, event) => {
+        BinderAction::ClaimStatus(change, event) => {
             let event = event.as_ref().map(print).unwrap_or_default();
             format!("claim {change} {event}").trim_end().to_owned()
         }
@@ -69,7 +69,7 @@ fn decide_with(
     classes: &[Arc<StorageClass>],
     pods: &[&str],
 ) -> (Option<String>, Vec<String>) {
-    let decision = decide_claim(&ClaimSnapshot {
+    let decision = decide_claim(&BindingSnapshot {
         claim,
         volumes,
         classes,

@@ -20,13 +20,13 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use self::decide::{
-    About, Action, BIND_COMPLETED, BOUND_BY_CONTROLLER, ClaimSnapshot, Notice, VolumeSnapshot,
-    decide_claim, decide_volume,
+    BIND_COMPLETED, BOUND_BY_CONTROLLER, BinderAction, BinderEvent, BindingSnapshot, EventSubject,
+    VolumeSnapshot, decide_claim, decide_volume,
 };
 use super::pods::{is_terminated, uses_claim};
 use super::written_views::WrittenViews;
 use crate::Controller;
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::views::{Claim, Pod, StorageClass, Text, Volume};
 use crate::work::{self, Outcome};
 
@@ -43,10 +43,10 @@ const RESYNC: Duration = Duration::from_secs(15);
 struct Binder {
     client: Client,
     recorder: Recorder,
-    claims: Arc<Kind<Claim>>,
-    volumes: Arc<Kind<Volume>>,
-    classes: Arc<Kind<StorageClass>>,
-    pods: Arc<Kind<Pod>>,
+    claims: Arc<KindCache<Claim>>,
+    volumes: Arc<KindCache<Volume>>,
+    classes: Arc<KindCache<StorageClass>>,
+    pods: Arc<KindCache<Pod>>,
     written_claims: WrittenViews<Claim>,
     written_volumes: WrittenViews<Volume>,
     /// Claims; and volumes, whose keys have no namespace.
@@ -98,7 +98,7 @@ fn volume_key(name: &Text) -> Key {
 impl Binder {
     fn claim_changed(&self, previous: Option<&Claim>, current: Option<&Claim>) {
         if let Some(claim) = current {
-            self.queue.add(Key::of(&claim.metadata));
+            self.queue.add(Key::from_meta(&claim.metadata));
         }
         let named = |claim: &&Claim| !claim.spec.volume_name.is_empty();
         for claim in previous.into_iter().chain(current).filter(named) {
@@ -140,7 +140,7 @@ impl Binder {
                 && !claim.has(BIND_COMPLETED)
                 && claim.class() == latest.class();
             if takes_any || claim.spec.volume_name == latest.metadata.name {
-                self.queue.add(Key::of(&claim.metadata));
+                self.queue.add(Key::from_meta(&claim.metadata));
             }
         }
     }
@@ -148,7 +148,7 @@ impl Binder {
     fn queue_unbound(&self) {
         for claim in self.claims.all() {
             if !claim.has(BIND_COMPLETED) {
-                self.queue.add(Key::of(&claim.metadata));
+                self.queue.add(Key::from_meta(&claim.metadata));
             }
         }
     }
@@ -188,7 +188,7 @@ impl Binder {
                 .get(&volume_key(&claim.spec.volume_name));
             named.into_iter().collect()
         };
-        let decision = decide_claim(&ClaimSnapshot {
+        let decision = decide_claim(&BindingSnapshot {
             claim: &claim,
             volumes: &volumes,
             classes: &self.classes.all(),
@@ -274,10 +274,10 @@ impl Binder {
         names
     }
 
-    async fn carry_out(&self, pair: &mut Pair, actions: Vec<Action>) -> Result<(), Error> {
+    async fn carry_out(&self, pair: &mut Pair, actions: Vec<BinderAction>) -> Result<(), Error> {
         for action in actions {
             match action {
-                Action::AnnotateClaim(change) => {
+                BinderAction::AnnotateClaim(change) => {
                     let change: serde_json::Map<String, Value> = change
                         .into_iter()
                         .map(|(name, value)| (name.to_owned(), json!(value)))
@@ -285,11 +285,11 @@ impl Binder {
                     let patch = json!({"metadata": {"annotations": change}});
                     self.patch_claim(pair, "", patch).await?;
                 }
-                Action::AssignClass(class) => {
+                BinderAction::AssignClass(class) => {
                     let patch = json!({"spec": {"storageClassName": class}});
                     self.patch_claim(pair, "", patch).await?;
                 }
-                Action::BindVolume { mark } => {
+                BinderAction::BindVolume { mark } => {
                     let Some(claim) = &pair.claim else { continue };
                     let mut patch = json!({"spec": {"claimRef": reference_to(&claim.metadata)}});
                     if mark {
@@ -297,7 +297,7 @@ impl Binder {
                     }
                     self.patch_volume(pair, "", patch).await?;
                 }
-                Action::BindClaim { mark } => {
+                BinderAction::BindClaim { mark } => {
                     let Some(volume) = &pair.volume else { continue };
                     let mut patch = json!({"metadata": {"annotations": {BIND_COMPLETED: "yes"}},
                         "spec": {"volumeName": volume.metadata.name}});
@@ -306,7 +306,7 @@ impl Binder {
                     }
                     self.patch_claim(pair, "", patch).await?;
                 }
-                Action::UnbindVolume { whole } => {
+                BinderAction::UnbindVolume { whole } => {
                     let patch = if whole {
                         json!({"metadata": {"annotations": {BOUND_BY_CONTROLLER: null}},
                             "spec": {"claimRef": null}})
@@ -315,19 +315,19 @@ impl Binder {
                     };
                     self.patch_volume(pair, "", patch).await?;
                 }
-                Action::VolumePhase(phase, event) => {
+                BinderAction::VolumePhase(phase, event) => {
                     let message = event.as_ref().map_or("", |event| event.message.as_str());
                     let message = Some(message).filter(|message| !message.is_empty());
                     let patch = json!({"status": {"phase": phase, "message": message}});
                     self.patch_volume(pair, "status", patch).await?;
                     event.into_iter().for_each(|event| self.record(pair, event));
                 }
-                Action::ClaimStatus(change, event) => {
+                BinderAction::ClaimStatus(change, event) => {
                     let patch = json!({"status": change});
                     self.patch_claim(pair, "status", patch).await?;
                     event.into_iter().for_each(|event| self.record(pair, event));
                 }
-                Action::ChangeVolume {
+                BinderAction::ChangeVolume {
                     migrated_to,
                     finalizers,
                 } => {
@@ -341,10 +341,10 @@ impl Binder {
                     }
                     self.patch_volume(pair, "", patch).await?;
                 }
-                Action::Record(event) => self.record(pair, event),
-                Action::SyncClaim => {
+                BinderAction::Record(event) => self.record(pair, event),
+                BinderAction::SyncClaim => {
                     if let Some(claim) = &pair.claim {
-                        self.queue.add(Key::of(&claim.metadata));
+                        self.queue.add(Key::from_meta(&claim.metadata));
                     }
                 }
             }
@@ -386,17 +386,17 @@ impl Binder {
             .map(Arc::new)
     }
 
-    fn record(&self, pair: &Pair, event: Notice) {
+    fn record(&self, pair: &Pair, event: BinderEvent) {
         let about = match event.about {
-            About::Claim => {
+            EventSubject::Claim => {
                 let resource = &resources::PERSISTENT_VOLUME_CLAIMS;
                 let claim = pair.claim.as_ref();
-                claim.map(|claim| ObjectReference::of(resource, &claim.metadata))
+                claim.map(|claim| ObjectReference::to_object(resource, &claim.metadata))
             }
-            About::Volume => {
+            EventSubject::Volume => {
                 let resource = &resources::PERSISTENT_VOLUMES;
                 let volume = pair.volume.as_ref();
-                volume.map(|volume| ObjectReference::of(resource, &volume.metadata))
+                volume.map(|volume| ObjectReference::to_object(resource, &volume.metadata))
             }
         };
         let Some(about) = about else { return };

@@ -19,9 +19,9 @@ pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// The provisioner in charge of a claim that waits for nobody.
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 
-/// Where the data is that a new volume is a copy of.
+/// The source of the data that a new volume is a copy of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum CopySource {
     /// The volume begins empty.
     None,
     /// The data is on this node.
@@ -139,12 +139,12 @@ pub(super) struct ClaimSnapshot<'a> {
     pub class: Option<&'a StorageClass>,
     /// The volume that the claim is bound to.
     pub volume: Option<&'a Volume>,
-    pub source: Source,
+    pub source: CopySource,
 }
 
 /// The next step for a claim.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum NodeChoice {
     /// It has a node, needs none, or the scheduler selects it.
     Nothing,
     /// This node has its volume or its source.
@@ -156,14 +156,14 @@ pub(super) enum Decision {
 }
 
 /// Returns the next step for a claim.
-pub(super) fn decide(snapshot: &ClaimSnapshot<'_>) -> Decision {
+pub(super) fn decide(snapshot: &ClaimSnapshot<'_>) -> NodeChoice {
     let claim = snapshot.claim;
     let annotations = &claim.metadata.annotations;
     let is_selected = annotations
         .get(SELECTED_NODE)
         .is_some_and(|it| !it.is_empty());
     if is_selected || claim.metadata.is_terminating() {
-        return Decision::Nothing;
+        return NodeChoice::Nothing;
     }
     if !claim.spec.volume_name.is_empty() {
         // A volume that was there before its claim: its node grows it and takes snapshots.
@@ -172,19 +172,19 @@ pub(super) fn decide(snapshot: &ClaimSnapshot<'_>) -> Decision {
             reference.is_some_and(|reference| reference.uid == claim.metadata.uid)
         });
         let node = volume.and_then(node_of);
-        return node.map_or(Decision::Nothing, |node| Decision::Select(node.into()));
+        return node.map_or(NodeChoice::Nothing, |node| NodeChoice::Select(node.into()));
     }
     let Some(class) = snapshot.class.filter(|class| class.provisioner == DRIVER) else {
-        return Decision::Nothing;
+        return NodeChoice::Nothing;
     };
     match &snapshot.source {
-        Source::On(node) => Decision::Select(node.clone()),
-        Source::Pending => Decision::Wait,
-        Source::Foreign => Decision::Nothing,
-        Source::None if class.waits_for_consumer() => Decision::Nothing,
+        CopySource::On(node) => NodeChoice::Select(node.clone()),
+        CopySource::Pending => NodeChoice::Wait,
+        CopySource::Foreign => NodeChoice::Nothing,
+        CopySource::None if class.waits_for_consumer() => NodeChoice::Nothing,
         // The binder looked for a volume that exists and found none.
-        Source::None if annotations.get(PROVISIONER) == Some(DRIVER) => Decision::Choose,
-        Source::None => Decision::Nothing,
+        CopySource::None if annotations.get(PROVISIONER) == Some(DRIVER) => NodeChoice::Choose,
+        CopySource::None => NodeChoice::Nothing,
     }
 }
 
@@ -328,7 +328,7 @@ mod tests {
                 {"key": NODE_KEY, "operator": "In", "values": [node]}]}]}}}}))
     }
 
-    fn decided(claim: &Claim, class: &StorageClass, source: Source) -> Decision {
+    fn decided(claim: &Claim, class: &StorageClass, source: CopySource) -> NodeChoice {
         decide(&ClaimSnapshot {
             claim,
             class: Some(class),
@@ -339,24 +339,30 @@ mod tests {
 
     #[test]
     fn copy_is_made_on_the_node_of_its_source_whatever_the_binding_mode() {
-        let on = Source::On("n2".into());
+        let on = CopySource::On("n2".into());
         for mode in ["Immediate", "WaitForFirstConsumer"] {
             let (free, class) = (claim(json!({}), ""), class(mode));
-            let select = Decision::Select("n2".into());
+            let select = NodeChoice::Select("n2".into());
             assert_eq!(decided(&free, &class, on.clone()), select, "{mode}");
-            assert_eq!(decided(&free, &class, Source::Pending), Decision::Wait);
-            assert_eq!(decided(&free, &class, Source::Foreign), Decision::Nothing);
+            assert_eq!(
+                decided(&free, &class, CopySource::Pending),
+                NodeChoice::Wait
+            );
+            assert_eq!(
+                decided(&free, &class, CopySource::Foreign),
+                NodeChoice::Nothing
+            );
         }
         let has = claim(json!({SELECTED_NODE: "n1"}), "");
         assert_eq!(
             decided(&has, &class("Immediate"), on.clone()),
-            Decision::Nothing
+            NodeChoice::Nothing
         );
         let mut foreign = class("Immediate");
         foreign.provisioner = "other.example.com".into();
         assert_eq!(
             decided(&claim(json!({}), ""), &foreign, on),
-            Decision::Nothing
+            NodeChoice::Nothing
         );
     }
 
@@ -364,11 +370,20 @@ mod tests {
     fn node_is_chosen_for_a_claim_that_waits_for_nobody_once_it_is_handed_over() {
         let handed = claim(json!({PROVISIONER: DRIVER}), "");
         let immediate = class("Immediate");
-        assert_eq!(decided(&handed, &immediate, Source::None), Decision::Choose);
+        assert_eq!(
+            decided(&handed, &immediate, CopySource::None),
+            NodeChoice::Choose
+        );
         let early = claim(json!({}), "");
-        assert_eq!(decided(&early, &immediate, Source::None), Decision::Nothing);
+        assert_eq!(
+            decided(&early, &immediate, CopySource::None),
+            NodeChoice::Nothing
+        );
         let waits = class("WaitForFirstConsumer");
-        assert_eq!(decided(&handed, &waits, Source::None), Decision::Nothing);
+        assert_eq!(
+            decided(&handed, &waits, CopySource::None),
+            NodeChoice::Nothing
+        );
     }
 
     #[test]
@@ -379,11 +394,14 @@ mod tests {
                 claim: &bound,
                 class: None,
                 volume: Some(volume),
-                source: Source::None,
+                source: CopySource::None,
             })
         };
-        assert_eq!(decided(&volume("n2", "u1")), Decision::Select("n2".into()));
-        assert_eq!(decided(&volume("n2", "other")), Decision::Nothing);
+        assert_eq!(
+            decided(&volume("n2", "u1")),
+            NodeChoice::Select("n2".into())
+        );
+        assert_eq!(decided(&volume("n2", "other")), NodeChoice::Nothing);
     }
 
     const NO_CLAIMS: &[Arc<Claim>] = &[];

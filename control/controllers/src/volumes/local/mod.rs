@@ -21,13 +21,13 @@ use serde_json::json;
 
 pub use self::decide::NodeCapacity;
 use self::decide::{
-    ClaimSnapshot, Decision, SELECTED_NODE, Source, choose, decide, no_space, takes_pods,
+    ClaimSnapshot, CopySource, NodeChoice, SELECTED_NODE, choose, decide, no_space, takes_pods,
 };
 pub(super) use self::decide::{DRIVER, node_of};
 use crate::Controller;
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::views::{Claim, DataSource, Node, StorageClass, Text, Volume};
-use crate::volumes::snapshots::{Content, MANAGED_BY, Snapshot, unless_absent};
+use crate::volumes::snapshots::{MANAGED_BY, SnapshotContent, SnapshotView, unless_absent};
 use crate::work::{self, Outcome};
 
 /// Selects nodes for local volumes.
@@ -45,11 +45,11 @@ const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
 
 struct LocalVolumes {
     client: Client,
-    claims: Arc<Kind<Claim>>,
-    volumes: Arc<Kind<Volume>>,
-    classes: Arc<Kind<StorageClass>>,
-    nodes: Arc<Kind<Node>>,
-    capacities: Arc<Kind<NodeCapacity>>,
+    claims: Arc<KindCache<Claim>>,
+    volumes: Arc<KindCache<Volume>>,
+    classes: Arc<KindCache<StorageClass>>,
+    nodes: Arc<KindCache<Node>>,
+    capacities: Arc<KindCache<NodeCapacity>>,
     recorder: Recorder,
     /// Suppresses repeated events about claims that wait for space.
     repeats: RepeatFilter,
@@ -125,7 +125,7 @@ impl LocalVolumes {
         let has_node = claim.metadata.annotations.contains_key(SELECTED_NODE);
         let source = match &claim.spec.data_source_ref {
             Some(source) if volume.is_none() && !has_node => self.source(&key, source).await?,
-            _ => Source::None,
+            _ => CopySource::None,
         };
         let decision = decide(&ClaimSnapshot {
             claim: &claim,
@@ -134,10 +134,10 @@ impl LocalVolumes {
             source,
         });
         let node = match (decision, class) {
-            (Decision::Nothing, _) | (Decision::Choose, None) => return Ok(None),
-            (Decision::Wait, _) => return Ok(Some(SOURCE_AGAIN)),
-            (Decision::Select(node), _) => node,
-            (Decision::Choose, Some(class)) => match self.choose(&key, &claim, &class) {
+            (NodeChoice::Nothing, _) | (NodeChoice::Choose, None) => return Ok(None),
+            (NodeChoice::Wait, _) => return Ok(Some(SOURCE_AGAIN)),
+            (NodeChoice::Select(node), _) => node,
+            (NodeChoice::Choose, Some(class)) => match self.choose(&key, &claim, &class) {
                 Some(node) => node,
                 None => return Ok(Some(SPACE_AGAIN)),
             },
@@ -152,7 +152,8 @@ impl LocalVolumes {
         let (nodes, capacities) = (self.nodes.all(), self.capacities.all());
         let (volumes, claims) = (self.volumes.all(), self.claims.all());
         let chosen = choose(claim, class, &nodes, &capacities, &volumes, &claims);
-        let about = ObjectReference::of(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata);
+        let about =
+            ObjectReference::to_object(&resources::PERSISTENT_VOLUME_CLAIMS, &claim.metadata);
         if chosen.is_some() {
             self.waiting().remove(key);
             self.repeats.forget(&about);
@@ -191,55 +192,61 @@ impl LocalVolumes {
     }
 
     /// Where the data is that the volume of a claim is a copy of.
-    async fn source(&self, claim: &Key, source: &DataSource) -> Result<Source, Error> {
+    async fn source(&self, claim: &Key, source: &DataSource) -> Result<CopySource, Error> {
         if !source.namespace.is_empty() && source.namespace != claim.namespace {
-            return Ok(Source::Foreign);
+            return Ok(CopySource::Foreign);
         }
         match (source.api_group.as_str(), source.kind.as_str()) {
             ("", "PersistentVolumeClaim") => Ok(self.source_claim(&claim.namespace, &source.name)),
             (SNAPSHOT_GROUP, "VolumeSnapshot") => {
                 self.source_snapshot(&claim.namespace, &source.name).await
             }
-            _ => Ok(Source::Foreign),
+            _ => Ok(CopySource::Foreign),
         }
     }
 
-    fn source_claim(&self, namespace: &str, name: &str) -> Source {
+    fn source_claim(&self, namespace: &str, name: &str) -> CopySource {
         let claim = self.claims.get(namespace, name);
         let volume = claim.and_then(|claim| {
             let volume = self.volumes.get("", &claim.spec.volume_name)?;
             volume.is_bound_to(&claim).then_some(volume)
         });
         match volume.as_deref().map(node_of) {
-            None => Source::Pending,
-            Some(Some(node)) => Source::On(node.into()),
-            Some(None) => Source::Foreign,
+            None => CopySource::Pending,
+            Some(Some(node)) => CopySource::On(node.into()),
+            Some(None) => CopySource::Foreign,
         }
     }
 
-    async fn source_snapshot(&self, namespace: &str, name: &str) -> Result<Source, Error> {
-        let resource = &Snapshot::RESOURCE;
-        let found = self.client.get::<Snapshot>(resource, namespace, name).await;
+    async fn source_snapshot(&self, namespace: &str, name: &str) -> Result<CopySource, Error> {
+        let resource = &SnapshotView::RESOURCE;
+        let found = self
+            .client
+            .get::<SnapshotView>(resource, namespace, name)
+            .await;
         let Some(snapshot) = unless_absent(found)? else {
-            return Ok(Source::Pending);
+            return Ok(CopySource::Pending);
         };
         let ready = snapshot.status.ready_to_use == Some(true);
         let content = snapshot.status.bound_volume_snapshot_content_name;
         let Some(content) = content.filter(|_| ready) else {
-            return Ok(Source::Pending);
+            return Ok(CopySource::Pending);
         };
-        let resource = &Content::RESOURCE;
-        let found = self.client.get::<Content>(resource, "", &content).await;
+        let resource = &SnapshotContent::RESOURCE;
+        let found = self
+            .client
+            .get::<SnapshotContent>(resource, "", &content)
+            .await;
         let Some(content) = unless_absent(found)? else {
-            return Ok(Source::Pending);
+            return Ok(CopySource::Pending);
         };
         if content.spec.volume_snapshot_ref.uid != snapshot.metadata.uid {
-            return Ok(Source::Pending);
+            return Ok(CopySource::Pending);
         }
         let node = content.metadata.labels.get(MANAGED_BY);
         Ok(match node.filter(|_| content.spec.driver == DRIVER) {
-            Some(node) => Source::On(node.into()),
-            None => Source::Foreign,
+            Some(node) => CopySource::On(node.into()),
+            None => CopySource::Foreign,
         })
     }
 }

@@ -7,7 +7,7 @@ use control_types::quantity::{Format, Quantity};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::views::{Content, MANAGED_BY, Snapshot, SnapshotClass};
+use super::views::{MANAGED_BY, SnapshotClass, SnapshotContent, SnapshotView};
 use crate::views::{Claim, Text, Volume};
 use crate::volumes::local::{DRIVER, node_of};
 
@@ -29,9 +29,9 @@ const AT_NODE: char = '@';
 
 /// The objects that the decision for a snapshot depends on.
 pub(super) struct SnapshotState<'a> {
-    pub snapshot: &'a Snapshot,
+    pub snapshot: &'a SnapshotView,
     /// The content that the snapshot names, or that is made for it.
-    pub content: Option<&'a Content>,
+    pub content: Option<&'a SnapshotContent>,
     /// The claim that it is a snapshot of.
     pub claim: Option<&'a Claim>,
     /// The volume of that claim.
@@ -64,7 +64,7 @@ pub(super) enum SnapshotStep {
 }
 
 /// Returns the name of the content that is made for a snapshot.
-pub(super) fn content_name(snapshot: &Snapshot) -> String {
+pub(super) fn content_name(snapshot: &SnapshotView) -> String {
     format!("snapcontent-{}", snapshot.metadata.uid)
 }
 
@@ -135,7 +135,7 @@ fn place(volume: &Volume) -> Option<(&str, &str)> {
 /// Returns the node whose driver has the storage of a content that is not labelled: the
 /// one that its snapshot's identifier names, or the one that has its volume.
 pub(super) fn node_of_content<'a>(
-    content: &'a Content,
+    content: &'a SnapshotContent,
     volumes: &'a [Arc<Volume>],
 ) -> Option<&'a str> {
     let source = &content.spec.source;
@@ -150,14 +150,14 @@ pub(super) fn node_of_content<'a>(
         .map(|(_, node)| node)
 }
 
-fn finalizers(snapshot: &Snapshot) -> Vec<String> {
+fn finalizers(snapshot: &SnapshotView) -> Vec<String> {
     let all = snapshot.metadata.finalizers.iter();
     all.map(ToString::to_string).collect()
 }
 
 fn decide_deletion(
     state: &SnapshotState<'_>,
-    content: Option<&Content>,
+    content: Option<&SnapshotContent>,
     is_ours: bool,
 ) -> SnapshotStep {
     let snapshot = state.snapshot;
@@ -201,7 +201,7 @@ fn has_lost_its_content(state: &SnapshotState<'_>) -> bool {
     names_one && state.content.is_none()
 }
 
-fn decide_bound(snapshot: &Snapshot, content: &Content) -> SnapshotStep {
+fn decide_bound(snapshot: &SnapshotView, content: &SnapshotContent) -> SnapshotStep {
     let reference = &content.spec.volume_snapshot_ref;
     let names_it = reference.namespace == snapshot.metadata.namespace.as_str()
         && reference.name == snapshot.metadata.name.as_str();
@@ -219,14 +219,18 @@ fn decide_bound(snapshot: &Snapshot, content: &Content) -> SnapshotStep {
 }
 
 /// Returns the error of a snapshot; one that is the same keeps its time.
-fn error(snapshot: &Snapshot, message: &str) -> Value {
+fn error(snapshot: &SnapshotView, message: &str) -> Value {
     let before = snapshot.status.error.as_ref();
     let same = before.filter(|before| before["message"] == message);
     same.cloned()
         .unwrap_or_else(|| json!({"time": time::seconds(Timestamp::now()), "message": message}))
 }
 
-fn status(snapshot: &Snapshot, content: Option<&Content>, error: Option<Value>) -> SnapshotStep {
+fn status(
+    snapshot: &SnapshotView,
+    content: Option<&SnapshotContent>,
+    error: Option<Value>,
+) -> SnapshotStep {
     let before = &snapshot.status;
     let made = content.map(|content| &content.status);
     let name = content.map(|content| content.metadata.name.clone());
@@ -256,7 +260,7 @@ fn status(snapshot: &Snapshot, content: Option<&Content>, error: Option<Value>) 
 
 /// Returns the class of a snapshot: the named one, or the only default of our driver.
 fn class<'a>(
-    snapshot: &Snapshot,
+    snapshot: &SnapshotView,
     classes: &'a [Arc<SnapshotClass>],
 ) -> Result<&'a SnapshotClass, String> {
     if let Some(name) = &snapshot.spec.volume_snapshot_class_name {
@@ -281,7 +285,7 @@ fn class<'a>(
 }
 
 fn content_object(
-    snapshot: &Snapshot,
+    snapshot: &SnapshotView,
     class: &SnapshotClass,
     claim: &Claim,
     (volume, node): (&str, &str),

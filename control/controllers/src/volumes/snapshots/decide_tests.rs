@@ -57,7 +57,8 @@ fn decided(
     content: Option<Value>,
     classes: &[Arc<SnapshotClass>],
 ) -> SnapshotStep {
-    let (snapshot, content): (Snapshot, Option<Content>) = (parsed(snapshot), content.map(parsed));
+    let (snapshot, content): (SnapshotView, Option<SnapshotContent>) =
+        (parsed(snapshot), content.map(parsed));
     let claim: Claim = parsed(json!({
         "metadata": {"namespace": "default", "name": "data", "uid": "u1"},
         "spec": {"volumeName": "pvc-u1"},
@@ -205,7 +206,7 @@ fn a_content_belongs_to_the_node_of_its_snapshots_identifier_or_of_its_volume() 
     let node = |source: Value| {
         let mut content = imported();
         content["spec"]["source"] = source;
-        let content: Content = parsed(content);
+        let content: SnapshotContent = parsed(content);
         node_of_content(&content, &volumes).map(str::to_owned)
     };
     let of_snapshot = |handle: &str| node(json!({"snapshotHandle": handle}));
@@ -260,8 +261,8 @@ fn a_snapshot_of_a_pre_provisioned_content_goes_once_that_is_gone() {
     imported["metadata"]["name"] = json!("imported");
     imported["metadata"]["annotations"] = json!({BEING_DELETED: "yes"});
     imported["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    let going: Snapshot = parsed(going);
-    let decide = |content: Option<&Content>| {
+    let going: SnapshotView = parsed(going);
+    let decide = |content: Option<&SnapshotContent>| {
         decide_snapshot(&SnapshotState {
             snapshot: &going,
             content,
@@ -272,7 +273,8 @@ fn a_snapshot_of_a_pre_provisioned_content_goes_once_that_is_gone() {
     };
     let mut foreign = imported.clone();
     foreign["spec"]["driver"] = json!("other.example.com");
-    let (imported, foreign): (Content, Content) = (parsed(imported), parsed(foreign));
+    let (imported, foreign): (SnapshotContent, SnapshotContent) =
+        (parsed(imported), parsed(foreign));
     assert_eq!(decide(Some(&imported)), SnapshotStep::Nothing);
     assert_eq!(decide(Some(&foreign)), SnapshotStep::Nothing);
     assert_eq!(decide(None), SnapshotStep::SetFinalizers(Vec::new()));

@@ -35,9 +35,9 @@ use self::decide::{
     BEING_DELETED, SnapshotState, SnapshotStep, content_name, decide_snapshot, node_of_content,
 };
 use self::views::SnapshotClass;
-pub(super) use self::views::{Content, MANAGED_BY, Snapshot};
+pub(super) use self::views::{MANAGED_BY, SnapshotContent, SnapshotView};
 use crate::Controller;
-use crate::context::{Context, Key, Kind};
+use crate::context::{Context, Key, KindCache};
 use crate::views::{Claim, Volume};
 use crate::volumes::local::{DRIVER, node_of};
 use crate::work::{self, Outcome};
@@ -64,10 +64,10 @@ const WORKERS: usize = 4;
 struct Snapshots {
     client: Client,
     recorder: Recorder,
-    claims: Arc<Kind<Claim>>,
-    volumes: Arc<Kind<Volume>>,
-    snapshots: Reflector<Snapshot>,
-    contents: Reflector<Content>,
+    claims: Arc<KindCache<Claim>>,
+    volumes: Arc<KindCache<Volume>>,
+    snapshots: Reflector<SnapshotView>,
+    contents: Reflector<SnapshotContent>,
     classes: Reflector<SnapshotClass>,
     /// The stock controller's lease, once it was read.
     stock: Mutex<Option<ObservedLease>>,
@@ -125,7 +125,7 @@ fn start(ctx: &Context) -> BoxFuture<'static, ()> {
 async fn defined(client: &Client, shutdown: &CancellationToken) -> bool {
     let mut backoff = Backoff::new(UNDEFINED[0], UNDEFINED[1]);
     loop {
-        match client.serves(&Content::RESOURCE).await {
+        match client.serves(&SnapshotContent::RESOURCE).await {
             Ok(true) => return true,
             Ok(false) => {}
             Err(error) => tracing::debug!(error = error.chain(), "cannot read discovery"),
@@ -187,7 +187,7 @@ impl Snapshots {
                         return;
                     }
                     for snapshot in self.snapshots.cache().snapshot().iter() {
-                        self.queue.add(Key::of(&snapshot.metadata));
+                        self.queue.add(Key::from_meta(&snapshot.metadata));
                     }
                 }
             }
@@ -196,7 +196,7 @@ impl Snapshots {
 
     fn queue_latest<V: View>(&self, change: &Change<V>) {
         if let Some(object) = change.latest() {
-            self.queue.add(Key::of(object.meta()));
+            self.queue.add(Key::from_meta(object.meta()));
         }
     }
 
@@ -236,7 +236,7 @@ impl Snapshots {
             ("", _) => self.sync_content(&key).await,
             (namespace, "") => {
                 for snapshot in self.snapshots.cache().snapshot().namespace(namespace) {
-                    self.queue.add(Key::of(&snapshot.metadata));
+                    self.queue.add(Key::from_meta(&snapshot.metadata));
                 }
                 Ok(None)
             }
@@ -259,7 +259,7 @@ impl Snapshots {
         }
         let volumes = self.volumes.all();
         let Some(node) = node_of_content(&content, &volumes) else {
-            let about = ObjectReference::of(&Content::RESOURCE, meta);
+            let about = ObjectReference::to_object(&SnapshotContent::RESOURCE, meta);
             let message = format!(
                 "its source does not tell which node has it: label it with {MANAGED_BY}=NODE"
             );
@@ -312,19 +312,19 @@ impl Snapshots {
     }
 
     async fn has_content(&self, name: &str) -> Result<bool, Error> {
-        let resource = &Content::RESOURCE;
+        let resource = &SnapshotContent::RESOURCE;
         let found = self.client.get::<Discard>(resource, "", name).await;
         Ok(unless_absent(found)?.is_some())
     }
 
     async fn take(
         &self,
-        snapshot: &Snapshot,
-        content: Option<&Content>,
+        snapshot: &SnapshotView,
+        content: Option<&SnapshotContent>,
         step: SnapshotStep,
     ) -> Result<(), Error> {
         let (namespace, name) = (&snapshot.metadata.namespace, &snapshot.metadata.name);
-        let about = ObjectReference::of(&Snapshot::RESOURCE, &snapshot.metadata);
+        let about = ObjectReference::to_object(&SnapshotView::RESOURCE, &snapshot.metadata);
         match (step, content) {
             (SnapshotStep::SetFinalizers(finalizers), _) => {
                 let patch = json!({"metadata": {"finalizers": finalizers}});
@@ -339,7 +339,7 @@ impl Snapshots {
                     "Waiting for a snapshot {namespace}/{name} to be created by the CSI driver."
                 );
                 self.recorder.normal(&about, "CreatingSnapshot", message);
-                let resource = &Content::RESOURCE;
+                let resource = &SnapshotContent::RESOURCE;
                 let created = self.client.create::<Discard>(resource, "", &object).await;
                 work::unless_overtaken(created).map(drop)
             }
@@ -378,7 +378,7 @@ impl Snapshots {
 
     async fn delete_content(
         &self,
-        content: &Content,
+        content: &SnapshotContent,
         mark: bool,
         delete: bool,
     ) -> Result<(), Error> {
@@ -391,7 +391,7 @@ impl Snapshots {
         }
         let options = DeleteOptions::of_uid(content.metadata.uid.as_str());
         let name = &content.metadata.name;
-        let resource = &Content::RESOURCE;
+        let resource = &SnapshotContent::RESOURCE;
         let deleted = self.client.delete(resource, "", name, &options).await;
         work::unless_gone(deleted)
     }

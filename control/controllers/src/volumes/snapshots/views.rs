@@ -13,7 +13,7 @@ pub(in crate::volumes) const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(in crate::volumes) struct Snapshot {
+pub(in crate::volumes) struct SnapshotView {
     pub metadata: Meta,
     pub spec: SnapshotSpec,
     pub status: SnapshotStatus,
@@ -45,7 +45,7 @@ pub(in crate::volumes) struct SnapshotStatus {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub(in crate::volumes) struct Content {
+pub(in crate::volumes) struct SnapshotContent {
     pub metadata: Meta,
     pub spec: ContentSpec,
     pub status: ContentStatus,
@@ -84,7 +84,7 @@ pub(in crate::volumes) struct ContentStatus {
     pub restore_size: Option<i64>,
 }
 
-impl Content {
+impl SnapshotContent {
     /// Whether it is the content of a snapshot.
     pub fn is_of(&self, snapshot: &Meta) -> bool {
         let reference = &self.spec.volume_snapshot_ref;
@@ -116,7 +116,7 @@ macro_rules! views {
 }
 
 views! {
-    Snapshot: namespaced, "volumesnapshots", "VolumeSnapshot";
-    Content: cluster, "volumesnapshotcontents", "VolumeSnapshotContent";
+    SnapshotView: namespaced, "volumesnapshots", "VolumeSnapshot";
+    SnapshotContent: cluster, "volumesnapshotcontents", "VolumeSnapshotContent";
     SnapshotClass: cluster, "volumesnapshotclasses", "VolumeSnapshotClass";
 }

@@ -68,7 +68,7 @@ pub(super) const RESTRICTED: &[Check] = &[
 
 impl Check {
     /// The rule as it is in a minor version, if there was one.
-    pub(super) fn of(&self, minor: u64) -> Option<&'static Revision> {
+    pub(super) fn revision_at(&self, minor: u64) -> Option<&'static Revision> {
         self.revisions
             .iter()
             .rev()

@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// Nodes that are drained, and nodes that join.
 #[derive(Clone, Debug, Default)]
-pub struct Change {
+pub struct SimulatedChange {
     /// Names of nodes that are drained.
     pub drain: Vec<String>,
     /// Nodes that join.
@@ -28,7 +28,7 @@ pub struct AddLike {
 
 /// A pod that leaves a drained node.
 #[derive(Clone, Debug)]
-pub struct Drained {
+pub struct DrainedNode {
     /// Namespace and name.
     pub pod: String,
     /// The node that it leaves.
@@ -57,7 +57,7 @@ impl FromStr for AddLike {
     }
 }
 
-impl Change {
+impl SimulatedChange {
     /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.drain.is_empty() && self.nodes.is_empty() && self.like.is_empty()
@@ -67,7 +67,7 @@ impl Change {
     ///
     /// # Errors
     /// Nodes that there are not, and objects that are no nodes.
-    pub fn apply(&self, objects: &mut ObjectSet) -> Result<Vec<Drained>, Error> {
+    pub fn apply(&self, objects: &mut ObjectSet) -> Result<Vec<DrainedNode>, Error> {
         for node in &self.nodes {
             if node["kind"] != "Node" && node["kind"] != "NodeList" && node["kind"] != "List" {
                 return Err(Error::Option(format!(
@@ -154,7 +154,7 @@ fn owner(pod: &Value) -> Option<&str> {
     controller["kind"].as_str()
 }
 
-fn drain(objects: &mut ObjectSet, name: &str) -> Result<Vec<Drained>, Error> {
+fn drain(objects: &mut ObjectSet, name: &str) -> Result<Vec<DrainedNode>, Error> {
     let mut node = find(objects, name)?.clone();
     node["spec"]["unschedulable"] = true.into();
     objects.put(node).map_err(Error::Objects)?;
@@ -180,7 +180,7 @@ fn drain(objects: &mut ObjectSet, name: &str) -> Result<Vec<Drained>, Error> {
         if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
             spec.remove("nodeName");
         }
-        drained.push(Drained {
+        drained.push(DrainedNode {
             pod: format!("{namespace}/{own}"),
             node: name.to_owned(),
             object: pod,
@@ -205,9 +205,9 @@ mod tests {
         for object in [first, pod("agent", "0", Some("a"), Some("DaemonSet"))] {
             objects.put(object).unwrap();
         }
-        let change = Change {
+        let change = SimulatedChange {
             like: vec!["a".parse().unwrap()],
-            ..Change::default()
+            ..SimulatedChange::default()
         };
         change.apply(&mut objects).unwrap();
         let like = objects.get(&resources::NODES, "", "a-like-1").unwrap();
@@ -226,9 +226,9 @@ mod tests {
     fn a_node_that_there_is_not_is_named_with_those_that_there_are() {
         let mut objects = ObjectSet::default();
         objects.put(node("a", "2")).unwrap();
-        let change = Change {
+        let change = SimulatedChange {
             drain: vec!["b".to_owned()],
-            ..Change::default()
+            ..SimulatedChange::default()
         };
         let error = change.apply(&mut objects).unwrap_err().to_string();
         assert_eq!(error, "there is no node `b`; there are a");

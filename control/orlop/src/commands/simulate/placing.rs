@@ -5,12 +5,12 @@ use std::sync::Arc;
 use control_client::resources;
 use control_scheduler::objects::{ObjectSet, view};
 use control_scheduler::view::Pod;
-use control_scheduler::{Outcome, Placer};
+use control_scheduler::{Placer, PodOutcome};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::change::Drained;
-use super::workloads::Incoming;
+use super::change::DrainedNode;
+use super::workloads::IncomingPods;
 use crate::error::Error;
 
 /// What becomes of a pod.
@@ -59,7 +59,7 @@ impl Fate {
 }
 
 /// A pod that is to be placed.
-struct Waiting {
+struct WaitingPod {
     pod: Pod,
     /// Whether it is meant for one node only, which may refuse it.
     of_daemon_set: bool,
@@ -72,15 +72,15 @@ struct Waiting {
 /// Objects that cannot be read.
 pub fn place_all(
     mut objects: ObjectSet,
-    incoming: &[Incoming],
-    drained: &[Drained],
+    incoming: &[IncomingPods],
+    drained: &[DrainedNode],
 ) -> Result<Vec<(String, Fate)>, Error> {
     let read = |pod: &Value| view::<Pod>(pod).map_err(Error::Objects);
     let mut waiting = Vec::new();
     for pod in pending(&objects) {
         let pod = read(&pod)?;
         if !pod.gated && !pod.finished && !pod.metadata.is_terminating() {
-            waiting.push(Waiting {
+            waiting.push(WaitingPod {
                 pod,
                 of_daemon_set: false,
             });
@@ -89,7 +89,7 @@ pub fn place_all(
     let mut fates = Vec::new();
     for one in drained {
         if one.comes_back {
-            waiting.push(Waiting {
+            waiting.push(WaitingPod {
                 pod: read(&one.object)?,
                 of_daemon_set: false,
             });
@@ -106,7 +106,7 @@ pub fn place_all(
                 &pod.metadata.namespace,
                 &pod.metadata.name,
             );
-            waiting.push(Waiting {
+            waiting.push(WaitingPod {
                 pod,
                 of_daemon_set: one.is_daemon_set(),
             });
@@ -115,20 +115,20 @@ pub fn place_all(
     waiting.sort_by_key(|it| std::cmp::Reverse(it.pod.priority));
     let mut cluster = objects.cluster().map_err(Error::Objects)?;
     let mut placer = Placer::default();
-    for Waiting { pod, of_daemon_set } in waiting {
+    for WaitingPod { pod, of_daemon_set } in waiting {
         let pod = Arc::new(pod);
         let name = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
         match placer.outcome(&mut cluster, &pod, 0) {
-            Outcome::Placed {
+            PodOutcome::Placed {
                 node, reservation, ..
             } => {
                 cluster.assumed.reserve(&pod, &reservation);
                 cluster.snapshot.put_pod(&pod, &node);
                 fates.push((name, Fate::On { node }));
             }
-            Outcome::Nowhere { .. } | Outcome::Failed { .. }
+            PodOutcome::Nowhere { .. } | PodOutcome::Failed { .. }
                 if of_daemon_set && !is_meant_for_a_node(&mut placer, &mut cluster, &pod) => {}
-            Outcome::Nowhere {
+            PodOutcome::Nowhere {
                 preemption: Some(preemption),
                 ..
             } => {
@@ -143,7 +143,7 @@ pub fn place_all(
                 let node = preemption.node;
                 fates.push((name, Fate::On { node }));
             }
-            Outcome::Nowhere { message, .. } | Outcome::Failed { message } => {
+            PodOutcome::Nowhere { message, .. } | PodOutcome::Failed { message } => {
                 fates.push((name, Fate::Nowhere { message }));
             }
         }

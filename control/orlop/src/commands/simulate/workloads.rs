@@ -12,7 +12,7 @@ use crate::error::Error;
 
 /// Pods that come to the cluster.
 #[derive(Clone, Debug)]
-pub struct Incoming {
+pub struct IncomingPods {
     /// A pod as the API server would store it.
     pod: Value,
     count: Count,
@@ -46,7 +46,7 @@ const MOST: u64 = 1_000_000;
 ///
 /// # Errors
 /// Objects that are none, and pods that the API server would refuse.
-pub fn take_in(documents: Vec<Value>, objects: &mut ObjectSet) -> Result<Vec<Incoming>, Error> {
+pub fn take_in(documents: Vec<Value>, objects: &mut ObjectSet) -> Result<Vec<IncomingPods>, Error> {
     let mut workloads = Vec::new();
     let mut queue: Vec<Value> = documents;
     queue.reverse();
@@ -67,7 +67,7 @@ pub fn take_in(documents: Vec<Value>, objects: &mut ObjectSet) -> Result<Vec<Inc
     // Classes of priority may stand behind the pods that name them.
     let mut incoming = Vec::new();
     for (document, (template, count)) in workloads {
-        incoming.push(Incoming {
+        incoming.push(IncomingPods {
             pod: pod_of(&in_namespace(document), template, objects)?,
             count,
         });
@@ -75,7 +75,7 @@ pub fn take_in(documents: Vec<Value>, objects: &mut ObjectSet) -> Result<Vec<Inc
     Ok(incoming)
 }
 
-impl Incoming {
+impl IncomingPods {
     /// Whether there is one for each node.
     pub const fn is_daemon_set(&self) -> bool {
         matches!(self.count, Count::Nodes)
@@ -211,7 +211,8 @@ fn prepared(pod: Value, objects: &ObjectSet) -> Result<Value, Error> {
     }
     let wanted = pod.str_at(&["spec", "priorityClassName"]);
     let priority = match wanted.unwrap_or_default() {
-        "" => global_default(classes.iter()).map_or_else(Priority::without_class, Priority::of),
+        "" => global_default(classes.iter())
+            .map_or_else(Priority::without_class, Priority::from_class),
         "system-node-critical" => system(2_000_001_000, "system-node-critical"),
         "system-cluster-critical" => system(2_000_000_000, "system-cluster-critical"),
         wanted => {
@@ -220,7 +221,7 @@ fn prepared(pod: Value, objects: &ObjectSet) -> Result<Value, Error> {
                 .iter()
                 .find(named)
                 .ok_or_else(|| refused(format!("no PriorityClass with name {wanted} was found")))?;
-            Priority::of(class)
+            Priority::from_class(class)
         }
     };
     assign_priority(&mut pod, &priority).map_err(refused)?;
@@ -268,7 +269,7 @@ mod tests {
             "image": "i", "resources": {"limits": {"cpu": "2"}}}]}})
     }
 
-    fn names(incoming: &Incoming, objects: &ObjectSet) -> Vec<String> {
+    fn names(incoming: &IncomingPods, objects: &ObjectSet) -> Vec<String> {
         let pods = incoming.pods(objects);
         pods.iter()
             .map(|it| it["metadata"]["name"].as_str().unwrap().to_owned())

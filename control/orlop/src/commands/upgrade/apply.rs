@@ -12,8 +12,8 @@ use control_backup::place::Address;
 use control_client::Client;
 use jiff::Timestamp;
 
-use super::drain::Drained;
-use super::plan::{self, Part};
+use super::drain::DrainOutcome;
+use super::plan::{self, UpgradePart};
 use super::{Machine, Record, binary, facts, ready, report};
 use crate::backups::{self, S3};
 use crate::commands::store::shell;
@@ -82,9 +82,9 @@ impl Options {
         let found = facts::gather(&self.machine, &binary, &self.to, client.as_ref().ok());
         let mut found = found.await?;
         found.part = if self.node {
-            Part::Agent
+            UpgradePart::Agent
         } else {
-            Part::Server {
+            UpgradePart::Server {
                 makes_backup: self.backup_to.is_some(),
             }
         };
@@ -125,7 +125,7 @@ impl Options {
     async fn agent(&self, binary: &Path, client: &Client, record: &Record) -> Result<(), Error> {
         let node = self.node()?;
         let drained = match self.drain {
-            true => Some(Drained::begin(client, &node, self.drain_timeout).await?),
+            true => Some(DrainOutcome::begin(client, &node, self.drain_timeout).await?),
             false => None,
         };
         let before = ready::containers(client, &node).await?;

@@ -68,7 +68,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 /// When it cannot be run, or does not know the question.
-pub fn ask(binary: &Path) -> Result<Program, Error> {
+pub fn query_version(binary: &Path) -> Result<Program, Error> {
     let command = format!("{} upgrade facts", binary.display());
     let failed = |detail: String| Error::Program {
         command: command.clone(),

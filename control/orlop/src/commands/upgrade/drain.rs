@@ -12,7 +12,7 @@ use crate::error::Error;
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// A node that takes no new pods and has none of those that can go elsewhere.
-pub struct Drained<'a> {
+pub struct DrainOutcome<'a> {
     client: &'a Client,
     node: &'a str,
     /// Whether it took no new pods before, which stays so.
@@ -21,7 +21,7 @@ pub struct Drained<'a> {
 
 /// A pod that has to leave.
 #[derive(Debug, PartialEq, Eq)]
-struct Leaving {
+struct EvictedPod {
     namespace: String,
     name: String,
     uid: String,
@@ -29,7 +29,7 @@ struct Leaving {
 
 /// The pods that a drained node must not have: not those that have ended, that a DaemonSet would
 /// put there again, or that come from files.
-fn leaving(pods: &Value) -> Vec<Leaving> {
+fn leaving(pods: &Value) -> Vec<EvictedPod> {
     let stays = |pod: &Value| {
         let owners = pod["metadata"]["ownerReferences"].as_array();
         let is_daemon = owners
@@ -44,7 +44,7 @@ fn leaving(pods: &Value) -> Vec<Leaving> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let pods = pods["items"].as_array().into_iter().flatten();
     pods.filter(|pod| !stays(pod))
-        .map(|pod| Leaving {
+        .map(|pod| EvictedPod {
             namespace: text(&pod["metadata"]["namespace"]),
             name: text(&pod["metadata"]["name"]),
             uid: text(&pod["metadata"]["uid"]),
@@ -54,7 +54,7 @@ fn leaving(pods: &Value) -> Vec<Leaving> {
 
 // === impl Drained ===
 
-impl<'a> Drained<'a> {
+impl<'a> DrainOutcome<'a> {
     /// Has the node take no new pods, and evicts those that it has; PodDisruptionBudgets are
     /// waited for.
     ///
@@ -136,7 +136,7 @@ impl<'a> Drained<'a> {
     }
 
     /// Asks for the eviction of a pod; returns why it is not yet allowed.
-    async fn evict_one(&self, pod: &Leaving) -> Result<Option<String>, Error> {
+    async fn evict_one(&self, pod: &EvictedPod) -> Result<Option<String>, Error> {
         let body = json!({
             "apiVersion": "policy/v1",
             "kind": "Eviction",

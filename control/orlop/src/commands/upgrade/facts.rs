@@ -6,7 +6,7 @@ use std::path::Path;
 use control_client::{Client, Selection, resources};
 use serde_json::Value;
 
-use super::plan::{DeprecatedApi, Facts, Part};
+use super::plan::{DeprecatedApi, UpgradeFacts, UpgradePart};
 use super::{Machine, binary};
 use crate::error::Error;
 use crate::status::{Answer, cluster};
@@ -24,7 +24,7 @@ pub async fn gather(
     binary: &Path,
     to: &Path,
     client: Option<&Client>,
-) -> Result<Facts, Error> {
+) -> Result<UpgradeFacts, Error> {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     let store = size(&machine.data_dir.join(STORE));
     let folder = binary.parent().unwrap_or(binary);
@@ -41,13 +41,13 @@ pub async fn gather(
         },
         None => None,
     };
-    Ok(Facts {
-        current: binary::ask(binary)?,
-        new: binary::ask(to)?,
+    Ok(UpgradeFacts {
+        current: binary::query_version(binary)?,
+        new: binary::query_version(to)?,
         nodes,
         deprecated,
         disk: (free.unwrap_or(0), 2 * size(to) + store + RESERVE),
-        part: Part::Server {
+        part: UpgradePart::Server {
             makes_backup: false,
         },
         serves: match client {

@@ -25,7 +25,7 @@ pub struct DeprecatedApi {
 
 /// All that a plan goes by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct UpgradeFacts {
     /// The installed program.
     pub current: Program,
     /// The one to be installed.
@@ -37,14 +37,14 @@ pub struct Facts {
     /// Free bytes where the store and the binary are, and bytes that are needed.
     pub disk: (u64, u64),
     /// Which program is replaced.
-    pub part: Part,
+    pub part: UpgradePart,
     /// The version of Kubernetes that the server which answers serves; `None` if none was asked.
     pub serves: Option<String>,
 }
 
 /// The program that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum UpgradePart {
     /// A server.
     Server {
         /// Whether a backup is made first.
@@ -56,7 +56,7 @@ pub enum Part {
 
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum UpgradeVerdict {
     /// As it should be.
     Fine,
     /// To be known; hinders nothing.
@@ -71,7 +71,7 @@ pub struct Check {
     /// What was looked at.
     pub name: &'static str,
     /// How it ended.
-    pub verdict: Verdict,
+    pub verdict: UpgradeVerdict,
     /// What was found, and what to do.
     pub text: String,
 }
@@ -80,7 +80,7 @@ pub struct Check {
 /// Source: Kubernetes' version skew policy.
 const OLDEST_NODE: u32 = 3;
 
-fn check(name: &'static str, verdict: Verdict, text: impl Into<String>) -> Check {
+fn check(name: &'static str, verdict: UpgradeVerdict, text: impl Into<String>) -> Check {
     Check {
         name,
         verdict,
@@ -98,9 +98,9 @@ fn minor(version: &str) -> Option<u32> {
 }
 
 /// Looks at everything.
-pub fn checks(facts: &Facts) -> Vec<Check> {
+pub fn checks(facts: &UpgradeFacts) -> Vec<Check> {
     match facts.part {
-        Part::Server { makes_backup } => vec![
+        UpgradePart::Server { makes_backup } => vec![
             release(facts),
             nodes(facts),
             removals(facts),
@@ -108,19 +108,19 @@ pub fn checks(facts: &Facts) -> Vec<Check> {
             disk(facts),
             backup(makes_backup),
         ],
-        Part::Agent => vec![agent(facts), disk(facts)],
+        UpgradePart::Agent => vec![agent(facts), disk(facts)],
     }
 }
 
 /// A server serves agents of its own release and of three before, never newer ones.
-fn agent(facts: &Facts) -> Check {
+fn agent(facts: &UpgradeFacts) -> Check {
     let name = "release";
     let (from, to) = (&facts.current, &facts.new);
     let text = format!(
         "{} (Kubernetes {}) to {} (Kubernetes {})",
         from.version, from.kubernetes, to.version, to.kubernetes
     );
-    let refused = |why: &str| check(name, Verdict::Refused, format!("{text}: {why}"));
+    let refused = |why: &str| check(name, UpgradeVerdict::Refused, format!("{text}: {why}"));
     let (Some(old), Some(new)) = (minor(&from.kubernetes), minor(&to.kubernetes)) else {
         return refused("unknown version of Kubernetes");
     };
@@ -130,7 +130,7 @@ fn agent(facts: &Facts) -> Check {
     let Some(serves) = &facts.serves else {
         return check(
             name,
-            Verdict::Note,
+            UpgradeVerdict::Note,
             format!("{text}; the server was not asked for its release"),
         );
     };
@@ -142,7 +142,7 @@ fn agent(facts: &Facts) -> Check {
             "the server serves nodes from 1.{} on",
             server - OLDEST_NODE
         )),
-        Some(_) => check(name, Verdict::Fine, text),
+        Some(_) => check(name, UpgradeVerdict::Fine, text),
         None => refused("the server has an unknown version of Kubernetes"),
     }
 }
@@ -185,10 +185,12 @@ pub fn may_finish(program: &Program, serves: Option<&str>) -> Result<(), String>
 
 /// Whether nothing hinders the upgrade.
 pub fn is_possible(checks: &[Check]) -> bool {
-    checks.iter().all(|check| check.verdict != Verdict::Refused)
+    checks
+        .iter()
+        .all(|check| check.verdict != UpgradeVerdict::Refused)
 }
 
-fn release(facts: &Facts) -> Check {
+fn release(facts: &UpgradeFacts) -> Check {
     let name = "release";
     let (from, to) = (&facts.current, &facts.new);
     let text = format!(
@@ -198,14 +200,14 @@ fn release(facts: &Facts) -> Check {
     let (Some(old), Some(new)) = (minor(&from.kubernetes), minor(&to.kubernetes)) else {
         return check(
             name,
-            Verdict::Refused,
+            UpgradeVerdict::Refused,
             format!("{text}: unknown version of Kubernetes"),
         );
     };
     if new < old {
         return check(
             name,
-            Verdict::Refused,
+            UpgradeVerdict::Refused,
             format!("{text}: this goes back, use `orlop upgrade rollback`"),
         );
     }
@@ -213,24 +215,28 @@ fn release(facts: &Facts) -> Check {
         let between = old + 1;
         return check(
             name,
-            Verdict::Refused,
+            UpgradeVerdict::Refused,
             format!("{text}: upgrade to Kubernetes 1.{between} first"),
         );
     }
-    check(name, Verdict::Fine, text)
+    check(name, UpgradeVerdict::Fine, text)
 }
 
-fn nodes(facts: &Facts) -> Check {
+fn nodes(facts: &UpgradeFacts) -> Check {
     let name = "nodes";
     let Some(nodes) = &facts.nodes else {
         return check(
             name,
-            Verdict::Note,
+            UpgradeVerdict::Note,
             "the cluster was not asked for its nodes",
         );
     };
     let Some(server) = minor(&facts.new.kubernetes) else {
-        return check(name, Verdict::Refused, "unknown version of Kubernetes");
+        return check(
+            name,
+            UpgradeVerdict::Refused,
+            "unknown version of Kubernetes",
+        );
     };
     let is_served = |version: &str| {
         minor(version).is_some_and(|node| node <= server && server - node <= OLDEST_NODE)
@@ -243,21 +249,21 @@ fn nodes(facts: &Facts) -> Check {
     let oldest = server.saturating_sub(OLDEST_NODE);
     if outside.is_empty() {
         let text = format!("{} nodes, all within 1.{oldest} to 1.{server}", nodes.len());
-        return check(name, Verdict::Fine, text);
+        return check(name, UpgradeVerdict::Fine, text);
     }
     let text = format!(
         "a server of 1.{server} serves nodes of 1.{oldest} to 1.{server}: upgrade first {}",
         outside.join(", ")
     );
-    check(name, Verdict::Refused, text)
+    check(name, UpgradeVerdict::Refused, text)
 }
 
-fn removals(facts: &Facts) -> Check {
+fn removals(facts: &UpgradeFacts) -> Check {
     let name = "removed APIs";
     let Some(used) = &facts.deprecated else {
         return check(
             name,
-            Verdict::Note,
+            UpgradeVerdict::Note,
             "the server was not asked which deprecated APIs are used",
         );
     };
@@ -271,43 +277,43 @@ fn removals(facts: &Facts) -> Check {
     let removed = names(&mut used.iter().filter(is_removed));
     if !removed.is_empty() {
         let text = format!("clients use what 1.{new} does not serve: change them first: {removed}");
-        return check(name, Verdict::Refused, text);
+        return check(name, UpgradeVerdict::Refused, text);
     }
     if used.is_empty() {
         return check(
             name,
-            Verdict::Fine,
+            UpgradeVerdict::Fine,
             "no deprecated API was used since the server started",
         );
     }
     let text = format!("deprecated, still served: {}", names(&mut used.iter()));
-    check(name, Verdict::Note, text)
+    check(name, UpgradeVerdict::Note, text)
 }
 
-fn store(facts: &Facts) -> Check {
+fn store(facts: &UpgradeFacts) -> Check {
     let name = "store format";
     let (_, old) = facts.current.store_formats;
     let (first, last) = facts.new.store_formats;
     if !(first..=last).contains(&old) {
         let text =
             format!("the store may have format {old}, the new binary reads {first} to {last}");
-        return check(name, Verdict::Refused, text);
+        return check(name, UpgradeVerdict::Refused, text);
     }
     if last > old {
         let text =
             format!("the new binary may write format {last}: a rollback then needs the backup");
-        return check(name, Verdict::Note, text);
+        return check(name, UpgradeVerdict::Note, text);
     }
-    check(name, Verdict::Fine, format!("{old}, read by both"))
+    check(name, UpgradeVerdict::Fine, format!("{old}, read by both"))
 }
 
-fn disk(facts: &Facts) -> Check {
+fn disk(facts: &UpgradeFacts) -> Check {
     let (free, needed) = facts.disk;
     let text = format!("{} MiB free, {} MiB needed", free >> 20, needed >> 20);
     let verdict = if free < needed {
-        Verdict::Refused
+        UpgradeVerdict::Refused
     } else {
-        Verdict::Fine
+        UpgradeVerdict::Fine
     };
     check("disk space", verdict, text)
 }
@@ -315,11 +321,15 @@ fn disk(facts: &Facts) -> Check {
 fn backup(makes_backup: bool) -> Check {
     let name = "backup";
     if makes_backup {
-        return check(name, Verdict::Fine, "one is made before anything changes");
+        return check(
+            name,
+            UpgradeVerdict::Fine,
+            "one is made before anything changes",
+        );
     }
     check(
         name,
-        Verdict::Note,
+        UpgradeVerdict::Note,
         "none is made: give --backup-to to `orlop upgrade apply`",
     )
 }
@@ -336,8 +346,8 @@ mod tests {
         }
     }
 
-    fn facts() -> Facts {
-        Facts {
+    fn facts() -> UpgradeFacts {
+        UpgradeFacts {
             current: program("1.36", (1, 2)),
             new: program("1.37", (1, 2)),
             nodes: Some(vec![
@@ -346,18 +356,22 @@ mod tests {
             ]),
             deprecated: Some(Vec::new()),
             disk: (1 << 30, 1 << 20),
-            part: Part::Server { makes_backup: true },
+            part: UpgradePart::Server { makes_backup: true },
             serves: Some("v1.36.1".to_owned()),
         }
     }
 
-    fn refused(facts: &Facts) -> Vec<&'static str> {
+    fn refused(facts: &UpgradeFacts) -> Vec<&'static str> {
         let found = checks(facts);
         assert_eq!(
-            found.iter().any(|one| one.verdict == Verdict::Refused),
+            found
+                .iter()
+                .any(|one| one.verdict == UpgradeVerdict::Refused),
             !is_possible(&found)
         );
-        let refused = found.iter().filter(|one| one.verdict == Verdict::Refused);
+        let refused = found
+            .iter()
+            .filter(|one| one.verdict == UpgradeVerdict::Refused);
         refused.map(|one| one.name).collect()
     }
 
@@ -367,7 +381,7 @@ mod tests {
         assert!(
             checks(&facts)
                 .iter()
-                .all(|one| one.verdict == Verdict::Fine),
+                .all(|one| one.verdict == UpgradeVerdict::Fine),
             "{facts:?}"
         );
     }
@@ -380,7 +394,7 @@ mod tests {
             ("1.37", true),
             ("1.38", false),
         ] {
-            let facts = Facts {
+            let facts = UpgradeFacts {
                 new: program(to, (1, 2)),
                 ..facts()
             };
@@ -398,7 +412,7 @@ mod tests {
             ("", false),
         ] {
             let nodes = Some(vec![("n".to_owned(), node.to_owned())]);
-            let facts = Facts { nodes, ..facts() };
+            let facts = UpgradeFacts { nodes, ..facts() };
             assert_eq!(refused(&facts).is_empty(), possible, "{node}");
         }
     }
@@ -409,7 +423,7 @@ mod tests {
             name: "endpoints.v1".to_owned(),
             removed_in: removed_in.to_owned(),
         };
-        let with = |removed_in| Facts {
+        let with = |removed_in| UpgradeFacts {
             deprecated: Some(vec![api(removed_in)]),
             ..facts()
         };
@@ -417,21 +431,21 @@ mod tests {
         assert!(refused(&with("1.38")).is_empty());
         assert!(refused(&with("")).is_empty());
         assert_eq!(
-            refused(&Facts {
+            refused(&UpgradeFacts {
                 new: program("1.37", (3, 4)),
                 ..facts()
             }),
             ["store format"]
         );
         assert!(
-            refused(&Facts {
+            refused(&UpgradeFacts {
                 new: program("1.37", (2, 3)),
                 ..facts()
             })
             .is_empty()
         );
         assert_eq!(
-            refused(&Facts {
+            refused(&UpgradeFacts {
                 disk: (1, 2),
                 ..facts()
             }),
@@ -448,8 +462,8 @@ mod tests {
             ("v1.41.0", false),
             ("nonsense", false),
         ] {
-            let facts = Facts {
-                part: Part::Agent,
+            let facts = UpgradeFacts {
+                part: UpgradePart::Agent,
                 serves: Some(server.to_owned()),
                 // Of a server's upgrade these would be refused.
                 nodes: Some(vec![("n".to_owned(), "v1.20.0".to_owned())]),
@@ -457,8 +471,8 @@ mod tests {
             };
             assert_eq!(refused(&facts).is_empty(), possible, "{server}");
         }
-        let back = Facts {
-            part: Part::Agent,
+        let back = UpgradeFacts {
+            part: UpgradePart::Agent,
             new: program("1.35", (1, 2)),
             ..facts()
         };

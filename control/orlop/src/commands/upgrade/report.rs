@@ -1,6 +1,6 @@
 //! How a plan is shown.
 
-use super::plan::{self, Check, Facts, Verdict};
+use super::plan::{self, Check, UpgradeFacts, UpgradeVerdict};
 use crate::error::Error;
 
 /// The checks as a table.
@@ -9,9 +9,9 @@ pub fn table(checks: &[Check]) -> String {
         .iter()
         .map(|check| {
             let verdict = match check.verdict {
-                Verdict::Fine => "ok",
-                Verdict::Note => "note",
-                Verdict::Refused => "refused",
+                UpgradeVerdict::Fine => "ok",
+                UpgradeVerdict::Note => "note",
+                UpgradeVerdict::Refused => "refused",
             };
             [
                 check.name.to_owned(),
@@ -24,7 +24,7 @@ pub fn table(checks: &[Check]) -> String {
 }
 
 /// What is to be done where.
-pub fn steps(facts: &Facts) -> String {
+pub fn steps(facts: &UpgradeFacts) -> String {
     let mut out = "steps:\n  1. on each server, one after the other: orlop upgrade apply --to PATH --restart COMMAND --backup-to PLACE\n".to_owned();
     out.push_str("  2. on each node: orlop upgrade apply --node --to PATH --restart COMMAND (pods keep running; --drain empties the node before)\n");
     if let Some(nodes) = &facts.nodes {
@@ -47,6 +47,6 @@ pub fn conclude(checks: &[Check]) -> Result<(), Error> {
     }
     let refused = checks
         .iter()
-        .filter(|check| check.verdict == Verdict::Refused);
+        .filter(|check| check.verdict == UpgradeVerdict::Refused);
     Err(Error::Verify(refused.count()))
 }

@@ -23,7 +23,7 @@ const OF_DRIVER: [&str; 2] = [
 
 /// Kind of an object that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ForgottenKind {
     Claim,
     Volume,
     Content,
@@ -31,8 +31,8 @@ enum Kind {
 
 /// An object that is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Removal {
-    kind: Kind,
+pub struct VolumeRemoval {
+    kind: ForgottenKind,
     /// Namespace; empty for objects of the cluster.
     pub namespace: String,
     /// Name.
@@ -43,8 +43,8 @@ pub struct Removal {
     pub finalizers: Option<Vec<String>>,
 }
 
-impl Removal {
-    fn new(kind: Kind, object: &Value) -> Self {
+impl VolumeRemoval {
+    fn new(kind: ForgottenKind, object: &Value) -> Self {
         let meta = &object["metadata"];
         let text = |field: &str| meta[field].as_str().unwrap_or_default().to_owned();
         let all = meta["finalizers"].as_array().into_iter().flatten();
@@ -66,20 +66,20 @@ impl Removal {
         static VOLUMES: Resource = resources::PERSISTENT_VOLUMES;
         static SNAPSHOT_CONTENTS: Resource = CONTENTS;
         match self.kind {
-            Kind::Claim => &CLAIMS,
-            Kind::Volume => &VOLUMES,
-            Kind::Content => &SNAPSHOT_CONTENTS,
+            ForgottenKind::Claim => &CLAIMS,
+            ForgottenKind::Volume => &VOLUMES,
+            ForgottenKind::Content => &SNAPSHOT_CONTENTS,
         }
     }
 }
 
-impl fmt::Display for Removal {
+impl fmt::Display for VolumeRemoval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (namespace, name) = (&self.namespace, &self.name);
         match self.kind {
-            Kind::Claim => write!(f, "claim {namespace}/{name}"),
-            Kind::Volume => write!(f, "volume {name}"),
-            Kind::Content => write!(f, "snapshot content {name}"),
+            ForgottenKind::Claim => write!(f, "claim {namespace}/{name}"),
+            ForgottenKind::Volume => write!(f, "volume {name}"),
+            ForgottenKind::Content => write!(f, "snapshot content {name}"),
         }
     }
 }
@@ -91,7 +91,7 @@ pub fn removals(
     volumes: &[Value],
     claims: &[Value],
     contents: &[Value],
-) -> Vec<Removal> {
+) -> Vec<VolumeRemoval> {
     let mut all = Vec::new();
     let lost: Vec<&Value> = volumes
         .iter()
@@ -103,17 +103,20 @@ pub fn removals(
                 && volume["metadata"]["name"] == claim["spec"]["volumeName"]
         };
         if lost.iter().any(is_lost) {
-            all.push(Removal::new(Kind::Claim, claim));
+            all.push(VolumeRemoval::new(ForgottenKind::Claim, claim));
         }
     }
     let managed_by = "snapshot.storage.kubernetes.io/managed-by";
     for content in contents {
         let label = &content["metadata"]["labels"][managed_by];
         if content["spec"]["driver"] == DRIVER && label == node {
-            all.push(Removal::new(Kind::Content, content));
+            all.push(VolumeRemoval::new(ForgottenKind::Content, content));
         }
     }
-    all.extend(lost.iter().map(|it| Removal::new(Kind::Volume, it)));
+    all.extend(
+        lost.iter()
+            .map(|it| VolumeRemoval::new(ForgottenKind::Volume, it)),
+    );
     all
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use control_client::{Client, Resource, Selection, resources};
 use ebpf_abi::Protocol;
-use node_agent::why::Question;
+use node_agent::explain::FlowQuestion;
 use node_agent_policy::{Compiler, End, check::Objects};
 use serde::Deserialize;
 
@@ -18,9 +18,9 @@ const ICMP: Protocol = Protocol(1);
 
 /// One end, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct AskedPeer {
     /// Who.
-    pub who: Who,
+    pub who: FlowEndName,
     /// Its port, if it was given.
     pub port: Option<u16>,
     /// The protocol.
@@ -29,7 +29,7 @@ pub struct Peer {
 
 /// Who it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum FlowEndName {
     /// A pod.
     Pod(String, String),
     /// A service: its endpoints.
@@ -42,18 +42,18 @@ pub enum Who {
 
 /// A flow that is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedEnd {
     /// Between which addresses.
-    pub question: Question,
+    pub question: FlowQuestion,
     /// The service whose endpoint is asked.
     pub service: Option<String>,
 }
 
 /// What is asked about.
 #[derive(Debug)]
-pub struct Asked {
+pub struct FlowQuery {
     /// The flows, one for each pair of addresses.
-    pub flows: Vec<Named>,
+    pub flows: Vec<NamedEnd>,
     /// Endpoints of the service that get no connections, in words.
     pub unused: Vec<String>,
 }
@@ -92,10 +92,10 @@ enum Readiness {
 ///
 /// # Errors
 /// What is wrong, for people.
-pub fn pod(text: &str) -> Result<Peer, String> {
+pub fn pod(text: &str) -> Result<AskedPeer, String> {
     let peer = peer(text)?;
     match peer.who {
-        Who::Pod(..) => Ok(peer),
+        FlowEndName::Pod(..) => Ok(peer),
         _ => Err(format!("`{text}` is no pod: write NAMESPACE/NAME")),
     }
 }
@@ -104,7 +104,7 @@ pub fn pod(text: &str) -> Result<Peer, String> {
 ///
 /// # Errors
 /// What is wrong, for people.
-pub fn peer(text: &str) -> Result<Peer, String> {
+pub fn peer(text: &str) -> Result<AskedPeer, String> {
     let wrong = || {
         format!(
             "`{text}` is nobody: write NAMESPACE/NAME, svc/NAMESPACE/NAME, node/NAME or an \
@@ -126,8 +126,8 @@ pub fn peer(text: &str) -> Result<Peer, String> {
     });
     let (rest, protocol) = split.unwrap_or((text, Protocol::TCP));
     if let Ok(address) = rest.trim_matches(['[', ']']).parse() {
-        return Ok(Peer {
-            who: Who::Address(address),
+        return Ok(AskedPeer {
+            who: FlowEndName::Address(address),
             port: None,
             protocol,
         });
@@ -142,11 +142,11 @@ pub fn peer(text: &str) -> Result<Peer, String> {
     }
     let owned = |text: &&str| (*text).to_owned();
     let who = match words.as_slice() {
-        ["svc" | "service", namespace, name] => Who::Service(owned(namespace), owned(name)),
-        ["pod", namespace, name] => Who::Pod(owned(namespace), owned(name)),
-        ["node", name] => Who::Node(owned(name)),
-        [namespace, name] => Who::Pod(owned(namespace), owned(name)),
-        [address] => Who::Address(
+        ["svc" | "service", namespace, name] => FlowEndName::Service(owned(namespace), owned(name)),
+        ["pod", namespace, name] => FlowEndName::Pod(owned(namespace), owned(name)),
+        ["node", name] => FlowEndName::Node(owned(name)),
+        [namespace, name] => FlowEndName::Pod(owned(namespace), owned(name)),
+        [address] => FlowEndName::Address(
             address
                 .trim_matches(['[', ']'])
                 .parse()
@@ -154,7 +154,7 @@ pub fn peer(text: &str) -> Result<Peer, String> {
         ),
         _ => return Err(wrong()),
     };
-    Ok(Peer {
+    Ok(AskedPeer {
         who,
         port,
         protocol,
@@ -165,10 +165,10 @@ pub fn peer(text: &str) -> Result<Peer, String> {
 ///
 /// # Errors
 /// What the API server says.
-pub async fn services(client: &Client, peers: [&Peer; 2]) -> Result<Services, Error> {
+pub async fn services(client: &Client, peers: [&AskedPeer; 2]) -> Result<Services, Error> {
     let mut all = Services::new();
     for peer in peers {
-        let Who::Service(namespace, name) = &peer.who else {
+        let FlowEndName::Service(namespace, name) = &peer.who else {
             continue;
         };
         let service: Service = client
@@ -334,13 +334,13 @@ pub fn flows(
     compiler: &Compiler,
     objects: &Objects,
     services: &Services,
-    from: &Peer,
-    to: &Peer,
-) -> Result<Asked, String> {
+    from: &AskedPeer,
+    to: &AskedPeer,
+) -> Result<FlowQuery, String> {
     let mut unused = Vec::new();
     let sources = addresses(compiler, objects, from)?;
     let targets: Vec<(IpAddr, u16, Protocol, Option<String>)> = match &to.who {
-        Who::Service(namespace, name) => {
+        FlowEndName::Service(namespace, name) => {
             let none = ServiceEndpoints::default();
             let known = services.get(&(namespace.clone(), name.clone()));
             let (used, others) = known.unwrap_or(&none).at(to.port, to.protocol)?;
@@ -373,8 +373,8 @@ pub fn flows(
     for (to, port, protocol, service) in targets {
         let same = sources.iter().filter(|it| it.is_ipv4() == to.is_ipv4());
         for from in same {
-            flows.push(Named {
-                question: Question {
+            flows.push(NamedEnd {
+                question: FlowQuestion {
                     from: *from,
                     to,
                     protocol,
@@ -387,19 +387,23 @@ pub fn flows(
     if flows.is_empty() {
         return Err("the two ends have no addresses of the same IP version".to_owned());
     }
-    Ok(Asked { flows, unused })
+    Ok(FlowQuery { flows, unused })
 }
 
-fn addresses(compiler: &Compiler, objects: &Objects, peer: &Peer) -> Result<Vec<IpAddr>, String> {
+fn addresses(
+    compiler: &Compiler,
+    objects: &Objects,
+    peer: &AskedPeer,
+) -> Result<Vec<IpAddr>, String> {
     let (end, what) = match &peer.who {
-        Who::Address(address) => return Ok(vec![*address]),
-        Who::Service(namespace, name) => {
+        FlowEndName::Address(address) => return Ok(vec![*address]),
+        FlowEndName::Service(namespace, name) => {
             return Err(format!(
                 "service {namespace}/{name} asks nobody: name one of its pods"
             ));
         }
-        Who::Node(name) => (End::Node(name.clone()), format!("node `{name}`")),
-        Who::Pod(namespace, name) => {
+        FlowEndName::Node(name) => (End::Node(name.clone()), format!("node `{name}`")),
+        FlowEndName::Pod(namespace, name) => {
             let pod = objects.pods.get(&(namespace.clone(), name.clone()));
             let end = match pod {
                 Some(pod) if pod.spec.host_network => End::Node(pod.spec.node_name.clone()),
@@ -424,15 +428,15 @@ mod tests {
 
     use super::*;
 
-    fn who(text: &str) -> (Who, Option<u16>, Protocol) {
+    fn who(text: &str) -> (FlowEndName, Option<u16>, Protocol) {
         let peer = peer(text).unwrap();
         (peer.who, peer.port, peer.protocol)
     }
 
     #[test]
     fn ends_are_understood() {
-        let pod = |namespace: &str, name: &str| Who::Pod(namespace.into(), name.into());
-        let at = |text: &str| Who::Address(text.parse().unwrap());
+        let pod = |namespace: &str, name: &str| FlowEndName::Pod(namespace.into(), name.into());
+        let at = |text: &str| FlowEndName::Address(text.parse().unwrap());
         for (text, expected) in [
             ("shop/web", (pod("shop", "web"), None, Protocol::TCP)),
             ("shop/web:80", (pod("shop", "web"), Some(80), Protocol::TCP)),
@@ -449,14 +453,14 @@ mod tests {
             (
                 "svc/shop/db:5432",
                 (
-                    Who::Service("shop".into(), "db".into()),
+                    FlowEndName::Service("shop".into(), "db".into()),
                     Some(5432),
                     Protocol::TCP,
                 ),
             ),
             (
                 "node/n1:22",
-                (Who::Node("n1".into()), Some(22), Protocol::TCP),
+                (FlowEndName::Node("n1".into()), Some(22), Protocol::TCP),
             ),
             ("192.0.2.1", (at("192.0.2.1"), None, Protocol::TCP)),
             (
@@ -491,7 +495,7 @@ mod tests {
         ];
         let (objects, _) = check::read(documents).unwrap();
         let mut compiler = Compiler::new(Config::default());
-        objects.tell(&mut compiler);
+        objects.apply_to(&mut compiler);
         compiler.sync();
         let of = |service: serde_json::Value| serde_json::from_value(service).unwrap();
         let service: Service = of(json!({"spec": {"ports": [{"name": "sql", "port": 5432}]}}));
@@ -518,7 +522,7 @@ mod tests {
             )?;
             let texts = found.flows.iter().map(|it| {
                 let service = it.service.clone().unwrap_or_default();
-                let Question { from, to, port, .. } = it.question;
+                let FlowQuestion { from, to, port, .. } = it.question;
                 format!("{from} {to} {port} {service}")
             });
             Ok::<_, String>(texts.collect::<Vec<_>>())

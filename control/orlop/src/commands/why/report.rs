@@ -2,11 +2,11 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use node_agent::why::{Account, EndAccount};
+use node_agent::explain::{DecisionAccount, EndAccount};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::asked::Named;
+use super::asked::NamedEnd;
 use crate::error::Error;
 
 /// Checks that every connection goes through: the verdict of `--exit-code`.
@@ -26,11 +26,11 @@ pub fn ensure_allowed(reports: &[Report]) -> Result<(), Error> {
 
 /// What one end's node said.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct NodeAnswer {
     /// The node.
     pub node: String,
     /// Its answer, or why there is none.
-    pub answer: Result<Account, String>,
+    pub answer: Result<DecisionAccount, String>,
 }
 
 /// Everything about one flow.
@@ -49,7 +49,7 @@ pub struct Report {
     /// Does it go through, as far as is known?
     allow: bool,
     /// The sender's end, then the receiver's.
-    ends: Vec<End>,
+    ends: Vec<ReportEnd>,
     /// What should agree and does not.
     differences: Vec<String>,
 }
@@ -57,7 +57,7 @@ pub struct Report {
 /// One end.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct End {
+pub struct ReportEnd {
     direction: &'static str,
     who: String,
     /// The node that answered for it.
@@ -82,10 +82,10 @@ pub struct End {
 impl Report {
     /// Out of what the objects say and what both nodes do.
     pub fn new(
-        named: &Named,
-        objects: &Account,
-        sender: Option<Heard>,
-        receiver: Option<Heard>,
+        named: &NamedEnd,
+        objects: &DecisionAccount,
+        sender: Option<NodeAnswer>,
+        receiver: Option<NodeAnswer>,
     ) -> Self {
         let question = &named.question;
         let flow = match question.port {
@@ -100,12 +100,12 @@ impl Report {
             ("egress", &objects.from, sender, &objects.egress),
             ("ingress", &objects.to, receiver, &objects.ingress),
         ];
-        let ends: Vec<End> = ends
+        let ends: Vec<ReportEnd> = ends
             .into_iter()
             .filter_map(|(direction, who, heard, objects)| {
                 // An end that is outside is nobody's to decide.
                 objects.as_ref()?;
-                Some(End::new(direction, who, heard, objects.clone()))
+                Some(ReportEnd::new(direction, who, heard, objects.clone()))
             })
             .collect();
         for end in &ends {
@@ -116,7 +116,7 @@ impl Report {
             to: objects.to.clone(),
             flow,
             service: named.service.clone(),
-            allow: ends.iter().all(End::allows),
+            allow: ends.iter().all(ReportEnd::allows),
             ends,
             differences,
         }
@@ -130,7 +130,7 @@ impl Report {
     }
 }
 
-fn protocol(named: &Named) -> String {
+fn protocol(named: &NamedEnd) -> String {
     match named.question.protocol.0 {
         1 => "ICMP".to_owned(),
         _ => named.question.protocol.to_string(),
@@ -138,7 +138,7 @@ fn protocol(named: &Named) -> String {
 }
 
 /// Do both nodes mean the same by the two ends?
-fn between(sender: Option<&Heard>, receiver: Option<&Heard>) -> Vec<String> {
+fn between(sender: Option<&NodeAnswer>, receiver: Option<&NodeAnswer>) -> Vec<String> {
     let (Some(sender), Some(receiver)) = (sender, receiver) else {
         return Vec::new();
     };
@@ -181,11 +181,11 @@ fn quoted(end: &EndAccount, documents: &[Value]) -> Option<Value> {
 
 // === impl End ===
 
-impl End {
+impl ReportEnd {
     fn new(
         direction: &'static str,
         who: &str,
-        heard: Option<Heard>,
+        heard: Option<NodeAnswer>,
         objects: Option<EndAccount>,
     ) -> Self {
         let mut end = Self {
@@ -199,7 +199,7 @@ impl End {
         };
         match heard {
             None => end.unknown = Some("it is on no node".to_owned()),
-            Some(Heard { node, answer }) => {
+            Some(NodeAnswer { node, answer }) => {
                 match answer {
                     Ok(account) if !account.complete => {
                         end.unknown = Some("its agent does not know all objects yet".to_owned());
@@ -288,7 +288,7 @@ impl Display for Report {
     }
 }
 
-impl Display for End {
+impl Display for ReportEnd {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let verdict = if self.allows() { "allowed" } else { "DROPPED" };
         write!(f, "{} of {}", self.direction, self.who)?;
@@ -344,14 +344,14 @@ impl Display for End {
 #[cfg(test)]
 mod tests {
     use ebpf_abi::Protocol;
-    use node_agent::why::Question;
+    use node_agent::explain::FlowQuestion;
     use serde_json::json;
 
     use super::*;
 
-    fn named() -> Named {
-        Named {
-            question: Question {
+    fn named() -> NamedEnd {
+        NamedEnd {
+            question: FlowQuestion {
                 from: "10.0.0.1".parse().unwrap(),
                 to: "10.0.0.2".parse().unwrap(),
                 protocol: Protocol::TCP,
@@ -375,7 +375,7 @@ mod tests {
         })
     }
 
-    fn account(node: &str, egress: Value, ingress: Value) -> Account {
+    fn account(node: &str, egress: Value, ingress: Value) -> DecisionAccount {
         let value = json!({
             "node": node, "complete": true, "epoch": 1, "generation": 2,
             "from": "x/a", "to": "x/b", "egress": egress, "ingress": ingress,
@@ -383,14 +383,14 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn heard(node: &str, answer: Result<Account, &str>) -> Option<Heard> {
-        Some(Heard {
+    fn heard(node: &str, answer: Result<DecisionAccount, &str>) -> Option<NodeAnswer> {
+        Some(NodeAnswer {
             node: node.to_owned(),
             answer: answer.map_err(str::to_owned),
         })
     }
 
-    fn objects(allow: bool) -> Account {
+    fn objects(allow: bool) -> DecisionAccount {
         account("", end(true), end(allow))
     }
 

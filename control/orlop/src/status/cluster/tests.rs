@@ -30,8 +30,8 @@ fn node(name: &str, ready: &str, more: Value) -> Value {
     json!({ "metadata": { "name": name }, "status": { "conditions": conditions } })
 }
 
-fn healthy() -> Facts {
-    Facts {
+fn healthy() -> ClusterFacts {
+    ClusterFacts {
         kubeconfig: "/etc/admin".to_owned(),
         version: Answer::Known(json!({ "gitVersion": "v1.36.3" })),
         ready: Answer::Known("[+]ping ok\n[+]etcd ok\nreadyz check passed\n".to_owned()),
@@ -46,7 +46,7 @@ fn healthy() -> Facts {
     }
 }
 
-fn part(facts: &Facts, name: &str) -> Part {
+fn part(facts: &ClusterFacts, name: &str) -> Part {
     let all = judge(facts, now());
     let found = all.into_iter().find(|it| it.name == name);
     found.expect("a part")
@@ -62,7 +62,7 @@ fn a_healthy_cluster_has_no_problem() {
 #[test]
 fn a_dead_api_server_is_down_and_the_rest_is_unknown() {
     let failed = || Answer::Failed("connection refused".to_owned());
-    let facts = Facts {
+    let facts = ClusterFacts {
         kubeconfig: "/etc/admin".to_owned(),
         version: Answer::Failed("connection refused".to_owned()),
         ready: Answer::Failed("connection refused".to_owned()),

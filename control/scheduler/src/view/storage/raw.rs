@@ -117,7 +117,7 @@ struct Csi {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct CsiNode {
+pub(super) struct RawCsiNode {
     metadata: Meta,
     #[serde(deserialize_with = "wire::or_default")]
     spec: CsiNodeSpec,
@@ -135,12 +135,12 @@ struct CsiNodeSpec {
 struct CsiNodeDriver {
     name: CompactString,
     #[serde(deserialize_with = "wire::or_default")]
-    allocatable: Allocatable,
+    allocatable: RawAllocatable,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Allocatable {
+struct RawAllocatable {
     count: Option<i32>,
 }
 
@@ -257,8 +257,8 @@ impl From<Volume> for PersistentVolume {
     }
 }
 
-impl From<CsiNode> for super::CsiNode {
-    fn from(raw: CsiNode) -> Self {
+impl From<RawCsiNode> for super::CsiNode {
+    fn from(raw: RawCsiNode) -> Self {
         let mut metadata = raw.metadata;
         let annotations = strip(&mut metadata);
         let plugins = annotations.get(MIGRATED_PLUGINS).unwrap_or_default();

@@ -14,7 +14,7 @@ use redb::backends::FileBackend;
 use redb::{Database, ReadableTable as _};
 
 use super::super::clock::{Clock, Readings};
-use super::super::layout::{FIRST_FORMAT, FORMAT, Record, STATE_KEY, State, WRITTEN};
+use super::super::layout::{FIRST_FORMAT, FORMAT, Record, STATE_KEY, StoreCounters, WRITTEN};
 use super::super::{Options, fault};
 use super::{Tables, expires_at};
 use crate::{Error, EventKind, KeyValue, Revision};
@@ -100,7 +100,7 @@ impl Importer {
     /// # Errors
     /// When the file cannot be written.
     pub fn finish(mut self, revision: Revision) -> Result<(), Error> {
-        let state = State {
+        let state = StoreCounters {
             format: self.format,
             revision: revision.max(1),
             compacted: revision.max(1),

@@ -11,7 +11,7 @@ use redb::{Database, ReadableDatabase as _, ReadableTable as _};
 
 use super::super::LeaseRequest;
 use super::super::layout::{FORMAT, LEASED, LEASES};
-use super::{Applied, Change, EXPIRY_INTERVAL, Writer};
+use super::{AppliedTxn, Change, EXPIRY_INTERVAL, Writer};
 use crate::txn::LeaseStatus;
 use crate::{Error, Revision};
 
@@ -20,10 +20,10 @@ const ENDED_LEASES: usize = 64;
 
 /// The leases, by their numbers.
 #[derive(Default)]
-pub(super) struct Leases(BTreeMap<u64, Lease>);
+pub(super) struct EmbeddedLeases(BTreeMap<u64, EmbeddedLease>);
 
 #[derive(Clone, Copy)]
-struct Lease {
+struct EmbeddedLease {
     /// In seconds.
     ttl: u64,
     /// By the store's clock.
@@ -32,13 +32,13 @@ struct Lease {
 
 // === impl Leases ===
 
-impl Leases {
+impl EmbeddedLeases {
     /// Reads them from the file; each has its whole time from `now` on.
     pub fn load(database: &Database, now: u64) -> Result<Self, redb::Error> {
         let table = database.begin_read()?.open_table(LEASES)?;
         let rows = table.iter()?.map(|row| {
             let (id, ttl) = row?;
-            Ok((id.value(), Lease::granted(ttl.value(), now)))
+            Ok((id.value(), EmbeddedLease::granted(ttl.value(), now)))
         });
         rows.collect::<Result<_, redb::Error>>().map(Self)
     }
@@ -64,7 +64,7 @@ impl Leases {
     }
 }
 
-impl Lease {
+impl EmbeddedLease {
     fn granted(ttl: u64, now: u64) -> Self {
         Self {
             ttl,
@@ -89,7 +89,7 @@ impl Writer {
                 let now = self.clock.now();
                 let lease = self.known(id).and_then(|id| self.leases.0.get_mut(&id));
                 let ttl = lease.map(|lease| {
-                    *lease = Lease::granted(lease.ttl, now);
+                    *lease = EmbeddedLease::granted(lease.ttl, now);
                     signed(lease.ttl)
                 });
                 let _ = answer.send(Ok(ttl));
@@ -136,7 +136,7 @@ impl Writer {
             Ok(((), Change::To(state)))
         })?;
         self.state = state;
-        self.leases.0.insert(id, Lease::granted(ttl, now));
+        self.leases.0.insert(id, EmbeddedLease::granted(ttl, now));
         Ok(signed(id))
     }
 
@@ -197,7 +197,7 @@ impl Writer {
     fn end(&mut self, ids: &[u64]) -> Result<(), Error> {
         let (state, next_expiry, now) = (self.state, self.next_expiry, self.clock.now());
         let applied = self.transact(|tables| {
-            let mut applied = Applied {
+            let mut applied = AppliedTxn {
                 replies: Vec::new(),
                 events: Vec::new(),
                 state,

@@ -5,9 +5,9 @@ use std::slice;
 use bytes::Bytes;
 use redb::{ReadableTable as _, ReadableTableMetadata as _};
 
-use super::super::layout::{DELETED, FORMAT, Record, State, WRITTEN};
+use super::super::layout::{DELETED, FORMAT, Record, StoreCounters, WRITTEN};
 use super::super::{fault, read};
-use super::{Applied, Tables};
+use super::{AppliedTxn, Tables};
 use crate::txn::{
     Compare, GRANTED, Keys, LeaseChoice, Op, OpAnswer, Put, Query, Txn, TxnAnswer, lease_id,
 };
@@ -30,7 +30,7 @@ pub(super) struct KeyChange<'c> {
 
 /// One transaction while it is applied.
 struct Session<'a> {
-    applied: &'a mut Applied,
+    applied: &'a mut AppliedTxn,
     /// The newest revision before it.
     begin: Revision,
     changes: u32,
@@ -40,7 +40,7 @@ struct Session<'a> {
 type Branches<'b> = slice::Iter<'b, bool>;
 
 /// What a step needs, if it cannot be done.
-type Checked = Result<Result<(), Error>, redb::Error>;
+type StepResult = Result<Result<(), Error>, redb::Error>;
 
 // === impl Session ===
 
@@ -59,7 +59,7 @@ impl Tables<'_> {
     pub(super) fn apply_txn(
         &mut self,
         txn: &Txn,
-        applied: &mut Applied,
+        applied: &mut AppliedTxn,
     ) -> Result<Result<TxnAnswer, Error>, redb::Error> {
         let mut branches = Vec::new();
         self.choose(txn, &mut branches)?;
@@ -82,7 +82,11 @@ impl Tables<'_> {
     }
 
     /// Deletes the keys of a lease, in one revision, and the lease.
-    pub(super) fn end_lease(&mut self, id: u64, applied: &mut Applied) -> Result<(), redb::Error> {
+    pub(super) fn end_lease(
+        &mut self,
+        id: u64,
+        applied: &mut AppliedTxn,
+    ) -> Result<(), redb::Error> {
         let begin = applied.state.revision;
         let mut session = Session {
             applied,
@@ -138,7 +142,7 @@ impl Tables<'_> {
 
     /// Whether every step of the branches that are taken can be done; as etcd, writes are
     /// looked at first.
-    fn check(&self, txn: &Txn, branches: &[bool], state: State) -> Checked {
+    fn check(&self, txn: &Txn, branches: &[bool], state: StoreCounters) -> StepResult {
         let mut ops = Vec::new();
         taken(txn, &mut branches.iter(), &mut ops);
         for op in &ops {
@@ -155,7 +159,7 @@ impl Tables<'_> {
         Ok(queries.collect())
     }
 
-    fn check_put(&self, put: &Put) -> Checked {
+    fn check_put(&self, put: &Put) -> StepResult {
         let keeps = put.value.is_none() || put.lease == LeaseChoice::Keep;
         if keeps && self.current(&put.key)?.is_none() {
             return Ok(Err(Error::KeyNotFound));
@@ -278,7 +282,7 @@ impl Tables<'_> {
     pub(super) fn change(
         &mut self,
         change: KeyChange<'_>,
-        applied: &mut Applied,
+        applied: &mut AppliedTxn,
     ) -> Result<(), redb::Error> {
         let (key, revision, current) = (change.key, change.revision, change.current);
         let (kind, kv) = match change.value {
@@ -333,7 +337,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    fn attach(&mut self, kv: &KeyValue, applied: &mut Applied) -> Result<(), redb::Error> {
+    fn attach(&mut self, kv: &KeyValue, applied: &mut AppliedTxn) -> Result<(), redb::Error> {
         let lease = kv.lease;
         if lease & GRANTED != 0 {
             self.leased.insert((lease & !GRANTED, &*kv.key), ())?;
@@ -414,7 +418,7 @@ fn taken<'t>(txn: &'t Txn, branches: &mut Branches<'_>, ops: &mut Vec<&'t Op>) {
 }
 
 /// Whether the revision of a query is one that can be read.
-fn check_query(query: &Query, state: State) -> Result<(), Error> {
+fn check_query(query: &Query, state: StoreCounters) -> Result<(), Error> {
     match query.at {
         Some(requested) if requested > state.revision => Err(Error::FutureRevision {
             requested,

@@ -28,7 +28,7 @@ fn a_pod_leaves_as_the_node_and_its_answers_come_back_to_it() {
                 _ => udp(from, to, b"x"),
             };
             let (verdict, out, work) = run(&model, Origin::Pod, &frame(pod, outside, SYN));
-            assert_eq!(verdict, Verdict::Forward);
+            assert_eq!(verdict, PacketVerdict::Forward);
             assert_eq!(work.counter, Counter::PacketTranslated);
             let first = read(&out);
             assert_eq!(format!("{}", first.from), NODE[family]);
@@ -42,7 +42,7 @@ fn a_pod_leaves_as_the_node_and_its_answers_come_back_to_it() {
             assert_eq!(read(&again).ports, first.ports);
             let back = frame(outside, (NODE[family], first.ports.0), SYN | ACK);
             let (verdict, back, _) = run(&model, Origin::Device, &back);
-            assert_eq!(verdict, Verdict::Translate, "the kernel sends it on");
+            assert_eq!(verdict, PacketVerdict::Translate, "the kernel sends it on");
             let back = read(&back);
             assert_eq!(
                 (format!("{}", back.to), back.ports),
@@ -74,7 +74,7 @@ fn who_stays_itself() {
         ] {
             let frame = tcp((from, 4000), (to, 443), SYN, b"");
             let (verdict, _, _) = run(&model, origin, &frame);
-            assert_eq!(verdict, Verdict::Pass, "{from} to {to}");
+            assert_eq!(verdict, PacketVerdict::Pass, "{from} to {to}");
         }
         assert!(model.flows.borrow().is_empty());
     }
@@ -119,7 +119,7 @@ fn without_an_address_or_a_port_it_is_dropped_and_counted() {
     let (verdict, _, work) = run(&model, Origin::Pod, &frame(4000));
     assert_eq!(
         (verdict, work.counter),
-        (Verdict::Drop, Counter::DroppedNoAddress)
+        (PacketVerdict::Drop, Counter::DroppedNoAddress)
     );
     let mut model = leaving();
     if let Some(config) = &mut model.config {
@@ -131,9 +131,9 @@ fn without_an_address_or_a_port_it_is_dropped_and_counted() {
             (verdict, work.counter)
         })
         .collect();
-    assert_eq!(verdicts[0].0, Verdict::Forward);
-    assert_eq!(verdicts[1].0, Verdict::Forward);
-    assert_eq!(verdicts[2], (Verdict::Drop, Counter::DroppedNoPort));
+    assert_eq!(verdicts[0].0, PacketVerdict::Forward);
+    assert_eq!(verdicts[1].0, PacketVerdict::Forward);
+    assert_eq!(verdicts[2], (PacketVerdict::Drop, Counter::DroppedNoPort));
 }
 
 /// The identifier of an echo that was read.
@@ -151,14 +151,14 @@ fn an_echo_leaves_with_another_identifier_and_its_answer_comes_back() {
         for (pod, number) in [(pod, 7), (["10.244.1.3", "fd00:244:1::3"][family], 7)] {
             let ask = echo(pod, outside, false, number, b"odd");
             let (verdict, out, _) = run(&model, Origin::Pod, &ask);
-            assert_eq!(verdict, Verdict::Forward);
+            assert_eq!(verdict, PacketVerdict::Forward);
             let out = read(&out);
             assert_eq!((out.from, out.to), (ip_of(NODE[family]), ip_of(outside)));
             assert_eq!(out.content[8..], b"odd"[..]);
             given.push(identifier(&out));
             let answer = echo(outside, NODE[family], true, identifier(&out), b"odd");
             let (verdict, back, _) = run(&model, Origin::Device, &answer);
-            assert_eq!(verdict, Verdict::Translate);
+            assert_eq!(verdict, PacketVerdict::Translate);
             let back = read(&back);
             assert_eq!((back.from, back.to), (ip_of(outside), ip_of(pod)));
             assert_eq!(identifier(&back), number);
@@ -192,7 +192,7 @@ fn echoes_that_do_not_leave_and_answers_to_nothing_pass() {
             (Origin::Host, echo(NODE[family], outside, false, 7, b"")),
         ] {
             let (verdict, out, _) = run(&model, origin, &frame);
-            assert_eq!((verdict, out), (Verdict::Pass, frame));
+            assert_eq!((verdict, out), (PacketVerdict::Pass, frame));
         }
         assert!(model.flows.borrow().is_empty());
     }
@@ -211,7 +211,7 @@ fn errors_about_echoes_come_back_to_the_pod_that_asked() {
             let (kind, code) = if family == 0 { (11, 0) } else { (3, 0) };
             let error = icmp(router, NODE[family], kind, code, 0, &out[14..]);
             let (verdict, back, _) = run(&model, Origin::Device, &error);
-            assert_eq!(verdict, Verdict::TranslateError);
+            assert_eq!(verdict, PacketVerdict::TranslateError);
             let back = read(&back);
             assert_eq!((back.from, back.to), (ip_of(router), ip_of(pod)));
             // What it quotes is what the pod sent, but for a hop.
@@ -242,9 +242,9 @@ fn a_long_echo_leaves_with_all_of_its_fragments() {
     };
     let (first, later) = (cut(&whole[34..58], 0, true), cut(&whole[58..], 24, false));
     let (verdict, out, _) = run(&model, Origin::Pod, &first);
-    assert_eq!(verdict, Verdict::Forward);
+    assert_eq!(verdict, PacketVerdict::Forward);
     let (verdict, rest, _) = run(&model, Origin::Pod, &later);
-    assert_eq!(verdict, Verdict::Forward);
+    assert_eq!(verdict, PacketVerdict::Forward);
     // Put together, its checksum is right.
     let content = [&out[34..], &rest[34..]].concat();
     let put_together = read(&frame(&ip(NODE[0], outside, 1, &content)));
@@ -253,5 +253,5 @@ fn a_long_echo_leaves_with_all_of_its_fragments() {
     // Whose first was not seen stays as it is.
     let model = leaving();
     let (verdict, _, _) = run(&model, Origin::Pod, &later);
-    assert_eq!(verdict, Verdict::Pass);
+    assert_eq!(verdict, PacketVerdict::Pass);
 }

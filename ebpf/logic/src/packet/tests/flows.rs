@@ -18,7 +18,7 @@ fn both(
     to: (&str, u16),
 ) -> [String; 2] {
     let (verdict, out, _) = run(model, origin, &tcp(from, to, SYN, b""));
-    if !matches!(verdict, Verdict::Translate | Verdict::Forward) {
+    if !matches!(verdict, PacketVerdict::Translate | PacketVerdict::Forward) {
         return [format!("{verdict:?}"), String::new()];
     }
     let out = read(&out);
@@ -325,12 +325,12 @@ fn local_policy_without_backends_is_silent_and_others_are_told() {
         let (verdict, _, work) = run(&model, Origin::Device, &tcp(from, asked, SYN, b""));
         assert_eq!(
             (verdict, work.counter),
-            (Verdict::Drop, Counter::DroppedEmpty)
+            (PacketVerdict::Drop, Counter::DroppedEmpty)
         );
         for flags in [ServiceFlags::NONE, ServiceFlags::LOCAL_ONLY] {
             let model = vip(family, flags, &[]);
             let (verdict, answer, _) = run(&model, Origin::Device, &tcp(from, asked, SYN, b""));
-            assert_eq!(verdict, Verdict::Refuse);
+            assert_eq!(verdict, PacketVerdict::Refuse);
             let answer = read(&answer);
             assert_eq!(
                 answer.way(),
@@ -354,13 +354,16 @@ fn only_clients_in_source_ranges_are_served() {
     let (verdict, _, work) = run(&model, Origin::Device, &syn);
     assert_eq!(
         (verdict, work.counter),
-        (Verdict::Drop, Counter::DroppedSource)
+        (PacketVerdict::Drop, Counter::DroppedSource)
     );
     let range = address("198.51.100.0");
     model
         .sources
         .insert((Range::prefix(range, 24), Range::new(1, range)));
-    assert_eq!(run(&model, Origin::Device, &syn).0, Verdict::Translate);
+    assert_eq!(
+        run(&model, Origin::Device, &syn).0,
+        PacketVerdict::Translate
+    );
 }
 
 #[test]
@@ -375,7 +378,7 @@ fn what_is_no_service_passes_untouched() {
         tcp((CLIENT[0], 4000), ("0.0.0.0", 80), SYN, b""),
     ] {
         let (verdict, after, _) = run(&model, Origin::Device, &packet);
-        assert_eq!((verdict, after), (Verdict::Pass, packet));
+        assert_eq!((verdict, after), (PacketVerdict::Pass, packet));
     }
 }
 
@@ -422,7 +425,7 @@ fn ports_run_out_cleanly_and_are_reused_when_flows_are_over() {
     for client in 1..=60_u16 {
         let syn = tcp((CLIENT[0], 4000 + client), (NODE[0], NODE_PORT), SYN, b"");
         let (verdict, out, work) = run(&model, Origin::Device, &syn);
-        if verdict == Verdict::Drop {
+        if verdict == PacketVerdict::Drop {
             assert_eq!(work.counter, Counter::DroppedNoPort);
         } else {
             served.push(read(&out).ports.0);
@@ -434,7 +437,7 @@ fn ports_run_out_cleanly_and_are_reused_when_flows_are_over() {
     assert_eq!(model.flows.borrow().len(), 8);
     model.now.set(model.now.get() + 61_000_000_000);
     let syn = tcp((CLIENT[0], 5000), (NODE[0], NODE_PORT), SYN, b"");
-    assert_eq!(run(&model, Origin::Device, &syn).0, Verdict::Forward);
+    assert_eq!(run(&model, Origin::Device, &syn).0, PacketVerdict::Forward);
     // The new one, and no more than the hand has not reached yet.
     assert!(model.flows.borrow().len() <= 8);
 }
@@ -447,12 +450,12 @@ fn full_table_refuses_new_flows_and_keeps_old_ones() {
     for client in 0..40_u16 {
         let syn = tcp((CLIENT[0], 4000 + client), (NODE[0], NODE_PORT), SYN, b"");
         let (verdict, out, work) = run(&model, Origin::Device, &syn);
-        if verdict == Verdict::Forward {
+        if verdict == PacketVerdict::Forward {
             kept.push((syn, out));
         } else {
             assert_eq!(
                 (verdict, work.counter),
-                (Verdict::Drop, Counter::DroppedFlowsFull)
+                (PacketVerdict::Drop, Counter::DroppedFlowsFull)
             );
         }
     }
@@ -531,7 +534,10 @@ fn life_after(script: &[(char, u8)]) -> (Model, Read) {
         } else {
             tcp((REMOTE[0], 8080), (NODE[0], out.ports.0), *flags, b"")
         };
-        assert_eq!(run(&model, Origin::Device, &packet).0, Verdict::Forward);
+        assert_eq!(
+            run(&model, Origin::Device, &packet).0,
+            PacketVerdict::Forward
+        );
         model.now.set(model.now.get() + 2_200_000_000);
     }
     (model, out)
@@ -559,9 +565,9 @@ fn tcp_flows_live_as_long_as_their_state_says() {
             model.now.set(model.now.get() + idle);
             let late = tcp((REMOTE[0], 8080), (NODE[0], out.ports.0), ACK, b"");
             let expected = if alive {
-                Verdict::Forward
+                PacketVerdict::Forward
             } else {
-                Verdict::Pass
+                PacketVerdict::Pass
             };
             let got = run(&model, Origin::Device, &late).0;
             assert_eq!(got, expected, "{script:?} after {seconds} {more}");
@@ -644,7 +650,7 @@ fn sctp_gets_addresses_only() {
     );
     let packet = sctp((CLIENT[0], 4000), (VIP[0], 8080));
     let (verdict, out, _) = run(&model, Origin::Device, &packet);
-    assert_eq!(verdict, Verdict::Forward);
+    assert_eq!(verdict, PacketVerdict::Forward);
     let out_read = read(&out);
     assert_eq!(
         out_read.way(),
@@ -666,7 +672,7 @@ fn sctp_s_checksum_is_right_where_a_port_changes_and_fragments_are_dropped_there
         serve(&mut model, 1, key, ServiceFlags::NONE, &backends);
         let sent = sctp((CLIENT[family], 4000), (VIP[family], 80));
         let (verdict, out, _) = run(&model, Origin::Device, &sent);
-        assert_eq!(verdict, Verdict::Translate);
+        assert_eq!(verdict, PacketVerdict::Translate);
         let right = sctp((CLIENT[family], 4000), (LOCAL[family], 8080));
         let start = if family == 0 { 34 } else { 54 };
         assert_eq!(out[start..], right[start..]);
@@ -683,7 +689,7 @@ fn sctp_s_checksum_is_right_where_a_port_changes_and_fragments_are_dropped_there
     let (verdict, _, work) = run(&model, Origin::Device, &first);
     assert_eq!(
         (verdict, work.counter),
-        (Verdict::Drop, Counter::DroppedSctpPort)
+        (PacketVerdict::Drop, Counter::DroppedSctpPort)
     );
 }
 
@@ -698,7 +704,7 @@ fn client_without_an_address_to_be_shown_as_is_dropped() {
     );
     assert_eq!(
         (verdict, work.counter),
-        (Verdict::Drop, Counter::DroppedNoAddress)
+        (PacketVerdict::Drop, Counter::DroppedNoAddress)
     );
 }
 
@@ -791,7 +797,7 @@ fn direct_return_goes_in_an_outer_header_and_comes_back_from_the_backends_node()
         first.config.as_mut().unwrap().direct_return = ebpf_abi::DirectReturn::IPIP;
         let syn = tcp((CLIENT[family], 4000), (VIP[family], 80), SYN, b"");
         let (verdict, outer, _) = run(&first, Origin::Device, &syn);
-        assert_eq!(verdict, Verdict::Encapsulate);
+        assert_eq!(verdict, PacketVerdict::Encapsulate);
         let read_outer = read(&outer);
         assert_eq!(
             format!("{} {}", read_outer.from, read_outer.to),
@@ -814,7 +820,7 @@ fn direct_return_goes_in_an_outer_header_and_comes_back_from_the_backends_node()
         );
         for _ in 0..2 {
             let (verdict, inner, _) = run(&second, Origin::Device, &outer);
-            assert_eq!(verdict, Verdict::Translate);
+            assert_eq!(verdict, PacketVerdict::Translate);
             assert_eq!(shown(&read(&inner)), "client:4000 > remote:8080 hops 64");
         }
         let answer = tcp(
@@ -826,7 +832,7 @@ fn direct_return_goes_in_an_outer_header_and_comes_back_from_the_backends_node()
         let (verdict, answer, _) = run(&second, Origin::Pod, &answer);
         assert_eq!(
             (verdict, shown(&read(&answer)).as_str()),
-            (Verdict::Forward, "vip:80 > client:4000 hops 63")
+            (PacketVerdict::Forward, "vip:80 > client:4000 hops 63")
         );
         // An outer header to nobody's address is not ours.
         let stray = frame(&ip(
@@ -836,7 +842,7 @@ fn direct_return_goes_in_an_outer_header_and_comes_back_from_the_backends_node()
             &syn[14..],
         ));
         let (verdict, after, _) = run(&second, Origin::Device, &stray);
-        assert_eq!((verdict, after), (Verdict::Pass, stray));
+        assert_eq!((verdict, after), (PacketVerdict::Pass, stray));
     }
 }
 
@@ -853,12 +859,12 @@ fn direct_return_by_the_link_needs_consistent_hashing_and_takes_a_hop() {
             model
         };
         let alone = made(ServiceFlags::DIRECT_RETURN);
-        assert_eq!(run(&alone, Origin::Device, &syn).0, Verdict::Forward);
+        assert_eq!(run(&alone, Origin::Device, &syn).0, PacketVerdict::Forward);
         let hashed = made(ServiceFlags::DIRECT_RETURN.with(ServiceFlags::MAGLEV));
         let mut packet = syn;
         for hops in (1..=63).rev() {
             let (verdict, after, _) = run(&hashed, Origin::Device, &packet);
-            assert_eq!(verdict, Verdict::Link);
+            assert_eq!(verdict, PacketVerdict::Link);
             assert_eq!(
                 shown(&read(&after)),
                 format!("client:4000 > vip:80 hops {hops}")
@@ -892,7 +898,7 @@ fn pod_of_another_node_keeps_its_address_and_gets_another_port() {
         let (verdict, after, _) = run(&model, Origin::Pod, &other);
         assert_eq!(
             (verdict, after),
-            (Verdict::Pass, other),
+            (PacketVerdict::Pass, other),
             "not of this connection"
         );
     }

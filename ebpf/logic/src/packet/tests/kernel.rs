@@ -56,7 +56,7 @@ fn taken_over(protocol: Protocol, backends: &[Backend]) -> Model {
     model
 }
 
-fn asks(model: &Model, port: u16, flags: u8) -> (Verdict, Vec<u8>, Vec<u8>) {
+fn asks(model: &Model, port: u16, flags: u8) -> (PacketVerdict, Vec<u8>, Vec<u8>) {
     let sent = tcp((CLIENT[0], port), (NODE[0], NODE_PORT), flags, b"x");
     let (verdict, out, _) = run(model, Origin::Device, &sent);
     (verdict, sent, out)
@@ -67,10 +67,10 @@ fn packets_of_both_directions_pass_as_they_came() {
     let model = taken_over(Protocol::TCP, &[backend(REMOTE[0])]);
     for _ in 0..3 {
         let (verdict, sent, out) = asks(&model, 4_000, ACK);
-        assert_eq!((verdict, out), (Verdict::Pass, sent));
+        assert_eq!((verdict, out), (PacketVerdict::Pass, sent));
         let answer = tcp((REMOTE[0], 8_080), (NODE[0], SHOWN), ACK, b"y");
         let (verdict, out, _) = run(&model, Origin::Device, &answer);
-        assert_eq!((verdict, out), (Verdict::Pass, answer));
+        assert_eq!((verdict, out), (PacketVerdict::Pass, answer));
     }
     assert_eq!(model.counted(Counter::FlowCreated), 0);
 }
@@ -79,11 +79,11 @@ fn packets_of_both_directions_pass_as_they_came() {
 fn a_closed_one_makes_room_for_the_next_of_the_same_client() {
     let model = taken_over(Protocol::TCP, &[backend(REMOTE[0])]);
     // While it is open, the kernel judges on what would open another one.
-    assert_eq!(asks(&model, 4_000, SYN).0, Verdict::Pass);
+    assert_eq!(asks(&model, 4_000, SYN).0, PacketVerdict::Pass);
     asks(&model, 4_000, FIN | ACK);
     let answer = tcp((REMOTE[0], 8_080), (NODE[0], SHOWN), FIN | ACK, b"");
     run(&model, Origin::Device, &answer);
-    assert_eq!(asks(&model, 4_000, SYN).0, Verdict::Forward);
+    assert_eq!(asks(&model, 4_000, SYN).0, PacketVerdict::Forward);
     assert_eq!(model.counted(Counter::FlowCreated), 1);
 }
 
@@ -95,9 +95,9 @@ fn its_port_is_given_to_nobody_else() {
         (config.first_port, config.last_port) = (SHOWN, SHOWN + 1);
     }
     let (verdict, _, out) = asks(&model, 4_001, SYN);
-    assert_eq!(verdict, Verdict::Forward);
+    assert_eq!(verdict, PacketVerdict::Forward);
     assert_eq!(read(&out).ports.0, SHOWN + 1);
-    assert_eq!(asks(&model, 4_002, SYN).0, Verdict::Drop);
+    assert_eq!(asks(&model, 4_002, SYN).0, PacketVerdict::Drop);
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn a_datagram_whose_backend_left_begins_anew() {
         run(model, Origin::Device, &sent).0
     };
     let model = taken_over(Protocol::UDP, &[backend(REMOTE[0])]);
-    assert_eq!(ask(&model), Verdict::Pass);
-    assert_eq!(ask(&model), Verdict::Pass);
+    assert_eq!(ask(&model), PacketVerdict::Pass);
+    assert_eq!(ask(&model), PacketVerdict::Pass);
     let model = taken_over(Protocol::UDP, &[backend(LOCAL[0])]);
-    assert_ne!(ask(&model), Verdict::Pass);
+    assert_ne!(ask(&model), PacketVerdict::Pass);
     assert_eq!(model.counted(Counter::FlowMoved), 1);
 }
 
@@ -131,9 +131,9 @@ fn unknown_streams_pass_while_services_come_into_force_and_new_ones_are_ours() {
         }
     };
     switch(&mut model, ConfigFlags::LEAVE_UNKNOWN_STREAMS);
-    assert_eq!(asks(&model, 4_000, ACK).0, Verdict::Pass);
-    assert_eq!(asks(&model, 4_001, SYN).0, Verdict::Forward);
-    assert_eq!(asks(&model, 4_001, ACK).0, Verdict::Forward, "known");
+    assert_eq!(asks(&model, 4_000, ACK).0, PacketVerdict::Pass);
+    assert_eq!(asks(&model, 4_001, SYN).0, PacketVerdict::Forward);
+    assert_eq!(asks(&model, 4_001, ACK).0, PacketVerdict::Forward, "known");
     switch(&mut model, ConfigFlags::NONE);
-    assert_eq!(asks(&model, 4_000, ACK).0, Verdict::Forward);
+    assert_eq!(asks(&model, 4_000, ACK).0, PacketVerdict::Forward);
 }

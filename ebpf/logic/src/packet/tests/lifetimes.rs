@@ -74,7 +74,10 @@ fn one_way_flow_lives_as_long_as_the_client_s_packets_say() {
         let model = direct(Protocol::TCP);
         for flags in &script {
             let packet = tcp((CLIENT[0], 4000), (VIP[0], 80), *flags, b"");
-            assert_eq!(run(&model, Origin::Device, &packet).0, Verdict::Encapsulate);
+            assert_eq!(
+                run(&model, Origin::Device, &packet).0,
+                PacketVerdict::Encapsulate
+            );
             wait(&model, 2);
         }
         assert_timeout(&model, Protocol::TCP, seconds, &format!("{script:?}"));
@@ -83,7 +86,10 @@ fn one_way_flow_lives_as_long_as_the_client_s_packets_say() {
         let model = direct(Protocol::UDP);
         for _ in 0..datagrams {
             let packet = udp((CLIENT[0], 4000), (VIP[0], 80), b"x");
-            assert_eq!(run(&model, Origin::Device, &packet).0, Verdict::Encapsulate);
+            assert_eq!(
+                run(&model, Origin::Device, &packet).0,
+                PacketVerdict::Encapsulate
+            );
         }
         assert_timeout(&model, Protocol::UDP, seconds, &format!("{datagrams}"));
     }
@@ -105,7 +111,7 @@ fn open_one_way_connection_keeps_its_backend_when_endpoints_change() {
     let sent = |model: &Model, flags| {
         let packet = tcp((CLIENT[0], 4000), (VIP[0], 80), flags, b"");
         let (verdict, out, _) = run(model, Origin::Device, &packet);
-        assert_eq!(verdict, Verdict::Encapsulate);
+        assert_eq!(verdict, PacketVerdict::Encapsulate);
         format!("{}", read(&out).to)
     };
     assert_eq!(sent(&model, SYN), REMOTE[0]);
@@ -158,7 +164,7 @@ fn open() -> (Model, u16) {
     (model, port)
 }
 
-fn sent(model: &Model, port: u16, side: char, flags: u8) -> Verdict {
+fn sent(model: &Model, port: u16, side: char, flags: u8) -> PacketVerdict {
     let packet = if side == '>' {
         tcp((CLIENT[0], 4000), (NODE[0], NODE_PORT), flags, b"")
     } else {
@@ -184,14 +190,14 @@ fn rst_counts_until_the_other_side_sends_even_within_a_tick() {
             let (model, port) = open();
             for (side, flags) in &script {
                 wait(&model, apart);
-                assert_eq!(sent(&model, port, *side, *flags), Verdict::Forward);
+                assert_eq!(sent(&model, port, *side, *flags), PacketVerdict::Forward);
             }
             wait(&model, 60);
             let late = sent(&model, port, '<', ACK);
             let expected = if alive {
-                Verdict::Forward
+                PacketVerdict::Forward
             } else {
-                Verdict::Pass
+                PacketVerdict::Pass
             };
             assert_eq!(late, expected, "{script:?}, {apart} ticks apart");
         }
@@ -214,7 +220,11 @@ fn a_client_s_port_is_left_to_whoever_serves_after_us() {
         wait(&model, ticks);
         model.services.clear();
         for flags in [SYN, ACK] {
-            assert_eq!(sent(&model, port, '>', flags), Verdict::Pass, "{flags}");
+            assert_eq!(
+                sent(&model, port, '>', flags),
+                PacketVerdict::Pass,
+                "{flags}"
+            );
         }
         assert!(model.flows.borrow().is_empty(), "{ticks} ticks");
     }
@@ -223,7 +233,7 @@ fn a_client_s_port_is_left_to_whoever_serves_after_us() {
     sent(&model, 0, '>', SYN);
     model.services.clear();
     for flags in [SYN, ACK] {
-        assert_eq!(sent(&model, 0, '>', flags), Verdict::Pass, "{flags}");
+        assert_eq!(sent(&model, 0, '>', flags), PacketVerdict::Pass, "{flags}");
     }
 }
 
@@ -233,12 +243,16 @@ fn a_port_that_a_closed_connection_had_is_left_to_whoever_gets_an_answer_there()
     let (mut model, port) = closed();
     model.services.clear();
     for flags in [SYN | ACK, ACK] {
-        assert_eq!(sent(&model, port, '<', flags), Verdict::Pass, "{flags}");
+        assert_eq!(
+            sent(&model, port, '<', flags),
+            PacketVerdict::Pass,
+            "{flags}"
+        );
     }
     assert!(model.flows.borrow().is_empty());
     // The answer to a first packet that came twice.
     let (model, port) = open();
-    assert_eq!(sent(&model, port, '<', SYN | ACK), Verdict::Forward);
+    assert_eq!(sent(&model, port, '<', SYN | ACK), PacketVerdict::Forward);
 }
 
 fn opening(client: u16) -> Vec<u8> {
@@ -250,11 +264,11 @@ fn full_table_of_one_way_flows_makes_room_once_they_are_over() {
     let mut model = direct(Protocol::TCP);
     (model.flows_capacity, model.log_capacity) = (Some(20), Some(20));
     let begins = |client| run(&model, Origin::Device, &opening(client)).0;
-    let begun = (0..40).filter(|it| begins(*it) == Verdict::Encapsulate);
+    let begun = (0..40).filter(|it| begins(*it) == PacketVerdict::Encapsulate);
     assert_eq!(begun.count(), 20);
     wait(&model, 70);
     for client in 40..80 {
-        assert_eq!(begins(client), Verdict::Encapsulate, "{client}");
+        assert_eq!(begins(client), PacketVerdict::Encapsulate, "{client}");
         assert_eq!(model.flows.borrow().len(), model.log.borrow().len());
         wait(&model, 70);
     }
@@ -272,7 +286,7 @@ fn flood_of_openings_does_not_keep_others_out_for_a_minute() {
         (model.flows_capacity, model.log_capacity) = (Some(20), Some(20));
         let begins = |client| {
             let (verdict, _, _) = run(&model, Origin::Device, &packet(client));
-            verdict != Verdict::Drop
+            verdict != PacketVerdict::Drop
         };
         assert!(begins(0));
         let mut established = packet(0);
@@ -294,9 +308,9 @@ fn flow_whose_key_cannot_be_logged_is_not_kept() {
     for client in 0..10 {
         let (verdict, _, work) = run(&model, Origin::Device, &opening(client));
         if client < 5 {
-            assert_eq!(verdict, Verdict::Encapsulate);
+            assert_eq!(verdict, PacketVerdict::Encapsulate);
         } else {
-            let dropped = (Verdict::Drop, Counter::DroppedFlowsFull);
+            let dropped = (PacketVerdict::Drop, Counter::DroppedFlowsFull);
             assert_eq!((verdict, work.counter), dropped);
         }
     }
@@ -315,7 +329,7 @@ fn search_finds_each_port_while_one_is_free() {
     let mut given = BTreeSet::new();
     for client in 0..1000 {
         let (verdict, out, _) = begin(client);
-        assert_eq!(verdict, Verdict::Forward, "{client}");
+        assert_eq!(verdict, PacketVerdict::Forward, "{client}");
         assert!(given.insert(read(&out).ports.0));
     }
     assert_eq!(
@@ -323,12 +337,12 @@ fn search_finds_each_port_while_one_is_free() {
         (Some(&61_000), Some(&61_999))
     );
     let (verdict, _, work) = begin(1000);
-    let dropped = (Verdict::Drop, Counter::DroppedNoPort);
+    let dropped = (PacketVerdict::Drop, Counter::DroppedNoPort);
     assert_eq!((verdict, work.counter), dropped);
     assert_eq!(model.flows.borrow().len(), 2000);
     // Those of flows that are over are free, too.
     wait(&model, 61);
-    assert_eq!(begin(1000).0, Verdict::Forward);
+    assert_eq!(begin(1000).0, PacketVerdict::Forward);
 }
 
 #[test]
@@ -392,13 +406,13 @@ fn direct_return_reaches_each_backend_of_a_large_service() {
         let (verdict, out, _) = run(&model, Origin::Device, &outer);
         assert_eq!(
             (verdict, read(&out).to),
-            (Verdict::Translate, to),
+            (PacketVerdict::Translate, to),
             "{local}"
         );
         // Other backends are on other nodes.
         let other = core::net::IpAddr::from(backends[50].address);
         let outer = frame(&ip(NODE[0], &format!("{other}"), 4, &inner[14..]));
-        assert_eq!(run(&model, Origin::Device, &outer).0, Verdict::Pass);
+        assert_eq!(run(&model, Origin::Device, &outer).0, PacketVerdict::Pass);
     }
 }
 
@@ -439,7 +453,7 @@ fn direct_return_follows_the_balancer_that_chooses_another_backend() {
         for to in [LOCAL[0], "10.244.1.3", LOCAL[0]] {
             let outer = frame(&ip(NODE[0], to, 4, &inner[14..]));
             let (verdict, out, _) = run(&model, Origin::Device, &outer);
-            assert_eq!(verdict, Verdict::Translate);
+            assert_eq!(verdict, PacketVerdict::Translate);
             assert_eq!(format!("{}", read(&out).to), to);
             assert_eq!(model.flows.borrow().len(), 2);
             assert_eq!(model.log.borrow().len(), 1);

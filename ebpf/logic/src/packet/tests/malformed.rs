@@ -69,7 +69,7 @@ proptest! {
         let origin = [Origin::Device, Origin::Pod, Origin::Host, Origin::Leaving][usize::from(origin)];
         let model = model();
         let (verdict, after, _) = run(&model, origin, &bytes);
-        if verdict == Verdict::Pass {
+        if verdict == PacketVerdict::Pass {
             prop_assert_eq!(after, bytes);
         }
     }
@@ -94,8 +94,8 @@ proptest! {
         let model = model();
         let (verdict, after, work) = run(&model, Origin::Device, &bytes);
         match verdict {
-            Verdict::Pass => prop_assert_eq!(after, bytes),
-            Verdict::Translate | Verdict::Forward => {
+            PacketVerdict::Pass => prop_assert_eq!(after, bytes),
+            PacketVerdict::Translate | PacketVerdict::Forward => {
                 prop_assert_eq!(after.len(), bytes.len());
                 let start = work.headers.transport as usize;
                 let header = if work.headers.fragment == Fragment::LATER { 0 } else { 20.min(after.len() - start) };
@@ -162,7 +162,7 @@ fn options_and_extension_headers_are_stepped_over() {
     let (verdict, out, work) = run(&model, Origin::Device, &frame(&packet));
     assert_eq!(
         (verdict, work.headers.transport),
-        (Verdict::Forward, 14 + 28)
+        (PacketVerdict::Forward, 14 + 28)
     );
     assert_eq!(out[34..42], [1; 8]);
     assert_eq!(out[44..46], 8080_u16.to_be_bytes());
@@ -175,7 +175,7 @@ fn options_and_extension_headers_are_stepped_over() {
         Origin::Device,
         &frame(&ip(CLIENT[1], VIP[1], 0, &content)),
     );
-    assert_eq!(verdict, Verdict::Forward);
+    assert_eq!(verdict, PacketVerdict::Forward);
     assert_eq!(out[72..74], 8080_u16.to_be_bytes());
     // A routing header names another destination; more headers than are walked
     // through hide the ports.
@@ -188,7 +188,7 @@ fn options_and_extension_headers_are_stepped_over() {
     for (next, content) in [(43, routing), (60, many)] {
         let sent = frame(&ip(CLIENT[1], VIP[1], next, &content));
         let (verdict, after, _) = run(&model, Origin::Device, &sent);
-        assert_eq!((verdict, after), (Verdict::Pass, sent));
+        assert_eq!((verdict, after), (PacketVerdict::Pass, sent));
     }
 }
 
@@ -198,5 +198,5 @@ fn tags_of_virtual_networks_pass() {
     let mut sent = tcp((CLIENT[0], 4000), (VIP[0], 80), SYN, b"");
     sent.splice(12..12, [0x81, 0, 0, 5]);
     let (verdict, after, _) = run(&model, Origin::Device, &sent);
-    assert_eq!((verdict, after), (Verdict::Pass, sent));
+    assert_eq!((verdict, after), (PacketVerdict::Pass, sent));
 }

@@ -48,7 +48,7 @@ fn errors_from_the_way_to_the_backend_reach_the_client() {
             let (kind, code) = if family == 0 { (3, 4) } else { (2, 0) };
             let error = icmp(from, NODE[family], kind, code, 1400, &out[14..]);
             let (verdict, after, _) = run(&model, Origin::Device, &error);
-            assert_eq!(verdict, Verdict::TranslateError);
+            assert_eq!(verdict, PacketVerdict::TranslateError);
             let after = read(&after);
             let sender = if from == router { router } else { NODE[family] };
             assert_eq!(
@@ -84,7 +84,7 @@ fn errors_from_the_way_to_the_client_reach_the_backend() {
         let (kind, code) = if family == 0 { (3, 4) } else { (2, 0) };
         let error = icmp(router, NODE[family], kind, code, 1300, &answer[14..]);
         let (verdict, after, _) = run(&model, Origin::Device, &error);
-        assert_eq!(verdict, Verdict::TranslateError);
+        assert_eq!(verdict, PacketVerdict::TranslateError);
         let after = read(&after);
         assert_eq!(
             format!("{} {}", after.from, after.to),
@@ -112,7 +112,7 @@ fn echo_and_errors_about_others_pass() {
         icmp("203.0.113.9", NODE[0], 3, 1, 0, &other[14..30]),
     ] {
         let (verdict, after, _) = run(&model, Origin::Device, &packet);
-        assert_eq!((verdict, after), (Verdict::Pass, packet));
+        assert_eq!((verdict, after), (PacketVerdict::Pass, packet));
     }
 }
 
@@ -130,7 +130,7 @@ fn datagram_to_nobody_is_answered_with_port_unreachable() {
         for length in [0, 1, 5, 100, 1400] {
             let sent = udp((CLIENT[family], 4000), (VIP[family], 53), &vec![7; length]);
             let (verdict, answer, _) = run(&model, Origin::Device, &sent);
-            assert_eq!(verdict, Verdict::Refuse);
+            assert_eq!(verdict, PacketVerdict::Refuse);
             assert_eq!(answer[..6], sent[6..12], "back to who sent it");
             let answer = read(&answer);
             assert_eq!(
@@ -182,7 +182,7 @@ fn reset_answers_with_the_numbers_that_the_client_expects() {
     let (verdict, after, _) = run(&model, Origin::Device, &rst);
     assert_ne!(
         (verdict, after.len()),
-        (Verdict::Refuse, 0),
+        (PacketVerdict::Refuse, 0),
         "a reset is never answered"
     );
 }
@@ -239,11 +239,11 @@ fn later_fragments_follow_the_first() {
     };
     let (first, later) = (cut(0, 800, true), cut(800, 1608, false));
     // Out of order: nothing is guessed.
-    assert_eq!(run(&model, Origin::Device, &later).0, Verdict::Pass);
+    assert_eq!(run(&model, Origin::Device, &later).0, PacketVerdict::Pass);
     let (verdict, a, _) = run(&model, Origin::Device, &first);
-    assert_eq!(verdict, Verdict::Forward);
+    assert_eq!(verdict, PacketVerdict::Forward);
     let (verdict, b, _) = run(&model, Origin::Device, &later);
-    assert_eq!(verdict, Verdict::Forward);
+    assert_eq!(verdict, PacketVerdict::Forward);
     assert_eq!(a[26..34], b[26..34], "the same addresses");
     assert_eq!(b[34..], later[34..], "no ports are written into content");
     // Put together, the datagram's checksum is right.

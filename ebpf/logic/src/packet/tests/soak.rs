@@ -181,7 +181,7 @@ impl World {
         let (verdict, out, _) = run(&self.model, service.origin, &service.packet(port, flags));
         self.seen.remove(&what);
         let left = match verdict {
-            Verdict::Drop | Verdict::Pass | Verdict::Refuse => {
+            PacketVerdict::Drop | PacketVerdict::Pass | PacketVerdict::Refuse => {
                 assert!(
                     !self.open.contains_key(&what) || opens,
                     "an open connection is cut: {what:?} {verdict:?}"
@@ -192,7 +192,7 @@ impl World {
             _ => read(&out),
         };
         let backend = Address::from(left.to);
-        let direct = verdict == Verdict::Encapsulate;
+        let direct = verdict == PacketVerdict::Encapsulate;
         if service.is_datagrams() || (opens && (direct || !established)) {
             assert!(
                 self.is_current(number, backend),
@@ -265,11 +265,14 @@ impl World {
             tcp(from, to, flags, b"")
         };
         let (verdict, out, _) = run(&self.model, Origin::Device, &packet);
-        if verdict == Verdict::Pass {
+        if verdict == PacketVerdict::Pass {
             assert!(!self.open.contains_key(&what), "{what:?} is not answered");
             return;
         }
-        assert!(matches!(verdict, Verdict::Translate | Verdict::Forward));
+        assert!(matches!(
+            verdict,
+            PacketVerdict::Translate | PacketVerdict::Forward
+        ));
         let back = read(&out).way();
         let (asked, client) = (service.asked, service.client());
         let expected = format!("{}:{} > {client}:{port}", address(asked.0), asked.1);

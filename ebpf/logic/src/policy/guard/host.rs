@@ -17,16 +17,17 @@ use ebpf_abi::policy::{PeerEntry, PolicyFlow};
 use ebpf_abi::{Address, Counter, Protocol, Range, Tuple};
 
 use super::{
-    Guard, Kind, Outer, Packet, Place, PolicyFlows, Ruling, TcpFlags, Told, Why, Work, asked,
-    denied, keep, outer, policy, portless::is_free, recent, unnumbered, unreadable,
+    DeviceFacts, Guard, HookPlace, Kind, Packet, PolicyFlows, Ruling, TcpFlags, TunnelHeader,
+    VerdictReason, Work, asked, denied, keep, outer, policy, portless::is_free, recent, unnumbered,
+    unreadable,
 };
 use ebpf_abi::policy::Direction;
 
 /// What a device of the node says of a packet: which one it is does not matter.
 #[inline(always)]
 #[must_use]
-pub const fn host_told(direction: Direction) -> Told {
-    Told {
+pub const fn host_told(direction: Direction) -> DeviceFacts {
+    DeviceFacts {
         direction,
         device: 0,
         from: 0,
@@ -60,13 +61,13 @@ pub fn host_outline<M: PolicyFlows, P: Packet>(
         );
     } else {
         match outer(packet, guard) {
-            Outer::NotIp | Outer::LinkLocal => return Ruling::Pass,
-            Outer::Unreadable => {
+            TunnelHeader::NotIp | TunnelHeader::LinkLocal => return Ruling::Pass,
+            TunnelHeader::Unreadable => {
                 let far = guard.headers.tuple;
                 guard.name(&far, &far);
                 return unknown(maps, guard);
             }
-            Outer::Readable => {}
+            TunnelHeader::Readable => {}
         }
         far = guard.headers.tuple;
         if kind == Kind::Error && work.tunnel == 0 {
@@ -95,11 +96,11 @@ pub fn host_begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     }
     let midst = guard.about == 0 && guard.opens == 0 && key.protocol == Protocol::TCP;
     let mut turn = 0;
-    let mut decision = policy(maps, &asked(&key, &flow, Place::Host));
+    let mut decision = policy(maps, &asked(&key, &flow, HookPlace::Host));
     let first = decision;
     while turn < 1 && midst && !decision.allow {
         flow.flags ^= PolicyFlow::INGRESS;
-        decision = policy(maps, &asked(&key, &flow, Place::Host));
+        decision = policy(maps, &asked(&key, &flow, HookPlace::Host));
         turn += 1;
     }
     if !decision.allow {
@@ -112,7 +113,7 @@ pub fn host_begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     flow.generation = decision.root.generation;
     maps.tally(Counter::PolicyAllowed);
     guard.flow.flags = flow.flags;
-    let why = Why::policy(Counter::PolicyAllowed, decision.cookie, decision.root.epoch);
+    let why = VerdictReason::policy(Counter::PolicyAllowed, decision.cookie, decision.root.epoch);
     maps.report(guard, &why);
     keep(maps, guard, flow)
 }

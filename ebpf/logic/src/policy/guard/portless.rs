@@ -3,13 +3,18 @@
 use ebpf_abi::policy::{Direction, EndpointKey};
 use ebpf_abi::{Address, Tuple};
 
-use super::{Guard, PolicyFlows, Ruling, Told, unreadable};
+use super::{DeviceFacts, Guard, PolicyFlows, Ruling, unreadable};
 
 /// Decides on a fragment whose first part, with the ports, was not seen: only
 /// a pod that no policy selects may have it, or, once that is [proven](super::prove), send
 /// it.
 #[inline(always)]
-pub fn portless<M: PolicyFlows>(maps: &M, tuple: &Tuple, told: &Told, guard: &mut Guard) -> Ruling {
+pub fn portless<M: PolicyFlows>(
+    maps: &M,
+    tuple: &Tuple,
+    told: &DeviceFacts,
+    guard: &mut Guard,
+) -> Ruling {
     let own = if told.direction == Direction::INGRESS {
         tuple.destination
     } else {

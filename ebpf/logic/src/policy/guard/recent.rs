@@ -22,7 +22,7 @@
 use ebpf_abi::policy::{Direction, PolicyFlow, PolicyRoot};
 use ebpf_abi::{Address, Protocol, Tuple};
 
-use super::{Guard, PolicyFlows, Told};
+use super::{DeviceFacts, Guard, PolicyFlows};
 use crate::packet::Packet;
 use crate::packet::headers::{Headers, TcpFlags, parse_plain};
 
@@ -102,7 +102,7 @@ const fn folded(address: Address) -> u64 {
 pub fn is_recent<M: PolicyFlows, P: Packet>(
     maps: &M,
     packet: P,
-    told: &Told,
+    told: &DeviceFacts,
     serve: bool,
     guard: &mut Guard,
 ) -> bool {

@@ -8,7 +8,7 @@ use super::Guard;
 /// What is told of a verdict besides the flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "model", derive(Debug))]
-pub struct Why {
+pub struct VerdictReason {
     /// What was counted: a [`Counter`] by its index.
     pub reason: u32,
     /// The rule, or one of [`cookies`].
@@ -17,7 +17,7 @@ pub struct Why {
     pub epoch: u32,
 }
 
-impl Why {
+impl VerdictReason {
     /// What a rule says.
     #[inline(always)]
     #[must_use]
@@ -40,7 +40,7 @@ impl Why {
 /// Writes what is told of a verdict; when it was, and for how many it stands, is
 /// left to the caller.
 #[inline(always)]
-pub fn describe(guard: &Guard, why: &Why, into: &mut FlowRecord) {
+pub fn describe(guard: &Guard, why: &VerdictReason, into: &mut FlowRecord) {
     let mut key = guard.key;
     // A flow that ended is told of as it began, whoever speaks.
     let ended = why.reason == Counter::DroppedEnded.index();

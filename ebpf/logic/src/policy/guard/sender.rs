@@ -15,7 +15,7 @@
 
 use ebpf_abi::{Address, Counter, Port, Protocol, Tuple};
 
-use super::{Fragment, Guard, PolicyFlows, Ruling, V6, Why};
+use super::{Fragment, Guard, PolicyFlows, Ruling, V6, VerdictReason};
 use crate::packet::{Packet, hardware_of};
 
 const ARP: u16 = 0x0806;
@@ -37,7 +37,7 @@ const OPTIONS: u32 = 4;
 
 /// Where the node's way to an address leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Back {
+pub enum ReturnPath {
     /// Not through the pod's device.
     Elsewhere,
     /// Through it, to a neighbour whose hardware address the node does not know.
@@ -66,12 +66,12 @@ pub fn way_back(guard: &Guard) -> Tuple {
 /// Says whether a packet is from the pod's own addresses. `link`: it is of the link
 /// alone.
 #[inline(always)]
-pub fn prove<M: PolicyFlows>(maps: &M, back: Back, link: bool, guard: &mut Guard) -> Ruling {
+pub fn prove<M: PolicyFlows>(maps: &M, back: ReturnPath, link: bool, guard: &mut Guard) -> Ruling {
     let why = match back {
         // The kernel knows ways to such addresses, but not whose they are.
         _ if !link && is_of_link(way_back(guard).destination) => Counter::DroppedSpoofed,
-        Back::To(hardware) if hardware != guard.hardware => Counter::DroppedHardware,
-        Back::Elsewhere => Counter::DroppedSpoofed,
+        ReturnPath::To(hardware) if hardware != guard.hardware => Counter::DroppedHardware,
+        ReturnPath::Elsewhere => Counter::DroppedSpoofed,
         _ => {
             guard.proven = 1;
             return Ruling::Pass;
@@ -85,7 +85,7 @@ pub fn prove<M: PolicyFlows>(maps: &M, back: Back, link: bool, guard: &mut Guard
 }
 
 /// What a message of the link alone says.
-enum Said {
+enum NeighbourMessage {
     /// Nothing that others would believe.
     Nothing,
     /// That an address, which the guard's key holds then, is the sender's.
@@ -105,13 +105,13 @@ pub fn neighbour<M: PolicyFlows, P: Packet>(maps: &M, packet: P, guard: &mut Gua
         Some(ARP) => arp(packet, guard),
         Some(V6) => of_neighbours(packet, guard),
         // Of other protocols nobody knows whose they are.
-        _ => Said::Unreadable,
+        _ => NeighbourMessage::Unreadable,
     };
     let why = match said {
-        Said::Nothing => return Ruling::Pass,
-        Said::Own => return Ruling::Prove,
-        Said::Wrong => Counter::DroppedNeighbour,
-        Said::Unreadable => Counter::DroppedUnreadable,
+        NeighbourMessage::Nothing => return Ruling::Pass,
+        NeighbourMessage::Own => return Ruling::Prove,
+        NeighbourMessage::Wrong => Counter::DroppedNeighbour,
+        NeighbourMessage::Unreadable => Counter::DroppedUnreadable,
     };
     wrong(maps, why, guard)
 }
@@ -119,7 +119,7 @@ pub fn neighbour<M: PolicyFlows, P: Packet>(maps: &M, packet: P, guard: &mut Gua
 #[inline(always)]
 fn wrong<M: PolicyFlows>(maps: &M, why: Counter, guard: &Guard) -> Ruling {
     maps.tally(why);
-    maps.report(guard, &Why::not_policy(why));
+    maps.report(guard, &VerdictReason::not_policy(why));
     Ruling::Drop
 }
 
@@ -131,20 +131,20 @@ fn name(guard: &mut Guard, whose: Address, to: Address, protocol: Protocol) {
 }
 
 #[inline(always)]
-fn arp<P: Packet>(packet: P, guard: &mut Guard) -> Said {
+fn arp<P: Packet>(packet: P, guard: &mut Guard) -> NeighbourMessage {
     let unspecified = Address::UNSPECIFIED_V4;
     name(guard, unspecified, unspecified, Protocol(0));
     let Some([a, b, c, d, e, f]) = packet.load::<6>(MESSAGE) else {
-        return Said::Unreadable;
+        return NeighbourMessage::Unreadable;
     };
     let (Some(sender), Some(target)) = (
         packet.load::<4>(MESSAGE + 14),
         packet.load::<4>(MESSAGE + 24),
     ) else {
-        return Said::Unreadable;
+        return NeighbourMessage::Unreadable;
     };
     if [a, b, c, d, e, f] != ARP_OF_IPV4 {
-        return Said::Unreadable;
+        return NeighbourMessage::Unreadable;
     }
     let (sender, target) = (Address::v4(sender), Address::v4(target));
     // Who only asks whether an address is taken names none as its own: it is to be
@@ -156,23 +156,23 @@ fn arp<P: Packet>(packet: P, guard: &mut Guard) -> Said {
     };
     name(guard, whose, target, Protocol(0));
     if named(packet, MESSAGE + 8) == guard.hardware {
-        Said::Own
+        NeighbourMessage::Own
     } else {
-        Said::Wrong
+        NeighbourMessage::Wrong
     }
 }
 
 #[inline(always)]
-fn of_neighbours<P: Packet>(packet: P, guard: &mut Guard) -> Said {
+fn of_neighbours<P: Packet>(packet: P, guard: &mut Guard) -> NeighbourMessage {
     let at = guard.headers.transport;
     let source = guard.headers.tuple.source;
     let tuple = guard.headers.tuple;
     guard.name(&tuple, &tuple);
     let Some([kind]) = packet.load::<1>(at) else {
-        return Said::Unreadable;
+        return NeighbourMessage::Unreadable;
     };
     let options = match kind {
-        ROUTER_ADVERTISEMENT | REDIRECT => return Said::Wrong,
+        ROUTER_ADVERTISEMENT | REDIRECT => return NeighbourMessage::Wrong,
         ROUTER_SOLICITATION => 8,
         NEIGHBOUR_SOLICITATION | NEIGHBOUR_ADVERTISEMENT => 24,
         // Of listeners.
@@ -180,22 +180,22 @@ fn of_neighbours<P: Packet>(packet: P, guard: &mut Guard) -> Said {
     };
     // Also beside an address that is proven.
     if is_of_link(source) && source != of_link(guard.hardware) {
-        return Said::Wrong;
+        return NeighbourMessage::Wrong;
     }
     let mut whose = source;
     if options != 0 {
         // RFC 6980: such messages are never fragments.
         if guard.headers.fragment != Fragment::WHOLE || !is_named(packet, at + options, guard) {
-            return Said::Wrong;
+            return NeighbourMessage::Wrong;
         }
         if options == 24 {
             let Some(target) = packet.load::<16>(at + 8) else {
-                return Said::Unreadable;
+                return NeighbourMessage::Unreadable;
             };
             let target = Address::v6(target);
             if kind == NEIGHBOUR_ADVERTISEMENT {
                 if source != target && !is_of_link(source) {
-                    return Said::Wrong;
+                    return NeighbourMessage::Wrong;
                 }
                 whose = target;
             } else if source == Address::UNSPECIFIED {
@@ -205,13 +205,13 @@ fn of_neighbours<P: Packet>(packet: P, guard: &mut Guard) -> Said {
         }
     }
     if is_of_link(whose) && whose != of_link(guard.hardware) {
-        return Said::Wrong;
+        return NeighbourMessage::Wrong;
     }
     if whose == Address::UNSPECIFIED || is_of_link(whose) {
-        return Said::Nothing;
+        return NeighbourMessage::Nothing;
     }
     guard.key.source = whose;
-    Said::Own
+    NeighbourMessage::Own
 }
 
 /// Do the options of a message name no other hardware address than its sender's?

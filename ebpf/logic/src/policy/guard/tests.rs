@@ -35,7 +35,7 @@ struct World {
     /// Lookups in the table of flows.
     looked: Cell<u32>,
     /// Where the node's ways to addresses lead; to others, elsewhere.
-    ways: RefCell<Vec<(Address, Back)>>,
+    ways: RefCell<Vec<(Address, ReturnPath)>>,
 }
 
 impl PolicyMaps for World {
@@ -96,7 +96,7 @@ impl PolicyFlows for World {
     fn tally(&self, counter: Counter) {
         self.counted.borrow_mut().push(counter);
     }
-    fn report(&self, guard: &Guard, why: &Why) {
+    fn report(&self, guard: &Guard, why: &VerdictReason) {
         let mut record = FlowRecord::NOTHING;
         describe(guard, why, &mut record);
         self.records.borrow_mut().push(record);
@@ -135,7 +135,7 @@ impl World {
             recent: RefCell::default(),
             served: Cell::new(false),
             looked: Cell::new(0),
-            ways: RefCell::new(std::vec![(POD, Back::To(OWN))]),
+            ways: RefCell::new(std::vec![(POD, ReturnPath::To(OWN))]),
         };
         let node = PeerEntry {
             peer: 0,
@@ -189,12 +189,12 @@ impl World {
         work.headers.tuple = seen.tuple;
         work.headers.fragment = Fragment::WHOLE;
         work.headers.flags = TcpFlags(seen.flags);
-        let mut verdict = Verdict::Pass;
+        let mut verdict = PacketVerdict::Pass;
         if let Some(to) = seen.to {
             work.to = to;
-            verdict = Verdict::Translate;
+            verdict = PacketVerdict::Translate;
         }
-        let told = Told {
+        let told = DeviceFacts {
             direction: if seen.out {
                 Direction::EGRESS
             } else {
@@ -241,7 +241,7 @@ impl World {
         let asked = way_back(it).destination;
         let ways = self.ways.borrow();
         let way = ways.iter().find(|(address, _)| *address == asked);
-        prove(self, way.map_or(Back::Elsewhere, |it| it.1), link, it)
+        prove(self, way.map_or(ReturnPath::Elsewhere, |it| it.1), link, it)
     }
 }
 
@@ -269,7 +269,7 @@ impl Packet for Nothing {
     fn truncate(self, _: u32) -> bool {
         false
     }
-    fn grow(self, _: u32, _: crate::packet::Outer) -> bool {
+    fn grow(self, _: u32, _: crate::packet::OuterHeader) -> bool {
         false
     }
     fn shrink(self, _: u32) -> bool {

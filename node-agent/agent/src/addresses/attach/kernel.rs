@@ -30,11 +30,11 @@ const AT_ONCE: usize = 64;
 const USUAL_MTU: u32 = 1_500;
 
 /// A hardware address.
-pub type Mac = [u8; 6];
+pub type MacAddress = [u8; 6];
 
-/// An interface that is to be made.
+/// A veth pair to be created.
 #[derive(Debug)]
-pub struct Pair {
+pub struct VethPair {
     /// The name of the node's end.
     pub host: String,
     /// The name of the pod's end.
@@ -44,24 +44,24 @@ pub struct Pair {
     /// In bytes; 0 leaves the kernel's default.
     pub mtu: u32,
     /// Of the node's end.
-    pub host_mac: Mac,
+    pub host_mac: MacAddress,
     /// Of the pod's end.
-    pub pod_mac: Mac,
+    pub pod_mac: MacAddress,
     /// The pod's.
     pub addresses: Vec<IpAddr>,
 }
 
-/// What the kernel did not do.
+/// A netlink request that the kernel refused.
 #[derive(Debug, thiserror::Error)]
 #[error("netlink: cannot {what}: {source}")]
-pub struct Failed {
+pub struct NetlinkFailure {
     what: String,
     source: io::Error,
 }
 
 // === impl Pair ===
 
-impl Pair {
+impl VethPair {
     /// In bytes.
     pub const fn mtu(&self) -> u32 {
         match self.mtu {
@@ -74,7 +74,7 @@ impl Pair {
 /// Makes interfaces, whose nodes' ends are down, and sets the pods' ends up; the index of
 /// each node's end. `pin_dir` is the datapath's, whose programs may be at interfaces of
 /// these names that were left.
-pub fn make(pin_dir: &Path, pairs: &[Pair]) -> Vec<Result<u32, Failed>> {
+pub fn make(pin_dir: &Path, pairs: &[VethPair]) -> Vec<Result<u32, NetlinkFailure>> {
     let mut made = match pairs_made(pin_dir, pairs) {
         Ok(made) => made,
         Err(error) => return all_failed(pairs, "open a netlink socket", &error),
@@ -108,19 +108,19 @@ pub fn make(pin_dir: &Path, pairs: &[Pair]) -> Vec<Result<u32, Failed>> {
     }
 }
 
-/// What leads to a pod from the node.
+/// The route and neighbour entries that lead from the node to a pod.
 #[derive(Debug)]
-pub struct Way {
+pub struct PodRoute {
     /// The index of the node's end.
     pub index: u32,
     /// The pod's hardware address.
-    pub mac: Mac,
+    pub mac: MacAddress,
     /// The pod's addresses.
     pub addresses: Vec<IpAddr>,
 }
 
 /// Sets nodes' ends up, with neighbours and routes.
-pub fn open(ways: &[Way]) -> Vec<Result<(), Failed>> {
+pub fn open(ways: &[PodRoute]) -> Vec<Result<(), NetlinkFailure>> {
     let mut asks = Vec::new();
     for (number, way) in ways.iter().enumerate() {
         asks.push((number, set_up(way.index)));
@@ -130,8 +130,8 @@ pub fn open(ways: &[Way]) -> Vec<Result<(), Failed>> {
         }
     }
     let mut opened: Vec<_> = ways.iter().map(|_| Ok(())).collect();
-    let (numbers, asks): (Vec<usize>, Vec<Ask>) = asks.into_iter().unzip();
-    let answers = Netlink::open().and_then(|mut netlink| netlink.all(&asks));
+    let (numbers, asks): (Vec<usize>, Vec<NetlinkRequest>) = asks.into_iter().unzip();
+    let answers = NetlinkSocket::open().and_then(|mut netlink| netlink.all(&asks));
     let answers = match answers {
         Ok(answers) => answers,
         Err(error) => return all_failed(ways, "set the node's end up", &error),
@@ -146,9 +146,9 @@ pub fn open(ways: &[Way]) -> Vec<Result<(), Failed>> {
     opened
 }
 
-fn all_failed<A, T>(all: &[A], what: &str, error: &io::Error) -> Vec<Result<T, Failed>> {
+fn all_failed<A, T>(all: &[A], what: &str, error: &io::Error) -> Vec<Result<T, NetlinkFailure>> {
     let failed = |_| {
-        Err(Failed {
+        Err(NetlinkFailure {
             what: what.to_owned(),
             source: io::Error::new(error.kind(), error.to_string()),
         })
@@ -157,12 +157,13 @@ fn all_failed<A, T>(all: &[A], what: &str, error: &io::Error) -> Vec<Result<T, F
 }
 
 /// Makes pairs, both ends down.
-fn pairs_made(pin_dir: &Path, pairs: &[Pair]) -> io::Result<Vec<Result<u32, Failed>>> {
-    let mut netlink = Netlink::open()?;
-    let mut asks: BTreeMap<usize, Ask> = pairs.iter().map(new_pair).enumerate().collect();
+fn pairs_made(pin_dir: &Path, pairs: &[VethPair]) -> io::Result<Vec<Result<u32, NetlinkFailure>>> {
+    let mut netlink = NetlinkSocket::open()?;
+    let mut asks: BTreeMap<usize, NetlinkRequest> =
+        pairs.iter().map(new_pair).enumerate().collect();
     let mut failures = BTreeMap::new();
     for again in [true, false] {
-        let (numbers, messages): (Vec<usize>, Vec<Ask>) =
+        let (numbers, messages): (Vec<usize>, Vec<NetlinkRequest>) =
             std::mem::take(&mut asks).into_iter().unzip();
         let answers = netlink.all(&messages)?;
         let mut left = BTreeSet::new();
@@ -186,7 +187,7 @@ fn pairs_made(pin_dir: &Path, pairs: &[Pair]) -> io::Result<Vec<Result<u32, Fail
         if let Some(failed) = failures.remove(&number) {
             return Err(failed);
         }
-        if_nametoindex(pair.host.as_str()).map_err(|error| Failed {
+        if_nametoindex(pair.host.as_str()).map_err(|error| NetlinkFailure {
             what: format!("find the interface `{}`", pair.host),
             source: error.into(),
         })
@@ -195,10 +196,10 @@ fn pairs_made(pin_dir: &Path, pairs: &[Pair]) -> io::Result<Vec<Result<u32, Fail
 }
 
 /// Sets the pod's end up, in its namespace, in which this thread stays.
-fn pod_end(pair: &Pair) -> Result<(), Failed> {
+fn pod_end(pair: &VethPair) -> Result<(), NetlinkFailure> {
     let failed = |what: &str| {
         let what = what.to_owned();
-        |source| Failed { what, source }
+        |source| NetlinkFailure { what, source }
     };
     let entered = setns(&pair.netns, CloneFlags::CLONE_NEWNET).map_err(io::Error::from);
     entered.map_err(failed("enter the pod's network namespace"))?;
@@ -211,7 +212,7 @@ fn pod_end(pair: &Pair) -> Result<(), Failed> {
         asks.push(neighbour(index, gateway, &pair.host_mac));
         asks.push(default_route(index, gateway));
     }
-    let answers = Netlink::open().and_then(|mut netlink| netlink.all(&asks));
+    let answers = NetlinkSocket::open().and_then(|mut netlink| netlink.all(&asks));
     let answers = answers.map_err(failed("set the pod's end up"))?;
     for (ask, answer) in asks.into_iter().zip(answers) {
         answer.map_err(|error| ask.failed(error))?;
@@ -221,16 +222,16 @@ fn pod_end(pair: &Pair) -> Result<(), Failed> {
 
 // === messages ===
 
-/// A change that the kernel is asked for.
+/// A change requested from the kernel.
 #[derive(Clone, Debug)]
-struct Ask {
+struct NetlinkRequest {
     /// For people, should it fail.
     what: String,
     message: RouteNetlinkMessage,
     flags: u16,
 }
 
-impl Ask {
+impl NetlinkRequest {
     fn new(what: String, message: RouteNetlinkMessage, flags: u16) -> Self {
         Self {
             what,
@@ -239,8 +240,8 @@ impl Ask {
         }
     }
 
-    fn failed(self, source: io::Error) -> Failed {
-        Failed {
+    fn failed(self, source: io::Error) -> NetlinkFailure {
+        NetlinkFailure {
             what: self.what,
             source,
         }
@@ -250,7 +251,7 @@ impl Ask {
 /// Made, or in the place of what is there.
 const REPLACED: u16 = NLM_F_CREATE | NLM_F_REPLACE;
 
-fn new_pair(pair: &Pair) -> Ask {
+fn new_pair(pair: &VethPair) -> NetlinkRequest {
     let message = messages::pair(&messages::Pair {
         host: &pair.host,
         pod: &pair.pod,
@@ -260,51 +261,51 @@ fn new_pair(pair: &Pair) -> Ask {
         pod_mac: Some(pair.pod_mac),
         up: false,
     });
-    Ask::new(
+    NetlinkRequest::new(
         format!("create the veth pair `{}` – `{}`", pair.host, pair.pod),
         RouteNetlinkMessage::NewLink(message),
         NLM_F_CREATE | NLM_F_EXCL,
     )
 }
 
-fn set_up(index: u32) -> Ask {
+fn set_up(index: u32) -> NetlinkRequest {
     let what = format!("set interface {index} up");
-    Ask::new(what, RouteNetlinkMessage::SetLink(messages::up(index)), 0)
+    NetlinkRequest::new(what, RouteNetlinkMessage::SetLink(messages::up(index)), 0)
 }
 
-fn own_address(index: u32, address: IpAddr) -> Ask {
+fn own_address(index: u32, address: IpAddr) -> NetlinkRequest {
     let what = format!("add address {address}");
     let message = messages::own_address(index, address);
-    Ask::new(what, RouteNetlinkMessage::NewAddress(message), REPLACED)
+    NetlinkRequest::new(what, RouteNetlinkMessage::NewAddress(message), REPLACED)
 }
 
-fn neighbour(index: u32, address: IpAddr, mac: &Mac) -> Ask {
+fn neighbour(index: u32, address: IpAddr, mac: &MacAddress) -> NetlinkRequest {
     let what = format!("add the neighbour {address}");
     let message = messages::neighbour(index, address, mac);
-    Ask::new(what, RouteNetlinkMessage::NewNeighbour(message), REPLACED)
+    NetlinkRequest::new(what, RouteNetlinkMessage::NewNeighbour(message), REPLACED)
 }
 
-fn default_route(index: u32, gateway: IpAddr) -> Ask {
+fn default_route(index: u32, gateway: IpAddr) -> NetlinkRequest {
     let what = format!("add the default route by {gateway}");
     let message = messages::default_route(index, gateway);
-    Ask::new(what, RouteNetlinkMessage::NewRoute(message), REPLACED)
+    NetlinkRequest::new(what, RouteNetlinkMessage::NewRoute(message), REPLACED)
 }
 
-fn pod_route(index: u32, address: IpAddr) -> Ask {
+fn pod_route(index: u32, address: IpAddr) -> NetlinkRequest {
     let what = format!("add the route to {address}");
     let message = messages::pod_route(index, address);
-    Ask::new(what, RouteNetlinkMessage::NewRoute(message), REPLACED)
+    NetlinkRequest::new(what, RouteNetlinkMessage::NewRoute(message), REPLACED)
 }
 
 // === the socket ===
 
-/// A socket of the namespace in which it was made.
-struct Netlink {
+/// A netlink socket of the namespace in which it was opened.
+struct NetlinkSocket {
     socket: Socket,
     sequence: u32,
 }
 
-impl Netlink {
+impl NetlinkSocket {
     fn open() -> io::Result<Self> {
         let socket = Socket::new(NETLINK_ROUTE)?;
         // Answers without what was asked.
@@ -316,7 +317,7 @@ impl Netlink {
     }
 
     /// Asks for all in turn, whatever becomes of those before; what became of each.
-    fn all(&mut self, asks: &[Ask]) -> io::Result<Vec<io::Result<()>>> {
+    fn all(&mut self, asks: &[NetlinkRequest]) -> io::Result<Vec<io::Result<()>>> {
         let mut answers = Vec::with_capacity(asks.len());
         for some in asks.chunks(AT_ONCE) {
             self.some(some, &mut answers)?;
@@ -324,7 +325,11 @@ impl Netlink {
         Ok(answers)
     }
 
-    fn some(&mut self, asks: &[Ask], answers: &mut Vec<io::Result<()>>) -> io::Result<()> {
+    fn some(
+        &mut self,
+        asks: &[NetlinkRequest],
+        answers: &mut Vec<io::Result<()>>,
+    ) -> io::Result<()> {
         let first = self.sequence.wrapping_add(1);
         let mut bytes = Vec::new();
         for ask in asks {

@@ -7,7 +7,7 @@ use super::{
     kernel::tests::{in_own, ip, other},
     *,
 };
-use crate::policy::{Asked, gate};
+use crate::policy::{AdmitRequest, gate};
 
 fn question(number: usize) -> Question {
     Question {
@@ -33,10 +33,10 @@ fn pool(range: &str) -> Pool {
 }
 
 struct World {
-    attach: Attach,
+    attach: InterfaceBuilder,
     store: Arc<Store>,
-    asked: mpsc::Receiver<Asked>,
-    wished: mpsc::Receiver<Wish>,
+    asked: mpsc::Receiver<AdmitRequest>,
+    wished: mpsc::Receiver<DatapathRequest>,
     folder: tempfile::TempDir,
     pods: Vec<OwnedFd>,
     end: CancellationToken,
@@ -48,15 +48,15 @@ impl World {
         let store = Arc::new(Store::open(folder.path(), "net").expect("a store"));
         let end = CancellationToken::new();
         let pins = folder.path().join("pins");
-        let release = Release::start(store.clone(), pins.clone(), end.clone());
+        let release = InterfaceRemover::start(store.clone(), pins.clone(), end.clone());
         let (gate, asked) = gate();
         let (wishes, wished) = mpsc::channel(1);
-        let joined = Joined {
+        let joined = AttachContext {
             gate: Some(gate),
             wishes,
         };
         Self {
-            attach: Attach::start(store.clone(), pins, joined, release, end.clone()),
+            attach: InterfaceBuilder::start(store.clone(), pins, joined, release, end.clone()),
             store,
             asked,
             wished,
@@ -71,7 +71,7 @@ impl World {
         let netns = other();
         // With its last file it ends, and with it the pair.
         self.pods.push(netns.try_clone().expect("a file"));
-        tokio::spawn(async move { attach.of(question, pool, netns).await })
+        tokio::spawn(async move { attach.attach(question, pool, netns).await })
     }
 }
 
@@ -123,7 +123,10 @@ fn a_crowd_is_attached_and_each_is_down_until_policy_agrees() {
                 (attached.pod.mac, attached.pod.mtu),
                 (holder.pod_mac(), 1_450)
             );
-            assert_eq!(world.store.of(&holder).expect("read"), answer.addresses);
+            assert_eq!(
+                world.store.addresses_of(&holder).expect("read"),
+                answer.addresses
+            );
             let link = &ip(&format!("-j link show {}", holder.device()))[0];
             assert_eq!(link["operstate"], "UP", "{link}");
         }
@@ -131,7 +134,7 @@ fn a_crowd_is_attached_and_each_is_down_until_policy_agrees() {
         let mut told = std::collections::BTreeSet::new();
         while told.len() < CROWD {
             let wish = tokio::time::timeout(Duration::from_secs(9), world.wished.recv()).await;
-            let Some(Wish::Devices(devices)) = wish.expect("in time") else {
+            let Some(DatapathRequest::Devices(devices)) = wish.expect("in time") else {
                 panic!("another wish");
             };
             for device in devices {
@@ -155,7 +158,7 @@ fn nothing_is_left_of_what_is_refused_and_who_has_something_keeps_it() {
         assert_eq!((refusal.code, &*refusal.reason), (wire::LATER, "not yet"));
         assert!(if_nametoindex(device.as_str()).is_err());
         let holder = question(0).holder;
-        assert!(world.store.of(&holder).expect("read").is_empty());
+        assert!(world.store.addresses_of(&holder).expect("read").is_empty());
 
         // Once more, with success; and again, as a runtime may ask.
         let mut addresses = Vec::new();
@@ -172,20 +175,25 @@ fn nothing_is_left_of_what_is_refused_and_who_has_something_keeps_it() {
         let full = world.attach(question(1), pool("10.0.0.4/30")).await;
         let code = full.expect("no panic").refused.expect("refused").code;
         assert_eq!(code, wire::EXHAUSTED);
-        assert_eq!(world.store.of(&holder).expect("read"), addresses[..1]);
+        assert_eq!(
+            world.store.addresses_of(&holder).expect("read"),
+            addresses[..1]
+        );
         assert!(if_nametoindex(holder.device().as_str()).is_ok());
 
         // A namespace that is none.
         let file = std::fs::File::open("/dev/null").expect("a file");
         let attach = world
             .attach
-            .of(question(2), pool("10.0.1.0/24"), file.into());
+            .attach(question(2), pool("10.0.1.0/24"), file.into());
         let refusal = attach.await.refused.expect("refused");
         assert_eq!(refusal.code, wire::NETLINK, "{}", refusal.reason);
         let holder = question(2).holder;
-        assert!(world.store.of(&holder).expect("read").is_empty());
+        assert!(world.store.addresses_of(&holder).expect("read").is_empty());
         world.end.cancel();
-        let ending = world.attach.of(question(3), pool("10.0.1.0/24"), other());
+        let ending = world
+            .attach
+            .attach(question(3), pool("10.0.1.0/24"), other());
         assert!(ending.await.refused.is_some());
     });
 }

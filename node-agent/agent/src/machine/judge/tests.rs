@@ -1,7 +1,7 @@
 use node_agent_datapath::{ForeignProgram, Probe};
 
 use super::*;
-use crate::machine::{Cgroups, Datapath, Disk, Nic, Runtime};
+use crate::machine::{Cgroups, ContainerRuntime, DiskSpace, Nic, PinnedDatapath};
 
 fn works(feature: Feature) -> Probe {
     Probe {
@@ -11,7 +11,7 @@ fn works(feature: Feature) -> Probe {
 }
 
 /// A machine that lacks nothing.
-fn good() -> Facts {
+fn good() -> MachineFacts {
     let features = [
         Feature::SocketPrograms,
         Feature::ReturnValues,
@@ -26,7 +26,7 @@ fn good() -> Facts {
         Feature::Sctp,
         Feature::Ipv6,
     ];
-    Facts {
+    MachineFacts {
         kernel: "6.12.1".to_owned(),
         root: true,
         btf: true,
@@ -51,58 +51,66 @@ fn good() -> Facts {
             xdp: Some(true),
         }],
         address: Some([192, 0, 2, 1].into()),
-        runtime: Runtime {
+        runtime: ContainerRuntime {
             endpoint: "/run/containerd/containerd.sock".to_owned(),
             version: Some(("containerd".to_owned(), "v1.7.24".to_owned())),
             error: None,
         },
         clock_synchronized: Some(true),
-        disks: vec![Disk {
+        disks: vec![DiskSpace {
             path: "/var/lib".into(),
             size: 100 << 30,
             free: 50 << 30,
             inodes_free: 90,
         }],
-        ..Facts::default()
+        ..MachineFacts::default()
     }
 }
 
-fn worst(facts: &Facts, role: Role) -> Finding {
+fn worst(facts: &MachineFacts, role: MachineRole) -> Finding {
     judge(facts, role).into_iter().next().expect("findings")
 }
 
 #[test]
 fn a_good_machine_lacks_nothing_in_any_role() {
-    for role in [Role::Datapath, Role::Node, Role::Server, Role::Whole] {
+    for role in [
+        MachineRole::Datapath,
+        MachineRole::Node,
+        MachineRole::Server,
+        MachineRole::Whole,
+    ] {
         let all = judge(&good(), role);
-        assert!(all.iter().all(|it| it.verdict == Verdict::Ok), "{all:?}");
+        assert!(
+            all.iter().all(|it| it.verdict == FindingLevel::Ok),
+            "{all:?}"
+        );
     }
 }
 
 #[test]
 fn everything_that_is_not_ok_has_a_way_out() {
-    let mut facts = Facts {
+    let mut facts = MachineFacts {
         foreign_programs: vec![ForeignProgram {
             name: "cil_from_netdev".to_owned(),
             place: "tc".to_owned(),
         }],
-        datapath: Some(Datapath {
+        datapath: Some(PinnedDatapath {
             socket_hooks: 10,
             device_hooks: 2,
             maps: 30,
             in_use: false,
         }),
         clock_synchronized: Some(false),
-        ..Facts::default()
+        ..MachineFacts::default()
     };
     facts.probes = good().probes;
     for probe in &mut facts.probes {
         probe.refusal = Some("Invalid argument".to_owned());
     }
-    let all = judge(&facts, Role::Whole);
+    let all = judge(&facts, MachineRole::Whole);
     assert!(all.len() > 15, "{all:?}");
     for finding in &all {
-        let is_ok = finding.verdict == Verdict::Ok;
+        let is_ok = finding.verdict == FindingLevel::Ok;
         assert_eq!(finding.way_out.is_none(), is_ok, "{finding:?}");
     }
     assert!(all.is_sorted_by_key(|it| std::cmp::Reverse(it.verdict)));
@@ -117,10 +125,14 @@ fn what_is_required_is_missing_and_what_is_optional_is_absent() {
                 probe.refusal = Some("Operation not supported".to_owned());
             }
         }
-        worst(&facts, Role::Node)
+        worst(&facts, MachineRole::Node)
     };
     for feature in [Feature::SocketPrograms, Feature::CgroupLinks, Feature::Maps] {
-        assert_eq!(refuse(feature).verdict, Verdict::Missing, "{feature:?}");
+        assert_eq!(
+            refuse(feature).verdict,
+            FindingLevel::Missing,
+            "{feature:?}"
+        );
     }
     for feature in [
         Feature::Tcx,
@@ -128,11 +140,11 @@ fn what_is_required_is_missing_and_what_is_optional_is_absent() {
         Feature::Vxlan,
         Feature::Sctp,
     ] {
-        assert_eq!(refuse(feature).verdict, Verdict::Absent, "{feature:?}");
+        assert_eq!(refuse(feature).verdict, FindingLevel::Absent, "{feature:?}");
     }
     assert_eq!(
         refuse(Feature::Clsact).verdict,
-        Verdict::Ok,
+        FindingLevel::Ok,
         "tcx is enough"
     );
 }
@@ -145,10 +157,10 @@ fn one_of_tcx_and_clsact_is_required() {
             probe.refusal = Some("No such file or directory".to_owned());
         }
     }
-    let finding = worst(&facts, Role::Datapath);
+    let finding = worst(&facts, MachineRole::Datapath);
     assert_eq!(
         (finding.check.as_str(), finding.verdict),
-        ("clsact qdisc", Verdict::Missing)
+        ("clsact qdisc", FindingLevel::Missing)
     );
 }
 
@@ -158,31 +170,37 @@ fn forwarding_is_the_operator_s_beside_another_kubelet_only() {
     facts
         .sysctls
         .insert("net.ipv4.ip_forward".to_owned(), "0".to_owned());
-    assert_eq!(worst(&facts, Role::Datapath).verdict, Verdict::Warning);
-    assert_eq!(worst(&facts, Role::Node).verdict, Verdict::Ok);
+    assert_eq!(
+        worst(&facts, MachineRole::Datapath).verdict,
+        FindingLevel::Warning
+    );
+    assert_eq!(worst(&facts, MachineRole::Node).verdict, FindingLevel::Ok);
 }
 
 #[test]
 fn a_port_is_missing_where_another_process_has_it() {
     let mut facts = good();
     let taken = |process: &str| {
-        vec![Port {
+        vec![OccupiedPort {
             number: 10250,
             process: Some(process.to_owned()),
         }]
     };
     facts.ports = taken("kubelet (812)");
-    let finding = worst(&facts, Role::Node);
-    assert_eq!(finding.verdict, Verdict::Missing);
+    let finding = worst(&facts, MachineRole::Node);
+    assert_eq!(finding.verdict, FindingLevel::Missing);
     assert!(finding.found.contains("kubelet (812)"));
     assert!(
         finding
             .way_out
             .is_some_and(|it| it.contains("--without-pods"))
     );
-    assert_eq!(worst(&facts, Role::Datapath).verdict, Verdict::Ok);
+    assert_eq!(
+        worst(&facts, MachineRole::Datapath).verdict,
+        FindingLevel::Ok
+    );
     facts.ports = taken("orlop (9)");
-    assert_eq!(worst(&facts, Role::Node).verdict, Verdict::Ok);
+    assert_eq!(worst(&facts, MachineRole::Node).verdict, FindingLevel::Ok);
 }
 
 #[test]
@@ -193,7 +211,7 @@ fn layouts_of_control_groups_are_told_apart() {
             v2: v2.map(Into::into),
             v1: v1.iter().map(|it| (*it).to_owned()).collect(),
         };
-        let all = judge(&facts, Role::Datapath);
+        let all = judge(&facts, MachineRole::Datapath);
         let it = all.into_iter().find(|it| it.check == "control groups");
         it.expect("a finding")
     };
@@ -203,22 +221,25 @@ fn layouts_of_control_groups_are_told_apart() {
             .starts_with("version 2")
     );
     let hybrid = found(Some("/sys/fs/cgroup/unified"), &["cpu", "memory"]);
-    assert!(hybrid.found.starts_with("hybrid") && hybrid.verdict == Verdict::Ok);
-    assert_eq!(found(None, &["cpu"]).verdict, Verdict::Missing);
+    assert!(hybrid.found.starts_with("hybrid") && hybrid.verdict == FindingLevel::Ok);
+    assert_eq!(found(None, &["cpu"]).verdict, FindingLevel::Missing);
 }
 
 #[test]
 fn old_runtimes_small_mtus_and_full_disks_are_named() {
     let mut facts = good();
     facts.runtime.version = Some(("containerd".to_owned(), "1.5.9~ds1".to_owned()));
-    assert_eq!(worst(&facts, Role::Node).check, "container runtime");
+    assert_eq!(worst(&facts, MachineRole::Node).check, "container runtime");
     let mut facts = good();
     facts.devices[0].mtu = 1300;
-    assert_eq!(worst(&facts, Role::Node).check, "device eth0");
-    assert_eq!(worst(&facts, Role::Datapath).verdict, Verdict::Ok);
+    assert_eq!(worst(&facts, MachineRole::Node).check, "device eth0");
+    assert_eq!(
+        worst(&facts, MachineRole::Datapath).verdict,
+        FindingLevel::Ok
+    );
     let mut facts = good();
     facts.disks[0].free = 1 << 30;
-    assert!(worst(&facts, Role::Server).check.starts_with("disk"));
+    assert!(worst(&facts, MachineRole::Server).check.starts_with("disk"));
     assert_eq!(release("v2.4.0-rc.1"), Some((2, 4)));
     assert_eq!(release("next"), None);
 }
@@ -226,23 +247,23 @@ fn old_runtimes_small_mtus_and_full_disks_are_named() {
 /// An agent beside kube-proxy waits for its ports.
 #[test]
 fn kube_proxy_may_have_its_ports_where_it_is_to_be_replaced() {
-    let by = |process: &str| Facts {
-        ports: vec![Port {
+    let by = |process: &str| MachineFacts {
+        ports: vec![OccupiedPort {
             number: 10249,
             process: Some(process.to_owned()),
         }],
         ..good()
     };
     assert_eq!(
-        worst(&by("kube-proxy (7)"), Role::Datapath).verdict,
-        Verdict::Ok
+        worst(&by("kube-proxy (7)"), MachineRole::Datapath).verdict,
+        FindingLevel::Ok
     );
     assert_eq!(
-        worst(&by("kube-proxy (7)"), Role::Node).verdict,
-        Verdict::Missing
+        worst(&by("kube-proxy (7)"), MachineRole::Node).verdict,
+        FindingLevel::Missing
     );
     assert_eq!(
-        worst(&by("else (7)"), Role::Datapath).verdict,
-        Verdict::Missing
+        worst(&by("else (7)"), MachineRole::Datapath).verdict,
+        FindingLevel::Missing
     );
 }

@@ -20,7 +20,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use super::*;
 use crate::{
     network::bring_about,
-    overlay::{Machine, Network, Overlay, desired},
+    overlay::{Overlay, OverlayHost, OverlayNetwork, desired},
     routes::NodeNetwork,
 };
 
@@ -163,9 +163,14 @@ fn nodes(v4: bool) -> [NodeNetwork; 2] {
 }
 
 /// What the agent does on each change, on one node.
-async fn agent(kernel: &Handle, nodes: &[NodeNetwork], own: usize, overlay: Overlay) -> Network {
+async fn agent(
+    kernel: &Handle,
+    nodes: &[NodeNetwork],
+    own: usize,
+    overlay: Overlay,
+) -> OverlayNetwork {
     let address = nodes[own].addresses[0];
-    let machine = Machine {
+    let machine = OverlayHost {
         address,
         mtu: crate::routes::netlink::mtu_of(kernel, address)
             .await
@@ -274,7 +279,7 @@ fn pods_behind_a_router_reach_each_other_as_themselves() {
         for (host, own) in hosts {
             let alone = &nodes[own..=own];
             host.with_kernel(async |kernel| {
-                let machine = Machine {
+                let machine = OverlayHost {
                     address: nodes[own].addresses[0],
                     mtu: 1500,
                     reach: BTreeMap::new(),
@@ -317,7 +322,7 @@ fn a_way_that_moves_between_link_and_tunnel_is_followed() {
     world.a.configure(&["link set dev vxlan.orlop mtu 1300"]);
     assert!(routes_of(Overlay::Always));
     let found = world.a.with_kernel(async |kernel| {
-        let link = link(&kernel, Key::Name(DEVICE)).await.expect("read");
+        let link = link(&kernel, EntryKey::Name(DEVICE)).await.expect("read");
         mtu(&link.expect("a device"))
     });
     assert_eq!(found, 1450, "what somebody changed is changed back");

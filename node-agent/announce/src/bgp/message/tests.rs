@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::bgp::routes::{Communities, Routes, diff};
 
-fn opening() -> Opening {
-    Opening {
+fn opening() -> LocalOpen {
+    LocalOpen {
         asn: 4_200_000_000,
         hold_time: 90,
         router_id: [192, 0, 2, 1].into(),
@@ -46,7 +46,7 @@ fn an_opening_says_all_we_can() {
             .any(|bytes| bytes == capability)
     );
     assert_eq!(body(&message)[1..3], [0x5b, 0xa0], "AS_TRANS");
-    let without = open(&Opening {
+    let without = open(&LocalOpen {
         restart_time: 0,
         ..opening()
     })
@@ -104,8 +104,8 @@ fn headers_that_are_wrong_are_refused() {
     );
 }
 
-fn writing(internal: bool) -> Writing {
-    Writing {
+fn writing(internal: bool) -> UpdateEncoding {
+    UpdateEncoding {
         asn: 4_200_000_000,
         internal,
         four_octets: true,
@@ -116,7 +116,7 @@ fn writing(internal: bool) -> Writing {
 
 fn routes(nets: &[&str], communities: &[&str], local_pref: Option<u32>) -> Routes {
     let attributes = Attributes {
-        communities: Communities::of(communities),
+        communities: Communities::parse(communities),
         local_pref,
     };
     nets.iter()
@@ -161,7 +161,7 @@ fn routes_are_written_as_the_rfcs_have_them() {
         ],
         "no local preference to another autonomous system"
     );
-    let old = Writing {
+    let old = UpdateEncoding {
         asn: 65001,
         four_octets: false,
         ..writing(false)
@@ -189,7 +189,7 @@ fn ipv6_goes_by_the_multiprotocol_attributes() {
     assert_eq!(reach, (14, 0x80, expected));
     let gone = &updates(&diff(&told, &Routes::new()), &writing(false)).unwrap()[0];
     assert_eq!(attributes(gone)[0].0, 15);
-    let no_v6 = Writing {
+    let no_v6 = UpdateEncoding {
         next_hop_v6: None,
         ..writing(false)
     };
@@ -225,7 +225,7 @@ fn many_routes_with_all_communities_fit() {
         .flat_map(|n| [format!("65000:{n}"), format!("65000:1:{n}")])
         .collect();
     let attributes = Attributes {
-        communities: Communities::of(&texts),
+        communities: Communities::parse(&texts),
         local_pref: Some(1),
     };
     let told: Routes = nets

@@ -36,7 +36,7 @@ impl Place {
             }
             let classifier = (hook != DeviceHook::Xdp)
                 .then(|| SchedClassifier::from_pin(&path).expect("program"));
-            let program = Loaded {
+            let program = LoadedProgram {
                 fd: sys::open_pinned(&path).expect("a program"),
                 classifier,
             };
@@ -91,7 +91,7 @@ fn patterns(devices: &str, xdp: XdpMode) -> Patterns {
 }
 
 impl DeviceLinks {
-    fn follow_chosen(&mut self, devices: &[Device], by: &Patterns) -> Result<Followed, Error> {
+    fn follow_chosen(&mut self, devices: &[Device], by: &Patterns) -> Result<AttachSummary, Error> {
         let wanted = desired(devices, by, &BTreeSet::new());
         self.follow(devices, &wanted, by.xdp)
     }

@@ -295,9 +295,9 @@ fn service_beyond_the_limit_serves_its_first_endpoints() {
 #[test]
 fn who_finds_no_room_has_a_problem_and_nobody_else() {
     let mut planner = Planner::default();
-    planner.set_room(Room {
+    planner.set_room(MapCapacity {
         slots: 150,
-        ..Room::UNLIMITED
+        ..MapCapacity::UNLIMITED
     });
     let mut maps = Current::default();
     let at = |address| Wanted {
@@ -345,9 +345,9 @@ fn who_finds_no_room_has_a_problem_and_nobody_else() {
 fn address_that_found_no_room_is_served_once_there_is_some() {
     for listed in [true, false] {
         let mut planner = Planner::default();
-        planner.set_room(Room {
+        planner.set_room(MapCapacity {
             services: 1,
-            ..Room::UNLIMITED
+            ..MapCapacity::UNLIMITED
         });
         let mut maps = Current::default();
         let mut actions = if listed {

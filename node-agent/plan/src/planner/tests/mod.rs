@@ -481,7 +481,7 @@ impl Cluster {
     /// What the API objects mean, worked out anew and without a planner.
     fn meaning(&self) -> Serving {
         let node = facts(self.node);
-        let mut wanted: Vec<(Rank, u64, Desired)> = Vec::new();
+        let mut wanted: Vec<(Rank, u64, DesiredSet)> = Vec::new();
         for (name, it) in &self.services {
             let slices: Vec<_> = self
                 .slices
@@ -501,7 +501,7 @@ impl Cluster {
             }
         }
         for (name, port) in &self.pods {
-            let state = PodState::of(&pod(*name, *port)).unwrap();
+            let state = PodState::from_pod(&pod(*name, *port)).unwrap();
             wanted.extend(
                 state
                     .sets(&format!("ns/d{name}"))
@@ -635,7 +635,7 @@ proptest! {
             prop_assert_eq!(planner.used.services, maps.services.len());
             prop_assert_eq!(planner.used.chunks, maps.chunks.len());
             prop_assert_eq!(&maps.served, &served(&maps));
-            let node = Node::of(&facts(cluster.node));
+            let node = Node::from_facts(&facts(cluster.node));
             prop_assert_eq!(&maps.nodes, &node.addresses);
             prop_assert_eq!(&maps.inside, &node.inside);
         }

@@ -10,19 +10,19 @@ mod state;
 
 use std::collections::BTreeMap;
 
-use super::assign::{self, NotEnough, Order, nodes_of};
+use super::assign::{self, CpuOrder, NotEnoughCpus, nodes_of};
 use super::checkpoint::{open, seal};
 use super::cpuset::CpuSet;
-use super::hints::{Hint, Mask, Places};
-use super::topology::Topology;
-use super::{Reason, Reuse, requests};
+use super::hints::{NumaMask, TopologyHint, TopologyHints};
+use super::topology::MachineTopology;
+use super::{AdmissionFailure, ReusableResources, requests};
 use crate::objects::pod::{Container, Pod, QosClass};
 use crate::pod::qos;
-use state::State;
+use state::CpuState;
 
 /// `cpuManagerPolicyOptions`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct CpuPolicyOptions {
     /// `full-pcpus-only`
     pub full_cores_only: bool,
     /// `distribute-cpus-across-numa`
@@ -37,29 +37,29 @@ pub struct Options {
     pub by_cache: bool,
 }
 
-/// By pod, and container: the CPUs of its own.
-type Assigned = BTreeMap<String, BTreeMap<String, CpuSet>>;
+/// Exclusive CPUs by pod uid and container name.
+type CpuAssignments = BTreeMap<String, BTreeMap<String, CpuSet>>;
 
-/// Whose the CPUs are.
+/// The CPU manager: assigns exclusive CPUs to containers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cpus {
-    topology: Topology,
-    options: Options,
+pub struct CpuManager {
+    topology: MachineTopology,
+    options: CpuPolicyOptions,
     reserved: CpuSet,
     /// The reserved ones with the threads beside them.
     reserved_cores: CpuSet,
     shared: CpuSet,
-    assigned: Assigned,
+    assigned: CpuAssignments,
 }
 
-impl Cpus {
+impl CpuManager {
     /// Of a machine with so many CPUs reserved, or those named.
     ///
     /// # Errors
     /// Why the policy cannot be used.
     pub fn new(
-        topology: Topology,
-        options: Options,
+        topology: MachineTopology,
+        options: CpuPolicyOptions,
         reserved: Result<CpuSet, usize>,
     ) -> Result<Self, String> {
         if options.by_socket && topology.count(|p| p.socket) > topology.count(|p| p.numa) {
@@ -72,7 +72,7 @@ impl Cpus {
             reserved: CpuSet::default(),
             reserved_cores: CpuSet::default(),
             shared: all.clone(),
-            assigned: Assigned::new(),
+            assigned: CpuAssignments::new(),
         };
         let reserved = match reserved {
             Ok(named) if named.is_subset(&all) => named,
@@ -135,8 +135,8 @@ impl Cpus {
         self.shared.difference(&self.reserved)
     }
 
-    fn take(&self, free: &CpuSet, count: usize) -> Result<CpuSet, NotEnough> {
-        let order = Order {
+    fn take(&self, free: &CpuSet, count: usize) -> Result<CpuSet, NotEnoughCpus> {
+        let order = CpuOrder {
             spread: self.options.across_cores,
             caches: self.options.by_cache,
         };
@@ -153,7 +153,12 @@ impl Cpus {
 
     /// Where a container's CPUs could be; none where it gets none of its own.
     #[must_use]
-    pub fn places(&self, pod: &Pod, container: &Container, reuse: &Reuse) -> Option<Places> {
+    pub fn places(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        reuse: &ReusableResources,
+    ) -> Option<TopologyHints> {
         let wanted = exclusive(pod, container);
         if wanted == 0 {
             return None;
@@ -168,7 +173,7 @@ impl Cpus {
 
     /// The same for all of a pod together.
     #[must_use]
-    pub fn pod_places(&self, pod: &Pod) -> Option<Places> {
+    pub fn pod_places(&self, pod: &Pod) -> Option<TopologyHints> {
         let wanted = requests::of_pod(pod, |c| exclusive(pod, c) as u64);
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         if wanted == 0 {
@@ -192,8 +197,8 @@ impl Cpus {
 
     /// The sets of nodes that have as many; those are preferred that are as
     /// small as the machine allows.
-    fn hints(&self, free: &CpuSet, reusable: &CpuSet, wanted: usize) -> Vec<Hint> {
-        let nodes: Mask = self.topology.cpus.values().map(|p| p.numa).collect();
+    fn hints(&self, free: &CpuSet, reusable: &CpuSet, wanted: usize) -> Vec<TopologyHint> {
+        let nodes: NumaMask = self.topology.cpus.values().map(|p| p.numa).collect();
         let mut least = nodes.count();
         let mut found = Vec::new();
         for mask in nodes.subsets() {
@@ -206,7 +211,7 @@ impl Cpus {
                 found.push(mask);
             }
         }
-        let hint = |nodes: Mask| Hint {
+        let hint = |nodes: NumaMask| TopologyHint {
             nodes: Some(nodes),
             preferred: nodes.count() == least
                 || self.options.by_socket && self.is_on_least_sockets(nodes, least),
@@ -214,7 +219,7 @@ impl Cpus {
         found.into_iter().map(hint).collect()
     }
 
-    fn sockets(&self, nodes: Mask) -> Vec<u32> {
+    fn sockets(&self, nodes: NumaMask) -> Vec<u32> {
         let places = self.topology.cpus.values();
         let mut all: Vec<u32> = places
             .filter(|place| nodes.contains(place.numa))
@@ -225,7 +230,7 @@ impl Cpus {
         all
     }
 
-    fn is_on_least_sockets(&self, nodes: Mask, least: u32) -> bool {
+    fn is_on_least_sockets(&self, nodes: NumaMask, least: u32) -> bool {
         let all = self.topology.count(|p| p.numa) / self.topology.count(|p| p.socket).max(1);
         all > 0 && self.sockets(nodes).len() == (least as usize).div_ceil(all)
     }
@@ -239,9 +244,9 @@ impl Cpus {
         &mut self,
         pod: &Pod,
         container: &Container,
-        near: Option<Mask>,
-        reuse: &mut Reuse,
-    ) -> Result<(), Reason> {
+        near: Option<NumaMask>,
+        reuse: &mut ReusableResources,
+    ) -> Result<(), AdmissionFailure> {
         let wanted = exclusive(pod, container);
         if wanted == 0 {
             return Ok(());
@@ -272,14 +277,14 @@ impl Cpus {
             container = container.name,
             cpus = %own,
             nodes = ?nodes_of(&self.topology, &own),
-            "CPUs of its own"
+            "assigned exclusive CPUs"
         );
         let of_pod = self.assigned.entry(pod.uid().to_owned()).or_default();
         of_pod.insert(container.name.clone(), own);
         Ok(())
     }
 
-    fn check_cores(&self, wanted: usize) -> Result<(), Reason> {
+    fn check_cores(&self, wanted: usize) -> Result<(), AdmissionFailure> {
         if !self.options.full_cores_only {
             return Ok(());
         }
@@ -297,7 +302,7 @@ impl Cpus {
                 "SMT Alignment Error: requested {wanted} cpus not multiple cpus per core = {per_core}"
             )
         };
-        Err(Reason {
+        Err(AdmissionFailure {
             reason: "SMTAlignmentError",
             message,
         })
@@ -322,7 +327,7 @@ impl Cpus {
                 .collect()
         };
         let entries = self.assigned.iter();
-        seal(State {
+        seal(CpuState {
             policy_name: "static".to_owned(),
             default_cpu_set: self.shared.to_string(),
             entries: entries
@@ -337,10 +342,10 @@ impl Cpus {
     /// # Errors
     /// Why it cannot be gone on with.
     pub fn restore(&mut self, text: &str) -> Result<(), String> {
-        let state: State = open(text, "static")?;
+        let state: CpuState = open(text, "static")?;
         let set = |text: &str| text.parse::<CpuSet>().map_err(|e| e.to_string());
         let shared = set(&state.default_cpu_set)?;
-        let mut assigned = Assigned::new();
+        let mut assigned = CpuAssignments::new();
         for (pod, own) in &state.entries {
             let of_pod = assigned.entry(pod.clone()).or_default();
             for (container, cpus) in own {
@@ -391,8 +396,8 @@ impl Cpus {
     }
 }
 
-impl From<NotEnough> for Reason {
-    fn from(error: NotEnough) -> Self {
+impl From<NotEnoughCpus> for AdmissionFailure {
+    fn from(error: NotEnoughCpus) -> Self {
         Self::unexpected(error)
     }
 }
@@ -412,9 +417,9 @@ pub fn exclusive(pod: &Pod, container: &Container) -> usize {
 /// The checkpoint where no CPUs are anybody's own.
 #[must_use]
 pub fn save_none() -> String {
-    seal(State {
+    seal(CpuState {
         policy_name: "none".to_owned(),
-        ..State::default()
+        ..CpuState::default()
     })
 }
 
@@ -423,7 +428,7 @@ pub fn save_none() -> String {
 /// # Errors
 /// That it is of another.
 pub fn check_none(text: &str) -> Result<(), String> {
-    open::<State>(text, "none").map(|_| ())
+    open::<CpuState>(text, "none").map(|_| ())
 }
 
 #[cfg(test)]

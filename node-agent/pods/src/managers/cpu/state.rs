@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::checkpoint::{self as print, State as Checkpoint};
+use super::super::checkpoint::{self as print, ManagerState as Checkpoint};
 
-/// The checkpoint (version 2).
+/// The CPU manager's checkpoint (version 2).
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
-pub struct State {
+pub struct CpuState {
     pub policy_name: String,
     #[serde(rename = "defaultCpuSet")]
     pub default_cpu_set: String,
@@ -19,7 +19,7 @@ pub struct State {
     pub checksum: u64,
 }
 
-impl Checkpoint for State {
+impl Checkpoint for CpuState {
     fn policy(&self) -> &str {
         &self.policy_name
     }

@@ -28,12 +28,12 @@ fn pod(uid: &str, containers: &[(&str, &str)]) -> Pod {
 }
 
 /// 2 sockets of a node of 4 cores of 2 threads, one CPU reserved: 0.
-fn cpus(options: Options) -> Cpus {
-    Cpus::new(machine(2, 1, 4, 2), options, Err(1)).unwrap()
+fn cpus(options: CpuPolicyOptions) -> CpuManager {
+    CpuManager::new(machine(2, 1, 4, 2), options, Err(1)).unwrap()
 }
 
-fn give(cpus: &mut Cpus, pod: &Pod) -> Result<Vec<String>, Reason> {
-    let mut reuse = Reuse::default();
+fn give(cpus: &mut CpuManager, pod: &Pod) -> Result<Vec<String>, AdmissionFailure> {
+    let mut reuse = ReusableResources::default();
     let all = pod.spec.init_containers.iter().chain(&pod.spec.containers);
     let mut given = Vec::new();
     for container in all {
@@ -46,7 +46,7 @@ fn give(cpus: &mut Cpus, pod: &Pod) -> Result<Vec<String>, Reason> {
 
 #[test]
 fn whole_cpus_of_guaranteed_pods_are_their_own() {
-    let mut all = cpus(Options::default());
+    let mut all = cpus(CpuPolicyOptions::default());
     assert_eq!(
         give(&mut all, &pod("p", &[("a", "2"), ("b", "1500m")])),
         Ok(vec!["1,9".into(), String::new()])
@@ -73,7 +73,7 @@ fn whole_cpus_of_guaranteed_pods_are_their_own() {
 
 #[test]
 fn what_init_containers_had_is_used_again_but_not_what_sidecars_have() {
-    let mut all = cpus(Options::default());
+    let mut all = cpus(CpuPolicyOptions::default());
     let given = give(
         &mut all,
         &pod(
@@ -93,9 +93,9 @@ fn what_init_containers_had_is_used_again_but_not_what_sidecars_have() {
 
 #[test]
 fn whole_cores_can_be_demanded() {
-    let options = Options {
+    let options = CpuPolicyOptions {
         full_cores_only: true,
-        ..Options::default()
+        ..CpuPolicyOptions::default()
     };
     let mut all = cpus(options);
     let odd = give(&mut all, &pod("p", &[("a", "3")])).unwrap_err();
@@ -119,10 +119,10 @@ fn whole_cores_can_be_demanded() {
 
 #[test]
 fn hints_prefer_as_few_nodes_as_the_machine_allows() {
-    let mut all = cpus(Options::default());
-    let hints = |all: &Cpus, count: &str| -> Vec<(Vec<u32>, bool)> {
+    let mut all = cpus(CpuPolicyOptions::default());
+    let hints = |all: &CpuManager, count: &str| -> Vec<(Vec<u32>, bool)> {
         let pod = pod("p", &[("a", count)]);
-        let places = all.places(&pod, &pod.spec.containers[0], &Reuse::default());
+        let places = all.places(&pod, &pod.spec.containers[0], &ReusableResources::default());
         let places = places.flatten().unwrap();
         places
             .into_iter()
@@ -145,7 +145,7 @@ fn hints_prefer_as_few_nodes_as_the_machine_allows() {
     assert_eq!(hints(&all, "9"), [(both.clone(), true)]);
     assert_eq!(hints(&all, "16"), []);
     // fits on one as it is made, on none as it is used
-    let mut reuse = Reuse::default();
+    let mut reuse = ReusableResources::default();
     let other = pod("q", &[("a", "2")]);
     let near = Some([1].into_iter().collect());
     all.allocate(&other, &other.spec.containers[0], near, &mut reuse)
@@ -153,7 +153,11 @@ fn hints_prefer_as_few_nodes_as_the_machine_allows() {
     assert_eq!(all.own("q", "a"), Some(&set("4,12")));
     assert_eq!(hints(&all, "8"), [(both, false)]);
     // what it has is where it is
-    let places = all.places(&other, &other.spec.containers[0], &Reuse::default());
+    let places = all.places(
+        &other,
+        &other.spec.containers[0],
+        &ReusableResources::default(),
+    );
     let places = places.flatten().unwrap();
     assert_eq!(places.iter().filter(|h| h.preferred).count(), 1);
     assert_eq!(places[0].nodes, near);
@@ -163,7 +167,8 @@ fn hints_prefer_as_few_nodes_as_the_machine_allows() {
 fn checkpoints_are_byte_for_byte_the_kubelets() {
     // written by the kubelet's own code (1.36.3)
     let text = r#"{"policyName":"static","defaultCpuSet":"0-1,4-5","entries":{"p":{"a":"2","b":"6"},"q":{"c":"3,7"}},"checksum":3515018313}"#;
-    let mut all = Cpus::new(machine(1, 1, 4, 2), Options::default(), Err(1)).unwrap();
+    let mut all =
+        CpuManager::new(machine(1, 1, 4, 2), CpuPolicyOptions::default(), Err(1)).unwrap();
     all.restore(text).unwrap();
     assert_eq!(all.own("q", "c"), Some(&set("3,7")));
     assert_eq!(all.save(), text);
@@ -178,7 +183,7 @@ fn checkpoints_are_byte_for_byte_the_kubelets() {
 #[test]
 fn a_checkpoint_that_does_not_fit_is_refused() {
     let state = |shared: &str, own: &str| {
-        seal(State {
+        seal(CpuState {
             policy_name: "static".to_owned(),
             default_cpu_set: shared.to_owned(),
             entries: [("p".to_owned(), [("a".to_owned(), own.to_owned())].into())].into(),
@@ -200,7 +205,7 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
         ("{".to_owned(), Some("EOF")),
     ];
     for (text, wanted) in cases {
-        let found = cpus(Options::default()).restore(&text);
+        let found = cpus(CpuPolicyOptions::default()).restore(&text);
         match wanted {
             None => assert_eq!(found, Ok(()), "{text}"),
             Some(why) => assert!(
@@ -210,9 +215,9 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
         }
     }
     // reserved ones are nobody's, not even shared
-    let strict = Options {
+    let strict = CpuPolicyOptions {
         strict_reservation: true,
-        ..Options::default()
+        ..CpuPolicyOptions::default()
     };
     let mut all = cpus(strict);
     assert_eq!(all.shared(), &set("1-15"));
@@ -227,10 +232,10 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
 #[test]
 fn the_policy_needs_a_reservation_that_is_there() {
     let machine = || machine(1, 1, 2, 1);
-    assert!(Cpus::new(machine(), Options::default(), Err(0)).is_err());
-    assert!(Cpus::new(machine(), Options::default(), Err(3)).is_err());
-    assert!(Cpus::new(machine(), Options::default(), Ok(set("1,7"))).is_err());
-    assert!(Cpus::new(machine(), Options::default(), Ok(set("1"))).is_ok());
+    assert!(CpuManager::new(machine(), CpuPolicyOptions::default(), Err(0)).is_err());
+    assert!(CpuManager::new(machine(), CpuPolicyOptions::default(), Err(3)).is_err());
+    assert!(CpuManager::new(machine(), CpuPolicyOptions::default(), Ok(set("1,7"))).is_err());
+    assert!(CpuManager::new(machine(), CpuPolicyOptions::default(), Ok(set("1"))).is_ok());
 }
 
 proptest! {
@@ -241,11 +246,11 @@ proptest! {
         steps in prop::collection::vec((0..6_usize, prop::option::of((1..5_u32, 1..5_u32))), 1..30),
         (full, numa, strict) in any::<(bool, bool, bool)>(),
     ) {
-        let options = Options {
+        let options = CpuPolicyOptions {
             full_cores_only: full,
             across_nodes: numa,
             strict_reservation: strict,
-            ..Options::default()
+            ..CpuPolicyOptions::default()
         };
         let mut all = cpus(options);
         let fresh = all.clone();

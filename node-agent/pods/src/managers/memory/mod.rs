@@ -11,39 +11,39 @@ mod state;
 use std::collections::BTreeMap;
 
 use super::checkpoint::{open, seal};
-use super::hints::{Hint, Mask, Places, Said};
-use super::topology::Topology;
-use super::{Reason, Reuse, requests};
+use super::hints::{NumaMask, ProviderHints, TopologyHint, TopologyHints};
+use super::topology::MachineTopology;
+use super::{AdmissionFailure, ReusableResources, requests};
 use crate::objects::pod::{Container, Pod, QosClass};
 use crate::pod::{hugepages, qos, quantity};
-use nodes::{Node, Nodes, Table, book, is_same, unbook};
-use state::{Assigned, State};
+use nodes::{MemoryTable, NumaNode, NumaNodes, book, is_same, unbook};
+use state::{MemoryAssignments, MemoryState};
 
-pub use nodes::Block;
+pub use nodes::MemoryBlock;
 
-/// By node, and kind: bytes that pods do not get.
-pub type Reserved = BTreeMap<u32, BTreeMap<String, u64>>;
+/// Bytes reserved for the system, by NUMA node and kind of memory.
+pub type ReservedMemory = BTreeMap<u32, BTreeMap<String, u64>>;
 
-/// Whose the memory is.
+/// The memory manager: assigns memory of NUMA nodes to containers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Memories {
-    empty: Nodes,
-    nodes: Nodes,
-    assigned: Assigned,
+pub struct MemoryManager {
+    empty: NumaNodes,
+    nodes: NumaNodes,
+    assigned: MemoryAssignments,
 }
 
 /// The kind of memory that is not in huge pages.
 const MEMORY: &str = "memory";
 
-impl Memories {
+impl MemoryManager {
     /// Of a machine of which that much is reserved. What is reserved of each
     /// kind has to be what is kept from pods of all (`kept`).
     ///
     /// # Errors
     /// Why the policy cannot be used.
     pub fn new(
-        topology: &Topology,
-        reserved: &Reserved,
+        topology: &MachineTopology,
+        reserved: &ReservedMemory,
         kept: &BTreeMap<String, u64>,
     ) -> Result<Self, String> {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
@@ -75,13 +75,13 @@ impl Memories {
                 ));
             }
         }
-        let mut empty = Nodes::new();
+        let mut empty = NumaNodes::new();
         for (id, memory) in &topology.memory {
             let kept = |kind: &str| reserved.get(id).and_then(|of| of.get(kind)).copied();
             let table = |kind: &str, total: u64, huge: u64| {
                 let system_reserved = kept(kind).unwrap_or(0);
                 let allocatable = total.saturating_sub(system_reserved).saturating_sub(huge);
-                Table {
+                MemoryTable {
                     total,
                     system_reserved,
                     allocatable,
@@ -100,7 +100,7 @@ impl Memories {
             memory_map.insert(MEMORY.to_owned(), table(MEMORY, memory.total, huge));
             empty.insert(
                 *id,
-                Node {
+                NumaNode {
                     number_of_assignments: 0,
                     memory_map,
                     cells: vec![*id],
@@ -110,13 +110,13 @@ impl Memories {
         Ok(Self {
             nodes: empty.clone(),
             empty,
-            assigned: Assigned::new(),
+            assigned: MemoryAssignments::new(),
         })
     }
 
     /// What a container has.
     #[must_use]
-    pub fn blocks(&self, pod: &str, container: &str) -> &[Block] {
+    pub fn blocks(&self, pod: &str, container: &str) -> &[MemoryBlock] {
         let found = self.assigned.get(pod).and_then(|of| of.get(container));
         found.map_or(&[], Vec::as_slice)
     }
@@ -136,10 +136,10 @@ impl Memories {
 
     /// What can be given, as blocks.
     #[must_use]
-    pub fn allocatable(&self) -> Vec<Block> {
-        let of_node = |(id, node): (&u32, &Node)| -> Vec<Block> {
+    pub fn allocatable(&self) -> Vec<MemoryBlock> {
+        let of_node = |(id, node): (&u32, &NumaNode)| -> Vec<MemoryBlock> {
             let some = node.memory_map.iter().filter(|(_, t)| t.allocatable > 0);
-            some.map(|(kind, table)| Block {
+            some.map(|(kind, table)| MemoryBlock {
                 nodes: vec![*id],
                 r#type: kind.clone(),
                 size: table.allocatable,
@@ -151,7 +151,12 @@ impl Memories {
 
     /// Where a container's memory could be, by kind.
     #[must_use]
-    pub fn places(&self, pod: &Pod, container: &Container, reuse: &Reuse) -> Said {
+    pub fn places(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        reuse: &ReusableResources,
+    ) -> ProviderHints {
         let wanted = wanted(pod, container);
         let held = self
             .assigned
@@ -165,7 +170,7 @@ impl Memories {
 
     /// The same for all of a pod together.
     #[must_use]
-    pub fn pod_places(&self, pod: &Pod) -> Said {
+    pub fn pod_places(&self, pod: &Pod) -> ProviderHints {
         let mut all = BTreeMap::new();
         for container in &pod.spec.containers {
             for kind in wanted(pod, container).into_keys() {
@@ -179,21 +184,21 @@ impl Memories {
         let mut held = containers.filter_map(of);
         match held.next() {
             Some(held) => regenerated(held, &all),
-            None => self.hints(&all, &Reuse::default()),
+            None => self.hints(&all, &ReusableResources::default()),
         }
     }
 
     /// The sets of nodes that have as much, of which no part is in a group
     /// with others.
-    fn hints(&self, wanted: &BTreeMap<String, u64>, reuse: &Reuse) -> Said {
+    fn hints(&self, wanted: &BTreeMap<String, u64>, reuse: &ReusableResources) -> ProviderHints {
         if wanted.is_empty() {
-            return Said::new();
+            return ProviderHints::new();
         }
-        let all: Mask = self.nodes.keys().copied().collect();
+        let all: NumaMask = self.nodes.keys().copied().collect();
         let mut least = all.count();
         let mut found = Vec::new();
         for mask in all.subsets() {
-            let sum = |kind: &str, of: &dyn Fn(&Table) -> u64| -> u64 {
+            let sum = |kind: &str, of: &dyn Fn(&MemoryTable) -> u64| -> u64 {
                 let tables = mask
                     .iter()
                     .filter_map(|id| self.nodes.get(&id)?.memory_map.get(kind));
@@ -214,10 +219,10 @@ impl Memories {
                 found.push(mask);
             }
         }
-        let places: Places = Some(
+        let places: TopologyHints = Some(
             found
                 .into_iter()
-                .map(|nodes| Hint {
+                .map(|nodes| TopologyHint {
                     nodes: Some(nodes),
                     preferred: nodes.count() == least,
                 })
@@ -228,8 +233,8 @@ impl Memories {
     }
 
     /// Whether nodes are free to be taken together.
-    fn keeps_groups(&self, mask: Mask) -> bool {
-        let same = |cells: &[u32]| cells.iter().copied().collect::<Mask>() == mask;
+    fn keeps_groups(&self, mask: NumaMask) -> bool {
+        let same = |cells: &[u32]| cells.iter().copied().collect::<NumaMask>() == mask;
         mask.iter()
             .filter_map(|id| self.nodes.get(&id))
             .all(|node| {
@@ -242,8 +247,8 @@ impl Memories {
     }
 
     /// Whether nodes chosen by others may be taken together.
-    fn may_join(&self, mask: Mask) -> bool {
-        let same = |cells: &[u32]| cells.iter().copied().collect::<Mask>() == mask;
+    fn may_join(&self, mask: NumaMask) -> bool {
+        let same = |cells: &[u32]| cells.iter().copied().collect::<NumaMask>() == mask;
         let mut nodes = mask.iter().filter_map(|id| self.nodes.get(&id));
         mask.count() == 1 || nodes.all(|node| node.number_of_assignments == 0 || same(&node.cells))
     }
@@ -257,9 +262,9 @@ impl Memories {
         &mut self,
         pod: &Pod,
         container: &Container,
-        near: Hint,
-        reuse: &mut Reuse,
-    ) -> Result<(), Reason> {
+        near: TopologyHint,
+        reuse: &mut ReusableResources,
+    ) -> Result<(), AdmissionFailure> {
         if qos::class(&pod.spec) != QosClass::Guaranteed || pod.spec.has_own_resources() {
             return Ok(());
         }
@@ -276,13 +281,13 @@ impl Memories {
         let nodes: Vec<u32> = mask.iter().collect();
         let mut blocks = Vec::new();
         for (kind, size) in &wanted {
-            blocks.push(Block {
+            blocks.push(MemoryBlock {
                 nodes: nodes.clone(),
                 r#type: kind.clone(),
                 size: *size,
             });
             let more = size.saturating_sub(reuse.memory(mask, kind));
-            book(&mut self.nodes, &nodes, kind, more).map_err(Reason::unexpected)?;
+            book(&mut self.nodes, &nodes, kind, more).map_err(AdmissionFailure::unexpected)?;
         }
         reuse.note_memory(pod, container, &blocks);
         let of_pod = self.assigned.entry(pod.uid().to_owned()).or_default();
@@ -294,14 +299,14 @@ impl Memories {
     fn choose(
         &self,
         wanted: &BTreeMap<String, u64>,
-        near: Hint,
-        reuse: &Reuse,
-    ) -> Result<Mask, Reason> {
-        let refuse = |why: &str| Reason::unexpected(format!("[memorymanager] {why}"));
+        near: TopologyHint,
+        reuse: &ReusableResources,
+    ) -> Result<NumaMask, AdmissionFailure> {
+        let refuse = |why: &str| AdmissionFailure::unexpected(format!("[memorymanager] {why}"));
         let said = self.hints(wanted, reuse);
         let hints = said.get(MEMORY).cloned().flatten().unwrap_or_default();
-        let nodes = |hint: &Hint| hint.nodes.unwrap_or_default();
-        let best = |among: Vec<Hint>| {
+        let nodes = |hint: &TopologyHint| hint.nodes.unwrap_or_default();
+        let best = |among: Vec<TopologyHint>| {
             among
                 .into_iter()
                 .min_by_key(|hint| (!hint.preferred, nodes(hint).count(), nodes(hint)))
@@ -315,7 +320,7 @@ impl Memories {
         if near.preferred && !chosen.preferred {
             return Err(refuse("failed to find the default preferred hint"));
         }
-        let has = |mask: Mask, kind: &str| -> u64 {
+        let has = |mask: NumaMask, kind: &str| -> u64 {
             let tables = mask
                 .iter()
                 .filter_map(|id| self.nodes.get(&id)?.memory_map.get(kind));
@@ -372,7 +377,7 @@ impl Memories {
     /// As the kubelet's checkpoint (`memory_manager_state`).
     #[must_use]
     pub fn save(&self) -> String {
-        seal(State {
+        seal(MemoryState {
             policy_name: "Static".to_owned(),
             machine_state: self.nodes.clone(),
             entries: self.assigned.clone(),
@@ -385,7 +390,7 @@ impl Memories {
     /// # Errors
     /// Why it cannot be gone on with.
     pub fn restore(&mut self, text: &str) -> Result<(), String> {
-        let state: State = open(text, "Static")?;
+        let state: MemoryState = open(text, "Static")?;
         if state.machine_state.is_empty() {
             return if state.entries.is_empty() {
                 Ok(())
@@ -421,10 +426,10 @@ impl Memories {
 /// What a container takes over of init containers that are through before it
 /// is not theirs any more.
 fn take_over(
-    of_pod: &mut BTreeMap<String, Vec<Block>>,
+    of_pod: &mut BTreeMap<String, Vec<MemoryBlock>>,
     pod: &Pod,
     container: &Container,
-    blocks: &[Block],
+    blocks: &[MemoryBlock],
 ) {
     for block in blocks {
         let mut open = block.size;
@@ -445,16 +450,16 @@ fn take_over(
 }
 
 /// The hints of what is given already.
-fn regenerated(held: &[Block], wanted: &BTreeMap<String, u64>) -> Said {
+fn regenerated(held: &[MemoryBlock], wanted: &BTreeMap<String, u64>) -> ProviderHints {
     let same = held.len() == wanted.len()
         && held
             .iter()
             .all(|block| wanted.get(&block.r#type) == Some(&block.size));
     if !same {
-        return Said::new();
+        return ProviderHints::new();
     }
-    let one = |block: &Block| {
-        let hint = Hint {
+    let one = |block: &MemoryBlock| {
+        let hint = TopologyHint {
             nodes: Some(block.nodes.iter().copied().collect()),
             preferred: true,
         };
@@ -482,9 +487,9 @@ fn wanted(pod: &Pod, container: &Container) -> BTreeMap<String, u64> {
 /// The checkpoint where no memory is anybody's own.
 #[must_use]
 pub fn save_none() -> String {
-    seal(State {
+    seal(MemoryState {
         policy_name: "None".to_owned(),
-        ..State::default()
+        ..MemoryState::default()
     })
 }
 
@@ -493,7 +498,7 @@ pub fn save_none() -> String {
 /// # Errors
 /// That it is of another.
 pub fn check_none(text: &str) -> Result<(), String> {
-    open::<State>(text, "None").map(|_| ())
+    open::<MemoryState>(text, "None").map(|_| ())
 }
 
 #[cfg(test)]

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::hints::Mask;
+use super::super::hints::NumaMask;
 
-/// By number: the nodes.
-pub type Nodes = BTreeMap<u32, Node>;
+/// NUMA nodes by number.
+pub type NumaNodes = BTreeMap<u32, NumaNode>;
 
-/// Memory of one kind on one node, in bytes.
+/// Bytes of one kind of memory on one NUMA node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Table {
+pub struct MemoryTable {
     pub total: u64,
     pub system_reserved: u64,
     pub allocatable: u64,
@@ -20,18 +20,18 @@ pub struct Table {
     pub free: u64,
 }
 
-/// One node.
+/// One NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Node {
+pub struct NumaNode {
     pub number_of_assignments: i64,
-    pub memory_map: BTreeMap<String, Table>,
+    pub memory_map: BTreeMap<String, MemoryTable>,
     pub cells: Vec<u32>,
 }
 
-/// What a container has of one kind.
+/// Memory of one kind that a container holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Block {
+pub struct MemoryBlock {
     /// The nodes.
     #[serde(rename = "numaAffinity")]
     pub nodes: Vec<u32>,
@@ -43,8 +43,8 @@ pub struct Block {
 
 /// Whether two states promise the same: how a group's memory is spread over
 /// its nodes does not matter.
-pub fn is_same(a: &Nodes, b: &Nodes) -> bool {
-    let group = |nodes: &Nodes, cells: &[u32], kind: &str| -> (u64, u64) {
+pub fn is_same(a: &NumaNodes, b: &NumaNodes) -> bool {
+    let group = |nodes: &NumaNodes, cells: &[u32], kind: &str| -> (u64, u64) {
         let tables = cells
             .iter()
             .filter_map(|id| nodes.get(id)?.memory_map.get(kind));
@@ -52,8 +52,8 @@ pub fn is_same(a: &Nodes, b: &Nodes) -> bool {
             (free + t.free, reserved + t.reserved)
         })
     };
-    let fixed = |t: &Table| (t.total, t.system_reserved, t.allocatable);
-    let sorted = |cells: &[u32]| cells.iter().copied().collect::<Mask>();
+    let fixed = |t: &MemoryTable| (t.total, t.system_reserved, t.allocatable);
+    let sorted = |cells: &[u32]| cells.iter().copied().collect::<NumaMask>();
     a.len() == b.len()
         && a.iter().all(|(id, one)| {
             b.get(id).is_some_and(|other| {
@@ -61,7 +61,7 @@ pub fn is_same(a: &Nodes, b: &Nodes) -> bool {
                     && sorted(&one.cells) == sorted(&other.cells)
                     && one.memory_map.len() == other.memory_map.len()
                     && one.memory_map.iter().all(|(kind, table)| {
-                        let same = |t: &Table| fixed(t) == fixed(table);
+                        let same = |t: &MemoryTable| fixed(t) == fixed(table);
                         other.memory_map.get(kind).is_some_and(same)
                             && group(a, &one.cells, kind) == group(b, &one.cells, kind)
                     })
@@ -70,7 +70,7 @@ pub fn is_same(a: &Nodes, b: &Nodes) -> bool {
 }
 
 /// Books bytes of a kind on nodes that are a group from then on.
-pub fn book(nodes: &mut Nodes, group: &[u32], kind: &str, mut open: u64) -> Result<(), String> {
+pub fn book(nodes: &mut NumaNodes, group: &[u32], kind: &str, mut open: u64) -> Result<(), String> {
     for id in group {
         let node = nodes
             .get_mut(id)
@@ -90,7 +90,7 @@ pub fn book(nodes: &mut Nodes, group: &[u32], kind: &str, mut open: u64) -> Resu
 }
 
 /// Takes blocks back.
-pub fn unbook(nodes: &mut Nodes, blocks: &[Block]) {
+pub fn unbook(nodes: &mut NumaNodes, blocks: &[MemoryBlock]) {
     for block in blocks {
         let mut open = block.size;
         for id in &block.nodes {

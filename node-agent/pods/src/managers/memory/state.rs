@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::checkpoint::{self as print, State as Checkpoint};
-use super::nodes::{Block, Node, Nodes, Table};
+use super::super::checkpoint::{self as print, ManagerState as Checkpoint};
+use super::nodes::{MemoryBlock, MemoryTable, NumaNode, NumaNodes};
 
-/// By pod, and container: what it has.
-pub type Assigned = BTreeMap<String, BTreeMap<String, Vec<Block>>>;
+/// Memory blocks by pod uid and container name.
+pub type MemoryAssignments = BTreeMap<String, BTreeMap<String, Vec<MemoryBlock>>>;
 
-/// The checkpoint (version 1).
+/// The memory manager's checkpoint (version 1).
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct State {
+pub struct MemoryState {
     pub policy_name: String,
-    pub machine_state: Nodes,
+    pub machine_state: NumaNodes,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub entries: Assigned,
+    pub entries: MemoryAssignments,
     pub checksum: u64,
 }
 
-impl Checkpoint for State {
+impl Checkpoint for MemoryState {
     fn policy(&self) -> &str {
         &self.policy_name
     }
@@ -33,7 +33,7 @@ impl Checkpoint for State {
     fn printed(&self) -> String {
         let ints = |all: &[u32]| print::typed("[]int", print::list(all));
         let bytes = |n: u64| print::typed("uint64", n);
-        let table = |t: &Table| {
+        let table = |t: &MemoryTable| {
             let all = print::fields(&[
                 ("TotalMemSize", bytes(t.total)),
                 ("SystemReserved", bytes(t.system_reserved)),
@@ -43,7 +43,7 @@ impl Checkpoint for State {
             ]);
             format!("<*>{all}")
         };
-        let node = |node: &Node| {
+        let node = |node: &NumaNode| {
             let memory = print::map(node.memory_map.iter().map(|(k, t)| (k, table(t))));
             let all = print::fields(&[
                 (
@@ -58,14 +58,14 @@ impl Checkpoint for State {
             ]);
             format!("<*>{all}")
         };
-        let block = |block: &Block| {
+        let block = |block: &MemoryBlock| {
             print::fields(&[
                 ("NUMAAffinity", ints(&block.nodes)),
                 ("Type", print::typed("v1.ResourceName", &block.r#type)),
                 ("Size", bytes(block.size)),
             ])
         };
-        let pod = |of: &BTreeMap<String, Vec<Block>>| {
+        let pod = |of: &BTreeMap<String, Vec<MemoryBlock>>| {
             print::map(
                 of.iter()
                     .map(|(name, blocks)| (name, print::list(blocks.iter().map(block)))),

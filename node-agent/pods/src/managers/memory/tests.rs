@@ -26,28 +26,32 @@ fn pod(uid: &str, containers: &[(&str, u64)]) -> Pod {
 }
 
 /// 2 nodes of 16 GiB, one of them reserved of the first.
-fn memories() -> Memories {
-    let reserved: Reserved = [(0, [(MEMORY.to_owned(), GI)].into())].into();
+fn memories() -> MemoryManager {
+    let reserved: ReservedMemory = [(0, [(MEMORY.to_owned(), GI)].into())].into();
     let kept = [(MEMORY.to_owned(), GI)].into();
-    Memories::new(&machine(2, 1, 2, 1), &reserved, &kept).unwrap()
+    MemoryManager::new(&machine(2, 1, 2, 1), &reserved, &kept).unwrap()
 }
 
-fn any() -> Hint {
-    Hint {
+fn any() -> TopologyHint {
+    TopologyHint {
         nodes: None,
         preferred: false,
     }
 }
 
-fn give(memories: &mut Memories, pod: &Pod, near: Hint) -> Result<(), Reason> {
-    let mut reuse = Reuse::default();
+fn give(
+    memories: &mut MemoryManager,
+    pod: &Pod,
+    near: TopologyHint,
+) -> Result<(), AdmissionFailure> {
+    let mut reuse = ReusableResources::default();
     for container in pod.spec.init_containers.iter().chain(&pod.spec.containers) {
         memories.allocate(pod, container, near, &mut reuse)?;
     }
     Ok(())
 }
 
-fn free(memories: &Memories) -> Vec<u64> {
+fn free(memories: &MemoryManager) -> Vec<u64> {
     let nodes = memories.nodes.values();
     nodes.map(|n| n.memory_map[MEMORY].free / GI).collect()
 }
@@ -83,7 +87,7 @@ fn memory_comes_from_one_node_where_it_can_and_from_a_group_where_it_cannot() {
 #[test]
 fn a_hint_is_followed_and_widened_where_it_has_too_little() {
     let mut all = memories();
-    let near = |nodes: &[u32], preferred| Hint {
+    let near = |nodes: &[u32], preferred| TopologyHint {
         nodes: Some(nodes.iter().copied().collect()),
         preferred,
     };
@@ -126,18 +130,18 @@ fn only_guaranteed_pods_have_memory_of_their_own() {
 #[test]
 fn what_is_reserved_is_what_is_kept_from_pods() {
     let machine = machine(2, 1, 2, 1);
-    let reserved = |node: u32, gibi: u64| -> Reserved {
+    let reserved = |node: u32, gibi: u64| -> ReservedMemory {
         [(node, [(MEMORY.to_owned(), gibi * GI)].into())].into()
     };
     let kept: BTreeMap<String, u64> = [(MEMORY.to_owned(), GI)].into();
-    assert!(Memories::new(&machine, &reserved(1, 1), &kept).is_ok());
+    assert!(MemoryManager::new(&machine, &reserved(1, 1), &kept).is_ok());
     let cases = [
         (reserved(2, 1), "does not exist"),
         (reserved(0, 2), "not equal"),
-        (Reserved::new(), "needs reservedMemory"),
+        (ReservedMemory::new(), "needs reservedMemory"),
     ];
     for (reserved, why) in cases {
-        let error = Memories::new(&machine, &reserved, &kept).unwrap_err();
+        let error = MemoryManager::new(&machine, &reserved, &kept).unwrap_err();
         assert!(error.contains(why), "{error}");
     }
 }
@@ -166,7 +170,7 @@ fn checkpoints_are_byte_for_byte_the_kubelets() {
             .unwrap_err()
             .contains("corrupted")
     );
-    let mut changed: State = open(text, "Static").unwrap();
+    let mut changed: MemoryState = open(text, "Static").unwrap();
     changed.entries.clear();
     let why = memories().restore(&seal(changed)).unwrap_err();
     assert!(why.contains("different from the real one"), "{why}");

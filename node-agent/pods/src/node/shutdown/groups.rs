@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::objects::pod::Pod;
 use crate::settings::ShutdownPeriod;
 
-/// Pods that end together.
+/// Pods that are terminated together during shutdown.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct ShutdownGroup {
     /// How long they get.
     pub period: ShutdownPeriod,
     /// The pods.
@@ -24,10 +24,10 @@ pub fn total(periods: &[ShutdownPeriod]) -> Duration {
 /// The pods by their periods, which are sorted; groups without pods are left
 /// out. A pod is in the last period that begins at its priority or below, one
 /// below all of them in the first.
-pub fn groups(periods: &[ShutdownPeriod], pods: &[Arc<Pod>]) -> Vec<Group> {
-    let mut all: Vec<Group> = periods
+pub fn groups(periods: &[ShutdownPeriod], pods: &[Arc<Pod>]) -> Vec<ShutdownGroup> {
+    let mut all: Vec<ShutdownGroup> = periods
         .iter()
-        .map(|period| Group {
+        .map(|period| ShutdownGroup {
             period: *period,
             pods: Vec::new(),
         })
@@ -112,7 +112,7 @@ mod tests {
             let count: usize = found.iter().map(|g| g.pods.len()).sum();
             prop_assert_eq!(count, pods.len());
             for pair in found.windows(2) {
-                let of = |g: &Group| g.pods.iter().map(|p| p.spec.priority.unwrap()).collect::<Vec<_>>();
+                let of = |g: &ShutdownGroup| g.pods.iter().map(|p| p.spec.priority.unwrap()).collect::<Vec<_>>();
                 prop_assert!(of(&pair[0]).iter().max() < of(&pair[1]).iter().min());
             }
         }

@@ -57,7 +57,7 @@ fn bus(what: &'static str) -> impl FnOnce(zbus::Error) -> Error {
     move |source| Error::Bus { what, source }
 }
 
-/// Logind.
+/// A connection to logind.
 pub struct Logind {
     login: Proxy<'static>,
     systemd: Proxy<'static>,

@@ -25,10 +25,10 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::objects::pod::Pod;
-use crate::pod::durable;
-use crate::pod::status::Sentence;
+use crate::pod::atomic_file;
+use crate::pod::status::TerminationCause;
 use crate::settings::ShutdownPeriod;
-use crate::shared::{Order, Shared};
+use crate::shared::{EvictionRequest, Shared};
 use logind::Logind;
 
 /// How long a bus that is lost, or not there, is left alone.
@@ -44,19 +44,19 @@ const MESSAGE: &str = "Pod was terminated in response to imminent node shutdown.
 /// Where a shutdown began and ended, below the agent's folder.
 const STATE: &str = "graceful_node_shutdown_state";
 
-/// Whether the machine is going down, and when it did last.
+/// Whether the node is shutting down, and when it last did.
 #[derive(Debug, Default)]
-pub struct Leaving {
+pub struct NodeShutdown {
     now: AtomicBool,
     changed: Notify,
     file: PathBuf,
-    last: Mutex<Last>,
+    last: Mutex<ShutdownRecord>,
 }
 
-/// The last shutdown, as the kubelet writes it.
+/// The last shutdown, in the kubelet's file format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Last {
+pub struct ShutdownRecord {
     /// When pods began to be ended.
     #[serde(with = "go_time")]
     pub start_time: Option<Timestamp>,
@@ -93,7 +93,7 @@ mod go_time {
     }
 }
 
-impl Leaving {
+impl NodeShutdown {
     /// With what is known of the last shutdown.
     #[must_use]
     pub fn new(root: &Path) -> Self {
@@ -119,7 +119,7 @@ impl Leaving {
 
     /// The last shutdown.
     #[must_use]
-    pub fn last(&self) -> Last {
+    pub fn last(&self) -> ShutdownRecord {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -128,11 +128,11 @@ impl Leaving {
         self.changed.notify_one();
     }
 
-    fn note(&self, last: Last) {
+    fn note(&self, last: ShutdownRecord) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
         let text = serde_json::to_string(&last).unwrap_or_default();
-        if let Err(error) = durable::write(&self.file, &text) {
-            tracing::warn!(%error, "cannot note when the shutdown began or ended");
+        if let Err(error) = atomic_file::write(&self.file, &text) {
+            tracing::warn!(%error, "failed to record the node shutdown");
         }
     }
 }
@@ -156,7 +156,7 @@ pub async fn watch(shared: Arc<Shared>, end: CancellationToken) {
                 Ok(()) => RETRY,
                 Err(error) => {
                     if !told {
-                        tracing::warn!(%error, "the node cannot be shut down gracefully");
+                        tracing::warn!(%error, "graceful node shutdown is not available");
                     }
                     ABSENT
                 }
@@ -183,7 +183,7 @@ async fn follow(
     let mut inhibitor = Some(logind.inhibit().await?);
     tracing::info!(
         seconds = groups::total(periods).as_secs(),
-        "shutdowns of the machine wait for pods"
+        "holding a shutdown inhibitor lock for pods"
     );
     while let Some(begins) = shutdowns.next().await {
         let what = if begins { "event" } else { "cancellation" };
@@ -206,7 +206,7 @@ async fn follow(
 /// Ends all pods, one group after the other, none for longer than it has.
 async fn end_pods(shared: &Arc<Shared>, periods: &[ShutdownPeriod]) {
     let start_time = Some(Timestamp::now());
-    shared.leaving.note(Last {
+    shared.leaving.note(ShutdownRecord {
         start_time,
         end_time: None,
     });
@@ -222,12 +222,12 @@ async fn end_pods(shared: &Arc<Shared>, periods: &[ShutdownPeriod]) {
             priority = group.period.priority,
             pods = group.pods.len(),
             seconds = group.period.seconds,
-            "ending pods for the shutdown of the machine"
+            "terminating pods for node shutdown"
         );
         for pod in &group.pods {
-            shared.order(Order {
+            shared.order(EvictionRequest {
                 uid: pod.uid().to_owned(),
-                sentence: Sentence {
+                sentence: TerminationCause {
                     reason: "Terminated".to_owned(),
                     message: MESSAGE.to_owned(),
                     disruption: true,
@@ -244,11 +244,11 @@ async fn end_pods(shared: &Arc<Shared>, periods: &[ShutdownPeriod]) {
         if tokio::time::timeout(limit, all_through).await.is_err() {
             tracing::warn!(
                 priority = group.period.priority,
-                "pods are not through in their time; the shutdown goes on"
+                "pods did not terminate within the grace period; shutdown continues"
             );
         }
     }
-    shared.leaving.note(Last {
+    shared.leaving.note(ShutdownRecord {
         start_time,
         end_time: Some(Timestamp::now()),
     });

@@ -111,7 +111,7 @@ async fn a_shutdown_waits_for_pods_and_then_goes_on() {
         let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
                     shutdownGracePeriod: 180s\nshutdownGracePeriodCriticalPods: 60s\n";
         shared.settings = Settings::parse(text).unwrap();
-        shared.leaving = Leaving::new(&shared.root);
+        shared.leaving = NodeShutdown::new(&shared.root);
     });
     run.until("running", |r| r.phase() == "Running").await;
 
@@ -138,7 +138,7 @@ async fn a_shutdown_waits_for_pods_and_then_goes_on() {
     assert!(calls.iter().any(is_stop), "{calls:?}");
     assert!(!run.shared.root.join("pods/u").exists());
     assert!(run.shared.leaving.is_now());
-    let last = Leaving::new(&run.shared.root).last();
+    let last = NodeShutdown::new(&run.shared.root).last();
     assert!(last.start_time.is_some() && last.end_time >= last.start_time);
 
     // called off: the next one is delayed again
@@ -155,7 +155,7 @@ async fn a_shutdown_waits_for_pods_and_then_goes_on() {
 async fn a_node_that_goes_down_takes_no_pods() {
     let spec = serde_json::json!({"containers": [{"name": "a", "image": "i"}]});
     let run = Run::begin_with(spec, Fake::default(), |shared| {
-        shared.leaving = Leaving::new(&shared.root);
+        shared.leaving = NodeShutdown::new(&shared.root);
         shared.leaving.set(true);
     });
     run.until("refused", |r| r.phase() == "Failed").await;
@@ -169,7 +169,7 @@ fn the_last_shutdown_is_read_as_the_kubelet_wrote_it() {
     let dir = tempfile::tempdir().unwrap();
     let text = r#"{"startTime":"2026-01-02T03:04:05.678901234Z","endTime":"0001-01-01T00:00:00Z"}"#;
     std::fs::write(dir.path().join(STATE), text).unwrap();
-    let leaving = Leaving::new(dir.path());
+    let leaving = NodeShutdown::new(dir.path());
     assert_eq!(leaving.last().end_time, None);
     let again = leaving.last();
     leaving.note(again);

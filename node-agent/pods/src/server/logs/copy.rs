@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::{Filter, Wanted};
+use super::{LogFilter, LogOptions};
 
 /// How often a log that is followed is looked at.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
@@ -32,12 +32,12 @@ const LINE_MOST: usize = 1 << 20;
 /// When the file cannot be read.
 pub(super) async fn copy(
     path: PathBuf,
-    wanted: Wanted,
+    wanted: LogOptions,
     running: impl Fn() -> bool,
     out: &mpsc::Sender<Bytes>,
 ) -> io::Result<()> {
     let follow = wanted.follow;
-    let mut log = blocking(move || Log::open(path, wanted)).await?;
+    let mut log = blocking(move || OpenLog::open(path, wanted)).await?;
     loop {
         let ran = running();
         loop {
@@ -45,13 +45,15 @@ pub(super) async fn copy(
             let (back, came) = blocking(move || log.fill(&to)).await?;
             log = back;
             match came {
-                Came::ToTheEnd => break,
-                Came::Enough => return Ok(()),
+                CopyProgress::ToTheEnd => break,
+                CopyProgress::Enough => return Ok(()),
                 // not woken for each piece that goes
-                Came::TooFar => match out.reserve_many(out.max_capacity().div_ceil(2)).await {
-                    Ok(_) => {}
-                    Err(_) => return Ok(()),
-                },
+                CopyProgress::TooFar => {
+                    match out.reserve_many(out.max_capacity().div_ceil(2)).await {
+                        Ok(_) => {}
+                        Err(_) => return Ok(()),
+                    }
+                }
             }
         }
         if !follow || !ran {
@@ -77,8 +79,8 @@ async fn blocking<T: Send + 'static>(
         .map_err(io::Error::other)?
 }
 
-/// How far a reading went.
-enum Came {
+/// Where a copy of a log stopped.
+enum CopyProgress {
     /// There is no more yet.
     ToTheEnd,
     /// The reader has all that it wants, or is gone.
@@ -87,14 +89,14 @@ enum Came {
     TooFar,
 }
 
-/// A log that is being read.
-struct Log {
+/// A log file that is being read.
+struct OpenLog {
     path: PathBuf,
     file: File,
     inode: u64,
     /// How far it was read.
     at: u64,
-    filter: Filter,
+    filter: LogFilter,
     buffer: Vec<u8>,
     /// How much of the buffer is a line whose end was not there yet.
     open: usize,
@@ -104,8 +106,8 @@ struct Log {
     piece: usize,
 }
 
-impl Log {
-    fn open(path: PathBuf, wanted: Wanted) -> io::Result<Self> {
+impl OpenLog {
+    fn open(path: PathBuf, wanted: LogOptions) -> io::Result<Self> {
         let mut file = File::open(&path)?;
         let mut at = 0;
         if let Some(lines) = wanted.tail {
@@ -114,7 +116,7 @@ impl Log {
         }
         Ok(Self {
             inode: file.metadata()?.ino(),
-            filter: Filter::new(wanted),
+            filter: LogFilter::new(wanted),
             buffer: Vec::new(),
             open: 0,
             skips: false,
@@ -126,20 +128,20 @@ impl Log {
     }
 
     /// Reads for as long as there is room for it with the reader, who has no other writer.
-    fn fill(mut self, out: &mpsc::Sender<Bytes>) -> io::Result<(Self, Came)> {
+    fn fill(mut self, out: &mpsc::Sender<Bytes>) -> io::Result<(Self, CopyProgress)> {
         if out.capacity() == out.max_capacity() {
             self.piece = (self.piece * 2).min(MOST);
         }
         while out.capacity() > 0 {
             let Some(piece) = self.piece()? else {
-                return Ok((self, Came::ToTheEnd));
+                return Ok((self, CopyProgress::ToTheEnd));
             };
             let gone = !piece.is_empty() && out.try_send(piece.into()).is_err();
             if gone || self.filter.is_done() {
-                return Ok((self, Came::Enough));
+                return Ok((self, CopyProgress::Enough));
             }
         }
-        Ok((self, Came::TooFar))
+        Ok((self, CopyProgress::TooFar))
     }
 
     /// What is wanted of the next piece; none at the end of all that there is.
@@ -266,9 +268,9 @@ mod tests {
         let (sender, receiver) = mpsc::channel(16);
         let alive = Arc::new(AtomicBool::new(true));
         let (path, runs) = (path.to_owned(), alive.clone());
-        let wanted = Wanted {
+        let wanted = LogOptions {
             follow: true,
-            ..Wanted::default()
+            ..LogOptions::default()
         };
         tokio::spawn(async move {
             let running = || runs.load(Ordering::Relaxed);
@@ -325,7 +327,7 @@ mod tests {
         let (sender, mut receiver) = mpsc::channel(4);
         let copied = tokio::spawn(async move {
             let running = || false;
-            copy(path, Wanted::default(), running, &sender).await
+            copy(path, LogOptions::default(), running, &sender).await
         });
         while receiver.len() < 4 {
             tokio::task::yield_now().await;
@@ -350,7 +352,7 @@ mod tests {
         let mut file = File::options().append(true).open(&path).unwrap();
         file.write_all(b"\n2026-01-01T00:00:00Z stdout F b\n")
             .unwrap();
-        let mut log = Log::open(path, Wanted::default()).unwrap();
+        let mut log = OpenLog::open(path, LogOptions::default()).unwrap();
         let mut found = Vec::new();
         while let Some(piece) = log.piece().unwrap() {
             found.extend(piece);
@@ -371,7 +373,7 @@ mod tests {
         }
         fs::write(&path, &text).unwrap();
         assert!(text.len() > 3 * MOST);
-        let mut log = Log::open(path.clone(), Wanted::default()).unwrap();
+        let mut log = OpenLog::open(path.clone(), LogOptions::default()).unwrap();
         let mut found = Vec::new();
         while let Some(piece) = log.piece().unwrap() {
             found.extend(piece);

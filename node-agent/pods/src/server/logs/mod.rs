@@ -19,9 +19,9 @@ use crate::shared::Shared;
 
 pub use rotate::rotate;
 
-/// What of a log is wanted.
+/// The options of a container log request (`PodLogOptions`).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wanted {
+pub struct LogOptions {
     /// Go on when the end is reached.
     pub follow: bool,
     /// That of the container before.
@@ -38,7 +38,7 @@ pub struct Wanted {
     pub stream: Option<String>,
 }
 
-impl Wanted {
+impl LogOptions {
     /// Reads a query.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Wanted {
 
 /// One line of a CRI log: `TIME STREAM TAG CONTENT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct LogLine<'a> {
     /// RFC 3339 with nanoseconds.
     pub time: &'a [u8],
     /// `stdout` or `stderr`.
@@ -94,7 +94,7 @@ pub struct Line<'a> {
     pub content: &'a [u8],
 }
 
-impl<'a> Line<'a> {
+impl<'a> LogLine<'a> {
     /// Reads one line, with or without its end.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
@@ -122,19 +122,19 @@ fn word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((word, rest.get(1..)?))
 }
 
-/// Turns lines of a file into what is wanted of them.
+/// Turns lines of a log file into the requested output.
 #[derive(Debug)]
-pub struct Filter {
-    wanted: Wanted,
+pub struct LogFilter {
+    wanted: LogOptions,
     left: Option<u64>,
     /// Whether the last line of each stream (`stdout`, `stderr`) goes on.
     open: [bool; 2],
 }
 
-impl Filter {
+impl LogFilter {
     /// For what is wanted.
     #[must_use]
-    pub fn new(wanted: Wanted) -> Self {
+    pub fn new(wanted: LogOptions) -> Self {
         Self {
             left: wanted.limit,
             wanted,
@@ -150,7 +150,7 @@ impl Filter {
 
     /// What is wanted of a line goes to `out`.
     pub fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        let Some(line) = Line::parse(bytes) else {
+        let Some(line) = LogLine::parse(bytes) else {
             return;
         };
         if self
@@ -206,7 +206,7 @@ pub(super) fn answer(
     container: &str,
     query: Option<&str>,
 ) -> Response<Body> {
-    let wanted = match Wanted::parse(query, Timestamp::now()) {
+    let wanted = match LogOptions::parse(query, Timestamp::now()) {
         Ok(wanted) => wanted,
         Err(message) => return text(StatusCode::BAD_REQUEST, message),
     };

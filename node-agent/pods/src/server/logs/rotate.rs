@@ -32,7 +32,7 @@ pub async fn rotate(shared: Arc<Shared>, shutdown: CancellationToken) {
                 let stamp = Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
                 let aside = PathBuf::from(format!("{}.{stamp}", record.log_path));
                 if let Err(error) = fs::rename(path, &aside) {
-                    tracing::warn!(path = %path.display(), %error, "cannot rotate the log");
+                    tracing::warn!(path = %path.display(), %error, "failed to rotate the log");
                     continue;
                 }
                 let reopened = shared
@@ -43,7 +43,7 @@ pub async fn rotate(shared: Arc<Shared>, shutdown: CancellationToken) {
                     .await;
                 if let Err(error) = reopened {
                     // the runtime goes on writing the old file
-                    tracing::warn!(path = %path.display(), %error, "cannot reopen the log");
+                    tracing::warn!(path = %path.display(), %error, "failed to reopen the log");
                     let _ = fs::rename(&aside, path);
                     continue;
                 }

@@ -9,8 +9,8 @@ const LOG: &str = "\
 broken
 ";
 
-fn read(wanted: Wanted) -> String {
-    let mut filter = Filter::new(wanted);
+fn read(wanted: LogOptions) -> String {
+    let mut filter = LogFilter::new(wanted);
     let mut out = Vec::new();
     for line in LOG.as_bytes().split_inclusive(|b| *b == b'\n') {
         filter.take(line, &mut out);
@@ -20,14 +20,14 @@ fn read(wanted: Wanted) -> String {
 
 #[test]
 fn partial_lines_are_joined_and_broken_ones_left_out() {
-    assert_eq!(read(Wanted::default()), "one\ntwo\nthree\n\n");
+    assert_eq!(read(LogOptions::default()), "one\ntwo\nthree\n\n");
 }
 
 #[test]
 fn times_stand_once_before_each_line() {
-    let text = read(Wanted {
+    let text = read(LogOptions {
         timestamps: true,
-        ..Wanted::default()
+        ..LogOptions::default()
     });
     assert!(
         text.contains("2026-01-01T00:00:02.000000001Z three\n"),
@@ -38,19 +38,19 @@ fn times_stand_once_before_each_line() {
 
 #[test]
 fn streams_times_and_limits_choose() {
-    let stderr = Wanted {
+    let stderr = LogOptions {
         stream: Some("stderr".into()),
-        ..Wanted::default()
+        ..LogOptions::default()
     };
     assert_eq!(read(stderr), "two\n");
-    let since = Wanted {
+    let since = LogOptions {
         since: Some("2026-01-01T00:00:02Z".parse().unwrap()),
-        ..Wanted::default()
+        ..LogOptions::default()
     };
     assert_eq!(read(since), "three\n\n");
-    let limit = Wanted {
+    let limit = LogOptions {
         limit: Some(6),
-        ..Wanted::default()
+        ..LogOptions::default()
     };
     assert_eq!(read(limit), "one\ntw");
 }
@@ -58,7 +58,7 @@ fn streams_times_and_limits_choose() {
 #[test]
 fn queries_are_understood() {
     let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
-    let wanted = Wanted::parse(
+    let wanted = LogOptions::parse(
         Some("follow=true&tailLines=5&sinceSeconds=60&limitBytes=9"),
         now,
     )
@@ -66,34 +66,36 @@ fn queries_are_understood() {
     assert!(wanted.follow && !wanted.previous);
     assert_eq!((wanted.tail, wanted.limit), (Some(5), Some(9)));
     assert_eq!(wanted.since.unwrap().to_string(), "2026-01-01T00:00:00Z");
-    assert!(Wanted::parse(Some("tailLines=-1"), now).is_err());
-    assert!(Wanted::parse(Some("sinceTime=yesterday"), now).is_err());
+    assert!(LogOptions::parse(Some("tailLines=-1"), now).is_err());
+    assert!(LogOptions::parse(Some("sinceTime=yesterday"), now).is_err());
 }
 
 proptest::proptest! {
     #[test]
     fn no_line_makes_it_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..80)) {
         let mut out = Vec::new();
-        Filter::new(Wanted { timestamps: true, ..Wanted::default() }).take(&bytes, &mut out);
+        LogFilter::new(LogOptions { timestamps: true, ..LogOptions::default() }).take(&bytes, &mut out);
     }
 }
 
 #[test]
 fn the_log_meant_is_of_what_runs_or_ran_last() {
-    use crate::objects::status::{ContainerStatus, Running, State, Terminated};
+    use crate::objects::status::{
+        ContainerRunning, ContainerStateFields, ContainerStatus, ContainerTerminated,
+    };
 
-    let running = || State {
-        running: Some(Running::default()),
-        ..State::default()
+    let running = || ContainerStateFields {
+        running: Some(ContainerRunning::default()),
+        ..ContainerStateFields::default()
     };
-    let ended = |id: &str| State {
-        terminated: Some(Terminated {
+    let ended = |id: &str| ContainerStateFields {
+        terminated: Some(ContainerTerminated {
             container_id: id.to_owned(),
-            ..Terminated::default()
+            ..ContainerTerminated::default()
         }),
-        ..State::default()
+        ..ContainerStateFields::default()
     };
-    let waiting = |reason| State::waiting(reason, "");
+    let waiting = |reason| ContainerStateFields::waiting(reason, "");
     let status = |state, last_state, container_id: &str| PodStatus {
         container_statuses: vec![ContainerStatus {
             name: "c".to_owned(),
@@ -104,7 +106,7 @@ fn the_log_meant_is_of_what_runs_or_ran_last() {
         }],
         ..PodStatus::default()
     };
-    let none = State::default;
+    let none = ContainerStateFields::default;
     for (status, now, before) in [
         (
             status(running(), none(), "containerd://2"),

@@ -53,8 +53,8 @@ impl Sent {
         bytes
     }
 
-    fn told(&self, packet: Frame<'_>) -> Told {
-        Told {
+    fn told(&self, packet: Frame<'_>) -> DeviceFacts {
+        DeviceFacts {
             direction: if self.out {
                 Direction::EGRESS
             } else {
@@ -97,7 +97,10 @@ impl World {
                     .endpoints
                     .insert(EndpointKey { address, ..key }, value);
             }
-            world.ways.borrow_mut().push((v6.into(), Back::To(OWN)));
+            world
+                .ways
+                .borrow_mut()
+                .push((v6.into(), ReturnPath::To(OWN)));
         }
         world
     }
@@ -119,7 +122,15 @@ impl World {
         let mut work = Work::new();
         let kind = parse(packet, &mut work);
         assert!(kind == Kind::Transport);
-        let ruling = outline(self, packet, &work, kind, Verdict::Pass, &told, &mut it);
+        let ruling = outline(
+            self,
+            packet,
+            &work,
+            kind,
+            PacketVerdict::Pass,
+            &told,
+            &mut it,
+        );
         assert!(ruling == Ruling::Ask);
         self.decided(&mut it) == Ruling::Pass
     }
@@ -258,7 +269,7 @@ fn what_is_not_asked_for_in_the_table_does_not_get_into_it() {
         packet,
         &work,
         kind,
-        Verdict::Translate,
+        PacketVerdict::Translate,
         &told,
         &mut it,
     );

@@ -22,10 +22,10 @@ fn dropped(world: &World) -> Vec<Counter> {
 #[test]
 fn a_flow_begins_from_the_pods_own_addresses_alone() {
     for (way, hardware, why) in [
-        (Back::To(OWN), OWN, None),
-        (Back::Behind, OWN, None),
-        (Back::To(OWN), OTHER, Some(Counter::DroppedHardware)),
-        (Back::Elsewhere, OWN, Some(Counter::DroppedSpoofed)),
+        (ReturnPath::To(OWN), OWN, None),
+        (ReturnPath::Behind, OWN, None),
+        (ReturnPath::To(OWN), OTHER, Some(Counter::DroppedHardware)),
+        (ReturnPath::Elsewhere, OWN, Some(Counter::DroppedSpoofed)),
     ] {
         let world = World::new(true, true);
         world.ways.replace(vec![(POD, way)]);
@@ -63,7 +63,7 @@ fn each_packet_of_a_flow_is_from_the_hardware_address_that_it_began_with() {
         assert_eq!(dropped(&world), [Counter::DroppedHardware]);
         assert!(world.asked(own), "the flow goes on");
         // The node knows another hardware address of it since.
-        world.ways.replace(vec![(POD, Back::To(OTHER))]);
+        world.ways.replace(vec![(POD, ReturnPath::To(OTHER))]);
         assert!(world.asked(other));
         assert!(!world.asked(own));
         assert_eq!(dropped(&world), [Counter::DroppedHardware]);
@@ -121,7 +121,7 @@ fn framed(hardware: u64, protocol: u16, content: &[u8]) -> Vec<u8> {
 fn said(world: &World, frame: &[u8]) -> (Ruling, Vec<Counter>) {
     let bytes = RefCell::new(frame.to_vec());
     let packet = Frame(&bytes);
-    let told = Told {
+    let told = DeviceFacts {
         direction: Direction::EGRESS,
         device: DEVICE,
         from: DEVICE,
@@ -130,18 +130,34 @@ fn said(world: &World, frame: &[u8]) -> (Ruling, Vec<Counter>) {
     let mut work = Work::new();
     let kind = crate::packet::parse(packet, &mut work);
     let mut it = Guard::new();
-    let ruling = outline(world, packet, &work, kind, Verdict::Pass, &told, &mut it);
+    let ruling = outline(
+        world,
+        packet,
+        &work,
+        kind,
+        PacketVerdict::Pass,
+        &told,
+        &mut it,
+    );
     assert_eq!(ruling, Ruling::Link);
     let mut ruling = neighbour(world, packet, &mut it);
     if ruling == Ruling::Prove {
         ruling = world.proven(&mut it, true);
     }
     // The other way round it is the node's word.
-    let told = Told {
+    let told = DeviceFacts {
         direction: Direction::INGRESS,
         ..told
     };
-    let to_pod = outline(world, packet, &work, kind, Verdict::Pass, &told, &mut it);
+    let to_pod = outline(
+        world,
+        packet,
+        &work,
+        kind,
+        PacketVerdict::Pass,
+        &told,
+        &mut it,
+    );
     assert_eq!(to_pod, Ruling::Pass);
     (ruling, dropped(world))
 }
@@ -230,7 +246,7 @@ fn option(kind: u8, hardware: u64) -> Vec<u8> {
 #[test]
 fn neighbour_discovery_names_the_pods_own_addresses_alone() {
     let world = World::new(false, false);
-    world.ways.replace(vec![(POD_V6, Back::To(OWN))]);
+    world.ways.replace(vec![(POD_V6, ReturnPath::To(OWN))]);
     let own = option(1, OWN);
     // Questions: of itself, of its link, before it has the address.
     for (source, target) in [
@@ -289,7 +305,7 @@ fn neighbour_discovery_names_the_pods_own_addresses_alone() {
 #[test]
 fn a_pod_is_no_router_but_may_look_for_one() {
     let world = World::new(true, true);
-    world.ways.replace(vec![(POD_V6, Back::To(OWN))]);
+    world.ways.replace(vec![(POD_V6, ReturnPath::To(OWN))]);
     for source in [LINK_V6, POD_V6] {
         is_dropped(&world, &discovery(source, 134, None, &option(1, OWN)));
         is_dropped(&world, &discovery(source, 137, Some(PEER_V6), &[]));
@@ -314,12 +330,12 @@ fn a_pod_is_no_router_but_may_look_for_one() {
 fn an_error_is_from_the_pods_own_addresses_too() {
     let second = Address::v4([10, 0, 0, 9]);
     let world = World::new(true, true);
-    world.ways.borrow_mut().push((second, Back::To(OWN)));
+    world.ways.borrow_mut().push((second, ReturnPath::To(OWN)));
     let first = answer(sent(Protocol::UDP, 0), 0);
     assert!(world.asked(first));
     let error = |source: Address| {
         let mut it = Guard::new();
-        let told = Told {
+        let told = DeviceFacts {
             direction: Direction::EGRESS,
             device: DEVICE,
             from: DEVICE,
@@ -342,7 +358,7 @@ fn nothing_but_neighbour_discovery_is_sent_from_an_address_of_the_link() {
     let world = World::new(true, true);
     for own in [LINK_V6, OTHER_LINK_V6] {
         // Even where the node's way to it leads to the pod.
-        world.ways.borrow_mut().push((own, Back::To(OWN)));
+        world.ways.borrow_mut().push((own, ReturnPath::To(OWN)));
         let first = Seen {
             tuple: tuple(own, PEER_V6, Protocol::UDP),
             ..sent(Protocol::UDP, 0)
@@ -362,7 +378,7 @@ fn a_fragment_without_its_first_is_from_the_pods_own_addresses_too() {
     for policy in world.model.borrow_mut().endpoints.values_mut() {
         *policy = free;
     }
-    let told = |direction| Told {
+    let told = |direction| DeviceFacts {
         direction,
         device: DEVICE,
         from: UPLINK,

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::*;
 
-const HOST: Mac = [2, 0, 0, 0, 0, 1];
-const POD: Mac = [2, 0, 0, 0, 0, 2];
+const HOST: MacAddress = [2, 0, 0, 0, 0, 1];
+const POD: MacAddress = [2, 0, 0, 0, 0, 2];
 
 /// Does something in a network namespace of its own.
 pub fn in_own(work: impl FnOnce() + Send) {
@@ -53,8 +53,8 @@ fn ip_in(netns: &OwnedFd, arguments: &str) -> Value {
     })
 }
 
-fn pair(number: u8, pod: &str, netns: OwnedFd) -> Pair {
-    Pair {
+fn pair(number: u8, pod: &str, netns: OwnedFd) -> VethPair {
+    VethPair {
         host: format!("orl{number}"),
         pod: pod.to_owned(),
         netns,
@@ -68,8 +68,8 @@ fn pair(number: u8, pod: &str, netns: OwnedFd) -> Pair {
     }
 }
 
-fn way(number: u8, index: u32) -> Way {
-    Way {
+fn way(number: u8, index: u32) -> PodRoute {
+    PodRoute {
         index,
         mac: POD,
         addresses: pair(number, "eth0", other()).addresses,
@@ -93,7 +93,7 @@ fn of_a_crowd_each_has_all_that_it_needs_and_one_that_fails_is_named() {
             scope.spawn(work).join()
         });
         occupied.expect("a device");
-        let pairs: Vec<Pair> = (0..4)
+        let pairs: Vec<VethPair> = (0..4)
             .map(|number: u8| pair(number, "eth0", copy(number.into())))
             .chain([
                 pair(4, "eth0", File::open("/dev/null").expect("a file").into()),

@@ -1,0 +1,323 @@
+//! Takes kube-proxy's place on this node, and gives it back, as the Node's label
+//! [`LABEL`] says. Whoever may change the Node decides; the agent does what belongs to this
+//! machine, and says on the Node, by the condition [`CONDITION`], how far it is.
+//!
+//! ```text
+//! label, kube-proxy's process and rules, maps ──► Facts ──► Step (pure) ──► rules removed
+//!                                                                     └──► condition
+//! ```
+
+mod api_responses;
+pub mod step;
+
+pub use api_responses::answering;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use control_client::{Cache, Client, Discard, Patch, resources};
+use jiff::Timestamp;
+use node_agent_datapath::{KernelNat, Retirement};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use self::step::{
+    CONDITION, LABEL, ServiceProxyChoice, TakeoverFacts, TakeoverReason, TakeoverStep, next, worse,
+};
+use crate::{Error, cleanup, views::NodeView};
+
+/// How often is looked whether something is to be done.
+const EVERY: Duration = Duration::from_secs(1);
+/// The same when all is as wanted: to look for rules takes several programs.
+const SETTLED: Duration = Duration::from_secs(30);
+/// The name of its process.
+const NAME: &str = "kube-proxy";
+
+/// Options of replacing kube-proxy.
+#[derive(Clone)]
+pub struct Replacement {
+    /// The API.
+    pub client: Client,
+    /// The Node's name.
+    pub node_name: String,
+    /// Where programs and maps are pinned.
+    pub pin_dir: PathBuf,
+    /// The Node itself.
+    pub nodes: Cache<NodeView>,
+    /// Whether the maps hold what the API says.
+    pub programmed: Arc<AtomicBool>,
+}
+
+/// Writes the condition, once per state.
+#[derive(Default)]
+struct TakeoverReporter {
+    told: Option<(TakeoverReason, String)>,
+    forbidden: bool,
+}
+
+// === impl Replacement ===
+
+impl Replacement {
+    /// Works while these programs serve; returns when new connections are to be left to
+    /// kube-proxy, or at `shutdown`.
+    pub async fn serve(self, shutdown: CancellationToken) {
+        let mut teller = TakeoverReporter::default();
+        let mut last: BTreeSet<String> = BTreeSet::new();
+        let mut settled: Option<(ServiceProxyChoice, Instant)> = None;
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = sleep(EVERY) => {}
+            }
+            let wanted = self.wanted();
+            if settled.is_some_and(|(as_of, at)| as_of == wanted && at.elapsed() < SETTLED) {
+                continue;
+            }
+            let facts = match self.facts(&last).await {
+                Ok(facts) => facts,
+                Err(message) => {
+                    let _ = teller
+                        .tell(&self, TakeoverReason::CleanupFailed, message)
+                        .await;
+                    continue;
+                }
+            };
+            if facts.wanted != ServiceProxyChoice::Replaced {
+                last.clear();
+            }
+            match next(&facts) {
+                TakeoverStep::Say(reason, message) => {
+                    let is_done =
+                        matches!(reason, TakeoverReason::Beside | TakeoverReason::Replaced);
+                    let is_told = teller.tell(&self, reason, message).await;
+                    settled = (is_done && is_told).then(|| (wanted, Instant::now()));
+                }
+                TakeoverStep::StandAside => return,
+                TakeoverStep::CleanUp => match self.clean_up().await {
+                    Ok(became_worse) => last = became_worse,
+                    Err(message) => {
+                        warn!(message, "failed to remove kube-proxy's rules");
+                        let _ = teller
+                            .tell(&self, TakeoverReason::CleanupFailed, message)
+                            .await;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Serves the connections that the programs know, and no other, until these programs are
+    /// to serve again (`true`) or `shutdown`.
+    ///
+    /// # Errors
+    /// [`Error::Datapath`].
+    pub async fn stand_aside(&self, shutdown: &CancellationToken) -> Result<bool, Error> {
+        let retirement = Retirement::begin(&self.pin_dir).map_err(Error::Datapath)?;
+        if let Some(retirement) = &retirement {
+            let services = retirement
+                .refuse_new_connections()
+                .map_err(Error::Datapath)?;
+            info!(services, "kube-proxy handles new connections");
+        }
+        let mut teller = TakeoverReporter::default();
+        loop {
+            if self.wanted() != ServiceProxyChoice::Restored {
+                info!("serving Services again");
+                return Ok(true);
+            }
+            let message = "kube-proxy serves Services; Orlop's programs serve the connections \
+                           that they know until these end";
+            let _ = teller
+                .tell(self, TakeoverReason::Restored, message.to_owned())
+                .await;
+            tokio::select! {
+                () = shutdown.cancelled() => return Ok(false),
+                () = sleep(EVERY) => {}
+            }
+        }
+    }
+
+    fn wanted(&self) -> ServiceProxyChoice {
+        let node = self.nodes.get("", &self.node_name);
+        ServiceProxyChoice::of_label(node.as_ref().and_then(|it| it.label(LABEL)))
+    }
+
+    async fn facts(&self, last: &BTreeSet<String>) -> Result<TakeoverFacts, String> {
+        let wanted = self.wanted();
+        let looked = tokio::task::spawn_blocking(move || {
+            let rules = match wanted {
+                ServiceProxyChoice::Beside => Ok(Vec::new()),
+                _ => cleanup::find(),
+            };
+            (runs_here(NAME), rules)
+        });
+        let (kube_proxy, rules) = looked.await.map_err(|panic| panic.to_string())?;
+        let rules = rules.map_err(|error| error.to_string())?.len();
+        let is_to_serve = wanted == ServiceProxyChoice::Restored && kube_proxy && rules > 0;
+        let unwritten = if is_to_serve {
+            self.unwritten().await?
+        } else {
+            BTreeSet::new()
+        };
+        Ok(TakeoverFacts {
+            wanted,
+            programmed: self.programmed.load(Ordering::Relaxed),
+            kube_proxy,
+            rules,
+            unwritten,
+            worse: last.clone(),
+        })
+    }
+
+    /// Services that kube-proxy's rules do not name yet.
+    async fn unwritten(&self) -> Result<BTreeSet<String>, String> {
+        let named = tokio::task::spawn_blocking(cleanup::addresses);
+        let named = named.await.map_err(|panic| panic.to_string())?;
+        let named = named.map_err(|error| error.to_string())?;
+        api_responses::unnamed(&self.client, &named)
+            .await
+            .map_err(|error| error.chain())
+    }
+
+    /// Removes kube-proxy's rules; returns the Services that do not answer any more. The
+    /// connections that it translated go on.
+    async fn clean_up(&self) -> Result<BTreeSet<String>, String> {
+        let asked = |error: control_client::Error| error.chain();
+        let (before, all) = answering(&self.client).await.map_err(asked)?;
+        info!(
+            answer = before.len(),
+            of = all,
+            "Services before the takeover"
+        );
+        let nat = KernelNat::at(&self.pin_dir);
+        let removed = tokio::task::spawn_blocking(move || {
+            let said = |error: &dyn std::error::Error| {
+                let cause = error.source().map(|it| format!(": {it}"));
+                format!("{error}{}", cause.unwrap_or_default())
+            };
+            nat.take_over().map_err(|error| said(&error))?;
+            let items = cleanup::find().map_err(|error| said(&error))?;
+            cleanup::remove(&items).map_err(|error| said(&error))
+        });
+        removed.await.map_err(|panic| panic.to_string())??;
+        let (after, _) = answering(&self.client).await.map_err(asked)?;
+        info!(
+            answer = after.len(),
+            of = all,
+            "Services after the takeover"
+        );
+        Ok(worse(&before, &after))
+    }
+}
+
+/// Whether a process of this name is in this network namespace.
+fn runs_here(name: &str) -> bool {
+    let namespace = |process: &Path| fs::read_link(process.join("ns/net")).ok();
+    let own = namespace(Path::new("/proc/self"));
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return false;
+    };
+    processes.flatten().any(|entry| {
+        let process = entry.path();
+        fs::read_to_string(process.join("comm")).is_ok_and(|comm| comm.trim() == name)
+            && namespace(&process) == own
+    })
+}
+
+// === impl Teller ===
+
+impl TakeoverReporter {
+    /// Returns whether the condition says so, or never will.
+    async fn tell(&mut self, about: &Replacement, reason: TakeoverReason, message: String) -> bool {
+        let now = Some((reason, message.clone()));
+        if self.told == now {
+            return true;
+        }
+        let patch = condition(reason, &message, Timestamp::now());
+        let done = about
+            .client
+            .patch_status::<Discard>(
+                &resources::NODES,
+                "",
+                &about.node_name,
+                Patch::Strategic(&patch),
+            )
+            .await;
+        match done {
+            Ok(_) => {
+                info!(reason = reason.word(), message, "kube-proxy's place");
+                self.told = now;
+                true
+            }
+            Err(control_client::Error::Forbidden(_)) => {
+                if !std::mem::replace(&mut self.forbidden, true) {
+                    warn!(
+                        condition = CONDITION,
+                        "the condition needs the right to patch nodes/status: `orlop migrate` \
+                         cannot follow this node"
+                    );
+                }
+                true
+            }
+            Err(error) => {
+                info!(
+                    error = &error as &dyn std::error::Error,
+                    condition = CONDITION,
+                    "failed to write the condition; retrying"
+                );
+                false
+            }
+        }
+    }
+}
+
+/// The patch of the Node's status.
+fn condition(reason: TakeoverReason, message: &str, now: Timestamp) -> Value {
+    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let replaced = reason == TakeoverReason::Replaced;
+    json!({"status": {"conditions": [{
+        "type": CONDITION,
+        "status": if replaced { "True" } else { "False" },
+        "reason": reason.word(),
+        "message": message,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+    }]}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_condition_is_true_only_where_kube_proxy_is_replaced() {
+        let of = |reason| {
+            let patch = condition(reason, "words", Timestamp::UNIX_EPOCH);
+            patch["status"]["conditions"][0].clone()
+        };
+        assert_eq!(of(TakeoverReason::Replaced)["status"], "True");
+        let waiting = of(TakeoverReason::Waiting);
+        assert_eq!(
+            (&waiting["status"], &waiting["reason"]),
+            (&json!("False"), &json!("Waiting"))
+        );
+        assert_eq!(waiting["lastTransitionTime"], "1970-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn a_process_of_this_namespace_is_found_by_its_name() {
+        let own = fs::read_to_string("/proc/self/comm").expect("a name");
+        assert!(runs_here(own.trim()));
+        assert!(!runs_here("no such program"));
+    }
+}
