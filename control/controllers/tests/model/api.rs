@@ -20,9 +20,14 @@ use futures::{StreamExt as _, stream};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, StreamBody, combinators::UnsyncBoxBody};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use crate::{defaults, patch};
+
+mod target;
+mod watch;
+
+use self::target::{Kind, Target, is_stored, text, unescape};
+use self::watch::{Selector, Watcher};
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 
@@ -69,7 +74,7 @@ pub struct Api(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     /// Counts changes that may concern watches.
-    changed: watch::Sender<u64>,
+    changed: tokio::sync::watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -97,21 +102,6 @@ struct State {
     gated: Vec<Resource>,
 }
 
-#[derive(Debug, Clone)]
-struct Kind {
-    resource: ResourceName,
-    api_version: String,
-    kind: String,
-}
-
-/// A request for something below a resource.
-struct Target {
-    kind: Kind,
-    namespace: String,
-    name: String,
-    subresource: String,
-}
-
 /// An answer: its code, and the object.
 type Answer = (u16, Value);
 
@@ -129,13 +119,6 @@ fn not_found(key: &ObjectKey) -> Answer {
     )
 }
 
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
 fn timestamp() -> String {
     jiff::Timestamp::now()
         .strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -150,7 +133,7 @@ impl Api {
                 revision: 1,
                 ..State::default()
             }),
-            changed: watch::Sender::new(0),
+            changed: tokio::sync::watch::Sender::new(0),
         }))
     }
 
@@ -473,141 +456,6 @@ impl Api {
         let frames = chunks.map(|chunk| chunk.map(http_body::Frame::data));
         Response::new(StreamBody::new(frames).boxed_unsync())
     }
-}
-
-/// An open watch.
-struct Watcher {
-    api: Api,
-    incarnation: u64,
-    resource: ResourceName,
-    namespace: String,
-    selector: Selector,
-    /// The revision that was shown last; none before the initial events.
-    cursor: Option<u64>,
-    cuts: u64,
-    changed: watch::Receiver<u64>,
-    deadline: tokio::time::Instant,
-}
-
-impl Watcher {
-    async fn next(&mut self) -> Option<Result<Bytes, std::io::Error>> {
-        loop {
-            self.changed.borrow_and_update();
-            self.api.unless_dead(self.incarnation).await;
-            if let Some(chunk) = self.ready() {
-                return Some(chunk);
-            }
-            tokio::select! {
-                _ = self.changed.changed() => {}
-                () = tokio::time::sleep_until(self.deadline) => return None,
-            }
-            tokio::time::sleep(Duration::from_micros(rand::random_range(100..5_000))).await;
-        }
-    }
-
-    fn matches(&self, key: &ObjectKey, object: &Value) -> bool {
-        key.resource == self.resource
-            && (self.namespace.is_empty() || key.namespace == self.namespace)
-            && self.selector.matches(object)
-    }
-
-    fn ready(&mut self) -> Option<Result<Bytes, std::io::Error>> {
-        let api = self.api.clone();
-        let state = api.state();
-        if state.cuts != self.cuts {
-            return Some(Err(std::io::ErrorKind::ConnectionReset.into()));
-        }
-        let held = state.held.get(&self.resource).copied();
-        let Some(cursor) = self.cursor else {
-            if held.is_some() {
-                return None;
-            }
-            let mut lines = String::new();
-            for (key, object) in state.of_resource(&self.resource) {
-                if self.matches(key, object) {
-                    lines += &format!("{}\n", json!({"type": "ADDED", "object": object}));
-                }
-            }
-            self.cursor = Some(state.revision);
-            lines += &format!(
-                "{}\n",
-                json!({"type": "BOOKMARK", "object": {"metadata": {
-                "resourceVersion": state.revision.to_string(),
-                "annotations": {"k8s.io/initial-events-end": "true"}}}})
-            );
-            return Some(Ok(lines.into()));
-        };
-        let until = held.unwrap_or(state.revision);
-        let mut lines = String::new();
-        // The log is in order: what is new is at its end.
-        let new = state.log.partition_point(|event| event.revision <= cursor);
-        for event in &state.log[new..] {
-            if event.revision <= until && self.matches(&event.key, &event.object) {
-                lines += &format!("{}\n", json!({"type": event.kind, "object": event.object}));
-            }
-        }
-        self.cursor = Some(cursor.max(until));
-        (!lines.is_empty()).then(|| Ok(lines.into()))
-    }
-}
-
-/// Which objects of a resource.
-#[derive(Debug, Default)]
-struct Selector(Vec<(String, bool, String)>);
-
-impl Selector {
-    fn of(query: &HashMap<String, String>) -> Self {
-        let mut terms = Vec::new();
-        let mut add = |prefix: &str, selector: Option<&String>| {
-            let parts = selector.map(String::as_str).unwrap_or_default().split(',');
-            for term in parts.filter(|term| !term.is_empty()) {
-                let (key, value) = term.split_once('=').unwrap_or((term, ""));
-                let equal = !key.ends_with('!');
-                let key = key.trim_end_matches('!');
-                let pointer = if prefix.is_empty() {
-                    format!("/{}", key.replace('.', "/"))
-                } else {
-                    format!("{prefix}/{}", key.replace('/', "~1"))
-                };
-                terms.push((pointer, equal, value.trim_start_matches('=').to_owned()));
-            }
-        };
-        add("", query.get("fieldSelector"));
-        add("/metadata/labels", query.get("labelSelector"));
-        Self(terms)
-    }
-
-    fn matches(&self, object: &Value) -> bool {
-        let holds = |(pointer, equal, value): &(String, bool, String)| {
-            (text(object, pointer) == value) == *equal
-        };
-        self.0.iter().all(holds)
-    }
-}
-
-fn unescape(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        match (first, tail) {
-            (b'%', [high, low, tail @ ..]) => {
-                let digits = [*high, *low];
-                let hex = std::str::from_utf8(&digits).unwrap_or_default();
-                bytes.push(u8::from_str_radix(hex, 16).unwrap_or(b'?'));
-                rest = tail;
-            }
-            _ => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Reviews and events are answered and not stored; only stored writes have faults.
-fn is_stored(path: &str) -> bool {
-    !path.contains("/events") && !path.contains("authorization.k8s.io")
 }
 
 impl State {
@@ -1144,15 +992,5 @@ impl State {
             object["status"]["phase"] = "Terminating".into();
         }
         (200, self.write(key.clone(), object, by_controller))
-    }
-}
-
-impl Target {
-    fn key(&self) -> ObjectKey {
-        ObjectKey {
-            resource: self.kind.resource.clone(),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-        }
     }
 }
