@@ -6,6 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, PackageId};
 
 mod documents;
+mod sources;
+
+use sources::{lines_without_tests, only_falls, production_sources, root};
 
 struct Graph {
     members: BTreeSet<String>,
@@ -109,25 +112,147 @@ const IMPURE: &[&str] = &[
     "tokio", "hyper", "rustls", "tonic", "socket2", "mio", "aya", "redb",
 ];
 
+/// Crates whose functions are pure: what they decide follows from their arguments.
+const PURE: &[&str] = &[
+    "control-types",
+    "control-kinds",
+    "control-cel",
+    "control-devices",
+    "control-fields",
+    "control-fairness",
+    "control-metrics",
+    "control-load-balancer",
+    "node-agent-plan",
+    "node-agent-policy",
+    "ebpf-abi",
+    "ebpf-logic",
+    "xtask-oci",
+];
+
 #[test]
 fn pure_crates_know_no_runtime_no_network_and_no_aya() {
-    graph().forbid(
-        &[
-            "control-types",
-            "control-kinds",
-            "control-cel",
-            "control-devices",
-            "control-fields",
-            "control-fairness",
-            "control-metrics",
-            "control-load-balancer",
-            "node-agent-plan",
-            "node-agent-policy",
-            "ebpf-abi",
-            "ebpf-logic",
-        ],
-        IMPURE,
-    );
+    graph().forbid(PURE, IMPURE);
+}
+
+/// What a pure crate does not name of the standard library. Addresses of `std::net` are
+/// plain data.
+const IMPURE_STANDARD: &[&str] = &[
+    "std::fs",
+    "std::process",
+    "std::os",
+    "std::thread",
+    "TcpListener",
+    "TcpStream",
+    "ToSocketAddrs",
+    "UdpSocket",
+    "UnixStream",
+];
+
+#[test]
+fn pure_crates_touch_no_files_no_sockets_and_no_processes() {
+    let sources = production_sources();
+    let mut wrong = Vec::new();
+    // Its dependencies know certificates, and its own code neither files nor waiting.
+    let is_pure = |package: &str| PURE.contains(&package) || package == "control-access";
+    for source in sources.iter().filter(|it| is_pure(&it.package)) {
+        // `use std::{fs, …}` names a module of files, too.
+        let text = source.text.replace("use std::{\n    ", "use std::");
+        let text = text.replace("use std::{", "use std::");
+        for word in IMPURE_STANDARD {
+            if text.contains(word) {
+                wrong.push(format!("{}: {word}", source.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn crates_that_documents_call_pure_are_listed() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let mut rows = 0;
+    for row in text.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, name, _, unknown, _] = cells[..] else {
+            continue;
+        };
+        if unknown.starts_with("I/O") {
+            rows += 1;
+            let package = name.trim_matches('`').replace('/', "-");
+            assert!(PURE.contains(&&*package), "`{package}` is called pure");
+        }
+    }
+    assert!(rows > 8, "the code map has {rows} rows of pure crates");
+}
+
+/// By crate: functions and types of production code whose error is a text. A failure that
+/// somebody has to recognise, or that has a cause, is a type.
+const TEXT_ERRORS: &[(&str, usize)] = &[
+    ("control-access", 7),
+    ("control-apiserver", 61),
+    ("control-cel", 8),
+    ("control-connectivity", 6),
+    ("control-controllers", 38),
+    ("control-devices", 4),
+    ("control-fairness", 1),
+    ("control-fields", 1),
+    ("control-kinds", 21),
+    ("control-pki", 4),
+    ("control-scheduler", 10),
+    ("control-serving", 3),
+    ("control-streams", 1),
+    ("control-types", 1),
+    ("node-agent", 15),
+    ("node-agent-plan", 1),
+    ("node-agent-pods", 45),
+    ("node-agent-volumes", 1),
+    ("orlop", 45),
+    ("xtask-dist", 1),
+];
+
+#[test]
+fn errors_are_types() {
+    let pattern = regex::Regex::new(r"Result<[^;{}]*, String>").expect("a pattern");
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for source in production_sources() {
+        for (number, line) in source.text.lines().enumerate() {
+            let line = line.trim_start();
+            if line.starts_with("//")
+                || !pattern.is_match(line)
+                || line.contains("Map<String, String>")
+            {
+                continue;
+            }
+            let text = format!("{}:{}: {line}", source.path, number + 1);
+            found.entry(source.package.clone()).or_default().push(text);
+        }
+    }
+    only_falls(&found, TEXT_ERRORS, "make the error a type");
+}
+
+/// By crate: messages of errors that print the error's source. Whoever logs an error
+/// writes the chain of its sources.
+const PRINTED_SOURCES: &[(&str, usize)] = &[
+    ("cni", 3),
+    ("control-apiserver", 4),
+    ("control-serving", 3),
+    ("node-agent", 1),
+    ("node-agent-pods", 18),
+    ("xtask", 2),
+];
+
+#[test]
+fn messages_do_not_print_their_source() {
+    let pattern = regex::Regex::new(r#"#\[error\(\s*"[^"]*\{source[:}]"#).expect("a pattern");
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for source in production_sources() {
+        for hit in pattern.find_iter(&source.text) {
+            let number = source.text[..hit.start()].matches('\n').count() + 1;
+            let text = format!("{}:{number}", source.path);
+            found.entry(source.package.clone()).or_default().push(text);
+        }
+    }
+    only_falls(&found, PRINTED_SOURCES, "leave the source to the log");
 }
 
 #[test]
@@ -242,23 +367,22 @@ fn every_crate_inherits_the_workspace_lints() {
 
 #[test]
 fn no_file_is_the_project_s_second_project() {
-    // A file that has outgrown its reader's head is to be split (lines before tests).
+    // A file that has outgrown its reader's head is to be split. Test modules beside the
+    // code are not counted; what stands after them is, and so are files of tests.
     let limit = 1000;
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut folders = vec![root];
+    let mut folders = vec![root()];
     let mut long = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).expect("folder").flatten() {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
-            if path.is_dir() && !["target", "generated", ".git", "tests"].contains(&name.as_str()) {
-                folders.push(path);
+            if path.is_dir() {
+                if !["target", "generated", ".git"].contains(&name.as_str()) {
+                    folders.push(path);
+                }
             } else if name.ends_with(".rs") {
                 let text = std::fs::read_to_string(&path).expect("source");
-                let lines = text
-                    .lines()
-                    .take_while(|line| !line.starts_with("#[cfg(test)]"))
-                    .count();
+                let lines = lines_without_tests(&text);
                 if lines > limit {
                     long.push(format!("{}: {lines} lines", path.display()));
                 }
@@ -269,36 +393,17 @@ fn no_file_is_the_project_s_second_project() {
 }
 
 /// The Rust sources below folders of the workspace, without those of tests: path and
-/// text up to the tests in it.
+/// text without its tests.
 fn product_sources(below: &[&str]) -> Vec<(String, String)> {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut folders: Vec<_> = below.iter().map(|it| root.join(it)).collect();
-    let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("folder").flatten() {
-            let path = entry.path();
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if path.is_dir() {
-                if !["target", "tests", "benches", "examples", "fuzz", "testing"]
-                    .contains(&name.as_str())
-                {
-                    folders.push(path);
-                }
-                continue;
-            }
-            let is_test = ["tests.rs", "testing.rs", "fake.rs", "fake_api.rs"]
-                .contains(&name.as_str())
-                || name.ends_with("_tests.rs");
-            if is_test || !name.ends_with(".rs") {
-                continue;
-            }
-            let text = std::fs::read_to_string(&path).expect("source");
-            let product = text.split("\n#[cfg(test)]\nmod tests {").next();
-            let short = path.strip_prefix(&root).expect("below").display();
-            found.push((short.to_string(), product.unwrap_or_default().to_owned()));
-        }
-    }
-    found
+    let is_below = |path: &str| {
+        let mut folders = below.iter();
+        folders.any(|it| path.strip_prefix(it).is_some_and(|it| it.starts_with('/')))
+    };
+    production_sources()
+        .into_iter()
+        .filter(|source| is_below(&source.path))
+        .map(|source| (source.path, source.text))
+        .collect()
 }
 
 #[test]
@@ -529,12 +634,12 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
     ),
     ("node-agent/agent/src/lines.rs", 1, "a connection"),
     (
-        "node-agent/agent/src/policy/passing.rs",
+        "node-agent/agent/src/policy/grace.rs",
         1,
         "one wait, whose end is awaited",
     ),
     (
-        "node-agent/agent/src/replace/answers.rs",
+        "node-agent/agent/src/kube_proxy_takeover/api_responses.rs",
         1,
         "a connection that is tried twice",
     ),
@@ -549,9 +654,13 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         1,
         "a connection to the kernel",
     ),
-    ("node-agent/agent/src/services/local.rs", 1, "a connection"),
     (
-        "node-agent/agent/src/services/movers.rs",
+        "node-agent/agent/src/services/local_api.rs",
+        1,
+        "a connection",
+    ),
+    (
+        "node-agent/agent/src/services/stale_sockets.rs",
         1,
         "a thread whose end closes its channel",
     ),
