@@ -66,6 +66,11 @@ const SCENARIOS: &[Scenario] = &[
         "apiserver",
     ),
     (
+        "prometheus_answers_every_query_of_rules_and_dashboards",
+        scenarios::prometheus::run,
+        "apiserver",
+    ),
+    (
         "why_says_where_two_nodes_differ",
         scenarios::why::run,
         "policy",

@@ -86,6 +86,50 @@ fn every_query_of_dashboards_and_rules_asks_for_metrics_of_the_reference() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Each alert has a test in which it stays quiet and fires, and a real promtool agrees.
+#[test]
+fn every_alert_fires_once_in_its_test() {
+    let deploy = root().join("node-agent/agent/deploy");
+    let text = std::fs::read_to_string(deploy.join("rules-test.yaml")).expect("tests of rules");
+    let tests: Value = serde_saphyr::from_str(&text).expect("YAML");
+    let cases = tests["tests"].as_array().expect("tests").iter();
+    let asked = cases.flat_map(|case| case["alert_rule_test"].as_array().expect("alerts"));
+    let (firing, quiet): (Vec<_>, Vec<_>) = asked.partition(|it| it["exp_alerts"].is_array());
+    let names = |asked: Vec<&Value>| -> BTreeSet<String> {
+        let names = asked.iter().filter_map(|it| it["alertname"].as_str());
+        names.map(str::to_owned).collect()
+    };
+    let (firing, quiet) = (names(firing), names(quiet));
+    let rules = std::fs::read_to_string(deploy.join("chart/files/rules.yaml")).expect("rules");
+    let rules: Value = serde_saphyr::from_str(&rules).expect("YAML");
+    for rule in rules["groups"][0]["rules"].as_array().expect("rules") {
+        let name = rule["alert"].as_str().expect("a name");
+        assert!(firing.contains(name), "no test lets {name} fire");
+        // One of another object that does not fire will do as well.
+        let other = text.matches(&format!("alertname: {name}")).count() > 1;
+        assert!(quiet.contains(name) || other, "no test has {name} quiet");
+    }
+
+    let Some(promtool) = tests::stock_program("ORLOP_PROMTOOL", "promtool") else {
+        let missing = tests::no_stock_program("ORLOP_PROMTOOL", "promtool");
+        println!("skipped: {missing}");
+        return;
+    };
+    for words in [
+        ["check", "rules", "chart/files/rules.yaml"],
+        ["test", "rules", "rules-test.yaml"],
+    ] {
+        let output = std::process::Command::new(&promtool)
+            .args(words)
+            .current_dir(&deploy)
+            .output()
+            .expect("promtool runs");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert!(output.status.success(), "{words:?}: {text}");
+    }
+}
+
 #[test]
 fn chart_and_packages_have_the_version_of_the_workspace() {
     let chart = std::fs::read_to_string(root().join("node-agent/agent/deploy/chart/Chart.yaml"));

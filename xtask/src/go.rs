@@ -25,7 +25,7 @@ struct GoProgram {
 /// The release that programs report.
 const KUBERNETES: &str = "v1.36.3";
 
-const PROGRAMS: [GoProgram; 11] = [
+const PROGRAMS: [GoProgram; 13] = [
     GoProgram {
         name: "kubectl",
         module: "kubernetes",
@@ -53,6 +53,20 @@ const PROGRAMS: [GoProgram; 11] = [
         package: "helm.sh/helm/v3/cmd/helm",
         variable: "ORLOP_HELM",
         on_path: || which("helm").is_some(),
+    },
+    GoProgram {
+        name: "promtool",
+        module: "prometheus",
+        package: "github.com/prometheus/prometheus/cmd/promtool",
+        variable: "ORLOP_PROMTOOL",
+        on_path: || which("promtool").is_some(),
+    },
+    GoProgram {
+        name: "prometheus",
+        module: "prometheus",
+        package: "github.com/prometheus/prometheus/cmd/prometheus",
+        variable: "ORLOP_PROMETHEUS",
+        on_path: || which("prometheus").is_some(),
     },
     GoProgram {
         name: "kubelet",
@@ -191,6 +205,14 @@ impl GoProgram {
         workspace().join("tests/programs").join(self.module)
     }
 
+    /// Prometheus finds its targets in its file here, and needs no client of each cloud.
+    fn tags(&self) -> &'static str {
+        match self.module {
+            "prometheus" => "remove_all_sd",
+            _ => "",
+        }
+    }
+
     /// Static, so that the same file runs in every mount namespace.
     fn command(&self) -> Command {
         let minor = KUBERNETES.split('.').nth(1).unwrap_or_default();
@@ -202,7 +224,7 @@ impl GoProgram {
         let mut command = Command::new("go");
         command
             .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath"])
-            .args(["-ldflags", &flags, "-o"])
+            .args(["-tags", self.tags(), "-ldflags", &flags, "-o"])
             .arg(self.path())
             .arg(self.package)
             .env("CGO_ENABLED", "0")

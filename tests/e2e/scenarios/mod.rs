@@ -18,6 +18,7 @@ pub mod migration;
 pub mod namespace;
 pub mod node;
 pub mod policy;
+pub mod prometheus;
 pub mod reading;
 pub mod replace;
 pub mod rollout;
