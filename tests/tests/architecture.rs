@@ -122,6 +122,7 @@ const PURE: &[&str] = &[
     "control-fairness",
     "control-metrics",
     "control-load-balancer",
+    "control-openapi",
     "node-agent-plan",
     "node-agent-policy",
     "ebpf-abi",
@@ -281,6 +282,20 @@ fn the_store_never_sees_a_kind() {
     graph().forbid(
         &["control-store", "control-etcd-api"],
         &["control-types", "control-kinds", "k8s-openapi", "kube-core"],
+    );
+}
+
+#[test]
+fn what_the_api_server_is_made_of_needs_no_store() {
+    graph().forbid(
+        &[
+            "control-request",
+            "control-tracing",
+            "control-strategy",
+            "control-proxy",
+            "control-openapi",
+        ],
+        &["control-store", "control-watch-cache", "control-apiserver"],
     );
 }
 
@@ -536,18 +551,18 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         "the end of a request",
     ),
     (
-        "control/apiserver/src/egress/konnectivity.rs",
+        "control/proxy/src/egress/konnectivity.rs",
         1,
         "a connection",
     ),
-    ("control/apiserver/src/egress/target.rs", 1, "a connection"),
+    ("control/proxy/src/egress/target.rs", 1, "a connection"),
     (
         "control/apiserver/src/listen/beside.rs",
         2,
         "requests of a connection",
     ),
     ("control/apiserver/src/listen/mod.rs", 2, "connections"),
-    ("control/apiserver/src/proxy/upgrade.rs", 2, "connections"),
+    ("control/proxy/src/upgrade.rs", 2, "connections"),
     (
         "control/controllers/src/context.rs",
         1,

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use control_access::{Tokens, User};
-use control_apiserver::body::Body;
 use control_apiserver::{ApiServer, ClusterAccess, Config, Service};
 use control_pki::{ClientTrust, Cluster};
+use control_request::body::Body;
 use control_store::embedded::{Embedded, Options};
 use control_types::value;
 use control_types::value::Value;
@@ -140,7 +140,7 @@ async fn server(dir: &std::path::Path) -> Result<ApiServer> {
         service_cidrs: vec!["10.96.0.0/16".parse()?],
         node_ports: (30000, 32767),
         proxy_identity: None,
-        egress: control_apiserver::Egress::default(),
+        egress: control_proxy::Egress::default(),
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
         kubelets: None,

@@ -73,7 +73,7 @@ async fn serve(dir: &Path, port: u16) -> Result<()> {
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: None,
-        egress: control_apiserver::Egress::default(),
+        egress: control_proxy::Egress::default(),
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
     })

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use control_access::Tokens;
-use control_apiserver::{ApiServer, Authorities, ClusterAccess, Config, Kubelets, ProxyIdentity};
+use control_apiserver::{ApiServer, Authorities, ClusterAccess, Config, ProxyIdentity};
 use control_pki::{ClientTrust, Cluster, ServingIdentity, kubeconfig, server_config};
+use control_proxy::Kubelets;
 use control_store::embedded::{Embedded, Options};
 use tokio_util::sync::CancellationToken;
 
@@ -57,7 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         node_ports: (30000, 32767),
         kubelets: Some(kubelets),
         proxy_identity: Some(ProxyIdentity::new(proxy)),
-        egress: control_apiserver::Egress::default(),
+        egress: control_proxy::Egress::default(),
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
     };

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
+use control_openapi::Merged;
+use control_proxy::ServiceLister;
 use control_store::{Precondition, Revision, Store};
+use control_strategy::decode::Expected;
 use control_types::meta;
 use control_types::registry::{self, Resource, Subresource};
 use control_types::status::Status;
@@ -16,37 +19,39 @@ use crate::admission::dynamic::Dynamic;
 use crate::admission::quota::{LiveLookups, Turns};
 use crate::aggregate::Aggregator;
 use crate::allocate::Allocators;
-use crate::cache::{Behind, Cached, Caches, DecodeError, ResourceCache};
 use crate::components::Components;
 use crate::config::Config;
 use crate::custom::Definitions;
+use crate::custom::conversion::Converter;
 use crate::discovery::Made;
 use crate::duties::comparison::Rounds;
 use crate::duties::history::Marks;
-use crate::egress::Kind;
 use crate::fairness::Fairness;
 use crate::lifecycle::Lifecycle;
 use crate::local_storage::LocalStorage;
 use crate::metrics::Metrics;
-use crate::nature::{Form, Nature};
 use crate::node_metrics::NodeMetrics;
-use crate::openapi::Merged;
 use crate::pod_endpoints;
-use crate::storage::{self, Transform};
 use crate::write::store_error;
+use control_proxy::egress::Kind;
+use control_strategy::{ObjectSchema, ResourceStrategy};
+use control_watch_cache::storage::{self, Transform};
+use control_watch_cache::{Behind, Cached, Caches, DecodeError, ResourceCache};
 
 /// A resource in one version, as it is served.
-pub struct Served {
+pub struct ServedResource {
     /// What the registry knows.
     pub resource: &'static Resource,
     /// What is particular to the kind.
-    pub kind: Nature,
+    pub kind: ResourceStrategy,
     /// The objects; `None` for resources that only answer (reviews, bindings).
     pub cache: Option<Arc<ResourceCache>>,
     /// Group and version in which objects are stored.
     pub stored_as: (&'static str, &'static str),
     /// `v1` or `group/version`.
     pub api_version: String,
+    /// Converts objects of a custom resource by its webhook, if it has one.
+    pub converter: Option<Arc<Converter>>,
     /// Rewrites a cached object for a read-only view of another resource.
     pub projection: Option<Projection>,
 }
@@ -71,7 +76,7 @@ pub struct Api {
     /// What nodes and pods use.
     pub node_metrics: NodeMetrics,
     /// The resource from which nodes read pods for network policy.
-    pub(crate) pod_endpoints: Option<Arc<Served>>,
+    pub(crate) pod_endpoints: Option<Arc<ServedResource>>,
     /// The resources from which nodes read claims and volumes of their own.
     pub(crate) local_storage: Option<LocalStorage>,
     /// The last discovery document of built-in and custom resources together.
@@ -102,14 +107,14 @@ pub struct Api {
     pub(crate) transform: Transform,
     /// Knows the server's long-lived tasks.
     pub(crate) supervisor: control_supervise::Supervisor,
-    resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
+    resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<ServedResource>>,
     /// One of each group, in the version in which it is stored, if served.
-    by_plural: FxHashMap<&'static str, Vec<Arc<Served>>>,
+    by_plural: FxHashMap<&'static str, Vec<Arc<ServedResource>>>,
 }
 
 /// The table of resources and the caches behind them, before the server runs.
 pub(crate) struct Tables {
-    pub resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
+    pub resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<ServedResource>>,
     pub caches: Vec<Arc<ResourceCache>>,
 }
 
@@ -136,12 +141,13 @@ pub(crate) fn tables() -> Tables {
             format!("{}/{}", resource.group, resource.version)
         };
         let stored_as = (resource.storage.group, resource.storage.version);
-        let served = Served {
+        let served = ServedResource {
             resource,
             kind: kind.into(),
             cache,
             stored_as,
             api_version,
+            converter: None,
             projection: None,
         };
         resources.insert(
@@ -156,9 +162,9 @@ pub(crate) fn tables() -> Tables {
 }
 
 fn by_plural(
-    resources: &FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
-) -> FxHashMap<&'static str, Vec<Arc<Served>>> {
-    let mut all: FxHashMap<_, Vec<Arc<Served>>> = FxHashMap::default();
+    resources: &FxHashMap<(&'static str, &'static str, &'static str), Arc<ServedResource>>,
+) -> FxHashMap<&'static str, Vec<Arc<ServedResource>>> {
+    let mut all: FxHashMap<_, Vec<Arc<ServedResource>>> = FxHashMap::default();
     for served in resources.values() {
         let resource = served.resource;
         let groups = all.entry(resource.plural).or_default();
@@ -188,7 +194,7 @@ impl Api {
     pub(crate) fn new(
         config: Config,
         caches: Arc<Caches>,
-        resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<Served>>,
+        resources: FxHashMap<(&'static str, &'static str, &'static str), Arc<ServedResource>>,
         transform: Transform,
         allocators: Allocators,
         definitions: Definitions,
@@ -243,7 +249,7 @@ impl Api {
 
     /// The resource of a path.
     #[must_use]
-    pub fn served(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Served>> {
+    pub fn served(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ServedResource>> {
         if let Some(known) = registry::lookup(group, version, plural) {
             let key = (known.group, known.version, known.plural);
             return self.resources.get(&key).cloned();
@@ -261,7 +267,7 @@ impl Api {
         group: &str,
         version: &str,
         plural: &str,
-    ) -> Result<Option<Arc<Served>>, Status> {
+    ) -> Result<Option<Arc<ServedResource>>, Status> {
         if registry::lookup(group, version, plural).is_none() {
             self.definitions.refresh(self).await?;
         }
@@ -272,7 +278,7 @@ impl Api {
     ///
     /// # Errors
     /// 404, when the registry does not have it after all.
-    pub fn resource(&self, group: &str, plural: &str) -> Result<&Arc<Served>, Status> {
+    pub fn resource(&self, group: &str, plural: &str) -> Result<&Arc<ServedResource>, Status> {
         let groups = self.by_plural.get(plural).into_iter().flatten();
         groups
             .into_iter()
@@ -282,7 +288,7 @@ impl Api {
 
     /// What is served of a kind in a version.
     #[must_use]
-    pub fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Served>> {
+    pub fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<ServedResource>> {
         let known = self.resources.values().find(|served| {
             let resource = served.resource;
             (resource.group, resource.version, resource.kind) == (group, version, kind)
@@ -300,7 +306,7 @@ impl Api {
 
     /// All resources of the tables whose objects are stored, each in the version in
     /// which it is.
-    pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<Served>> {
+    pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<ServedResource>> {
         let mut seen = rustc_hash::FxHashSet::default();
         self.resources.values().filter(move |served| {
             served.cache.is_some()
@@ -361,7 +367,11 @@ impl Api {
     ///
     /// # Errors
     /// 504 when that takes too long.
-    pub async fn fresh(&self, served: &Served, wanted: Option<Revision>) -> Result<(), Status> {
+    pub async fn fresh(
+        &self,
+        served: &ServedResource,
+        wanted: Option<Revision>,
+    ) -> Result<(), Status> {
         let began = Instant::now();
         let found = match wanted {
             None => self.catch_up().await,
@@ -387,7 +397,7 @@ impl Api {
     ///
     /// # Errors
     /// 404 when there is none, 504 when the cache lags.
-    pub async fn get(&self, served: &Served, key: &str) -> Result<Arc<Cached>, Status> {
+    pub async fn get(&self, served: &ServedResource, key: &str) -> Result<Arc<Cached>, Status> {
         self.catch_up().await?;
         served
             .cache()?
@@ -396,23 +406,45 @@ impl Api {
     }
 }
 
+impl ServiceLister for Api {
+    fn service(&self, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
+        let service = self.cached("", "services", &format!("{namespace}/{name}"));
+        let service = service.map(|service| service.value().map_err(Status::internal));
+        service.transpose()
+    }
+
+    fn endpoint_slices(&self, namespace: &str, service: &str) -> Result<Vec<Value>, Status> {
+        let state = self
+            .resource("discovery.k8s.io", "endpointslices")?
+            .cache()?
+            .state();
+        let prefix = format!("{namespace}/");
+        state
+            .objects
+            .prefixed(&prefix)
+            .filter(|slice| slice.label("kubernetes.io/service-name") == Some(service))
+            .map(|slice| slice.value().map_err(Status::internal))
+            .collect()
+    }
+}
+
 fn too_far(behind: Behind) -> Status {
     Status::too_large_resource_version(behind.wanted, behind.applied)
 }
 
-// === impl Served ===
+// === impl ServedResource ===
 
-impl std::fmt::Debug for Served {
+impl std::fmt::Debug for ServedResource {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
-            .debug_struct("Served")
+            .debug_struct("ServedResource")
             .field("resource", &self.resource.plural)
             .field("api_version", &self.api_version)
             .finish_non_exhaustive()
     }
 }
 
-impl Served {
+impl ServedResource {
     /// The cache.
     ///
     /// # Errors
@@ -424,18 +456,29 @@ impl Served {
     /// Waits until the definition of a custom resource is another; never ends for
     /// other resources.
     pub async fn gone(&self) {
-        match self.kind.family() {
-            Some(family) => family.gone.cancelled().await,
+        match self.kind.crd_versions() {
+            Some(versions) => versions.gone.cancelled().await,
             None => std::future::pending().await,
         }
     }
 
     /// What its objects look like.
     #[must_use]
-    pub fn form(&self) -> Form<'_> {
+    pub fn form(&self) -> ObjectSchema<'_> {
         match &self.kind {
-            Nature::BuiltIn(_) => Form::Typed(self.resource.schema),
-            Nature::Custom(kind, _) => Form::Custom(kind),
+            ResourceStrategy::BuiltIn(_) => ObjectSchema::Typed(self.resource.schema),
+            ResourceStrategy::Custom(kind, _) => ObjectSchema::Custom(kind),
+        }
+    }
+
+    /// Returns the kind that request bodies must hold.
+    #[must_use]
+    pub fn expected(&self) -> Expected<'_> {
+        Expected {
+            group: self.resource.group,
+            version: self.resource.version,
+            kind: self.resource.kind,
+            form: self.form(),
         }
     }
 
@@ -443,8 +486,8 @@ impl Served {
     #[must_use]
     pub fn list_kind(&self) -> String {
         match &self.kind {
-            Nature::BuiltIn(_) => self.resource.list_kind(),
-            Nature::Custom(kind, _) => kind.list_kind.to_owned(),
+            ResourceStrategy::BuiltIn(_) => self.resource.list_kind(),
+            ResourceStrategy::Custom(kind, _) => kind.list_kind.to_owned(),
         }
     }
 
@@ -518,7 +561,7 @@ impl Served {
             && (!self.resource.is_custom() || object.api_version() == self.api_version)
     }
 
-    /// As [`Served::is_form_of`], of a tree; what only a webhook converts is looked at
+    /// As [`ServedResource::is_form_of`], of a tree; what only a webhook converts is looked at
     /// by that.
     #[must_use]
     pub fn is_form_of_tree(&self, object: &Value) -> bool {
@@ -539,7 +582,7 @@ impl Served {
     }
 
     /// A cached object as a tree in the version that is served here. What only a
-    /// webhook converts must have been (see [`Served::in_version`]).
+    /// webhook converts must have been (see [`ServedResource::in_version`]).
     ///
     /// # Errors
     /// 500 when the bytes cannot be read.

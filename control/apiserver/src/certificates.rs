@@ -10,7 +10,7 @@ use http::request::Parts;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::chain::{Access, Notes, Verdict};
-use crate::listen::PeerCertificates;
+use control_request::peer::PeerCertificates;
 
 /// Believes certificates of one authority; allows the group `system:masters`
 /// everything, and everybody the health checks and the version.

@@ -14,16 +14,19 @@ use control_types::value::Value;
 use http::Request;
 use http_body_util::{BodyExt as _, Limited};
 
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::egress::Dialer;
-use crate::egress::client::HttpClient;
-use crate::egress::trust::{Trust, tls};
-use crate::negotiate::{Format, Shape};
-use crate::options::ListOptions;
 use crate::reply::{self, Answer};
-use crate::webhook::words;
-use crate::{body, health, table};
+use control_proxy::egress::Dialer;
+use control_proxy::egress::client::HttpClient;
+use control_proxy::egress::trust::{Trust, tls};
+use control_proxy::webhook::words;
+use control_request::body;
+use control_request::negotiate::{Format, Shape};
+use control_request::options::ListOptions;
+use control_strategy::table;
+
+use crate::health;
 
 /// The resource.
 pub(crate) const PLURAL: &str = "componentstatuses";
@@ -87,7 +90,7 @@ impl Drop for Here<'_> {
 ///
 /// # Errors
 /// 404 for other names; 400 for malformed options.
-pub(crate) async fn answer(context: &Context, served: &Served) -> Answer {
+pub(crate) async fn answer(context: &Context, served: &ServedResource) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
     let info = &context.info;
     if info.name_in_path {

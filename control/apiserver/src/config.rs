@@ -9,8 +9,8 @@ use ipnet::IpNet;
 
 use crate::aggregate::ProxyIdentity;
 use crate::chain::{Access, Settings};
-use crate::egress::Egress;
-use crate::kubelet::Kubelets;
+use control_proxy::egress::Egress;
+use control_proxy::kubelet::Kubelets;
 
 /// All that [`crate::ApiServer`] needs to know.
 #[derive(Clone)]

@@ -20,12 +20,12 @@ use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha512};
 
 use crate::aggregate::{self, Form, merge};
-use crate::api::{Api, Served};
-use crate::body::Body;
+use crate::api::{Api, ServedResource};
 use crate::chain::Context;
 use crate::custom::Snapshot;
-use crate::negotiate::{Format, MEDIA_TYPES, Media};
 use crate::reply;
+use control_request::body::Body;
+use control_request::negotiate::{Format, MEDIA_TYPES, Media};
 
 /// The media types of the aggregated form, for each way of writing it.
 const fn aggregated_type(media: Media) -> &'static str {
@@ -262,8 +262,8 @@ fn of_custom(now: &Snapshot, path: &str) -> Option<Value> {
 
 /// What can be done with a resource; nothing is made or changed of one whose
 /// definition is on its way out.
-fn verbs(served: &Served) -> &'static [&'static str] {
-    match served.kind.family() {
+fn verbs(served: &ServedResource) -> &'static [&'static str] {
+    match served.kind.crd_versions() {
         Some(family) if family.is_terminating() => {
             &["delete", "deletecollection", "get", "list", "watch"]
         }

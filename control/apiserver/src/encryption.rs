@@ -12,7 +12,7 @@ use control_types::value;
 use control_types::value::{Map, Value};
 use http::Method;
 
-use crate::api::{Api, Served};
+use crate::api::{Api, ServedResource};
 use crate::chain::Context;
 use crate::reply::{self, Answer};
 use crate::write::store_error;
@@ -48,7 +48,7 @@ pub(crate) async fn answer(context: &Context) -> Answer {
 }
 
 /// The stored resources of which the configuration says something, each once.
-fn covered(api: &Api) -> Vec<std::sync::Arc<Served>> {
+fn covered(api: &Api) -> Vec<std::sync::Arc<ServedResource>> {
     let custom = api.definitions.now();
     let built_in = registry::resources().iter().filter_map(|one| {
         let stored = (one.storage.group, one.storage.version) == (one.group, one.version);
@@ -69,7 +69,7 @@ fn covered(api: &Api) -> Vec<std::sync::Arc<Served>> {
     all
 }
 
-async fn count(api: &Api, served: &Served) -> Result<Value, Status> {
+async fn count(api: &Api, served: &ServedResource) -> Result<Value, Status> {
     let resource = served.resource;
     let (group, plural) = (resource.storage.group, resource.plural);
     let table = api.config.encryption.now();

@@ -9,9 +9,9 @@ use control_types::value::Value;
 use http::Response;
 
 use crate::api::Api;
-use crate::body::Body;
 use crate::chain::Context;
 use crate::reply;
+use control_request::body::Body;
 
 /// The version of Kubernetes that is spoken, with ours behind the plus.
 const GIT_VERSION: &str = concat!("v1.36.3+orlop.", env!("CARGO_PKG_VERSION"));
@@ -66,7 +66,7 @@ pub async fn health(context: &Context, path: &str) -> Response<Body> {
             None => reply::text(404, "404 page not found\n"),
         };
     }
-    let query: Vec<_> = crate::request::pairs(context.query().unwrap_or_default()).collect();
+    let query: Vec<_> = control_request::pairs(context.query().unwrap_or_default()).collect();
     let mut excluded: Vec<&str> = query
         .iter()
         .filter(|(key, _)| key == "exclude")

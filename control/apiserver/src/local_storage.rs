@@ -22,12 +22,12 @@ use control_types::value;
 use control_types::value::Value;
 use http::Method;
 
-use crate::api::{Projection, Served};
-use crate::cache::{Cached, DecodeError};
+use crate::api::{Projection, ServedResource};
 use crate::chain::Context;
 use crate::pod_endpoints;
 use crate::reply::{self, Answer};
-use crate::request::RequestInfo;
+use control_request::RequestInfo;
+use control_watch_cache::{Cached, DecodeError};
 
 /// The group.
 pub(crate) const GROUP: &str = "storage.orlop.dev";
@@ -57,13 +57,13 @@ struct Names {
 
 /// Both resources.
 pub(crate) struct LocalStorage {
-    claims: Arc<Served>,
-    volumes: Arc<Served>,
+    claims: Arc<ServedResource>,
+    volumes: Arc<ServedResource>,
 }
 
 impl LocalStorage {
     /// The resources, of which the objects are those of `claims` and `volumes`.
-    pub fn of(claims: &Served, volumes: &Served) -> Self {
+    pub fn of(claims: &ServedResource, volumes: &ServedResource) -> Self {
         static RESOURCES: [OnceLock<Resource>; 2] = [OnceLock::new(), OnceLock::new()];
         let [of_claims, of_volumes] = &RESOURCES;
         Self {
@@ -72,7 +72,7 @@ impl LocalStorage {
         }
     }
 
-    fn named(&self, plural: &str) -> Option<&Arc<Served>> {
+    fn named(&self, plural: &str) -> Option<&Arc<ServedResource>> {
         let mut both = [&self.claims, &self.volumes].into_iter();
         both.find(|served| served.resource.plural == plural)
     }
@@ -80,10 +80,10 @@ impl LocalStorage {
 
 fn served(
     names: &Names,
-    of: &Served,
+    of: &ServedResource,
     resource: &'static OnceLock<Resource>,
     projection: Projection,
-) -> Served {
+) -> ServedResource {
     let resource = resource.get_or_init(|| Resource {
         group: GROUP,
         version: VERSION,
@@ -104,12 +104,13 @@ fn served(
         list_schema: of.resource.list_schema,
         returns_deleted: false,
     });
-    Served {
+    ServedResource {
         resource,
         kind: names.kind.into(),
         cache: of.cache.clone(),
         stored_as: of.stored_as,
         api_version: API_VERSION.to_owned(),
+        converter: None,
         projection: Some(projection),
     }
 }

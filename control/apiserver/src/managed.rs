@@ -10,10 +10,12 @@ use control_types::value::{Map, Value};
 use control_types::{coerce, meta, registry, time};
 use http::header::USER_AGENT;
 
-use crate::api::{Api, Served};
+use crate::api::{Api, ServedResource};
 use crate::chain::Context;
-use crate::nature::Form;
-use crate::options::WriteOptions;
+use control_request::options::WriteOptions;
+use control_request::plain_error;
+use control_strategy::ObjectSchema;
+use control_strategy::decode::Expected;
 
 /// The manager of what the server makes by itself.
 pub const OWN: &str = "kube-apiserver";
@@ -26,8 +28,8 @@ pub struct Endpoint<'a> {
     group: &'static str,
     kind: &'static str,
     version: String,
-    form: Form<'a>,
-    served: Option<&'a Served>,
+    form: ObjectSchema<'a>,
+    served: Option<&'a ServedResource>,
     subresource: &'a str,
     filter: Option<Filter>,
     /// Why an object could not be converted.
@@ -48,7 +50,7 @@ pub fn manager_of(context: &Context, options: &WriteOptions) -> String {
 impl<'a> Endpoint<'a> {
     /// A resource, or a subresource of it that holds the whole object.
     #[must_use]
-    pub fn of(api: &'a Api, served: &'a Served, subresource: &'a str) -> Self {
+    pub fn of(api: &'a Api, served: &'a ServedResource, subresource: &'a str) -> Self {
         let resource = served.resource;
         let filter = served
             .kind
@@ -69,11 +71,7 @@ impl<'a> Endpoint<'a> {
 
     /// A subresource that has a kind of its own.
     #[must_use]
-    pub fn own_kind(
-        api: &'a Api,
-        expected: crate::decode::Expected<'a>,
-        subresource: &'a str,
-    ) -> Self {
+    pub fn own_kind(api: &'a Api, expected: Expected<'a>, subresource: &'a str) -> Self {
         Self {
             api,
             plural: "",
@@ -169,17 +167,8 @@ fn status_of(error: ApplyError) -> Status {
             status
         }
         ApplyError::BadRequest(message) => Status::bad_request(message),
-        ApplyError::Failed(message) => unexplained(message),
+        ApplyError::Failed(message) => plain_error(message),
     }
-}
-
-/// 500 without a reason: what stock makes of errors that it has no status for.
-pub fn unexplained(message: String) -> Status {
-    let mut status = Status::internal("");
-    status.reason = "".into();
-    status.message = message;
-    status.details = None;
-    status
 }
 
 /// Takes back times that changed though nothing else did: such a write is none.
@@ -233,8 +222,10 @@ impl Versions for Endpoint<'_> {
             return Some(self.form.schema());
         }
         let (group, version) = meta::split_api_version(version);
-        if let Some(family) = self.served.and_then(|served| served.kind.family()) {
-            let kind = family.version(version).filter(|kind| kind.group == group)?;
+        if let Some(versions) = self.served.and_then(|served| served.kind.crd_versions()) {
+            let kind = versions
+                .version(version)
+                .filter(|kind| kind.group == group)?;
             return Some(Schema::Custom(kind.schema()));
         }
         self.api.served(group, version, self.plural)?;
@@ -242,11 +233,13 @@ impl Versions for Endpoint<'_> {
     }
 
     fn convert(&self, object: &Value, from: &str, to: &str) -> Option<Value> {
-        if let Some(family) = self.served.and_then(|served| served.kind.family()) {
+        if let Some(versions) = self.served.and_then(|served| served.kind.crd_versions()) {
             let (group, version) = meta::split_api_version(to);
-            let kind = family.version(version).filter(|kind| kind.group == group)?;
+            let kind = versions
+                .version(version)
+                .filter(|kind| kind.group == group)?;
             let mut object = object.clone();
-            if let Some(converter) = &family.converter {
+            if let Some(converter) = self.served.and_then(ServedResource::converter) {
                 match converter.one_now(self.api, object, to) {
                     Ok(converted) => object = converted,
                     Err(status) => {
@@ -266,7 +259,7 @@ impl Versions for Endpoint<'_> {
         let (from, to) = (served(from)?, served(to)?);
         let mut object = object.clone();
         if !from.is_stored_form() {
-            crate::convert::stored_form(&mut object, from.resource);
+            control_strategy::convert::to_stored(&mut object, from.resource);
         }
         if !to.is_stored_form() {
             crate::convert::by_tables(&mut object, &to).ok()?;

@@ -15,12 +15,12 @@ use prometheus_client::registry::Registry;
 use crate::access_counts::AccessCounts;
 use crate::admission::AdmissionCounts;
 use crate::api::Api;
-use crate::body::Body;
 use crate::fairness;
 use crate::health_counts::HealthCounts;
 use crate::reply;
 use crate::request_counts::RequestCounts;
 use crate::storage_counts;
+use control_request::body::Body;
 use control_serving::process;
 
 /// The minor version of Kubernetes that is served; later ones are not known.

@@ -9,9 +9,9 @@ use control_types::value::Value;
 use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Response};
 
-use crate::body::Body;
 use crate::chain::Context;
 use crate::reply;
+use control_request::body::Body;
 
 /// Where the keys are.
 const KEYS: &str = "/openid/v1/jwks";

@@ -27,13 +27,13 @@ use control_types::value;
 use control_types::value::{Pick, Value};
 use http::Method;
 
-use crate::api::Served;
-use crate::cache::{Cached, DecodeError};
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::negotiate;
 use crate::reply::{self, Answer};
-use crate::request::RequestInfo;
 use crate::verbs;
+use control_request::RequestInfo;
+use control_request::negotiate;
+use control_watch_cache::{Cached, DecodeError};
 
 /// The group.
 pub(crate) const GROUP: &str = "network.orlop.dev";
@@ -72,7 +72,7 @@ static FIELDS: LazyLock<Pick> = LazyLock::new(|| {
 });
 
 /// The resource, of which the objects are those of `pods`.
-pub(crate) fn served(pods: &Served) -> Served {
+pub(crate) fn served(pods: &ServedResource) -> ServedResource {
     static RESOURCE: OnceLock<Resource> = OnceLock::new();
     let of_pods = pods.resource;
     let resource = RESOURCE.get_or_init(|| Resource {
@@ -95,12 +95,13 @@ pub(crate) fn served(pods: &Served) -> Served {
         list_schema: of_pods.list_schema,
         returns_deleted: false,
     });
-    Served {
+    ServedResource {
         resource,
         kind: (&control_kinds::GENERIC).into(),
         cache: pods.cache.clone(),
         stored_as: pods.stored_as,
         api_version: API_VERSION.to_owned(),
+        converter: None,
         projection: Some(project),
     }
 }
@@ -166,7 +167,7 @@ pub(crate) async fn answer(context: Context) -> Answer {
 ///
 /// # Errors
 /// Those of the verbs.
-pub(crate) async fn read(mut context: Context, served: &Arc<Served>) -> Answer {
+pub(crate) async fn read(mut context: Context, served: &Arc<ServedResource>) -> Answer {
     // There is no message for it in protobuf.
     negotiate::without_protobuf(&mut context.parts.headers);
     let verb = context.info.verb;
@@ -209,7 +210,7 @@ fn lean(endpoint: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::{Change, encode};
+    use control_watch_cache::{Change, encode};
 
     fn projected(pod: &Value) -> Value {
         let cached = Cached::new(

@@ -5,8 +5,8 @@
 use http::header::LOCATION;
 use http::{HeaderValue, Response};
 
-use crate::body::Body;
 use crate::reply;
+use control_request::body::Body;
 
 const ROOT: &str = "/debug/pprof/";
 /// The index lists only what the server serves.

@@ -15,12 +15,11 @@ use control_types::registry::Resource;
 use control_types::status::Status;
 use control_types::value::Value;
 
-use crate::body::{self, Body};
-use crate::nature::Nature;
-use crate::negotiate::{Format, MEDIA_TYPES, Media, Shape};
-use crate::protobuf;
-use crate::table;
-use crate::tracer;
+use control_request::body::{self, Body};
+use control_request::negotiate::{Format, MEDIA_TYPES, Media, Shape};
+use control_strategy::ResourceStrategy;
+use control_strategy::protobuf;
+use control_strategy::table;
 
 /// Answers of this size and more are compressed if the client takes it.
 pub const GZIP_FROM: usize = 128 * 1024;
@@ -28,8 +27,7 @@ pub const GZIP_FROM: usize = 128 * 1024;
 /// The span of an answer being made.
 pub(crate) const SERIALIZE: &str = "SerializeObject";
 
-/// What a handler answers.
-pub type Answer = Result<Response<Body>, Status>;
+pub use control_request::Answer;
 
 /// Bytes of a media type.
 #[must_use]
@@ -110,7 +108,7 @@ pub fn failure(status: &Status, format: Format) -> Response<Body> {
 /// A tree in the client's media type.
 #[must_use]
 pub fn value(code: u16, value: &Value, format: Format) -> Response<Body> {
-    let _span = tracer::child(SERIALIZE);
+    let _span = control_tracing::child(SERIALIZE);
     match format.media {
         Media::Json if format.pretty => json(code, value.to_vec_pretty()),
         Media::Json => {
@@ -136,9 +134,9 @@ fn of_protobuf(code: u16, made: Vec<u8>, format: Format) -> Response<Body> {
 ///
 /// # Errors
 /// When the bytes are no JSON.
-pub fn object(code: u16, json_bytes: Bytes, kind: &Nature, format: Format) -> Answer {
+pub fn object(code: u16, json_bytes: Bytes, kind: &ResourceStrategy, format: Format) -> Answer {
     if format.shape == Shape::Plain && format.media == Media::Json && !format.pretty {
-        let _span = tracer::child(SERIALIZE);
+        let _span = control_tracing::child(SERIALIZE);
         if json_bytes.len() >= SHARED && !format.gzip {
             let mut response = json(code, Bytes::new());
             let length = HeaderValue::from(json_bytes.len() + 1);
@@ -153,7 +151,7 @@ pub fn object(code: u16, json_bytes: Bytes, kind: &Nature, format: Format) -> An
         ));
     }
     if format.shape == Shape::Plain && format.media == Media::Protobuf {
-        let _span = tracer::child(SERIALIZE);
+        let _span = control_tracing::child(SERIALIZE);
         return Ok(of_protobuf(code, protobuf::object(&json_bytes)?, format));
     }
     let object = Value::from_slice(&json_bytes).map_err(Status::internal)?;
@@ -162,7 +160,7 @@ pub fn object(code: u16, json_bytes: Bytes, kind: &Nature, format: Format) -> An
 
 /// An object in the shape that the client wants, as a tree.
 #[must_use]
-pub fn shaped(object: Value, kind: &Nature, format: Format) -> Value {
+pub fn shaped(object: Value, kind: &ResourceStrategy, format: Format) -> Value {
     match format.shape {
         Shape::Plain => object,
         Shape::Metadata => table::partial(object, kind, format),
@@ -403,7 +401,7 @@ mod tests {
             let answer = object(
                 200,
                 big.clone(),
-                &Nature::from(&control_kinds::GENERIC),
+                &ResourceStrategy::from(&control_kinds::GENERIC),
                 format,
             )
             .expect("valid");

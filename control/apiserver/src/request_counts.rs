@@ -14,7 +14,7 @@ use http::request::Parts;
 use rustc_hash::FxHashMap;
 
 use crate::api::Api;
-use crate::request::RequestInfo;
+use control_request::RequestInfo;
 
 const SECONDS: &[f64] = &[
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,

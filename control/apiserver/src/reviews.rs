@@ -14,16 +14,16 @@ use control_types::value;
 use control_types::value::Value;
 
 use crate::admission::dynamic::{self, Operation, RequestOptions};
-use crate::api::Served;
-use crate::body::Body;
+use crate::api::ServedResource;
 use crate::chain::{Context, Notes};
-use crate::decode::{self, Expected};
 use crate::managed::{self, Endpoint};
-use crate::nature::Form;
-use crate::negotiate::{Format, MEDIA_TYPES, Shape};
-use crate::options::WriteOptions;
 use crate::reply::{self, Answer};
 use crate::verbs::create::check_namespace;
+use control_request::body::Body;
+use control_request::negotiate::{Format, MEDIA_TYPES, Shape};
+use control_request::options::WriteOptions;
+use control_strategy::ObjectSchema;
+use control_strategy::decode::{self, Expected};
 
 /// Tokens live ten minutes at least, and 2^32 seconds at most.
 const SHORTEST: i64 = 600;
@@ -38,7 +38,7 @@ const YEAR: i64 = 365 * 24 * 3600;
 ///
 /// # Errors
 /// What is wrong with the question.
-pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+pub async fn create(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
     if format.shape == Shape::Table {
         // Answers to questions have no columns.
@@ -48,7 +48,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
     let decoded = decode::object(
         &context.parts.headers,
         body,
-        Expected::of(served),
+        served.expected(),
         options.field_validation,
     )
     .await?;
@@ -62,7 +62,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
         context,
         served,
         operation: Operation::Create,
-        kind: Expected::of(served),
+        kind: served.expected(),
         subresource: "",
         namespace: &context.info.namespace,
         name: "",
@@ -79,7 +79,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
             let errors = control_kinds::reviews::check(kind, &review);
             if !errors.is_empty() {
                 // The API tells no kind here.
-                return Err(crate::invalid::status(
+                return Err(control_strategy::invalid::status(
                     served.resource.group,
                     "",
                     "",
@@ -122,7 +122,7 @@ pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answ
 /// # Errors
 /// 404 for accounts and bound objects that do not exist, 409 for those that were
 /// made anew, 422 for a time that is too short.
-pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+pub async fn token(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
     const GROUP: &str = "authentication.k8s.io";
     let format = Format::of(&context.parts.headers, context.query())?;
     let options = WriteOptions::parse(context.query(), "CreateOptions", false)?;
@@ -132,7 +132,7 @@ pub async fn token(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         group: GROUP,
         version: "v1",
         kind: "TokenRequest",
-        form: Form::Typed(schema),
+        form: ObjectSchema::Typed(schema),
     };
     let mut request = decode::object(
         &context.parts.headers,

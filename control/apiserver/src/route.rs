@@ -6,18 +6,18 @@ use control_types::registry;
 use control_types::status::{Status, quote};
 use http::Method;
 
-use crate::api::Served;
-use crate::body::Body;
+use crate::api::ServedResource;
 use crate::chain::Context;
 use crate::components;
-use crate::nature::Nature;
-use crate::negotiate::{self, Media};
 use crate::reply::{self, Answer};
-use crate::request::RequestInfo;
 use crate::{
     aggregate, discovery, encryption, fairness, health, local_storage, node_metrics, oidc, openapi,
     paths, pod_endpoints, pprof, reviews, subresources, verbs, zpages,
 };
+use control_request::RequestInfo;
+use control_request::body::Body;
+use control_request::negotiate::{self, Media};
+use control_strategy::ResourceStrategy;
 
 /// Finds the handler of a request and lets it answer.
 ///
@@ -113,7 +113,7 @@ pub async fn route(mut context: Context, body: Body) -> Answer {
         let why = format!("Name parameter invalid: {name}: {why}");
         return Err(Status::bad_request(why));
     }
-    if let Nature::Custom(kind, _) = &served.kind {
+    if let ResourceStrategy::Custom(kind, _) = &served.kind {
         context.warnings.extend(kind.deprecation.clone());
     }
     if info.subresource.is_empty() {
@@ -137,7 +137,7 @@ fn no_segment(name: &str) -> Option<String> {
     (!found.is_empty()).then(|| found.join(";"))
 }
 
-async fn object_verbs(context: Context, served: Arc<Served>, body: Body) -> Answer {
+async fn object_verbs(context: Context, served: Arc<ServedResource>, body: Body) -> Answer {
     let info = &context.info;
     let named = info.name_in_path;
     if named && served.is_review() && served.resource.plural != components::PLURAL {

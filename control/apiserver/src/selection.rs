@@ -3,10 +3,10 @@
 use control_types::status::{Status, quote};
 use control_types::{fields, labels};
 
-use crate::api::Served;
-use crate::cache::{Cached, Keyed};
-use crate::nature::Nature;
-use crate::options::ListOptions;
+use crate::api::ServedResource;
+use control_request::options::ListOptions;
+use control_strategy::ResourceStrategy;
+use control_watch_cache::{Cached, Keyed};
 
 /// Namespace, name, labels and fields that objects must have.
 #[derive(Debug, Clone, Default)]
@@ -29,13 +29,13 @@ impl Selection {
     /// When a selector is malformed or names a field that the kind does not
     /// offer.
     pub fn new(
-        served: &Served,
+        served: &ServedResource,
         namespace: &str,
         name: &str,
         options: &ListOptions,
     ) -> Result<Self, Status> {
         let mut selection = Self::of_kind(&served.kind, namespace, name, options)?;
-        if served.kind.family().is_some() && !served.is_stored_form() {
+        if served.kind.crd_versions().is_some() && !served.is_stored_form() {
             // Versions of a custom kind select by fields of their own.
             let in_all = |field: &str| matches!(field, "metadata.name" | "metadata.namespace");
             let terms = std::mem::take(&mut selection.fields.terms);
@@ -46,7 +46,7 @@ impl Selection {
     }
 
     fn of_kind(
-        kind: &Nature,
+        kind: &ResourceStrategy,
         namespace: &str,
         name: &str,
         options: &ListOptions,
@@ -128,7 +128,7 @@ impl Selection {
     /// Whether an object that [matches](Selection::matches) is selected by what it is
     /// in the version that is served. One that cannot be read in it is not.
     #[must_use]
-    pub fn matches_served(&self, served: &Served, object: &Cached) -> bool {
+    pub fn matches_served(&self, served: &ServedResource, object: &Cached) -> bool {
         if self.served_fields.is_empty() {
             return true;
         }
@@ -154,7 +154,7 @@ impl Selection {
 
 /// What a client is told of a field that the kind does not offer; the wording is
 /// that of the kind's own conversion, where it has one.
-fn unsupported(kind: &Nature, field: &str) -> String {
+fn unsupported(kind: &ResourceStrategy, field: &str) -> String {
     match kind.facts().kind {
         "Job" => format!("field label {} not supported for Job", quote(field)),
         "ResourceSlice" => {
@@ -173,7 +173,7 @@ mod tests {
     use control_types::value;
 
     use super::*;
-    use crate::cache::{Change, encode};
+    use control_watch_cache::{Change, encode};
 
     fn pod(namespace: &str, name: &str, app: &str) -> Cached {
         let object = value!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": (name), "namespace": (namespace), "labels": {"app": (app)}}});

@@ -12,14 +12,14 @@ use tower::util::BoxCloneSyncService;
 use crate::aggregate;
 use crate::allocate::Allocators;
 use crate::api::{self, Api};
-use crate::body::Body;
-use crate::cache::Caches;
 use crate::chain::Chain;
 use crate::config::Config;
 use crate::custom::{self, Definitions};
 use crate::fairness;
 use crate::listen::{self, Tls};
-use crate::storage::Transform;
+use control_request::body::Body;
+use control_watch_cache::Caches;
+use control_watch_cache::storage::Transform;
 
 /// The in-process transport and what the listener serves: give it a request,
 /// with a [`control_access::User`] in its extensions, and it answers.

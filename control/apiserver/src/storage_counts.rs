@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use control_metrics::{Kind, Page};
 use control_store::Size;
 
-use crate::api::{Api, Served};
-use crate::cache::{Counts, ResourceCache};
+use crate::api::{Api, ServedResource};
+use control_watch_cache::{Counts, ResourceCache};
 
 /// How many objects of a resource are looked at to guess how large all are.
 const SAMPLE: usize = 8;
@@ -225,7 +225,7 @@ fn number(count: &AtomicU64) -> f64 {
 // === impl Stored ===
 
 impl<'a> Stored<'a> {
-    fn of(served: &'a Arc<Served>) -> Option<Self> {
+    fn of(served: &'a Arc<ServedResource>) -> Option<Self> {
         let cache = served.cache.as_deref()?;
         let state = cache.state();
         let (mut count, mut size) = (0_usize, 0_usize);

@@ -8,10 +8,9 @@ use control_types::status::Status;
 use control_types::value::Value;
 use control_types::{coerce, meta};
 
-use crate::api::{Api, Served, precondition};
-use crate::cache::encode;
-use crate::storage;
-use crate::tracer;
+use crate::api::{Api, ServedResource, precondition};
+use control_watch_cache::encode;
+use control_watch_cache::storage;
 
 /// How often a decision is taken anew because others wrote in between.
 const ATTEMPTS: usize = 30;
@@ -52,7 +51,7 @@ pub struct Done {
 #[derive(Debug)]
 pub struct Modification<'a> {
     api: &'a Api,
-    served: &'a Served,
+    served: &'a ServedResource,
     key: &'a str,
     store_key: Bytes,
     dry_run: bool,
@@ -225,7 +224,7 @@ impl Api {
     /// 409 when there is an object of that key.
     pub async fn store_new(
         &self,
-        served: &Served,
+        served: &ServedResource,
         key: &str,
         mut object: Value,
         ttl: Option<Duration>,
@@ -254,7 +253,7 @@ impl Api {
     /// The error that `decide` returns for the newest state, or an error of the store.
     pub async fn modify<F>(
         &self,
-        served: &Served,
+        served: &ServedResource,
         key: &str,
         dry_run: bool,
         ttl: Option<Duration>,
@@ -280,7 +279,7 @@ impl Api {
     /// Errors of the store.
     pub async fn begin<'a>(
         &'a self,
-        served: &'a Served,
+        served: &'a ServedResource,
         key: &'a str,
         dry_run: bool,
         ttl: Option<Duration>,
@@ -320,7 +319,7 @@ impl Api {
     /// Errors of the store.
     pub(crate) async fn delete_at(
         &self,
-        served: &Served,
+        served: &ServedResource,
         key: &str,
         revision: Revision,
     ) -> Result<Option<Revision>, Status> {
@@ -343,7 +342,11 @@ impl Api {
     ///
     /// # Errors
     /// Errors of the store.
-    pub(crate) async fn is_stored(&self, served: &Served, key: &str) -> Result<bool, Status> {
+    pub(crate) async fn is_stored(
+        &self,
+        served: &ServedResource,
+        key: &str,
+    ) -> Result<bool, Status> {
         if served.cache()?.get(key).is_some() {
             return Ok(true);
         }
@@ -351,7 +354,11 @@ impl Api {
         Ok(found.is_some())
     }
 
-    async fn read_store(&self, served: &Served, key: &Bytes) -> Result<Option<Current>, Status> {
+    async fn read_store(
+        &self,
+        served: &ServedResource,
+        key: &Bytes,
+    ) -> Result<Option<Current>, Status> {
         let stored = self
             .store()
             .get(key.clone(), None)
@@ -363,13 +370,17 @@ impl Api {
     }
 
     /// A stored value as an object with its resource version.
-    pub(crate) fn current(&self, served: &Served, stored: &KeyValue) -> Result<Current, Status> {
+    pub(crate) fn current(
+        &self,
+        served: &ServedResource,
+        stored: &KeyValue,
+    ) -> Result<Current, Status> {
         let bytes = self
             .transform
             .open(&stored.key, &stored.value)
             .map_err(Status::internal)?;
         let mut object = Value::from_slice(&bytes).map_err(Status::internal)?;
-        served.cache()?.nature().settle(&mut object);
+        served.cache()?.strategy().upgrade_stored(&mut object);
         Ok(Current {
             object: with_revision(object, stored.mod_revision),
             revision: stored.mod_revision,
@@ -380,7 +391,7 @@ impl Api {
     /// that reading it back will give.
     async fn put(
         &self,
-        served: &Served,
+        served: &ServedResource,
         key: Bytes,
         condition: Precondition,
         object: &mut Value,
@@ -416,14 +427,14 @@ impl Api {
             Precondition::Absent => "Create etcd3",
             _ => "GuaranteedUpdate etcd3",
         };
-        let span = tracer::child(name).map(|span| {
+        let span = control_tracing::child(name).map(|span| {
             span.with("key", &*String::from_utf8_lossy(&key))
                 .with("group", group)
                 .with("resource", plural)
         });
         let began = std::time::Instant::now();
         let written = self.store().write(key.clone(), condition, write);
-        let written = tracer::under(span.as_ref(), written).await;
+        let written = control_tracing::under(span.as_ref(), written).await;
         drop(span);
         let counts = &self.metrics.requests;
         counts.store(operation, group, plural, began.elapsed());

@@ -8,10 +8,10 @@ use http::header::{ACCEPT, WARNING};
 use http::{HeaderMap, HeaderValue, Response};
 
 use crate::api::Api;
-use crate::body::Body;
 use crate::features::Feature;
 use crate::health;
 use crate::reply::{self, Answer};
+use control_request::body::Body;
 
 /// As whom the server presents itself.
 const COMPONENT: &str = "apiserver";

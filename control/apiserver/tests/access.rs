@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use control_access::{MASTERS, Tokens, User};
-use control_apiserver::{ApiServer, ClusterAccess, Config, body};
+use control_apiserver::{ApiServer, ClusterAccess, Config};
 use control_pki::{ClientTrust, Cluster};
+use control_request::body;
 use control_store::embedded::{Embedded, Options};
 use control_types::value;
 use control_types::value::Value;
@@ -32,7 +33,7 @@ async fn server(dir: &Path) -> ApiServer {
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: None,
-        egress: control_apiserver::Egress::default(),
+        egress: control_proxy::Egress::default(),
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
     })

@@ -16,12 +16,14 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use common::{ask, root, send};
 use control_access::{MASTERS, Tokens, User};
-use control_apiserver::egress::Dialer;
-use control_apiserver::egress::target::Target;
-use control_apiserver::{ApiServer, ClusterAccess, Config, Kubelets, ProxyIdentity, body};
+use control_apiserver::{ApiServer, ClusterAccess, Config, ProxyIdentity};
 use control_pki::{
     Authority, ClientTrust, Cluster, ServingIdentity, Spec, client_config, server_config,
 };
+use control_proxy::Kubelets;
+use control_proxy::egress::Dialer;
+use control_proxy::egress::target::Target;
+use control_request::body;
 use control_store::embedded::{Embedded, Options};
 use control_types::value;
 use control_types::value::{Map, Value};
@@ -52,7 +54,7 @@ async fn server(dir: &Path, cluster: Cluster) -> ApiServer {
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: Some(ProxyIdentity::new(proxy)),
-        egress: control_apiserver::Egress::default(),
+        egress: control_proxy::Egress::default(),
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
     })

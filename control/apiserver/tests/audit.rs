@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use common::{ask, root, send};
 use control_access::User;
+use control_apiserver::ApiServer;
 use control_apiserver::audit::{Audit, Batch, LogOptions, Mode, Policy, SinkOptions, To};
-use control_apiserver::{ApiServer, body};
+use control_request::body;
 use control_types::value;
 use control_types::value::Value;
 use http::{Method, Request};
@@ -394,7 +395,7 @@ async fn a_webhook_gets_lists_of_events() {
         to: To::Webhook {
             config,
             backoff: Duration::from_millis(50),
-            dialer: control_apiserver::egress::Dialer::default(),
+            dialer: control_proxy::egress::Dialer::default(),
         },
         mode: Mode::Batch(Batch {
             most: 10,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{ask, root, send, server};
 use control_apiserver::ApiServer;
-use control_apiserver::body::Body;
+use control_request::body::Body;
 use control_types::value;
 use control_types::value::Value;
 use http::{Method, Response};

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use common::{ask, root, send};
 use control_access::{NODES, User};
-use control_apiserver::{ApiServer, body};
+use control_apiserver::ApiServer;
+use control_request::body;
 use control_types::value;
 use http::{Method, Request};
 use http_body_util::BodyExt;

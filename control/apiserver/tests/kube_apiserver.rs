@@ -408,7 +408,7 @@ async fn each_reads_what_the_other_wrote() {
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: None,
-        egress: control_apiserver::Egress::default(),
+        egress: control_proxy::Egress::default(),
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
     })

@@ -7,7 +7,8 @@ mod common;
 
 use bytes::Bytes;
 use common::{ask, root, server};
-use control_apiserver::{ApiServer, body};
+use control_apiserver::ApiServer;
+use control_request::body;
 use control_types::meta;
 use control_types::protobuf;
 use control_types::registry::{self, Resource};

@@ -10,7 +10,8 @@ use std::io::{BufRead, BufReader};
 
 use common::{ask, root, server};
 use control_access::User;
-use control_apiserver::{ApiServer, body};
+use control_apiserver::ApiServer;
+use control_request::body;
 use control_types::value;
 use control_types::value::{Map, Value};
 use http::{Method, Request};

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use control_access::{MASTERS, Tokens, User};
-use control_apiserver::{ApiServer, ClusterAccess, Config, Kubelets, body};
+use control_apiserver::{ApiServer, ClusterAccess, Config};
 use control_pki::{
     Authority, ClientTrust, Cluster, ServingIdentity, Spec, client_config, server_config,
 };
+use control_proxy::Kubelets;
+use control_request::body;
 use control_store::embedded::{Embedded, Options};
 use control_types::value;
 use control_types::value::Value;
@@ -73,7 +75,7 @@ async fn stage(dir: &Path, kubelet_ca: Option<Authority>) -> Stage {
         node_ports: (30000, 32767),
         kubelets: Some(kubelets.expect("usable")),
         proxy_identity: None,
-        egress: control_apiserver::Egress::default(),
+        egress: control_proxy::Egress::default(),
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
     })

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use collector::{Collector, Span};
 use common::{ask, root, send, server_of};
+use control_apiserver::ApiServer;
 use control_apiserver::access::{Settings, WebhookSettings};
-use control_apiserver::egress::Dialer;
-use control_apiserver::tracer::{Config, Tracer};
-use control_apiserver::{ApiServer, body};
+use control_proxy::egress::Dialer;
+use control_request::body;
+use control_tracing::{Config, Tracer};
 use control_types::value;
 use control_types::value::Value;
 use http::{Method, Request};

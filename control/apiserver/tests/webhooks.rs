@@ -8,8 +8,9 @@ mod webhook;
 use std::time::Instant;
 
 use common::{ask, root, send, server};
-use control_apiserver::listen::ClientAddr;
-use control_apiserver::{ApiServer, body};
+use control_apiserver::ApiServer;
+use control_request::body;
+use control_request::peer::ClientAddr;
 use control_types::meta;
 use control_types::value;
 use control_types::value::Value;

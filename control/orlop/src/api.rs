@@ -11,8 +11,7 @@ use arc_swap::ArcSwap;
 use clap::Args;
 use control_access::{Tokens, User};
 use control_apiserver::{
-    ApiServer, Authorities, Config, Egress, Kubelets, ProxyIdentity, access::ClusterAccess,
-    allocate::Allocators,
+    ApiServer, Authorities, Config, ProxyIdentity, access::ClusterAccess, allocate::Allocators,
 };
 use control_client::{Client, RequestBody};
 use control_controllers::TokenSigner;
@@ -22,6 +21,7 @@ use control_pki::{
     Authority, ClientTrust, Cluster, ServingIdentity, kubeconfig, server_config_within,
     write_private,
 };
+use control_proxy::{Egress, Kubelets};
 use control_store::Store;
 use http_body_util::BodyExt;
 use ipnet::IpNet;

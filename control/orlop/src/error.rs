@@ -125,10 +125,10 @@ pub enum Error {
     Audit(control_apiserver::audit::Error),
     /// By which ways others are reached.
     #[error(transparent)]
-    Egress(control_apiserver::egress::Error),
+    Egress(control_proxy::egress::Error),
     /// Where traces go.
     #[error(transparent)]
-    Tracing(control_apiserver::tracer::Error),
+    Tracing(control_tracing::Error),
     /// Certificates and keys.
     #[error(transparent)]
     Pki(control_pki::Error),

@@ -8,10 +8,10 @@ use control_apiserver::{
         Audit, Batch, Format, LogOptions, Mode as AuditMode, Policy, SinkOptions, To, Truncate,
     },
     chain::{Origins, Settings},
-    egress::{Egress, Kind},
     features::Gates,
-    tracer::{self, Tracer},
 };
+use control_proxy::egress::{Egress, Kind};
+use control_tracing::Tracer;
 
 use control_pki::TlsLimits;
 
@@ -256,7 +256,7 @@ impl Options {
         let Some(path) = &self.tracing_config_file else {
             return Ok(None);
         };
-        let config = tracer::Config::read(path).map_err(Error::Tracing)?;
+        let config = control_tracing::Config::read(path).map_err(Error::Tracing)?;
         let dialer = egress.to(Kind::ControlPlane);
         let tracer = Tracer::new(&config, dialer).map_err(Error::Tracing)?;
         Ok(Some(tracer))

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control_apiserver::{Kubelets, ProxyIdentity};
+use control_apiserver::ProxyIdentity;
 use control_pki::{
     Cluster, Issued, KubeletTrust, ServingIdentity, Spec, kubeconfig, write_private,
 };
+use control_proxy::Kubelets;
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 

@@ -9,9 +9,9 @@ use std::{
 };
 
 use clap::Args;
-use control_apiserver::egress::{Dialer, Egress, Kind};
-use control_apiserver::tracer::StoreCalls;
+use control_apiserver::store_calls::StoreCalls;
 use control_etcd_api::EtcdApi;
+use control_proxy::egress::{Dialer, Egress, Kind};
 use control_store::{
     Store,
     embedded::{Embedded, Options as EmbeddedOptions},

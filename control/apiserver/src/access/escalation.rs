@@ -8,7 +8,7 @@ use control_types::meta;
 use control_types::status::{Status, quote};
 use control_types::value::Value;
 
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::Context;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -20,7 +20,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 /// 403, naming the rules; 404 when a binding names a role that does not exist.
 pub fn check(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     new: &Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
@@ -47,7 +47,7 @@ fn grants(object: &Value) -> Vec<Option<&Value>> {
 
 fn role(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     new: &Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
@@ -100,7 +100,7 @@ fn role(
     Ok(())
 }
 
-fn binding(context: &Context, served: &Served, new: &Value) -> Result<(), Status> {
+fn binding(context: &Context, served: &ServedResource, new: &Value) -> Result<(), Status> {
     let field = |name: &str| new.str_at(&["roleRef", name]).unwrap_or_default();
     let (plural, key) = match field("kind") {
         "ClusterRole" => ("clusterroles", field("name").to_owned()),
@@ -145,7 +145,7 @@ fn rules_of(role: &Value) -> Vec<Rule> {
 /// Whether the user holds all of `wanted` in the namespace of the request.
 fn confirm(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     object: &Value,
     wanted: &[Rule],
 ) -> Result<(), Status> {
@@ -169,7 +169,7 @@ fn confirm(
     Err(forbidden(served, object, &why))
 }
 
-fn forbidden(served: &Served, object: &Value, why: &str) -> Status {
+fn forbidden(served: &ServedResource, object: &Value, why: &str) -> Status {
     Status::forbidden(GROUP, served.resource.plural, meta::name(object), why)
 }
 

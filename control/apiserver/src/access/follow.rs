@@ -12,8 +12,8 @@ use rustc_hash::FxHashSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
-use crate::cache::{Cached, Change, Read, ResourceCache, Tree};
 use crate::custom as definitions;
+use control_watch_cache::{Cached, Change, Read, ResourceCache, Tree};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// How long after a failure definitions are read again.

@@ -18,7 +18,7 @@ use http::HeaderMap;
 
 use super::cache::Remembered;
 use crate::chain::{Access, Impersonated, Verdict, attributes, decide, denied};
-use crate::request::{RequestInfo, percent_decode};
+use control_request::{RequestInfo, percent_decode};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";

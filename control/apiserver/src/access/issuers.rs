@@ -15,10 +15,10 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::settings::SettingsError;
-use crate::body;
-use crate::egress::client::{self, HttpClient, explain};
-use crate::egress::trust::{Trust, tls};
-use crate::egress::{Dialer, Egress};
+use control_proxy::egress::client::{self, HttpClient, explain};
+use control_proxy::egress::trust::{Trust, tls};
+use control_proxy::egress::{Dialer, Egress};
+use control_request::body;
 
 /// How long an issuer may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);

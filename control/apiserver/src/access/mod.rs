@@ -41,8 +41,8 @@ use crate::api::Api;
 use crate::chain::{
     Access, Answered, Authorities, Decision, Held, Impersonated, Notes, Verdict, Warnings,
 };
-use crate::listen::{KnownPeer, PeerCertificates};
-use crate::request::{RequestInfo, percent_decode};
+use control_request::peer::{KnownPeer, PeerCertificates};
+use control_request::{RequestInfo, percent_decode};
 
 use self::ask::WebhookTokens;
 use self::settings::Live;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::ask::{WebhookAuthorizer, WebhookTokens};
 use super::authorize::{Authorizer, Authorizers};
 use super::issuers::Issuers;
-use crate::egress::{Egress, Kind, kubeconfig};
+use control_proxy::egress::{Egress, Kind, kubeconfig};
 
 /// How often files are looked at.
 const PERIOD: Duration = Duration::from_secs(2);

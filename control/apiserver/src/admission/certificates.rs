@@ -7,7 +7,7 @@ use control_pki::Requested;
 use control_types::status::{Cause, Status, quote};
 use control_types::value::Value;
 
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::Context;
 
 use super::{Plugin, on, refuse};
@@ -48,7 +48,7 @@ pub(super) fn admit_create(context: &Context, object: &mut Value) {
 
 /// Refuses a request that is none, or (`restricted`) that no one may make.
 pub(super) fn check_create(
-    served: &Served,
+    served: &ServedResource,
     object: &Value,
     restricted: bool,
 ) -> Result<(), Status> {
@@ -78,7 +78,7 @@ pub(super) fn check_create(
 /// Who approves needs the verb `approve` for the signer, who signs `sign`.
 pub(super) fn check_update(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     subresource: &str,
     new: &Value,
     old: &Value,

@@ -19,9 +19,9 @@ use sha2::{Digest, Sha256};
 
 use super::{Change, refuse};
 use crate::access::{Remembered, Reviewer};
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::egress::Dialer;
+use control_proxy::egress::Dialer;
 
 /// What stands before the keys of what the audit log is told.
 const PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";
@@ -171,7 +171,7 @@ fn read(mut answer: Value) -> Result<Answer, String> {
 /// 403 when the server does not want one of them, or cannot be asked.
 pub(super) async fn check(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     change: Change<'_>,
 ) -> Result<(), Status> {
     let Some(policy) = &context.api.config.chain.admission.image_policy else {

@@ -30,9 +30,9 @@ use control_types::meta;
 use control_types::status::{Cause, Status};
 use control_types::value::{Pick, Value};
 
-use crate::api::{Api, Served, name_of};
-use crate::cache::Cached;
+use crate::api::{Api, ServedResource, name_of};
 use crate::chain::Context;
+use control_watch_cache::Cached;
 
 pub(crate) use self::counts::{AdmissionCounts, Step};
 pub use self::event_rate::EventRates;
@@ -79,7 +79,7 @@ const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "certificatesigningre
 /// 404 and 403.
 pub async fn admit_create(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     object: &mut Value,
 ) -> Result<(), Status> {
     let api = &context.api;
@@ -137,7 +137,7 @@ pub async fn admit_create(
 /// 403.
 pub async fn check_create(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     object: &Value,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
@@ -179,7 +179,7 @@ pub async fn check_create(
 /// 403.
 pub fn admit_update(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     subresource: &str,
     new: &mut Value,
     old: &Value,
@@ -209,7 +209,7 @@ pub fn admit_update(
 /// 403.
 pub async fn check_update(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     subresource: &str,
     new: &Value,
     old: &Value,
@@ -263,7 +263,7 @@ pub async fn check_update(
 /// Looks at the security of a pod, or of the pods that an object will make.
 fn secure(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     change: Change<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
@@ -303,7 +303,7 @@ pub fn admit_binding(context: &Context, node: &str, binding: &mut Value) {
 pub fn admit_delete(
     plugins: Plugins,
     user: Option<&User>,
-    served: &Served,
+    served: &ServedResource,
     key: &str,
     object: &Value,
 ) -> Result<(), Status> {
@@ -329,7 +329,7 @@ pub fn admit_delete(
 /// 404 and 403.
 pub(crate) async fn living_namespace(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     object: &Value,
 ) -> Result<(), Status> {
     if !on(&context.api, Plugin::NamespaceLifecycle) {
@@ -359,7 +359,11 @@ pub(crate) async fn living_namespace(
     Err(status)
 }
 
-async fn admit_pod(context: &Context, served: &Served, pod: &mut Value) -> Result<(), Status> {
+async fn admit_pod(
+    context: &Context,
+    served: &ServedResource,
+    pod: &mut Value,
+) -> Result<(), Status> {
     let api = &context.api;
     let settings = &api.config.chain.admission;
     let on = |plugin| settings.plugins.has(plugin);
@@ -397,7 +401,7 @@ async fn admit_pod(context: &Context, served: &Served, pod: &mut Value) -> Resul
 
 async fn priority(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     pod: &Value,
 ) -> Result<rules::Priority, Status> {
     const GROUP: &str = "scheduling.k8s.io";
@@ -428,7 +432,7 @@ async fn priority(
 /// The runtime class that a pod names, if it names one.
 async fn runtime_class(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     pod: &Value,
 ) -> Result<Option<Value>, Status> {
     let Some(name) = pod.str_at(&["spec", "runtimeClassName"]) else {
@@ -445,7 +449,7 @@ async fn runtime_class(
 }
 
 /// Pods and claims must keep to the limits of their namespace.
-fn check_limits(api: &Api, served: &Served, object: &Value) -> Result<(), Status> {
+fn check_limits(api: &Api, served: &ServedResource, object: &Value) -> Result<(), Status> {
     let is_claim = match (served.resource.group, served.resource.plural) {
         ("", "pods") => false,
         ("", "persistentvolumeclaims") => true,
@@ -465,7 +469,7 @@ fn check_limits(api: &Api, served: &Served, object: &Value) -> Result<(), Status
 /// Of all priority classes one at most is the default.
 fn check_global_default(
     api: &Api,
-    served: &Served,
+    served: &ServedResource,
     class: &Value,
     is_new: bool,
 ) -> Result<(), Status> {
@@ -485,7 +489,7 @@ fn check_global_default(
 }
 
 /// The answer to a request that a step refuses.
-fn refuse(served: &Served, object: &Value, why: &str) -> Status {
+fn refuse(served: &ServedResource, object: &Value, why: &str) -> Status {
     let name = match (meta::name(object), meta::generate_name(object)) {
         ("", "") => "Unknown",
         ("", prefix) => prefix,
@@ -523,7 +527,7 @@ fn values(api: &Api, group: &str, plural: &str, namespace: &str) -> Result<Vec<V
 }
 
 /// All cached objects of a resource in a namespace, or in all of them if it is empty.
-fn values_of(served: &Served, namespace: &str) -> Result<Vec<Value>, Status> {
+fn values_of(served: &ServedResource, namespace: &str) -> Result<Vec<Value>, Status> {
     let state = served.cache()?.state();
     let tree = |object: &Arc<Cached>| object.value().map_err(Status::internal);
     if namespace.is_empty() {

@@ -13,9 +13,9 @@ use control_types::status::{Status, quote};
 use control_types::value::Value;
 
 use super::{Plugin, on, refuse};
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::listen::ClientAddr;
+use control_request::peer::ClientAddr;
 
 const CERTIFICATES: &str = "certificates.k8s.io";
 /// Where the leases of nodes are.
@@ -32,7 +32,7 @@ const SIGNERS: &[&str] = &[
 /// 403, and 404 for a pod of a node that does not exist.
 pub(super) fn check(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     subresource: &str,
     new: &Value,
     old: Option<&Value>,
@@ -80,7 +80,7 @@ pub(super) fn check(
 /// 403.
 pub(super) fn admit_node(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     new: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
@@ -108,7 +108,7 @@ pub(super) fn admit_node(
 /// Checks the addresses that an agent reports of its Node.
 fn node_addresses(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     new: &Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
@@ -160,7 +160,7 @@ fn agent(context: &Context) -> Option<&str> {
 /// 403.
 pub(super) fn check_delete(
     user: Option<&User>,
-    served: &Served,
+    served: &ServedResource,
     object: &Value,
 ) -> Result<(), Status> {
     let Some(node) = user.and_then(User::node) else {
@@ -185,7 +185,7 @@ pub(super) fn check_delete(
 /// 403.
 pub(crate) fn check_eviction(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     pod: &Value,
 ) -> Result<(), Status> {
     match agent(context) {
@@ -203,7 +203,7 @@ pub(crate) fn check_eviction(
 /// 403, and 404 for a pod that does not exist.
 pub(crate) fn check_token(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     request: &Value,
 ) -> Result<(), Status> {
     let Some(node) = agent(context) else {
@@ -313,7 +313,7 @@ fn asks_for(context: &Context, pod: &Value, audience: &str) -> bool {
 
 fn pod(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     node: &str,
     subresource: &str,
     new: &Value,

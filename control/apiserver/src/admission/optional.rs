@@ -8,10 +8,10 @@ use control_types::value::Value;
 
 use super::plugins::Plugin::{self, *};
 use super::{Change, owners, refuse};
-use crate::api::{Api, Served};
+use crate::api::{Api, ServedResource};
 use crate::chain::Context;
 use crate::duties::own;
-use crate::options::plain;
+use control_request::plain_error;
 
 /// All of them: where none is on, nothing else is looked at.
 const ALL: [Plugin; 10] = [
@@ -66,7 +66,7 @@ pub(super) async fn namespace(context: &Context) -> Result<(), Status> {
 /// 403.
 pub(super) fn before_priority(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     pod: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
@@ -117,7 +117,11 @@ pub(super) fn after_tolerations(
 ///
 /// # Errors
 /// 403; 429 for an event too many.
-pub(super) fn check(context: &Context, served: &Served, change: Change<'_>) -> Result<(), Status> {
+pub(super) fn check(
+    context: &Context,
+    served: &ServedResource,
+    change: Change<'_>,
+) -> Result<(), Status> {
     let api = &context.api;
     if !any(api) {
         return Ok(());
@@ -187,7 +191,7 @@ fn selector(context: &Context) -> Result<std::collections::BTreeMap<String, Stri
     }
 }
 
-fn check_selector(context: &Context, served: &Served, pod: &Value) -> Result<(), Status> {
+fn check_selector(context: &Context, served: &ServedResource, pod: &Value) -> Result<(), Status> {
     let none = std::collections::BTreeMap::new();
     let allowed = &context.api.config.chain.admission.node_selectors.allowed;
     let allowed = allowed.get(&*context.info.namespace).unwrap_or(&none);
@@ -218,5 +222,5 @@ fn check_tolerations(context: &Context, pod: &Value) -> Result<(), Status> {
         ),
     };
     // Not a Status there: kube-apiserver answers 500.
-    rules::check_tolerations(pod, &allowed, scope).map_err(plain)
+    rules::check_tolerations(pod, &allowed, scope).map_err(plain_error)
 }

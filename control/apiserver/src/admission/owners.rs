@@ -7,14 +7,18 @@ use control_types::status::Status;
 use control_types::value::Value;
 
 use super::{Change, refuse};
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::{Context, Verdict};
 
 /// Looks at the owners of what is written.
 ///
 /// # Errors
 /// 403.
-pub(super) fn check(context: &Context, served: &Served, change: Change<'_>) -> Result<(), Status> {
+pub(super) fn check(
+    context: &Context,
+    served: &ServedResource,
+    change: Change<'_>,
+) -> Result<(), Status> {
     let resource = served.resource;
     if (resource.group, resource.plural, change.subresource) == ("", "pods", "status") {
         return Ok(());

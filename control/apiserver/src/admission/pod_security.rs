@@ -10,10 +10,10 @@ use control_types::status::{Status, quote};
 use serde::Deserialize;
 
 use super::Change;
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::invalid;
 use crate::metrics::PodSecurityLabels;
+use control_strategy::invalid;
 
 /// How long the pods of a namespace are looked at when its labels change.
 const LOOK: Duration = Duration::from_secs(1);
@@ -136,7 +136,7 @@ impl Usual {
 }
 
 /// Whether objects of a resource are looked at at all.
-pub(super) fn concerns(served: &Served) -> bool {
+pub(super) fn concerns(served: &ServedResource) -> bool {
     matches!(
         (served.resource.group, served.resource.plural),
         ("", "namespaces" | "pods")
@@ -149,7 +149,7 @@ pub(super) fn concerns(served: &Served) -> bool {
 /// 403 for a pod that is not allowed, 422 for labels that say nothing.
 pub(super) fn check(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     change: Change<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
@@ -170,7 +170,7 @@ pub(super) fn check(
 
 fn namespace(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     change: Change<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
@@ -207,7 +207,7 @@ fn namespace(
 
 fn judge(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     change: Change<'_>,
     is_pod: bool,
     warnings: &mut Vec<String>,

@@ -26,11 +26,11 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use tokio::sync::Mutex;
 
 use super::{Change, refuse};
-use crate::api::{Api, Served};
+use crate::api::{Api, ServedResource};
 use crate::chain::Context;
 use crate::managed::{self, Endpoint};
-use crate::options::plain;
 use crate::write::Decision;
+use control_request::plain_error;
 
 /// How many namespaces are charged at the same time at most.
 const TURNS: usize = 64;
@@ -97,7 +97,7 @@ impl LiveLookups {
 /// a scope that one must cover; 504 when the caches are too far behind to count.
 pub(crate) async fn owed(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     change: Change<'_>,
 ) -> Result<Vec<Charge>, Status> {
     let resource = served.resource;
@@ -154,7 +154,7 @@ pub(crate) async fn owed(
     let assessed = rules::assess(&quotas, &request, limits, &classes, now);
     let mut charges = assessed.map_err(|why| match why {
         Unpaid::Refused(why) => refuse(served, change.new, &why),
-        Unpaid::Uncovered(why) => plain(why),
+        Unpaid::Uncovered(why) => plain_error(why),
     })?;
     for charge in &mut charges {
         charge.counted = counted.remove(&charge.quota).unwrap_or_default();
@@ -168,7 +168,7 @@ pub(crate) async fn owed(
 /// 403 when it is too much, or does not say how much it is.
 pub(crate) async fn owed_by_new(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     object: &Value,
 ) -> Result<Vec<Charge>, Status> {
     let change = Change {
@@ -192,7 +192,7 @@ pub(crate) async fn owed_by_new(
 /// 403 when there is not enough; what a quota before has given stays taken.
 pub(crate) async fn charge(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     object: &Value,
     charges: &[Charge],
     dry_run: bool,

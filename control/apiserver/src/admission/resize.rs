@@ -7,13 +7,13 @@ use control_types::status::{Cause, Status, quote};
 use control_types::value::Value;
 
 use super::{Plugin, on, refuse, value};
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::Context;
 
 /// Looks at a change of a pod, or of its size.
 pub(super) fn check(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     subresource: &str,
     new: &Value,
     old: &Value,

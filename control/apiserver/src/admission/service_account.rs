@@ -9,7 +9,7 @@ use control_types::value;
 use control_types::value::Value;
 
 use super::{refuse, value};
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::Context;
 
 /// Where a pod finds its token, the cluster's authority and its namespace.
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// for pulling images.
 pub(super) async fn admit(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     pod: &mut Value,
 ) -> Result<(), Status> {
     if meta::annotation(pod, "kubernetes.io/config.mirror").is_some() {
@@ -58,7 +58,7 @@ pub(super) async fn admit(
 /// Looks at the ephemeral containers of a pod whose account may limit its secrets.
 pub(super) fn check_ephemeral(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     pod: &Value,
 ) -> Result<(), Status> {
     let name = pod
@@ -76,12 +76,12 @@ pub(super) fn check_ephemeral(
     }
     // kube-apiserver returns this as it stands, which its clients see as a failure
     // of the server.
-    rules::check_ephemeral_secrets(pod, &account).map_err(crate::proxy::plain_error)
+    rules::check_ephemeral_secrets(pod, &account).map_err(control_request::plain_error)
 }
 
 async fn account(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     pod: &Value,
     name: &str,
 ) -> Result<Value, Status> {

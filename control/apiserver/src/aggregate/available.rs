@@ -20,11 +20,11 @@ use tokio_util::task::TaskTracker;
 use super::remote::Remote;
 use super::{GROUP, PLURAL, discover, headers};
 use crate::api::Api;
-use crate::body;
 use crate::duties::conditions::{self, Condition};
 use crate::duties::own;
-use crate::egress::client::explain;
-use crate::service_resolver::slices;
+use control_proxy::ServiceLister as _;
+use control_proxy::egress::client::explain;
+use control_request::body;
 
 /// How often a server that is available is asked whether it still is.
 const EVERY: Duration = Duration::from_secs(30);
@@ -184,8 +184,9 @@ fn reachable(api: &Api, remote: &Remote) -> Result<Vec<String>, Condition> {
         Ok(service) => service,
         Err(error) => return Err(unknown("ServiceAccessError", &error)),
     };
-    let slices =
-        slices(api, namespace, name).map_err(|error| unknown("EndpointsAccessError", &error))?;
+    let slices = api
+        .endpoint_slices(namespace, name)
+        .map_err(|error| unknown("EndpointsAccessError", &error))?;
     if let Some(missing) = missing(remote, service.as_ref(), &slices) {
         return Err(missing);
     }
@@ -295,7 +296,7 @@ mod tests {
     use control_types::value;
 
     use super::*;
-    use crate::egress::Egress;
+    use control_proxy::egress::Egress;
 
     #[test]
     fn what_is_missing_of_a_remote_service_is_told() {

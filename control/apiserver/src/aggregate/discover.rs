@@ -14,10 +14,10 @@ use http_body_util::{BodyExt as _, Limited};
 use super::available::aggregator;
 use super::headers;
 use super::remote::Remote;
-use super::swagger::Swagger;
 use crate::api::Api;
-use crate::body;
-use crate::egress::client::explain;
+use control_openapi::Swagger;
+use control_proxy::egress::client::explain;
+use control_request::body;
 
 /// How old what is known may be before it is read again.
 const OLD: Duration = Duration::from_secs(60);

@@ -118,7 +118,7 @@ mod tests {
 
     use super::super::Remote;
     use super::*;
-    use crate::egress::Egress;
+    use control_proxy::egress::Egress;
 
     fn others(all: &[(&str, &str, i64, i64)]) -> Snapshot {
         let mut snapshot = Snapshot::default();

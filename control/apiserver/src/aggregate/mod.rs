@@ -18,7 +18,6 @@ mod headers;
 mod merge;
 mod proxy;
 mod remote;
-mod swagger;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,18 +32,19 @@ use control_types::status::Status;
 use control_types::value::Value;
 use rustc_hash::FxHashMap;
 
+use control_openapi::Swagger;
+
 use crate::api::Api;
 use crate::duties::condition_is_true;
 use crate::local_storage;
 use crate::node_metrics;
 use crate::pod_endpoints;
-use crate::request::RequestInfo;
+use control_request::RequestInfo;
 
 pub(crate) use available::keep;
 pub(crate) use merge::{Form, join, merge};
 pub(crate) use proxy::proxy;
 pub(crate) use remote::Remote;
-pub(crate) use swagger::{DEFINITIONS, PARAMETERS, Swagger, redirect};
 
 /// The group of the registrations.
 pub(crate) const GROUP: &str = "apiregistration.k8s.io";

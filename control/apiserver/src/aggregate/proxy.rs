@@ -11,14 +11,14 @@ use hyper::body::Incoming;
 
 use super::headers;
 use super::remote::{Connection, Remote};
-use crate::body::{self, Body};
 use crate::chain::Context;
-use crate::egress::client::explain;
-use crate::egress::target::Target;
-use crate::proxy::forward::{client_address, until};
-use crate::proxy::{self, upgrade};
 use crate::reply::{self, Answer};
-use crate::service_resolver::Location;
+use control_proxy::egress::client::explain;
+use control_proxy::egress::target::Target;
+use control_proxy::forward::{client_address, until};
+use control_proxy::service_resolver::Location;
+use control_proxy::{self, upgrade};
+use control_request::body::{self, Body};
 
 /// How long discovery may take: every client waits for it.
 const DISCOVERY: Duration = Duration::from_secs(5);
@@ -35,14 +35,14 @@ pub(crate) async fn proxy(context: &Context, remote: &Remote, body: Body) -> Ans
         Ok(connection) => connection,
         Err(why) => return Ok(reply::text(500, format!("{why}\n"))),
     };
-    let location = match remote.location(&context.api) {
+    let location = match remote.location(&*context.api) {
         Ok(location) => location,
         Err(error) => {
             tracing::debug!(name = %remote.name, %error, "an API service has no address");
             return Ok(unavailable());
         }
     };
-    if proxy::headers::wants_upgrade(&context.parts.headers) {
+    if control_proxy::headers::wants_upgrade(&context.parts.headers) {
         return Ok(upgraded(context, connection, &location)
             .await
             .unwrap_or_else(|status| reply::text(503, format!("{}\n", status.message))));
@@ -106,7 +106,8 @@ fn request(context: &Context, address: &str, body: Body) -> Result<Request<Body>
     *request.uri_mut() = format!("https://{address}{}", path_and_query(context))
         .parse::<Uri>()
         .map_err(|error| error.to_string())?;
-    let mut headers = proxy::headers::of_request(&parts.headers, client_address(context));
+    let mut headers =
+        control_proxy::headers::of_request(&parts.headers, client_address(context.proxied()));
     headers.remove(HOST);
     headers::identify(&mut headers, &context.user);
     if let Ok(path) = HeaderValue::from_str(parts.uri.path()) {
@@ -131,7 +132,7 @@ fn answered(context: &Context, response: Response<Incoming>) -> Response<Body> {
             "the backend attempted to redirect this request, which is not permitted",
         );
     }
-    parts.headers = proxy::headers::of_response(std::mem::take(&mut parts.headers));
+    parts.headers = control_proxy::headers::of_response(std::mem::take(&mut parts.headers));
     parts.version = http::Version::default();
     parts.extensions.clear();
     let body = if context.parts.method == Method::HEAD {
@@ -154,8 +155,13 @@ async fn upgraded(context: &Context, connection: &Connection, location: &Locatio
         server_name: Some(location.server_name.clone()),
         dialer: connection.dialer.clone(),
     };
-    upgrade::pass_with(context, &target, path_and_query(context), |headers| {
-        headers::identify(headers, &context.user);
-    })
+    upgrade::pass_with(
+        context.proxied(),
+        &target,
+        path_and_query(context),
+        |headers| {
+            headers::identify(headers, &context.user);
+        },
+    )
     .await
 }

@@ -13,11 +13,11 @@ use control_types::value::Value;
 use rustls::ClientConfig;
 
 use super::discover::Discovered;
-use crate::api::Api;
-use crate::egress::client::HttpClient;
-use crate::egress::trust::{self, Trust};
-use crate::egress::{Dialer, Egress, Kind};
-use crate::service_resolver::{self, Location};
+use control_proxy::ServiceLister;
+use control_proxy::egress::client::HttpClient;
+use control_proxy::egress::trust::{self, Trust};
+use control_proxy::egress::{Dialer, Egress, Kind};
+use control_proxy::service_resolver::{self, Location};
 
 /// The port of a Service that an APIService does not name.
 const PORT: i64 = 443;
@@ -155,8 +155,11 @@ impl Remote {
     ///
     /// # Errors
     /// When nothing stands behind its Service.
-    pub fn location(&self, api: &Api) -> Result<Location, service_resolver::Error> {
-        service_resolver::resolve(api, &self.namespace, &self.service, self.port)
+    pub fn location(
+        &self,
+        services: &dyn ServiceLister,
+    ) -> Result<Location, service_resolver::Error> {
+        service_resolver::resolve(services, &self.namespace, &self.service, self.port)
     }
 
     /// The path of its discovery.

@@ -22,8 +22,8 @@ use control_types::value::Value;
 use ipnet::IpNet;
 use rustc_hash::FxHashSet;
 
-use crate::api::{Api, Served};
-use crate::invalid;
+use crate::api::{Api, ServedResource};
+use control_strategy::invalid;
 
 pub(crate) use port_map::PortMap;
 pub use ports::HeldPorts;
@@ -323,7 +323,7 @@ impl Allocators {
     pub async fn create(
         &self,
         api: &Arc<Api>,
-        served: &Served,
+        served: &ServedResource,
         object: &mut Value,
         dry_run: bool,
     ) -> Result<Allocation, Status> {
@@ -379,7 +379,7 @@ impl Allocators {
     pub async fn update(
         &self,
         api: &Arc<Api>,
-        served: &Served,
+        served: &ServedResource,
         new: &mut Value,
         old: &Value,
         held: &[u16],
@@ -407,7 +407,7 @@ impl Allocators {
     }
 
     /// Frees what a deleted Service had.
-    pub async fn deleted(&self, api: &Api, served: &Served, object: &Value) {
+    pub async fn deleted(&self, api: &Api, served: &ServedResource, object: &Value) {
         if !is_service(served) {
             return;
         }
@@ -426,7 +426,7 @@ impl Allocators {
     ///
     /// # Errors
     /// 422 when what it says is impossible.
-    pub fn complete(&self, served: &Served, object: &mut Value) -> Result<(), Status> {
+    pub fn complete(&self, served: &ServedResource, object: &mut Value) -> Result<(), Status> {
         if !is_service(served) {
             return Ok(());
         }
@@ -711,7 +711,7 @@ fn cause(field: &str, message: String) -> Cause {
     }
 }
 
-fn is_service(served: &Served) -> bool {
+fn is_service(served: &ServedResource) -> bool {
     (served.resource.group, served.resource.plural) == ("", "services")
 }
 

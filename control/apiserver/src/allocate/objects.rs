@@ -9,7 +9,7 @@ use control_types::status::Status;
 use control_types::value;
 use control_types::value::Value;
 
-use crate::api::{Api, Served};
+use crate::api::{Api, ServedResource};
 use crate::managed::{Endpoint, OWN};
 use crate::write::Decision;
 
@@ -23,7 +23,7 @@ pub(crate) const MANAGER: &str = "ipallocator.k8s.io";
 ///
 /// # Errors
 /// Never, as long as the registry has it.
-pub(crate) fn served(api: &Api) -> Result<&Served, Status> {
+pub(crate) fn served(api: &Api) -> Result<&ServedResource, Status> {
     api.resource(GROUP, PLURAL).map(AsRef::as_ref)
 }
 

@@ -29,9 +29,9 @@ use jiff::Timestamp;
 use self::event::Event;
 use self::sink::Sink;
 use crate::chain::{Annotations, Impersonated};
-use crate::egress::kubeconfig;
-use crate::listen::{ClientAddr, PeerCertificates};
-use crate::request::RequestInfo;
+use control_proxy::egress::kubeconfig;
+use control_request::RequestInfo;
+use control_request::peer::{ClientAddr, PeerCertificates};
 
 pub use log::{Format, LogOptions};
 pub use policy::{Level, Policy, PolicyError, Stage, Verdict};
@@ -421,7 +421,7 @@ pub(crate) fn credentials(parts: &Parts) -> String {
         Some("bearer") => tried.push("bearer"),
         _ => {}
     }
-    if crate::request::pairs(parts.uri.query().unwrap_or_default())
+    if control_request::pairs(parts.uri.query().unwrap_or_default())
         .any(|(key, value)| key == "access_token" && !value.trim().is_empty())
     {
         tried.push("access_token");

@@ -8,7 +8,7 @@ use control_types::value::Value;
 use control_types::yaml;
 use serde::Deserialize;
 
-use crate::request::RequestInfo;
+use control_request::RequestInfo;
 
 /// Why a policy cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use super::event::Event;
 use super::log::{Format, Log, LogOptions};
 use super::policy::Level;
-use crate::egress::Dialer;
-use crate::egress::kubeconfig::{self, Remote};
+use control_proxy::egress::Dialer;
+use control_proxy::egress::kubeconfig::{self, Remote};
 
 /// How often a server is asked that does not answer, and how much longer is waited
 /// each time.

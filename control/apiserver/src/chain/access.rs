@@ -11,7 +11,7 @@ use rustls::pki_types::CertificateDer;
 
 use crate::api::Api;
 use crate::chain::{Annotations, Warnings};
-use crate::request::RequestInfo;
+use control_request::RequestInfo;
 
 /// Whether a request may be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub struct Notes<'a> {
 /// Who callers are and what they may do.
 pub trait Access: Send + Sync + 'static {
     /// Tells who sends a request, by its certificate (the extension
-    /// [`crate::listen::PeerCertificates`]) or its token. No credentials at all
+    /// [`control_request::peer::PeerCertificates`]) or its token. No credentials at all
     /// are the anonymous user; wrong ones are an error.
     fn authenticate<'a>(
         &'a self,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use control_access::{Attributes, User};
+use control_proxy::ProxiedRequest;
 use control_types::status::Status;
 use control_types::value::Value;
 use http::request::Parts;
@@ -14,10 +15,10 @@ use http::request::Parts;
 use super::access::{Verdict, attributes, decide, denied};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Api, Served};
+use crate::api::{Api, ServedResource};
 use crate::fairness::Opening;
-use crate::nature::Form;
-use crate::request::RequestInfo;
+use control_request::RequestInfo;
+use control_strategy::ObjectSchema;
 
 /// One request, understood and allowed.
 #[derive(Debug)]
@@ -136,6 +137,16 @@ impl Warnings {
 // === impl Context ===
 
 impl Context {
+    /// The request as it is passed on to another server.
+    #[must_use]
+    pub fn proxied(&self) -> ProxiedRequest<'_> {
+        ProxiedRequest {
+            parts: &self.parts,
+            rest: &self.info.rest,
+            ending: self.ending(),
+        }
+    }
+
     /// The raw query.
     #[must_use]
     pub fn query(&self) -> Option<&str> {
@@ -145,14 +156,14 @@ impl Context {
     /// One decoded value of the query.
     #[must_use]
     pub fn query_value(&self, wanted: &str) -> Option<String> {
-        crate::request::pairs(self.query().unwrap_or_default())
+        control_request::pairs(self.query().unwrap_or_default())
             .find(|(key, _)| key == wanted)
             .map(|(_, value)| value)
     }
 
     /// Tells the audit log what the client sent, as kube-apiserver writes it: with the
     /// defaults of its kind, and before anything else is done to it.
-    pub fn tell_sent(&self, served: &Served, object: &Value) {
+    pub fn tell_sent(&self, served: &ServedResource, object: &Value) {
         self.annotations.sent(|| {
             let mut object = object.clone();
             served.kind.default(&mut object);
@@ -163,7 +174,7 @@ impl Context {
 
     /// As [`Context::tell_sent`], of what a subresource takes that is of another kind
     /// than the resource, and has its defaults.
-    pub fn tell_sent_as(&self, form: Form<'_>, object: &Value) {
+    pub fn tell_sent_as(&self, form: ObjectSchema<'_>, object: &Value) {
         self.annotations.sent(|| {
             let mut object = object.clone();
             form.complete(&mut object);

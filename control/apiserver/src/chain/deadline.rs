@@ -14,7 +14,7 @@ pub(super) fn of(query: Option<&str>, most: Duration) -> Result<Duration, Status
         return Ok(most);
     };
     let asked =
-        crate::request::pairs(query).find(|(key, value)| key == "timeout" && !value.is_empty());
+        control_request::pairs(query).find(|(key, value)| key == "timeout" && !value.is_empty());
     let Some((_, text)) = asked else {
         return Ok(most);
     };

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use crate::body::{Body, BoxError};
+use control_request::body::{Body, BoxError};
 
 /// A body with something that is dropped when the body ends, or when nobody wants
 /// it any more.
@@ -54,7 +54,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::body;
+    use control_request::body;
 
     #[tokio::test]
     async fn the_end_is_noticed_whether_the_body_is_read_or_left() {

@@ -26,16 +26,16 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
 use self::in_flight::InFlight;
 use crate::api::Api;
 use crate::audit;
-use crate::body::{self, Body};
 use crate::fairness::{Asked, Refused, Seat};
 use crate::features::Feature;
-use crate::listen::{Farewell, PeerCertificates};
-use crate::negotiate::Format;
 use crate::reply::{self, Answer};
-use crate::request::RequestInfo;
 use crate::request_counts::{Done, Key};
 use crate::route;
-use crate::tracer::{self, Span, Traced};
+use control_request::RequestInfo;
+use control_request::body::{self, Body};
+use control_request::negotiate::Format;
+use control_request::peer::{GoAway, PeerCertificates};
+use control_tracing::{Span, Traced};
 
 pub use access::*;
 pub use context::{Annotations, Context, Warnings};
@@ -139,8 +139,8 @@ impl Chain {
             record.annotations = Annotations::kept();
             record.id = Some(id);
         }
-        if self.is_to_say_farewell(&parts) {
-            say_farewell(&parts, &mut record.headers);
+        if self.sends_go_away(&parts) {
+            request_go_away(&parts, &mut record.headers);
         }
         let answered = if let Some(refusal) = self.refusal(&info, &parts, &mut record.headers) {
             Ok(Ok(refusal))
@@ -267,7 +267,8 @@ impl Chain {
                 };
                 let asked = Instant::now();
                 let step = record.step("authentication");
-                let found = tracer::under(step.as_ref(), access.authenticate(&parts, notes)).await;
+                let found =
+                    control_tracing::under(step.as_ref(), access.authenticate(&parts, notes)).await;
                 drop(step);
                 let counts = &api.metrics.requests;
                 let shown = parts.headers.contains_key(AUTHORIZATION)
@@ -304,7 +305,7 @@ impl Chain {
             }
             let whole = entry.wants_request();
             if (whole || entry.wants_name()) && time.is_some() && !info.is_read_only() {
-                let bytes = crate::decode::read(body).await?;
+                let bytes = control_strategy::decode::read(body).await?;
                 match info.verb {
                     "delete" | "deletecollection" => entry.deletion(&parts.headers, &bytes),
                     _ if whole => entry.request(&parts.headers, &bytes),
@@ -316,7 +317,7 @@ impl Chain {
         let other = match access.impersonate(&caller, &parts, info) {
             Some(asked) if !is_local => {
                 let step = record.step("impersonation");
-                Some(tracer::under(step.as_ref(), asked).await?)
+                Some(control_tracing::under(step.as_ref(), asked).await?)
             }
             _ => None,
         };
@@ -339,7 +340,8 @@ impl Chain {
         let attributes = attributes(info, &user);
         let asked = Instant::now();
         let step = record.step("authorization");
-        let verdict = tracer::under(step.as_ref(), self.allowed(record, &attributes)).await?;
+        let verdict =
+            control_tracing::under(step.as_ref(), self.allowed(record, &attributes)).await?;
         drop(step);
         let counts = &api.metrics.requests;
         counts.authorized(verdict == Verdict::Allow, asked.elapsed());
@@ -367,9 +369,13 @@ impl Chain {
         let mut answer = match &record.traced {
             None => route::route(context, body).await,
             Some(traced) => {
-                let verb = tracer::of_verb(traced.whole(), info);
+                let verb = control_tracing::of_verb(traced.whole(), info);
                 let within = verb.as_ref().unwrap_or(traced.whole());
-                Box::pin(tracer::under(Some(within), route::route(context, body))).await
+                Box::pin(control_tracing::under(
+                    Some(within),
+                    route::route(context, body),
+                ))
+                .await
             }
         };
         if let (Some(seat), Ok(response)) = (seat, &mut answer)
@@ -494,7 +500,7 @@ impl Chain {
         {
             return None;
         }
-        say_farewell(parts, headers);
+        request_go_away(parts, headers);
         headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
         Some(reply::text(
             429,
@@ -504,7 +510,7 @@ impl Chain {
 
     /// Whether a connection is to be ended by chance, so that its client may find
     /// another server.
-    fn is_to_say_farewell(&self, parts: &Parts) -> bool {
+    fn sends_go_away(&self, parts: &Parts) -> bool {
         let chance = self.api.config.chain.goaway_chance;
         chance > 0.0 && parts.version == Version::HTTP_2 && rand::random_bool(chance.min(1.0))
     }
@@ -573,10 +579,10 @@ enum Place {
 }
 
 /// Lets a connection end after this answer.
-fn say_farewell(parts: &Parts, headers: &mut HeaderMap) {
+fn request_go_away(parts: &Parts, headers: &mut HeaderMap) {
     if parts.version == Version::HTTP_2 {
-        if let Some(farewell) = parts.extensions.get::<Farewell>() {
-            farewell.say();
+        if let Some(go_away) = parts.extensions.get::<GoAway>() {
+            go_away.request();
         }
     } else {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::cors::Origins;
 use crate::audit::Audit;
 use crate::features::Gates;
-use crate::tracer::Tracer;
+use control_tracing::Tracer;
 
 /// Settings of the chain. The defaults are kube-apiserver's.
 #[derive(Debug, Clone)]

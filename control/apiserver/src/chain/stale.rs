@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::request::RequestInfo;
+use control_request::RequestInfo;
 
 /// The warning of an answer to a read, where the store has been out for so long.
 pub(super) fn warning(info: &RequestInfo, outage: Option<Duration>) -> Option<String> {

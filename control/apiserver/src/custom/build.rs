@@ -6,19 +6,18 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_kinds::CustomKind;
+use control_strategy::CrdVersions;
 use control_types::registry::{CUSTOM, Resource, Storage, Subresource};
 use control_types::schema::TypeId;
 use control_types::value::Value;
 use control_types::{intern, meta};
 use sha2::{Digest, Sha256};
-use tokio_util::sync::CancellationToken;
 
-use super::Family;
 use super::conversion::Converter;
-use crate::api::Served;
-use crate::cache::ResourceCache;
-use crate::egress::Egress;
-use crate::nature::Nature;
+use crate::api::ServedResource;
+use control_proxy::egress::Egress;
+use control_strategy::ResourceStrategy;
+use control_watch_cache::ResourceCache;
 
 /// What every custom resource can do.
 const VERBS: &[&str] = &[
@@ -43,16 +42,16 @@ pub(crate) fn prefix(group: &str, plural: &str) -> String {
 /// What a definition makes. Clones are the same.
 #[derive(Clone)]
 pub(super) struct Built {
-    pub family: Arc<Family>,
+    pub crd: Arc<CrdVersions>,
     pub cache: Arc<ResourceCache>,
     /// One for each version that is served.
-    pub served: Vec<Arc<Served>>,
+    pub served: Vec<Arc<ServedResource>>,
 }
 
 impl Built {
     /// Whether it is another clone of the same.
     pub fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.family, &other.family)
+        Arc::ptr_eq(&self.crd, &other.crd)
     }
 }
 
@@ -68,45 +67,41 @@ pub(super) fn build(definition: &Value, egress: &Egress) -> Option<Built> {
     let stored = versions
         .iter()
         .position(|version| version.bool_at(&["storage"]) == Some(true))?;
-    let family = Arc::new(Family {
+    let converter = Converter::of(definition, egress).map(Arc::new);
+    let crd = Arc::new(CrdVersions::new(
         kinds,
-        identity: format!(
+        format!(
             "{},{}",
             meta::uid(definition),
             definition
                 .i64_at(&["metadata", "generation"])
                 .unwrap_or_default()
         ),
-        gone: CancellationToken::new(),
-        terminating: false.into(),
-        converter: Converter::of(definition, egress),
-    });
-    let storage = Arc::clone(&family.kinds[stored]);
+        converter.is_some(),
+    ));
+    let storage = Arc::clone(&crd.kinds()[stored]);
     let prefix = prefix(storage.group, text(&["spec", "names", "plural"]));
     let storage_version = storage.version;
-    let nature = Nature::Custom(storage, Arc::clone(&family));
-    let cache = Arc::new(ResourceCache::new(nature, &prefix));
+    let strategy = ResourceStrategy::Custom(storage, Arc::clone(&crd));
+    let cache = Arc::new(ResourceCache::new(strategy, &prefix));
     let served = versions
         .iter()
-        .zip(&family.kinds)
+        .zip(crd.kinds())
         .filter(|(version, _)| version.bool_at(&["served"]) == Some(true))
         .filter_map(|(_, kind)| {
             let resource = resource(definition, kind, storage_version)?;
-            Some(Arc::new(Served {
+            Some(Arc::new(ServedResource {
                 resource,
-                kind: Nature::Custom(Arc::clone(kind), Arc::clone(&family)),
+                kind: ResourceStrategy::Custom(Arc::clone(kind), Arc::clone(&crd)),
                 cache: Some(Arc::clone(&cache)),
                 stored_as: (resource.storage.group, resource.storage.version),
                 api_version: format!("{}/{}", resource.group, resource.version),
+                converter: converter.clone(),
                 projection: None,
             }))
         })
         .collect();
-    Some(Built {
-        family,
-        cache,
-        served,
-    })
+    Some(Built { crd, cache, served })
 }
 
 /// The row of the registry that the version would have. The same rows are one:
@@ -217,7 +212,7 @@ mod tests {
         assert_eq!(built.cache.prefix(), "/registry/example.com/gears/");
         assert!(built.served[0].is_stored_form() && !built.served[1].is_stored_form());
         assert_eq!(built.served[0].resource.subresources.len(), 1);
-        assert!(built.family.version("v1alpha1").is_some());
+        assert!(built.crd.version("v1alpha1").is_some());
         // The same facts are one row.
         let again = build(&definition, &Egress::default()).expect("has a stored version");
         assert!(std::ptr::eq(

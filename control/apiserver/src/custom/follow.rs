@@ -1,7 +1,6 @@
 //! Keeps what is served as the definitions are.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use control_store::{Range, Revision, Store};
@@ -15,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::build::{self, Built};
 use super::{Definitions, GROUP, PLURAL, Snapshot};
-use crate::api::{Api, Served};
-use crate::cache::{Keyed as _, Replacement, ResourceCache};
+use crate::api::{Api, ServedResource};
 use crate::duties::{self, Names, condition_is_true};
-use crate::egress::Egress;
-use crate::storage::{self, Transform};
+use control_proxy::egress::Egress;
+use control_watch_cache::storage::{self, Transform};
+use control_watch_cache::{Keyed as _, Replacement, ResourceCache};
 
 /// How long after a failure the definitions are looked at again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -129,8 +128,7 @@ impl Known {
     /// Tells those who serve it whether it is on its way out.
     fn mark(&self) {
         if let Some(built) = &self.built {
-            let terminating = &built.family.terminating;
-            terminating.store(self.terminating, Ordering::Relaxed);
+            built.crd.set_terminating(self.terminating);
         }
     }
 }
@@ -259,14 +257,14 @@ impl Definitions {
             if let Some(old) = before.built
                 && !built.is_some_and(|built| old.is(&built))
             {
-                old.family.gone.cancel();
+                old.crd.gone.cancel();
             }
         }
         for built in gone
             .iter()
             .filter_map(|name| known.remove(name.as_str())?.built)
         {
-            built.family.gone.cancel();
+            built.crd.gone.cancel();
         }
         let now = self.now();
         let snapshot = if changed {
@@ -287,7 +285,7 @@ impl Definitions {
 
 impl Snapshot {
     fn of(known: &FxHashMap<String, Known>, revision: Revision, generation: u64) -> Self {
-        let mut groups: FxHashMap<_, FxHashMap<_, Vec<Arc<Served>>>> = FxHashMap::default();
+        let mut groups: FxHashMap<_, FxHashMap<_, Vec<Arc<ServedResource>>>> = FxHashMap::default();
         for built in known.values().filter_map(|one| one.built.as_ref()) {
             let mut served = built.served.clone();
             served.sort_by(|a, b| {

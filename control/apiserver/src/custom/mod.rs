@@ -1,6 +1,6 @@
 //! Custom resources: the part of the API that CustomResourceDefinitions bring.
 //!
-//! A version of a definition becomes a [`Served`] of the same shape as one of the
+//! A version of a definition becomes a [`ServedResource`] of the same shape as one of the
 //! built-in resources, so that everything behind the routing is the same path.
 //! [`Definitions`] holds what is served at the moment as a snapshot: requests read
 //! it without a lock, and those for built-in resources do not look at it at all.
@@ -12,16 +12,13 @@ pub mod conversion;
 mod follow;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use control_kinds::CustomKind;
 use control_store::Revision;
 use rustc_hash::FxHashMap;
 use tokio::sync::Mutex;
-use tokio_util::sync::CancellationToken;
 
-use crate::api::Served;
+use crate::api::ServedResource;
 
 pub(crate) use build::prefix;
 pub(crate) use follow::follow;
@@ -30,33 +27,6 @@ pub(crate) use follow::follow;
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 /// Their plural.
 pub(crate) const PLURAL: &str = "customresourcedefinitions";
-
-/// All versions of one kind, as one state of its definition has them.
-#[derive(Debug)]
-pub struct Family {
-    kinds: Box<[Arc<CustomKind>]>,
-    /// Names this state of the definition: its uid and generation.
-    pub identity: String,
-    /// Tells watches that the definition is another now, or gone.
-    pub gone: CancellationToken,
-    terminating: AtomicBool,
-    /// Who converts objects between versions that differ in more than their names.
-    pub converter: Option<conversion::Converter>,
-}
-
-impl Family {
-    /// The kind in a version.
-    #[must_use]
-    pub fn version(&self, version: &str) -> Option<&Arc<CustomKind>> {
-        self.kinds.iter().find(|kind| kind.version == version)
-    }
-
-    /// Whether the definition is on its way out: nothing new is made.
-    #[must_use]
-    pub fn is_terminating(&self) -> bool {
-        self.terminating.load(Ordering::Relaxed)
-    }
-}
 
 /// What is served of custom resources.
 #[derive(Debug, Default)]
@@ -69,7 +39,7 @@ pub struct Definitions {
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// By group, then by plural, the preferred version first.
-    groups: FxHashMap<&'static str, FxHashMap<&'static str, Vec<Arc<Served>>>>,
+    groups: FxHashMap<&'static str, FxHashMap<&'static str, Vec<Arc<ServedResource>>>>,
     /// The revision of the definitions that it shows.
     revision: Revision,
     /// Whether a definition is on its way out.
@@ -89,7 +59,7 @@ impl Definitions {
 impl Snapshot {
     /// The resource at a path.
     #[must_use]
-    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
+    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ServedResource>> {
         let versions = self.groups.get(group)?.get(plural)?;
         versions
             .iter()
@@ -140,7 +110,7 @@ impl Snapshot {
     }
 
     /// All resources of a group, in every version.
-    pub fn resources(&self, group: &str) -> impl Iterator<Item = &Arc<Served>> {
+    pub fn resources(&self, group: &str) -> impl Iterator<Item = &Arc<ServedResource>> {
         self.groups
             .get(group)
             .into_iter()
@@ -149,7 +119,7 @@ impl Snapshot {
 
     /// The resources of a group and version in alphabetical order.
     #[must_use]
-    pub fn resources_of(&self, group: &str, version: &str) -> Vec<&Arc<Served>> {
+    pub fn resources_of(&self, group: &str, version: &str) -> Vec<&Arc<ServedResource>> {
         let mut all: Vec<_> = self
             .resources(group)
             .filter(|served| served.resource.version == version)

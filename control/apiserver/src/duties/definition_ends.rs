@@ -12,11 +12,11 @@ use super::conditions::{self, Condition};
 use super::definitions::{FINALIZER, GROUP, PLURAL};
 use super::{Duty, SETTLE, own};
 use crate::api::Api;
-use crate::cache::Keyed as _;
 use crate::custom;
-use crate::options::DeleteOptions;
 use crate::verbs::delete::remove_by;
 use crate::write::store_error;
+use control_request::options::DeleteOptions;
+use control_watch_cache::Keyed as _;
 
 pub(super) static DUTY: Duty = Duty {
     name: "ends of definitions",

@@ -26,7 +26,7 @@ pub(super) async fn announce(api: &Api) -> Result<(), Status> {
         "subsets": [{"addresses": [{"ip": (address.as_str())}]}]
     });
     let write = Write::Put {
-        value: crate::protobuf::tree(&object)?.into(),
+        value: control_strategy::protobuf::tree(&object)?.into(),
         ttl: Some(LASTS),
     };
     put(api, &address, write).await

@@ -8,7 +8,7 @@ use control_types::value::Value;
 
 pub(crate) use crate::managed::OWN;
 
-use crate::api::{Api, Served};
+use crate::api::{Api, ServedResource};
 use crate::managed::{self, Endpoint};
 use crate::write::Decision;
 
@@ -61,7 +61,7 @@ pub(crate) async fn ensure(
 /// When it cannot be written.
 pub(crate) async fn change(
     api: &Api,
-    served: &Served,
+    served: &ServedResource,
     key: &str,
     mend: impl Fn(&mut Value) -> bool,
 ) -> Result<(), Status> {
@@ -90,7 +90,7 @@ pub(crate) async fn change(
 /// When it cannot be written.
 pub(crate) async fn apply(
     api: &Api,
-    served: &Served,
+    served: &ServedResource,
     key: &str,
     manager: &str,
     wanted: impl Fn(&Value) -> Option<Value>,
@@ -125,7 +125,7 @@ pub(crate) async fn apply(
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) async fn delete(api: &Api, served: &Served, key: &str) -> Result<(), Status> {
+pub(crate) async fn delete(api: &Api, served: &ServedResource, key: &str) -> Result<(), Status> {
     let done = api
         .modify(served, key, false, None, |current| {
             let current = current.ok_or_else(|| served.not_found(key))?;

@@ -8,8 +8,8 @@ use http::Response;
 
 use super::{Level, Rules, Ticket, now};
 use crate::api::Api;
-use crate::body::Body;
 use crate::reply;
+use control_request::body::Body;
 
 /// Columns are at least this wide.
 const NARROWEST: usize = 8;
@@ -22,7 +22,7 @@ pub(crate) fn dump(api: &Api, path: &str, query: Option<&str>) -> Option<Respons
         "dump_priority_levels" => levels(&rules),
         "dump_queues" => queues(&rules),
         "dump_requests" => {
-            let detailed = crate::request::pairs(query.unwrap_or_default())
+            let detailed = control_request::pairs(query.unwrap_or_default())
                 .any(|(key, value)| key == "includeRequestDetails" && !value.is_empty());
             requests(&rules, detailed)
         }

@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 
 use self::level::Level;
 use crate::api::Api;
-use crate::request::RequestInfo;
+use control_request::RequestInfo;
 
 pub(crate) use collect::write;
 pub(crate) use dump::dump;
@@ -291,7 +291,7 @@ fn listed(info: &RequestInfo, query: Option<&str>) -> Option<estimate::Listed> {
     let mut initial = false;
     let mut exact = false;
     let mut versioned = false;
-    for (key, value) in crate::request::pairs(query.unwrap_or_default()) {
+    for (key, value) in control_request::pairs(query.unwrap_or_default()) {
         match key.as_str() {
             "limit" => listed.limit = value.parse().unwrap_or(0),
             "labelSelector" | "fieldSelector" => listed.selects |= !value.is_empty(),

@@ -6,15 +6,14 @@ mod lane;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use control_access::User;
+use control_request::peer::{ClientAddr, GoAway, KnownPeer, PeerCertificates};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio_rustls::TlsAcceptor;
@@ -23,11 +22,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub(crate) use self::lane::Lane;
-use crate::body::{Body, BoxError};
 use crate::chain::Chain;
 use crate::gather::Gather;
 use crate::reply;
 use beside::{Beside, Driver};
+use control_request::body::{Body, BoxError};
 
 /// How long a client may take for its TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -47,62 +46,6 @@ const STREAMS: u32 = 1000;
 /// TLS settings that may be replaced while the server runs (certificates that
 /// rotate). New connections use what was stored last.
 pub type Tls = Arc<ArcSwap<rustls::ServerConfig>>;
-
-/// The client certificate chain that the listener verified, put into each
-/// request's extensions. Absent when the client showed none.
-#[derive(Debug, Clone)]
-pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
-
-/// Who a connection's client turned out to be, put into each request's
-/// extensions: a certificate is verified once a minute, not with every request
-/// (the signature check would be a third of the cost of a GET).
-#[derive(Debug, Clone, Default)]
-pub struct KnownPeer(Arc<Mutex<Option<(Instant, User)>>>);
-
-/// How long a verified certificate is believed before it is looked at again.
-const BELIEVED: Duration = Duration::from_secs(60);
-
-impl KnownPeer {
-    /// The user, if that was found out within the last minute; else what
-    /// `find` finds out now. Failures are not remembered.
-    ///
-    /// # Errors
-    /// Those of `find`.
-    pub fn get_or_find<E>(&self, find: impl FnOnce() -> Result<User, E>) -> Result<User, E> {
-        let known = |peer: &Self| {
-            peer.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone()
-        };
-        if let Some((at, user)) = known(self)
-            && at.elapsed() < BELIEVED
-        {
-            return Ok(user);
-        }
-        let user = find()?;
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((Instant::now(), user.clone()));
-        Ok(user)
-    }
-}
-
-/// Lets the connection that a request came by end after the requests that are open
-/// on it; put into each request's extensions. Over HTTP/2 the client is told at
-/// once (GOAWAY).
-#[derive(Debug, Clone, Default)]
-pub struct Farewell(Arc<tokio::sync::Notify>);
-
-impl Farewell {
-    /// Says it.
-    pub fn say(&self) {
-        self.0.notify_one();
-    }
-}
-
-/// The address of the client, put into each request's extensions.
-#[derive(Debug, Clone, Copy)]
-pub struct ClientAddr(pub SocketAddr);
 
 /// Accepts connections until `shutdown`; then closes idle connections, lets
 /// open requests finish for at most `grace`, and returns. The cluster's own
@@ -263,8 +206,8 @@ impl Greeted {
         let (headers, idle_timeout) = (settings.header_timeout, settings.idle_timeout);
         let ping = settings.ping_interval;
         let known = KnownPeer::default();
-        let farewell = Farewell::default();
-        let said = farewell.clone();
+        let go_away = GoAway::default();
+        let asked = go_away.clone();
         let beside = Beside::default();
         let idle = beside.idle().clone();
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
@@ -274,7 +217,7 @@ impl Greeted {
             let mut request = request
                 .map(|body| Body::new(http_body_util::BodyExt::map_err(body, BoxError::from)));
             request.extensions_mut().insert(ClientAddr(address));
-            request.extensions_mut().insert(farewell.clone());
+            request.extensions_mut().insert(go_away.clone());
             if let Some(certificates) = &certificates {
                 request.extensions_mut().insert(certificates.clone());
                 request.extensions_mut().insert(known.clone());
@@ -316,7 +259,7 @@ impl Greeted {
             () = async {
                 tokio::select! {
                     () = shutdown.cancelled() => {}
-                    () = said.0.notified() => {}
+                    () = asked.requested() => {}
                     () = idle.passed(idle_timeout) => {}
                 }
             } => {

@@ -24,8 +24,8 @@ use rustc_hash::FxHashMap;
 
 use crate::api::Api;
 use crate::chain::Context;
-use crate::options::ListOptions;
 use crate::reply::{self, Answer};
+use control_request::options::ListOptions;
 use sample::{Sample, Usage};
 
 pub(crate) use scrape::keep;

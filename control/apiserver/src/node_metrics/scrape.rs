@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::sample::Sample;
 use super::{GROUP, Pair, VERSION};
 use crate::api::Api;
-use crate::body;
-use crate::kubelet::{Endpoint, Kubelets};
+use control_proxy::kubelet::{Endpoint, Kubelets};
+use control_request::body;
 
 /// How often nodes are asked.
 const EVERY: Duration = Duration::from_secs(15);

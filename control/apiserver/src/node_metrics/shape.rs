@@ -9,8 +9,8 @@ use control_types::value::Value;
 use http::HeaderMap;
 
 use super::{API_VERSION, Kind};
-use crate::negotiate::{Format, Include, Shape};
 use crate::reply::{self, Answer};
+use control_request::negotiate::{Format, Include, Shape};
 
 /// Returns the response format that the client prefers. Metrics have no metadata-only form,
 /// so it is passed over for the next accepted one.
@@ -137,7 +137,7 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     use super::*;
-    use crate::negotiate::Media;
+    use control_request::negotiate::Media;
 
     #[test]
     fn numbers_are_written_as_metrics_server_writes_them() {

@@ -10,16 +10,17 @@ use control_types::value;
 use control_types::value::Value;
 
 use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
-use crate::api::Served;
-use crate::body::Body;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::decode::{self, Expected};
-use crate::nature::Form;
-use crate::negotiate::Format;
-use crate::options::{WriteOptions, plain};
 use crate::reply::{self, Answer};
 use crate::verbs::create::check_namespace;
 use crate::write::Decision;
+use control_request::body::Body;
+use control_request::negotiate::Format;
+use control_request::options::WriteOptions;
+use control_request::plain_error;
+use control_strategy::ObjectSchema;
+use control_strategy::decode::{self, Expected};
 
 /// Binds the pod of the path to a node.
 ///
@@ -29,8 +30,8 @@ use crate::write::Decision;
 /// `through` is the resource that was asked: pods or, in the older form, bindings.
 pub async fn bind(
     context: &Context,
-    served: &Arc<Served>,
-    through: &Arc<Served>,
+    served: &Arc<ServedResource>,
+    through: &Arc<ServedResource>,
     body: Body,
 ) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
@@ -40,7 +41,7 @@ pub async fn bind(
         group: "",
         version: "v1",
         kind: "Binding",
-        form: Form::Typed(schema),
+        form: ObjectSchema::Typed(schema),
     };
     let headers = &context.parts.headers;
     let mut binding = decode::object(headers, body, expected, options.field_validation)
@@ -92,13 +93,13 @@ pub async fn bind(
         .to_owned();
     // The first error of its validation, as stock has it: no Status of its own.
     if !kind.is_empty() && kind != "Node" {
-        return Err(plain(format!(
+        return Err(plain_error(format!(
             "target.kind: Unsupported value: {}: supported values: \"Node\", \"<empty>\"",
             control_types::status::quote(kind)
         )));
     }
     if node.is_empty() {
-        return Err(plain("target.name: Required value"));
+        return Err(plain_error("target.name: Required value"));
     }
     dynamic::validate(&attributes, Some(&binding), None).await?;
     let key = served.key(&context.info.namespace, name);

@@ -11,17 +11,17 @@ use control_types::value::Value;
 
 use super::streams::flag;
 use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions};
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::decode::Expected;
-use crate::nature::Form;
-use crate::request::pairs;
+use control_request::pairs;
+use control_strategy::ObjectSchema;
+use control_strategy::decode::Expected;
 
 /// Lets policies and webhooks look at a connection to the object of the path.
 ///
 /// # Errors
 /// What they refuse.
-pub async fn admit(context: &Context, served: &Arc<Served>) -> Result<(), Status> {
+pub async fn admit(context: &Context, served: &Arc<ServedResource>) -> Result<(), Status> {
     let info = &context.info;
     let Some(of) = served.subresource(&info.subresource) else {
         return Ok(());
@@ -34,7 +34,7 @@ pub async fn admit(context: &Context, served: &Arc<Served>) -> Result<(), Status
             group: of.group,
             version: of.version,
             kind: of.kind,
-            form: Form::Typed(of.schema),
+            form: ObjectSchema::Typed(of.schema),
         },
         subresource: &info.subresource,
         namespace: &info.namespace,

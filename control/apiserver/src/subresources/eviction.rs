@@ -11,18 +11,19 @@ use control_types::value;
 use control_types::value::Value;
 
 use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions};
-use crate::api::{Api, Served};
-use crate::body::Body;
+use crate::api::{Api, ServedResource};
 use crate::chain::Context;
-use crate::decode::{self, Expected};
 use crate::managed::{Endpoint, OWN};
-use crate::nature::Form;
-use crate::negotiate::Format;
-use crate::options::{DeleteOptions, WriteOptions, plain};
 use crate::reply::{self, Answer};
 use crate::verbs::create::check_namespace;
 use crate::verbs::delete;
 use crate::write::Decision;
+use control_request::body::Body;
+use control_request::negotiate::Format;
+use control_request::options::{DeleteOptions, WriteOptions};
+use control_request::plain_error;
+use control_strategy::ObjectSchema;
+use control_strategy::decode::{self, Expected};
 
 /// The condition of budgets that tells whether they allow disruptions.
 const ALLOWED: &str = "DisruptionAllowed";
@@ -44,7 +45,7 @@ fn says_beta(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// 404; 429 when a budget forbids it now; 500 when two budgets contradict.
-pub async fn evict(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+pub async fn evict(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
     let options = WriteOptions::parse(context.query(), "CreateOptions", false)?;
     let schema =
@@ -53,14 +54,14 @@ pub async fn evict(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         group: "policy",
         version: "v1",
         kind: "Eviction",
-        form: Form::Typed(schema),
+        form: ObjectSchema::Typed(schema),
     };
     let headers = &context.parts.headers;
     let bytes = decode::read(body).await?;
     let version = if says_beta(&bytes) { "v1beta1" } else { "v1" };
     let mut eviction = decode::object(
         headers,
-        crate::body::full(bytes),
+        control_request::body::full(bytes),
         Expected {
             version,
             ..expected
@@ -106,7 +107,7 @@ pub async fn evict(context: &Context, served: &Arc<Served>, body: Body) -> Answe
             (false, None)
         }
         Word::Ambiguous => {
-            return Err(plain(
+            return Err(plain_error(
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             ));
         }
@@ -130,7 +131,7 @@ pub async fn evict(context: &Context, served: &Arc<Served>, body: Body) -> Answe
 /// Notes in the pod why it goes, then deletes it.
 async fn condemn(
     context: &Context,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     key: &str,
     mut deletion: DeleteOptions,
 ) -> Result<(), Status> {

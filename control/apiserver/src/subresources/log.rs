@@ -12,13 +12,14 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
 use super::node;
-use crate::api::Served;
-use crate::body;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::proxy::{forward, plain_error};
-use crate::reply::Answer;
-use crate::request::pairs;
-use crate::streams::text;
+use control_proxy::forward;
+use control_proxy::streams::text;
+use control_request::Answer;
+use control_request::body;
+use control_request::pairs;
+use control_request::plain_error;
 
 /// So much of a node's refusal is read at most, in bytes.
 const LONGEST_REFUSAL: usize = 50_000;
@@ -44,7 +45,7 @@ struct LogOptions {
 /// 400 for options that cannot be read, for a container that the pod does not
 /// have and for one that has not started; 422 for options that make no sense;
 /// 404; what the node says.
-pub async fn get(context: &Context, served: &Arc<Served>) -> Answer {
+pub async fn get(context: &Context, served: &Arc<ServedResource>) -> Answer {
     let name = &context.info.name;
     let options = LogOptions::parse(context.query())?;
     let causes = options.causes();
@@ -78,7 +79,7 @@ pub async fn get(context: &Context, served: &Arc<Served>) -> Answer {
     }
     let log = forward::until(answer.into_body(), context.ending().clone());
     if websocket::is_asked(&context.parts.method, &context.parts.headers) {
-        return text::send(context, log);
+        return text::send(context.proxied(), log);
     }
     let mut response = Response::new(log);
     response

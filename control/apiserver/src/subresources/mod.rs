@@ -15,17 +15,17 @@ use std::sync::Arc;
 use control_types::status::Status;
 use http::Method;
 
-use crate::api::Served;
-use crate::body::Body;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::reply::Answer;
 use crate::verbs;
+use control_request::Answer;
+use control_request::body::Body;
 
 /// Answers `POST …/bindings`, the older form of a pod's `binding`.
 ///
 /// # Errors
 /// What forbids the binding.
-pub async fn bind(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+pub async fn bind(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
     let pods = context.api.resource("", "pods")?;
     binding::bind(context, pods, served, body).await
 }
@@ -34,7 +34,7 @@ pub async fn bind(context: &Context, served: &Arc<Served>, body: Body) -> Answer
 ///
 /// # Errors
 /// 404 for subresources that the resource does not have, 405 for methods.
-pub async fn route(context: Context, served: Arc<Served>, body: Body) -> Answer {
+pub async fn route(context: Context, served: Arc<ServedResource>, body: Body) -> Answer {
     let name = context.info.subresource.clone();
     if served.subresource(&name).is_none() {
         if served.resource.is_custom() {
@@ -63,7 +63,7 @@ pub async fn route(context: Context, served: Arc<Served>, body: Body) -> Answer 
         name.as_str(),
         "log" | "exec" | "attach" | "portforward" | "proxy"
     ) {
-        crate::negotiate::acceptable(&context.parts.headers, false)?;
+        control_request::negotiate::acceptable(&context.parts.headers, false)?;
     }
     match (served.resource.plural, name.as_str(), &context.parts.method) {
         (_, _, &Method::GET) if whole => verbs::get::get(&context, &served).await,

@@ -4,15 +4,15 @@ use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
 
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::kubelet::{Endpoint, Kubelets};
+use control_proxy::kubelet::{Endpoint, Kubelets};
 
 /// The pod of the request's path.
 ///
 /// # Errors
 /// 404; 504 when the cache lags.
-pub async fn pod(context: &Context, served: &Served) -> Result<Value, Status> {
+pub async fn pod(context: &Context, served: &ServedResource) -> Result<Value, Status> {
     let key = served.key(&context.info.namespace, &context.info.name);
     served.tree(&*context.api.get(served, &key).await?)
 }

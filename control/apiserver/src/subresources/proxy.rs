@@ -8,22 +8,22 @@ use control_types::value::Value;
 use rand::seq::SliceRandom;
 
 use super::node;
-use crate::api::Served;
-use crate::body::Body;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::egress::Kind;
-use crate::egress::target::Target;
-use crate::egress::trust::unverified_tls;
-use crate::proxy::forward::forward;
-use crate::proxy::name::ProxyName;
-use crate::reply::Answer;
+use control_proxy::egress::Kind;
+use control_proxy::egress::target::Target;
+use control_proxy::egress::trust::unverified_tls;
+use control_proxy::forward::forward;
+use control_proxy::name::ProxyName;
+use control_request::Answer;
+use control_request::body::Body;
 
 /// Passes a request on to the object of its path.
 ///
 /// # Errors
 /// 400 for a name of another form and for addresses that are nobody's but this
 /// host's; 404; 503 when there is nothing to pass it on to.
-pub async fn proxy(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+pub async fn proxy(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
     let asked = &context.info.name;
     let plural = served.resource.plural;
     let kind = plural.trim_end_matches('s');
@@ -34,10 +34,14 @@ pub async fn proxy(context: &Context, served: &Arc<Served>, body: Body) -> Answe
         "services" => service(context, served, &name).await?,
         _ => of_node(context, &name).await?,
     };
-    forward(context, &target, body).await
+    forward(context.proxied(), &target, body).await
 }
 
-async fn pod(context: &Context, served: &Served, name: &ProxyName<'_>) -> Result<Target, Status> {
+async fn pod(
+    context: &Context,
+    served: &ServedResource,
+    name: &ProxyName<'_>,
+) -> Result<Target, Status> {
     let key = served.key(&context.info.namespace, name.name);
     let pod = served.tree(&*context.api.get(served, &key).await?)?;
     let (host, port) = pod_address(&pod, name)?;
@@ -76,7 +80,7 @@ fn pod_address(pod: &Value, name: &ProxyName<'_>) -> Result<(String, u16), Statu
 
 async fn service(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     name: &ProxyName<'_>,
 ) -> Result<Target, Status> {
     let api = &context.api;

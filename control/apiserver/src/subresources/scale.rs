@@ -10,21 +10,21 @@ use control_types::status::{Cause, Status};
 use control_types::value;
 use control_types::value::Value;
 
-use crate::api::Served;
-use crate::body::Body;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::decode::{self, Expected};
 use crate::managed::{self, Endpoint};
-use crate::nature::Form;
-use crate::negotiate::Format;
-use crate::options::WriteOptions;
 use crate::reply::{self, Answer};
 use crate::verbs::create::Managers;
 use crate::verbs::patch;
 use crate::verbs::patches::Patch;
 use crate::verbs::update::{Change, View, check_name};
+use control_request::body::Body;
+use control_request::negotiate::Format;
+use control_request::options::WriteOptions;
+use control_strategy::ObjectSchema;
+use control_strategy::decode::{self, Expected};
 
-fn paths(served: &Served) -> Result<Scale, Status> {
+fn paths(served: &ServedResource) -> Result<Scale, Status> {
     served.kind.scale().ok_or_else(Status::unknown_path)
 }
 
@@ -35,7 +35,7 @@ fn expected() -> Result<Expected<'static>, Status> {
         group: "autoscaling",
         version: "v1",
         kind: "Scale",
-        form: Form::Typed(schema),
+        form: ObjectSchema::Typed(schema),
     })
 }
 
@@ -97,7 +97,7 @@ fn scale_of(object: &Value, paths: Scale) -> Value {
 ///
 /// # Errors
 /// 404.
-pub async fn get(context: &Context, served: &Arc<Served>) -> Answer {
+pub async fn get(context: &Context, served: &Arc<ServedResource>) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
     let paths = paths(served)?;
     let key = served.key(&context.info.namespace, &context.info.name);
@@ -122,7 +122,7 @@ fn answer(scale: Value, format: Format) -> Answer {
 ///
 /// # Errors
 /// Whatever forbids the change.
-pub async fn update(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+pub async fn update(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
     let options = WriteOptions::parse(context.query(), "UpdateOptions", false)?;
     let headers = &context.parts.headers;
     let expected = expected()?;
@@ -141,7 +141,7 @@ pub async fn update(context: &Context, served: &Arc<Served>, body: Body) -> Answ
 ///
 /// # Errors
 /// Whatever forbids the change.
-pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+pub async fn patch(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
     let media = patch::media(context);
     let options = WriteOptions::parse(context.query(), "PatchOptions", media == patch::APPLY)?;
     let bytes = decode::read(body).await?;
@@ -170,7 +170,7 @@ pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answe
 
 async fn change(
     context: &Context,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     options: &WriteOptions,
     managers: Managers,
     make: impl Fn(&Value) -> Result<Value, Status>,
@@ -206,7 +206,7 @@ async fn change(
 
 /// The scale of the objects of a resource.
 struct ScaleView<'a> {
-    served: &'a Served,
+    served: &'a ServedResource,
     paths: Scale,
     expected: Expected<'a>,
 }

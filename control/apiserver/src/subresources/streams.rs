@@ -8,13 +8,13 @@ use control_types::meta;
 use control_types::status::Status;
 
 use super::node;
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::{Context, Verdict, decide};
-use crate::proxy::{headers, upgrade};
-use crate::reply::Answer;
-use crate::request::pairs;
-use crate::streams::remotecommand::StreamSelection;
-use crate::streams::{remotecommand, tunnel};
+use control_proxy::streams::remotecommand::StreamSelection;
+use control_proxy::streams::{remotecommand, tunnel};
+use control_proxy::{headers, upgrade};
+use control_request::Answer;
+use control_request::pairs;
 
 /// Connects the client's streams with a pod's.
 ///
@@ -22,7 +22,7 @@ use crate::streams::{remotecommand, tunnel};
 /// 403 without the right to create the subresource; 400 when no upgrade is
 /// asked for, for a container that the pod does not have and for a pod without
 /// a node; 404; 500 when the node does not answer.
-pub async fn connect(context: &Context, served: &Arc<Served>) -> Answer {
+pub async fn connect(context: &Context, served: &Arc<ServedResource>) -> Answer {
     may_create(context).await?;
     let options = Options::parse(context.query());
     let pod = node::pod(context, served).await?;
@@ -44,17 +44,17 @@ pub async fn connect(context: &Context, served: &Arc<Served>) -> Answer {
         return Err(upgrade::required());
     }
     if endpoint.websockets {
-        return upgrade::pass(context, &target, &path).await;
+        return upgrade::pass(context.proxied(), &target, &path).await;
     }
     let (method, asked) = (&context.parts.method, &context.parts.headers);
     match context.info.subresource.as_str() {
         "portforward" if tunnel::is_asked(method, asked) => {
-            tunnel::tunnel(context, &target, &path).await
+            tunnel::tunnel(context.proxied(), &target, &path).await
         }
         "exec" | "attach" if remotecommand::is_asked(method, asked) => {
-            remotecommand::translate(context, target, path, options.wanted)
+            remotecommand::translate(context.proxied(), target, path, options.wanted)
         }
-        _ => upgrade::pass(context, &target, &path).await,
+        _ => upgrade::pass(context.proxied(), &target, &path).await,
     }
 }
 

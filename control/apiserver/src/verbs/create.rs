@@ -10,16 +10,17 @@ use control_types::value::Value;
 use crate::access::escalation;
 use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
 use crate::admission::{self, Plugin, Step, quota};
-use crate::api::Served;
-use crate::body::Body;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::decode::{self, Expected};
-use crate::invalid;
 use crate::managed::{self, Endpoint};
-use crate::negotiate::Format;
-use crate::options::{WriteOptions, plain};
 use crate::owners::{self, When};
 use crate::reply::{self, Answer};
+use control_request::body::Body;
+use control_request::negotiate::Format;
+use control_request::options::WriteOptions;
+use control_request::plain_error;
+use control_strategy::decode;
+use control_strategy::invalid;
 
 /// How often a generated name is tried anew.
 const NAMES: usize = 8;
@@ -34,13 +35,13 @@ const PREFIX: usize = 58;
 ///
 /// # Errors
 /// Whatever forbids the object.
-pub async fn create(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+pub async fn create(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
     let options = WriteOptions::parse(context.query(), "CreateOptions", false)?;
     let decoded = decode::object(
         &context.parts.headers,
         body,
-        Expected::of(served),
+        served.expected(),
         options.field_validation,
     )
     .await?;
@@ -71,14 +72,14 @@ pub enum Managers {
 /// Whatever forbids the object.
 pub async fn store(
     context: &Context,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     mut object: Value,
     options: &WriteOptions,
     managers: Managers,
 ) -> Result<Value, Status> {
     if served
         .kind
-        .family()
+        .crd_versions()
         .is_some_and(|family| family.is_terminating())
     {
         return Err(Status::forbidden(
@@ -103,7 +104,7 @@ pub async fn store(
         context,
         served,
         operation: Operation::Create,
-        kind: Expected::of(served),
+        kind: served.expected(),
         subresource: "",
         namespace: match (&*namespace, served.resource.plural) {
             ("", "namespaces") => &given,
@@ -256,7 +257,7 @@ async fn store_one(
         .parse::<u64>()
         .is_ok_and(|version| version != 0)
     {
-        return Err(plain(
+        return Err(plain_error(
             "resourceVersion should not be set on objects to be created",
         ));
     }
@@ -276,7 +277,7 @@ async fn store_one(
 }
 
 /// An answer that a name is taken also says when its owner is on its way out.
-fn taken(served: &Served, key: &str, mut status: Status) -> Status {
+fn taken(served: &ServedResource, key: &str, mut status: Status) -> Status {
     if status.reason == "AlreadyExists"
         && let Ok(cache) = served.cache()
         && let Some(there) = cache.get(key)
@@ -290,7 +291,7 @@ fn taken(served: &Served, key: &str, mut status: Status) -> Status {
 /// The namespace of the request, also set in the object.
 pub(crate) fn check_namespace(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     object: &mut Value,
 ) -> Result<String, Status> {
     if !served.resource.namespaced {

@@ -11,15 +11,15 @@ use control_types::value::Value;
 use crate::admission;
 use crate::admission::Step;
 use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
-use crate::api::{Api, Served, name_of};
-use crate::body::Body;
+use crate::api::{Api, ServedResource, name_of};
 use crate::chain::Context;
-use crate::decode::{self, Expected};
-use crate::negotiate::Format;
-use crate::options::DeleteOptions;
 use crate::reply::{self, Answer};
 use crate::verbs::update::is_finished;
 use crate::write::{Decision, Done};
+use control_request::body::Body;
+use control_request::negotiate::Format;
+use control_request::options::DeleteOptions;
+use control_strategy::decode;
 
 /// Dependents are kept and lose their owner.
 const ORPHAN: &str = "orphan";
@@ -30,7 +30,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 ///
 /// # Errors
 /// 404, 409 when preconditions fail.
-pub async fn delete(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+pub async fn delete(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
     let options = read_options(context, body).await?;
     let key = served.key(&context.info.namespace, &context.info.name);
@@ -87,7 +87,7 @@ pub async fn read_options(context: &Context, body: Body) -> Result<DeleteOptions
 /// 404, 409 when preconditions fail, and whatever forbids it.
 pub async fn remove(
     context: &Context,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     key: &str,
     options: &DeleteOptions,
     asked: &str,
@@ -96,7 +96,7 @@ pub async fn remove(
         context,
         served,
         operation: Operation::Delete,
-        kind: Expected::of(served),
+        kind: served.expected(),
         subresource: "",
         namespace: &context.info.namespace,
         name: asked,
@@ -112,7 +112,7 @@ pub async fn remove(
 /// 404, 409 when preconditions fail.
 pub async fn remove_by(
     api: &Api,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     key: &str,
     options: &DeleteOptions,
 ) -> Result<(Value, bool), Status> {
@@ -122,7 +122,7 @@ pub async fn remove_by(
 async fn remove_for(
     api: &Api,
     attributes: Option<Attributes<'_>>,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     key: &str,
     options: &DeleteOptions,
 ) -> Result<(Value, bool), Status> {
@@ -170,13 +170,18 @@ async fn remove_for(
 
 /// Whether an object of a kind that ends gracefully was just marked, and nothing is to be
 /// waited for.
-fn ends_at_once(served: &Served, done: &Done) -> bool {
+fn ends_at_once(served: &ServedResource, done: &Done) -> bool {
     !done.deleted && served.kind.facts().graceful.is_some() && is_finished(&done.object)
 }
 
 /// Deletes an object that was marked for it. If somebody else was faster, it is gone; if
 /// somebody gave it a finalizer meanwhile, it waits for that.
-async fn finish(api: &Api, served: &Served, key: &str, marked: Done) -> Result<Done, Status> {
+async fn finish(
+    api: &Api,
+    served: &ServedResource,
+    key: &str,
+    marked: Done,
+) -> Result<Done, Status> {
     let uid = meta::uid(&marked.object).to_owned();
     let revision = meta::resource_version(&marked.object).parse();
     if let Ok(revision) = revision
@@ -213,7 +218,7 @@ async fn finish(api: &Api, served: &Served, key: &str, marked: Done) -> Result<D
 /// What becomes of an object that is to be deleted.
 async fn decide(
     attributes: Option<&Attributes<'_>>,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     key: &str,
     options: &DeleteOptions,
     object: &Value,
@@ -267,13 +272,13 @@ async fn decide(
 
 /// Whether stock shows a deleted object of this kind with its deletion time:
 /// the kinds that end gracefully.
-fn was_marked(_object: &Value, served: &Served) -> bool {
+fn was_marked(_object: &Value, served: &ServedResource) -> bool {
     served.kind.facts().graceful.is_some() || served.kind.facts().begin_deletion.is_some()
 }
 
 /// The uid and the version that a deletion names must be the present ones.
 pub(crate) fn check_preconditions(
-    served: &Served,
+    served: &ServedResource,
     key: &str,
     object: &Value,
     options: &DeleteOptions,
@@ -324,7 +329,7 @@ fn shortened(
 }
 
 /// Marks an object for deletion: finalizers by policy, the time, the grace period.
-fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) {
+fn mark(served: &ServedResource, object: &mut Value, options: &DeleteOptions) {
     let now = jiff::Timestamp::now();
     // Any negative period is the shortest there is.
     let given = options.grace_period_seconds.map(|seconds| seconds.max(-1));
@@ -366,7 +371,7 @@ fn mark(served: &Served, object: &mut Value, options: &DeleteOptions) {
 }
 
 /// Adds or takes away the two finalizers of the garbage collector.
-fn set_policy(served: &Served, object: &mut Value, options: &DeleteOptions) {
+fn set_policy(served: &ServedResource, object: &mut Value, options: &DeleteOptions) {
     let wanted = match (
         options.propagation_policy.as_deref(),
         options.orphan_dependents,
@@ -390,14 +395,14 @@ fn set_policy(served: &Served, object: &mut Value, options: &DeleteOptions) {
 }
 
 /// The kinds whose dependents have always outlived them unless asked otherwise.
-fn orphans_by_default(served: &Served) -> bool {
+fn orphans_by_default(served: &ServedResource) -> bool {
     matches!(
         (served.resource.group, served.resource.plural),
         ("", "replicationcontrollers") | ("batch", "jobs")
     )
 }
 
-fn warnings(served: &Served, options: &DeleteOptions) -> Vec<String> {
+fn warnings(served: &ServedResource, options: &DeleteOptions) -> Vec<String> {
     let silent = options.propagation_policy.is_some() || options.orphan_dependents.is_some();
     if (served.resource.group, served.resource.plural) == ("batch", "jobs") && !silent {
         return vec![
@@ -408,7 +413,7 @@ fn warnings(served: &Served, options: &DeleteOptions) -> Vec<String> {
 }
 
 /// The kinds whose deletion answers the object instead of a Status.
-fn returns_object(served: &Served) -> bool {
+fn returns_object(served: &ServedResource) -> bool {
     // Namespaces are never gone at once.
     served.resource.returns_deleted || served.resource.plural == "namespaces"
 }

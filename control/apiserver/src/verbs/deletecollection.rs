@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use crate::api::Served;
-use crate::body::Body;
-use crate::cache::Keyed;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::negotiate::{Format, Shape};
-use crate::options::ListOptions;
 use crate::reply::{self, Answer};
 use crate::selection::Selection;
 use crate::verbs::list::Page;
 use crate::verbs::{delete, list};
+use control_request::body::Body;
+use control_request::negotiate::{Format, Shape};
+use control_request::options::ListOptions;
+use control_watch_cache::Keyed;
 
 /// How many objects are deleted at the same time: they share the store's commits.
 const AT_ONCE: usize = 32;
@@ -22,7 +22,11 @@ const AT_ONCE: usize = 32;
 ///
 /// # Errors
 /// When options are malformed, or an object cannot be deleted.
-pub async fn delete_collection(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+pub async fn delete_collection(
+    context: &Context,
+    served: &Arc<ServedResource>,
+    body: Body,
+) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
     let list_options = ListOptions::parse(context.query())?;
     list_options.validate(false)?;

@@ -2,12 +2,11 @@
 
 use control_types::status::Status;
 
-use crate::api::Served;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::negotiate::Format;
-use crate::options::parse_revision;
 use crate::reply::{self, Answer};
-use crate::tracer;
+use control_request::negotiate::Format;
+use control_request::options::parse_revision;
 
 /// What Go reads as true.
 const EXPORT: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
@@ -16,7 +15,7 @@ const EXPORT: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
 ///
 /// # Errors
 /// 404 when there is none; 504 for a resource version from the future.
-pub async fn get(context: &Context, served: &Served) -> Answer {
+pub async fn get(context: &Context, served: &ServedResource) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
     if context
         .query_value("export")
@@ -27,7 +26,7 @@ pub async fn get(context: &Context, served: &Served) -> Answer {
         ));
     }
     let version = context.query_value("resourceVersion").unwrap_or_default();
-    let span = tracer::child("cacher.Get");
+    let span = control_tracing::child("cacher.Get");
     match parse_revision(&version)? {
         None => context.api.catch_up().await?,
         Some(0) => {}

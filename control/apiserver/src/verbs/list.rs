@@ -24,18 +24,17 @@ use http::{HeaderValue, Response};
 use http_body::Frame;
 use http_body_util::StreamBody;
 
-use crate::api::{Api, Served};
-use crate::body::{Body, BoxError};
-use crate::cache::{Cached, Change, Counts, Keyed, Position, ResourceCache, Tree};
+use crate::api::{Api, ServedResource};
 use crate::chain::Context;
-use crate::negotiate::{Format, Media, Shape};
-use crate::options::ListOptions;
-use crate::protobuf;
 use crate::reply::{self, Answer, GZIP_FROM};
 use crate::selection::Selection;
-use crate::table;
-use crate::tracer;
 use crate::write::store_error;
+use control_request::body::{Body, BoxError};
+use control_request::negotiate::{Format, Media, Shape};
+use control_request::options::ListOptions;
+use control_strategy::protobuf;
+use control_strategy::table;
+use control_watch_cache::{Cached, Change, Counts, Keyed, Position, ResourceCache, Tree};
 
 /// How much of a list is made at a time.
 const CHUNK: usize = 128 * 1024;
@@ -53,7 +52,7 @@ pub struct Snapshot {
 ///
 /// # Errors
 /// When options are malformed or the wanted resource version is gone.
-pub async fn list(context: &Context, served: &Arc<Served>) -> Answer {
+pub async fn list(context: &Context, served: &Arc<ServedResource>) -> Answer {
     let options = ListOptions::parse(context.query())?;
     options.validate(false)?;
     let format = Format::of(&context.parts.headers, context.query())?;
@@ -67,12 +66,12 @@ pub async fn list(context: &Context, served: &Arc<Served>) -> Answer {
         if info.name_in_path { &info.name } else { "" },
         &options,
     )?;
-    let span = tracer::child("cacher.GetList");
+    let span = control_tracing::child("cacher.GetList");
     let found = snapshot(&context.api, served, &options, &selection).await;
     drop(span);
     let (snapshot, start) = found?;
     let page = Page::new(&snapshot, &selection, start, options.page_size());
-    let _span = tracer::child(reply::SERIALIZE);
+    let _span = control_tracing::child(reply::SERIALIZE);
     respond(&context.api, served, page, selection, format).await
 }
 
@@ -81,7 +80,7 @@ pub async fn list(context: &Context, served: &Arc<Served>) -> Answer {
 /// the selected ones.
 pub(crate) async fn snapshot(
     api: &Api,
-    served: &Served,
+    served: &ServedResource,
     options: &ListOptions,
     selection: &Selection,
 ) -> Result<(Snapshot, Option<String>), Status> {
@@ -96,7 +95,7 @@ pub(crate) async fn snapshot(
 /// bring them there.
 pub(crate) async fn in_version(
     api: &Api,
-    served: &Served,
+    served: &ServedResource,
     objects: &Tree<Cached>,
     selection: &Selection,
 ) -> Result<Tree<Cached>, Status> {
@@ -112,7 +111,7 @@ pub(crate) async fn in_version(
 
 async fn whole(
     api: &Api,
-    served: &Served,
+    served: &ServedResource,
     options: &ListOptions,
     selection: &Selection,
 ) -> Result<(Snapshot, Option<String>), Status> {
@@ -154,7 +153,7 @@ async fn whole(
 
 /// The newest snapshot. The revision is read first: the snapshot holds at
 /// least all that had happened by then.
-pub(crate) fn present(api: &Api, served: &Served) -> Result<Snapshot, Status> {
+pub(crate) fn present(api: &Api, served: &ServedResource) -> Result<Snapshot, Status> {
     let applied = api.caches.applied();
     let state = served.cache()?.state();
     Ok(Snapshot {
@@ -165,7 +164,7 @@ pub(crate) fn present(api: &Api, served: &Served) -> Result<Snapshot, Status> {
 
 /// The objects as they were at a revision: the present ones if nothing changed
 /// since, else the store's.
-async fn exact(api: &Api, served: &Served, revision: Revision) -> Result<Snapshot, Status> {
+async fn exact(api: &Api, served: &ServedResource, revision: Revision) -> Result<Snapshot, Status> {
     api.reach(revision).await?;
     // What the store has forgotten is told to be gone even where nothing has
     // changed since: clients learn at the same time, whatever they list.
@@ -397,7 +396,7 @@ impl Page {
     async fn converted(
         mut self,
         api: &Api,
-        served: &Served,
+        served: &ServedResource,
         selection: &Selection,
     ) -> Result<Self, Status> {
         if served.converter().is_some() {
@@ -451,7 +450,7 @@ struct Tally(Option<Arc<ResourceCache>>);
 
 impl Tally {
     /// Begins a list.
-    fn of(served: &Served) -> Self {
+    fn of(served: &ServedResource) -> Self {
         if let Some(cache) = &served.cache {
             Counts::add(&cache.counts().lists, 1);
         }
@@ -520,7 +519,7 @@ impl Iterator for Writer {
 /// Writes a page in the shape that the client wants.
 pub(crate) async fn respond(
     api: &Api,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     page: Page,
     selection: Selection,
     format: Format,
@@ -645,13 +644,13 @@ pub(crate) async fn respond(
 /// A list in protobuf. Its envelope begins with its length, so that the items are
 /// measured before the first byte is sent; what an object takes is then remembered.
 async fn in_protobuf(
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     page: Page,
     selection: Selection,
     format: Format,
 ) -> Answer {
     let stored = format.shape == Shape::Plain && served.is_stored_form();
-    let item = |served: &Arc<Served>| -> Box<dyn Fn(&Cached, &mut Vec<u8>) -> Step + Send> {
+    let item = |served: &Arc<ServedResource>| -> Box<dyn Fn(&Cached, &mut Vec<u8>) -> Step + Send> {
         let served = Arc::clone(served);
         let schema = served.resource.schema;
         match format.shape {
@@ -711,7 +710,7 @@ async fn in_protobuf(
         Box::new(move |object, _| {
             let mut scratch = scratch.lock().unwrap_or_else(PoisonError::into_inner);
             let length = if stored {
-                protobuf::item_length(object, schema, &mut scratch)
+                object.protobuf_item_length(schema, &mut scratch)
             } else {
                 scratch.clear();
                 write(object, &mut scratch).map(|()| scratch.len())

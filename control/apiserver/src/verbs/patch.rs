@@ -8,17 +8,18 @@ use control_types::value::Value;
 use control_types::yaml;
 use http::header::CONTENT_TYPE;
 
-use crate::api::Served;
-use crate::body::Body;
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::decode::{self, Expected};
 use crate::managed::{self, Endpoint};
-use crate::negotiate::Format;
-use crate::options::{FieldValidation, WriteOptions};
 use crate::reply::{self, Answer};
 use crate::verbs::create;
 use crate::verbs::patches::{Patch, unstructured};
 use crate::verbs::update::Change;
+use control_request::body::Body;
+use control_request::negotiate::Format;
+use control_request::options::{FieldValidation, WriteOptions};
+use control_request::plain_error;
+use control_strategy::decode::{self, Expected};
 
 /// A configuration that is applied.
 pub const APPLY: &str = "application/apply-patch+yaml";
@@ -27,7 +28,7 @@ pub const APPLY: &str = "application/apply-patch+yaml";
 ///
 /// # Errors
 /// Whatever forbids the change.
-pub async fn patch(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+pub async fn patch(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
     through(context, served, "", body).await
 }
 
@@ -55,7 +56,7 @@ pub fn no_strategic(media: &str) -> Result<(), Status> {
 /// Whatever forbids the change.
 pub async fn through(
     context: &Context,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     subresource: &str,
     body: Body,
 ) -> Answer {
@@ -91,7 +92,7 @@ pub async fn through(
     };
     let stored = change
         .store(&key, |old| {
-            let decoded = patch.apply(old, Expected::of(served), options.field_validation)?;
+            let decoded = patch.apply(old, served.expected(), options.field_validation)?;
             said = decoded.warnings;
             let mut new = decoded.object;
             check_identity(context, served, &mut new)?;
@@ -117,7 +118,7 @@ const ATTEMPTS: usize = 5;
 /// Applies a configuration: makes the object where there is none.
 async fn apply(
     context: &Context,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     subresource: &str,
     bytes: &[u8],
     options: &WriteOptions,
@@ -130,7 +131,7 @@ async fn apply(
     let applied = |live: Option<&Value>| {
         let tree = endpoint.apply(live, &config.tree, &options.field_manager, force)?;
         config.judge(context, options.field_validation)?;
-        let mut new = decode_applied(tree, &config.tree, Expected::of(served))?;
+        let mut new = decode_applied(tree, &config.tree, served.expected())?;
         check_identity(context, served, &mut new)?;
         served.kind.default(&mut new);
         Ok(new)
@@ -267,7 +268,7 @@ pub fn decode_applied(
             "{}/{}, Kind={}",
             expected.group, expected.version, expected.kind
         );
-        managed::unexplained(format!(
+        plain_error(format!(
             "failed to convert new object ({}) to proper version: unable to convert unstructured object to {kind}: {}",
             control_fields::manager::identity(config),
             unstructured(&error.to_string(), true)
@@ -293,7 +294,11 @@ pub fn media(context: &Context) -> String {
         .to_owned()
 }
 
-fn check_identity(context: &Context, served: &Served, new: &mut Value) -> Result<(), Status> {
+fn check_identity(
+    context: &Context,
+    served: &ServedResource,
+    new: &mut Value,
+) -> Result<(), Status> {
     let (namespace, wanted) = (meta::namespace(new), context.info.namespace.as_str());
     if served.resource.namespaced {
         if namespace.is_empty() {

@@ -8,10 +8,10 @@ use control_types::status::{Cause, Details, Status, quote};
 use control_types::value::Value;
 use control_types::{go, json_patch, strategic};
 
-use crate::decode::{self, Decoded, Expected};
-use crate::managed;
-use crate::options::FieldValidation;
 use crate::verbs::patch::APPLY;
+use control_request::options::FieldValidation;
+use control_request::plain_error;
+use control_strategy::decode::{self, Decoded, Expected};
 
 /// The patches that are read.
 const PATCHES: &[&str] = &[
@@ -189,7 +189,7 @@ impl Patch {
                 strategic::apply(object, patch, schema).map_err(|error| match error {
                     strategic::Error::Format(_) => Status::bad_request(error.to_string()),
                     strategic::Error::ListOfLists => unprocessable(),
-                    other => managed::unexplained(other.to_string()),
+                    other => plain_error(other.to_string()),
                 })
             }
         }

@@ -13,24 +13,25 @@ use crate::access::escalation;
 use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
 use crate::admission::{self, Step, quota};
 use crate::allocate::HeldPorts;
-use crate::api::{Served, name_of};
-use crate::body::Body;
+use crate::api::{ServedResource, name_of};
 use crate::chain::Context;
-use crate::decode::{self, Expected};
-use crate::invalid;
 use crate::managed::{self, Endpoint};
-use crate::negotiate::Format;
-use crate::options::{WriteOptions, plain, why_no_number};
 use crate::owners::{self, When};
 use crate::reply::{self, Answer};
 use crate::verbs::create;
 use crate::write::{Current, Decision};
+use control_request::body::Body;
+use control_request::negotiate::Format;
+use control_request::options::{WriteOptions, why_no_number};
+use control_request::plain_error;
+use control_strategy::decode::{self, Expected};
+use control_strategy::invalid;
 
 /// Answers an update of the main resource.
 ///
 /// # Errors
 /// Whatever forbids the change.
-pub async fn update(context: &Context, served: &Arc<Served>, body: Body) -> Answer {
+pub async fn update(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
     through(context, served, "", body).await
 }
 
@@ -41,7 +42,7 @@ pub async fn update(context: &Context, served: &Arc<Served>, body: Body) -> Answ
 /// Whatever forbids the change.
 pub async fn through(
     context: &Context,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     subresource: &str,
     body: Body,
 ) -> Answer {
@@ -50,7 +51,7 @@ pub async fn through(
     let decoded = decode::object(
         &context.parts.headers,
         body,
-        Expected::of(served),
+        served.expected(),
         options.field_validation,
     )
     .await?;
@@ -92,7 +93,7 @@ pub async fn through(
 /// Name and namespace of the body must be those of the path.
 pub(crate) fn check_name(
     context: &Context,
-    served: &Served,
+    served: &ServedResource,
     object: &mut Value,
 ) -> Result<(), Status> {
     if served.resource.namespaced {
@@ -129,7 +130,7 @@ pub struct Change<'a> {
     /// The request.
     pub context: &'a Context,
     /// The resource.
-    pub served: &'a Arc<Served>,
+    pub served: &'a Arc<ServedResource>,
     /// The subresource, or empty.
     pub subresource: &'a str,
     /// What the request says besides the object.
@@ -253,7 +254,7 @@ impl Change<'_> {
             operation: Operation::Update,
             kind: self
                 .view
-                .map_or_else(|| Expected::of(self.served), |view| view.kind()),
+                .map_or_else(|| self.served.expected(), |view| view.kind()),
             subresource: self
                 .view
                 .map_or(self.subresource, |view| view.subresource()),
@@ -456,7 +457,7 @@ impl Change<'_> {
             ));
         }
         if let Err(error) = given.parse::<u64>() {
-            return Err(plain(format!(
+            return Err(plain_error(format!(
                 "strconv.ParseUint: parsing {}: {}",
                 control_types::status::quote(given),
                 why_no_number(&error)

@@ -77,7 +77,7 @@ impl Collector {
                         let answer = http::Response::builder()
                             .header("content-type", "application/grpc")
                             .header("grpc-status", "0")
-                            .body(control_apiserver::body::full(vec![0; 5]));
+                            .body(control_request::body::full(vec![0; 5]));
                         Ok::<_, hyper::Error>(answer.expect("an answer"))
                     }
                 });

@@ -13,8 +13,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use control_access::{MASTERS, Tokens, User};
 use control_apiserver::access::Settings;
-use control_apiserver::{ApiServer, ClusterAccess, Config, body};
+use control_apiserver::{ApiServer, ClusterAccess, Config};
 use control_pki::{ClientTrust, Cluster};
+use control_request::body;
 use control_store::embedded::{Embedded, Options};
 use control_types::value::Value;
 use http::{Method, Request, Response};
@@ -52,7 +53,7 @@ pub async fn server_of(
         node_ports: (30000, 32767),
         kubelets: None,
         proxy_identity: None,
-        egress: control_apiserver::Egress::default(),
+        egress: control_proxy::Egress::default(),
         whole: false,
         chain,
     })

@@ -156,14 +156,14 @@ impl Proxy {
 }
 
 /// Writes an `EgressSelectorConfiguration` with these selections and reads it.
-pub fn egress(dir: &Path, selections: &[(&str, &str)]) -> control_apiserver::Egress {
+pub fn egress(dir: &Path, selections: &[(&str, &str)]) -> control_proxy::Egress {
     let mut text = "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n".to_owned();
     for (name, connection) in selections {
         text.push_str(&format!("- {{name: {name}, connection: {connection}}}\n"));
     }
     let path = dir.join("egress.yaml");
     std::fs::write(&path, text).expect("written");
-    control_apiserver::Egress::read(&path).expect("usable")
+    control_proxy::Egress::read(&path).expect("usable")
 }
 
 fn socket(dir: &Path, name: &str) -> (UnixListener, PathBuf) {

@@ -90,7 +90,7 @@ async fn told(
         .method(method)
         .uri(path)
         .header("content-type", media)
-        .body(control_apiserver::body::full(text.into()))
+        .body(control_request::body::full(text.into()))
         .expect("a request");
     request.extensions_mut().insert(root());
     let answer = tower::ServiceExt::oneshot(server.service(), request).await;

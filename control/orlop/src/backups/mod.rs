@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use control_apiserver::storage::Transform;
 use control_backup::StoreSummary;
 use control_backup::age::{Identity, Recipient};
 use control_backup::place::{Address, Place, S3Options};
 use control_store::Store;
+use control_watch_cache::storage::Transform;
 use serde_json::Value;
 
 use crate::error::Error;

@@ -491,7 +491,7 @@ async fn server(dir: &std::path::Path) -> ApiServer {
         proxy_identity: None,
         whole: false,
         chain: control_apiserver::chain::Settings::default(),
-        egress: control_apiserver::Egress::default(),
+        egress: control_proxy::Egress::default(),
     })
     .await
     .expect("a server")

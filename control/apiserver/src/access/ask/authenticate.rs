@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use super::super::cache::Remembered;
 use super::super::settings::WebhookSettings;
 use super::reviewer::Reviewer;
-use crate::egress::kubeconfig::Error;
-use crate::egress::{Egress, Kind};
+use control_proxy::egress::kubeconfig::Error;
+use control_proxy::egress::{Egress, Kind};
 
 /// How many answers are remembered.
 const MOST: usize = 8192;

@@ -12,8 +12,8 @@ use super::super::authorize::Opinion;
 use super::super::cache::Remembered;
 use super::extra;
 use super::reviewer::Reviewer;
-use crate::egress::kubeconfig::Error;
-use crate::egress::{Egress, Kind};
+use control_proxy::egress::kubeconfig::Error;
+use control_proxy::egress::{Egress, Kind};
 
 /// How many answers are remembered.
 const MOST: usize = 8192;

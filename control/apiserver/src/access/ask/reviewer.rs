@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use control_types::value::Value;
 
-use crate::egress::Dialer;
-use crate::egress::kubeconfig::{Error, Remote};
+use control_proxy::egress::Dialer;
+use control_proxy::egress::kubeconfig::{Error, Remote};
 
 /// How often a server is asked that cannot answer, and how long is waited before
 /// the second time; then half as long again each time.

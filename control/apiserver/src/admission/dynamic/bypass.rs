@@ -14,7 +14,7 @@ use control_types::status::Status;
 use http::HeaderMap;
 
 use crate::chain::Context;
-use crate::listen::ClientAddr;
+use control_request::peer::ClientAddr;
 
 /// The header that asks for it, with the value `true`.
 pub const HEADER: &str = "orlop-bypass-admission";

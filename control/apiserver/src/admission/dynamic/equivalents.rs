@@ -7,17 +7,17 @@ use control_types::registry;
 use control_types::status::Status;
 use control_types::value::Value;
 
-use crate::api::{Api, Served};
-use crate::decode::Expected;
-use crate::nature::Form;
-use crate::storage;
+use crate::api::{Api, ServedResource};
+use control_strategy::ObjectSchema;
+use control_strategy::decode::Expected;
+use control_watch_cache::storage;
 
 /// All resources whose objects are those of `served`, itself among them. With a
 /// subresource, only those that have it.
 #[must_use]
-pub fn of(api: &Api, served: &Arc<Served>, subresource: &str) -> Vec<Arc<Served>> {
+pub fn of(api: &Api, served: &Arc<ServedResource>, subresource: &str) -> Vec<Arc<ServedResource>> {
     let resource = served.resource;
-    let all: Vec<Arc<Served>> = if resource.is_custom() {
+    let all: Vec<Arc<ServedResource>> = if resource.is_custom() {
         let definitions = api.definitions.now();
         let versions = definitions.resources(resource.group);
         versions
@@ -39,14 +39,14 @@ pub fn of(api: &Api, served: &Arc<Served>, subresource: &str) -> Vec<Arc<Served>
 
 /// The kind of the objects that `served` takes, through a subresource or not.
 #[must_use]
-pub fn kind_of<'a>(served: &'a Served, subresource: &str) -> Expected<'a> {
-    let whole = Expected::of(served);
+pub fn kind_of<'a>(served: &'a ServedResource, subresource: &str) -> Expected<'a> {
+    let whole = served.expected();
     match served.subresource(subresource) {
         Some(of) if of.kind != served.resource.kind => Expected {
             group: of.group,
             version: of.version,
             kind: of.kind,
-            form: Form::Typed(
+            form: ObjectSchema::Typed(
                 registry::schema_of(of.group, of.version, of.kind).unwrap_or(of.schema),
             ),
         },
@@ -61,8 +61,8 @@ pub fn kind_of<'a>(served: &'a Served, subresource: &str) -> Expected<'a> {
 pub async fn convert(
     api: &Api,
     object: &mut Value,
-    from: &Arc<Served>,
-    to: &Arc<Served>,
+    from: &Arc<ServedResource>,
+    to: &Arc<ServedResource>,
 ) -> Result<(), Status> {
     if Arc::ptr_eq(from, to) || from.api_version == to.api_version {
         return Ok(());

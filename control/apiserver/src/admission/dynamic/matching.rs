@@ -12,7 +12,7 @@ use control_types::status::Status;
 use control_types::value::Value;
 
 use super::{Attributes, Operation, equivalents};
-use crate::api::{Api, Served};
+use crate::api::{Api, ServedResource};
 
 /// Which requests a policy, a binding or a webhook is about.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// What a request asks of a resource: its own, or one that is the same.
     #[must_use]
-    pub fn of(attributes: &Attributes<'a>, served: &'a Served) -> Self {
+    pub fn of(attributes: &Attributes<'a>, served: &'a ServedResource) -> Self {
         Self {
             operation: attributes.operation,
             group: served.resource.group,
@@ -119,7 +119,7 @@ impl Constraints {
         attributes: &Attributes<'_>,
         object: Option<&Value>,
         old: Option<&Value>,
-    ) -> Result<Option<Arc<Served>>, Status> {
+    ) -> Result<Option<Arc<ServedResource>>, Status> {
         let api = &attributes.context.api;
         let namespace = self.selects_namespace(attributes, object, api);
         if let Ok(false) = namespace {
@@ -145,7 +145,7 @@ impl Constraints {
         Ok(Some(found))
     }
 
-    fn covered(&self, rules: &[Rule], attributes: &Attributes<'_>) -> Option<Arc<Served>> {
+    fn covered(&self, rules: &[Rule], attributes: &Attributes<'_>) -> Option<Arc<ServedResource>> {
         let own = Asked::of(attributes, attributes.served);
         if rules.iter().any(|rule| rule.matches(own)) {
             return Some(Arc::clone(attributes.served));

@@ -22,12 +22,12 @@ use control_types::value;
 use control_types::value::Value;
 
 use crate::admission::{Plugin, Step, on};
-use crate::api::Served;
-use crate::cache::{Cached, ResourceCache};
+use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::decode::Expected;
-use crate::egress::Egress;
-use crate::options::{DeleteOptions, WriteOptions};
+use control_proxy::egress::Egress;
+use control_request::options::{DeleteOptions, WriteOptions};
+use control_strategy::decode::Expected;
+use control_watch_cache::{Cached, ResourceCache};
 use policies::Policies;
 
 pub use webhooks::Webhooks;
@@ -81,7 +81,7 @@ pub struct Attributes<'a> {
     /// The request: who asks, and what is to be told to the client and the audit log.
     pub context: &'a Context,
     /// The resource that is asked.
-    pub served: &'a Arc<Served>,
+    pub served: &'a Arc<ServedResource>,
     /// What is done.
     pub operation: Operation,
     /// The kind of the objects: that of the resource, or of the subresource.

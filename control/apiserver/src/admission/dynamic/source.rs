@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use control_store::Revision;
 use control_types::value::Value;
 
-use crate::cache::{Cached, Keyed as _, ResourceCache};
+use control_watch_cache::{Cached, Keyed as _, ResourceCache};
 
 /// All objects of a kind, each made into a `T`. Requests look at the cache of the
 /// kind itself: so what is configured holds from the moment at which it can be read.

@@ -22,12 +22,11 @@ use rustc_hash::FxHashMap;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::OnceCell;
 
-use crate::api::{Api, Served};
-use crate::cache::{Cached, Change, Keyed as _, Prepared, encode};
-use crate::egress::Egress;
-use crate::managed::unexplained;
-use crate::tracer;
-use crate::webhook::{Client, ClientConfig, ConfigError};
+use crate::api::{Api, ServedResource};
+use control_proxy::egress::Egress;
+use control_proxy::webhook::{Client, ClientConfig, ConfigError};
+use control_request::plain_error;
+use control_watch_cache::{Cached, Change, Keyed as _, Prepared, encode};
 use review::Version;
 
 pub use counts::{Counts, Failure};
@@ -163,7 +162,7 @@ impl Converter {
         let took = began.elapsed();
         let outcome = asked.as_ref().map(|_| ()).map_err(|(failure, _)| *failure);
         api.metrics.conversions.asked(outcome, took);
-        asked.map_err(|(_, why)| unexplained(why))
+        asked.map_err(|(_, why)| plain_error(why))
     }
 
     async fn ask_once(
@@ -185,14 +184,14 @@ impl Converter {
             .map_err(|error| (Failure::Call, failed(error.to_string())))?;
         let uid = uuid::Uuid::new_v4().to_string();
         let question = review::encode(version, &uid, objects, to);
-        let span = tracer::child("Call conversion webhook").map(|span| {
+        let span = control_tracing::child("Call conversion webhook").map(|span| {
             let count = i64::try_from(objects.len()).unwrap_or(i64::MAX);
             span.with("desired-api-version", to)
                 .with("object-count", count)
                 .with("UID", uid.as_str())
         });
         let asked = client.post_quietly(api, question.into(), PATIENCE);
-        let answer = tracer::under(span.as_ref(), asked)
+        let answer = control_tracing::under(span.as_ref(), asked)
             .await
             .map_err(|error| (Failure::Call, failed(error.to_string())))?;
         let answers =
@@ -205,7 +204,7 @@ impl Converter {
         &self,
         api: &Api,
         object: &Arc<Cached>,
-        served: &Served,
+        served: &ServedResource,
     ) -> Result<Arc<Cached>, Status> {
         let slot = self.slot(object, served);
         let converted = slot.get_or_try_init(|| async {
@@ -216,7 +215,7 @@ impl Converter {
         converted.await.map(Arc::clone)
     }
 
-    fn slot(&self, object: &Cached, served: &Served) -> Slot {
+    fn slot(&self, object: &Cached, served: &ServedResource) -> Slot {
         let place = Place {
             version: served.resource.version,
             revision: object.revision(),
@@ -228,8 +227,12 @@ impl Converter {
 }
 
 /// What a webhook made of a stored object, in the form of those that are stored.
-fn cached(object: &Cached, mut value: Value, served: &Served) -> Result<Arc<Cached>, Status> {
-    served.kind.settle(&mut value);
+fn cached(
+    object: &Cached,
+    mut value: Value,
+    served: &ServedResource,
+) -> Result<Arc<Cached>, Status> {
+    served.kind.upgrade_stored(&mut value);
     meta::set_resource_version(&mut value, "");
     let json = encode(&value);
     let prepared = Prepared::of(&value, json, &served.kind);
@@ -238,11 +241,11 @@ fn cached(object: &Cached, mut value: Value, served: &Served) -> Result<Arc<Cach
         .map_err(Status::internal)
 }
 
-impl Served {
+impl ServedResource {
     /// Who converts its objects, if versions differ in more than their names.
     #[must_use]
     pub fn converter(&self) -> Option<&Converter> {
-        self.kind.family()?.converter.as_ref()
+        self.converter.as_deref()
     }
 
     /// Whether a stored object is another one here than by its name of the version.
@@ -265,7 +268,7 @@ impl Served {
         }
     }
 
-    /// As [`Served::in_version`], of many: the webhook is asked about some at a time.
+    /// As [`ServedResource::in_version`], of many: the webhook is asked about some at a time.
     ///
     /// # Errors
     /// 500 when the webhook does not do it.

@@ -14,16 +14,16 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response};
 use tokio::time::Instant;
 
-use crate::api::{Api, Served};
-use crate::body::Body;
-use crate::cache::State;
+use crate::api::{Api, ServedResource};
 use crate::chain::Context;
 use crate::features::Feature;
-use crate::negotiate::{Format, STREAM_MEDIA_TYPES};
-use crate::options::{ListOptions, parse_revision};
-use crate::reply::Answer;
 use crate::selection::Selection;
 use crate::verbs::list::in_version;
+use control_request::Answer;
+use control_request::body::Body;
+use control_request::negotiate::{Format, STREAM_MEDIA_TYPES};
+use control_request::options::{ListOptions, parse_revision};
+use control_watch_cache::State;
 use stream::Stream;
 use watcher::{Begin, Watcher};
 
@@ -32,7 +32,7 @@ use watcher::{Begin, Watcher};
 /// # Errors
 /// When options are malformed. A resource version that is compacted, or newer than the
 /// store's, does not fail the request: it is reported in the stream as an `ERROR` event.
-pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
+pub async fn watch(context: &Context, served: &Arc<ServedResource>) -> Answer {
     let mut options = ListOptions::parse(context.query())?;
     options.default_watch();
     options.validate(true)?;
@@ -121,7 +121,7 @@ pub async fn watch(context: &Context, served: &Arc<Served>) -> Answer {
 /// webhook or decides which are selected.
 async fn converted(
     api: &Api,
-    served: &Served,
+    served: &ServedResource,
     state: Arc<State>,
     selection: &Selection,
 ) -> Result<Arc<State>, Status> {

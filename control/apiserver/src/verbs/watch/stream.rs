@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body::Frame;
 
 use super::watcher::{Step, Watcher};
-use crate::body::BoxError;
+use control_request::body::BoxError;
 
 /// A watcher as a body. Nearly always what it says next is there or it waits for an
 /// event, which takes no future; reading the store's history and asking a webhook do.

@@ -19,17 +19,17 @@ use control_types::value::Value;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::api::{Api, Served};
-use crate::cache::{
-    Cached, Change, Counts, Event, FrameForm, Next, Past, Position, Read, ResourceCache, Run,
-    State, Waiter, Wanted, frame,
-};
+use crate::api::{Api, ServedResource};
 use crate::fairness::Opening;
-use crate::negotiate::{Format, Media, Shape};
-use crate::protobuf;
 use crate::request_counts::Sent;
 use crate::selection::Selection;
-use crate::table;
+use control_request::negotiate::{Format, Media, Shape};
+use control_strategy::protobuf;
+use control_strategy::table;
+use control_watch_cache::{
+    Cached, Change, Counts, Event, FrameBatch, FrameForm, HistoryReplay, Next, Position, Read,
+    ResourceCache, State, Waiter, Wanted, frame,
+};
 
 /// How often a client that takes them gets a bookmark.
 const BOOKMARKS: Duration = Duration::from_secs(60);
@@ -49,7 +49,7 @@ pub(super) struct Begin {
     pub api: Arc<Api>,
     /// The end of the server, or of what its network's clients are served.
     pub ending: CancellationToken,
-    pub served: Arc<Served>,
+    pub served: Arc<ServedResource>,
     pub cache: Arc<ResourceCache>,
     /// When the request came.
     pub began: std::time::Instant,
@@ -73,7 +73,7 @@ pub(super) struct Begin {
     pub delivered: Revision,
     pub deadline: Instant,
     /// Events that the ring has forgotten, before those that it has.
-    pub past: Option<Past>,
+    pub past: Option<HistoryReplay>,
     /// A revision beyond what the caches have: events begin when they have reached it.
     pub ahead: Option<Revision>,
 }
@@ -122,7 +122,7 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
 
 /// Whether two objects are one state of the same.
 fn is_state(one: &Cached, other: &Cached) -> bool {
-    use crate::cache::Keyed as _;
+    use control_watch_cache::Keyed as _;
     one.revision() == other.revision() && one.key() == other.key()
 }
 
@@ -150,7 +150,7 @@ impl Watcher {
         } else {
             begin.deadline
         };
-        let gone = begin.served.kind.family();
+        let gone = begin.served.kind.crd_versions();
         Box::new(Self {
             position: Position::default(),
             sent,
@@ -362,7 +362,9 @@ impl Watcher {
         let mut sizes = Vec::new();
         let mut more = false;
         while let Some((object, next)) = state.objects.at(self.position) {
-            if !crate::cache::Keyed::key(&**object).starts_with(self.begin.selection.prefix()) {
+            if !control_watch_cache::Keyed::key(&**object)
+                .starts_with(self.begin.selection.prefix())
+            {
                 break;
             }
             if out.len() >= ALONE {
@@ -402,9 +404,14 @@ impl Watcher {
         let Some(wanted) = wanted else {
             return self.gather(None);
         };
-        let run = self.begin.cache.runs().find(&wanted).filter(|run| {
-            run.first > self.begin.floor && (run.to == head || run.bytes.len() >= GATHER)
-        });
+        let run = self
+            .begin
+            .cache
+            .frame_batches()
+            .find(&wanted)
+            .filter(|run| {
+                run.first > self.begin.floor && (run.to == head || run.bytes.len() >= GATHER)
+            });
         let Some(run) = run else {
             return self.gather(Some(wanted));
         };
@@ -473,7 +480,7 @@ impl Watcher {
         self.sent.count(&sizes);
         let bytes = Bytes::from(gathered);
         if let Some(wanted) = wanted {
-            cache.runs().keep(Run {
+            cache.frame_batches().keep(FrameBatch {
                 wanted,
                 to: self.begin.next,
                 first: revision,
@@ -596,7 +603,8 @@ impl Watcher {
         let converted;
         let object = if self.begin.served.needs_conversion(object) {
             let known = self.converted.iter().find(|known| {
-                crate::cache::Keyed::key(&***known) == crate::cache::Keyed::key(object)
+                control_watch_cache::Keyed::key(&***known)
+                    == control_watch_cache::Keyed::key(object)
             });
             let known = self.in_version(object).or(known.map(|known| &**known));
             let Some(known) = known else {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use control_apiserver::storage::{ROOT, Transform};
 use control_backup::archive::{ArchiveReader, Item, ServerFile};
 use control_backup::place::Address;
 use control_backup::{Entry, Manifest};
 use control_encryption::{Encryption, OwnKeys, Source};
+use control_watch_cache::storage::{ROOT, Transform};
 
 use crate::backups::{self, S3};
 use crate::error::Error;

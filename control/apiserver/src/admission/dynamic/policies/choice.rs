@@ -7,12 +7,12 @@ use control_types::value::Value;
 use super::hooks::{Binding, Hook};
 use super::params;
 use crate::admission::dynamic::Attributes;
-use crate::api::Served;
+use crate::api::ServedResource;
 
 /// What of a policy is about a request.
 pub(super) struct Choice<'a> {
     /// The resource, in the version in which the policy matched it.
-    pub matched: Arc<Served>,
+    pub matched: Arc<ServedResource>,
     /// The bindings, each with the parameters that it found.
     pub bindings: Vec<(&'a Binding, params::Found)>,
 }

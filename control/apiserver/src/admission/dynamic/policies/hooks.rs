@@ -10,7 +10,7 @@ use control_types::value::Value;
 use super::super::matching::Constraints;
 use super::super::source::Source;
 use super::params::{Kind, Reference};
-use crate::cache::ResourceCache;
+use control_watch_cache::ResourceCache;
 
 /// A policy.
 #[derive(Debug)]

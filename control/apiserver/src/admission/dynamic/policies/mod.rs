@@ -22,7 +22,7 @@ use control_types::status::Status;
 use control_types::value::Value;
 
 use super::{Attributes, Rounds};
-use crate::cache::ResourceCache;
+use control_watch_cache::ResourceCache;
 use hooks::Hooks;
 
 pub use authorizer::Asked;

@@ -18,8 +18,8 @@ use super::choice::{Choice, choose};
 use super::hooks::{Binding, Hook, Policy};
 use super::{Asked, forbidden, namespace_object, question, request};
 use crate::admission::dynamic::{Attributes, Operation, Rounds, equivalents};
-use crate::api::Served;
-use crate::decode::Expected;
+use crate::api::ServedResource;
+use control_strategy::decode::Expected;
 
 /// What policies remember from one round to the next.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ struct Invocation<'a> {
     policy: &'a Policy<MutatingPolicy>,
     binding: &'a Binding,
     params: Option<Arc<Value>>,
-    matched: Arc<Served>,
+    matched: Arc<ServedResource>,
 }
 
 /// What all questions of a request share.
@@ -327,7 +327,7 @@ impl Asking<'_> {
         &self,
         object: &Value,
         mutation: Mutation,
-        matched: &Served,
+        matched: &ServedResource,
     ) -> Result<Value, Failure> {
         let expected = equivalents::kind_of(matched, self.attributes.subresource);
         let mut made = match mutation {
@@ -404,14 +404,14 @@ mod tests {
     use control_types::value;
 
     use super::*;
-    use crate::nature::Form;
+    use control_strategy::ObjectSchema;
 
     fn deployment() -> Expected<'static> {
         Expected {
             group: "apps",
             version: "v1",
             kind: "Deployment",
-            form: Form::Typed(
+            form: ObjectSchema::Typed(
                 TypeId::by_name("io.k8s.api.apps.v1.Deployment").expect("a type of the API"),
             ),
         }

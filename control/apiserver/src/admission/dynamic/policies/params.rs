@@ -7,8 +7,8 @@ use control_types::labels::Selector;
 use control_types::registry::{self, Resource};
 use control_types::value::Value;
 
-use crate::api::{Api, Served};
-use crate::cache::{Cached, Keyed as _};
+use crate::api::{Api, ServedResource};
+use control_watch_cache::{Cached, Keyed as _};
 
 /// `paramKind`: what parameters are.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Kind {
     }
 
     /// The resource of the parameters.
-    fn resolve(&self, api: &Api) -> Option<Arc<Served>> {
+    fn resolve(&self, api: &Api) -> Option<Arc<ServedResource>> {
         if let Some(known) = self.built_in {
             return api.served(known.group, known.version, known.plural);
         }
@@ -78,7 +78,7 @@ impl Kind {
     ///
     /// # Errors
     /// As stock words it: there is no such.
-    pub fn resource(&self, api: &Api) -> Result<Arc<Served>, String> {
+    pub fn resource(&self, api: &Api) -> Result<Arc<ServedResource>, String> {
         self.resolve(api).ok_or_else(|| {
             format!(
                 "failed to find resource referenced by paramKind: '{}/{}, Kind={}'",
@@ -107,7 +107,7 @@ impl Reference {
     /// # Errors
     /// As stock words them: the reference does not fit the kind or the request, or
     /// nothing is found and that must not be.
-    pub fn find(&self, served: &Served, namespace: &str) -> Result<Found, String> {
+    pub fn find(&self, served: &ServedResource, namespace: &str) -> Result<Found, String> {
         let scope = if served.resource.namespaced {
             let scope = if self.namespace.is_empty() {
                 namespace
@@ -154,7 +154,7 @@ impl Reference {
     }
 
     /// The objects as trees; those that did not change are not read again.
-    fn trees(&self, served: &Served, objects: &[Arc<Cached>]) -> Result<Found, String> {
+    fn trees(&self, served: &ServedResource, objects: &[Arc<Cached>]) -> Result<Found, String> {
         let last = {
             let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             last.clone()
@@ -200,7 +200,7 @@ impl Reference {
 /// # Errors
 /// As [`Reference::find`].
 pub(super) fn collect(
-    kind: Option<&Arc<Served>>,
+    kind: Option<&Arc<ServedResource>>,
     reference: Option<&Reference>,
     namespace: &str,
 ) -> Result<Found, String> {

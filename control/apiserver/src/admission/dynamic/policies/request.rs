@@ -6,12 +6,12 @@ use control_types::value;
 use control_types::value::Value;
 
 use super::super::{Attributes, equivalents};
-use crate::api::Served;
+use crate::api::ServedResource;
 
 /// The variable `request`. `matched`: the resource as which it was matched.
 #[must_use]
-pub fn request(attributes: &Attributes<'_>, matched: &Served) -> Value {
-    let resource = |served: &Served| {
+pub fn request(attributes: &Attributes<'_>, matched: &ServedResource) -> Value {
+    let resource = |served: &ServedResource| {
         let of = served.resource;
         value!({"group": (of.group), "version": (of.version), "resource": (of.plural)})
     };

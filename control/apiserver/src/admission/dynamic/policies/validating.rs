@@ -13,7 +13,7 @@ use super::choice::{Choice, choose};
 use super::hooks::{Action, Binding, Hook, Policy};
 use super::{Asked, forbidden, namespace_object, params, question, request};
 use crate::admission::dynamic::{Attributes, equivalents};
-use crate::api::Served;
+use crate::api::ServedResource;
 
 /// The longest text of an annotation, in bytes.
 const LONGEST: usize = 10 * 1024;
@@ -103,7 +103,7 @@ pub(super) async fn run(
 async fn converted(
     object: Option<&Value>,
     attributes: &Attributes<'_>,
-    matched: &Arc<Served>,
+    matched: &Arc<ServedResource>,
 ) -> Result<Option<Value>, Status> {
     let Some(object) = object else {
         return Ok(None);

@@ -9,9 +9,8 @@ use control_types::value::Value;
 use super::hook::Hook;
 use super::review::{self, Answer};
 use crate::admission::dynamic::{Attributes, equivalents, policies};
-use crate::api::Served;
-use crate::tracer;
-use crate::webhook;
+use crate::api::ServedResource;
+use control_proxy::webhook;
 
 /// Why a webhook did not let a request pass.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +26,7 @@ pub(super) enum Failure {
 /// The objects of a request in the version that a webhook is sent.
 pub(super) struct Versioned {
     /// The resource in that version.
-    pub served: Arc<Served>,
+    pub served: Arc<ServedResource>,
     /// JSON of the object, or null.
     pub object: Bytes,
     /// JSON of the object as it was, or null.
@@ -50,8 +49,8 @@ pub(super) fn json(object: Option<&Value>) -> Bytes {
 pub(super) async fn convert(
     attributes: &Attributes<'_>,
     object: &mut Value,
-    from: &Arc<Served>,
-    to: &Arc<Served>,
+    from: &Arc<ServedResource>,
+    to: &Arc<ServedResource>,
 ) -> Result<(), Status> {
     if attributes.kind.kind == attributes.served.resource.kind {
         equivalents::convert(&attributes.context.api, object, from, to).await?;
@@ -100,7 +99,7 @@ pub(super) async fn ask(
     let bytes = review::encode(version, request, &uid, &versioned.object, &versioned.old);
     let api = &attributes.context.api;
     let resource = versioned.served.resource;
-    let span = tracer::child(if mutating {
+    let span = control_tracing::child(if mutating {
         "Call mutating webhook"
     } else {
         "Call validating webhook"
@@ -113,8 +112,8 @@ pub(super) async fn ask(
             .with("operation", attributes.operation.as_str())
             .with("UID", uid.as_str())
     });
-    let asked = client.post(api, bytes.into(), hook.timeout);
-    let answered = tracer::under(span.as_ref(), asked).await;
+    let asked = client.post(&**api, bytes.into(), hook.timeout);
+    let answered = control_tracing::under(span.as_ref(), asked).await;
     drop(span);
     let review = answered.map_err(|error| Failure::Calling {
         why: format!("failed to call webhook: {error}"),

@@ -9,7 +9,7 @@ use control_types::value::Value;
 use super::hook::Hook;
 use crate::admission::dynamic::Attributes;
 use crate::admission::dynamic::policies::{self, Asked};
-use crate::api::Served;
+use crate::api::ServedResource;
 
 /// Whether a webhook's conditions are met. `objects` are the new and the old one in
 /// the version of `found`; `step` is what is counted.
@@ -19,7 +19,7 @@ use crate::api::Served;
 pub(super) fn are_met(
     attributes: &Attributes<'_>,
     hook: &Hook,
-    found: &Arc<Served>,
+    found: &Arc<ServedResource>,
     objects: (Option<&Value>, Option<&Value>),
     step: &'static str,
 ) -> Result<bool, Status> {

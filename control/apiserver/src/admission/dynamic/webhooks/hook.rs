@@ -8,8 +8,8 @@ use control_types::meta;
 use control_types::value::Value;
 
 use crate::admission::dynamic::matching::Constraints;
-use crate::egress::Egress;
-use crate::webhook::{Client, ClientConfig, ConfigError};
+use control_proxy::egress::Egress;
+use control_proxy::webhook::{Client, ClientConfig, ConfigError};
 
 /// How long a webhook is waited for that does not say.
 const USUAL: Duration = Duration::from_secs(10);

@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use control_types::value::Value;
 
-use crate::cache::ResourceCache;
-use crate::egress::Egress;
+use control_proxy::egress::Egress;
+use control_watch_cache::ResourceCache;
 
 pub use counts::Counts;
 pub use hook::{Configuration, Hook};

@@ -15,8 +15,8 @@ use super::hook::Hook;
 use super::outcome::{self, ADMIT};
 use super::{conditions, hooks};
 use crate::admission::dynamic::{Attributes, Rounds};
-use crate::api::Served;
-use crate::options::plain;
+use crate::api::ServedResource;
+use control_request::plain_error;
 
 /// What is remembered from the first round to the second.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Memory {
 
 /// The object on its way through the webhooks, in the version of one of them.
 struct Carried {
-    served: Arc<Served>,
+    served: Arc<ServedResource>,
     object: Option<Value>,
     old: Option<Value>,
     /// Whether a webhook changed it.
@@ -196,7 +196,7 @@ async fn ask(
             group => group.split('.').next().unwrap_or_default(),
         };
         let version = version.rsplit('/').next().unwrap_or_default();
-        return Err(Failure::Internal(plain(format!(
+        return Err(Failure::Internal(plain_error(format!(
             "converting ({version}.{kind}) to ({internal}.{}): unknown conversion",
             own.kind
         ))));
@@ -214,7 +214,7 @@ async fn ask(
 /// The object that a patch makes of another.
 fn patched(
     attributes: &Attributes<'_>,
-    served: &Served,
+    served: &ServedResource,
     object: &Value,
     patch: &Patch,
 ) -> Result<Value, String> {
@@ -241,7 +241,7 @@ impl Carried {
     async fn convert_to(
         &mut self,
         attributes: &Attributes<'_>,
-        served: &Arc<Served>,
+        served: &Arc<ServedResource>,
     ) -> Result<(), Status> {
         if Arc::ptr_eq(&self.served, served) {
             return Ok(());

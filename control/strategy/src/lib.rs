@@ -1,0 +1,24 @@
+//! What is particular to the objects of a resource, built-in or custom.
+//!
+//! Handlers ask a [`ResourceStrategy`] how a kind behaves and an [`ObjectSchema`] what
+//! its objects look like, never whether a CustomResourceDefinition stands behind them.
+//! With these, request bodies become objects ([`decode`]), and objects become tables
+//! ([`table`]), protobuf ([`protobuf`]) and objects of other versions ([`convert`]).
+
+#![allow(
+    clippy::result_large_err,
+    reason = "a Status is the answer of every refused request; boxing it at each of a hundred borders buys nothing"
+)]
+
+pub mod convert;
+mod crd_versions;
+pub mod decode;
+pub mod invalid;
+mod object_schema;
+pub mod protobuf;
+mod resource_strategy;
+pub mod table;
+
+pub use crd_versions::CrdVersions;
+pub use object_schema::ObjectSchema;
+pub use resource_strategy::ResourceStrategy;
