@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, PackageId};
 
 mod documents;
+mod module_cycles;
 mod sources;
 
 use sources::{lines_without_tests, only_falls, production_sources, root};
