@@ -122,6 +122,7 @@ const PURE: &[&str] = &[
     "control-fields",
     "control-fairness",
     "control-metrics",
+    "control-import",
     "control-load-balancer",
     "control-openapi",
     "node-agent-plan",

@@ -63,6 +63,12 @@ impl AddressRange {
         self.first
     }
 
+    /// The last address.
+    #[must_use]
+    pub const fn last(&self) -> IpAddr {
+        self.last
+    }
+
     /// How many addresses it has, at most `u64::MAX`.
     #[must_use]
     pub fn len(&self) -> u64 {
