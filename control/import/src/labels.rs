@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use control_types::label_selector::LabelSelector;
 use serde_json::{Map, Value, json};
 
+use crate::InvalidValue;
+
 /// The label that every namespace has, with its name as value.
 pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
@@ -207,7 +209,7 @@ impl Requirements {
     ///
     /// # Errors
     /// The operator that label selectors do not have.
-    pub fn of_selector(selector: &LabelSelector) -> Result<Vec<(String, Test)>, String> {
+    pub fn of_selector(selector: &LabelSelector) -> Result<Vec<(String, Test)>, InvalidValue> {
         let labels = selector.match_labels.iter().map(|(key, value)| {
             let values = BTreeSet::from([value.to_string()]);
             Ok((key.to_string(), Test::In(values)))
@@ -220,11 +222,11 @@ impl Requirements {
                 ("Exists", true) => Test::Exists,
                 ("DoesNotExist", true) => Test::Absent,
                 (operator, _) => {
-                    return Err(format!(
+                    return Err(InvalidValue(format!(
                         "operator `{operator}` with {} values is none of In, NotIn, Exists and \
                          DoesNotExist with the values that they take",
                         values.len()
-                    ));
+                    )));
                 }
             };
             Ok((it.key.to_string(), test))

@@ -41,7 +41,7 @@ pub struct ObjectId {
 impl ObjectId {
     /// Reads the identity of an object; fields that are absent are empty.
     #[must_use]
-    pub fn of(object: &Value) -> Self {
+    pub fn from_object(object: &Value) -> Self {
         let text = |pointer: &str| {
             let value = object.pointer(pointer).and_then(Value::as_str);
             value.unwrap_or_default().to_owned()
@@ -107,19 +107,30 @@ impl Report {
 /// Error for an object that is not what its kind says.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read {object}: {why}; correct it, or leave it out of the input")]
-pub struct Malformed {
+pub struct MalformedObject {
     /// The object.
     pub object: ObjectId,
     /// What is wrong.
     pub why: String,
 }
 
+/// Error for a value that its field may not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidValue(String);
+
+impl From<String> for InvalidValue {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
 /// Reads the `spec` of an object. Unknown fields are errors where the type denies them: a field
 /// that is not understood may restrict what the others allow.
-fn read_spec<T: DeserializeOwned>(object: &Value) -> Result<T, Malformed> {
-    let id = ObjectId::of(object);
+fn read_spec<T: DeserializeOwned>(object: &Value) -> Result<T, MalformedObject> {
+    let id = ObjectId::from_object(object);
     if id.name.is_empty() {
-        return Err(Malformed {
+        return Err(MalformedObject {
             object: id,
             why: "it has no metadata.name".to_owned(),
         });
@@ -129,9 +140,9 @@ fn read_spec<T: DeserializeOwned>(object: &Value) -> Result<T, Malformed> {
         Some(other) => other.clone(),
     };
     if let Some(why) = misplaced_list(&spec, "spec") {
-        return Err(Malformed { object: id, why });
+        return Err(MalformedObject { object: id, why });
     }
-    serde_json::from_value(spec).map_err(|error| Malformed {
+    serde_json::from_value(spec).map_err(|error| MalformedObject {
         object: id,
         why: error.to_string(),
     })

@@ -1,7 +1,7 @@
 //! Input that is not what its kind says is refused with the object's name and the way out.
 
 use control_import::policy::Settings;
-use control_import::{Malformed, calico, cilium, metallb};
+use control_import::{MalformedObject, calico, cilium, metallb};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn error(text: &str) -> String {
         Some("metallb.io") => metallb::convert(&objects, false),
         _ => calico::convert(&objects, &settings),
     };
-    let Err(error @ Malformed { .. }) = result else {
+    let Err(error @ MalformedObject { .. }) = result else {
         panic!("{text} is converted: {result:?}");
     };
     error.to_string()

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ipnet::IpNet;
 use serde_json::Value;
 
-use self::objects::{Entity, NetworkSetSpec, NumberOrText, PolicySpec, TierSpec};
+use self::objects::{CalicoRule, Entity, NetworkSetSpec, NumberOrText, PolicySpec, TierSpec};
 use self::selector::Selector;
 use crate::labels::{Conjunction, Disjunction, Requirements, all_pairs};
 use crate::net::{self, Block, everything};
@@ -21,7 +21,7 @@ use crate::policy::{
     Action, Direction, ListedPeers, Peers, Policy, Port, Ports, Protocol, Rule, Settings, Side,
     Stage, Surroundings, Tier, arrange,
 };
-use crate::{Malformed, ObjectId, Remark, Report, labels_of, read_spec};
+use crate::{InvalidValue, MalformedObject, ObjectId, Remark, Report, labels_of, read_spec};
 
 mod objects;
 pub mod selector;
@@ -41,9 +41,9 @@ const NATIVE_ORDER: f64 = 1000.0;
 ///
 /// # Errors
 /// An object that is not what its kind says.
-pub fn convert(objects: &[Value], settings: &Settings) -> Result<Report, Malformed> {
-    let mut surroundings = Surroundings::of(objects, settings)?;
-    let mut reader = Reader::default();
+pub fn convert(objects: &[Value], settings: &Settings) -> Result<Report, MalformedObject> {
+    let mut surroundings = Surroundings::read(objects, settings)?;
+    let mut reader = CalicoReader::default();
     let mut tiers: BTreeMap<String, (f64, bool)> = BTreeMap::new();
     tiers.insert(DEFAULT_TIER.to_owned(), (DEFAULT_TIER_ORDER, true));
     let mut policies = Vec::new();
@@ -54,7 +54,7 @@ pub fn convert(objects: &[Value], settings: &Settings) -> Result<Report, Malform
         if !GROUPS.contains(&group) {
             continue;
         }
-        let id = ObjectId::of(object);
+        let id = ObjectId::from_object(object);
         match id.kind.as_str() {
             "Tier" => {
                 let spec: TierSpec = read_spec(object)?;
@@ -62,7 +62,7 @@ pub fn convert(objects: &[Value], settings: &Settings) -> Result<Report, Malform
                     None | Some("Deny") => true,
                     Some("Pass") => false,
                     Some(other) => {
-                        return Err(Malformed {
+                        return Err(MalformedObject {
                             object: id,
                             why: format!("defaultAction `{other}` is neither Deny nor Pass"),
                         });
@@ -97,7 +97,7 @@ pub fn convert(objects: &[Value], settings: &Settings) -> Result<Report, Malform
         let spec: PolicySpec = read_spec(object)?;
         let tier = spec.tier.clone().unwrap_or_else(|| DEFAULT_TIER.to_owned());
         // Calico keeps Kubernetes' policies under such names where it copies them.
-        let id = ObjectId::of(object);
+        let id = ObjectId::from_object(object);
         if ["knp.", "kcnp.", "kanp.", "kbanp."]
             .iter()
             .any(|it| id.name.starts_with(it))
@@ -105,7 +105,7 @@ pub fn convert(objects: &[Value], settings: &Settings) -> Result<Report, Malform
             continue;
         }
         if !tiers.contains_key(&tier) {
-            return Err(Malformed {
+            return Err(MalformedObject {
                 object: id,
                 why: format!("there is no Tier `{tier}` in the input, so its order is not known"),
             });
@@ -200,20 +200,17 @@ struct NetworkSet {
 }
 
 #[derive(Default)]
-struct Reader {
+struct CalicoReader {
     sets: Vec<NetworkSet>,
 }
 
-/// Why a part cannot be converted.
-type Losses = Vec<String>;
-
-impl Reader {
-    fn add_network_set(&mut self, object: &Value) -> Result<(), Malformed> {
+impl CalicoReader {
+    fn add_network_set(&mut self, object: &Value) -> Result<(), MalformedObject> {
         let spec: NetworkSetSpec = read_spec(object)?;
-        let id = ObjectId::of(object);
-        let nets = nets(spec.nets.as_deref()).map_err(|why| Malformed {
+        let id = ObjectId::from_object(object);
+        let nets = nets(spec.nets.as_deref()).map_err(|why| MalformedObject {
             object: id.clone(),
-            why,
+            why: why.to_string(),
         })?;
         let domains = spec.allowed_egress_domains.unwrap_or_default();
         self.sets.push(NetworkSet {
@@ -231,9 +228,9 @@ impl Reader {
         spec: &PolicySpec,
         tier: &str,
         surroundings: &Surroundings,
-    ) -> Result<Policy, Malformed> {
-        let id = ObjectId::of(object);
-        let malformed = |why: String| Malformed {
+    ) -> Result<Policy, MalformedObject> {
+        let id = ObjectId::from_object(object);
+        let malformed = |why: String| MalformedObject {
             object: id.clone(),
             why,
         };
@@ -299,7 +296,7 @@ impl Reader {
                 Err(error) => lose(place, &error.to_string()),
             }
         }
-        let types = types(spec).map_err(malformed)?;
+        let types = types(spec).map_err(|why| malformed(why.to_string()))?;
         let mut sides = [None, None];
         for (direction, rules) in [
             (Direction::Ingress, &spec.ingress),
@@ -355,18 +352,21 @@ impl Reader {
 
 /// The directions that a policy is about: without `types` those that it has rules for, and
 /// ingress if it has none.
-fn types(spec: &PolicySpec) -> Result<BTreeSet<Direction>, String> {
+fn types(spec: &PolicySpec) -> Result<BTreeSet<Direction>, InvalidValue> {
     let mut all = BTreeSet::new();
     for text in spec.types.iter().flatten() {
         all.insert(match text.as_str() {
             "Ingress" => Direction::Ingress,
             "Egress" => Direction::Egress,
-            other => return Err(format!("type `{other}` is neither Ingress nor Egress")),
+            other => {
+                return Err(InvalidValue(format!(
+                    "type `{other}` is neither Ingress nor Egress"
+                )));
+            }
         });
     }
     if all.is_empty() {
-        let has =
-            |rules: &Option<Vec<objects::Rule>>| rules.as_ref().is_some_and(|it| !it.is_empty());
+        let has = |rules: &Option<Vec<CalicoRule>>| rules.as_ref().is_some_and(|it| !it.is_empty());
         if has(&spec.egress) {
             all.insert(Direction::Egress);
         }
@@ -379,7 +379,7 @@ fn types(spec: &PolicySpec) -> Result<BTreeSet<Direction>, String> {
 
 /// What the rules of a policy have in common.
 struct Context<'a> {
-    reader: &'a Reader,
+    reader: &'a CalicoReader,
     surroundings: &'a Surroundings,
     /// None: the policy is cluster-wide.
     namespace: Option<&'a str>,
@@ -389,7 +389,7 @@ struct Context<'a> {
 
 impl Context<'_> {
     /// A rule; none if it decides nothing.
-    fn rule(&self, place: &str, rule: &objects::Rule) -> Result<Option<Rule>, String> {
+    fn rule(&self, place: &str, rule: &CalicoRule) -> Result<Option<Rule>, InvalidValue> {
         let action = match rule.action.as_str() {
             "Allow" | "allow" => Action::Allow,
             "Deny" | "deny" => Action::Deny,
@@ -397,12 +397,12 @@ impl Context<'_> {
             // It goes on with the next rule.
             "Log" | "log" => return Ok(None),
             other => {
-                return Err(format!(
+                return Err(InvalidValue(format!(
                     "action `{other}` is none of Allow, Deny, Pass and Log"
-                ));
+                )));
             }
         };
-        let mut losses = Losses::new();
+        let mut losses = Vec::<String>::new();
         for (what, found, why) in [
             (
                 "http",
@@ -453,8 +453,8 @@ impl Context<'_> {
         &self,
         entity: &Entity,
         name: &str,
-        losses: &mut Losses,
-    ) -> Result<Option<Disjunction>, String> {
+        losses: &mut Vec<String>,
+    ) -> Result<Option<Disjunction>, InvalidValue> {
         for (field, found) in [
             ("nets", is_some(entity.nets.as_ref())),
             ("notNets", is_some(entity.not_nets.as_ref())),
@@ -506,8 +506,8 @@ impl Context<'_> {
         entity: &Entity,
         name: &str,
         ip_version: Option<u8>,
-        losses: &mut Losses,
-    ) -> Result<Peers, String> {
+        losses: &mut Vec<String>,
+    ) -> Result<Peers, InvalidValue> {
         for (field, found, why) in [
             (
                 "serviceAccounts",
@@ -594,8 +594,8 @@ impl Context<'_> {
         &self,
         entity: &Entity,
         name: &str,
-        losses: &mut Losses,
-    ) -> Result<ListedPeers, String> {
+        losses: &mut Vec<String>,
+    ) -> Result<ListedPeers, InvalidValue> {
         let text = |it: &Option<String>| it.clone().filter(|it| !it.trim().is_empty());
         let parse = |text: &str| Selector::parse(text).map_err(|error| error.to_string());
         let selector = parse(&text(&entity.selector).unwrap_or_default())?;
@@ -702,10 +702,13 @@ fn is_some<T>(list: Option<&Vec<T>>) -> bool {
     list.is_some_and(|it| !it.is_empty())
 }
 
-fn nets(texts: Option<&[String]>) -> Result<Vec<IpNet>, String> {
+fn nets(texts: Option<&[String]>) -> Result<Vec<IpNet>, InvalidValue> {
     let texts = texts.unwrap_or_default().iter();
     texts
-        .map(|text| net::parse(text).ok_or_else(|| format!("`{text}` is no range of addresses")))
+        .map(|text| {
+            net::parse(text)
+                .ok_or_else(|| InvalidValue(format!("`{text}` is no range of addresses")))
+        })
         .collect()
 }
 
@@ -713,13 +716,13 @@ fn nets(texts: Option<&[String]>) -> Result<Vec<IpNet>, String> {
 fn ports(
     protocol: Option<&NumberOrText>,
     destination: &Entity,
-    losses: &mut Losses,
-) -> Result<Ports, String> {
+    losses: &mut Vec<String>,
+) -> Result<Ports, InvalidValue> {
     let (ports, not_ports) = (&destination.ports, &destination.not_ports);
     let has_ports = is_some(ports.as_ref()) || is_some(not_ports.as_ref());
     let Some(protocol) = protocol else {
         if has_ports {
-            return Err("ports need a protocol".to_owned());
+            return Err(InvalidValue("ports need a protocol".to_owned()));
         }
         return Ok(Ports::All);
     };
@@ -770,7 +773,7 @@ fn ports(
 }
 
 /// A port or range of ports; `None` for a name.
-fn range(port: &NumberOrText) -> Result<Option<(u16, u16)>, String> {
+fn range(port: &NumberOrText) -> Result<Option<(u16, u16)>, InvalidValue> {
     let text = match port {
         NumberOrText::Number(number) => {
             let number = u16::try_from(*number).map_err(|_| format!("{number} is no port"))?;
@@ -790,11 +793,13 @@ fn range(port: &NumberOrText) -> Result<Option<(u16, u16)>, String> {
             };
             let (first, last) = (parse(first)?, parse(last)?);
             if first > last {
-                return Err(format!("ports `{text}` end before they begin"));
+                return Err(InvalidValue(format!(
+                    "ports `{text}` end before they begin"
+                )));
             }
             Ok(Some((first, last)))
         }
         None if is_name => Ok(None),
-        None => Err(format!("`{text}` is no port")),
+        None => Err(InvalidValue(format!("`{text}` is no port"))),
     }
 }

@@ -14,8 +14,8 @@ pub(super) struct PolicySpec {
     pub namespace_selector: Option<String>,
     pub service_account_selector: Option<String>,
     pub types: Option<Vec<String>>,
-    pub ingress: Option<Vec<Rule>>,
-    pub egress: Option<Vec<Rule>>,
+    pub ingress: Option<Vec<CalicoRule>>,
+    pub egress: Option<Vec<CalicoRule>>,
     pub do_not_track: Option<bool>,
     #[serde(rename = "preDNAT")]
     pub pre_dnat: Option<bool>,
@@ -26,7 +26,7 @@ pub(super) struct PolicySpec {
 /// A rule.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub(super) struct Rule {
+pub(super) struct CalicoRule {
     pub action: String,
     #[serde(rename = "ipVersion")]
     pub ip_version: Option<u8>,

@@ -145,7 +145,7 @@ impl Selector {
     fn normal_form(
         &self,
         negated: bool,
-        translate: &Translate,
+        translate: &LabelTranslation,
     ) -> Result<Disjunction, Inexpressible> {
         let everything = || vec![Conjunction::default()];
         match self {
@@ -184,7 +184,7 @@ impl Selector {
 }
 
 /// The pods for which a label passes a test.
-type Translate = dyn Fn(&str, Test) -> Result<Disjunction, Inexpressible>;
+type LabelTranslation = dyn Fn(&str, Test) -> Result<Disjunction, Inexpressible>;
 
 /// A label of a pod, as Calico has it: those that it adds itself, and those of its namespace.
 fn pod_label(key: &str, test: Test) -> Result<Disjunction, Inexpressible> {

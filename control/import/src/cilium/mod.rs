@@ -14,14 +14,14 @@ use control_types::label_selector::LabelSelector;
 use ipnet::IpNet;
 use serde_json::Value;
 
-use self::objects::{CidrGroupSpec, CidrRule, PortRule, Rule as CiliumRule, Spec};
+use self::objects::{CidrGroupSpec, CidrRule, CiliumRule, CiliumSpec, PortRule};
 use crate::labels::{Conjunction, Disjunction, NAMESPACE_NAME, Requirements, all_pairs};
 use crate::net::{self, Block, everything};
 use crate::policy::{
     Action, Direction, ListedPeers, Peers, Policy, Port, Ports, Protocol, Rule, Settings, Side,
     Stage, Surroundings, Tier, arrange,
 };
-use crate::{Malformed, ObjectId, Report, labels_of, read_spec};
+use crate::{InvalidValue, MalformedObject, ObjectId, Report, labels_of, read_spec};
 
 mod objects;
 
@@ -33,9 +33,9 @@ pub const GROUP: &str = "cilium.io";
 ///
 /// # Errors
 /// An object that is not what its kind says.
-pub fn convert(objects: &[Value], settings: &Settings) -> Result<Report, Malformed> {
-    let surroundings = Surroundings::of(objects, settings)?;
-    let mut reader = Reader {
+pub fn convert(objects: &[Value], settings: &Settings) -> Result<Report, MalformedObject> {
+    let surroundings = Surroundings::read(objects, settings)?;
+    let mut reader = CiliumReader {
         groups: BTreeMap::new(),
         surroundings: &surroundings,
     };
@@ -51,7 +51,7 @@ pub fn convert(objects: &[Value], settings: &Settings) -> Result<Report, Malform
             _ => {}
         }
     }
-    found.sort_by_key(|object| ObjectId::of(object));
+    found.sort_by_key(|object| ObjectId::from_object(object));
     let mut policies = Vec::new();
     for object in found {
         policies.extend(reader.policies(object)?);
@@ -86,37 +86,34 @@ fn only(policy: &Policy, action: Action) -> Policy {
     }
 }
 
-struct Reader<'a> {
+struct CiliumReader<'a> {
     groups: BTreeMap<String, (BTreeMap<String, String>, Vec<IpNet>)>,
     surroundings: &'a Surroundings,
 }
 
-/// Why a part cannot be converted.
-type Losses = Vec<String>;
-
-impl Reader<'_> {
-    fn add_group(&mut self, object: &Value) -> Result<(), Malformed> {
+impl CiliumReader<'_> {
+    fn add_group(&mut self, object: &Value) -> Result<(), MalformedObject> {
         let spec: CidrGroupSpec = read_spec(object)?;
-        let id = ObjectId::of(object);
-        let nets: Result<Vec<IpNet>, String> = spec
+        let id = ObjectId::from_object(object);
+        let nets: Result<Vec<IpNet>, InvalidValue> = spec
             .external_cidrs
             .iter()
             .flatten()
             .map(|text| parse(text))
             .collect();
-        let nets = nets.map_err(|why| Malformed {
+        let nets = nets.map_err(|why| MalformedObject {
             object: id.clone(),
-            why,
+            why: why.to_string(),
         })?;
         self.groups.insert(id.name, (labels_of(object), nets));
         Ok(())
     }
 
     /// The policies that an object contains: one for `spec` and each of `specs`.
-    fn policies(&self, object: &Value) -> Result<Vec<Policy>, Malformed> {
-        let id = ObjectId::of(object);
+    fn policies(&self, object: &Value) -> Result<Vec<Policy>, MalformedObject> {
+        let id = ObjectId::from_object(object);
         let is_clusterwide = id.kind == "CiliumClusterwideNetworkPolicy";
-        let malformed = |why: String| Malformed {
+        let malformed = |why: String| MalformedObject {
             object: id.clone(),
             why,
         };
@@ -137,13 +134,21 @@ impl Reader<'_> {
         }
         let mut all = Vec::new();
         for (place, one) in specs {
-            let spec: Spec = read_spec(&one)?;
-            all.push(self.policy(&id, &place, &spec).map_err(malformed)?);
+            let spec: CiliumSpec = read_spec(&one)?;
+            all.push(
+                self.policy(&id, &place, &spec)
+                    .map_err(|why| malformed(why.to_string()))?,
+            );
         }
         Ok(all)
     }
 
-    fn policy(&self, id: &ObjectId, within: &str, spec: &Spec) -> Result<Policy, String> {
+    fn policy(
+        &self,
+        id: &ObjectId,
+        within: &str,
+        spec: &CiliumSpec,
+    ) -> Result<Policy, InvalidValue> {
         let own = if id.namespace.is_empty() {
             Conjunction::default()
         } else {
@@ -153,14 +158,14 @@ impl Reader<'_> {
         let mut subject = vec![own.clone()];
         match (&spec.endpoint_selector, &spec.node_selector) {
             (Some(selector), None) => match self.selected(selector, &id.namespace) {
-                Ok(Selected::Pods(pods)) => {
+                Ok(PodSelection::Pods(pods)) => {
                     subject = all_pairs(&subject, &pods).unwrap_or_default();
                 }
-                Ok(Selected::Nobody) => subject.clear(),
-                Err(Refusal::Loss(why)) => {
+                Ok(PodSelection::Nobody) => subject.clear(),
+                Err(SelectorRefusal::Loss(why)) => {
                     losses.push((format!("{within}endpointSelector"), why));
                 }
-                Err(Refusal::Malformed(why)) => return Err(why),
+                Err(SelectorRefusal::Malformed(why)) => return Err(why),
             },
             (None, Some(_)) => losses.push((
                 format!("{within}nodeSelector"),
@@ -168,9 +173,9 @@ impl Reader<'_> {
                     .to_owned(),
             )),
             _ => {
-                return Err(format!(
+                return Err(InvalidValue(format!(
                     "{within}spec: exactly one of endpointSelector and nodeSelector is needed"
-                ));
+                )));
             }
         }
         let sides = [
@@ -227,8 +232,8 @@ impl Reader<'_> {
         action: Action,
         place: &str,
         rule: &CiliumRule,
-    ) -> Result<Option<Rule>, String> {
-        let mut losses = Losses::new();
+    ) -> Result<Option<Rule>, InvalidValue> {
+        let mut losses = Vec::<String>::new();
         let prefix = match direction {
             Direction::Ingress => "from",
             Direction::Egress => "to",
@@ -315,15 +320,15 @@ impl Reader<'_> {
         direction: Direction,
         rule: &CiliumRule,
         prefix: &str,
-        losses: &mut Losses,
-    ) -> Result<Peers, String> {
+        losses: &mut Vec<String>,
+    ) -> Result<Peers, InvalidValue> {
         let mut listed = ListedPeers::default();
         for selector in rule.endpoints.iter().flatten() {
             match self.selected(selector, &id.namespace) {
-                Ok(Selected::Pods(pods)) => listed.pods.extend(pods),
-                Ok(Selected::Nobody) => {}
-                Err(Refusal::Loss(why)) => losses.push(format!("{prefix}Endpoints: {why}")),
-                Err(Refusal::Malformed(why)) => return Err(why),
+                Ok(PodSelection::Pods(pods)) => listed.pods.extend(pods),
+                Ok(PodSelection::Nobody) => {}
+                Err(SelectorRefusal::Loss(why)) => losses.push(format!("{prefix}Endpoints: {why}")),
+                Err(SelectorRefusal::Malformed(why)) => return Err(why),
             }
         }
         let mut outside: Vec<Block> = Vec::new();
@@ -381,7 +386,7 @@ impl Reader<'_> {
         &self,
         direction: Direction,
         listed: &mut ListedPeers,
-        losses: &mut Losses,
+        losses: &mut Vec<String>,
         entity: &str,
     ) {
         if direction == Direction::Egress {
@@ -400,9 +405,9 @@ impl Reader<'_> {
         &self,
         set: &CidrRule,
         prefix: &str,
-        losses: &mut Losses,
-    ) -> Result<Vec<Block>, String> {
-        let except: Result<Vec<IpNet>, String> = set
+        losses: &mut Vec<String>,
+    ) -> Result<Vec<Block>, InvalidValue> {
+        let except: Result<Vec<IpNet>, InvalidValue> = set
             .except
             .iter()
             .flatten()
@@ -427,10 +432,10 @@ impl Reader<'_> {
                 groups.flat_map(|(_, nets)| nets.clone()).collect()
             }
             _ => {
-                return Err(format!(
+                return Err(InvalidValue(format!(
                     "{prefix}CIDRSet: exactly one of cidr, cidrGroupRef and cidrGroupSelector is \
                      needed"
-                ));
+                )));
             }
         };
         let blocks = nets
@@ -440,17 +445,21 @@ impl Reader<'_> {
     }
 
     /// The pods that a selector selects, seen from a namespace (empty: from the cluster).
-    fn selected(&self, selector: &LabelSelector, namespace: &str) -> Result<Selected, Refusal> {
-        let tests = Requirements::of_selector(selector).map_err(Refusal::Malformed)?;
+    fn selected(
+        &self,
+        selector: &LabelSelector,
+        namespace: &str,
+    ) -> Result<PodSelection, SelectorRefusal> {
+        let tests = Requirements::of_selector(selector).map_err(SelectorRefusal::Malformed)?;
         let mut all = Conjunction::default();
         let mut has_namespace = namespace.is_empty();
         for (key, test) in tests {
             let one = match label(&key)? {
-                Label::Pod(key) => Conjunction {
+                LabelScope::Pod(key) => Conjunction {
                     pod: Requirements::one(&key, test),
                     ..Conjunction::default()
                 },
-                Label::Namespace(key) => {
+                LabelScope::Namespace(key) => {
                     // A policy of a namespace that names others by labels reaches them.
                     has_namespace = true;
                     Conjunction {
@@ -458,45 +467,45 @@ impl Reader<'_> {
                         ..Conjunction::default()
                     }
                 }
-                Label::Constant(value) => {
+                LabelScope::Constant(value) => {
                     if test.matches(value) {
                         continue;
                     }
-                    return Ok(Selected::Nobody);
+                    return Ok(PodSelection::Nobody);
                 }
             };
             match all.and(&one) {
                 Some(both) => all = both,
-                None => return Ok(Selected::Nobody),
+                None => return Ok(PodSelection::Nobody),
             }
         }
         if !has_namespace {
             match all.and(&in_namespace(namespace)) {
                 Some(both) => all = both,
-                None => return Ok(Selected::Nobody),
+                None => return Ok(PodSelection::Nobody),
             }
         }
         // What cannot exist is found only when it is simplified alone.
         Ok(match all.and(&Conjunction::default()) {
-            Some(all) => Selected::Pods(vec![all]),
-            None => Selected::Nobody,
+            Some(all) => PodSelection::Pods(vec![all]),
+            None => PodSelection::Nobody,
         })
     }
 }
 
-enum Selected {
+enum PodSelection {
     Pods(Disjunction),
     Nobody,
 }
 
-enum Refusal {
+enum SelectorRefusal {
     /// It has no counterpart.
     Loss(String),
     /// It is no selector.
-    Malformed(String),
+    Malformed(InvalidValue),
 }
 
-enum Label {
+enum LabelScope {
     Pod(String),
     Namespace(String),
     /// The same for all pods; `None`: no pod has it.
@@ -504,37 +513,37 @@ enum Label {
 }
 
 /// What a label of Cilium is of Kubernetes'.
-fn label(key: &str) -> Result<Label, Refusal> {
+fn label(key: &str) -> Result<LabelScope, SelectorRefusal> {
     let key = match key.split_once([':', '.']) {
         Some(("k8s" | "any", rest)) if key.contains(':') => rest,
         Some(("reserved", _)) if key.starts_with("reserved:") => {
-            return Err(Refusal::Loss(format!(
+            return Err(SelectorRefusal::Loss(format!(
                 "label `{key}` is reserved by Cilium: use an entity"
             )));
         }
         _ => key,
     };
     if key.contains(':') {
-        return Err(Refusal::Loss(format!(
+        return Err(SelectorRefusal::Loss(format!(
             "label `{key}` is of a source that Kubernetes does not have"
         )));
     }
     if key == "io.kubernetes.pod.namespace" {
-        return Ok(Label::Namespace(NAMESPACE_NAME.to_owned()));
+        return Ok(LabelScope::Namespace(NAMESPACE_NAME.to_owned()));
     }
     if let Some(key) = key.strip_prefix("io.cilium.k8s.namespace.labels.") {
-        return Ok(Label::Namespace(key.to_owned()));
+        return Ok(LabelScope::Namespace(key.to_owned()));
     }
     if key == "io.cilium.k8s.policy.cluster" {
-        return Ok(Label::Constant(Some("default")));
+        return Ok(LabelScope::Constant(Some("default")));
     }
     if key.starts_with("io.cilium.k8s.policy.") {
-        return Err(Refusal::Loss(format!(
+        return Err(SelectorRefusal::Loss(format!(
             "label `{key}` is of service accounts, which label selectors cannot match: give the \
              pods a label"
         )));
     }
-    Ok(Label::Pod(key.to_owned()))
+    Ok(LabelScope::Pod(key.to_owned()))
 }
 
 fn in_namespace(name: &str) -> Conjunction {
@@ -550,12 +559,12 @@ fn blocks(nets: &[IpNet]) -> Vec<Block> {
         .collect()
 }
 
-fn parse(text: &str) -> Result<IpNet, String> {
-    net::parse(text).ok_or_else(|| format!("`{text}` is no range of addresses"))
+fn parse(text: &str) -> Result<IpNet, InvalidValue> {
+    net::parse(text).ok_or_else(|| InvalidValue(format!("`{text}` is no range of addresses")))
 }
 
 /// The ports of a rule.
-fn ports(rules: Option<&[PortRule]>, losses: &mut Losses) -> Result<Ports, String> {
+fn ports(rules: Option<&[PortRule]>, losses: &mut Vec<String>) -> Result<Ports, InvalidValue> {
     let Some(rules) = rules.filter(|it| !it.is_empty()) else {
         return Ok(Ports::All);
     };
@@ -599,24 +608,26 @@ fn ports(rules: Option<&[PortRule]>, losses: &mut Losses) -> Result<Ports, Strin
 }
 
 /// The ports of one of `toPorts`; the inner error says why they have no counterpart.
-fn read_port(port: &objects::PortProtocol) -> Result<Result<Vec<Port>, String>, String> {
+fn read_port(
+    port: &objects::PortProtocol,
+) -> Result<Result<Vec<Port>, InvalidValue>, InvalidValue> {
     let protocol = port.protocol.as_deref().unwrap_or("ANY");
     let protocols: Vec<Protocol> = if protocol.eq_ignore_ascii_case("ANY") || protocol.is_empty() {
         Protocol::ALL.to_vec()
     } else if protocol.chars().all(|it| it.is_ascii_digit()) {
-        return Err(format!("protocol `{protocol}` is none"));
+        return Err(InvalidValue(format!("protocol `{protocol}` is none")));
     } else if let Some(protocol) = Protocol::parse(protocol) {
         vec![protocol]
     } else {
-        return Ok(Err(format!(
+        return Ok(Err(InvalidValue(format!(
             "policies match TCP, UDP and SCTP only, not {protocol}"
-        )));
+        ))));
     };
     let text = port.port.as_deref().unwrap_or("0");
     let Ok(first) = text.parse::<u16>() else {
         let is_name = text.chars().any(|it| it.is_ascii_alphabetic());
         if !is_name {
-            return Err(format!("`{text}` is no port"));
+            return Err(InvalidValue(format!("`{text}` is no port")));
         }
         let named = protocols
             .into_iter()
@@ -625,9 +636,9 @@ fn read_port(port: &objects::PortProtocol) -> Result<Result<Vec<Port>, String>, 
     };
     if first == 0 {
         if protocols.len() > 1 {
-            return Ok(Err(
+            return Ok(Err(InvalidValue(
                 "port 0 of any protocol stands for all traffic: leave toPorts out".to_owned(),
-            ));
+            )));
         }
         let all = protocols.into_iter().map(|it| Port::Range(it, 1, u16::MAX));
         return Ok(Ok(all.collect()));
@@ -637,7 +648,9 @@ fn read_port(port: &objects::PortProtocol) -> Result<Result<Vec<Port>, String>, 
         Some(last) => u16::try_from(last).map_err(|_| format!("endPort {last} is no port"))?,
     };
     if last < first {
-        return Err(format!("ports {first} to {last} end before they begin"));
+        return Err(InvalidValue(format!(
+            "ports {first} to {last} end before they begin"
+        )));
     }
     let ranges = protocols.into_iter().map(|it| Port::Range(it, first, last));
     Ok(Ok(ranges.collect()))

@@ -9,13 +9,13 @@ use serde_json::Value;
 /// `specs`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub(super) struct Spec {
+pub(super) struct CiliumSpec {
     pub endpoint_selector: Option<LabelSelector>,
     pub node_selector: Option<LabelSelector>,
-    pub ingress: Option<Vec<Rule>>,
-    pub ingress_deny: Option<Vec<Rule>>,
-    pub egress: Option<Vec<Rule>>,
-    pub egress_deny: Option<Vec<Rule>>,
+    pub ingress: Option<Vec<CiliumRule>>,
+    pub ingress_deny: Option<Vec<CiliumRule>>,
+    pub egress: Option<Vec<CiliumRule>>,
+    pub egress_deny: Option<Vec<CiliumRule>>,
     pub enable_default_deny: Option<DefaultDeny>,
     pub labels: Option<Value>,
     pub description: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct DefaultDeny {
 /// A rule of either direction.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Rule {
+pub(super) struct CiliumRule {
     #[serde(alias = "fromEndpoints", alias = "toEndpoints")]
     pub endpoints: Option<Vec<LabelSelector>>,
     #[serde(alias = "fromRequires", alias = "toRequires")]

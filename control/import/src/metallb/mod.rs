@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use self::objects::{BgpSpec, CommunitySpec, L2Spec, PeerSpec, PoolSpec};
 use crate::labels::{NAMESPACE_NAME, Requirements, Test};
-use crate::{IMPORTED_FROM, Malformed, ObjectId, Remark, Report, labels_of, read_spec};
+use crate::{IMPORTED_FROM, MalformedObject, ObjectId, Remark, Report, labels_of, read_spec};
 
 mod objects;
 pub mod service;
@@ -31,7 +31,7 @@ pub const GROUP: &str = "metallb.io";
 ///
 /// # Errors
 /// An object that is not what its kind says.
-pub fn convert(objects: &[Value], lossy: bool) -> Result<Report, Malformed> {
+pub fn convert(objects: &[Value], lossy: bool) -> Result<Report, MalformedObject> {
     let mut conversion = Conversion {
         lossy,
         ..Conversion::default()
@@ -39,7 +39,7 @@ pub fn convert(objects: &[Value], lossy: bool) -> Result<Report, Malformed> {
     let mut ours = Vec::new();
     for object in objects {
         let api_version = object["apiVersion"].as_str().unwrap_or_default();
-        let id = ObjectId::of(object);
+        let id = ObjectId::from_object(object);
         match (api_version.split('/').next(), id.kind.as_str()) {
             (Some(GROUP), "IPAddressPool") => {
                 conversion.pools.insert(id.name.clone(), labels_of(object));
@@ -155,12 +155,14 @@ impl Conversion {
         }));
     }
 
-    fn pool(&mut self, id: &ObjectId, spec: &PoolSpec) -> Result<(), Malformed> {
+    fn pool(&mut self, id: &ObjectId, spec: &PoolSpec) -> Result<(), MalformedObject> {
         for range in &spec.addresses {
-            range.parse::<AddressRange>().map_err(|error| Malformed {
-                object: id.clone(),
-                why: error.to_string(),
-            })?;
+            range
+                .parse::<AddressRange>()
+                .map_err(|error| MalformedObject {
+                    object: id.clone(),
+                    why: error.to_string(),
+                })?;
         }
         let mut whole = true;
         let mut pool = json!({"ranges": spec.addresses});
@@ -322,8 +324,8 @@ impl Conversion {
         }
     }
 
-    fn peer(&mut self, id: &ObjectId, spec: PeerSpec) -> Result<(), Malformed> {
-        let malformed = |why: &str| Malformed {
+    fn peer(&mut self, id: &ObjectId, spec: PeerSpec) -> Result<(), MalformedObject> {
+        let malformed = |why: &str| MalformedObject {
             object: id.clone(),
             why: why.to_owned(),
         };

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use control_load_balancer::{CLASS, IpPoolSpec, Pool, SHARING_KEY, WANTED_ADDRESSES, WANTED_POOL};
 use serde_json::{Map, Value, json};
 
-use crate::{Malformed, ObjectId, Remark, labels_of};
+use crate::{MalformedObject, ObjectId, Remark, labels_of};
 
 /// MetalLB's annotations, without their prefix, and Orlop's.
 const ANNOTATIONS: [(&str, &str); 3] = [
@@ -37,12 +37,14 @@ pub struct ServedService {
 }
 
 impl ServedService {
-    /// A merge patch that adds the annotations; `None` if none are lacking.
+    /// A merge patch that adds annotations; `None` if none are lacking. That of the pool is only
+    /// of use once the pool is there: without it the Service would lose its address.
     #[must_use]
-    pub fn patch(&self) -> Option<Value> {
+    pub fn patch(&self, pool: bool) -> Option<Value> {
         let missing: Map<String, Value> = self
             .annotations
             .iter()
+            .filter(|(key, _)| (*key == WANTED_POOL) == pool)
             .map(|(key, value)| (key.clone(), value.clone().into()))
             .collect();
         (!missing.is_empty()).then(|| json!({"metadata": {"annotations": missing}}))
@@ -53,11 +55,11 @@ impl ServedService {
 ///
 /// # Errors
 /// An IPPool that is none.
-pub fn pools(objects: &[Value]) -> Result<Vec<Pool>, Malformed> {
+pub fn pools(objects: &[Value]) -> Result<Vec<Pool>, MalformedObject> {
     let mut all = Vec::new();
     for object in objects.iter().filter(|it| it["kind"] == "IPPool") {
         let spec: IpPoolSpec = crate::read_spec(object)?;
-        all.push(Pool::of(&ObjectId::of(object).name, &spec).0);
+        all.push(Pool::of(&ObjectId::from_object(object).name, &spec).0);
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)
@@ -72,11 +74,11 @@ pub fn served(
 ) -> (Vec<ServedService>, Vec<Remark>) {
     let namespaces: BTreeMap<String, BTreeMap<String, String>> = namespaces
         .iter()
-        .map(|it| (ObjectId::of(it).name, labels_of(it)))
+        .map(|it| (ObjectId::from_object(it).name, labels_of(it)))
         .collect();
     let (mut all, mut refused) = (Vec::new(), Vec::new());
     for service in services {
-        let mut id = ObjectId::of(service);
+        let mut id = ObjectId::from_object(service);
         id.kind = "Service".to_owned();
         if service.pointer("/spec/type").and_then(Value::as_str) != Some("LoadBalancer") {
             continue;

@@ -29,7 +29,7 @@ use control_types::label_selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::service::ServedService;
-use crate::ObjectId;
+use crate::{InvalidValue, ObjectId};
 
 /// On a Service: Orlop announces it. On a node: Orlop speaks BGP there, and MetalLB does not.
 pub const LABEL: &str = "orlop.dev/metallb";
@@ -258,11 +258,9 @@ pub fn describe(task: &Task, situation: &Situation) -> String {
             "stop MetalLB's controller, and let its objects be changed without it".to_owned()
         }
         Task::Annotate => {
-            let number = situation.services.iter().filter(|it| it.patch().is_some());
-            format!(
-                "annotate {} Services with what they ask of MetalLB",
-                number.count()
-            )
+            let lacking = |it: &&ServedService| !it.annotations.is_empty();
+            let number = situation.services.iter().filter(lacking).count();
+            format!("annotate {number} Services with what they ask of MetalLB")
         }
         Task::Create => format!("create {} objects of Orlop", situation.objects.len()),
         Task::AwaitAssigned => format!(
@@ -307,6 +305,34 @@ pub fn limited(object: &Value) -> Value {
     }
     spec[key]["matchLabels"][LABEL] = TAKEN.into();
     limited
+}
+
+/// A pool with all ranges of some objects, which is there while pools come or go one by one:
+/// Orlop's controller would replace addresses that no pool has. Its name is last, since of two
+/// pools the first has an address.
+#[must_use]
+pub fn cover(objects: &[Value]) -> Value {
+    let pools = objects.iter().filter(|it| it["kind"] == "IPPool");
+    let ranges: Vec<String> = pools
+        .flat_map(|it| texts(it.pointer("/spec/ranges")))
+        .collect();
+    json!({
+        "apiVersion": "orlop.dev/v1alpha1",
+        "kind": "IPPool",
+        "metadata": {"name": "zzzz-orlop-migrate-metallb"},
+        "spec": {"ranges": ranges, "autoAssign": false},
+    })
+}
+
+/// The patch that takes the limit of [`limited`] away again; `None` for kinds without one.
+#[must_use]
+pub fn unlimiting(kind: &str) -> Option<Value> {
+    let key = match kind {
+        "L2Announcement" | "BGPAdvertisement" => "serviceSelector",
+        "BGPPeer" => "nodeSelector",
+        _ => return None,
+    };
+    Some(json!({"spec": {key: {"matchLabels": {LABEL: null}}}}))
 }
 
 /// The ranges of a pool without an address, as texts; empty if nothing is left.
@@ -375,7 +401,7 @@ pub fn pool_ranges(originals: &[Value], taken: &BTreeSet<IpAddr>) -> Vec<(Object
             let left = taken
                 .iter()
                 .fold(ranges, |left, address| ranges_without(&left, *address));
-            (ObjectId::of(pool), left)
+            (ObjectId::from_object(pool), left)
         })
         .collect()
 }
@@ -419,7 +445,7 @@ pub fn naming(advertisements: &[Value], pools: &[Value]) -> Vec<(ObjectId, Value
             let labels = crate::labels_of(pool);
             let get = |key: &str| labels.get(key).map(String::as_str);
             if is_about_all || selectors.iter().any(|it| it.matches(get)) {
-                names.insert(ObjectId::of(pool).name);
+                names.insert(ObjectId::from_object(pool).name);
             }
         }
         if names.is_empty() {
@@ -427,7 +453,7 @@ pub fn naming(advertisements: &[Value], pools: &[Value]) -> Vec<(ObjectId, Value
             names.insert("none".to_owned());
         }
         let patch = json!({"spec": {"ipAddressPools": names, "ipAddressPoolSelectors": null}});
-        all.push((ObjectId::of(advertisement), patch));
+        all.push((ObjectId::from_object(advertisement), patch));
     }
     all
 }
@@ -479,7 +505,7 @@ pub fn restoring(original: &Value) -> Value {
 ///
 /// # Errors
 /// The session that is not up, and why.
-pub fn sessions(announcer: &Value, peers: &BTreeSet<String>) -> Result<usize, String> {
+pub fn sessions(announcer: &Value, peers: &BTreeSet<String>) -> Result<usize, InvalidValue> {
     let all = announcer
         .pointer("/status/peers")
         .and_then(Value::as_object);
@@ -489,9 +515,8 @@ pub fn sessions(announcer: &Value, peers: &BTreeSet<String>) -> Result<usize, St
         let state = peer.and_then(|it| it["state"].as_str()).unwrap_or("none");
         if state != "Established" {
             let why = peer.and_then(|it| it["error"].as_str()).unwrap_or_default();
-            return Err(format!("session with {name} is {state} {why}")
-                .trim_end()
-                .to_owned());
+            let text = format!("session with {name} is {state} {why}");
+            return Err(InvalidValue(text.trim_end().to_owned()));
         }
         let advertised = peer
             .and_then(|it| it["advertised"].as_u64())
@@ -509,7 +534,7 @@ pub fn peers_of(objects: &[Value], labels: &BTreeMap<String, String>) -> BTreeSe
         selector(&peer["spec"]["nodeSelector"])
             .is_none_or(|it| it.matches(|key| labels.get(key).map(String::as_str)))
     });
-    selected.map(|it| ObjectId::of(it).name).collect()
+    selected.map(|it| ObjectId::from_object(it).name).collect()
 }
 
 #[cfg(test)]

@@ -30,20 +30,20 @@ type Order = (usize, bool, usize);
 /// All objects to be.
 pub(super) struct Emission {
     prefix: String,
-    namespaced: BTreeMap<(String, ObjectId, Requirements), Namespaced>,
-    cluster: BTreeMap<(ClusterTier, Order), Vec<Run>>,
+    namespaced: BTreeMap<(String, ObjectId, Requirements), NamespacedDraft>,
+    cluster: BTreeMap<(ClusterTier, Order), Vec<RuleRun>>,
 }
 
 /// A NetworkPolicy.
 #[derive(Default)]
-struct Namespaced {
+struct NamespacedDraft {
     name: String,
     ingress: Option<Vec<Value>>,
     egress: Option<Vec<Value>>,
 }
 
 /// Rules of one policy for the same pods that follow each other.
-struct Run {
+struct RuleRun {
     id: ObjectId,
     name: String,
     subject: Conjunction,
@@ -101,7 +101,7 @@ impl Emission {
             run.rules.extend(rules);
             return;
         }
-        runs.push(Run {
+        runs.push(RuleRun {
             id: id.clone(),
             name: name.to_owned(),
             subject: subject.clone(),
@@ -168,22 +168,24 @@ impl Emission {
     }
 }
 
-type Placed = (ClusterTier, Vec<Run>);
+type PlacedRuns = (ClusterTier, Vec<RuleRun>);
 
 /// Runs of one policy that may share a priority, in the order of evaluation. Equal priorities
 /// are ordered by name, which nothing here relies on: those that share one are for different
 /// directions, or say the same.
-fn in_order(cluster: BTreeMap<(ClusterTier, Order), Vec<Run>>) -> Vec<(Placed, Option<usize>)> {
+fn in_order(
+    cluster: BTreeMap<(ClusterTier, Order), Vec<RuleRun>>,
+) -> Vec<(PlacedRuns, Option<usize>)> {
     let mut all = Vec::new();
     let mut next: BTreeMap<ClusterTier, usize> = BTreeMap::new();
     for ((tier, _), runs) in cluster {
-        let (ingress, egress): (Vec<Run>, Vec<Run>) = runs
+        let (ingress, egress): (Vec<RuleRun>, Vec<RuleRun>) = runs
             .into_iter()
             .partition(|run| run.direction == Direction::Ingress);
         let mut ingress = ingress.into_iter();
         let mut egress = egress.into_iter();
         loop {
-            let together: Vec<Run> = ingress.next().into_iter().chain(egress.next()).collect();
+            let together: Vec<RuleRun> = ingress.next().into_iter().chain(egress.next()).collect();
             if together.is_empty() {
                 break;
             }
@@ -203,7 +205,7 @@ fn cluster_policies(
     prefix: &str,
     tier: ClusterTier,
     priority: usize,
-    runs: Vec<Run>,
+    runs: Vec<RuleRun>,
     names: &mut BTreeSet<(String, String)>,
 ) -> Vec<Value> {
     let mut by_subject: Vec<(Conjunction, ObjectId, String, [Vec<Value>; 2])> = Vec::new();

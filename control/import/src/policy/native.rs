@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Direction, Settings, Surroundings};
 use crate::labels::{Conjunction, Requirements};
-use crate::{IMPORTED_FROM, Malformed, ObjectId, labels_of, net};
+use crate::{IMPORTED_FROM, MalformedObject, ObjectId, labels_of, net};
 
 /// The labels of a namespace.
 pub type NamespaceLabels = BTreeMap<String, String>;
@@ -42,7 +42,7 @@ impl Surroundings {
     ///
     /// # Errors
     /// An object that is not what its kind says.
-    pub fn of(objects: &[Value], settings: &Settings) -> Result<Self, Malformed> {
+    pub fn read(objects: &[Value], settings: &Settings) -> Result<Self, MalformedObject> {
         let mut all = Self {
             pod_ranges: settings.pod_ranges.clone(),
             node_ranges: settings.node_ranges.clone(),
@@ -52,7 +52,7 @@ impl Surroundings {
             let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
             match (text("apiVersion"), text("kind")) {
                 ("v1", "Namespace") => {
-                    let name = ObjectId::of(object).name;
+                    let name = ObjectId::from_object(object).name;
                     let mut labels = labels_of(object);
                     labels.insert(crate::labels::NAMESPACE_NAME.to_owned(), name.clone());
                     all.namespaces.insert(name, labels);
@@ -89,19 +89,19 @@ impl Surroundings {
     }
 }
 
-fn native(object: &Value) -> Result<NativePolicy, Malformed> {
-    let id = ObjectId::of(object);
+fn native(object: &Value) -> Result<NativePolicy, MalformedObject> {
+    let id = ObjectId::from_object(object);
     let spec = &object["spec"];
     let selector = match &spec["podSelector"] {
         Value::Null => LabelSelector::default(),
-        other => serde_json::from_value(other.clone()).map_err(|error| Malformed {
+        other => serde_json::from_value(other.clone()).map_err(|error| MalformedObject {
             object: id.clone(),
             why: error.to_string(),
         })?,
     };
-    let tests = Requirements::of_selector(&selector).map_err(|why| Malformed {
+    let tests = Requirements::of_selector(&selector).map_err(|why| MalformedObject {
         object: id.clone(),
-        why,
+        why: why.to_string(),
     })?;
     let pod = tests
         .into_iter()

@@ -7,6 +7,7 @@ use control_client::{Client, Discard, Patch, Selection, resources};
 use node_agent::kube_proxy_takeover::step::{LABEL, ServiceProxyChoice};
 use serde_json::{Value, json};
 
+use super::migrate_metallb;
 use crate::{
     error::Error,
     kubeconfig::Kubeconfig,
@@ -33,6 +34,12 @@ pub enum Command {
     /// that is worse than before. Connections go on.
     #[command(name = "kube-proxy", after_help = EXAMPLES)]
     KubeProxy(Options),
+    /// Take load balancer addresses over from MetalLB: convert its objects, then announce its
+    /// addresses one after another before MetalLB stops, and stop at the first that answers worse.
+    /// Run it where clients are: addresses are asked from this machine. Services keep their
+    /// addresses.
+    #[command(after_help = migrate_metallb::EXAMPLES)]
+    Metallb(migrate_metallb::Options),
 }
 
 /// Which nodes, and which way.
@@ -67,7 +74,10 @@ pub struct Options {
 /// # Errors
 /// What keeps it from beginning, or the node at which it stopped.
 pub async fn run(command: Command) -> Result<(), Error> {
-    let Command::KubeProxy(options) = command;
+    let options = match command {
+        Command::KubeProxy(options) => options,
+        Command::Metallb(options) => return migrate_metallb::run(options).await,
+    };
     let client = options.kubeconfig.client("orlop-migrate").await?;
     Migration { client, options }.run().await
 }

@@ -8,6 +8,7 @@ use control_client::{Client, Resource, Selection, resources};
 use node_agent_policy::check::{self, Change, CheckedFlow, ExpectedVerdict};
 use serde_json::Value;
 
+use super::policy_import::{self, Import};
 use crate::{error::Error, kubeconfig::Kubeconfig};
 
 /// What to do.
@@ -30,6 +31,11 @@ enum Command {
     Test(PolicyTest),
     /// Print the definition of ClusterNetworkPolicy, for clusters that lack it.
     Crd,
+    /// Convert Calico's or Cilium's policies to NetworkPolicies and ClusterNetworkPolicies that
+    /// decide the same. What cannot be converted is named, with the reason, and nothing is
+    /// emitted that would allow more.
+    #[command(after_help = policy_import::EXAMPLES)]
+    Import(Import),
 }
 
 /// Where expectations and objects are.
@@ -56,7 +62,7 @@ struct PolicyTest {
     quiet: bool,
 }
 
-const NETWORK_POLICIES: Resource = Resource::namespaced(
+pub(super) const NETWORK_POLICIES: Resource = Resource::namespaced(
     "networking.k8s.io",
     "v1",
     "networkpolicies",
@@ -64,7 +70,7 @@ const NETWORK_POLICIES: Resource = Resource::namespaced(
 );
 const REPLICA_SETS: Resource = Resource::namespaced("apps", "v1", "replicasets", "ReplicaSet");
 const JOBS: Resource = Resource::namespaced("batch", "v1", "jobs", "Job");
-const CLUSTER_NETWORK_POLICIES: Resource = Resource::cluster(
+pub(super) const CLUSTER_NETWORK_POLICIES: Resource = Resource::cluster(
     "policy.networking.k8s.io",
     "v1alpha2",
     "clusternetworkpolicies",
@@ -86,6 +92,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
             Ok(())
         }
         Command::Test(test) => test.run().await,
+        Command::Import(import) => import.run().await,
     }
 }
 
@@ -151,7 +158,7 @@ fn policy(error: check::Error) -> Error {
 }
 
 /// Reads a file, or a folder with all below it in the order of names.
-fn manifests(path: &Path, named: bool, documents: &mut Vec<Value>) -> Result<(), Error> {
+pub(super) fn manifests(path: &Path, named: bool, documents: &mut Vec<Value>) -> Result<(), Error> {
     let file = |source| Error::File {
         path: path.to_owned(),
         source,

@@ -204,7 +204,7 @@ fn a_node_has_its_sessions_once_all_are_established() {
         "r2": {"state": "Idle", "advertised": 0, "error": "cannot connect"},
     }}});
     let why = sessions(&announcer, &peers).unwrap_err();
-    assert_eq!(why, "session with r2 is Idle cannot connect");
+    assert_eq!(why.to_string(), "session with r2 is Idle cannot connect");
     announcer["status"]["peers"]["r2"] = json!({"state": "Established", "advertised": 1});
     assert_eq!(sessions(&announcer, &peers), Ok(3));
 }
