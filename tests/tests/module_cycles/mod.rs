@@ -32,7 +32,7 @@ const LARGER: &[(&str, usize, &str)] = &[
     ),
     (
         "control-controllers",
-        14,
+        10,
         "the context knows the views and history of all controllers",
     ),
     (
