@@ -248,7 +248,9 @@ async fn metallb_s_addresses_are_taken_over_and_given_back() {
     let _server = serve(&data);
     let kubeconfig = data.join("admin.kubeconfig");
     let client = eventually("API server", async || {
-        let client = Client::from_kubeconfigs(&[kubeconfig.clone()]).await.ok()?;
+        let client = Client::from_kubeconfigs(std::slice::from_ref(&kubeconfig))
+            .await
+            .ok()?;
         client
             .list::<Value>(&resources::NAMESPACES, &Selection::all())
             .await
@@ -343,7 +345,7 @@ async fn metallb_s_addresses_are_taken_over_and_given_back() {
     assert!(
         template["nodeSelector"]
             .as_object()
-            .is_none_or(|it| it.is_empty())
+            .is_none_or(serde_json::Map::is_empty)
     );
     assert!(
         !template["affinity"].to_string().contains("orlop"),

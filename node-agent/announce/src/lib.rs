@@ -90,7 +90,7 @@ async fn wait_until_served(client: &Client, shutdown: &CancellationToken) -> boo
             Ok(true) => return true,
             Ok(false) => {}
             Err(error) => {
-                debug!(error = %error.chain(), "failed to discover the kinds of announcements")
+                debug!(error = %error.chain(), "failed to discover the kinds of announcements");
             }
         }
         looks = looks.saturating_add(1);

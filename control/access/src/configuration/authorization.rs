@@ -341,7 +341,7 @@ fn conditions(files: &[ConditionFile], path: &str, problems: &mut Problems) -> V
                     made.push(MatchCondition {
                         text: text.clone(),
                         program,
-                    })
+                    });
                 }
                 Ok(_) => problems.invalid(&path, text, "must evaluate to bool"),
                 Err(issues) => {

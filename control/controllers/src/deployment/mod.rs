@@ -194,7 +194,7 @@ impl Deployments {
                     }
                 }
                 DeploymentAction::ChangeSet(change) => {
-                    self.change_set(&key, &change, &about).await?
+                    self.change_set(&key, &change, &about).await?;
                 }
                 DeploymentAction::DeleteSet { name, uid } => {
                     let options =

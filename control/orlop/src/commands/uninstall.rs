@@ -77,7 +77,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     match remove(&what)? {
         UninstallReport { found: false, .. } => {
-            println!("no datapath of Orlop was on this machine")
+            println!("no datapath of Orlop was on this machine");
         }
         UninstallReport { cut: 0, .. } => println!("the datapath is removed"),
         UninstallReport { cut, .. } => {

@@ -55,7 +55,7 @@ pub fn prepare_folders(root: &Path, logs: &Path) -> Result<(), (PathBuf, io::Err
         match fs::canonicalize(folder).and_then(|path| tighten(&path)) {
             Ok(false) => {}
             Ok(true) => {
-                tracing::info!(folder = %folder.display(), "restricted the mode of a folder")
+                tracing::info!(folder = %folder.display(), "restricted the mode of a folder");
             }
             Err(error) => {
                 let folder = folder.display();

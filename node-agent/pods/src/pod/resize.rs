@@ -229,7 +229,7 @@ fn pod_told(
             match told(shown, name) {
                 Some(told) if told == qos::read(name, asked) => {}
                 told => {
-                    pod_level_resources::put(own, name, told.map(|t| written(name, t)).as_ref())
+                    pod_level_resources::put(own, name, told.map(|t| written(name, t)).as_ref());
                 }
             }
         }

@@ -173,7 +173,7 @@ impl Nodes {
             match action {
                 // the rest holds only if the node is still as it was judged
                 NodeAction::Conditions(conditions) => {
-                    self.write_conditions(&node, &conditions).await?
+                    self.write_conditions(&node, &conditions).await?;
                 }
                 NodeAction::NotReadyEvent => {
                     let about = ObjectReference::to_object(&Node::RESOURCE, &node.metadata);
