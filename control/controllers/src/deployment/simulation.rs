@@ -280,7 +280,7 @@ impl World {
                 }
             }
             DeploymentAction::DeleteSet { name, .. } => {
-                self.sets.retain(|set| set.metadata.name != name)
+                self.sets.retain(|set| set.metadata.name != name);
             }
             DeploymentAction::Status { status, revision } => {
                 self.deployment.status = status;
