@@ -127,7 +127,7 @@ pub fn folder() -> PathBuf {
     target().join("go/bin")
 }
 
-/// Builds what is missing or older than its pins: the first time about twelve minutes of
+/// Builds what is missing or older than its pins: the first time about eighteen minutes of
 /// processor time, afterwards nothing. A program that the PATH or its variable already
 /// offers is not built. Without Go, or when its module proxy does not answer, nothing is
 /// built, and the tests that need the program say so.
