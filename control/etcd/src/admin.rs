@@ -169,6 +169,7 @@ impl Admin {
     pub async fn remove(&self, id: u64) -> Result<(), Error> {
         let action = format!("remove the member {id:x}");
         let until = Instant::now() + SETTLE;
+        let mut is_first = true;
         loop {
             let removed = self.change(&action, |client| async move {
                 client.cluster_client().member_remove(id).await
@@ -178,11 +179,14 @@ impl Admin {
                 Err(Error::Refused { source, .. })
                     if is_unsettled(&source) && Instant::now() < until =>
                 {
-                    tracing::info!(
-                        member = format!("{id:x}"),
-                        %source,
-                        "etcd removes no member until the others are connected; trying again"
-                    );
+                    if is_first {
+                        tracing::info!(
+                            member = format!("{id:x}"),
+                            %source,
+                            "etcd removes no member until the others are connected; trying again"
+                        );
+                    }
+                    is_first = false;
                 }
                 Err(error) => return Err(error),
             }

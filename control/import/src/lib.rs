@@ -110,7 +110,7 @@ impl Report {
 pub struct MalformedObject {
     /// The object.
     pub object: ObjectId,
-    /// What is wrong.
+    /// The field and why its value cannot be used.
     pub why: String,
 }
 

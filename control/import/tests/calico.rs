@@ -587,7 +587,7 @@ fn check(world: &World, settings: &Settings) -> Result<(), TestCaseError> {
                     decided,
                     report
                 );
-                // What is emitted allows nothing that all policies together deny.
+                // The imported policies allow nothing that the source policies deny.
                 let all = world.all();
                 for (is_ingress, own, peer, decision) in
                     [(false, from, to, egress), (true, to, from, ingress)]

@@ -1,5 +1,5 @@
-//! Objects in, objects out: each file of `scenarios` beside what becomes of it. To write the
-//! latter anew, run with `UPDATE=1` and review the difference.
+//! Objects in, objects out: each file of `scenarios` and the expected output beside it. Run with
+//! `UPDATE=1` to regenerate the outputs, and review the difference.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -110,7 +110,7 @@ impl Merged {
                 }
             }
         }
-        // What is gone is forgotten.
+        // Drops documents of groups that are no longer served.
         v3.places = present;
         let mut paths = Map::with_capacity(places.len());
         for (place, hash) in places {

@@ -5,8 +5,8 @@
 //! is denied if some policy that selects the pod is about this direction, unless that policy says
 //! otherwise (`enableDefaultDeny`). NetworkPolicies of Kubernetes count as policies that allow.
 //!
-//! Ranges of addresses match only what is outside the cluster, in Cilium. In a NetworkPolicy they
-//! match pods and nodes as well. So the ranges of pods and nodes are taken out of them.
+//! In Cilium, address ranges match only peers outside the cluster; in a NetworkPolicy they match
+//! pods and nodes as well. The converter therefore excludes the ranges of pods and nodes.
 
 use std::collections::BTreeMap;
 

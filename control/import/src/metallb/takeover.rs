@@ -40,7 +40,7 @@ pub const PARKED: &str = "orlop-taken-over";
 /// The ConfigMap in MetalLB's namespace that holds what is needed to go back.
 pub const RECORD: &str = "orlop-migrate-metallb";
 
-/// Something to be done.
+/// A task of the take-over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Task {
     /// Write the record.
@@ -86,7 +86,7 @@ pub enum Refusal {
     },
 }
 
-/// What is known for the plan.
+/// State of the cluster that the take-over is planned from.
 #[derive(Debug, Clone, Default)]
 pub struct Situation {
     /// Orlop's objects, as converted.
@@ -206,7 +206,7 @@ fn selector(value: &Value) -> Option<LabelSelector> {
     serde_json::from_value(value.clone()).ok()
 }
 
-/// What is to be done, in order.
+/// Returns the tasks of the take-over, in the order in which they run.
 ///
 /// # Errors
 /// [`Refusal`], unless gaps are allowed.

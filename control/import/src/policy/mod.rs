@@ -48,7 +48,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// All of them.
+    /// Every protocol that a NetworkPolicy can name.
     pub const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Sctp];
 
     /// The name in NetworkPolicies.
@@ -230,7 +230,7 @@ pub struct Settings {
     pub node_ranges: Vec<ipnet::IpNet>,
 }
 
-/// What is known of the cluster beside the policies to convert.
+/// Objects and address ranges of the cluster that a conversion depends on.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// Namespaces and their labels.

@@ -8,7 +8,7 @@ use clap_mangen::Man;
 
 use crate::error::Error;
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop completion bash > /etc/bash_completion.d/orlop
@@ -16,7 +16,7 @@ Examples:
   orlop completion fish > ~/.config/fish/completions/orlop.fish
   source <(orlop completion bash)                             # in this shell only";
 
-/// What is shown below the help of `man`.
+/// Examples shown at the end of `man --help`.
 pub const MAN_EXAMPLES: &str = "\
 Examples:
   orlop man status | man -l -                     read one page

@@ -14,7 +14,7 @@ use crate::{
     table, values,
 };
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop connectivity test                               all checks on two nodes of the cluster

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{cluster_objects, error::Error, kubeconfig::Kubeconfig, table};
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop explain pod web-0                     why a pod of the namespace `default` is pending

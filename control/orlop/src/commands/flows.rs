@@ -19,7 +19,7 @@ use crate::{
     table,
 };
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop flows --verdict dropped --since 5m      what was dropped of late, and by which rule

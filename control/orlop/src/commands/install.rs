@@ -24,7 +24,7 @@ use crate::{
     values,
 };
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop node-agent install --datapath-only --dry-run   list what would be written

@@ -15,7 +15,7 @@ use crate::{
     values,
 };
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop migrate kube-proxy --dry-run        list what would be done

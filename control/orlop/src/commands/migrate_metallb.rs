@@ -14,7 +14,7 @@ use crate::{
     values,
 };
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop migrate metallb --dry-run     list what would be done
@@ -22,7 +22,7 @@ Examples:
   orlop migrate metallb --undo        give the addresses back to MetalLB
   orlop migrate metallb -f metallb/   convert files, and print Orlop's objects";
 
-/// Whose addresses, and which way.
+/// Options of `orlop migrate metallb`.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]

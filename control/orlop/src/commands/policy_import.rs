@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::policy::{CLUSTER_NETWORK_POLICIES, NETWORK_POLICIES, manifests};
 use crate::{error::Error, kubeconfig::Kubeconfig};
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop policy import --from calico                  print what the cluster's policies become

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{error::Error, style::Style, table};
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop preflight                    for a node with pods

@@ -10,7 +10,7 @@ use node_agent::ReportSelection;
 
 use crate::error::Error;
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop services                      everything

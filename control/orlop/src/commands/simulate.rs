@@ -15,7 +15,7 @@ use self::change::{AddLike, SimulatedChange};
 use self::placing::{Fate, place_all};
 use crate::{cluster_objects, error::Error, kubeconfig::Kubeconfig, table};
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop simulate web.yaml                              where its pods would go in this cluster

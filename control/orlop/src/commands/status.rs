@@ -15,7 +15,7 @@ use crate::{
     table,
 };
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop status                              the cluster of the kubeconfig, and this machine

@@ -16,7 +16,7 @@ use crate::{
     values,
 };
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop support-bundle                             orlop-support-HOST-TIME.tar.gz in this folder

@@ -11,7 +11,7 @@ use node_agent::{Question, TraceFrom};
 
 use crate::error::Error;
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop trace 198.51.100.9 192.0.2.1:30080           a client outside, to a node port

@@ -8,7 +8,7 @@ use node_agent::{Uninstall, UninstallReport};
 use super::service_options::ports;
 use crate::{error::Error, values};
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop node-agent uninstall --datapath-only --dry-run     list what would be removed

@@ -11,7 +11,7 @@ use crate::{error::Error, kubeconfig::Kubeconfig, table};
 use forget::{VolumeRemoval, removals};
 use report::{Inventory, Row, rows};
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop volumes                      all claims, their volumes, and why some are pending

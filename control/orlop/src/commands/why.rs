@@ -21,7 +21,7 @@ use crate::{
     nodes::{Cluster, Nodes},
 };
 
-/// What is shown below the help.
+/// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
 Examples:
   orlop why shop/web shop/db-0:5432            a pod asks a pod

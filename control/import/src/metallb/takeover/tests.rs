@@ -97,7 +97,7 @@ fn addresses_that_services_connect_move_together() {
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
     situation.services[0].addresses.push(address("fd00::1"));
     situation.services[0].pools.push("office".to_owned());
-    // It shares one of them.
+    // This Service shares one of the addresses.
     let sharing = service("d", "192.0.2.1", "office", false);
     let apart = service("e", "192.0.2.2", "office", false);
     situation.services.extend([sharing, apart]);

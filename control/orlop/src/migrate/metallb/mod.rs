@@ -33,9 +33,9 @@ const LOOK: Duration = Duration::from_millis(300);
 const SETTLE: Duration = Duration::from_secs(3);
 /// How long Orlop's controller takes to see a change.
 const NOTICE: Duration = Duration::from_secs(2);
-/// Under which name objects are applied.
+/// Field manager of the objects that the command applies.
 pub const MANAGER: &str = "orlop-migrate-metallb";
-/// On nodes that there are none of: MetalLB's speakers run nowhere.
+/// Value of [`LABEL`] that no node has. Speakers that select nodes by it run nowhere.
 const STOPPED: &str = "stopped";
 
 const POOLS: Resource =
