@@ -82,6 +82,14 @@ struct Machine {
     binary: Option<PathBuf>,
 }
 
+/// The Node whose agent is meant.
+#[derive(Args)]
+struct NodeName {
+    /// Name of the Node; the machine's host name unless given.
+    #[arg(long, value_name = "NAME", requires = "node", value_parser = crate::values::node_name)]
+    node_name: Option<String>,
+}
+
 /// What an upgrade leaves for a rollback, beside the binary that it kept.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -158,6 +166,19 @@ impl UpgradeCommandPlan {
         print!("{}", report::table(&checks));
         print!("{}", report::steps(&found));
         report::conclude(&checks)
+    }
+}
+
+// === impl NodeName ===
+
+impl NodeName {
+    fn get(&self) -> Result<String, Error> {
+        match &self.node_name {
+            Some(name) => Ok(name.clone()),
+            None => nix::unistd::gethostname()
+                .map(|name| name.to_string_lossy().into_owned())
+                .map_err(|error| Error::Option(format!("no host name: {error}; give --node-name"))),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use super::drain::DrainOutcome;
 use super::plan::{self, UpgradePart};
-use super::{Machine, Record, binary, facts, ready, report};
+use super::{Machine, NodeName, Record, binary, facts, ready, report};
 use crate::backups::{self, S3};
 use crate::commands::store::shell;
 use crate::error::Error;
@@ -41,9 +41,8 @@ pub struct Options {
     #[arg(long, value_name = "DURATION", default_value = "10m", requires = "drain",
           value_parser = crate::values::duration)]
     drain_timeout: Duration,
-    /// Name of the Node; the machine's host name unless given.
-    #[arg(long, value_name = "NAME", requires = "node", value_parser = crate::values::node_name)]
-    node_name: Option<String>,
+    #[command(flatten)]
+    node_name: NodeName,
     /// How long to wait until the server is ready, or the node, before the old binary is put back.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = crate::values::duration)]
     timeout: Duration,
@@ -115,15 +114,16 @@ impl Options {
         if let Ok(client) = &client {
             record.stored_as = facts::stored_as(client).await?;
         }
+        let before = ready::server_started(&self.machine);
         self.replace(&binary, &record, || {
-            ready::server(&self.machine, &self.kubeconfig)
+            ready::server(&self.machine, &self.kubeconfig, before)
         })
         .await
     }
 
     /// The agent of this machine, whose node is emptied before if that is wanted.
     async fn agent(&self, binary: &Path, client: &Client, record: &Record) -> Result<(), Error> {
-        let node = self.node()?;
+        let node = self.node_name.get()?;
         let drained = match self.drain {
             true => Some(DrainOutcome::begin(client, &node, self.drain_timeout).await?),
             false => None,
@@ -199,14 +199,5 @@ impl Options {
             .map_err(Error::Backup)?;
         println!("backup {}", created.name);
         Ok(created.name.to_string())
-    }
-
-    fn node(&self) -> Result<String, Error> {
-        match &self.node_name {
-            Some(name) => Ok(name.clone()),
-            None => nix::unistd::gethostname()
-                .map(|name| name.to_string_lossy().into_owned())
-                .map_err(|error| Error::Option(format!("no host name: {error}; give --node-name"))),
-        }
     }
 }

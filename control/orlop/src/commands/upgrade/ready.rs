@@ -1,6 +1,6 @@
 //! Whether a server or a node is at work, and what runs there.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use control_client::{Client, resources};
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Machine;
 use crate::error::Error;
 use crate::kubeconfig::Kubeconfig;
-use crate::server_record::ServerRecord;
+use crate::server_record::{self, ServerRecord};
 use crate::status::{Answer, cluster};
 
 /// How often it is looked whether something is so.
@@ -39,9 +39,23 @@ pub async fn wait_until<F: Future<Output = Result<(), String>>>(
     })
 }
 
-/// Whether the server of this machine is ready; else why not.
-pub async fn server(machine: &Machine, kubeconfig: &Kubeconfig) -> Result<(), String> {
+/// When the server of this machine started last.
+pub fn server_started(machine: &Machine) -> Option<SystemTime> {
+    let record = std::fs::metadata(machine.data_dir.join(server_record::FILE));
+    record.and_then(|file| file.modified()).ok()
+}
+
+/// Whether the server of this machine is ready; else why not. A server that started at `before`
+/// was not restarted yet: a command that restarts it need not wait until it has ended.
+pub async fn server(
+    machine: &Machine,
+    kubeconfig: &Kubeconfig,
+    before: Option<SystemTime>,
+) -> Result<(), String> {
     let record = ServerRecord::read(&machine.data_dir).ok_or("no server has started")?;
+    if server_started(machine) == before {
+        return Err("the server was not restarted".to_owned());
+    }
     if !record.is_running() {
         return Err("the server does not run".to_owned());
     }

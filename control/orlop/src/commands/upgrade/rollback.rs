@@ -1,8 +1,11 @@
 //! `orlop upgrade rollback`: the binary that the last upgrade replaced.
 
-use clap::Args;
+use std::time::{Duration, Instant};
 
-use super::{Machine, Record, binary, facts, plan};
+use clap::Args;
+use jiff::Timestamp;
+
+use super::{Machine, NodeName, Record, binary, facts, plan, ready};
 use crate::commands::store::shell;
 use crate::error::Error;
 use crate::kubeconfig::Kubeconfig;
@@ -18,16 +21,23 @@ pub struct Options {
     #[arg(long)]
     node: bool,
     #[command(flatten)]
+    node_name: NodeName,
+    /// How long to wait until the server is ready, or the node.
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = crate::values::duration)]
+    timeout: Duration,
+    #[command(flatten)]
     machine: Machine,
     #[command(flatten)]
     kubeconfig: Kubeconfig,
 }
 
 impl Options {
-    /// Puts the old binary back and restarts the program.
+    /// Puts the old binary back, restarts the program and waits until it is ready, so that the
+    /// next server can follow at once.
     ///
     /// # Errors
-    /// No upgrade that could be taken back, or nodes that the old server would not serve.
+    /// No upgrade that could be rolled back, nodes that the old server would not serve, or a
+    /// program that is not ready in time.
     pub async fn run(self) -> Result<(), Error> {
         let binary = self.machine.binary()?;
         let record = Record::load(&binary)?;
@@ -50,10 +60,32 @@ impl Options {
                 record.from.version
             );
         }
+        let before = ready::server_started(&self.machine);
+        let began = Instant::now();
         binary::put_back(&binary)?;
         shell(&self.restart)?;
         Record::remove(&binary)?;
-        println!("`{}` is {} again", binary.display(), record.from.version);
+        match (self.node, &client) {
+            (false, _) => {
+                let is_ready = || ready::server(&self.machine, &self.kubeconfig, before);
+                ready::wait_until(&self.restart, self.timeout, is_ready).await?;
+            }
+            (true, Ok(client)) => {
+                let (node, since) = (self.node_name.get()?, Timestamp::now());
+                let is_ready = || ready::node(client, &node, since);
+                ready::wait_until(&self.restart, self.timeout, is_ready).await?;
+            }
+            (true, Err(error)) => eprintln!(
+                "orlop: the node is not waited for, since the cluster cannot be asked: {}",
+                crate::run::all_causes(error)
+            ),
+        }
+        println!(
+            "`{}` is {} again, ready after {:.1} s",
+            binary.display(),
+            record.from.version,
+            began.elapsed().as_secs_f64()
+        );
         Ok(())
     }
 }
