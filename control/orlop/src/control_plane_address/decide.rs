@@ -2,8 +2,20 @@
 
 use std::time::Duration;
 
-/// A server that is not heard for this long is gone.
+use tokio::time::Instant;
+
+/// A server that is not heard for this long is gone, unless servers were slow of late.
 pub const SILENCE: Duration = Duration::from_millis(500);
+/// The longest time that [`SilenceLimit`] waits for a server.
+const LONGEST_SILENCE: Duration = Duration::from_secs(2);
+/// A server that is heard again within this time was not gone, but slow.
+const SLOW: Duration = Duration::from_secs(3);
+/// How long servers have to be punctual before less patience is needed.
+const PUNCTUAL: Duration = Duration::from_secs(600);
+
+/// How long the holder keeps the address although it is not ready: longer than etcd takes to
+/// elect a leader, for which servers are not ready one after the other.
+const UNREADY: Duration = Duration::from_millis(2500);
 
 /// This server.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +28,8 @@ pub struct OwnState {
     pub is_holder: bool,
     /// For how long it has listened.
     pub listened: Duration,
+    /// Whether it did nothing for so long that others took it for gone.
+    pub was_silent: bool,
 }
 
 /// Another server that was heard of late.
@@ -33,11 +47,15 @@ pub struct Peer {
 ///
 /// Servers that are ready come before others. Among equals the one that has the address keeps
 /// it, so that connections are not cut without need; of two that have it, or if nobody has, it
-/// is the one with the smallest id.
+/// is the one with the smallest id. One that was silent leaves it to the one that took it
+/// meanwhile: clients are there already.
 #[must_use]
 pub fn holds(own: OwnState, peers: &[Peer]) -> bool {
     // One that has just begun may not have heard the holder.
     if !own.is_holder && own.listened < SILENCE * 2 {
+        return false;
+    }
+    if own.was_silent && peers.iter().any(|peer| peer.is_ready && peer.is_holder) {
         return false;
     }
     let as_peer = Peer {
@@ -52,6 +70,75 @@ pub fn holds(own: OwnState, peers: &[Peer]) -> bool {
     best.is_some_and(|best| best.id == own.id)
 }
 
+/// How long a server may be silent before it is taken for gone: longer while machines are so
+/// busy that servers are heard late, since each false alarm cuts the connections of all clients.
+#[derive(Clone, Copy, Debug)]
+pub struct SilenceLimit {
+    limit: Duration,
+    /// When it changed last.
+    changed: Instant,
+}
+
+impl SilenceLimit {
+    /// The limit at the start.
+    pub const fn new(now: Instant) -> Self {
+        Self {
+            limit: SILENCE,
+            changed: now,
+        }
+    }
+
+    /// The limit.
+    pub const fn get(&self) -> Duration {
+        self.limit
+    }
+
+    /// Takes into account that a server was heard that had been silent for `silence`, longer than
+    /// the limit.
+    pub fn heard_again(&mut self, silence: Duration, now: Instant) {
+        if silence < SLOW {
+            self.limit = (self.limit * 2).min(LONGEST_SILENCE);
+            self.changed = now;
+        }
+    }
+
+    /// Takes the time into account.
+    pub fn elapse(&mut self, now: Instant) {
+        if self.limit > SILENCE && now - self.changed >= PUNCTUAL {
+            self.limit = (self.limit / 2).max(SILENCE);
+            self.changed = now;
+        }
+    }
+}
+
+/// What a look at the server's own state found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Whether it answers requests.
+    pub is_ready: bool,
+    /// Whether it is about to end.
+    pub is_stopping: bool,
+}
+
+/// Whether this server counts as ready.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnReadiness {
+    unready_since: Option<Instant>,
+}
+
+impl OwnReadiness {
+    /// Takes a look into account, and returns whether the server counts as ready. The holder of
+    /// the address does for some time after it is not, unless it ends.
+    pub fn update(&mut self, look: Look, is_holder: bool, now: Instant) -> bool {
+        if look.is_ready {
+            self.unready_since = None;
+            return true;
+        }
+        let since = *self.unready_since.get_or_insert(now);
+        is_holder && !look.is_stopping && now - since < UNREADY
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -64,6 +151,7 @@ mod tests {
             is_ready,
             is_holder,
             listened: SILENCE * 2,
+            was_silent: false,
         }
     }
 
@@ -93,6 +181,57 @@ mod tests {
     fn two_that_have_it_agree_on_one() {
         assert!(holds(own(1, true, true), &[peer(2, true, true)]));
         assert!(!holds(own(2, true, true), &[peer(1, true, true)]));
+    }
+
+    #[test]
+    fn one_that_was_silent_leaves_it_to_the_one_that_took_it() {
+        let silent = OwnState {
+            was_silent: true,
+            ..own(1, true, true)
+        };
+        assert!(!holds(silent, &[peer(2, true, true)]));
+        assert!(holds(silent, &[peer(2, true, false)]));
+        assert!(holds(silent, &[peer(2, false, true)]));
+    }
+
+    #[test]
+    fn the_limit_grows_with_false_alarms_and_shrinks_with_time() {
+        let began = Instant::now();
+        let mut limit = SilenceLimit::new(began);
+        limit.heard_again(Duration::from_secs(60), began);
+        assert_eq!(limit.get(), SILENCE, "that one was gone");
+        for _ in 0..5 {
+            limit.heard_again(Duration::from_millis(700), began);
+        }
+        assert_eq!(limit.get(), LONGEST_SILENCE);
+        limit.elapse(began + PUNCTUAL / 2);
+        assert_eq!(limit.get(), LONGEST_SILENCE);
+        for round in 1..=3 {
+            limit.elapse(began + PUNCTUAL * round);
+        }
+        assert_eq!(limit.get(), SILENCE);
+    }
+
+    #[test]
+    fn the_holder_stays_ready_through_an_election_of_etcd() {
+        let now = Instant::now();
+        let unready = Look::default();
+        let mut own = OwnReadiness::default();
+        assert!(own.update(unready, true, now));
+        assert!(!own.update(unready, false, now), "no holder");
+        assert!(own.update(unready, true, now + UNREADY / 2));
+        assert!(!own.update(unready, true, now + UNREADY));
+        let ready = Look {
+            is_ready: true,
+            is_stopping: false,
+        };
+        assert!(own.update(ready, true, now + UNREADY));
+        assert!(own.update(unready, true, now + UNREADY));
+        let stopping = Look {
+            is_ready: false,
+            is_stopping: true,
+        };
+        assert!(!own.update(stopping, true, now + UNREADY));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! An address for all servers together, which one of them has at a time.
 //!
 //! Servers tell each other ten times a second that they are there and ready. The one that has the
-//! address keeps it while it is ready; when it is not heard for half a second, another takes the
-//! address and announces it by ARP or NDP. No store is asked, so that the address also moves
+//! address keeps it while it is ready, and through an election of etcd; when it is not heard for
+//! half a second, another takes the address and announces it by ARP or NDP. No store is asked, so that the address also moves
 //! while etcd elects a leader, and stays somewhere while etcd has none.
 //!
 //! Two servers that do not hear each other both have the address. That harms nobody: each answers
@@ -34,7 +34,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use self::advert::{Advert, Key};
-use self::decide::{OwnState, Peer, holds};
+use self::decide::{Look, OwnReadiness, OwnState, Peer, SILENCE, SilenceLimit, holds};
 use self::interface::Interface;
 use crate::error::Error;
 
@@ -50,6 +50,8 @@ const EVERY: Duration = Duration::from_millis(100);
 const ANNOUNCE: Duration = Duration::from_secs(1);
 /// How often it is looked whether the server is ready.
 const LOOK: Duration = Duration::from_millis(300);
+/// How long a server is remembered that is not heard any more.
+const FORGOTTEN: Duration = Duration::from_secs(60);
 /// How long a look may take.
 const PATIENCE: Duration = Duration::from_millis(700);
 
@@ -176,7 +178,7 @@ impl AddressKeeper {
 
     async fn run(self, api: Arc<Api>, shutdown: CancellationToken) {
         let stop = CancellationToken::new();
-        let (tell, ready) = tokio::sync::watch::channel(false);
+        let (tell, ready) = tokio::sync::watch::channel(Look::default());
         let looking = look(&api, tell, &stop);
         let taking_part = async {
             self.take_part(ready, &shutdown).await;
@@ -187,7 +189,7 @@ impl AddressKeeper {
 
     async fn take_part(
         &self,
-        ready: tokio::sync::watch::Receiver<bool>,
+        looks: tokio::sync::watch::Receiver<Look>,
         shutdown: &CancellationToken,
     ) {
         // What a killed process left: it is not our turn before we know it.
@@ -195,8 +197,10 @@ impl AddressKeeper {
             tracing::warn!(%error, address = %self.address, "cannot remove the control plane's address");
         }
         let began = Instant::now();
-        let mut peers: BTreeMap<u64, (Advert, Instant)> = BTreeMap::new();
+        let mut peers = Peers::new(began);
+        let mut readiness = OwnReadiness::default();
         let mut is_holder = false;
+        let mut ticked = began;
         let mut announced = began;
         let mut sequence = 0;
         let mut ticks = tokio::time::interval(EVERY);
@@ -209,7 +213,11 @@ impl AddressKeeper {
                 heard = self.listener.recv_from(&mut buffer) => {
                     match heard {
                         Ok((size, _)) => {
-                            self.hear(buffer.get(..size).unwrap_or_default(), &mut peers);
+                            let bytes = buffer.get(..size).unwrap_or_default();
+                            let advert = Advert::open(bytes, &self.key);
+                            if let Some(advert) = advert.filter(|it| it.id != self.id) {
+                                peers.hear(advert, Instant::now());
+                            }
                         }
                         Err(error) => {
                             tracing::debug!(%error, "cannot hear the other servers");
@@ -221,15 +229,17 @@ impl AddressKeeper {
                 _ = ticks.tick() => {}
             }
             let now = Instant::now();
-            peers.retain(|_, (_, heard)| now - *heard < decide::SILENCE);
+            peers.forget_silent(now);
+            let look = *looks.borrow();
             let own = OwnState {
                 id: self.id,
-                is_ready: *ready.borrow(),
+                is_ready: readiness.update(look, is_holder, now),
                 is_holder,
                 listened: now - began,
+                was_silent: now - ticked >= SILENCE,
             };
-            let others: Vec<Peer> = peers.values().map(|(advert, _)| advert.peer()).collect();
-            let wanted = holds(own, &others);
+            ticked = now;
+            let wanted = holds(own, &peers.all());
             if wanted != is_holder {
                 is_holder = self.change(wanted).await;
                 announced = now;
@@ -259,22 +269,6 @@ impl AddressKeeper {
             leaves: true,
         };
         self.tell(advert).await;
-    }
-
-    fn hear(&self, bytes: &[u8], peers: &mut BTreeMap<u64, (Advert, Instant)>) {
-        let Some(advert) = Advert::open(bytes, &self.key) else {
-            return;
-        };
-        let is_newer = |known: &Advert| advert.sequence > known.sequence;
-        let known = peers.get(&advert.id);
-        if advert.id == self.id || known.is_some_and(|(known, _)| !is_newer(known)) {
-            return;
-        }
-        if advert.leaves {
-            peers.remove(&advert.id);
-        } else {
-            peers.insert(advert.id, (advert, Instant::now()));
-        }
     }
 
     async fn tell(&self, advert: Advert) {
@@ -319,11 +313,67 @@ impl AddressKeeper {
     }
 }
 
+/// The servers that are heard.
+struct Peers {
+    heard: BTreeMap<u64, (Advert, Instant)>,
+    /// Those that are not heard any more, and when they were last.
+    silent: BTreeMap<u64, Instant>,
+    limit: SilenceLimit,
+}
+
+impl Peers {
+    const fn new(now: Instant) -> Self {
+        Self {
+            heard: BTreeMap::new(),
+            silent: BTreeMap::new(),
+            limit: SilenceLimit::new(now),
+        }
+    }
+
+    fn hear(&mut self, advert: Advert, now: Instant) {
+        let known = self.heard.get(&advert.id);
+        if known.is_some_and(|(known, _)| advert.sequence <= known.sequence) {
+            return;
+        }
+        if let Some(last) = self.silent.remove(&advert.id) {
+            self.limit.heard_again(now - last, now);
+        }
+        if advert.leaves {
+            self.heard.remove(&advert.id);
+        } else {
+            self.heard.insert(advert.id, (advert, now));
+        }
+    }
+
+    fn forget_silent(&mut self, now: Instant) {
+        self.limit.elapse(now);
+        let limit = self.limit.get();
+        let silent = &mut self.silent;
+        self.heard.retain(|id, (_, heard)| {
+            let is_heard = now - *heard < limit;
+            if !is_heard {
+                silent.insert(*id, *heard);
+            }
+            is_heard
+        });
+        // Each start of a server has an id of its own.
+        self.silent.retain(|_, last| now - *last < FORGOTTEN);
+    }
+
+    fn all(&self) -> Vec<Peer> {
+        let adverts = self.heard.values();
+        adverts.map(|(advert, _)| advert.peer()).collect()
+    }
+}
+
 /// Looks again and again whether the server is ready.
-async fn look(api: &Api, tell: tokio::sync::watch::Sender<bool>, stop: &CancellationToken) {
+async fn look(api: &Api, tell: tokio::sync::watch::Sender<Look>, stop: &CancellationToken) {
     loop {
         let looked = tokio::time::timeout(PATIENCE, health::is_ready(api)).await;
-        tell.send_replace(looked.unwrap_or(false));
+        tell.send_replace(Look {
+            is_ready: looked.unwrap_or(false),
+            is_stopping: api.lifecycle.is_stopping(),
+        });
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(LOOK) => {}
