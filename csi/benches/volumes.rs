@@ -1,8 +1,10 @@
 //! What volumes cost beside the bare file system that they are on, and how long copies take.
 //!
-//! `cargo bench --package csi --bench volumes`. Needs root, fio, and the programs of XFS and
-//! btrfs. File systems are images in the temporary folder, whose disk is thus what is
-//! measured; words on the command line select parts (`file`, `btrfs`, `copies`).
+//! `cargo bench --package csi --bench volumes`. Needs root, fio, and the programs of the file
+//! systems. File systems are images in the temporary folder, whose disk is thus what is
+//! measured; words on the command line select parts (`file`, `btrfs`, `copies`, `lvm`,
+//! `lvm-thin`). The last two need device-mapper, which `cargo xtask vm --suites volume-figures`
+//! has where the machine lacks it.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,16 +12,21 @@ use std::time::{Duration, Instant};
 
 use csi::catalog::record::Origin;
 use csi::driver::Driver;
+use csi::filesystem::mounts;
+use rustix::mount::MountFlags;
 use serde_json::Value;
 
 #[expect(dead_code, reason = "tests use more of it")]
 #[path = "../tests/volumes/disk.rs"]
 mod disk;
+#[path = "../tests/volumes/group.rs"]
+mod group;
 #[expect(dead_code, reason = "tests use more of it")]
 #[path = "../tests/volumes/harness.rs"]
 mod harness;
 
 use disk::{Disk, isolate, missing};
+use group::Group;
 use harness::{GIB, Places, mount, new, open, places, publish, unpublish};
 
 /// Rounds of each workload, in turn on either side; the median counts.
@@ -52,8 +59,7 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&String> = words.iter().filter(|it| !it.starts_with("--")).collect();
     let has = |part: &str| words.is_empty() || words.iter().any(|it| *it == part);
-    let programs = ["fio", "mkfs.xfs", "mkfs.btrfs"];
-    if let Some(lacks) = missing(&programs) {
+    if let Some(lacks) = missing(&["fio"]) {
         println!("skipped: {lacks}");
         return;
     }
@@ -68,6 +74,11 @@ fn main() {
     if has("copies") {
         copies("file", "xfs");
         copies("btrfs", "btrfs");
+    }
+    for backend in ["lvm", "lvm-thin"] {
+        if has(backend) {
+            beside_a_plain_disk(backend, 0.97);
+        }
     }
     println!("load average at the end: {}", load());
 }
@@ -122,30 +133,13 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Compares a volume with a folder of the file system that the volume is on.
-fn beside_bare(backend: &str, fs_type: &str, goal: f64) {
-    let disk = Disk::new(fs_type, 3072);
-    let driver = open(&format!(
-        "backend: {backend}, path: {}",
-        disk.path().display()
-    ));
-    // The same file system in the volume, where it has one of its own.
-    let access = mount(if backend == "file" { fs_type } else { "" });
-    driver
-        .create_volume(&new("v", GIB, access.clone(), None))
-        .expect("volume");
-    let at = places(&disk.beside("pods"), "v");
-    publish(&driver, "v", &at, &access);
-    let bare = disk.path().join("bare");
-    std::fs::create_dir(&bare).expect("folder");
-    let sides = [bare.as_path(), at.target.as_path()];
+/// Measures each workload in a bare folder and in a volume, in turn.
+fn compare(bare: &Path, volume: &Path, goal: f64) {
+    let sides = [bare, volume];
     for side in sides {
         // Blocks are there and written before anything is measured.
         fio(side, &["--rw=write", "--bs=1M", "--end_fsync=1"]);
     }
-    println!(
-        "\nbackend {backend}, beside a bare {fs_type} (goal: {goal} of it, p99 at most 1.1 times)"
-    );
     for (name, workload) in WORKLOADS {
         let mut measured = [Vec::new(), Vec::new()];
         for _ in 0..ROUNDS {
@@ -172,6 +166,69 @@ fn beside_bare(backend: &str, fs_type: &str, goal: f64) {
             own_p99 / bare_p99,
         );
     }
+}
+
+/// Compares a volume with a folder of the file system that the volume is on.
+fn beside_bare(backend: &str, fs_type: &str, goal: f64) {
+    if let Some(lacks) = missing(&[&format!("mkfs.{fs_type}")]) {
+        println!("skipped: {lacks}");
+        return;
+    }
+    let disk = Disk::new(fs_type, 3072);
+    let driver = open(&format!(
+        "backend: {backend}, path: {}",
+        disk.path().display()
+    ));
+    // The same file system in the volume, where it has one of its own.
+    let access = mount(if backend == "file" { fs_type } else { "" });
+    driver
+        .create_volume(&new("v", GIB, access.clone(), None))
+        .expect("volume");
+    let at = places(&disk.beside("pods"), "v");
+    publish(&driver, "v", &at, &access);
+    let bare = disk.path().join("bare");
+    std::fs::create_dir(&bare).expect("folder");
+    println!(
+        "\nbackend {backend}, beside a bare {fs_type} (goal: {goal} of it, p99 at most 1.1 times)"
+    );
+    compare(&bare, &at.target, goal);
+    unpublish(&driver, "v", &at);
+    driver.delete_volume("v").expect("deleted");
+}
+
+/// Compares a logical volume with a disk that has the same file system.
+fn beside_a_plain_disk(backend: &str, goal: f64) {
+    if let Some(lacks) = missing(&["lvcreate", "vgcreate", "mkfs.ext4"]).or_else(group::no_mapper) {
+        println!("skipped: {lacks}");
+        return;
+    }
+    let disk = Disk::new("ext4", 64);
+    let plain = disk.device("plain", GIB);
+    group::run("mkfs.ext4", &["-q", &plain.display().to_string()]);
+    let bare = disk.beside("bare");
+    mounts::mount(&plain, &bare, "ext4", MountFlags::empty(), &[]).expect("mount");
+    let group = Group::new(&disk, "orlopbench", 1536);
+    let pool = if backend == "lvm-thin" {
+        group.add_thin_pool("pool", 1200);
+        ", thinPool: pool"
+    } else {
+        ""
+    };
+    let driver = open(&format!(
+        "backend: {backend}, volumeGroup: {}{pool}, stateDir: {}",
+        group.0,
+        disk.beside("state").display()
+    ));
+    let access = mount("ext4");
+    driver
+        .create_volume(&new("v", GIB, access.clone(), None))
+        .expect("volume");
+    let at = places(&disk.beside("pods"), "v");
+    publish(&driver, "v", &at, &access);
+    println!(
+        "\nbackend {backend}, beside a disk with ext4 (goal: {goal} of it, p99 at most 1.1 times)"
+    );
+    compare(&bare, &at.target, goal);
     unpublish(&driver, "v", &at);
     driver.delete_volume("v").expect("deleted");
 }

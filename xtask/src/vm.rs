@@ -122,6 +122,8 @@ enum Suite {
     Pods,
     /// The CSI driver on LVM, encrypted devices and XFS quotas.
     Volumes,
+    /// Volumes of LVM, measured beside a plain disk.
+    VolumeFigures,
 }
 
 /// Which kernels.
@@ -162,6 +164,7 @@ pub fn vm(options: &Options) -> Result<(), Error> {
             Suite::Datapath => datapath_files(&options.only)?,
             Suite::Pods => pods_files(options.programs.as_deref())?,
             Suite::Volumes => volumes_files()?,
+            Suite::VolumeFigures => volume_figures_files()?,
         };
         for series in &options.kernels {
             run_suite(*suite, series, &files, options)?;
@@ -182,7 +185,7 @@ fn run_suite(
     let image = target().join("vm").join(format!("{series}.cpio"));
     let mut files = files.to_vec();
     files.extend(modules(&kernel, &MODULES));
-    if suite == Suite::Volumes {
+    if matches!(suite, Suite::Volumes | Suite::VolumeFigures) {
         files.extend(modules(&kernel, &STORAGE_MODULES));
     }
     write_initramfs(&image, &files)?;
@@ -192,6 +195,7 @@ fn run_suite(
         Suite::Pods => (format!("{series}-pods"), 2560),
         // So are the disks of volumes.
         Suite::Volumes => (format!("{series}-volumes"), 3072),
+        Suite::VolumeFigures => (format!("{series}-volume-figures"), 4096),
     };
     let limit = Duration::from_secs(options.timeout);
     let machine = Machine {
@@ -203,7 +207,12 @@ fn run_suite(
     };
     let ran = machine.boot(limit, |line| {
         // The firmware's last words may stand before our first.
-        if line.contains("vm: ") || line.starts_with("test ") || line.starts_with("cost ") {
+        let is_shown = |start: &&str| line.starts_with(start);
+        let is_figure = suite == Suite::VolumeFigures
+            && ["backend ", "random ", "sequential ", "skipped"]
+                .iter()
+                .any(is_shown);
+        if is_figure || line.contains("vm: ") || ["test ", "cost "].iter().any(is_shown) {
             println!("    {line}");
         }
     })?;
@@ -290,6 +299,37 @@ fn volumes_files() -> Result<Vec<(String, PathBuf)>, Error> {
     with_programs(files, &VOLUME_PROGRAMS)
 }
 
+/// The bench of volumes, of which the parts run that need device-mapper.
+fn volume_figures_files() -> Result<Vec<(String, PathBuf)>, Error> {
+    setup::setup_for_volumes()?;
+    let step = Step::begin("the bench of volumes");
+    let text = output(cargo().args([
+        "bench",
+        "--no-run",
+        "--message-format",
+        "json",
+        "--package",
+        "csi",
+        "--bench",
+        "volumes",
+    ]))?;
+    let built = executables(&text, |package| package.contains("/csi#"));
+    step.done();
+    let only = target().join("vm").join("volume-figures.only");
+    fs::create_dir_all(target().join("vm")).map_err(at(&only))?;
+    fs::write(&only, "lvm\nlvm-thin").map_err(at(&only))?;
+    let mut files = vec![
+        ("init".to_owned(), build::images_programs()?.join("vm-init")),
+        ("only/volumes".to_owned(), only),
+    ];
+    for (_, program) in built.into_iter().filter(|(name, _)| name == "volumes") {
+        files.extend(libraries(&program)?);
+        files.push(("tests/volumes".to_owned(), program));
+    }
+    let programs: Vec<&str> = VOLUME_PROGRAMS.into_iter().chain(["fio"]).collect();
+    with_programs(files, &programs)
+}
+
 /// These files with programs of this machine.
 fn with_programs(
     mut files: Vec<(String, PathBuf)>,
@@ -327,15 +367,7 @@ fn test_programs(
             .args(["test", "--no-run", "--message-format", "json"])
             .args(selection),
     )?;
-    let programs: Vec<(String, PathBuf)> = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| is_of_package(message["package_id"].as_str().unwrap_or_default()))
-        .filter_map(|message| {
-            let name = message["target"]["name"].as_str()?.to_owned();
-            Some((name, PathBuf::from(message["executable"].as_str()?)))
-        })
-        .collect();
+    let programs = executables(&text, is_of_package);
     if programs.is_empty() {
         return Err(Error::Failed(format!(
             "no tests to run in a machine: cargo test {}",
@@ -343,6 +375,19 @@ fn test_programs(
         )));
     }
     Ok(programs)
+}
+
+/// The programs of a package, by name, in cargo's messages.
+fn executables(messages: &str, is_of_package: impl Fn(&str) -> bool) -> Vec<(String, PathBuf)> {
+    let messages = messages.lines();
+    messages
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| is_of_package(message["package_id"].as_str().unwrap_or_default()))
+        .filter_map(|message| {
+            let name = message["target"]["name"].as_str()?.to_owned();
+            Some((name, PathBuf::from(message["executable"].as_str()?)))
+        })
+        .collect()
 }
 
 /// A folder with the image and the modules of the newest kernel of a series.

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{self, Getter, Opcode, Setter};
 
 use super::block::NumberCall;
+use super::xfs_handle;
 use crate::error::{Error, Result};
 
 const CONTROL: &str = "/dev/loop-control";
@@ -124,6 +125,16 @@ pub fn attach(image: &Path, read_only: bool) -> Result<PathBuf> {
         .write(!read_only)
         .open(image)
         .map_err(Error::io("open", image))?;
+    let file = match xfs_handle::reopen(&file, image, read_only) {
+        Ok(reopened) => reopened.unwrap_or(file),
+        Err(errno) => {
+            tracing::debug!(
+                image = %image.display(), error = %errno,
+                "cannot open the image by its handle; synced writes take longer"
+            );
+            file
+        }
+    };
     for _ in 0..TRIES {
         let call = NumberCall {
             opcode: LOOP_CTL_GET_FREE,

@@ -179,6 +179,33 @@ fn a_device_is_written_grown_and_cloned() {
     unpublish(&driver, &volume.id, &at);
 }
 
+/// Otherwise each flush of the device would write the log of the file system below.
+#[test]
+fn writes_leave_the_times_of_an_image_on_xfs_alone() {
+    if is_skipped() {
+        return;
+    }
+    let disk = Disk::new("xfs", 1024);
+    let driver = open(&file_class(&disk));
+    let volume = create(&driver, "device", 64 * MIB, block());
+    let at = places(&disk.beside("pods"), "device");
+    publish(&driver, &volume.id, &at, &block());
+    let image = disk
+        .path()
+        .join("volumes")
+        .join(format!("{}.img", volume.id));
+    let changed = || fs::metadata(&image).unwrap().modified().unwrap();
+    let before = changed();
+    let device = OpenOptions::new().write(true).open(&at.target).unwrap();
+    // Longer than the grain of times.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    device.write_all_at(b"rows", 32 * MIB).unwrap();
+    device.sync_all().unwrap();
+    assert_eq!(changed(), before);
+    drop(device);
+    unpublish(&driver, &volume.id, &at);
+}
+
 #[test]
 fn a_new_volume_never_shows_what_a_former_owner_wrote() {
     if is_skipped() {

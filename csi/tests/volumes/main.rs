@@ -3,6 +3,7 @@
 mod crash;
 mod data;
 mod disk;
+mod group;
 mod harness;
 mod mapper;
 #[expect(dead_code, reason = "the test with PostgreSQL uses more of it")]

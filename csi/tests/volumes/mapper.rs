@@ -14,56 +14,18 @@ use csi::driver::Driver;
 use csi::request::size::Range;
 
 use super::disk::{Disk, isolate, missing};
+use super::group::{self, Group};
 use super::harness::{MIB, block, create, mount, new, open, places, publish, unpublish};
 use super::sanity::{COPIES, LOCAL, WITHOUT_COPIES, WITHOUT_GROUPS, sanity};
 
 /// Prints why a test cannot run.
 fn is_skipped(programs: &[&str]) -> bool {
-    // The tools make the device where it is missing, whether or not anything is behind it.
-    let drivers = fs::read_to_string("/proc/misc").unwrap_or_default();
-    let has_mapper = drivers.contains("device-mapper");
-    let no_mapper = !has_mapper || !Path::new("/dev/mapper/control").exists();
-    let reason = missing(programs)
-        .or_else(|| no_mapper.then(|| "the kernel has no device-mapper".to_owned()));
-    if let Some(reason) = reason {
+    if let Some(reason) = missing(programs).or_else(group::no_mapper) {
         println!("skipped: {reason}");
         return true;
     }
     isolate();
     false
-}
-
-/// Runs a program, which makes device nodes itself where there is no udev.
-fn run(program: &str, arguments: &[&str]) {
-    let path = "/usr/sbin:/sbin:/usr/bin:/bin";
-    let output = Command::new(program)
-        .args(arguments)
-        .env("PATH", path)
-        .envs((!Path::new("/run/udev/control").exists()).then_some(("DM_DISABLE_UDEV", "1")))
-        .output();
-    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?}: {text}");
-}
-
-/// A volume group that goes with the value.
-struct Group(String);
-
-impl Group {
-    fn new(disk: &Disk, name: &str, mebibytes: u64) -> Self {
-        let device = disk.device(name, mebibytes * MIB).display().to_string();
-        run("pvcreate", &["--yes", &device]);
-        run("vgcreate", &["--yes", name, &device]);
-        Self(name.to_owned())
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = Command::new("vgremove")
-            .args(["--yes", "--force", &self.0])
-            .output();
-    }
 }
 
 /// Copies of a volume in use, growth, and deletion.
@@ -182,19 +144,7 @@ fn thin_volumes_are_copied_grown_and_zeroed() {
     }
     let disk = Disk::new("ext4", 64);
     let group = Group::new(&disk, "orlopthin", 768);
-    run(
-        "lvcreate",
-        &[
-            "--yes",
-            "--type",
-            "thin-pool",
-            "--size",
-            "512M",
-            "--name",
-            "pool",
-            &group.0,
-        ],
-    );
+    group.add_thin_pool("pool", 512);
     let state = disk.beside("state");
     let class = format!(
         "backend: lvm-thin, volumeGroup: {}, thinPool: pool, stateDir: {}",
@@ -208,19 +158,7 @@ fn thin_volumes_are_copied_grown_and_zeroed() {
     }
     drop(driver);
     // Most of a small pool is written by the first owner and given to the second.
-    run(
-        "lvcreate",
-        &[
-            "--yes",
-            "--type",
-            "thin-pool",
-            "--size",
-            "64M",
-            "--name",
-            "small",
-            &group.0,
-        ],
-    );
+    group.add_thin_pool("small", 64);
     let small = class
         .replace("thinPool: pool", "thinPool: small")
         .replace("/state", "/small");
