@@ -151,6 +151,11 @@ const SCENARIOS: &[Scenario] = &[
         "etcd",
     ),
     (
+        "servers_and_nodes_are_upgraded_and_rolled_back_under_load",
+        scenarios::upgrade::run,
+        "apiserver",
+    ),
+    (
         "kube_proxy_is_replaced_and_gets_services_back",
         scenarios::migration::run,
         "node_agent",

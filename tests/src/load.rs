@@ -62,6 +62,8 @@ pub struct Round {
 pub struct Outcome {
     histories: BTreeMap<String, Vec<Operation>>,
     latencies: Vec<Duration>,
+    /// The attempts of the operation that needed most.
+    most_attempts: usize,
     acknowledged: Vec<Event>,
     told: Vec<(String, watches::Record)>,
 }
@@ -332,15 +334,20 @@ impl Worker {
         for step in 0.. {
             let register = self.registers[(self.number + step) % self.registers.len()].clone();
             let started = Instant::now();
+            let mut attempts = 0;
             loop {
                 if self.stop.is_cancelled() {
                     return;
                 }
+                attempts += 1;
                 if self.attempt(step, &register, started).await {
                     break;
                 }
                 tokio::time::sleep(AGAIN).await;
             }
+            let mut seen = lock(&self.seen);
+            seen.most_attempts = seen.most_attempts.max(attempts);
+            drop(seen);
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -501,6 +508,12 @@ impl Outcome {
     #[must_use]
     pub fn operations(&self) -> usize {
         self.latencies.len()
+    }
+
+    /// How often the operation was tried that was tried most: 2 for clients that retry once.
+    #[must_use]
+    pub fn most_attempts(&self) -> usize {
+        self.most_attempts
     }
 
     /// How many writes nobody knows the fate of.

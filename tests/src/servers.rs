@@ -17,15 +17,20 @@ impl Cluster {
     /// # Errors
     /// What it printed.
     pub fn on_server(&self, server: &str, words: &[&str]) -> Result<String, Failure> {
+        let data_dir = ["--data-dir", "/mnt/server"];
+        self.on_host(server, &[&["orlop"], words, &data_dir].concat())
+    }
+
+    /// Runs a command on one of its hosts.
+    ///
+    /// # Errors
+    /// What it printed.
+    pub fn on_host(&self, host: &str, words: &[&str]) -> Result<String, Failure> {
         let mut command = xtask();
-        command
-            .args(["shell", server, "--state"])
-            .arg(&self.dir)
-            .args(["--", "orlop"])
-            .args(words)
-            .args(["--data-dir", "/mnt/server"]);
+        command.args(["shell", host, "--state"]).arg(&self.dir);
+        command.arg("--").args(words);
         let output = command.stdin(Stdio::null()).output()?;
-        checked(output, &format!("{words:?} on {server}"))
+        checked(output, &format!("{words:?} on {host}"))
     }
 
     /// The kubeconfig that asks one of its servers, counted from 1.

@@ -20,6 +20,7 @@ mod layout;
 mod machete;
 mod manifests;
 mod oracle;
+mod previous;
 mod results;
 mod run;
 mod setup;
@@ -249,6 +250,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
             net: network::Net {
                 dual_stack,
                 overlay,
+                has_servers: servers.is_some_and(|count| count > 0),
             },
         }),
         Verb::Down { state, keep_state } => {

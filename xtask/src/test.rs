@@ -12,7 +12,7 @@ use clap::Args;
 use crate::{
     differential, drill, ebpf,
     error::Error,
-    generate, go, machete, oracle,
+    generate, go, machete, oracle, previous,
     results::Results,
     run::{Step, cargo, run, say, target, workspace},
     setup, supply_chain, vm,
@@ -36,6 +36,10 @@ pub struct Options {
     /// checks of overflows, so that nothing is compiled twice.
     #[arg(long, env = "ORLOP_PROGRAMS")]
     programs: Option<PathBuf>,
+    /// Tag or commit of the previous release, which is built first: upgrades in tests begin from
+    /// it. Without it, they begin from another copy of what is tested.
+    #[arg(long, value_name = "COMMIT")]
+    previous: Option<String>,
 }
 
 /// Runs the checks and tests in the order in which they fail fastest. The last lines name
@@ -52,10 +56,17 @@ pub fn test(options: &Options) -> Result<(), Error> {
 
 fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
     let mut parts = Parts::default();
+    let mut previous_program = None;
     parts.run("what tests need", setup::setup_for_tests)?;
     parts.run("format", || run(cargo().args(["fmt", "--check"])))?;
     parts.run("what is built in", supply_chain::check)?;
     parts.run("unused dependencies", machete::check)?;
+    if let Some(commit) = &options.previous {
+        parts.run("the previous release", || {
+            previous_program = Some(previous::build(commit)?);
+            Ok(())
+        })?;
+    }
     let step = Step::begin("eBPF programs");
     ebpf::build(&workspace(), &workspace().join(ebpf::OBJECT))?;
     step.done();
@@ -80,8 +91,12 @@ fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
     let tested = parts.run(
         "unit, property, differential and namespace tests, and those with clusters of test hosts",
         || {
+            let mut tests = tests(options);
+            if let Some(program) = &previous_program {
+                tests.env(previous::VARIABLE, program);
+            }
             results.run(
-                tests(options)
+                tests
                     .args(PACKAGES)
                     .arg("--no-fail-fast")
                     .args(&options.filter),

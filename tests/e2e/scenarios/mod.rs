@@ -25,6 +25,7 @@ pub mod rollout;
 pub mod servers;
 pub mod services;
 pub mod tasks;
+pub mod upgrade;
 pub mod volumes;
 pub mod why;
 

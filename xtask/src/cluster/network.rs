@@ -21,6 +21,9 @@ pub struct Net {
     pub dual_stack: bool,
     /// The agents' `--overlay`; their default unless given.
     pub overlay: Option<String>,
+    /// Whether servers are test hosts of their own, which are no nodes and reach pods, too.
+    #[serde(default)]
+    pub has_servers: bool,
 }
 
 impl Net {
@@ -43,6 +46,9 @@ impl Net {
         }
     }
 }
+
+/// The IPv4 range of pods.
+const PODS: &str = "10.244.0.0/16";
 
 /// The number of the n-th server among the test hosts.
 pub const fn of_server(server: u8) -> u8 {
@@ -114,7 +120,29 @@ pub fn join(lan: i32, node: i32, number: u8, net: &Net) -> Result<(), Error> {
         )?;
     }
     // A default route as a real machine has one; nobody answers there.
-    ip_in(node, "route add default via 10.88.0.1")
+    ip_in(node, "route add default via 10.88.0.1")?;
+    if net.has_servers {
+        pods_of_servers(node, number)?;
+    }
+    Ok(())
+}
+
+/// Lets servers reach pods, for webhooks and extension API servers. Which node has which pods is
+/// not known when hosts start: servers ask for each pod by ARP, and nodes answer for theirs.
+fn pods_of_servers(node: i32, number: u8) -> Result<(), Error> {
+    if number > of_server(0) {
+        return ip_in(node, &format!("route add {PODS} dev eth0"));
+    }
+    output(
+        Command::new("nsenter")
+            .args(["--net", "--target", &node.to_string(), "--"])
+            .args([
+                "sh",
+                "-c",
+                "echo 1 > /proc/sys/net/ipv4/conf/eth0/proxy_arp",
+            ]),
+    )
+    .map(drop)
 }
 
 /// Sets the bridge's end of a host's leg up or down.
