@@ -34,7 +34,7 @@ pub fn format(time: Timestamp) -> CompactString {
     )
 }
 
-/// `2006-01-02T15:04:05.000000Z`; what is finer is cut off.
+/// Formats a time as `2006-01-02T15:04:05.000000Z`; smaller fractions are truncated.
 #[must_use]
 pub fn format_micro(time: Timestamp) -> CompactString {
     let t = time.to_zoned(TimeZone::UTC);
@@ -50,7 +50,8 @@ pub fn format_micro(time: Timestamp) -> CompactString {
     )
 }
 
-/// Reads RFC 3339, with any offset and fraction. Nothing when it is none.
+/// Parses RFC 3339 with any offset and fraction. Returns `None` if the text is not a
+/// time.
 #[must_use]
 pub fn parse(text: &str) -> Option<Timestamp> {
     // jiff reads more than RFC 3339 (blanks for the T, weeks): keep to its shape.
@@ -80,7 +81,7 @@ pub(crate) fn seconds(text: &[u8]) -> Option<(i64, u32)> {
                     .then(|| number * 10 + i64::from(digit - b'0'))
             })
     };
-    // What the API writes, without or with six digits of a second; else the long way.
+    // Fast path for the API's own form, without or with six fractional digits.
     let plain = match text.len() {
         20 => Some(0),
         27 if text[19] == b'.' => number(20, 6),
@@ -193,7 +194,7 @@ pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, String> 
         )
     };
     let range = |what: &str| format!("parsing time {}: {what} out of range", quoted(text));
-    // Number of digits, what the layout calls them, the separator behind, bounds, name.
+    // Number of digits, name in the layout, separator after it, bounds, name.
     const PARTS: [(usize, &str, &str, u32, u32, &str); 6] = [
         (4, "2006", "-", 0, 9999, "year"),
         (2, "01", "-", 1, 12, "month"),
@@ -230,7 +231,8 @@ pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, String> 
     if rest.is_empty() {
         return Err(cannot("", "Z07:00"));
     }
-    // What is wrong now is the zone, something behind it, or a day the month lacks.
+    // The remaining errors are in the zone, in text after it, or a day that the month
+    // lacks.
     parse(text).ok_or_else(|| {
         let bytes = rest.as_bytes();
         let zone = match bytes {
@@ -249,8 +251,8 @@ pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, String> 
     })
 }
 
-/// Reads a span of time as Go writes it (`1m30s`); `None` for what is none, or
-/// less than nothing.
+/// Parses a duration as Go writes it (`1m30s`); returns `None` if it is invalid or
+/// negative.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
     let nanos = crate::duration::parse(text)?;
