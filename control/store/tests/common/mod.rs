@@ -10,7 +10,7 @@ use control_store::{
 };
 use proptest::prelude::*;
 
-/// Keys that are prefixes of each other, hold zero bytes and 0xff: what a
+/// Keys that are prefixes of each other and contain zero bytes and 0xff, which a
 /// composite key could confuse.
 const KEYS: [&[u8]; 8] = [
     b"/a/",
@@ -63,7 +63,7 @@ pub enum Check {
 pub trait Fixture {
     type Its: Store;
 
-    /// Can it be seen that the empty store is forgotten?
+    /// Whether the compaction of the empty store is visible.
     const EMPTY_IS_SEEN: bool;
 
     /// Opens the store: a new one at first, then the same.
