@@ -166,11 +166,11 @@ struct BudgetVerdict {
     look_again: Option<Duration>,
 }
 
-/// Judges a budget by its pods. `scales`: of each owner of them (by uid), how
-/// many pods there should be.
+/// Evaluates a budget for its pods. `scales` holds, for each owner of the pods (by uid),
+/// the expected number of pods.
 ///
 /// # Errors
-/// Text, when what the budget says cannot be read.
+/// The message, if the budget cannot be parsed.
 fn decide(
     budget: &PodDisruptionBudget,
     pods: &[Arc<Pod>],
@@ -317,7 +317,7 @@ impl Disruption {
             && verdict.is_ok()
             && pods.iter().any(|pod| pod.metadata.controller().is_none())
         {
-            // How many such pods there should be, nobody says.
+            // The expected number of such pods is unknown.
             let about =
                 ObjectReference::to_object(&resources::POD_DISRUPTION_BUDGETS, &budget.metadata);
             self.recorder
@@ -338,7 +338,7 @@ impl Disruption {
             .and_then(Value::as_str)
             != Some(&budget.metadata.resource_version)
         {
-            // The cache will say what changed.
+            // The cache will report the change.
             return Ok(None);
         }
         let look_again = verdict.as_ref().ok().and_then(|verdict| verdict.look_again);

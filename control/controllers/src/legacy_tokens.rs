@@ -1,10 +1,10 @@
-//! Removes tokens of the older kind that were made unasked and that nobody has used
-//! for a year (KEP-2799): they never expire, and lie in Secrets since before
-//! Kubernetes 1.24. First they are marked as invalid, by which they are worth
-//! nothing; a year later they go. Taking the label away makes one good again.
+//! Removes legacy tokens that were created automatically and not used for a year
+//! (KEP-2799): they never expire, and have been stored in Secrets since before Kubernetes
+//! 1.24. First they are labelled as invalid, so that they are rejected; a year later they
+//! are deleted. Removing the label makes one valid again.
 //!
-//! A token counts as made unasked when its service account names its Secret; tokens
-//! in Secrets that somebody made on purpose stay, and so do those that a pod names.
+//! A token counts as automatic if its service account names its Secret. Tokens in Secrets
+//! that users created stay, and so do those that a pod names.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -80,8 +80,8 @@ enum TokenVerdict {
     Remove,
 }
 
-/// What becomes of a token by its use alone, where it is known since `tracked` which
-/// are used. Dates that cannot be read say nothing, and it stays.
+/// Judges a token by its use, which is known since `tracked`. A token with unreadable
+/// dates is kept.
 fn judge(secret: &Meta, tracked: Date, today: Date) -> TokenVerdict {
     let Ok(border) = today.checked_sub(DAYS.days()) else {
         return TokenVerdict::Stay;

@@ -35,8 +35,8 @@ pub(crate) async fn first_served<'a>(
     }
 }
 
-/// Follows a resource once it is served: `on_change` is called for each change, before
-/// `work` begins for those of the first list.
+/// Follows a resource once it is served: calls `on_change` for each change; for those of
+/// the first list, before `work` begins.
 ///
 /// Returns when `work` ends or at `shutdown`.
 pub(crate) async fn follow<V, W>(
@@ -68,7 +68,7 @@ pub(crate) async fn follow<V, W>(
         }
     };
     let work = work(objects.clone(), resource.clone());
-    // What `work` began is finished at shutdown; the feed has no end of its own.
+    // At shutdown, work in progress is finished; the feed never ends by itself.
     let mut work = std::pin::pin!(work);
     tokio::select! {
         () = &mut work => return,

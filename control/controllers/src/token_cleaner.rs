@@ -1,5 +1,5 @@
-//! Removes bootstrap tokens whose time is over. They let nobody in any more;
-//! this is for tidiness.
+//! Removes expired bootstrap tokens, which no longer authenticate; this is only for
+//! tidiness.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

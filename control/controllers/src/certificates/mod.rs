@@ -1,5 +1,5 @@
-//! Certificates for those who ask the API for them: approved by rule, signed by
-//! the cluster's authority, forgotten when old.
+//! CertificateSigningRequests: approved by rule, signed by the cluster's authority,
+//! deleted when old.
 
 mod approving;
 mod cleaning;
@@ -45,7 +45,7 @@ impl CertificateSigningRequest {
             .any(|c| c.r#type == condition && matches!(c.status.as_str(), "True" | ""))
     }
 
-    /// Whether somebody approved or denied it.
+    /// Returns whether it was approved or denied.
     fn is_decided(&self) -> bool {
         self.has("Approved") || self.has("Denied")
     }
@@ -61,8 +61,8 @@ impl CertificateSigningRequest {
     }
 }
 
-/// Changes a request as it is on the server now, through a subresource; one
-/// that is gone or was replaced stays as it is.
+/// Changes the current state of a request through a subresource; a request that was
+/// deleted or recreated is left alone.
 async fn change(
     client: &Client,
     request: &CertificateSigningRequest,

@@ -1,4 +1,4 @@
-//! What a Service asks for, read from it.
+//! The address request of a Service.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -10,7 +10,8 @@ use super::allocate::AddressClaim;
 use crate::views::Service;
 
 impl AddressClaim {
-    /// Of a Service in a namespace with these labels, which has these addresses.
+    /// Reads the request of a Service in a namespace with these labels; `current` are its
+    /// addresses.
     pub(super) fn from_service(
         service: &Service,
         namespace_labels: StringMap,

@@ -69,7 +69,7 @@ pub(super) struct Evaluation<'a> {
     now: Timestamp,
 }
 
-/// Why a metric says nothing.
+/// The reason why a metric is unusable.
 struct Failure {
     reason: &'static str,
     /// For the condition and the event.
@@ -92,7 +92,7 @@ impl<'a> Evaluation<'a> {
         self.hpa.spec.min_replicas.unwrap_or(1)
     }
 
-    /// The target has no readable scale.
+    /// Records that the target has no readable scale.
     pub(super) fn no_scale(&mut self, problem: &str) {
         self.warn("FailedGetScale", problem.to_owned());
         let message =
@@ -122,7 +122,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The pods of the target cannot be told from others.
+    /// Records that the target's pods cannot be selected.
     pub(super) fn bad_selector(
         &mut self,
         current: i32,
@@ -307,7 +307,7 @@ pub(super) fn tolerances(hpa: &HorizontalPodAutoscaler) -> Tolerances {
     }
 }
 
-/// The replicas that one metric asks for, what it is called, and its status.
+/// Returns the replicas that one metric proposes, its name, and its status.
 fn propose(
     spec: &MetricSpec,
     measured: &Measurements<'_>,

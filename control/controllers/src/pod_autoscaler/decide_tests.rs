@@ -258,7 +258,7 @@ fn policies_bound_what_changes_within_their_period() {
             ScalingHistory::default().normalize(desired, &bounds(current, Some(&behavior), 0));
         assert_eq!(got.replicas, want, "{select} {current} {desired}");
     }
-    // what was done within the period counts
+    // changes within the period count
     let behavior = behavior(
         rules("Max", json!([policy("Pods", 4, 60)])),
         rules(

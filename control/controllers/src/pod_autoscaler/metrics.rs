@@ -58,7 +58,7 @@ struct MetricValue {
 /// Reads a metric of a target whose pods `selector` selects.
 ///
 /// # Errors
-/// The reason why there is no answer, in upstream's words.
+/// The reason of the failure, in upstream's words.
 pub(super) async fn fetch(
     client: &Client,
     namespace: &str,
@@ -255,7 +255,7 @@ fn unavailable(api: &str, error: &Error) -> String {
         .status()
         .is_some_and(|status| status.code == 404 && status.details.kind.is_empty());
     let why = if absent && api == "resource metrics API" {
-        // What client-go makes of an answer without a status.
+        // The error that client-go creates for a response without a status.
         "the server could not find the requested resource (get pods.metrics.k8s.io)".to_owned()
     } else {
         error.chain()

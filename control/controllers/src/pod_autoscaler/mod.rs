@@ -76,7 +76,7 @@ struct Autoscalers {
     recorder: Recorder,
     autoscalers: Arc<KindCache<HorizontalPodAutoscaler>>,
     past: Mutex<HashMap<Key, ScalingHistory>>,
-    /// Which pods each autoscaler counts, to find pods that two of them do.
+    /// The pod selector of each autoscaler, to find pods that two of them select.
     selectors: Mutex<HashMap<Key, Selector>>,
     queue: Queue<Key>,
 }
@@ -187,7 +187,7 @@ impl Autoscalers {
         self.past().insert(key.clone(), past);
     }
 
-    /// Reads the scale of what is scaled.
+    /// Reads the scale of the target.
     async fn target(&self, hpa: &HorizontalPodAutoscaler) -> Result<ScaleTarget, String> {
         let of = &hpa.spec.scale_target_ref;
         let (group, version) = metrics::group_version(&of.api_version);
@@ -218,8 +218,8 @@ impl Autoscalers {
         self.client.request(Method::GET, &path, None::<&()>).await
     }
 
-    /// The pods of a target. `None`, and a condition that says why, when they cannot be
-    /// told from those of others.
+    /// Returns the pods of a target. Returns `None` and sets a condition if they cannot
+    /// be told from those of others.
     async fn pods(
         &self,
         key: &Key,

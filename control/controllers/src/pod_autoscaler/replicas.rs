@@ -79,11 +79,11 @@ struct Groups<'a> {
 }
 
 impl Round<'_> {
-    /// Replicas by a metric that each pod has. `is_cpu`: usage of pods that start does
-    /// not count.
+    /// Computes replicas from a per-pod metric. With `is_cpu`, the usage of starting pods
+    /// does not count.
     ///
     /// # Errors
-    /// When there is nothing to go by, in upstream's words.
+    /// When there is no usable value, in upstream's words.
     pub(super) fn by_pods(
         &self,
         mut samples: Samples,
@@ -143,7 +143,7 @@ impl Round<'_> {
         Ok(proposal(if turns { self.current } else { replicas }))
     }
 
-    /// Replicas by a value for all pods together.
+    /// Computes replicas from one value for all pods.
     ///
     /// # Errors
     /// When the target has no pods, in upstream's words.
@@ -263,8 +263,8 @@ impl Goal<'_> {
     }
 }
 
-/// What each pod requests of a resource, in thousandths: of one container when it is
-/// named, else of the pod, if it says so itself, else of all containers.
+/// Returns each pod's request of a resource in thousandths: that of the named container;
+/// otherwise the pod-level request; otherwise the sum over all containers.
 ///
 /// # Errors
 /// When a request is missing, in upstream's words.
@@ -291,7 +291,7 @@ fn request(pod: &ScaledPod, container: &str, resource: &str) -> Result<i64, Stri
         .iter()
         .filter(|c| c.restart_policy == "Always");
     let containers = spec.containers.iter().chain(sidecars);
-    // what the pod says of some resources, its containers say of the others
+    // pod-level requests cover some resources, those of containers the others
     let is_pod_level = ["cpu", "memory"]
         .iter()
         .any(|r| spec.resources.requests.contains_key(*r))

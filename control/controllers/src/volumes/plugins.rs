@@ -1,5 +1,5 @@
-//! What kube-controller-manager's volume plug-ins can do: they recognise, and no longer
-//! provision or delete. All of that is up to CSI drivers.
+//! The volume plug-ins of kube-controller-manager: they recognise volumes, and no longer
+//! provision or delete them. CSI drivers do that.
 
 pub(super) use control_types::volumes::migrated_driver;
 
@@ -35,10 +35,10 @@ pub(crate) fn driver_of_migrated(volume: &Volume) -> Option<&'static str> {
     migrated_driver(migrated_plugin(volume)?)
 }
 
-/// Returns who provisions volumes of a class with this provisioner.
+/// Returns the provisioner of volumes of a class with this provisioner.
 ///
 /// # Errors
-/// The message of the event: nobody does.
+/// The message of the event if there is none.
 pub(super) fn provisioner(name: &str) -> Result<&str, String> {
     if let Some(driver) = migrated_driver(name) {
         return Ok(driver);
@@ -55,10 +55,10 @@ pub(super) fn provisioner(name: &str) -> Result<&str, String> {
     }
 }
 
-/// Whether somebody outside deletes the storage behind a released volume.
+/// Checks that an external driver deletes the storage behind a released volume.
 ///
 /// # Errors
-/// The message of the event: nobody does.
+/// The message of the event if there is none.
 pub(super) fn external_deleter(volume: &Volume) -> Result<(), String> {
     let provisioned_by = volume.metadata.annotations.get(PROVISIONED_BY);
     if let Some(name) = provisioned_by.filter(|name| !name.is_empty()) {
@@ -89,7 +89,7 @@ pub(super) fn external_deleter(volume: &Volume) -> Result<(), String> {
     ))
 }
 
-/// Folders of nodes are not deleted: this process does not run on the node.
+/// Host paths are not deleted: this process does not run on the node.
 /// kube-controller-manager deletes those below `/tmp` of its own machine.
 fn no_deleter_of_host_path(volume: &Volume) -> String {
     let path = volume.spec.host_path.as_ref().map_or("", |host| &host.path);

@@ -1,4 +1,4 @@
-//! Which volume fits a claim.
+//! Finds the volume that fits a claim.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,8 +72,8 @@ pub(super) fn best(
     found.map(|volume| Arc::clone(volume))
 }
 
-/// The class that claims without one get: of several defaults the youngest, of those of
-/// one second the first by name.
+/// Returns the class of claims without one: of several defaults the newest, and among
+/// those of one second the first by name.
 pub(super) fn default_class(classes: &[Arc<StorageClass>]) -> Option<&StorageClass> {
     let defaults = classes.iter().filter(|class| class.is_default());
     let first = defaults.min_by(|a, b| {

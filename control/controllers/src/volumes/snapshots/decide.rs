@@ -30,7 +30,7 @@ const AT_NODE: char = '@';
 /// The objects that the decision for a snapshot depends on.
 pub(super) struct SnapshotState<'a> {
     pub snapshot: &'a SnapshotView,
-    /// The content that the snapshot names, or that is made for it.
+    /// The content that the snapshot names, or that was created for it.
     pub content: Option<&'a SnapshotContent>,
     /// The claim that it is a snapshot of.
     pub claim: Option<&'a Claim>,
@@ -56,7 +56,7 @@ pub(super) enum SnapshotStep {
     DeleteContent {
         /// Whether it lacks the mark.
         mark: bool,
-        /// Whether its storage goes, too.
+        /// Whether its storage is deleted as well.
         delete: bool,
     },
     /// The status is to be this.
@@ -99,7 +99,7 @@ pub(super) fn decide_snapshot(state: &SnapshotState<'_>) -> SnapshotStep {
         return decide_bound(snapshot, content);
     }
     if snapshot.status.bound_volume_snapshot_content_name.is_some() {
-        // Another copy would be of what the volume holds now, or of another volume.
+        // A new copy would hold the volume's present data, or another volume's.
         let message = "VolumeSnapshotContent is missing";
         return status(snapshot, None, Some(error(snapshot, message)));
     }
@@ -189,8 +189,8 @@ fn is_of_our_class(state: &SnapshotState<'_>) -> bool {
         && class(state.snapshot, state.classes).is_ok_and(|class| class.driver == DRIVER)
 }
 
-/// Whether the content that a snapshot names is gone. Nothing tells whose driver had it, and
-/// nothing is left to protect.
+/// Returns whether the content that a snapshot names was deleted. Its driver is then
+/// unknown, and there is nothing left to protect.
 fn has_lost_its_content(state: &SnapshotState<'_>) -> bool {
     let names_one = state
         .snapshot

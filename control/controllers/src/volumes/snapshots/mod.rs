@@ -71,8 +71,8 @@ struct Snapshots {
     classes: Reflector<SnapshotClass>,
     /// The stock controller's lease, once it was read.
     stock: Mutex<Option<ObservedLease>>,
-    /// Snapshots; contents, which have no namespace; and namespaces, of which all
-    /// snapshots are meant.
+    /// Keys of snapshots; of contents, which have no namespace; and of namespaces, which
+    /// stand for all their snapshots.
     queue: Queue<Key>,
 }
 
@@ -245,7 +245,7 @@ impl Snapshots {
     }
 
     /// Labels a content with the node that has its storage. A stock snapshot controller
-    /// labels none that it did not make, so this is done beside it, too.
+    /// only labels contents that it created, so this runs beside it, too.
     async fn sync_content(&self, key: &Key) -> Outcome {
         let Some(content) = self.contents.cache().get("", &key.name) else {
             return Ok(None);
