@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::preempt::Preemption;
 use crate::view::Pod;
 
-/// Deletions under way at once for one pod.
+/// The number of concurrent deletions for one pod.
 const AT_ONCE: usize = 16;
 
-/// What is needed to carry out one preemption.
+/// The input of one preemption.
 pub(crate) struct Evictions {
     pub(crate) client: Client,
     pub(crate) recorder: Recorder,

@@ -1,4 +1,4 @@
-//! Who is handed out when.
+//! The order in which pods are handed out.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-//! Which plugins of the default profile a profile keeps, replaces and disables.
+//! Selects the plugins of the default profile that a profile keeps, replaces and
+//! disables.
 
 use super::args::{Args, NodeResourcesFit, ResourceSpec, ShapePoint};
 use super::wire::{PluginSet, Plugins, RawPlugin};
@@ -156,8 +157,8 @@ fn multi_point(custom: &PluginSet, features: Features) -> Vec<RawPlugin> {
     merged
 }
 
-/// The plugins of one extension point, in order: those of `multiPoint` that the point's own
-/// set configures, the others of `multiPoint`, the others of the set.
+/// Returns the plugins of one extension point, in order: those of `multiPoint` that the
+/// point's own set configures, the others of `multiPoint`, the others of the set.
 fn expand(
     point: &str,
     interface: &str,

@@ -1,4 +1,4 @@
-//! What files lead to, and what is said of those that cannot be.
+//! Settings that files lead to, and errors of invalid files.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Binding: a pod is assumed on its node at once and bound in the background.
+//! Binding: a pod is assumed on its node immediately and bound in the background.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,7 +20,7 @@ use crate::queue::Attempts;
 use crate::reserve::Reservation;
 use crate::view::Pod;
 
-/// What the pod needs besides its node is being written.
+/// The pod's reservations are being written.
 const PREPARING: u8 = 0;
 /// It is being bound.
 const BINDING: u8 = 1;
@@ -32,20 +32,20 @@ pub(super) struct AssumedPod {
     pub(super) pod: Arc<Pod>,
     pub(super) node: String,
     pub(super) reservation: Reservation,
-    /// What it waits for before anything is written.
+    /// The permission that it waits for before any write.
     permit: Option<PermitWait>,
     attempts: Option<Attempts>,
     /// [`PREPARING`], [`BINDING`] or [`PREEMPTED`].
     stage: AtomicU8,
     /// Ends the preparation of the binding: a more important pod needs the room.
     preempted: CancellationToken,
-    /// Who binds it, if that is not the scheduler.
+    /// The extender that binds it, if any.
     extender: Option<Extender>,
     /// When the decision began.
     began: Instant,
 }
 
-/// Why a pod could not be bound.
+/// The reason why a pod could not be bound.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BindError {
     #[error("0/1 nodes are available: 1 {0}.")]
@@ -80,8 +80,8 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 impl AssumedPod {
-    /// Binds the pod. What it needs besides its node is written first, which may take minutes:
-    /// it does not hold up other bindings meanwhile.
+    /// Binds the pod. Its reservations are written first, which may take minutes; other
+    /// bindings proceed concurrently.
     async fn carry_out(
         &self,
         binder: &PreBinder,
@@ -291,7 +291,7 @@ impl Scheduler {
                     .unreserve(&assumption.pod, &assumption.reservation)
                     .await;
             }
-            // at shutdown nobody listens
+            // at shutdown the receiver is dropped
             let _ = results.send(BindResult {
                 assumption,
                 result,
@@ -342,13 +342,13 @@ impl Scheduler {
         };
         metrics::attempt(&pod.scheduler_name, outcome, took);
         let key = pod.key();
-        // seen bound meanwhile, or gone, or made again: nothing to take back
+        // already bound, deleted or recreated: nothing to revert
         if self
             .assumed
             .get(&key)
             .is_none_or(|assumed| !Arc::ptr_eq(assumed, &assumption))
         {
-            // but for what may have been written until now
+            // except for completed and pending writes
             self.cluster.assumed.unreserve(pod, reservation);
             return;
         }

@@ -19,7 +19,7 @@ use crate::metrics::{self, AttemptResult};
 use crate::place::Decision;
 use crate::view::{Pod, PodGroup};
 
-/// How long to wait before asking again what the API server serves.
+/// Delay before discovery is repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Watches PodGroups if the feature is on and the API server serves them.
@@ -48,7 +48,7 @@ pub(super) async fn watch(client: &Client, features: Features) -> Option<Reflect
     }
 }
 
-/// The next change; never, if there are no PodGroups.
+/// Returns the next change; never returns if there are no PodGroups.
 pub(super) async fn recv(changes: &mut Option<Changes<PodGroup>>) -> Option<Change<PodGroup>> {
     match changes {
         Some(changes) => changes.recv().await,
@@ -153,7 +153,7 @@ impl Scheduler {
         }
     }
 
-    /// What is decided of one pod of a PodGroup.
+    /// Decides one pod of a PodGroup.
     async fn attempt(&mut self, pod: &Arc<Pod>) -> Attempt {
         let began = Instant::now();
         let decision = self.decide(pod).await;
@@ -190,7 +190,7 @@ impl Scheduler {
             verdict,
             mut members,
         } = decision;
-        // Those that wait for permission have it when the last of them is assumed.
+        // Pods that wait for permission get it when the last of them is assumed.
         members.sort_by_key(|it| !matches!(it.attempt, Some(Attempt::Placed { .. })));
         let profile = members.first().map(|it| it.pod.scheduler_name.clone());
         let profile = profile.unwrap_or_default();

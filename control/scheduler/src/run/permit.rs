@@ -42,7 +42,7 @@ impl PermitWait {
         self.end(Err(why.to_owned()));
     }
 
-    /// What was said first stays.
+    /// The first verdict counts.
     fn end(&self, verdict: Result<(), String>) {
         self.verdict.send_if_modified(|known| {
             let is_first = known.is_none();
@@ -83,8 +83,8 @@ impl PermitWait {
 }
 
 impl Scheduler {
-    /// Asks whether a pod, which is assumed on its node already, may be bound; what it waits
-    /// for, if it has to. With it, others that waited may be bound.
+    /// Decides whether a pod, which is already assumed on its node, may be bound; returns
+    /// the wait if it has to. This may let other waiting pods be bound.
     ///
     /// # Errors
     /// The message of a pod that may not be bound.
@@ -120,7 +120,7 @@ impl Scheduler {
         answer
     }
 
-    /// Lets pods of a PodGroup be bound that waited for this, as far as they may.
+    /// Permits waiting pods of a PodGroup, as far as possible.
     fn allow_waiting(&self, gang: &GangKey) {
         for pod in self.cluster.gangs.assumed(gang) {
             let waiting = self.assumed.get(&pod.key());

@@ -75,7 +75,7 @@ impl Api {
         of_name.next().cloned().unwrap_or_default()
     }
 
-    /// Does what the binder does with a claim.
+    /// Binds a claim as the binder does.
     fn bind_claim(&self, claim: &str, volume: &str) {
         let patch = json!({
             "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},

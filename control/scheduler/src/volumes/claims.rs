@@ -25,19 +25,19 @@ pub(super) struct VolumeClaims {
     pub(super) topologies: Vec<VolumeTopology>,
 }
 
-/// What may help a pod that VolumeRestrictions rejected.
+/// Changes that may help a pod which VolumeRestrictions rejected.
 pub(super) const RESTRICTIONS_WAKE: Wake = Wake::NODE_ADDED
     .and(Wake::POD_REMOVED)
     .and(Wake::VOLUME_CLAIM);
 
-/// What may help a pod that NodeVolumeLimits rejected.
+/// Changes that may help a pod which NodeVolumeLimits rejected.
 pub(super) const LIMITS_WAKE: Wake = Wake::NODE_ADDED
     .and(Wake::POD_REMOVED)
     .and(Wake::VOLUME_CLAIM)
     .and(Wake::CSI_NODE)
     .and(Wake::VOLUME_ATTACHMENT);
 
-/// What may help a pod that VolumeBinding rejected.
+/// Changes that may help a pod which VolumeBinding rejected.
 pub(super) const BINDING_WAKE: Wake = Wake::NODE_ADDED
     .and(Wake::NODE_LABELS)
     .and(Wake::VOLUME_CLAIM)
@@ -47,7 +47,7 @@ pub(super) const BINDING_WAKE: Wake = Wake::NODE_ADDED
     .and(Wake::CSI_DRIVER)
     .and(Wake::CSI_CAPACITY);
 
-/// What may help a pod that VolumeZone rejected.
+/// Changes that may help a pod which VolumeZone rejected.
 pub(super) const ZONE_WAKE: Wake = Wake::NODE_ADDED
     .and(Wake::NODE_LABELS)
     .and(Wake::VOLUME_CLAIM)

@@ -28,7 +28,7 @@ pub(super) struct AttachableVolume {
     handle: Handle,
 }
 
-/// What tells volumes of a driver apart.
+/// The identity of a driver's volume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Handle {
     /// The driver's name of the volume.
@@ -46,7 +46,7 @@ pub(super) struct AttachedVolumes(Mutex<AttachmentCounts>);
 struct AttachmentCounts {
     /// The snapshot's clock when nodes were counted last.
     clock: u64,
-    /// By place.
+    /// Counts by place.
     nodes: Vec<AttachedCounts>,
     stale: StaleCounts,
 }
@@ -66,7 +66,7 @@ struct DriverCount {
     attached: i64,
 }
 
-/// Changes since nodes were counted last, besides those of nodes and their pods.
+/// Changes since nodes were last counted, besides those of nodes and their pods.
 #[derive(Debug, Default)]
 struct StaleCounts {
     everything: bool,
@@ -74,7 +74,7 @@ struct StaleCounts {
     nodes: FxHashSet<CompactString>,
 }
 
-/// Nodes that a pod cannot go to because of volumes that are attached to them.
+/// Nodes that a pod cannot go to because of their attached volumes.
 #[derive(Debug, Default)]
 pub(super) struct LimitViolations {
     /// Nodes that have as many volumes as they may have.
@@ -169,7 +169,7 @@ impl AttachedVolumes {
                 let nodes = exceeded.unknown.entry(failure.clone()).or_default();
                 nodes.insert(place);
             } else if !node.admits(new.iter()) {
-                // Only now it matters whether some of them are attached already.
+                // Only now it matters whether some of them are already attached.
                 let attached = counter.used_on(place).unwrap_or_default();
                 if !node.admits(new.iter().filter(|volume| !attached.contains(*volume))) {
                     exceeded.full.insert(place);
@@ -222,7 +222,7 @@ impl AttachmentCounts {
 }
 
 impl VolumeCounter<'_> {
-    /// What is attached to the node at `place`.
+    /// Counts the attached volumes of the node at `place`.
     fn count(&self, place: usize) -> AttachedCounts {
         let name = self.snapshot.name(place);
         let drivers = self.index.csi_node(name).map(|node| &node.drivers);
