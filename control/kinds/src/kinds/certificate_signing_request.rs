@@ -1,4 +1,4 @@
-//! `CertificateSigningRequest`: somebody asks for a certificate.
+//! `CertificateSigningRequest`: a request for a certificate.
 
 use control_types::time;
 use control_types::value::Value;
@@ -82,7 +82,7 @@ fn of_type<'a>(object: &'a Value, kind: &'a str) -> impl Iterator<Item = &'a Val
 
 fn prepare_status_update(new: &mut Value, old: &Value) {
     new.take_from(old, "spec");
-    // whoever only issues certificates must not disturb what was decided
+    // an issuer must not change the decision
     for kind in ["Approved", "Denied"] {
         let before: Vec<&Value> = of_type(old, kind).collect();
         if before.len() != of_type(new, kind).count() {

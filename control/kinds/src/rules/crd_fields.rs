@@ -6,9 +6,8 @@ use control_types::value::{Map, Value};
 use crate::error::{Errors, Path};
 use crate::tree::Read;
 
-/// The members of a schema in the order of the API's own type: name in JSON, name
-/// there, and whether it may stand at the root of a schema with a status of its
-/// own.
+/// The members of a schema in the order of the API's own type: name in JSON, name there,
+/// and whether it may be at the root of a schema with a status subresource.
 const MEMBERS: &[(&str, &str, bool, ZeroValue)] = &[
     ("id", "ID", false, ZeroValue::Text),
     ("$schema", "Schema", false, ZeroValue::Text),
@@ -111,7 +110,7 @@ const MEMBERS: &[(&str, &str, bool, ZeroValue)] = &[
     ),
 ];
 
-/// What a member is shown as when it is not there, and what is in it.
+/// The zero value of a member in messages, and its nested type.
 #[derive(Clone, Copy)]
 enum ZeroValue {
     Null,
@@ -122,7 +121,7 @@ enum ZeroValue {
     Rules,
 }
 
-/// What may stand at the root where `status` is validated apart.
+/// Checks what may be at the root when `status` is validated separately.
 pub(crate) fn check_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (name, _, allowed, zero) in MEMBERS {
         let value = schema.at(name);
@@ -223,8 +222,8 @@ fn rule(rule: &Value) -> Value {
     }))
 }
 
-/// The names and the schema of what a path (`.spec.color`) leads to; `arrays`:
-/// whether names may stand in brackets.
+/// Returns the names and the schema that a path (`.spec.color`) leads to; `arrays`:
+/// whether names may be in brackets.
 ///
 /// # Errors
 /// Why it leads nowhere.

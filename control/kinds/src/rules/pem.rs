@@ -1,5 +1,5 @@
-//! Certificates and requests for them, in PEM inside of base64: as far as they
-//! can be looked at without cryptography.
+//! Certificates and certificate requests, in PEM within base64, as far as they can be
+//! checked without cryptography.
 
 /// One block of PEM.
 struct Block {

@@ -1,5 +1,4 @@
-//! Jobs: their spec, what an update may change, and which statuses may follow
-//! one another.
+//! Jobs: validation of their spec, of updates, and of status transitions.
 
 use control_types::internal;
 use control_types::value::Value;
@@ -301,7 +300,7 @@ fn success_policy(spec: &Value, all: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// `prefixed`: whether the labels with a domain are wanted, too.
+/// Validates a generated selector; `prefixed` requires the labels with a domain as well.
 fn generated_selector(object: &Value, prefixed: bool, errors: &mut Errors) {
     let spec = object.at("spec");
     if spec.flag("manualSelector") || !spec.has("selector") {
@@ -436,8 +435,8 @@ fn completions(after: &Value, before: &Value, errors: &mut Errors) {
     }
 }
 
-/// Before the pods of a suspended job exist it may still be told where they go
-/// and what they ask for (KEP 2926, KEP 5440).
+/// Checks changes of the template: before the pods of a suspended job exist, its
+/// placement and requests may change (KEP 2926, KEP 5440).
 fn template(new: &Value, old: &Value, errors: &mut Errors) {
     let at = SPEC.child("template");
     let (after, before) = (new.at("spec").at("template"), old.at("spec").at("template"));
@@ -500,8 +499,8 @@ fn finished(job: &Value) -> bool {
     holds(job, "Complete") || holds(job, "Failed")
 }
 
-/// An update of the status: what is checked of a field is checked when it
-/// changes, so that a status that was wrong before can still be put right.
+/// Validates an update of the status: fields are only checked when they change, so that
+/// an invalid status can still be corrected.
 pub(crate) fn job_status(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         meta::update(new, old, errors);
