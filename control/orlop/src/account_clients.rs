@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 const NAMESPACE: &str = "kube-system";
-/// The life that tokens are asked for, in seconds; the server may give them another one.
+/// The requested lifetime of tokens in seconds; the server may choose another one.
 const LIFE: u32 = 3600;
 /// How long after a failed attempt another one is made, at first and at most.
 const FIRST_RETRY: Duration = Duration::from_millis(500);

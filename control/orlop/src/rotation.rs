@@ -1,6 +1,6 @@
-//! Certificates of a running server, made anew before they expire: at two
-//! thirds of their life, or when somebody deleted them (`orlop certs rotate`).
-//! Connections that are made from then on show the new ones; nothing restarts.
+//! Renews the certificates of a running server: at two thirds of their lifetime, or after
+//! they were deleted (`orlop certs rotate`). New connections use the new ones; nothing
+//! restarts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,13 +19,12 @@ use crate::servers::{etcd::MemberCertificates, names::ServerNames};
 
 /// How often certificates are looked at.
 const EVERY: Duration = Duration::from_secs(15);
-/// An authority is not made anew by itself: whoever keeps the cluster is told so
-/// long before.
+/// Authorities are not renewed automatically: the log warns this long before they expire.
 const WARNING: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// And how often.
 const AGAIN: SignedDuration = SignedDuration::from_hours(24);
 
-/// What shows certificates, and how they are made.
+/// Users of certificates, and how they are created.
 pub struct Rotation {
     /// The authorities.
     pub pki: Cluster,
@@ -35,11 +34,11 @@ pub struct Rotation {
     pub first_names: Vec<String>,
     /// The certificates of the member of etcd beside it.
     pub member: Option<MemberCertificates>,
-    /// What clients are shown.
+    /// The certificate for clients.
     pub serving: Arc<ServingIdentity>,
-    /// What nodes' agents are shown.
+    /// The certificate for nodes' agents.
     pub kubelets: Kubelets,
-    /// What extension API servers are shown.
+    /// The certificate for extension API servers.
     pub proxy: ProxyIdentity,
     /// The administrator's files, and the server's address in them.
     pub kubeconfigs: Vec<PathBuf>,
@@ -85,7 +84,7 @@ impl Rotation {
         }
     }
 
-    /// Makes what has to be made and shows what changed.
+    /// Renews certificates if necessary and loads changed ones.
     fn once(&self, known: Option<InUse>) -> Result<InUse, Error> {
         let made = || {
             Ok::<_, control_pki::Error>(InUse {

@@ -28,7 +28,7 @@ removed in the end, also after Ctrl-C.";
 /// The image of probes on clusters that can pull it, or that have it.
 const IMAGE: &str = concat!("registry.orlop.dev/orlop:", env!("CARGO_PKG_VERSION"));
 
-/// What to do.
+/// Subcommand.
 #[derive(Subcommand)]
 pub enum Command {
     /// Deploy probes, check Services, DNS, policy, node ports, host network, MTU and egress, and
@@ -44,7 +44,7 @@ pub enum Command {
     },
 }
 
-/// Which cluster, and how.
+/// Cluster and checks.
 #[derive(Args)]
 pub struct TestOptions {
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub struct TestOptions {
     /// How the result is printed.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Exit code if a check fails; 0 if failures are to be told by the output alone.
+    /// Exit code if a check fails; 0 to report failures only in the output.
     #[arg(long, default_value_t = 1, value_name = "CODE")]
     exit_code: u8,
 }

@@ -12,20 +12,20 @@ use serde_json::json;
 
 use crate::error::Error;
 
-/// Which connections, and what to do with them.
+/// Connections, and what to do with them.
 #[derive(Args)]
 pub struct Options {
     /// Only those to this service: ADDRESS or ADDRESS:PORT, as the client asked.
     #[arg(long, value_parser = place, value_name = "ADDRESS[:PORT]")]
     service: Option<(IpAddr, Option<u16>)>,
-    /// Only those of this client: ADDRESS or ADDRESS:PORT.
+    /// Only connections of this client: ADDRESS or ADDRESS:PORT.
     #[arg(long, value_parser = place, value_name = "ADDRESS[:PORT]")]
     client: Option<(IpAddr, Option<u16>)>,
     /// Forget them: their next packets begin new connections, or are refused. Needs --service or
     /// --client.
     #[arg(long)]
     flush: bool,
-    /// Where eBPF programs and maps are pinned.
+    /// Directory of pinned eBPF programs and maps.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
     /// How they are printed.
@@ -41,7 +41,7 @@ enum Output {
     Json,
 }
 
-/// Prints or forgets them.
+/// Prints or deletes them.
 ///
 /// # Errors
 /// When there are no maps, or they cannot be read or written.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{api, backups, election, error::Error, notify, run};
 
-/// Which addresses the cluster uses.
+/// Addresses of the cluster.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
@@ -43,8 +43,7 @@ pub struct Options {
 /// Load balancer addresses on bare metal.
 #[derive(Args, Clone, Copy, Default)]
 pub struct LoadBalancer {
-    /// Do not define the kinds by which load balancer addresses are given out (IPPool and
-    /// others): nobody gets one.
+    /// Do not define the kinds that assign load balancer addresses (IPPool and others).
     #[arg(long)]
     no_load_balancer: bool,
     /// Leave Services of type LoadBalancer that name no loadBalancerClass to others.
@@ -145,7 +144,7 @@ where
         .election
         .election_within(times, election::CONTROLLERS, &identity)?;
     let api = Box::pin(options.api.open(false)).await?;
-    // Told to the parts when the network's clients are gone.
+    // Cancelled for the parts when the clients of the network are disconnected.
     let parting = CancellationToken::new();
     let more = more(&api, parting.clone());
     let reader = api.client(component("kube-controller-manager"));
@@ -323,7 +322,7 @@ async fn dns_service(client: Client, address: Option<IpAddr>) -> Result<(), cont
         .await;
     match created {
         Err(error) if !error.is_already_exists() => {
-            // The cluster works without it, but for names.
+            // The cluster works without it, except for names.
             tracing::warn!(%address, error = %error.chain(), "cannot make the DNS Service");
             Ok(())
         }

@@ -35,8 +35,8 @@ pub struct ServiceArgs {
     /// the Node object names; all unless given.
     #[arg(long, value_delimiter = ',', value_name = "RANGE")]
     nodeport_addresses: Vec<String>,
-    /// Ranges of the cluster's pods; those of the Node object unless given, and where the
-    /// server is in the same process, 10.244.0.0/16.
+    /// Ranges of the cluster's pods; defaults to those of the Node object, and to
+    /// 10.244.0.0/16 if the server is in the same process.
     #[arg(long, value_delimiter = ',', value_name = "RANGE")]
     cluster_cidr: Vec<IpNet>,
     /// Show clients of cluster IPs as this node, wherever they are.
@@ -51,10 +51,10 @@ pub struct ServiceArgs {
     /// Ports that translated clients get.
     #[arg(long, value_parser = ports, default_value = "61000-65535", value_name = "FIRST-LAST")]
     client_ports: (u16, u16),
-    /// Where /healthz and /livez are served; `off` for nowhere. 0.0.0.0:10256 unless given.
+    /// Address of /healthz and /livez; `off` to disable. 0.0.0.0:10256 unless given.
     #[arg(long, value_name = "ADDRESS")]
     healthz_bind_address: Option<String>,
-    /// Where /metrics, /configz and /proxyMode are served; `off` for nowhere. 127.0.0.1:10249
+    /// Address of /metrics, /configz and /proxyMode; `off` to disable. 127.0.0.1:10249
     /// unless given.
     #[arg(long, value_name = "ADDRESS")]
     metrics_bind_address: Option<String>,
@@ -92,7 +92,7 @@ impl ServiceArgs {
         self.client_ports
     }
 
-    /// Ranges of the cluster's pods, as far as they were given.
+    /// Returns the given ranges of the cluster's pods.
     pub fn cluster_cidr(&self) -> &[IpNet] {
         &self.cluster_cidr
     }
@@ -117,7 +117,7 @@ impl ServiceArgs {
         Ok(Some(settings))
     }
 
-    /// The options, upon those of kube-proxy's file.
+    /// Merges the options with those of kube-proxy's file.
     ///
     /// # Errors
     /// [`Error::Option`].

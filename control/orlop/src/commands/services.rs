@@ -1,4 +1,5 @@
-//! `orlop services`: what is programmed on this node, and why something is not.
+//! `orlop services`: shows the programmed Services of this node, and why others are
+//! missing.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -18,14 +19,14 @@ Examples:
   orlop services 10.96.0.10:53        who is reached there, or answers there
   orlop services 192.0.2.1:30080      a node port at an address of this node";
 
-/// Which services.
+/// Services to show.
 #[derive(Args)]
 pub struct Options {
     /// NAMESPACE/NAME of a Service or of a Pod with host ports, or ADDRESS or ADDRESS:PORT at which
     /// one is reached or answers; all unless given.
     #[arg(value_parser = selected, value_name = "NAMESPACE/NAME | ADDRESS[:PORT]")]
     selected: Option<ReportSelection>,
-    /// Where eBPF programs and maps are pinned.
+    /// Directory of pinned eBPF programs and maps.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
     /// How they are printed.

@@ -18,20 +18,20 @@ Examples:
   orlop trace 10.244.1.7 10.96.0.10:53/udp           a pod of this node, to cluster DNS
   orlop trace 192.0.2.1 10.96.0.1:443 -o json        a process of this node";
 
-/// Which connection.
+/// Connection to trace.
 #[derive(Args)]
 pub struct Options {
     /// The client: ADDRESS, or ADDRESS:PORT where its port matters.
     #[arg(value_parser = client, value_name = "CLIENT[:PORT]")]
     client: (IpAddr, Option<u16>),
-    /// What it asks for: ADDRESS:PORT, with /udp or /sctp behind unless it is TCP.
+    /// Destination: ADDRESS:PORT, followed by /udp or /sctp unless it is TCP.
     #[arg(value_parser = asked, value_name = "ADDRESS:PORT[/PROTOCOL]")]
     asked: (SocketAddr, Protocol),
-    /// Where the client is. Unless given: an address of this node is the host's, one in the pods'
-    /// ranges a pod's of this node, and any other one outside.
+    /// Location of the client. By default, an address of this node is the host, one in
+    /// the pod ranges is a pod of this node, and any other one is outside.
     #[arg(long, value_enum)]
     from: Option<Place>,
-    /// Where eBPF programs and maps are pinned.
+    /// Directory of pinned eBPF programs and maps.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
     /// How it is printed.
@@ -57,7 +57,7 @@ enum Output {
     Json,
 }
 
-/// Prints it.
+/// Prints the trace.
 ///
 /// # Errors
 /// When there are no maps, or they cannot be read.

@@ -45,8 +45,8 @@ const PORT: u16 = 6444;
 
 /// How often a server tells that it is there.
 const EVERY: Duration = Duration::from_millis(100);
-/// How often the holder announces the address again: whoever asked meanwhile may have been
-/// answered by one that hangs and still has it.
+/// The interval at which the holder repeats its announcement: requests in between may
+/// have been answered by a hanging server that still has the address.
 const ANNOUNCE: Duration = Duration::from_secs(1);
 /// How often it is looked whether the server is ready.
 const LOOK: Duration = Duration::from_millis(300);
@@ -57,7 +57,7 @@ const PATIENCE: Duration = Duration::from_millis(700);
 #[derive(Args, Clone, Default)]
 #[group(id = "shared_address")]
 pub struct Options {
-    /// Address of all servers together, in their network and used by nobody else: one of them
+    /// Address shared by all servers, in their network and otherwise unused: one of them
     /// has it at a time. Give the same to all servers.
     #[arg(long, value_name = "ADDRESS")]
     pub control_plane_address: Option<IpAddr>,
@@ -66,12 +66,12 @@ pub struct Options {
     pub control_plane_interface: Option<String>,
 }
 
-/// What holds the address while it is this server's turn.
+/// Holds the address while this server has it.
 pub struct AddressKeeper {
     address: IpAddr,
     interface: Interface,
     key: Key,
-    /// Who this server is, for as long as this process runs.
+    /// This server's identity, for the lifetime of this process.
     id: u64,
     listener: UdpSocket,
     sender: UdpSocket,
@@ -81,12 +81,12 @@ pub struct AddressKeeper {
 // === impl Options ===
 
 impl Options {
-    /// Opens what is needed; `None` where servers share no address. `own` is the address at
-    /// which others reach this server, `bind` where it listens.
+    /// Opens the sockets; returns `None` if servers share no address. `own` is the
+    /// address at which others reach this server, `bind` where it listens.
     ///
     /// # Errors
-    /// An address of another IP version or where nobody listens, no interface, or no right to
-    /// the sockets.
+    /// An address of another IP version or on which the server does not listen, no
+    /// interface, or no permission for the sockets.
     pub fn open(
         &self,
         own: IpAddr,
@@ -133,8 +133,8 @@ impl Options {
     }
 }
 
-/// Sockets for one interface: one that hears the group, and one that speaks to it. The kernel
-/// sends by the interface whose address the latter has.
+/// Opens sockets for one interface: one that receives the group, and one that sends to
+/// it. The kernel sends through the interface whose address the latter has.
 fn sockets(own: IpAddr, interface: &Interface) -> io::Result<(UdpSocket, UdpSocket, SocketAddr)> {
     let (listener, sender, group) = match own {
         IpAddr::V4(own) => {
@@ -190,7 +190,8 @@ impl AddressKeeper {
         ready: tokio::sync::watch::Receiver<bool>,
         shutdown: &CancellationToken,
     ) {
-        // What a killed process left: it is not our turn before we know it.
+        // An address that a killed process left: this server drops it until it decides to
+        // take it.
         if let Err(error) = self.interface.remove(self.address).await {
             tracing::warn!(%error, address = %self.address, "cannot remove the control plane's address");
         }

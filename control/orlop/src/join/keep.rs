@@ -129,8 +129,9 @@ async fn round(
     Ok(Next::In(Duration::from_secs(1)))
 }
 
-/// Returns those of `names` that the control plane vouches for: a request with any other is
-/// not approved. All of them where the Node has no record, as beside another control plane.
+/// Returns those of `names` that the control plane has recorded: requests with any other
+/// are not approved. Returns all of them if the Node has no record, as with another
+/// control plane.
 fn vouched(node: &Value, names: &[String]) -> Vec<String> {
     let annotation = |key: &str| node["metadata"]["annotations"][key].as_str();
     let Some(joined_from) = annotation(JOINED_FROM) else {
@@ -148,7 +149,7 @@ fn vouched(node: &Value, names: &[String]) -> Vec<String> {
     if vouched.iter().any(is_address) || !names.iter().any(is_address) {
         return vouched;
     }
-    // Without any address nobody reaches the node: whoever approves it shall see what is missing.
+    // Without an address the node is unreachable: the approver shall see what is missing.
     names.to_vec()
 }
 

@@ -81,10 +81,10 @@ pub fn host_name() -> String {
     host.to_string_lossy().to_lowercase()
 }
 
-/// What a client on a server shows to members.
+/// Returns the credentials of a client on a server for members.
 ///
 /// # Errors
-/// Keys that cannot be used.
+/// Unusable keys.
 pub fn credentials(pki: &Path) -> Result<Credentials, Error> {
     let pki = EtcdPki::load_or_create(pki).map_err(Error::Pki)?;
     credentials_of(&pki)
@@ -252,7 +252,7 @@ impl ManagedEtcd {
         self.record.local_url()
     }
 
-    /// What this server shows to its member.
+    /// Returns the TLS files of this server's member.
     pub fn tls(&self) -> Tls {
         let own = &self.credentials;
         Tls {
@@ -275,10 +275,10 @@ impl ManagedEtcd {
         }
     }
 
-    /// What keeps the files of its certificates.
+    /// Returns the maintenance of its certificate files.
     ///
     /// # Errors
-    /// Keys that cannot be read.
+    /// Unreadable keys.
     pub fn certificates(&self, data_dir: &Path) -> Result<MemberCertificates, Error> {
         Ok(MemberCertificates {
             record: self.record.clone(),
@@ -295,7 +295,8 @@ impl ManagedEtcd {
 }
 
 impl MemberCertificates {
-    /// Makes what comes near its end anew. etcd reads the files at every handshake.
+    /// Renews certificates that are close to expiry. etcd reads the files at every
+    /// handshake.
     ///
     /// # Errors
     /// As [`EtcdPki::keep_member`].

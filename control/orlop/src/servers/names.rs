@@ -11,7 +11,7 @@ use crate::address;
 pub struct ServerNames {
     /// The address that options give; that of the default route unless they do.
     pub advertised: Option<IpAddr>,
-    /// Where the server listens.
+    /// The address on which the server listens.
     pub bind: IpAddr,
     /// Ranges of Service addresses: the first of each is the `kubernetes` Service's.
     pub service_ranges: Vec<IpNet>,
@@ -22,8 +22,8 @@ pub struct ServerNames {
 // === impl ServerNames ===
 
 impl ServerNames {
-    /// All names of a server at this address: its own, those of the `kubernetes` Service, and
-    /// loopback.
+    /// Returns all names of a server at this address: its own, those of the `kubernetes`
+    /// Service, and loopback.
     pub fn at(&self, advertised: IpAddr) -> Vec<String> {
         let mut names: Vec<String> = [
             "kubernetes",
@@ -49,7 +49,8 @@ impl ServerNames {
         names
     }
 
-    /// The names that the server has now; those of `before` while the machine has no route.
+    /// Returns the current names of the server; those of `before` while the machine has
+    /// no route.
     pub fn now(&self, before: &[String]) -> Vec<String> {
         let found = match self.advertised {
             Some(address) => Some(address),

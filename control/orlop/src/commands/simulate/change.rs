@@ -1,4 +1,4 @@
-//! What would be different: nodes that are drained, nodes that join.
+//! Simulated changes: drained nodes and new nodes.
 
 use std::str::FromStr;
 
@@ -66,7 +66,7 @@ impl SimulatedChange {
     /// Changes the cluster; returns the pods that leave drained nodes.
     ///
     /// # Errors
-    /// Nodes that there are not, and objects that are no nodes.
+    /// Unknown nodes, and objects that are not nodes.
     pub fn apply(&self, objects: &mut ObjectSet) -> Result<Vec<DrainedNode>, Error> {
         for node in &self.nodes {
             if node["kind"] != "Node" && node["kind"] != "NodeList" && node["kind"] != "List" {
@@ -129,7 +129,7 @@ fn alike(original: &Value, name: &str) -> Value {
     if let Some(spec) = node.get_mut("spec").and_then(Value::as_object_mut) {
         spec.remove("unschedulable");
         if let Some(Value::Array(taints)) = spec.get_mut("taints") {
-            // What the node suffers from at the moment is not what it is.
+            // Temporary conditions of the node do not carry over.
             taints.retain(|taint| {
                 let key = taint["key"].as_str().unwrap_or_default();
                 !key.starts_with("node.kubernetes.io/")

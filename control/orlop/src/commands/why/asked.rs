@@ -1,4 +1,4 @@
-//! Who is asked about: from words of the command line to addresses and ports.
+//! Resolves the ends on the command line to addresses and ports.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -19,7 +19,7 @@ const ICMP: Protocol = Protocol(1);
 /// One end, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedPeer {
-    /// Who.
+    /// The end.
     pub who: FlowEndName,
     /// Its port, if it was given.
     pub port: Option<u16>,
@@ -27,7 +27,7 @@ pub struct AskedPeer {
     pub protocol: Protocol,
 }
 
-/// Who it is.
+/// The kind of end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlowEndName {
     /// A pod.
@@ -40,16 +40,16 @@ pub enum FlowEndName {
     Address(IpAddr),
 }
 
-/// A flow that is asked about.
+/// A named flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedEnd {
-    /// Between which addresses.
+    /// The addresses of both ends.
     pub question: FlowQuestion,
-    /// The service whose endpoint is asked.
+    /// The Service whose endpoint is the server.
     pub service: Option<String>,
 }
 
-/// What is asked about.
+/// The flows to explain.
 #[derive(Debug)]
 pub struct FlowQuery {
     /// The flows, one for each pair of addresses.
@@ -161,10 +161,10 @@ pub fn peer(text: &str) -> Result<AskedPeer, String> {
     })
 }
 
-/// What serves the services that are asked about.
+/// Returns the endpoints of the named Services.
 ///
 /// # Errors
-/// What the API server says.
+/// The API server's error.
 pub async fn services(client: &Client, peers: [&AskedPeer; 2]) -> Result<Services, Error> {
     let mut all = Services::new();
     for peer in peers {
@@ -203,7 +203,7 @@ struct ServiceSpec {
     ports: Vec<Port>,
 }
 
-/// Of a service (`port` is its own) or of a slice (`port` is the endpoints').
+/// Of a Service (`port` is its own) or of a slice (`port` is the endpoints').
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Port {
@@ -226,7 +226,7 @@ struct SliceEndpoint {
     conditions: Conditions,
 }
 
-/// What is not said counts as ready and serving, and as not terminating.
+/// Absent conditions count as ready and serving, and as not terminating.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Conditions {
@@ -325,11 +325,11 @@ impl ServiceEndpoints {
     }
 }
 
-/// The flows between two ends: one for each family that both have, and for each
-/// endpoint of a service.
+/// Returns the flows between two ends: one for each family that both have, and for each
+/// endpoint of a Service.
 ///
 /// # Errors
-/// In words: an end that is nobody, a port that is missing, no common family.
+/// The message: an unknown end, a missing port, no common family.
 pub fn flows(
     compiler: &Compiler,
     objects: &Objects,
