@@ -29,8 +29,8 @@ pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, String> {
         })
 }
 
-/// RE2's classes know ASCII only, its braces may stand for themselves, and
-/// within brackets it knows no operators.
+/// Translates RE2's syntax: classes are ASCII only, braces may be literals, and brackets
+/// contain no operators.
 fn translated(pattern: &str) -> String {
     let chars: Vec<char> = pattern.chars().collect();
     let mut out = String::with_capacity(pattern.len() + 16);
@@ -83,7 +83,7 @@ fn translated(pattern: &str) -> String {
                     out.push('^');
                     at += 1;
                 }
-                // a bracket that comes first stands for itself
+                // a bracket in the first place is a literal
                 if chars.get(at) == Some(&']') {
                     out.push_str("\\]");
                     at += 1;
@@ -142,7 +142,7 @@ fn repeats(rest: &[char]) -> bool {
 pub(crate) fn balanced(pattern: &str) -> bool {
     let mut chars = pattern.chars().peekable();
     let mut groups = 0_usize;
-    // whether something stands before that a sign of repetition may follow
+    // whether a repetition may follow
     let mut repeatable = false;
     while let Some(c) = chars.next() {
         match c {
@@ -154,7 +154,7 @@ pub(crate) fn balanced(pattern: &str) -> bool {
             }
             '[' => {
                 chars.next_if_eq(&'^');
-                // a bracket that comes first stands for itself
+                // a bracket in the first place is a literal
                 chars.next_if_eq(&']');
                 loop {
                     match chars.next() {

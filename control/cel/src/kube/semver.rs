@@ -17,13 +17,13 @@ pub struct Semver {
 /// A part of what stands behind the hyphen.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum VersionPart {
-    // numbers stand before text
+    // numbers precede text
     Number(u64),
     Text(String),
 }
 
 impl Semver {
-    /// The order of two versions; what is built makes no difference.
+    /// Compares two versions; build metadata is ignored.
     pub(crate) fn order(&self, other: &Self) -> Ordering {
         let released = |version: &Self| version.before.is_empty();
         self.numbers

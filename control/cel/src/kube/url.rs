@@ -52,7 +52,7 @@ impl Url {
             if scheme.is_empty() {
                 return wrong("invalid URI for request");
             }
-            // what has a scheme and no slash is opaque
+            // a URL with a scheme and no slash is opaque
             return Ok(Self {
                 scheme,
                 host: String::new(),
@@ -140,7 +140,7 @@ fn check_host(host: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The first escape that is none.
+/// Returns the first invalid escape.
 fn bad_escape(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     bytes
@@ -256,7 +256,7 @@ pub(crate) fn query<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Erro
     };
     let mut all: BTreeMap<String, Vec<Val<'a>>> = BTreeMap::new();
     for pair in url.query.split('&') {
-        // with a semicolon, or with escapes that are none, a pair is no pair
+        // a pair with a semicolon or an invalid escape is dropped
         if pair.is_empty() || pair.contains(';') {
             continue;
         }

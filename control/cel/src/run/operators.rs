@@ -57,7 +57,7 @@ pub(crate) fn add<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
     }
 }
 
-/// Both lists after each other; declared sets and maps take over only what is new.
+/// Concatenates both lists; declared sets and maps only add new items.
 fn join<'a>(meter: &mut Meter, a: &List<'a>, b: &List<'a>) -> Result<'a> {
     meter.work(a.len() + b.len())?;
     let kind = match a {
@@ -213,8 +213,8 @@ fn weight(value: &Val<'_>) -> usize {
     }
 }
 
-/// Whether two values are the same; those of different kinds are not, but
-/// numbers compare by their value.
+/// Returns whether two values are equal; those of different kinds are not, except that
+/// numbers compare by value.
 pub(crate) fn equal(a: &Val<'_>, b: &Val<'_>) -> bool {
     match (a, b) {
         (Val::Null, Val::Null) => true,

@@ -21,12 +21,12 @@ pub use merge::merge;
 pub use remove::{extract, remove};
 pub use validate::{Duplicates, validate};
 
-/// What is wrong with one value of a tree.
+/// A problem of one value of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where, as in `.spec.containers[name="a"]`.
+    /// The path, as in `.spec.containers[name="a"]`.
     pub path: String,
-    /// What.
+    /// The problem.
     pub message: String,
 }
 
