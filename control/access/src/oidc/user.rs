@@ -1,4 +1,4 @@
-//! From claims to a user.
+//! Maps claims to a user.
 
 use control_cel::{Bindings, Budget, List, Val};
 use control_types::value::Value as Tree;
@@ -10,7 +10,7 @@ use crate::tokens::CREDENTIAL_ID;
 use crate::user::AUTHENTICATED;
 use crate::{User, tokens};
 
-/// Why a token of an issuer names no user; worded as kube-apiserver words it.
+/// Error for a token that names no user; the message is kube-apiserver's.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OidcError {
@@ -28,7 +28,7 @@ pub enum OidcError {
     Distributed(String),
 }
 
-/// What a token says, verified.
+/// The verified claims of a token.
 pub type Claims = Map<String, Value>;
 
 /// How much later than its beginning a token may be used earlier: what clocks may
@@ -266,8 +266,8 @@ fn string(claims: &Map<String, Value>, name: &str) -> Result<String, &'static st
     found.as_str().map(str::to_owned).ok_or("it is no text")
 }
 
-/// The claims as expressions read them: a name that is no identifier can be
-/// written escaped, too (`claims.a__dash__b`).
+/// Returns the claims as expressions read them: names that are not identifiers also have
+/// an escaped form (`claims.a__dash__b`).
 fn tree(value: &Value) -> Tree {
     match value {
         Value::Object(map) => {
@@ -300,8 +300,7 @@ fn user_info(user: &User) -> Tree {
     info
 }
 
-/// Evaluates an expression over one variable and takes what is needed of the
-/// result.
+/// Evaluates an expression over one variable and converts the result.
 fn evaluate<T>(
     expression: &Expression,
     variable: &str,
