@@ -1,4 +1,4 @@
-//! What can go wrong, and the code that the runtime is told.
+//! Errors, with their codes for the runtime.
 
 use std::path::{Path, PathBuf};
 

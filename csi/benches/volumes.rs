@@ -1,7 +1,7 @@
-//! What volumes cost beside the bare file system that they are on, and how long copies take.
+//! Measures volumes beside the bare file system under them, and copies.
 //!
-//! `cargo bench --package csi --bench volumes`. Needs root, fio, and the programs of XFS and
-//! btrfs. File systems are images in the temporary folder, whose disk is thus what is
+//! `cargo bench --package csi --bench volumes`. Needs root, fio, and the programs of XFS
+//! and btrfs. File systems are images in the temporary folder, whose disk is thus
 //! measured; words on the command line select parts (`file`, `btrfs`, `copies`).
 
 use std::path::Path;
@@ -77,7 +77,7 @@ fn load() -> String {
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// What fio measured.
+/// The results of fio.
 #[derive(Clone, Copy)]
 struct Figures {
     /// Operations a second.
@@ -129,7 +129,7 @@ fn beside_bare(backend: &str, fs_type: &str, goal: f64) {
         "backend: {backend}, path: {}",
         disk.path().display()
     ));
-    // The same file system in the volume, where it has one of its own.
+    // The same file system in the volume, if it has its own.
     let access = mount(if backend == "file" { fs_type } else { "" });
     driver
         .create_volume(&new("v", GIB, access.clone(), None))

@@ -1,4 +1,4 @@
-//! `orlop-csi`: the CSI driver `csi.orlop.dev` as a process of its own.
+//! `orlop-csi`: the CSI driver `csi.orlop.dev` as a separate process.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;

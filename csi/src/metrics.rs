@@ -58,7 +58,7 @@ impl Default for Seconds {
     }
 }
 
-/// What is counted. Clones count together.
+/// The metrics. Clones share the counts.
 #[derive(Clone, Default)]
 pub struct Metrics(Arc<Mutex<State>>);
 
@@ -80,8 +80,8 @@ impl Metrics {
         seconds.0.observe(elapsed.as_secs_f64());
     }
 
-    /// Measures the classes of a driver. A class whose storage cannot be read keeps what
-    /// was measured last.
+    /// Measures the classes of a driver. A class whose storage cannot be read keeps its
+    /// last values.
     pub fn measure(&self, driver: &Driver) {
         for store in driver.stores() {
             let name = &store.class.name;
