@@ -1,10 +1,10 @@
-//! What stops a task, and the way on.
+//! Errors of tasks, with the way out.
 
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why a task could not go on. Each message names the thing and the way out.
+/// Reason why a task could not continue. Each message names the object and the way out.
 #[derive(Debug, Error)]
 pub enum Error {
     /// A program, package or file that the machine lacks.
@@ -28,9 +28,9 @@ pub enum Error {
     /// A file or folder.
     #[error("`{}`: {source}", path.display())]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The cluster is not in a state in which the task makes sense.
@@ -43,15 +43,15 @@ pub enum Error {
         what: String,
         /// How long, in seconds.
         seconds: u64,
-        /// Where to look.
+        /// The log.
         log: PathBuf,
     },
     /// A system call.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: nix::Error,
     },
     /// The eBPF build.

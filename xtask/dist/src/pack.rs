@@ -16,13 +16,13 @@ use crate::{
     target::Target,
 };
 
-/// What is packed.
+/// What to pack.
 #[derive(Args)]
 pub struct Options {
     /// Targets, each with the folder of its programs. May be repeated.
     #[arg(long = "programs", required = true, value_name = "TRIPLE=FOLDER", value_parser = programs)]
     programs: Vec<(String, PathBuf)>,
-    /// Where the artefacts go.
+    /// Folder of the artefacts.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
     /// Secret key that signs the sums, as `keygen` makes it.
@@ -127,7 +127,7 @@ fn archive(images: &[xtask_oci::Image], created: &str, out: &Path) -> Result<Vec
     Ok(bytes)
 }
 
-/// Writes artefacts, their sums and the signature, and says what there is.
+/// Writes artefacts, their sums and the signature, and lists them.
 fn write(options: &Options, mut artefacts: Vec<(String, Vec<u8>)>) -> Result<(), Error> {
     artefacts.sort_by(|a, b| a.0.cmp(&b.0));
     let all = artefacts
