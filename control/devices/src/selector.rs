@@ -33,13 +33,14 @@ static ENVIRONMENT: LazyLock<Env> = LazyLock::new(|| {
         .with_bindings()
 });
 
-/// What selectors of devices can name: `device`, and parts bound with `cel.bind`.
+/// Returns the environment of device selectors: `device`, and parts bound with
+/// `cel.bind`.
 #[must_use]
 pub fn environment() -> &'static Env {
     &ENVIRONMENT
 }
 
-/// Why a selector has no result. Worded as kube-scheduler words it.
+/// Error of a selector. The message is kube-scheduler's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// It is no expression, or not one about devices.
@@ -53,7 +54,7 @@ pub enum SelectorError {
 /// A compiled expression.
 #[derive(Clone, Debug)]
 pub(crate) struct CompiledSelector {
-    /// Tells it from others in what is remembered.
+    /// Its identity in the cache.
     id: u32,
     program: Arc<Program>,
 }
@@ -107,8 +108,8 @@ impl SelectorCache {
         Ok(compiled)
     }
 
-    /// Whether a device satisfies an expression. `slice` and `index` identify the device.
-    /// What the evaluation costs is taken from `budget`.
+    /// Returns whether a device satisfies an expression. `slice` and `index` identify the
+    /// device. The cost of the evaluation is charged to `budget`.
     pub(crate) fn matches(
         &mut self,
         compiled: &CompiledSelector,

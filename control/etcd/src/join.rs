@@ -63,9 +63,9 @@ pub async fn add(admin: &Admin, mut record: Record) -> Result<Record, Error> {
     Ok(record)
 }
 
-/// Waits until the member of `record` has a vote, and gives it one when it has caught up.
-/// `local` asks the member itself; a learner tells nothing of the others, who are asked as they
-/// were when it was added.
+/// Waits until the member of `record` is a voter, and promotes it when it has caught up.
+/// `local` queries the member itself; a learner does not list the others, which are
+/// queried at their addresses from when it was added.
 ///
 /// # Errors
 /// [`Error::NotPromoted`].

@@ -93,7 +93,7 @@ impl Process {
     /// Returns once the member says that it was removed from its cluster.
     pub async fn removed(&self) {
         let mut removed = self.removed.clone();
-        // A sender that is gone tells nothing.
+        // A dropped sender changes nothing.
         if removed.wait_for(|removed| *removed).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -144,12 +144,12 @@ async fn keep(
     }
 }
 
-/// Runs the process once. A thread of its own starts it and waits for it: the kernel ends the
-/// process with the thread that started it.
+/// Runs the process once. A separate thread starts it and waits for it: the kernel ends
+/// the process with the thread that started it.
 async fn run(record: &Record, launch: &Launch, stop: &CancellationToken) -> Ended {
     let mut command = Command::new(&launch.binary);
     command.args(record.arguments(launch));
-    // No variable may set what an argument does not.
+    // Environment variables must not set what no argument sets.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ETCD_") {
             command.env_remove(name);
@@ -214,7 +214,7 @@ fn signal(id: u32, signal: Signal) {
     }
 }
 
-/// Writes what the process prints to our log, until it ends.
+/// Copies the output of the process to our log, until it ends.
 fn pass_on(output: impl Read, was_removed: &AtomicBool) {
     for line in BufReader::new(output).lines() {
         let Ok(line) = line else { return };

@@ -1,5 +1,5 @@
-//! What etcd leaves to its keeper: quota alarms and defragmentation. The server beside the
-//! leader does it, so that one does.
+//! Maintenance that etcd leaves to its operator: quota alarms and defragmentation. The
+//! leader's server does it, so that only one does.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub async fn run(admin: Admin, mut record: Record, folder: PathBuf, shutdown: Ca
     }
 }
 
-/// Does what is due, if the member leads.
+/// Performs due maintenance, if the member leads.
 ///
 /// # Errors
 /// [`Error::Unreachable`] or [`Error::Refused`].

@@ -45,10 +45,10 @@ pub struct ServiceAccountKeys {
 // === impl PublicKey ===
 
 impl PublicKey {
-    /// All keys of a file: public ones, the public halves of private ones; PEM.
+    /// Reads all keys of a file: public ones, the public halves of private ones; PEM.
     ///
     /// # Errors
-    /// [`Error::File`], or [`Error::Malformed`] also when there is none.
+    /// [`Error::File`], or [`Error::Malformed`], also if there is none.
     pub fn load(path: &Path) -> Result<Vec<Self>, Error> {
         let wrong = |detail: String| Error::Malformed {
             path: path.to_owned(),
@@ -143,8 +143,8 @@ impl PublicKey {
         &self.jwk
     }
 
-    /// It is about the signature: times and audiences are judged by who knows what
-    /// they mean (control-access).
+    /// Returns a validation of the signature only: times and audiences are checked by
+    /// their users (control-access).
     pub(crate) fn validation(&self) -> Validation {
         let mut validation = Validation::new(self.algorithm);
         validation.required_spec_claims.clear();

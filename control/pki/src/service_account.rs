@@ -20,7 +20,7 @@ pub struct ServiceAccountKey {
     public: PublicKey,
 }
 
-/// Why a token is none of ours.
+/// Reason why a token is not ours.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenRejection {

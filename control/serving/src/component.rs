@@ -1,13 +1,13 @@
-//! The port of a component without an API of its own, such as a scheduler: health and metrics,
-//! as kube-scheduler (10259) and kube-controller-manager (10257) serve them.
+//! The port of a component without an API of its own, such as a scheduler: health and
+//! metrics, as kube-scheduler (10259) and kube-controller-manager (10257) serve them.
 //!
 //! | path | |
 //! |---|---|
-//! | `/healthz`, `/livez`, `/readyz` | whether all tasks run; `?verbose` names each; open to everybody unless told otherwise |
+//! | `/healthz`, `/livez`, `/readyz` | whether all tasks run; `?verbose` names each; open to everybody unless configured otherwise |
 //! | `/metrics` | Prometheus' text format or OpenMetrics |
 //!
-//! Clients of `/metrics` need the right to `get` that path (`nonResourceURLs`), as the
-//! ClusterRole `system:monitoring` gives it.
+//! Clients of `/metrics` need the right to `get` that path (`nonResourceURLs`), as in the
+//! ClusterRole `system:monitoring`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -39,19 +39,19 @@ const RETRY: Duration = Duration::from_secs(2);
 /// How a component serves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it listens.
+    /// The address to listen at.
     pub address: SocketAddr,
-    /// PEM files of the certificate and its key; without them, a certificate that nobody
-    /// vouches for is made in memory at each start.
+    /// PEM files of the certificate and its key; without them, a self-signed certificate
+    /// is created in memory at each start.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// PEM file of the authorities of clients' certificates; without it, those that the API
     /// server publishes in the ConfigMap `kube-system/extension-apiserver-authentication`.
     pub client_ca: Option<PathBuf>,
-    /// Paths that need no right; one that ends with `*` stands for all that begin so.
+    /// Paths that need no authorization; one that ends with `*` is a prefix.
     pub open: Vec<String>,
 }
 
-/// Why a component's port cannot be served.
+/// Reason why a component's port cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be bound.
@@ -61,7 +61,7 @@ pub enum Error {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A file cannot be read.
@@ -69,7 +69,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A certificate, key or authority cannot be used.
@@ -77,7 +77,7 @@ pub enum Error {
     Tls {
         /// The file it is in.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: TlsError,
     },
     /// No certificate can be made.
@@ -85,7 +85,7 @@ pub enum Error {
     Certificate(#[source] control_pki::Error),
 }
 
-/// What `/metrics` says of the component itself.
+/// Writes the component's own metrics.
 pub type WriteMetrics = fn(&mut Page);
 
 /// A component that listens.
@@ -98,7 +98,7 @@ pub struct Component {
 }
 
 impl Component {
-    /// Listens, and reads the files; what cannot be used is said before anything begins.
+    /// Listens, and reads the files; errors are reported before anything begins.
     ///
     /// # Errors
     /// [`Error`].
@@ -136,10 +136,10 @@ impl Component {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -154,8 +154,8 @@ impl Component {
             },
             refusal: status,
         };
-        // As upstream's delegating options: requests without credentials are those of
-        // system:anonymous, and answers are kept for ten seconds.
+        // As upstream's delegating options: requests without credentials act as
+        // system:anonymous, and answers are cached for ten seconds.
         let settings = Settings {
             anonymous: true,
             tokens_for: Duration::from_secs(10),
@@ -192,7 +192,7 @@ fn read(path: &Path) -> Result<String, Error> {
     })
 }
 
-/// A certificate of nobody's authority, which is never written down.
+/// Returns a self-signed certificate, which is never written to disk.
 fn own(name: &str) -> Result<Tls, Error> {
     let issued = Authority::create("self-signed-ca")
         .and_then(|authority| authority.issue(&Spec::server("localhost", ["localhost", name])))
@@ -221,7 +221,7 @@ async fn refresh(options: &Options, tls: &Tls, client: &Client) {
     }
 }
 
-/// Takes over what is in the files.
+/// Reloads the files.
 fn renew(options: &Options, tls: &Tls) -> Result<(), Error> {
     if let Some((certificate, key)) = &options.certificate {
         let replaced = tls.replace(&read(certificate)?, &read(key)?);

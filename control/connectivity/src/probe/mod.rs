@@ -4,9 +4,9 @@
 //! connectivity probe --name NAME [--serve] [--http PORT] [--echo PORT] [--settle SECONDS]
 //! ```
 //!
-//! Tasks are a JSON list in the environment variable [`TASKS`]. With tasks it ends once they are
-//! done; without, it serves until it is told to end. It needs the standard library only, so
-//! that a static program in an image of its own can be it.
+//! Tasks are a JSON list in the environment variable [`TASKS`]. With tasks it ends once
+//! they are done; without, it serves until it is terminated. It needs only the standard
+//! library, so that it can be a static program in an image of its own.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ mod stream;
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Tasks that are performed at the same time.
 const WORKERS: usize = 6;
-/// Between two tries of a task.
+/// The interval between attempts of a task.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The options of a probe.
@@ -80,7 +80,7 @@ fn perform(tasks: &[Task], settle: Duration) {
                     let report = settle_task(task, settle);
                     let line = serde_json::to_string(&report).unwrap_or_default();
                     let mut out = std::io::stdout().lock();
-                    // Nobody is left to be told when the log is closed.
+                    // Nobody reads the log when it is closed.
                     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
                 }
             });
@@ -110,7 +110,7 @@ fn settle_task(task: &Task, settle: Duration) -> Report {
     }
 }
 
-/// Performs an operation once; gives the time of each request, too.
+/// Performs an operation once; also returns the time of each request.
 fn attempt(operation: &Operation) -> (Outcome, Vec<Duration>) {
     if let Operation::Ask { target, count } = operation {
         return ask(target, *count);

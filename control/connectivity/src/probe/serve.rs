@@ -17,7 +17,7 @@ const REQUEST: u64 = 8192;
 /// How long the port of another socket is waited for: on a node's own network, the probe of an
 /// earlier test may still be ending.
 const BUSY: Duration = Duration::from_secs(30);
-/// Between two tries to take a port.
+/// The interval between attempts to listen.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Starts to serve: HTTP that answers with `NAME CLIENT`, and echoes.
@@ -28,7 +28,7 @@ pub fn start(name: &str, http: u16, echo: u16) -> std::io::Result<()> {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let name = name.clone();
-            // A client that goes away is its own business.
+            // A client that disconnects is not an error.
             thread::spawn(move || drop(answer(&stream, &name)));
         }
     });
