@@ -134,7 +134,7 @@ pub async fn serve(
             Ok(_) => continue,
             Err(error) => {
                 // Out of descriptors or similar.
-                tracing::warn!(%error, "cannot accept a connection");
+                tracing::warn!(%error, "failed to accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -150,7 +150,7 @@ pub async fn serve(
         // It ends with its peer, or at the shutdown, for which it is watched.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection broke");
+                tracing::debug!(%error, "connection failed");
             }
         });
     }
@@ -159,7 +159,7 @@ pub async fn serve(
         .await
         .is_err()
     {
-        tracing::warn!("calls are still running: they are repaired at the next start");
+        tracing::warn!("calls are still running, the next start recovers them");
     }
 }
 
@@ -170,11 +170,11 @@ fn is_allowed(stream: &UnixStream) -> bool {
     match stream.peer_cred() {
         Ok(peer) if peer.uid() == 0 || peer.uid() == own => true,
         Ok(peer) => {
-            tracing::warn!(uid = peer.uid(), "a connection of another user is refused");
+            tracing::warn!(uid = peer.uid(), "rejected a connection of another user");
             false
         }
         Err(error) => {
-            tracing::warn!(%error, "a connection of an unknown user is refused");
+            tracing::warn!(%error, "rejected a connection of an unknown user");
             false
         }
     }

@@ -279,10 +279,7 @@ impl Client {
                 Ok(named) if !named.is_empty() => servers.learn(named),
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::debug!(
-                        error = error.chain(),
-                        "cannot read which API servers there are"
-                    );
+                    tracing::debug!(error = error.chain(), "failed to list API servers");
                 }
             }
             tokio::time::sleep(LOOK.mul_f64(rand::random_range(0.8..1.2))).await;

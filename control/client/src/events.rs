@@ -274,7 +274,7 @@ impl Sink {
                     tracing::debug!(
                         error = error.chain(),
                         reason = note.reason,
-                        "cannot record an event"
+                        "failed to record an event"
                     );
                     if matches!(error, Error::Connection(_) | Error::Transport(_)) {
                         pause(&never).await;

@@ -135,12 +135,12 @@ impl Election {
             match held.await {
                 Ok(Ok(true)) => break,
                 Ok(Ok(false)) => {}
-                Err(_) => tracing::debug!(lease = self.name, "no answer about the lease"),
+                Err(_) => tracing::debug!(lease = self.name, "lease read timed out"),
                 Ok(Err(error)) => {
                     tracing::debug!(
                         lease = self.name,
                         error = error.chain(),
-                        "cannot try for the lease"
+                        "failed to acquire the lease"
                     );
                 }
             }
@@ -164,10 +164,7 @@ impl Election {
             // The lease is no longer renewed: others may lead once it expires.
             let end = candidate.renewed + self.work_end();
             if tokio::time::timeout_at(end, work).await.is_err() {
-                tracing::error!(
-                    lease = self.name,
-                    "work did not end while the lease was valid, dropping it"
-                );
+                tracing::error!(lease = self.name, "work outlived the lease, aborting it");
                 // The lease is not released: it expires by itself.
                 return led;
             }
@@ -326,14 +323,14 @@ impl Candidate<'_> {
                     tracing::warn!(
                         lease = self.election.name,
                         error = error.chain(),
-                        "cannot renew the lease"
+                        "failed to renew the lease"
                     );
                 }
                 Err(_) => {
                     tracing::warn!(
                         lease = self.election.name,
                         waited = ?patience,
-                        "no answer to the lease's renewal"
+                        "lease renewal timed out"
                     );
                     pause = Duration::ZERO;
                 }
@@ -374,7 +371,7 @@ impl Candidate<'_> {
                 tracing::debug!(
                     lease = self.election.name,
                     error = error.chain(),
-                    "cannot release the lease"
+                    "failed to release the lease"
                 );
             }
             Err(_) => tracing::debug!(
@@ -483,7 +480,7 @@ impl NodeLease {
                         node = self.node,
                         failures,
                         error = error.chain(),
-                        "cannot renew the node's lease"
+                        "failed to renew the node's lease"
                     );
                     backoff.after(&error)
                 }

@@ -311,7 +311,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
                                         failures,
                                         ?delay,
                                         error,
-                                        "still failing, trying again"
+                                        "still failing, retrying"
                                     );
                                 } else {
                                     tracing::debug!(

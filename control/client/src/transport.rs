@@ -453,7 +453,7 @@ impl Servers {
         let seed = rand::random_range(0..1 << 16);
         let mut preferences = lock(&self.inner.preferences);
         if preferences.learn(servers.clone(), seed) {
-            tracing::info!(servers = ?servers, "API servers are known");
+            tracing::info!(servers = ?servers, "API servers discovered");
             lock(&self.inner.lanes).retain(|server, _| servers.contains(server));
         }
     }

@@ -56,7 +56,7 @@ impl Updates {
             tracing::info!(
                 resource = %resource,
                 subresource,
-                "objects are updated, as patches are not allowed"
+                "patch forbidden, updating objects instead"
             );
         }
         true

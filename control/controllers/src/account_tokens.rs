@@ -272,7 +272,7 @@ impl Tokens {
                 _ => match (self.signer.0)(namespace, account, uid, &key.name) {
                     Ok(token) => token,
                     Err(error) => {
-                        tracing::error!(%key, error, "a token cannot be signed");
+                        tracing::error!(%key, error, "failed to sign a token");
                         return Ok(None);
                     }
                 },

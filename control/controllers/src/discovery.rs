@@ -133,7 +133,7 @@ pub(crate) async fn collectable(
     let found = extensions(client).await?;
     for one in &found.unavailable {
         let (group, version, reason) = (&one.group, &one.version, &one.reason);
-        tracing::debug!(%group, %version, %reason, "cannot discover the resources of an API service");
+        tracing::debug!(%group, %version, %reason, "failed to discover the resources of an API service");
     }
     let unavailable = |resource: &Resource| {
         let mut groups = found.unavailable.iter();

@@ -45,7 +45,7 @@ pub const CONTROLLER: Controller = Controller {
                     () = tokio::time::sleep(pause) => pause = PERIOD,
                 }
                 if let Err(error) = round(&client, &reader, Timestamp::now()).await {
-                    tracing::warn!(error = %error.chain(), "cannot look for tokens that nobody uses; trying again tomorrow");
+                    tracing::warn!(error = %error.chain(), "failed to look for unused tokens, retrying tomorrow");
                 }
             }
         })
@@ -160,7 +160,7 @@ async fn round(client: &Client, reader: &Client, now: Timestamp) -> Result<(), E
         }
         let (namespace, name) = (&secret.namespace, &secret.name);
         let done = if verdict == TokenVerdict::Mark {
-            tracing::info!(%namespace, %name, "a token that nobody uses is marked as invalid");
+            tracing::info!(%namespace, %name, "unused token marked as invalid");
             let mark = json!({"metadata": {
                 "uid": secret.uid.as_str(), "labels": {INVALID_SINCE: today.to_string()}
             }});
@@ -174,7 +174,7 @@ async fn round(client: &Client, reader: &Client, now: Timestamp) -> Result<(), E
             );
             marked.await.map(drop)
         } else {
-            tracing::info!(%namespace, %name, "a token that nobody has used is removed");
+            tracing::info!(%namespace, %name, "unused token removed");
             let options = DeleteOptions {
                 preconditions: Some(Preconditions {
                     uid: None,
@@ -188,7 +188,7 @@ async fn round(client: &Client, reader: &Client, now: Timestamp) -> Result<(), E
         };
         match done {
             Err(error) if !error.is_not_found() => {
-                tracing::warn!(%namespace, %name, error = %error.chain(), "a token that nobody uses stays for now");
+                tracing::warn!(%namespace, %name, error = %error.chain(), "failed to clean up an unused token");
             }
             _ => {}
         }

@@ -24,7 +24,7 @@ pub(crate) async fn first_served<'a>(
                 Ok(true) => return Some(resource),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::debug!(%resource, error = error.chain(), "cannot read discovery");
+                    tracing::debug!(%resource, error = error.chain(), "failed to read discovery");
                 }
             }
         }
@@ -52,7 +52,7 @@ pub(crate) async fn follow<V, W>(
     let Some(resource) = first_served(client, versions, shutdown).await else {
         return;
     };
-    tracing::info!(%resource, "API is served");
+    tracing::info!(%resource, "serving the API");
     let objects: Reflector<V> = reflect_resource(client, resource.clone(), Selection::all());
     let mut changes = objects.changes();
     tokio::select! {

@@ -128,10 +128,10 @@ impl PodCollector {
         let (removed, failure) =
             work::together(chosen.iter().map(|(pod, reason)| self.remove(pod, *reason))).await;
         if removed > 0 {
-            tracing::info!(removed, "pods removed that nobody else would");
+            tracing::info!(removed, "orphaned or terminated pods removed");
         }
         if let Some(error) = failure {
-            tracing::warn!(error = %error.chain(), "cannot remove a pod; trying again later");
+            tracing::warn!(error = %error.chain(), "failed to remove a pod, retrying later");
         }
     }
 
@@ -160,7 +160,7 @@ impl PodCollector {
                 .patch_status::<Discard>(pods, &meta.namespace, &meta.name, Patch::Json(&patch))
                 .await;
             if let Err(error) = noted {
-                tracing::debug!(pod = %meta.name, error = %error.chain(), "failure not noted");
+                tracing::debug!(pod = %meta.name, error = %error.chain(), "failed to record the binding failure");
             }
         }
         let options = DeleteOptions::of_uid(meta.uid.as_str()).grace(0);

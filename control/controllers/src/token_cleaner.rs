@@ -30,7 +30,7 @@ pub const CONTROLLER: Controller = Controller {
                     () = tokio::time::sleep(PERIOD) => {}
                 }
                 if let Err(error) = round(&client).await {
-                    tracing::warn!(error = %error.chain(), "cannot remove expired tokens; trying again later");
+                    tracing::warn!(error = %error.chain(), "failed to remove expired tokens, retrying later");
                 }
             }
         })

@@ -85,13 +85,13 @@ impl Source {
             };
             match loaded {
                 Ok((table, hash)) => {
-                    tracing::info!(path = %self.path().display(), "values are encrypted otherwise from now on");
+                    tracing::info!(path = %self.path().display(), "encryption configuration reloaded");
                     encryption.replace(table);
                     known = hash;
                 }
                 Err(error) if told != Some(hash) => {
                     told = Some(hash);
-                    tracing::error!(%error, "how values are encrypted stays as it was");
+                    tracing::error!(%error, "encryption configuration not reloaded");
                 }
                 Err(_) => {}
             }

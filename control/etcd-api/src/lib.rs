@@ -71,7 +71,7 @@ impl EtcdApi {
     pub async fn serve(self, shutdown: CancellationToken) {
         let path: PathBuf = self.path().to_owned();
         let service = service::Service::new(self.store, &path, shutdown.clone());
-        tracing::info!(socket = %path.display(), "serving the store by etcd's API");
+        tracing::info!(socket = %path.display(), "serving the etcd API");
         self.listener.serve(service, shutdown).await;
     }
 }

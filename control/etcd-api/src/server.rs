@@ -131,7 +131,7 @@ impl Listener {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     // Out of descriptors or similar.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    tracing::warn!(%error, "failed to accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -151,7 +151,7 @@ impl Listener {
             // It ends with its peer, or at the shutdown, for which it is watched.
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection of etcd's API broke");
+                    tracing::debug!(%error, "connection of the etcd API failed");
                 }
             });
         }
@@ -160,7 +160,7 @@ impl Listener {
             .await
             .is_err()
         {
-            tracing::warn!("calls of etcd's API did not end in time");
+            tracing::warn!("calls of the etcd API did not end in time");
         }
     }
 }

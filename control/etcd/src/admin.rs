@@ -183,7 +183,7 @@ impl Admin {
                         tracing::info!(
                             member = format!("{id:x}"),
                             %source,
-                            "etcd removes no member until the others are connected; trying again"
+                            "etcd does not remove a member before the others are connected, retrying"
                         );
                     }
                     is_first = false;

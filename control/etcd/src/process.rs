@@ -116,7 +116,7 @@ async fn keep(
                     name: record.name.clone(),
                     folder: launch.folder.clone(),
                 };
-                tracing::error!(%error, "etcd does not run any more");
+                tracing::error!(%error, "etcd has stopped");
                 removed.send_replace(true);
                 stop.cancelled().await;
                 return;
@@ -129,7 +129,7 @@ async fn keep(
                     program = %launch.binary.display(),
                     %error,
                     restart_after = ?pause,
-                    "etcd cannot be started"
+                    "failed to start etcd"
                 );
             }
         }
@@ -193,7 +193,7 @@ async fn run(record: &Record, launch: &Launch, stop: &CancellationToken) -> Ende
         () = stop.cancelled() => {
             signal(id, Signal::SIGTERM);
             if tokio::time::timeout(GRACE, &mut ends).await.is_err() {
-                tracing::warn!(pid = id, "etcd does not end by itself, killing it");
+                tracing::warn!(pid = id, "etcd did not end, killing it");
                 signal(id, Signal::SIGKILL);
                 let _ = tokio::time::timeout(GRACE, &mut ends).await;
             }

@@ -170,7 +170,7 @@ impl Options {
     pub async fn open(&self, alone: bool) -> Result<Api, Error> {
         let dir = &self.data_dir;
         if let Some(path) = &self.file.config {
-            tracing::info!(path = %path.display(), "options are those of a file");
+            tracing::info!(path = %path.display(), "options read from a file");
         }
         // The socket first: what cannot listen leaves nothing behind.
         let socket = SocketAddr::new(self.bind_address, self.secure_port);

@@ -73,7 +73,7 @@ impl Rotation {
             match self.once(known.take()) {
                 Ok(now) => known = Some(now),
                 Err(error) => {
-                    tracing::error!(error = %crate::run::in_one_line(&error), "certificates stay as they are");
+                    tracing::error!(error = %crate::run::in_one_line(&error), "certificates not reloaded");
                 }
             }
             self.warn(&mut warned);
@@ -126,7 +126,7 @@ impl Rotation {
                 write_private(path, text.as_bytes()).map_err(Error::Pki)?;
             }
         }
-        tracing::info!("other certificates are shown from now on");
+        tracing::info!("certificates reloaded");
         Ok(now)
     }
 
@@ -146,7 +146,7 @@ impl Rotation {
             };
             if expires.duration_since(now) < WARNING {
                 *warned = Some(now);
-                tracing::warn!(authority = name, %expires, "an authority comes to its end: nothing it signed is believed afterwards");
+                tracing::warn!(authority = name, %expires, "authority is about to expire: certificates that it signed will be rejected");
             }
         }
     }

@@ -103,7 +103,7 @@ pub fn shutdown_on_signals() -> Result<CancellationToken, Error> {
         failed.failed().await;
         ending.cancel();
         tokio::time::sleep(FAILED_END).await;
-        tracing::error!("the process does not end by itself, exiting");
+        tracing::error!("process did not end, exiting");
         std::process::exit(1);
     });
     tokio::spawn(async move {

@@ -121,15 +121,12 @@ impl Files {
             seen = now;
             match self.load() {
                 Ok((keys, _)) => {
-                    tracing::info!(keys = ?keys.ids(), "service accounts' tokens have other keys from now on");
+                    tracing::info!(keys = ?keys.ids(), "service account token keys reloaded");
                     tokens.replace_keys(keys);
                 }
                 Err(error) => {
                     let error = crate::run::in_one_line(&error);
-                    tracing::error!(
-                        error,
-                        "the keys of service accounts' tokens stay as they are"
-                    );
+                    tracing::error!(error, "service account token keys not reloaded");
                 }
             }
         }

@@ -597,7 +597,7 @@ async fn the_components_run_by_kubeadms_options_under_a_stock_api_server() {
         );
         assert_eq!(ask(&folder, port, "/metrics", None).await.0, 403);
         assert_eq!(ask(&folder, port, "/metrics", Some(&stranger)).await.0, 403);
-        let page = wait(&folder, "metrics are served", async || {
+        let page = wait(&folder, "serving metrics", async || {
             let (status, page) = ask(&folder, port, "/metrics", Some(&monitor)).await;
             (status == 200).then_some(page)
         })

@@ -200,7 +200,7 @@ impl Authority {
         let (certificate, key) = pair(dir, name);
         files::write_private(&key, authority.key.serialize_pem().as_bytes())?;
         files::write_public(&certificate, authority.certificate_pem.as_bytes())?;
-        tracing::info!(certificate = %certificate.display(), "authority made");
+        tracing::info!(certificate = %certificate.display(), "authority created");
         Ok(authority)
     }
 
@@ -269,7 +269,7 @@ impl Authority {
             match self.fits(&issued, spec, &certificate, &key) {
                 Ok(()) => return Ok(issued),
                 Err(reason) => {
-                    tracing::info!(certificate = %certificate.display(), %reason, "certificate is made anew");
+                    tracing::info!(certificate = %certificate.display(), %reason, "certificate is invalid, issuing a new one");
                 }
             }
         }

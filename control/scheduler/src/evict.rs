@@ -35,7 +35,7 @@ impl Evictions {
             if let Err(error) = clear_nomination(&self.client, pod).await {
                 tracing::warn!(
                     namespace = %pod.metadata.namespace, pod = %pod.metadata.name,
-                    error = error.chain(), "cannot clear nominatedNodeName"
+                    error = error.chain(), "failed to clear nominatedNodeName"
                 );
             }
         }

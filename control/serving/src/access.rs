@@ -278,7 +278,7 @@ impl Access {
                         verb,
                         subresource,
                         error,
-                        "cannot ask whether a client may"
+                        "failed to review a client's access"
                     );
                     return Err(AccessDenied {
                         status: StatusCode::INTERNAL_SERVER_ERROR,
@@ -326,7 +326,7 @@ impl Access {
                     verb,
                     path,
                     error,
-                    "cannot ask whether a client may"
+                    "failed to review a client's access"
                 );
                 Err(AccessDenied {
                     status: StatusCode::INTERNAL_SERVER_ERROR,
@@ -365,7 +365,7 @@ impl Access {
             Some(found) => found,
             None => {
                 let found = self.review(token).await.map_err(|error| {
-                    tracing::warn!(error, "cannot ask whose token it is");
+                    tracing::warn!(error, "failed to review a token");
                     unauthorized()
                 })?;
                 let good_for = if found.is_some() {

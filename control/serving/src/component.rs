@@ -208,13 +208,13 @@ fn own(name: &str) -> Result<Tls, Error> {
 async fn refresh(options: &Options, tls: &Tls, client: &Client) {
     loop {
         if let Err(error) = renew(options, tls) {
-            tracing::warn!(%error, "the certificate of the port stays as it is");
+            tracing::warn!(%error, "certificate of the port not reloaded");
         }
         let mut pause = LOOK;
         if options.client_ca.is_none()
             && let Err(error) = publish(tls, client).await
         {
-            tracing::debug!(error, "clients' authorities stay as they are");
+            tracing::debug!(error, "client authorities not reloaded");
             pause = RETRY;
         }
         tokio::time::sleep(pause).await;

@@ -137,7 +137,7 @@ pub async fn serve<S>(
         Ok(()) => {
             let _ = tokio::time::timeout(LAST_BYTES, writer).await;
         }
-        Err(error) => tracing::debug!(%error, "a client of streams went away"),
+        Err(error) => tracing::debug!(%error, "client of streams disconnected"),
     }
 }
 
@@ -169,7 +169,7 @@ impl Session<'_> {
         let (opened, are_open) = watch::channel(false);
         let writer = async {
             if let Err(error) = spdy::write(node_writes, queue).await {
-                tracing::debug!(%error, "a node's streams broke off");
+                tracing::debug!(%error, "streams of a node failed");
             }
             // Reading ends, too, and has received the command's status by then.
             futures::future::pending::<()>().await;

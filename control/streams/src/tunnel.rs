@@ -103,7 +103,7 @@ where
             };
             let _ = tokio::time::timeout(LAST_BYTES, last).await;
         }
-        Err(error) => tracing::debug!(%error, "a tunnel broke off"),
+        Err(error) => tracing::debug!(%error, "tunnel failed"),
     }
 }
 

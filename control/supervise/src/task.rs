@@ -176,7 +176,7 @@ impl Task {
                 task = entry.name,
                 detail = entry.detail,
                 reason,
-                "essential task failed, the process ends"
+                "essential task failed, ending the process"
             );
             registration.note_failure(reason.clone());
             registration.supervisor.fail(entry.name, reason);
@@ -193,7 +193,7 @@ impl Task {
             tracing::error!(
                 task = entry.name,
                 reason,
-                "essential thread failed, the process ends"
+                "essential thread failed, ending the process"
             );
             registration.note_failure(reason.clone());
             registration.supervisor.fail(entry.name, reason);

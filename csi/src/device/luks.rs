@@ -111,7 +111,7 @@ fn unlock(
                         volume = id,
                         wrapped_by,
                         error = error.chain(),
-                        "the volume's key is not wrapped by the key manager's present key"
+                        "failed to rewrap the volume's key with the key manager's current key"
                     );
                 }
                 Ok(secret)

@@ -27,7 +27,7 @@ impl Drop for Frozen {
         for path in &self.0 {
             if let Err(error) = recover::thaw(path) {
                 let path = path.display();
-                tracing::error!(%path, error = error.chain(), "a file system stays frozen");
+                tracing::error!(%path, error = error.chain(), "failed to thaw a file system");
             }
         }
     }

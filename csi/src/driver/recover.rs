@@ -26,7 +26,7 @@ pub fn recover(store: &Store) -> Result<()> {
             class = store.class.name,
             intent = intent.key(),
             repairs = repairs.len(),
-            "an interrupted operation is repaired"
+            "repairing an interrupted operation"
         );
         for repair in &repairs {
             apply(store, repair)?;

@@ -171,7 +171,7 @@ async fn serve_udp(resolver: Arc<Resolver>, socket: Arc<UdpSocket>, limit: Arc<C
             Ok(received) => received,
             Err(error) => {
                 // such as a port unreachable for an earlier answer
-                tracing::debug!(%error, "cannot receive a question");
+                tracing::debug!(%error, "failed to receive a query");
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 continue;
             }
@@ -185,7 +185,7 @@ async fn serve_udp(resolver: Arc<Resolver>, socket: Arc<UdpSocket>, limit: Arc<C
             if let Some(answer) = resolver.respond(&question, false).await
                 && let Err(error) = socket.send_to(&answer, peer).await
             {
-                tracing::debug!(%error, %peer, "cannot answer");
+                tracing::debug!(%error, %peer, "failed to answer");
             }
             drop(permit);
         });
@@ -204,7 +204,7 @@ async fn serve_tcp(resolver: Arc<Resolver>, listener: Arc<TcpListener>, limits: 
         let (resolver, slow) = (Arc::clone(&resolver), limits.slow);
         tokio::spawn(async move {
             if let Err(error) = converse(&resolver, stream, slow).await {
-                tracing::debug!(%error, "a DNS connection ended");
+                tracing::debug!(%error, "DNS connection ended");
             }
             drop(permit);
         });

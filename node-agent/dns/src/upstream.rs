@@ -40,12 +40,12 @@ pub(crate) async fn forward(
         };
         match tokio::time::timeout(PATIENCE, asked).await {
             Ok(Ok(answer)) if is_failure(&answer) => {
-                tracing::debug!(%upstream, code = %code(&answer), "a resolver refuses or fails");
+                tracing::debug!(%upstream, code = %code(&answer), "resolver returned an error");
                 failure = Some(answer);
             }
             Ok(Ok(answer)) => return Some(answer),
-            Ok(Err(error)) => tracing::debug!(%upstream, %error, "a resolver cannot be asked"),
-            Err(_) => tracing::debug!(%upstream, "a resolver does not answer"),
+            Ok(Err(error)) => tracing::debug!(%upstream, %error, "failed to query a resolver"),
+            Err(_) => tracing::debug!(%upstream, "resolver timed out"),
         }
     }
     failure

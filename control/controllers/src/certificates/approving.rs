@@ -188,7 +188,7 @@ impl Approver {
             }
         };
         let Some(reason) = reason else {
-            tracing::debug!(request = %key, "left to people");
+            tracing::debug!(request = %key, "request left to administrators");
             return Ok(None);
         };
         change(&self.client, &request, "approval", |object| {

@@ -69,7 +69,7 @@ impl Cleaner {
             tracing::info!(removed, "old certificate requests removed");
         }
         if let Some(error) = failure {
-            tracing::warn!(error = %error.chain(), "cannot remove a certificate request; trying again later");
+            tracing::warn!(error = %error.chain(), "failed to remove a certificate request, retrying later");
         }
     }
 }

@@ -66,7 +66,7 @@ async fn clean(client: &Client, resource: &Resource, requests: &Reflector<Metada
     if let Some(error) = failure {
         tracing::warn!(
             error = error.chain(),
-            "cannot remove a pod certificate request; trying again later"
+            "failed to remove a pod certificate request, retrying later"
         );
     }
 }

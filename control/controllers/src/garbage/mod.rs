@@ -121,7 +121,7 @@ impl GarbageCollector {
             done = tokio::time::timeout(FIRST_LISTS, first_lists) => {
                 let missing = self.kinds().unlisted();
                 if done.is_err() || missing > 0 {
-                    tracing::warn!(missing, "some kinds cannot be read; collecting without them");
+                    tracing::warn!(missing, "failed to read some kinds, collecting garbage without them");
                 }
             }
         }
@@ -162,7 +162,7 @@ impl GarbageCollector {
         let found = match discovery::collectable(&self.client, &known).await {
             Ok(found) => found,
             Err(error) => {
-                tracing::debug!(error = %error.chain(), "cannot discover custom and aggregated resources");
+                tracing::debug!(error = %error.chain(), "failed to discover custom and aggregated resources");
                 return false;
             }
         };

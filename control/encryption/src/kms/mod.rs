@@ -138,7 +138,7 @@ impl Kms {
     pub(crate) fn probe(&self) {
         let result = self.renew();
         if let Err(error) = &result {
-            tracing::warn!(name = self.name, %error, "the key manager does not do its part");
+            tracing::warn!(name = self.name, %error, "key manager is unhealthy");
         }
         let detail = result.err().map(|error| match error {
             Error::Kms { detail, .. } => detail,

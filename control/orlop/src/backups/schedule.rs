@@ -159,7 +159,7 @@ impl BackupPlan {
                 }
             };
             let Some(due) = due.map(|due| due.max(not_before)) else {
-                tracing::warn!("the schedule of backups names no time within five years");
+                tracing::warn!("backup schedule has no time within five years");
                 return stop.cancelled().await;
             };
             let pause = Duration::try_from(due.duration_since(now)).unwrap_or_default();

@@ -84,7 +84,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
         return Ok(());
     }
     while serve(&folder, &name, &options.node, &shutdown).await? == End::Renewed {
-        tracing::info!("starting again with the new certificate");
+        tracing::info!("restarting with the new certificate");
     }
     Ok(())
 }

@@ -200,13 +200,13 @@ where
             && let Err(error) = super::load_balancer::define(&definitions).await
         {
             // Services without such addresses work all the same.
-            tracing::warn!(error = %error.chain(), "cannot define the kinds of load balancing");
+            tracing::warn!(error = %error.chain(), "failed to define the load balancer kinds");
         }
         if !options.local_volumes.no_local_volumes
             && let Err(error) = crate::local_volumes::define(&definitions).await
         {
             // Pods without volumes work all the same.
-            tracing::warn!(error = %error.chain(), "cannot define the class of local volumes");
+            tracing::warn!(error = %error.chain(), "failed to define the class of local volumes");
         }
         Ok(())
     };
@@ -323,7 +323,7 @@ async fn dns_service(client: Client, address: Option<IpAddr>) -> Result<(), cont
     match created {
         Err(error) if !error.is_already_exists() => {
             // The cluster works without it, except for names.
-            tracing::warn!(%address, error = %error.chain(), "cannot make the DNS Service");
+            tracing::warn!(%address, error = %error.chain(), "failed to create the DNS Service");
             Ok(())
         }
         _ => Ok(()),

@@ -193,7 +193,7 @@ impl AddressKeeper {
         // An address that a killed process left: this server drops it until it decides to
         // take it.
         if let Err(error) = self.interface.remove(self.address).await {
-            tracing::warn!(%error, address = %self.address, "cannot remove the control plane's address");
+            tracing::warn!(%error, address = %self.address, "failed to remove the control plane address");
         }
         let began = Instant::now();
         let mut peers: BTreeMap<u64, (Advert, Instant)> = BTreeMap::new();
@@ -213,7 +213,7 @@ impl AddressKeeper {
                             self.hear(buffer.get(..size).unwrap_or_default(), &mut peers);
                         }
                         Err(error) => {
-                            tracing::debug!(%error, "cannot hear the other servers");
+                            tracing::debug!(%error, "failed to receive from the other servers");
                             tokio::time::sleep(EVERY).await;
                         }
                     }
@@ -284,7 +284,7 @@ impl AddressKeeper {
         };
         if let Err(error) = self.sender.send_to(&bytes, self.group).await {
             // A cable that is pulled, or no route yet.
-            tracing::debug!(%error, "cannot tell the other servers");
+            tracing::debug!(%error, "failed to send to the other servers");
         }
     }
 
@@ -297,16 +297,16 @@ impl AddressKeeper {
         };
         match done {
             Ok(()) if take => {
-                tracing::info!(%address, interface, "this server has the control plane's address");
+                tracing::info!(%address, interface, "acquired the control plane address");
                 self.announce().await;
                 true
             }
             Ok(()) => {
-                tracing::info!(%address, interface, "another server has the control plane's address");
+                tracing::info!(%address, interface, "released the control plane address");
                 false
             }
             Err(error) => {
-                tracing::error!(%error, %address, interface, take, "the control plane's address cannot be moved");
+                tracing::error!(%error, %address, interface, take, "failed to manage the control plane address");
                 !take
             }
         }
@@ -315,7 +315,7 @@ impl AddressKeeper {
     async fn announce(&self) {
         let told = node_agent_announce::l2::announce_once(&self.interface.name, self.address).await;
         if let Err(error) = told {
-            tracing::warn!(%error, address = %self.address, "cannot announce the control plane's address");
+            tracing::warn!(%error, address = %self.address, "failed to announce the control plane address");
         }
     }
 }

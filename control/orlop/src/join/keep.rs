@@ -44,7 +44,7 @@ pub async fn keep(
                 let error = crate::run::in_one_line(&crate::error::Error::Join(error));
                 tracing::warn!(
                     error,
-                    "cannot keep the node's certificates; trying again in {retry:?}"
+                    "failed to maintain the node's certificates, retrying in {retry:?}"
                 );
                 retry
             }
@@ -92,7 +92,7 @@ async fn round(
             key_pem: asked.key_pem,
         };
         folder.save(&own, node)?;
-        tracing::info!(certificate = %folder.file("client.crt").display(), "the node's certificate is renewed");
+        tracing::info!(certificate = %folder.file("client.crt").display(), "node certificate renewed");
         return Ok(Next::Renewed);
     }
     let path = folder.file("serving.crt");
@@ -125,7 +125,7 @@ async fn round(
         cert_pem: pem,
         key_pem: asked.key_pem,
     })?;
-    tracing::info!(certificate = %path.display(), "the node has a serving certificate");
+    tracing::info!(certificate = %path.display(), "serving certificate obtained");
     Ok(Next::In(Duration::from_secs(1)))
 }
 

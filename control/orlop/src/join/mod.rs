@@ -45,7 +45,7 @@ pub async fn ensure(folder: &Folder, node: &str, join: Option<&Join>) -> Result<
     match folder.load(node) {
         Ok(Some(own)) => {
             if join.is_some() {
-                tracing::info!(folder = %folder.path().display(), "the node has joined before: its credentials are used, the token is not");
+                tracing::info!(folder = %folder.path().display(), "node has joined before, using its credentials and ignoring the token");
             }
             Ok(own)
         }

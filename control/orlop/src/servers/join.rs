@@ -86,7 +86,7 @@ impl Options {
             return Ok(None);
         };
         if has_member {
-            tracing::info!("this server has joined before: the token is not used");
+            tracing::info!("server has joined before, ignoring the token");
             return Ok(None);
         }
         let token = ServerToken::parse(token).ok_or(Error::TokenForm)?;
@@ -127,7 +127,7 @@ impl Options {
                 source,
             })?;
         }
-        tracing::info!(server, folder = %pki.display(), "this server has the cluster's keys");
+        tracing::info!(server, folder = %pki.display(), "received the cluster's keys");
         Ok(Some(JoinedServer { etcd: bundle.etcd }))
     }
 }

@@ -31,7 +31,7 @@ pub(crate) async fn unreserve(client: &Client, pod: &Pod, reservation: &DeviceRe
             Err(error) if error.is_not_found() => {}
             Err(error) => tracing::warn!(
                 namespace = %current.metadata.namespace, claim = %current.metadata.name,
-                error = error.chain(), "cannot take back the reservation of a claim"
+                error = error.chain(), "failed to revert the reservation of a claim"
             ),
         }
         claim.set_under_way(false);

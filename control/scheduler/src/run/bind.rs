@@ -201,7 +201,7 @@ impl AssumedPod {
         if let Err(error) = written.await {
             tracing::warn!(
                 namespace = %meta.namespace, pod = %meta.name, error = error.chain(),
-                "cannot write nominatedNodeName"
+                "failed to write nominatedNodeName"
             );
         }
     }
@@ -368,7 +368,7 @@ impl Scheduler {
         };
         tracing::warn!(
             namespace = %meta.namespace, pod = %meta.name, node, error = chain(&error),
-            "cannot bind, trying again"
+            "failed to bind, retrying"
         );
         self.queue.put(&present, now(), |_, _| false);
         let reason = if is_refused {

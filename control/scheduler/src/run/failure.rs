@@ -114,7 +114,7 @@ impl Scheduler {
                 Err(error) if error.is_conflict() || error.is_not_found() => {}
                 Err(error) => tracing::warn!(
                     namespace = %pod.metadata.namespace, pod = %pod.metadata.name,
-                    error = error.chain(), "cannot give devices of a claim back"
+                    error = error.chain(), "failed to deallocate a claim"
                 ),
             }
         });
@@ -172,7 +172,7 @@ impl Scheduler {
                 tracing::warn!(
                     namespace = %evictions.preemptor.metadata.namespace,
                     pod = %evictions.preemptor.metadata.name,
-                    error = error.chain(), "cannot evict all pods"
+                    error = error.chain(), "failed to evict all pods"
                 );
             }
             // at shutdown the receiver is dropped
@@ -243,7 +243,7 @@ impl Scheduler {
                 Err(error) if error.is_not_found() => {}
                 Err(error) => tracing::warn!(
                     namespace = %meta.namespace, pod = %meta.name, error = error.chain(),
-                    "cannot write the condition PodScheduled"
+                    "failed to write the condition PodScheduled"
                 ),
             }
         });

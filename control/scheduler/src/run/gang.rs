@@ -38,10 +38,7 @@ pub(super) async fn watch(client: &Client, features: Features) -> Option<Reflect
                 return None;
             }
             Err(error) => {
-                tracing::warn!(
-                    error = error.chain(),
-                    "cannot ask which resources are served"
-                );
+                tracing::warn!(error = error.chain(), "failed to discover served resources");
                 tokio::time::sleep(ASK_AGAIN).await;
             }
         }
@@ -269,7 +266,7 @@ impl Scheduler {
         let Some(group) = self.cluster.gangs.group(gang) else {
             tracing::debug!(
                 namespace = %gang.0, pod_group = %gang.1,
-                "no condition is written: there is no such pod group"
+                "pod group not found, skipping its condition"
             );
             return;
         };
@@ -297,7 +294,7 @@ impl Scheduler {
                 Err(error) if error.is_not_found() => {}
                 Err(error) => tracing::warn!(
                     namespace = %gang.0, pod_group = %gang.1, error = error.chain(),
-                    "cannot write the condition PodGroupScheduled"
+                    "failed to write the condition PodGroupScheduled"
                 ),
             }
         });

@@ -137,7 +137,7 @@ pub async fn run(client: Client, config: Config, shutdown: CancellationToken) {
         metrics::leads(false);
         match led {
             LeadershipEnd::Finished | LeadershipEnd::Shutdown => return,
-            LeadershipEnd::Lost => tracing::warn!("scheduling is paused: the lease is lost"),
+            LeadershipEnd::Lost => tracing::warn!("scheduling paused, lease lost"),
         }
     }
 }
@@ -179,7 +179,7 @@ async fn schedule_once(client: Client, config: Config, shutdown: CancellationTok
     tokio::select! {
         () = shutdown.cancelled() => return,
         synced = tokio::time::timeout(CATALOG_WITHIN, catalog_synced) => if synced.is_err() {
-            tracing::warn!("claims are not known yet; pods that need one wait");
+            tracing::warn!("claims not synced yet, pods that need one wait");
         }
     }
     let mut extenders = Vec::new();
@@ -187,7 +187,7 @@ async fn schedule_once(client: Client, config: Config, shutdown: CancellationTok
         match Extender::connect(extender.clone()).await {
             Ok(extender) => extenders.push(extender),
             Err(error) => {
-                tracing::error!(error = chain(&error), "cannot schedule");
+                tracing::error!(error = chain(&error), "failed to schedule");
                 tokio::time::sleep(CATALOG_WITHIN).await;
                 return;
             }
@@ -435,7 +435,7 @@ impl Scheduler {
             {
                 tracing::debug!(
                     namespace = %pod.metadata.namespace, pod = %pod.metadata.name,
-                    reason = unmet.reason, "not to be scheduled yet"
+                    reason = unmet.reason, "not schedulable yet"
                 );
                 let key = pod.key();
                 self.queue.gate(&key, rejecters, now());

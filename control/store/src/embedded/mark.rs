@@ -95,7 +95,7 @@ fn check(
             path = %path.display(),
             revision = state.revision,
             now = wanted.revision,
-            "store was restored from a copy; clients have to list again"
+            "store was restored from a copy; clients must list again"
         );
         // Without the attribute until the counters are written: a crash repeats this.
         write_state(database, wanted, true).map_err(operation)?;
@@ -207,7 +207,7 @@ impl Marker {
                 true
             }
             Err(error) => {
-                tracing::debug!(%error, "cannot set an extended attribute of the store's file");
+                tracing::debug!(%error, "failed to set an extended attribute of the store's file");
                 false
             }
         }

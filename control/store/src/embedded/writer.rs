@@ -503,7 +503,7 @@ impl Writer {
         if self.database_is_closed()
             && let Err(error) = self.reopen()
         {
-            tracing::warn!(%error, "store still unusable");
+            tracing::warn!(%error, "store is still unusable");
             return;
         }
         self.expire();
@@ -516,7 +516,7 @@ impl Writer {
         {
             self.unsettled = None;
             if let Err(error) = self.guarded(|this| this.read(settle)) {
-                tracing::warn!(%error, "store cannot settle");
+                tracing::warn!(%error, "store failed to settle the file");
             }
         }
         if idle && self.state.swept < self.state.compacted {
@@ -527,7 +527,7 @@ impl Writer {
             });
             match result {
                 Ok(state) => self.state = state,
-                Err(error) => tracing::warn!(%error, "store cannot sweep its past"),
+                Err(error) => tracing::warn!(%error, "store failed to sweep compacted revisions"),
             }
         }
     }
@@ -565,7 +565,7 @@ impl Writer {
         });
         match result {
             Ok(applied) => self.publish(&applied),
-            Err(error) => tracing::warn!(%error, "store cannot delete expired keys"),
+            Err(error) => tracing::warn!(%error, "store failed to delete expired keys"),
         }
     }
 
@@ -597,7 +597,7 @@ impl Writer {
         if target > self.state.compacted
             && let Err(error) = self.compact(target)
         {
-            tracing::warn!(%error, revision = target, "store cannot compact");
+            tracing::warn!(%error, revision = target, "store failed to compact");
         }
     }
 
@@ -671,9 +671,9 @@ impl Writer {
             ))
         });
         if let Err(error) = &result {
-            tracing::error!(%error, "store cannot write; opening it anew");
+            tracing::error!(%error, "store failed to write, reopening it");
             if let Err(error) = self.reopen() {
-                tracing::error!(%error, "store cannot be opened anew; trying again");
+                tracing::error!(%error, "store failed to reopen, retrying");
             }
         }
         result

@@ -222,7 +222,7 @@ impl Driver {
             %error,
             revision = self.place,
             prefix = %String::from_utf8_lossy(&self.prefix),
-            "the watch over etcd broke off; opening it again"
+            "etcd watch failed, reopening it"
         );
         self.rest().await;
         Ok(())
@@ -254,7 +254,7 @@ impl Driver {
                 return Ok(None);
             }
             Err(error) if fault::may_pass(&error) => {
-                tracing::warn!(%error, revision = self.place, "the watch over etcd broke off");
+                tracing::warn!(%error, revision = self.place, "etcd watch failed");
                 self.stream = None;
                 self.broke = true;
                 return Ok(None);
@@ -337,7 +337,7 @@ impl Driver {
         tracing::warn!(
             reason,
             revision = self.place,
-            "a member of etcd ended a watch; opening it again"
+            "etcd member ended a watch, reopening it"
         );
         self.stream = None;
         Ok(())
@@ -360,7 +360,7 @@ impl Driver {
                     self.wanted = false;
                     self.owed = true;
                 }
-                Err(error) => tracing::debug!(%error, "etcd did not say its revision"),
+                Err(error) => tracing::debug!(%error, "failed to read the revision of etcd"),
             }
         }
         if self.goal > self.place
@@ -368,7 +368,7 @@ impl Driver {
             && let Some(stream) = &mut self.stream
             && let Err(error) = stream.requests.request_progress().await
         {
-            tracing::debug!(%error, "could not ask a watch for its progress");
+            tracing::debug!(%error, "failed to request the progress of a watch");
         }
         if self.wanted || self.goal > self.place {
             self.ask_at = Some(Instant::now() + ASK_AGAIN);

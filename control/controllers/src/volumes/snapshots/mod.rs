@@ -128,7 +128,7 @@ async fn defined(client: &Client, shutdown: &CancellationToken) -> bool {
         match client.serves(&SnapshotContent::RESOURCE).await {
             Ok(true) => return true,
             Ok(false) => {}
-            Err(error) => tracing::debug!(error = error.chain(), "cannot read discovery"),
+            Err(error) => tracing::debug!(error = error.chain(), "failed to read discovery"),
         }
         tokio::select! {
             () = shutdown.cancelled() => return false,
@@ -216,7 +216,7 @@ impl Snapshots {
                     }
                 }
                 Err(error) => {
-                    tracing::debug!(name, error = error.chain(), "cannot read lease");
+                    tracing::debug!(name, error = error.chain(), "failed to read a lease");
                 }
             }
             tokio::time::sleep(LOOK_EVERY).await;

@@ -189,7 +189,7 @@ impl Writer {
         self.last_lease_expiry = Instant::now();
         let due = self.leases.due(now);
         if let Err(error) = self.end(&due) {
-            tracing::warn!(%error, "store cannot end leases that ran out");
+            tracing::warn!(%error, "store failed to expire leases");
         }
     }
 
