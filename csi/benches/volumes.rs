@@ -1,8 +1,8 @@
-//! Measures volumes beside the bare file system under them, and copies.
+//! Measures volumes in comparison with the bare file system under them, and copies.
 //!
-//! `cargo bench --package csi --bench volumes`. Needs root, fio, and the programs of XFS
-//! and btrfs. File systems are images in the temporary folder, whose disk is thus
-//! measured; words on the command line select parts (`file`, `btrfs`, `copies`).
+//! `cargo bench --package csi --bench volumes` needs root, fio, and the programs of XFS and btrfs.
+//! File systems are images in the temporary folder, so its disk is measured; arguments select
+//! parts (`file`, `btrfs`, `copies`).
 
 use std::path::Path;
 use std::process::Command;

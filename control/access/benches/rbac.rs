@@ -1,10 +1,10 @@
-//! What a decision costs with 10 000 bindings, each one measured:
+//! Measures the time of single RBAC decisions with 10 000 bindings:
 //!
 //! ```text
 //! cargo bench -p control-access --bench rbac
 //! ```
 //!
-//! Ends with an error when the 99th percentile of any question is above 20 µs.
+//! It ends with an error if the 99th percentile of any question exceeds 20 µs.
 
 use std::hint::black_box;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Several processes on one API server, in virtual time: one of them leads.
+//! Tests that one of several processes on one API server leads, in virtual time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Requests to extenders, and the interpretation of their responses.
+//! Tests requests to extenders, and the interpretation of their responses.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Placement: chosen nodes, and messages when nothing fits.
+//! Tests placement: chosen nodes, and messages when nothing fits.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The order in which pods are handed out.
+//! Tests the order in which pods leave the queue.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The store in a real etcd: `$ETCD`, or the one on the PATH. Without one, these tests
-//! say so and pass.
+//! Tests the store in a real etcd: `$ETCD`, or the one on the PATH. Without it, the tests are
+//! skipped with a message.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Measures plans: cold, and one change among many. Prints rows of docs/performance.md.
+//! Measures plans: from an empty state, and after one change among many objects. It prints rows of
+//! docs/performance.md.
 
 use std::time::{Duration, Instant};
 

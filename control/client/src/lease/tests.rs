@@ -1,4 +1,4 @@
-//! Leases against a server that leaves requests without an answer, in virtual time.
+//! Tests leases in virtual time against a server that leaves requests unanswered.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! The loop against a server in memory, in paused time.
+//! Tests the loop against an API server in memory, in paused time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};

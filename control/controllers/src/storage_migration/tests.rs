@@ -1,4 +1,4 @@
-//! Whole migrations against a server in memory.
+//! Tests whole migrations against an API server in memory.
 
 use std::time::Duration;
 

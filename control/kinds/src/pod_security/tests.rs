@@ -1,4 +1,4 @@
-//! Answers of a stock server (1.36.3) to pods under each level and version:
+//! Compares verdicts with those of a stock server (1.36.3) for pods under each level and version:
 //! `answers.jsonl` has one line per pod, with the reasons and their levels.
 
 use control_types::value;

@@ -1,4 +1,4 @@
-//! Policies decide as those of kube-apiserver do.
+//! Tests that policies decide as those of kube-apiserver do.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! The rules of quotas, one kind after the other.
+//! Tests the rules of quotas, one kind after the other.
 
 use control_types::value;
 

@@ -1,4 +1,4 @@
-//! Joining against a real server on loopback, with its controllers.
+//! Tests joining a real server on loopback with its controllers.
 
 use std::{net::TcpListener, path::Path, time::Duration};
 

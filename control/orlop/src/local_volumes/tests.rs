@@ -1,5 +1,5 @@
-//! Local volumes from the claim to the file: the API server with its controllers and its
-//! scheduler, and an agent's work on volumes with the identity of its node. No pod runs:
+//! Tests local volumes from the claim to the file, with the API server, its controllers and
+//! scheduler, and an agent that manages volumes with the identity of its node. No pod runs:
 //! scenarios of whole clusters cover containers and mounts.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Settings that files lead to, and errors of invalid files.
+//! Tests settings read from files, and errors for invalid files.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! PreBind against a fake API, in virtual time.
+//! Tests PreBind against a fake API, in virtual time.
 
 use std::convert::Infallible;
 use std::sync::Mutex;

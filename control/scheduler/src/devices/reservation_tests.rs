@@ -1,4 +1,4 @@
-//! The books.
+//! Tests the reservations of devices.
 
 use serde_json::{Value, json};
 

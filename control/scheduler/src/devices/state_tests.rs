@@ -1,4 +1,4 @@
-//! Messages about missing devices, chosen nodes, and reservations.
+//! Tests messages about missing devices, chosen nodes, and reservations.
 
 use control_client::{Cache, Change, View};
 use serde_json::{Value, json};

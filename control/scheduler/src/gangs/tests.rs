@@ -1,4 +1,4 @@
-//! Decisions about gangs, on clusters made of objects.
+//! Tests decisions about gangs in clusters built from objects.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! PodGroups in the loop, against the fake API.
+//! Tests PodGroups in the loop, against the fake API.
 
 use jiff::Timestamp;
 

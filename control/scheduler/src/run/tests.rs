@@ -1,4 +1,4 @@
-//! The loop against a fake API, in virtual time.
+//! Tests the loop against a fake API, in virtual time.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -1,5 +1,5 @@
-//! Volumes of pods from the decision to the binding, against the fake API, whose binder and
-//! provisioner are the tests.
+//! Tests volumes of pods from the decision to the binding, against the fake API. The tests act as
+//! binder and provisioner.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Changes that wake pods waiting for volumes.
+//! Tests changes that wake pods waiting for volumes.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! All decisions on random clusters against a reference that does the obvious, as
-//! kube-scheduler's plugins do, while the cluster changes.
+//! Compares all decisions on random, changing clusters with a simple reference that follows
+//! kube-scheduler's plugins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

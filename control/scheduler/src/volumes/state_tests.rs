@@ -1,4 +1,4 @@
-//! Messages about missing volumes.
+//! Tests messages about missing volumes.
 
 use control_client::{Cache, View};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
-//! A model that keeps a copy of the whole map for every revision, and a run of
-//! operations on it and on a store beside it: any sequence, reopening and
-//! compacting in between, answers the same.
+//! A model that keeps a copy of the whole map for every revision. It runs the same operations as a
+//! store beside it: any sequence, with reopening and compaction in between, must have the same
+//! results.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The control plane in one process when its tasks panic: each is restarted and catches
+//! Tests the control plane in one process when its tasks panic: each task is restarted and catches
 //! up, or the process ends.
 
 use std::time::Duration;

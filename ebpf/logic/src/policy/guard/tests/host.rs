@@ -1,4 +1,4 @@
-//! Packets at the node's own devices that follow one that passed.
+//! Tests packets at the node's own devices that follow an accepted packet.
 
 use std::collections::BTreeSet;
 

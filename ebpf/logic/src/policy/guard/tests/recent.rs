@@ -1,5 +1,5 @@
-//! Packets after one that passed: whatever changes, their verdict is the same as without
-//! the table of recent packets.
+//! Tests packets that follow an accepted packet: after any change, their verdict is the same as
+//! without the table of recent packets.
 
 use core::net::IpAddr;
 

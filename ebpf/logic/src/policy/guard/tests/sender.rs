@@ -1,4 +1,4 @@
-//! Ownership of a pod's packets and of its neighbour messages.
+//! Tests the ownership of a pod's packets and of its neighbour messages.
 
 use std::vec;
 
