@@ -25,7 +25,6 @@ pub const CRD_LIMIT: u64 = 100_000_000;
 /// Returns the message for users when `what` (such as `estimated rule cost`) exceeds its
 /// limit.
 #[must_use]
-#[allow(clippy::cast_precision_loss)]
 pub fn exceeds(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = if factor > 100.0 {
@@ -76,7 +75,6 @@ impl Estimate {
     }
 
     /// Times a factor, rounded up.
-    #[allow(clippy::cast_precision_loss)]
     fn times(self, factor: f64) -> Self {
         // from 2^64 on the cast stays at the largest number
         let one = |size: u64| (size as f64 * factor).ceil() as u64;
@@ -804,7 +802,6 @@ fn of_overload(
                 None => 1,
                 Some(depth) => depth.number.map_or(u64::MAX, |n| n.max(0) as u64),
             };
-            #[allow(clippy::cast_precision_loss)]
             allocated(depth as f64, receiver.size())
         }
         "distinct" => allocated(2.0, receiver.size().multiply(receiver.size())),

@@ -394,7 +394,6 @@ impl Schema {
             (Shape::IntOrString | Shape::String, Value::String(text)) => Val::Text(Text::Ref(text)),
             (Shape::Bool, Value::Bool(truth)) => Val::Bool(*truth),
             (Shape::Int, Value::Int(number)) => Val::Int(*number),
-            #[allow(clippy::cast_precision_loss)]
             (Shape::Double, Value::Int(number)) => Val::Double(*number as f64),
             (Shape::Double, Value::Float(number)) => Val::Double(*number),
             (Shape::List(..), Value::Array(items)) => Val::List(List::Tree(items, Some(self))),

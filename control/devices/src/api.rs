@@ -435,7 +435,7 @@ fn write_quantities<S: Serializer>(
     )
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references
+// serde passes references.
 fn is_zero(number: &i64) -> bool {
     *number == 0
 }

@@ -158,7 +158,10 @@ impl Position {
 // === impl Search ===
 
 impl<'a> Search<'a> {
-    #[allow(clippy::too_many_arguments)] // borrows of one struct apart from what is its own
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "each argument is a separate borrow of one struct"
+    )]
     pub(crate) fn new(
         claims: &'a [Claim],
         plans: &'a [ClaimPlan],

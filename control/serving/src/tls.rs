@@ -101,7 +101,7 @@ impl std::fmt::Debug for Tls {
 pub struct TlsError(String);
 
 impl TlsError {
-    #[allow(clippy::needless_pass_by_value)] // for `map_err`
+    // It takes ownership for `map_err`.
     fn of(error: impl std::fmt::Display) -> Self {
         Self(error.to_string())
     }

@@ -285,7 +285,6 @@ impl Quantity {
 
     /// As a float; loses precision.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub fn as_f64(&self) -> f64 {
         self.mantissa as f64 * 10f64.powi(self.scale)
     }

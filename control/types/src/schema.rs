@@ -155,7 +155,10 @@ pub struct Merge {
 }
 
 /// A row of the generated field table.
-#[allow(clippy::too_many_arguments)]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "a generated table of many rows calls it"
+)]
 pub(crate) const fn f(
     name: u16,
     number: u8,

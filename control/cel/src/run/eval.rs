@@ -557,7 +557,6 @@ fn index<'a>(at: &Val<'a>, by: &Val<'a>, presence: bool) -> Result<'a, Option<Va
             let whole = match by {
                 Val::Int(number) => Some(*number),
                 Val::Uint(number) => i64::try_from(*number).ok(),
-                #[allow(clippy::float_cmp, clippy::cast_precision_loss)]
                 Val::Double(number) if (*number as i64) as f64 == *number => Some(*number as i64),
                 Val::Double(number) => {
                     return Err(Error::of(format!(

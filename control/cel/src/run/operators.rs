@@ -304,7 +304,6 @@ fn numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Option<Ordering>> {
     }
     // a double and an integer: beyond the range of the integers the double
     // decides, within it both are compared as doubles
-    #[allow(clippy::cast_precision_loss)]
     fn mixed(double: f64, integer: &Val<'_>) -> Option<Option<Ordering>> {
         let (least, most) = match integer {
             Val::Int(_) => (i64::MIN as f64, i64::MAX as f64),

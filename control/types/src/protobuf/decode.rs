@@ -140,7 +140,6 @@ fn scalar(of: &TypeRef, wire: Wire<'_>, depth: usize) -> Result<Value, Error> {
         TypeRef::String => Value::String(wire.text()?.into()),
         TypeRef::Int64 => Value::Int(wire.int()?),
         // Go keeps the low bits of a number that is too wide.
-        #[allow(clippy::cast_possible_truncation)]
         TypeRef::Int32 => Value::Int(i64::from(wire.int()? as i32)),
         TypeRef::Bool => Value::Bool(wire.int()? != 0),
         TypeRef::Float => match wire {
@@ -180,7 +179,6 @@ fn scalar(of: &TypeRef, wire: Wire<'_>, depth: usize) -> Result<Value, Error> {
                 Value::String(text.into())
             } else {
                 // Go keeps the low bits of a number that is too wide.
-                #[allow(clippy::cast_possible_truncation)]
                 Value::Int(i64::from(int as i32))
             }
         }

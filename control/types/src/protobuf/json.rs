@@ -295,7 +295,6 @@ impl Printer<'_> {
     fn value(&mut self, of: &TypeRef, wire: Wire<'_>, depth: usize) -> PrintStep {
         match of {
             TypeRef::String => self.text(wire),
-            #[allow(clippy::cast_possible_truncation)]
             TypeRef::Int32 => {
                 self.int(i64::from(wire.int()? as i32));
                 Ok(())

@@ -231,7 +231,6 @@ impl Value {
 
     /// The number, whole or not.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub const fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Int(number) => Some(*number as f64),
@@ -353,7 +352,6 @@ from_int!(i8, i16, i32, i64, u8, u16, u32);
 
 impl From<u64> for Value {
     /// A number beyond `i64` loses precision, as JSON numbers do in Go's `interface{}`.
-    #[allow(clippy::cast_precision_loss)]
     fn from(number: u64) -> Self {
         i64::try_from(number).map_or(Self::Float(number as f64), Self::Int)
     }
