@@ -36,7 +36,7 @@ pub(crate) fn run() -> ExitCode {
             json!({
                 "cniVersion": version,
                 "code": error.code(),
-                "msg": error.to_string(),
+                "msg": error.chain(),
             })
             .to_string(),
             ExitCode::FAILURE,

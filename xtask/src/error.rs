@@ -26,7 +26,7 @@ pub enum Error {
         output: String,
     },
     /// A file or folder.
-    #[error("`{}`: {source}", path.display())]
+    #[error("cannot access `{}`", path.display())]
     File {
         /// The path.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum Error {
         log: PathBuf,
     },
     /// A system call.
-    #[error("{what}: {source}")]
+    #[error("cannot {what}")]
     System {
         /// The operation.
         what: String,
@@ -60,6 +60,20 @@ pub enum Error {
     /// Something that a test or a bench measured is not as it must be.
     #[error("{0}")]
     Failed(String),
+}
+
+impl Error {
+    /// Returns the message with its causes.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        text
+    }
 }
 
 /// Names the file in an I/O error: `read(path).map_err(at(path))`.

@@ -153,7 +153,7 @@ pub fn build() {
             }
             Err(error) => {
                 drop(step);
-                say(format!("{} is not built: {error}", program.name));
+                say(format!("{} is not built: {}", program.name, error.chain()));
             }
         }
     }

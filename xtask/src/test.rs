@@ -113,7 +113,7 @@ fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
     ];
     println!("\n{parts}");
     for error in outcomes.iter().filter_map(|it| it.as_ref().err()) {
-        say(format!("failed: {error}"));
+        say(format!("failed: {}", error.chain()));
     }
     outcomes.into_iter().collect()
 }

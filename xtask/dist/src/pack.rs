@@ -33,8 +33,13 @@ pub struct Options {
     limit: Option<u64>,
 }
 
-fn programs(text: &str) -> Result<(String, PathBuf), String> {
-    let (triple, folder) = text.split_once('=').ok_or("write TRIPLE=FOLDER")?;
+/// Error for programs without their target.
+#[derive(Debug, thiserror::Error)]
+#[error("write TRIPLE=FOLDER")]
+struct NoTarget;
+
+fn programs(text: &str) -> Result<(String, PathBuf), NoTarget> {
+    let (triple, folder) = text.split_once('=').ok_or(NoTarget)?;
     Ok((triple.to_owned(), folder.into()))
 }
 

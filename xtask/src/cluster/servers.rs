@@ -196,8 +196,9 @@ fn wait(orlop: &Path, dir: &Path, number: u8) -> Result<(), Error> {
             Err(error) if Instant::now() >= until => {
                 let log = node_dir(dir, &name(number)).join("logs/server.log");
                 return Err(Error::State(format!(
-                    "{} does not answer after {PATIENCE:?} ({error}): see {}",
+                    "{} does not answer after {PATIENCE:?} ({}): see {}",
                     name(number),
+                    error.chain(),
                     log.display()
                 )));
             }

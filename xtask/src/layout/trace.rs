@@ -55,7 +55,7 @@ fn noted(command: &[String], second: Option<u32>, into: &Path, signals: bool) ->
     command.arg0(program).args(arguments);
     let child = ptrace::spawn(&mut command).map_err(at(&path))?;
     if signals {
-        ptrace::pass_signals_on(child).map_err(while_doing("cannot follow signals"))?;
+        ptrace::pass_signals_on(child).map_err(while_doing("forward signals"))?;
     }
     let mut traced = TracedFaults {
         program: child,
@@ -98,7 +98,7 @@ fn noted(command: &[String], second: Option<u32>, into: &Path, signals: bool) ->
                 traced.again().map_err(at(&path))?;
             }
             Err(Errno::EINTR) => {}
-            Err(errno) => return Err(while_doing("cannot wait for the program")(errno)),
+            Err(errno) => return Err(while_doing("wait for the program")(errno)),
         }
     }
 }
