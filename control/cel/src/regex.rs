@@ -3,11 +3,19 @@
 /// The most memory that a compiled expression may take, in bytes.
 const LARGEST: usize = 4 << 20;
 
+/// Error for an expression that is not valid in RE2; the message is Go's.
+#[derive(Debug, thiserror::Error)]
+#[error("error parsing regexp: {reason}: `{part}`")]
+pub(crate) struct RegexError {
+    reason: String,
+    part: String,
+}
+
 /// Compiles an expression of RE2.
 ///
 /// # Errors
-/// Why it is none.
-pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, String> {
+/// [`RegexError`].
+pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, RegexError> {
     regex::RegexBuilder::new(&translated(pattern))
         .size_limit(LARGEST)
         .build()
@@ -22,10 +30,10 @@ pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, String> {
                 "unopened group" => ("unexpected )", None),
                 other => (other, None),
             };
-            format!(
-                "error parsing regexp: {reason}: `{}`",
-                at.unwrap_or(pattern)
-            )
+            RegexError {
+                reason: reason.to_owned(),
+                part: at.unwrap_or(pattern).to_owned(),
+            }
         })
 }
 

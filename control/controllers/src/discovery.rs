@@ -111,10 +111,10 @@ pub(crate) async fn extensions(client: &Client) -> Result<Extensions, Error> {
                     }
                 }
             }
-            Err(reason) => found.unavailable.push(UnavailableGroup {
+            Err(error) => found.unavailable.push(UnavailableGroup {
                 group: service.group.clone(),
                 version: service.version.clone(),
-                reason,
+                reason: error.to_string(),
             }),
         }
     }
@@ -234,17 +234,26 @@ struct ServedResource {
     verbs: Vec<String>,
 }
 
-/// The resources of a group and version; the text says why they are not known.
+/// Reason why the resources of a group and version are unknown.
+#[derive(Debug, thiserror::Error)]
+enum DiscoveryError {
+    #[error("{}", .0.chain())]
+    Client(Error),
+    #[error("no answer within {} s", ANSWER_WITHIN.as_secs())]
+    Timeout,
+}
+
+/// Returns the resources of a group and version.
 async fn served_by(
     client: &Client,
     service: &ApiServiceSpec,
-) -> Result<Vec<ExtensionResource>, String> {
+) -> Result<Vec<ExtensionResource>, DiscoveryError> {
     let path = format!("/apis/{}/{}", service.group, service.version);
     let answer = client.request::<ApiResourceList>(Method::GET, &path, None::<&()>);
     match tokio::time::timeout(ANSWER_WITHIN, answer).await {
         Ok(Ok(list)) => Ok(objects_of(service, list)),
-        Ok(Err(error)) => Err(error.chain()),
-        Err(_) => Err(format!("no answer within {} s", ANSWER_WITHIN.as_secs())),
+        Ok(Err(error)) => Err(DiscoveryError::Client(error)),
+        Err(_) => Err(DiscoveryError::Timeout),
     }
 }
 

@@ -136,7 +136,8 @@ impl LevelSpec {
                 shares: limited.nominal_concurrency_shares.unwrap_or(30),
                 lendable: limited.lendable_percent.unwrap_or(0).min(100),
                 borrowing: limited.borrowing_limit_percent,
-                discipline: discipline(&limited.limit_response).map_err(wrong)?,
+                discipline: discipline(&limited.limit_response)
+                    .map_err(|error| wrong(error.to_string()))?,
                 name,
             }),
             (kind, _) => Err(wrong(format!("its type `{kind}` has no settings"))),
@@ -162,7 +163,18 @@ impl LevelSpec {
     }
 }
 
-fn discipline(response: &Response) -> Result<Discipline, String> {
+/// Error for a limit response that cannot be applied.
+#[derive(Debug, thiserror::Error)]
+enum DisciplineError {
+    #[error("hands of {hand} cannot be dealt from {queues} queues")]
+    Hand { hand: usize, queues: usize },
+    #[error("its limit response `Queue` says nothing of queues")]
+    NoQueues,
+    #[error("its limit response `{0}` is not known")]
+    Unknown(String),
+}
+
+fn discipline(response: &Response) -> Result<Discipline, DisciplineError> {
     match (response.kind.as_str(), &response.queuing) {
         ("Reject", _) => Ok(Discipline::Reject),
         ("Queue", Some(queuing)) => {
@@ -176,15 +188,13 @@ fn discipline(response: &Response) -> Result<Discipline, String> {
             };
             Dealer::new(queueing.queues, queueing.hand)
                 .map(|_| Discipline::Queue(queueing))
-                .ok_or_else(|| {
-                    format!(
-                        "hands of {} cannot be dealt from {} queues",
-                        queueing.hand, queueing.queues
-                    )
+                .ok_or(DisciplineError::Hand {
+                    hand: queueing.hand,
+                    queues: queueing.queues,
                 })
         }
-        ("Queue", None) => Err("its limit response `Queue` says nothing of queues".into()),
-        (kind, _) => Err(format!("its limit response `{kind}` is not known")),
+        ("Queue", None) => Err(DisciplineError::NoQueues),
+        (kind, _) => Err(DisciplineError::Unknown(kind.to_owned())),
     }
 }
 

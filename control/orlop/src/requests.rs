@@ -15,7 +15,10 @@ use control_tracing::Tracer;
 
 use control_pki::TlsLimits;
 
-use crate::{error::Error, values::duration};
+use crate::{
+    error::Error,
+    values::{InvalidValue, duration},
+};
 
 /// How requests are limited, queued, answered and written down.
 #[derive(Args)]
@@ -169,12 +172,13 @@ enum Mode {
     BlockingStrict,
 }
 
-fn chance(text: &str) -> Result<f64, String> {
-    let chance: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+fn chance(text: &str) -> Result<f64, InvalidValue> {
+    let wrong = || InvalidValue::new(text, "chance", "write a number from 0 to 0.02");
+    let chance: f64 = text.parse().map_err(|_| wrong())?;
     if (0.0..=0.02).contains(&chance) {
         Ok(chance)
     } else {
-        Err("it must lie between 0 and 0.02".into())
+        Err(wrong())
     }
 }
 

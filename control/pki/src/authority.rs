@@ -66,6 +66,23 @@ pub enum Usage {
     Both,
 }
 
+/// Reason why an existing certificate is issued again.
+#[derive(Debug, thiserror::Error)]
+enum ReissueReason {
+    #[error(transparent)]
+    Pair(#[from] Error),
+    #[error("its key cannot be read")]
+    Key(#[source] rcgen::Error),
+    #[error("another authority signed it")]
+    Authority,
+    #[error("it is for another subject")]
+    Subject,
+    #[error("it lacks the name `{0}`")]
+    Name(String),
+    #[error("it expires on {0}")]
+    Expires(Timestamp),
+}
+
 /// A certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issued {
@@ -269,7 +286,7 @@ impl Authority {
             match self.fits(&issued, spec, &certificate, &key) {
                 Ok(()) => return Ok(issued),
                 Err(reason) => {
-                    tracing::info!(certificate = %certificate.display(), %reason, "certificate is invalid, issuing a new one");
+                    tracing::info!(certificate = %certificate.display(), %reason, "issuing a new certificate");
                 }
             }
         }
@@ -286,32 +303,28 @@ impl Authority {
         spec: &Spec,
         certificate: &Path,
         key: &Path,
-    ) -> Result<(), String> {
-        let facts =
-            Facts::read(&issued.cert_pem, certificate).map_err(|error| error.to_string())?;
-        let own =
-            Facts::read(&self.certificate_pem, certificate).map_err(|error| error.to_string())?;
-        let pair = KeyPair::from_pem(&issued.key_pem).map_err(|error| error.to_string())?;
-        facts
-            .check_key(&pair, certificate, key)
-            .map_err(|error| error.to_string())?;
+    ) -> Result<(), ReissueReason> {
+        let facts = Facts::read(&issued.cert_pem, certificate)?;
+        let own = Facts::read(&self.certificate_pem, certificate)?;
+        let pair = KeyPair::from_pem(&issued.key_pem).map_err(ReissueReason::Key)?;
+        facts.check_key(&pair, certificate, key)?;
         if facts.signer_id != own.key_id {
-            return Err("another authority signed it".to_owned());
+            return Err(ReissueReason::Authority);
         }
         if facts.subject != subject(&spec.cn, &spec.orgs) {
-            return Err("it is for another subject".to_owned());
+            return Err(ReissueReason::Subject);
         }
         if let Some(missing) = spec
             .sans
             .iter()
             .find(|san| !facts.names.contains(&canonical(san)))
         {
-            return Err(format!("it lacks the name `{missing}`"));
+            return Err(ReissueReason::Name(missing.clone()));
         }
         let now = Timestamp::now();
         let life = facts.expires.duration_since(facts.begins);
         if now < facts.begins || facts.expires.duration_since(now) < life / 3 {
-            return Err(format!("it expires on {}", facts.expires));
+            return Err(ReissueReason::Expires(facts.expires));
         }
         Ok(())
     }

@@ -65,7 +65,8 @@ impl ServiceAccountKey {
         };
         let pem = files::read(path)?.ok_or_else(|| wrong("there is no such file".to_owned()))?;
         let pair = KeyPair::from_pem(&pem).map_err(|error| wrong(error.to_string()))?;
-        let public = PublicKey::from_der(&pair.subject_public_key_info()).map_err(wrong)?;
+        let public = PublicKey::from_der(&pair.subject_public_key_info())
+            .map_err(|error| wrong(error.to_string()))?;
         let signing = if public.algorithm == Algorithm::RS256 {
             EncodingKey::from_rsa_pem(pem.as_bytes())
         } else {

@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use control_client::{Client, Resource};
+use control_client::{Client, Error as ClientError, Resource};
 use http::{Method, Response, StatusCode};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -277,7 +277,7 @@ impl Access {
                         user = user.name,
                         verb,
                         subresource,
-                        error,
+                        error = error.chain(),
                         "failed to review a client's access"
                     );
                     return Err(AccessDenied {
@@ -325,7 +325,7 @@ impl Access {
                     user = user.name,
                     verb,
                     path,
-                    error,
+                    error = error.chain(),
                     "failed to review a client's access"
                 );
                 Err(AccessDenied {
@@ -365,7 +365,7 @@ impl Access {
             Some(found) => found,
             None => {
                 let found = self.review(token).await.map_err(|error| {
-                    tracing::warn!(error, "failed to review a token");
+                    tracing::warn!(error = error.chain(), "failed to review a token");
                     unauthorized()
                 })?;
                 let good_for = if found.is_some() {
@@ -380,7 +380,7 @@ impl Access {
         found.ok_or_else(unauthorized)
     }
 
-    async fn review(&self, token: &str) -> Result<Option<User>, String> {
+    async fn review(&self, token: &str) -> Result<Option<User>, ClientError> {
         #[derive(Deserialize)]
         struct Review {
             #[serde(default)]
@@ -402,11 +402,7 @@ impl Access {
         if let Some(audience) = &audience {
             body["spec"]["audiences"] = json!([audience]);
         }
-        let review: Review = self
-            .client
-            .create(&TOKEN_REVIEWS, "", &body)
-            .await
-            .map_err(|e| e.chain())?;
+        let review: Review = self.client.create(&TOKEN_REVIEWS, "", &body).await?;
         let status = review.status;
         // A client of a server without audiences names none, and accepts all tokens.
         let is_for_this = audience.is_none_or(|it| status.audiences.contains(&it));
@@ -420,7 +416,7 @@ impl Access {
         verb: &str,
         what: &str,
         wanted: (&'static str, Value),
-    ) -> Result<bool, String> {
+    ) -> Result<bool, ClientError> {
         #[derive(Deserialize)]
         struct Review {
             #[serde(default)]
@@ -449,11 +445,7 @@ impl Access {
         });
         let (kind, attributes) = wanted;
         body["spec"][kind] = attributes;
-        let review: Review = self
-            .client
-            .create(&ACCESS_REVIEWS, "", &body)
-            .await
-            .map_err(|e| e.chain())?;
+        let review: Review = self.client.create(&ACCESS_REVIEWS, "", &body).await?;
         let allowed = review.status.allowed && !review.status.denied;
         let good_for = if allowed {
             self.settings.allowed_for

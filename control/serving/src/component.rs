@@ -55,9 +55,7 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be bound.
-    #[error(
-        "cannot listen on {address}: {source}; give another port with --secure-port, or 0 for none"
-    )]
+    #[error("cannot listen on {address}: give another port with --secure-port, or 0 for none")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -65,7 +63,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read `{}`", path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -73,7 +71,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A certificate, key or authority cannot be used.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot use `{}`", path.display())]
     Tls {
         /// The file it is in.
         path: PathBuf,
@@ -81,8 +79,28 @@ pub enum Error {
         source: TlsError,
     },
     /// No certificate can be made.
-    #[error("cannot make a certificate: {0}")]
+    #[error("cannot make a certificate")]
     Certificate(#[source] control_pki::Error),
+    /// The authorities that the API server publishes cannot be read.
+    #[error("cannot read ConfigMap {}/{}", AUTHENTICATION.0, AUTHENTICATION.1)]
+    Published(#[source] control_client::Error),
+    /// The authorities that the API server publishes cannot be used.
+    #[error("cannot use ConfigMap {}/{}", AUTHENTICATION.0, AUTHENTICATION.1)]
+    Authorities(#[source] TlsError),
+}
+
+impl Error {
+    /// Returns the message with its causes.
+    fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        text
+    }
 }
 
 /// Writes the component's own metrics.
@@ -208,13 +226,16 @@ fn own(name: &str) -> Result<Tls, Error> {
 async fn refresh(options: &Options, tls: &Tls, client: &Client) {
     loop {
         if let Err(error) = renew(options, tls) {
-            tracing::warn!(%error, "certificate of the port not reloaded");
+            tracing::warn!(
+                error = error.chain(),
+                "certificate of the port not reloaded"
+            );
         }
         let mut pause = LOOK;
         if options.client_ca.is_none()
             && let Err(error) = publish(tls, client).await
         {
-            tracing::debug!(error, "client authorities not reloaded");
+            tracing::debug!(error = error.chain(), "client authorities not reloaded");
             pause = RETRY;
         }
         tokio::time::sleep(pause).await;
@@ -238,10 +259,12 @@ fn renew(options: &Options, tls: &Tls) -> Result<(), Error> {
     Ok(())
 }
 
+/// Namespace and name of the ConfigMap in which the API server publishes its authorities.
+const AUTHENTICATION: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
 const CONFIG_MAPS: Resource = Resource::namespaced("", "v1", "configmaps", "ConfigMap");
 
 /// Takes over the authorities that the API server publishes.
-async fn publish(tls: &Tls, client: &Client) -> Result<(), String> {
+async fn publish(tls: &Tls, client: &Client) -> Result<(), Error> {
     #[derive(Deserialize)]
     struct ConfigMap {
         #[serde(default)]
@@ -252,18 +275,16 @@ async fn publish(tls: &Tls, client: &Client) -> Result<(), String> {
         #[serde(rename = "client-ca-file")]
         client_ca: Option<String>,
     }
-    let (namespace, name) = ("kube-system", "extension-apiserver-authentication");
+    let (namespace, name) = AUTHENTICATION;
     let published: ConfigMap = client
         .get(&CONFIG_MAPS, namespace, name)
         .await
-        .map_err(|error| error.chain())?;
-    match published.data.client_ca {
-        Some(authorities) => {
-            let replaced = tls.replace_authorities(&authorities);
-            replaced.map(drop).map_err(|error| error.to_string())
-        }
-        None => Ok(()),
+        .map_err(Error::Published)?;
+    if let Some(authorities) = published.data.client_ca {
+        tls.replace_authorities(&authorities)
+            .map_err(Error::Authorities)?;
     }
+    Ok(())
 }
 
 fn route(request: &Request<Incoming>, metrics: WriteMetrics, tasks: &Supervisor) -> Response<Body> {

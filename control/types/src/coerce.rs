@@ -465,7 +465,7 @@ fn coerce_time(value: &mut Value, of: &TypeRef, frame: Option<&Frame<'_>>) -> Re
         TypeRef::MicroTime => true,
         _ => false,
     };
-    let parsed = time::parse_as_go(text, micro).map_err(Error)?;
+    let parsed = time::parse_as_go(text, micro).map_err(|error| Error(error.to_string()))?;
     let canonical = if micro {
         time::format_micro(parsed)
     } else {

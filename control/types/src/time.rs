@@ -172,28 +172,54 @@ fn quote_of_time(text: &str) -> String {
     out
 }
 
+/// Error for text that is not a time; the message is that of Go's `time.Parse`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TimeError {
+    #[error(
+        "parsing time {} as {}: cannot parse {} as {}",
+        quote_of_time(text),
+        quote_of_time(layout),
+        quote_of_time(rest),
+        quote_of_time(part)
+    )]
+    Part {
+        text: String,
+        layout: &'static str,
+        rest: String,
+        part: &'static str,
+    },
+    #[error("parsing time {}: {part} out of range", quote_of_time(text))]
+    Range { text: String, part: &'static str },
+    #[error(
+        "parsing time {}: extra text: {}",
+        quote_of_time(text),
+        quote_of_time(extra)
+    )]
+    Extra { text: String, extra: String },
+}
+
 /// Reads a time as Go reads `metav1.Time`, or with `micro` `metav1.MicroTime` (which
 /// wants exactly six digits of a second).
 ///
 /// # Errors
-/// The message of Go's `time.Parse`.
-pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, String> {
+/// [`TimeError`].
+pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, TimeError> {
     let layout = if micro {
         "2006-01-02T15:04:05.000000Z07:00"
     } else {
         "2006-01-02T15:04:05Z07:00"
     };
-    let quoted = quote_of_time;
-    let cannot = |rest: &str, part: &str| {
-        format!(
-            "parsing time {} as {}: cannot parse {} as {}",
-            quoted(text),
-            quoted(layout),
-            quoted(rest),
-            quoted(part)
-        )
+    let owned = || text.to_owned();
+    let cannot = |rest: &str, part: &'static str| TimeError::Part {
+        text: owned(),
+        layout,
+        rest: rest.to_owned(),
+        part,
     };
-    let range = |what: &str| format!("parsing time {}: {what} out of range", quoted(text));
+    let range = |part: &'static str| TimeError::Range {
+        text: owned(),
+        part,
+    };
     // Number of digits, name in the layout, separator after it, bounds, name.
     const PARTS: [(usize, &str, &str, u32, u32, &str); 6] = [
         (4, "2006", "-", 0, 9999, "year"),
@@ -242,11 +268,10 @@ pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, String> 
         };
         match rest.get(zone..) {
             Some("") | None => range("day"),
-            Some(extra) => format!(
-                "parsing time {}: extra text: {}",
-                quoted(text),
-                quoted(extra)
-            ),
+            Some(extra) => TimeError::Extra {
+                text: owned(),
+                extra: extra.to_owned(),
+            },
         }
     })
 }

@@ -28,6 +28,20 @@ pub enum OidcError {
     Distributed(String),
 }
 
+/// Error of an expression about claims or users; the message is kube-apiserver's.
+#[derive(Debug, thiserror::Error)]
+enum ExpressionError {
+    #[error("expression '{expression}' resulted in error: {error}")]
+    Failed {
+        expression: String,
+        error: control_cel::Error,
+    },
+    #[error("{0}")]
+    Type(&'static str),
+    #[error("validation expression '{expression}' failed: {message}")]
+    Rule { expression: String, message: String },
+}
+
 /// The verified claims of a token.
 pub type Claims = Map<String, Value>;
 
@@ -306,21 +320,19 @@ fn evaluate<T>(
     variable: &str,
     tree: &Tree,
     take: impl FnOnce(&Val<'_>) -> Result<T, &'static str>,
-) -> Result<T, String> {
+) -> Result<T, ExpressionError> {
     let bindings = Bindings::new().with(variable, Val::tree(tree));
     let result = expression
         .program
         .evaluate(&bindings, &mut Budget::per_call())
-        .map_err(|error| {
-            format!(
-                "expression '{}' resulted in error: {error}",
-                expression.text
-            )
+        .map_err(|error| ExpressionError::Failed {
+            expression: expression.text.clone(),
+            error,
         })?;
-    take(&result).map_err(str::to_owned)
+    take(&result).map_err(ExpressionError::Type)
 }
 
-fn text(expression: &Expression, tree: &Tree) -> Result<String, String> {
+fn text(expression: &Expression, tree: &Tree) -> Result<String, ExpressionError> {
     evaluate(expression, "claims", tree, |value| {
         let text = value.as_str().map(str::to_owned);
         text.ok_or("claim expression must return a string")
@@ -328,7 +340,7 @@ fn text(expression: &Expression, tree: &Tree) -> Result<String, String> {
 }
 
 /// A text, a list of texts, or nothing; empty texts are left out.
-fn texts(expression: &Expression, tree: &Tree) -> Result<Vec<String>, String> {
+fn texts(expression: &Expression, tree: &Tree) -> Result<Vec<String>, ExpressionError> {
     const WRONG: &str = "expression must return a string or a list of strings";
     evaluate(expression, "claims", tree, |value| {
         let all: Option<Vec<String>> = match value {
@@ -350,7 +362,7 @@ fn texts(expression: &Expression, tree: &Tree) -> Result<Vec<String>, String> {
     })
 }
 
-fn check_rules(rules: &[Expression], variable: &str, tree: &Tree) -> Result<(), String> {
+fn check_rules(rules: &[Expression], variable: &str, tree: &Tree) -> Result<(), ExpressionError> {
     for rule in rules {
         let holds = evaluate(rule, variable, tree, |value| {
             value
@@ -358,10 +370,10 @@ fn check_rules(rules: &[Expression], variable: &str, tree: &Tree) -> Result<(), 
                 .ok_or("validation expression must return a boolean")
         })?;
         if !holds {
-            return Err(format!(
-                "validation expression '{}' failed: {}",
-                rule.text, rule.message
-            ));
+            return Err(ExpressionError::Rule {
+                expression: rule.text.clone(),
+                message: rule.message.clone(),
+            });
         }
     }
     Ok(())

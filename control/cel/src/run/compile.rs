@@ -294,7 +294,7 @@ impl Compiler<'_> {
         }
         let pattern = match (name, arguments.as_slice()) {
             ("matches", [_, Node::Const(Const::Text(pattern))]) => {
-                Some(regex::compile(pattern).map_err(Error::of)?)
+                Some(regex::compile(pattern).map_err(|error| Error::of(error.to_string()))?)
             }
             _ => None,
         };

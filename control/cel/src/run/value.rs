@@ -177,7 +177,7 @@ impl<'a> Val<'a> {
     pub fn semver(text: &str) -> Result<Self, Error> {
         Semver::read(text)
             .map(|version| Self::Semver(Rc::new(version)))
-            .map_err(Error::of)
+            .map_err(|error| Error::of(error.to_string()))
     }
 
     /// A map that was made, from text to values.
@@ -485,7 +485,6 @@ impl<'a> Key<'a> {
             Val::Text(text) => Self::Text(text.clone()),
             Val::Double(number) => {
                 let whole = *number as i64;
-                #[allow(clippy::float_cmp, clippy::cast_precision_loss)]
                 if whole as f64 == *number && number.abs() < 9.2e18 {
                     Self::Int(whole)
                 } else {

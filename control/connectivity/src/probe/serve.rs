@@ -9,7 +9,7 @@ use std::{
 
 use nix::sys::signal::{SigSet, Signal};
 
-use super::TIMEOUT;
+use super::{Error, TIMEOUT};
 
 /// Bytes of a request that are read at most.
 const REQUEST: u64 = 8192;
@@ -68,16 +68,22 @@ pub struct EndSignals(SigSet);
 
 impl EndSignals {
     /// Blocks them in this thread and those that it starts from now on.
-    pub fn block() -> Result<Self, String> {
+    pub fn block() -> Result<Self, Error> {
         let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
         let blocked = signals.thread_block().map(|()| Self(signals));
-        blocked.map_err(|error| format!("cannot block signals: {error}"))
+        blocked.map_err(|error| Error::Signals {
+            action: "block",
+            error,
+        })
     }
 
     /// Waits for one.
-    pub fn wait(self) -> Result<(), String> {
+    pub fn wait(self) -> Result<(), Error> {
         let waited = self.0.wait().map(drop);
-        waited.map_err(|error| format!("cannot wait for signals: {error}"))
+        waited.map_err(|error| Error::Signals {
+            action: "wait for",
+            error,
+        })
     }
 }
 

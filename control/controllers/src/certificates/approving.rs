@@ -142,7 +142,7 @@ impl Approver {
         let Some(request) = self.requests.by_key(&key) else {
             return Ok(None);
         };
-        let Ok(asked) = request.read() else {
+        let Some(asked) = request.read() else {
             return Ok(None);
         };
         if request.spec.signer_name == KUBELET_SERVING && !self.approves_serving {

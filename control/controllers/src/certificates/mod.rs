@@ -30,12 +30,10 @@ const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 
 impl CertificateSigningRequest {
-    /// The request itself, its signature checked.
-    fn read(&self) -> Result<Requested, String> {
-        let pem = STANDARD
-            .decode(&self.spec.request)
-            .map_err(|error| error.to_string())?;
-        Requested::parse(&pem)
+    /// Returns the parsed request if it is valid and its signature verified.
+    fn read(&self) -> Option<Requested> {
+        let pem = STANDARD.decode(&self.spec.request).ok()?;
+        Requested::parse(&pem).ok()
     }
 
     fn has(&self, condition: &str) -> bool {

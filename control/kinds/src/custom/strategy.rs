@@ -288,7 +288,7 @@ impl CustomKind {
                     let detail = accessor_error(path, other, "string");
                     errors.invalid(&Path::new(written), "", detail);
                 }
-                Err(detail) => errors.invalid(&Path::new(written), "", detail),
+                Err(error) => errors.invalid(&Path::new(written), "", error.to_string()),
             }
         }
     }
@@ -314,12 +314,17 @@ fn replicas(object: &Value, path: &[&str], written: &str, errors: &mut Errors) {
             let detail = accessor_error(path, other, "int64");
             errors.invalid(&at, 0_i64, detail);
         }
-        Err(detail) => errors.invalid(&at, 0_i64, detail),
+        Err(error) => errors.invalid(&at, 0_i64, error.to_string()),
     }
 }
 
-/// The value at a path; an error where something on the way is no object.
-fn nested<'a>(object: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, String> {
+/// Error for a path with a value that is not an object; the message is apimachinery's.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct AccessorError(String);
+
+/// Returns the value at a path, if there is one.
+fn nested<'a>(object: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, AccessorError> {
     let mut value = object;
     for (at, name) in path.iter().enumerate() {
         match value {
@@ -328,7 +333,8 @@ fn nested<'a>(object: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, Str
                 None => return Ok(None),
             },
             other => {
-                return Err(accessor_error(&path[..at], other, "map[string]interface{}"));
+                let wanted = "map[string]interface{}";
+                return Err(AccessorError(accessor_error(&path[..at], other, wanted)));
             }
         }
     }

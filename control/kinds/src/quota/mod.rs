@@ -47,8 +47,14 @@ struct Measure {
     /// Whether an object has the property that a scope of a quota asks for.
     in_scope: fn(&Value, &Value) -> bool,
     /// Checks that an object sets what is required if these resources are limited.
-    constraints: fn(&[&str], &Value) -> Result<(), String>,
+    constraints: fn(&[&str], &Value) -> Result<(), ConstraintError>,
 }
+
+/// Error for an object that does not set limited resources, each with the containers that
+/// lack it; the message is kube-apiserver's.
+#[derive(Debug, thiserror::Error)]
+#[error("must specify {}", .0.join("; "))]
+struct ConstraintError(Vec<String>);
 
 const MEASURES: &[Measure] = &[
     pods::MEASURE,

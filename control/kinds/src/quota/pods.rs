@@ -3,7 +3,7 @@
 use control_types::meta;
 use control_types::value::Value;
 
-use super::{Amount, Measure, Request, Usage, scopes};
+use super::{Amount, ConstraintError, Measure, Request, Usage, scopes};
 use crate::rules::{qos, resources};
 use crate::tree::Read as _;
 
@@ -104,7 +104,7 @@ fn reaches_other_namespaces(affinity: &Value) -> bool {
     })
 }
 
-fn constraints(limited: &[&str], pod: &Value) -> Result<(), String> {
+fn constraints(limited: &[&str], pod: &Value) -> Result<(), ConstraintError> {
     let spec = pod.at("spec");
     if is_stated_for_the_whole(spec.at("resources"), &["requests", "limits"]) {
         return Ok(());
@@ -136,7 +136,7 @@ fn constraints(limited: &[&str], pod: &Value) -> Result<(), String> {
     if told.is_empty() {
         return Ok(());
     }
-    Err(format!("must specify {}", told.join("; ")))
+    Err(ConstraintError(told))
 }
 
 fn usage(pod: &Value, now: jiff::Timestamp) -> Usage {

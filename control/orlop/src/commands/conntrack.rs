@@ -11,6 +11,7 @@ use node_agent::{Connection, Flows};
 use serde_json::json;
 
 use crate::error::Error;
+use crate::values::InvalidValue;
 
 /// Connections, and what to do with them.
 #[derive(Args)]
@@ -99,14 +100,15 @@ fn as_json(it: &Connection) -> serde_json::Value {
     })
 }
 
-fn place(text: &str) -> Result<(IpAddr, Option<u16>), String> {
+fn place(text: &str) -> Result<(IpAddr, Option<u16>), InvalidValue> {
     let whole = text
         .parse::<SocketAddr>()
         .map(|it| (it.ip(), Some(it.port())));
     whole
         .or_else(|_| text.parse::<IpAddr>().map(|ip| (ip, None)))
         .map_err(|_| {
-            format!("`{text}` is no address: write ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT")
+            let way_out = "write ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT";
+            InvalidValue::new(text, "address", way_out)
         })
 }
 

@@ -13,6 +13,7 @@ use node_agent::flows::{Flow, FlowEnd, FlowFilter, FlowList, FlowVerdict, Missed
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
+use crate::values::InvalidValue;
 use crate::{
     error::Error,
     nodes::{Cluster, Nodes},
@@ -391,19 +392,20 @@ impl Merge {
     }
 }
 
-fn pod(text: &str) -> Result<String, String> {
+fn pod(text: &str) -> Result<String, InvalidValue> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.contains('/') => {
             Ok(text.to_owned())
         }
-        _ => Err(format!(
-            "`{text}` is no pod: write NAMESPACE/NAME, or NAMESPACE/ for all of its"
-        )),
+        _ => {
+            let way_out = "write NAMESPACE/NAME, or NAMESPACE/ for all of its";
+            Err(InvalidValue::new(text, "pod", way_out))
+        }
     }
 }
 
-fn age(text: &str) -> Result<SignedDuration, String> {
-    let wrong = || format!("`{text}` is no age: write 30s, 5m, 2h or 1h30m");
+fn age(text: &str) -> Result<SignedDuration, InvalidValue> {
+    let wrong = || InvalidValue::new(text, "age", "write 30s, 5m, 2h or 1h30m");
     let age: SignedDuration = text.parse().map_err(|_| wrong())?;
     if age.is_negative() {
         Err(wrong())

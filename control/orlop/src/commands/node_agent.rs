@@ -17,6 +17,7 @@ use super::{
     service_options::ServiceArgs,
     uninstall::{Drain, OnExit, remove},
 };
+use crate::values::InvalidValue;
 use crate::{address, error::Error, kubeconfig, memory, run, servers, values};
 
 /// The default range of pod addresses.
@@ -543,16 +544,17 @@ enum LocalVolumes {
 }
 
 impl std::str::FromStr for LocalVolumes {
-    type Err = String;
+    type Err = InvalidValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
         match text {
             "auto" => Ok(Self::Auto),
             "off" => Ok(Self::Off),
             path if path.contains('/') => Ok(Self::File(path.into())),
-            other => Err(format!(
-                "`{other}` is no path: write auto, off, or ./{other}"
-            )),
+            other => {
+                let way_out = format!("write auto, off, or ./{other}");
+                Err(InvalidValue::new(other, "path", way_out))
+            }
         }
     }
 }
@@ -621,8 +623,8 @@ fn beside_this_program(name: &str) -> Result<PathBuf, Error> {
     Ok(this.parent().unwrap_or(Path::new("/")).join(name))
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+fn label(text: &str) -> Result<(String, String), InvalidValue> {
     text.split_once('=')
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .ok_or_else(|| format!("`{text}` is no label: write KEY=VALUE"))
+        .ok_or_else(|| InvalidValue::new(text, "label", "write KEY=VALUE"))
 }

@@ -10,6 +10,7 @@ use node_agent::{
 };
 
 use crate::error::Error;
+use crate::values::InvalidValue;
 
 /// How services are served.
 // Other commands flatten it as well: groups need unique names.
@@ -176,7 +177,7 @@ impl ServiceArgs {
     }
 }
 
-fn address(text: &str, port: u16) -> Result<Option<SocketAddr>, String> {
+fn address(text: &str, port: u16) -> Result<Option<SocketAddr>, InvalidValue> {
     if text == "off" || text.is_empty() {
         return Ok(None);
     }
@@ -185,19 +186,19 @@ fn address(text: &str, port: u16) -> Result<Option<SocketAddr>, String> {
         .ok()
         .or_else(bare)
         .map(Some)
-        .ok_or_else(|| format!("`{text}` is no address: write ADDRESS:PORT, or off"))
+        .ok_or_else(|| InvalidValue::new(text, "address", "write ADDRESS:PORT, or off"))
 }
 
 /// Reads a range of ports.
 ///
 /// # Errors
 /// How to write it.
-pub fn ports(text: &str) -> Result<(u16, u16), String> {
+pub fn ports(text: &str) -> Result<(u16, u16), InvalidValue> {
     let parsed = text.split_once('-').and_then(|(first, last)| {
         let (first, last) = (first.parse::<u16>().ok()?, last.parse::<u16>().ok()?);
         (first > 0 && first < last).then_some((first, last))
     });
-    parsed.ok_or_else(|| format!("`{text}` is no range of ports: write FIRST-LAST"))
+    parsed.ok_or_else(|| InvalidValue::new(text, "range of ports", "write FIRST-LAST"))
 }
 
 #[cfg(test)]

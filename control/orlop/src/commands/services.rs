@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use node_agent::ReportSelection;
 
 use crate::error::Error;
+use crate::values::InvalidValue;
 
 /// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
@@ -72,7 +73,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn selected(text: &str) -> Result<ReportSelection, String> {
+fn selected(text: &str) -> Result<ReportSelection, InvalidValue> {
     if let Ok(place) = text.parse::<SocketAddr>() {
         return Ok(ReportSelection::Place(place.ip(), Some(place.port())));
     }
@@ -89,9 +90,10 @@ fn selected(text: &str) -> Result<ReportSelection, String> {
                 name.to_owned(),
             ))
         }
-        _ => Err(format!(
-            "`{text}` is neither: write NAMESPACE/NAME, ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT"
-        )),
+        _ => {
+            let way_out = "write NAMESPACE/NAME, ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT";
+            Err(InvalidValue::new(text, "object or address", way_out))
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::values::InvalidValue;
 use crate::{
     error::Error,
     join,
@@ -394,8 +395,11 @@ fn random(length: usize) -> String {
 }
 
 /// Reads `90s`, `30m`, `24h`, `7d`, `1h30m` or `0`.
-fn life(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time: write a number with s, m, h or d, such as 24h");
+fn life(text: &str) -> Result<Duration, InvalidValue> {
+    let wrong = || {
+        let way_out = "write a number with s, m, h or d, such as 24h";
+        InvalidValue::new(text, "time", way_out)
+    };
     if text == "0" {
         return Ok(Duration::ZERO);
     }

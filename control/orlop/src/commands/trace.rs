@@ -10,6 +10,7 @@ use ebpf_abi::Protocol;
 use node_agent::{Question, TraceFrom};
 
 use crate::error::Error;
+use crate::values::InvalidValue;
 
 /// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
@@ -84,7 +85,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn client(text: &str) -> Result<(IpAddr, Option<u16>), String> {
+fn client(text: &str) -> Result<(IpAddr, Option<u16>), InvalidValue> {
     let whole = text
         .parse::<SocketAddr>()
         .map(|it| (it.ip(), Some(it.port())));
@@ -92,20 +93,28 @@ fn client(text: &str) -> Result<(IpAddr, Option<u16>), String> {
     whole
         .or_else(|_| bare.parse::<IpAddr>().map(|ip| (ip, None)))
         .map_err(|_| {
-            format!("`{text}` is no address: write ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT")
+            let way_out = "write ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT";
+            InvalidValue::new(text, "address", way_out)
         })
 }
 
-fn asked(text: &str) -> Result<(SocketAddr, Protocol), String> {
+fn asked(text: &str) -> Result<(SocketAddr, Protocol), InvalidValue> {
     let (place, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
     let protocol = match protocol.to_ascii_lowercase().as_str() {
         "tcp" => Protocol::TCP,
         "udp" => Protocol::UDP,
         "sctp" => Protocol::SCTP,
-        other => return Err(format!("`{other}` is no protocol: write tcp, udp or sctp")),
+        other => {
+            return Err(InvalidValue::new(
+                other,
+                "protocol",
+                "write tcp, udp or sctp",
+            ));
+        }
     };
     place.parse().map(|place| (place, protocol)).map_err(|_| {
-        format!("`{place}` is no address and port: write ADDRESS:PORT or [ADDRESS]:PORT")
+        let way_out = "write ADDRESS:PORT or [ADDRESS]:PORT";
+        InvalidValue::new(place, "address and port", way_out)
     })
 }
 

@@ -347,7 +347,7 @@ fn line(check: &Check, node: &str, report: Option<&Report>, no_report: Option<&s
         (Step::Run(_, expectation), Some(report)) => {
             match verdict::judge(expectation, &report.outcome) {
                 Ok(()) => (Verdict::Pass, None),
-                Err(why) => (Verdict::Fail, Some(why)),
+                Err(mismatch) => (Verdict::Fail, Some(mismatch.to_string())),
             }
         }
         (Step::Run(..), None) => {

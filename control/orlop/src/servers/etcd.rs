@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Error, join::JoinedServer};
 use crate::server_record::EtcdRecord;
+use crate::values::InvalidValue;
 
 /// How long a member may take until it knows a leader: the others may be started later.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -100,8 +101,8 @@ fn credentials_of(pki: &EtcdPki) -> Result<Credentials, Error> {
 }
 
 /// Reads a size such as `8Gi`.
-fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size of at least 16Mi: write it like 8Gi");
+fn size(text: &str) -> Result<u64, InvalidValue> {
+    let wrong = || InvalidValue::new(text, "size of at least 16Mi", "write it like 8Gi");
     let bytes = Quantity::parse(text)
         .ok()
         .and_then(|quantity| u64::try_from(quantity.value()).ok())

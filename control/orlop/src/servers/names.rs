@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::address;
+use crate::values::InvalidValue;
 
 /// The names by which clients may call a server.
 #[derive(Clone, Debug)]
@@ -64,7 +65,7 @@ impl ServerNames {
 ///
 /// # Errors
 /// A description of the expected value.
-pub fn certificate_name(text: &str) -> Result<String, String> {
+pub fn certificate_name(text: &str) -> Result<String, InvalidValue> {
     let is_label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63
@@ -77,7 +78,8 @@ pub fn certificate_name(text: &str) -> Result<String, String> {
     if text.parse::<IpAddr>().is_ok() || is_name {
         Ok(text.to_owned())
     } else {
-        Err(format!("`{text}` is neither a DNS name nor an IP address"))
+        let way_out = "write a DNS name or an IP address";
+        Err(InvalidValue::new(text, "name for a certificate", way_out))
     }
 }
 

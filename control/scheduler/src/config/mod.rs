@@ -162,9 +162,9 @@ impl Configuration {
         }
         let profiles = raw.profiles.iter().zip(args);
         let profiles = profiles.map(|(profile, args)| {
-            plugins::profile(profile, args, features).map_err(|detail| Error::Profile {
+            plugins::profile(profile, args, features).map_err(|error| Error::Profile {
                 name: profile.scheduler_name.clone().unwrap_or_default(),
-                detail,
+                detail: error.to_string(),
             })
         });
         let seconds = |seconds: Option<i64>| {

@@ -96,7 +96,7 @@ impl AssumedPod {
             }
             let permitted = tokio::select! {
                 () = self.preempted.cancelled() => Err(BindError::Preempted),
-                permitted = wait.permitted() => permitted.map_err(BindError::Refused),
+                permitted = wait.permitted() => permitted.map_err(|error| BindError::Refused(error.to_string())),
             };
             permitted?;
         }
@@ -247,11 +247,11 @@ impl Scheduler {
         self.cluster.gangs.assume(&key);
         let waits = match self.permit(&pod) {
             Ok(waits) => waits,
-            Err(message) => {
+            Err(error) => {
                 self.cluster.gangs.forget(&key);
                 self.cluster.assumed.unreserve(&pod, &reservation);
                 self.cluster.snapshot.remove_pod(&key);
-                self.cannot_decide(&pod, message, began, permit);
+                self.cannot_decide(&pod, error.to_string(), began, permit);
                 return;
             }
         };

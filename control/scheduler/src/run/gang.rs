@@ -95,7 +95,7 @@ impl Scheduler {
         permit: OwnedSemaphorePermit,
     ) {
         let pods = self.take_members(gang, due);
-        if let Err(message) = self.one_profile(&pods) {
+        if let Some(message) = Self::mixed_profiles(&pods) {
             let mut permit = Some(permit);
             for pod in &pods {
                 self.cannot_decide(pod, message.clone(), began, permit.take());
@@ -136,18 +136,14 @@ impl Scheduler {
         pods
     }
 
-    /// Whether one profile decides about all pods of a PodGroup.
-    fn one_profile(&self, pods: &[Arc<Pod>]) -> Result<(), String> {
+    /// Returns the message about pods of a PodGroup with different profiles, if there are any.
+    fn mixed_profiles(pods: &[Arc<Pod>]) -> Option<String> {
         let mut names = pods.iter().map(|pod| &pod.scheduler_name);
-        let Some(first) = names.next() else {
-            return Ok(());
-        };
-        match names.find(|name| *name != first) {
-            None => Ok(()),
-            Some(other) => Err(format!(
-                "all pods in a single pod group should have the same .spec.schedulerName set, got: {first:?} and {other:?}"
-            )),
-        }
+        let first = names.next()?;
+        let other = names.find(|name| *name != first)?;
+        Some(format!(
+            "all pods in a single pod group should have the same .spec.schedulerName set, got: {first:?} and {other:?}"
+        ))
     }
 
     /// Decides one pod of a PodGroup.

@@ -74,6 +74,15 @@ struct StaleCounts {
     nodes: FxHashSet<CompactString>,
 }
 
+/// Reason why a pod's volumes cannot be counted; the message is kube-scheduler's.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CountError {
+    #[error("{0}")]
+    Owner(String),
+    #[error("converting volume({volume}) from inline to csi: {why}")]
+    Inline { volume: String, why: String },
+}
+
 /// Nodes that a pod cannot go to because of their attached volumes.
 #[derive(Debug, Default)]
 pub(super) struct LimitViolations {
@@ -241,10 +250,10 @@ impl VolumeCounter<'_> {
         }
         let mut attached = match self.used_on(place) {
             Ok(attached) => attached,
-            Err(failure) => {
+            Err(error) => {
                 return AttachedCounts {
                     drivers: drivers.into(),
-                    failure: Some(failure),
+                    failure: Some(error.to_string()),
                 };
             }
         };
@@ -262,7 +271,7 @@ impl VolumeCounter<'_> {
     }
 
     /// Returns the volumes that the pods on a node use.
-    fn used_on(&self, place: usize) -> Result<FxHashSet<AttachableVolume>, String> {
+    fn used_on(&self, place: usize) -> Result<FxHashSet<AttachableVolume>, CountError> {
         let mut used = FxHashSet::default();
         for pod in self.snapshot.pods_on(place) {
             if !pod.claims.is_empty() || !pod.disks.is_empty() {
@@ -295,7 +304,7 @@ impl VolumeCounter<'_> {
     ///
     /// # Errors
     /// Which volume cannot be counted, and why.
-    pub(super) fn used_by(&self, pod: &Pod) -> Result<Vec<AttachableVolume>, String> {
+    pub(super) fn used_by(&self, pod: &Pod) -> Result<Vec<AttachableVolume>, CountError> {
         let mut used = Vec::new();
         let mut add = |volume: Option<AttachableVolume>| {
             if let Some(volume) = volume
@@ -314,14 +323,15 @@ impl VolumeCounter<'_> {
                 continue;
             };
             if *ephemeral && !super::claims::is_made_for(&claim, pod) {
-                return Err(super::claims::not_made_for(&claim, pod));
+                return Err(CountError::Owner(super::claims::not_made_for(&claim, pod)));
             }
             add(self.of_claim(&claim));
         }
         for disk in &pod.disks {
             if let PodDisk::InTree { name, disk, .. } = disk {
-                let handle = disk.inline_handle().map_err(|why| {
-                    format!("converting volume({name}) from inline to csi: {why}")
+                let handle = disk.inline_handle().map_err(|why| CountError::Inline {
+                    volume: name.to_string(),
+                    why: why.to_string(),
                 })?;
                 add(Some(AttachableVolume {
                     driver: disk.driver().into(),

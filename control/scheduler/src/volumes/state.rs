@@ -100,10 +100,10 @@ impl VolumeState {
     fn limit(&mut self, counter: &VolumeCounter<'_>, attached: &AttachedVolumes, pod: &Pod) {
         let new = match counter.used_by(pod) {
             Ok(new) => new,
-            Err(why) => {
+            Err(error) => {
                 let nodes = counter.index.csi_nodes();
                 let nodes = nodes.filter_map(|node| counter.snapshot.place_of(&node.metadata.name));
-                self.limits.add(nodes.collect(), why, false);
+                self.limits.add(nodes.collect(), error.to_string(), false);
                 return;
             }
         };

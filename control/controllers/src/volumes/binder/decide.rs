@@ -198,7 +198,7 @@ fn waits_for_consumer(pods: &[Text]) -> BinderEvent {
 /// Hands a claim to the provisioner of its class.
 fn provision(claim: &Claim, class: Option<&StorageClass>, decision: &mut BinderDecision) {
     let provisioner = match class {
-        Some(class) => plugins::provisioner(&class.provisioner),
+        Some(class) => plugins::provisioner(&class.provisioner).map_err(|error| error.to_string()),
         None => {
             let class = claim.class();
             Err(format!("storageclass.storage.k8s.io {class:?} not found"))
@@ -496,8 +496,8 @@ fn release(snapshot: &VolumeSnapshot<'_>, actions: &mut Vec<BinderAction>) {
         _ if migrated => {}
         "Retain" => {}
         "Delete" => {
-            if let Err(message) = plugins::external_deleter(volume) {
-                fail("VolumeFailedDelete", message);
+            if let Err(error) = plugins::external_deleter(volume) {
+                fail("VolumeFailedDelete", error.to_string());
                 return;
             }
         }

@@ -7,6 +7,7 @@ use control_scheduler::objects::ObjectSet;
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::values::InvalidValue;
 
 /// Nodes that are drained, and nodes that join.
 #[derive(Clone, Debug, Default)]
@@ -43,16 +44,19 @@ pub struct DrainedNode {
 const MOST: usize = 100_000;
 
 impl FromStr for AddLike {
-    type Err = String;
+    type Err = InvalidValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let (node, count) = text.split_once('=').unwrap_or((text, "1"));
         match count.parse() {
             Ok(count) if (1..=MOST).contains(&count) && !node.is_empty() => Ok(Self {
                 node: node.to_owned(),
                 count,
             }),
-            _ => Err(format!("write NODE or NODE=COUNT, COUNT from 1 to {MOST}")),
+            _ => {
+                let way_out = format!("write NODE or NODE=COUNT, COUNT from 1 to {MOST}");
+                Err(InvalidValue::new(text, "number of nodes", way_out))
+            }
         }
     }
 }

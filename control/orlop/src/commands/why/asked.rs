@@ -9,6 +9,7 @@ use node_agent_policy::{Compiler, End, check::Objects};
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::values::InvalidValue;
 
 /// Endpoints of a service that are looked at.
 const ENDPOINTS: usize = 8;
@@ -92,11 +93,11 @@ enum Readiness {
 ///
 /// # Errors
 /// What is wrong, for people.
-pub fn pod(text: &str) -> Result<AskedPeer, String> {
+pub fn pod(text: &str) -> Result<AskedPeer, InvalidValue> {
     let peer = peer(text)?;
     match peer.who {
         FlowEndName::Pod(..) => Ok(peer),
-        _ => Err(format!("`{text}` is no pod: write NAMESPACE/NAME")),
+        _ => Err(InvalidValue::new(text, "pod", "write NAMESPACE/NAME")),
     }
 }
 
@@ -104,12 +105,11 @@ pub fn pod(text: &str) -> Result<AskedPeer, String> {
 ///
 /// # Errors
 /// What is wrong, for people.
-pub fn peer(text: &str) -> Result<AskedPeer, String> {
+pub fn peer(text: &str) -> Result<AskedPeer, InvalidValue> {
     let wrong = || {
-        format!(
-            "`{text}` is nobody: write NAMESPACE/NAME, svc/NAMESPACE/NAME, node/NAME or an \
-             address, with :PORT, and with /udp, /sctp or /icmp behind unless it is TCP"
-        )
+        let way_out = "write NAMESPACE/NAME, svc/NAMESPACE/NAME, node/NAME or an address, with \
+                       :PORT, and followed by /udp, /sctp or /icmp unless it is TCP";
+        InvalidValue::new(text, "end of a connection", way_out)
     };
     let protocol = |word: &str| match word.to_ascii_lowercase().as_str() {
         "tcp" => Some(Protocol::TCP),
