@@ -1,6 +1,5 @@
-//! Where a pod's addresses come from: the node's agent, or without one the
-//! ranges of the configuration. To look at them and to give them back needs no
-//! agent: both keep them in one [`Store`].
+//! Allocates a pod's addresses: through the node's agent, or without one from the ranges
+//! of the configuration. Listing and releasing need no agent: both use one [`Store`].
 
 use std::{fs::File, io::ErrorKind, net::IpAddr, os::fd::AsFd, path::Path, time::Duration};
 
@@ -46,15 +45,15 @@ pub(crate) struct CreatedInterface {
     pub(crate) ends: AttachedInterface,
 }
 
-/// Why the agent created no interface.
+/// The reason why the agent created no interface.
 pub(crate) enum InterfaceFailure {
-    /// It said so, or nobody asked it: nothing is left.
+    /// It refused, or could not be asked: nothing is left.
     Nothing(Error),
     /// It was asked, and did not answer: something may be left.
     Something(Error),
 }
 
-/// Has the agent make an interface.
+/// Lets the agent create an interface.
 pub(crate) fn attach(
     socket: &Path,
     question: Attach,
@@ -86,7 +85,8 @@ pub(crate) fn attach(
     }
 }
 
-/// Has the agent take away the interface and what it has; false if it did not.
+/// Lets the agent remove the interface and release its addresses; returns false if it did
+/// not.
 pub(crate) fn release(settings: &Settings, holder: &Holder) -> bool {
     let question = Question::Release {
         holder: holder.clone(),

@@ -1,9 +1,8 @@
-//! Asks the node's agent whether a pod's interface may be let up: whether what
-//! network policy says of the pod is in force there.
+//! Asks the node's agent whether a pod's interface may be set up: whether network policy
+//! is in force there.
 //!
-//! One line of JSON each way. An agent that is not there, or not ready, makes
-//! the runtime try again later (CNI specification 1.1, error code 11): never an
-//! open pod.
+//! One line of JSON each way. If the agent is missing or not ready, the runtime tries
+//! again later (CNI specification 1.1, error code 11): a pod is never open.
 
 use std::{net::IpAddr, os::unix::net::UnixStream, path::Path};
 
@@ -12,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Whose interface it is, as the runtime says.
+/// The pod of the interface, according to the runtime.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Pod {
     pub(crate) namespace: String,
@@ -85,7 +84,7 @@ pub(crate) fn admit(
     }
 }
 
-/// Is anybody there to ask?
+/// Checks that the agent is reachable.
 pub(crate) fn is_there(socket: &Path) -> Result<(), Error> {
     UnixStream::connect(socket).map(drop).map_err(|error| {
         Error::NotReady(format!(

@@ -25,12 +25,12 @@ pub(crate) struct Settings {
     /// the agent agrees: it enforces network policy there.
     #[serde(default)]
     pub(crate) agent: Option<PathBuf>,
-    /// The socket at which the node agent hands addresses out. If there is none,
-    /// the plugin takes them from `ranges` itself.
+    /// The socket at which the node agent allocates addresses. If there is none, the
+    /// plugin takes them from `ranges` itself.
     #[serde(default)]
     pub(crate) addresses: Option<PathBuf>,
-    /// Whether the agent at `addresses` does all that ADD does: agents from before
-    /// say nothing of it.
+    /// Whether the agent at `addresses` performs ADD completely: older agents do not set
+    /// this.
     #[serde(default)]
     pub(crate) attach: bool,
 }

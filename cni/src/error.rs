@@ -1,4 +1,4 @@
-//! What can go wrong, and the code that the runtime is told.
+//! Errors, with their codes for the runtime.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,9 @@ pub(crate) enum Error {
     Configuration(String),
     #[error("CNI version `{0}` is not supported: use one of 0.4.0, 1.0.0, 1.1.0")]
     Version(String),
-    #[error("the network namespace `{path}` cannot be entered: {source}")]
+    #[error("the network namespace `{path}` cannot be entered")]
     Namespace { path: String, source: nix::Error },
-    #[error("`{path}`: {source}")]
+    #[error("cannot access `{path}`")]
     File {
         path: PathBuf,
         source: std::io::Error,
@@ -26,13 +26,13 @@ pub(crate) enum Error {
     Addresses(cni_addresses::Error),
     #[error("{}", .0.reason)]
     Refused(wire::Refusal),
-    #[error("netlink: cannot {action}: {source}")]
+    #[error("netlink: cannot {action}")]
     Netlink {
         action: String,
         source: rtnetlink::Error,
     },
-    #[error("netlink cannot be reached: {0}")]
-    Connection(std::io::Error),
+    #[error("netlink cannot be reached")]
+    Connection(#[source] std::io::Error),
     #[error("interface `{0}` does not exist")]
     NoInterface(String),
     #[error("CHECK of interface `{interface}`: {what}")]
@@ -44,7 +44,23 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// The number for the runtime.
+    /// Returns the message with its causes, which the runtime shows.
+    pub(crate) fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            // Some libraries repeat their cause in their own message.
+            if !text.contains(&cause_text) {
+                text.push_str(": ");
+                text.push_str(&cause_text);
+            }
+            source = cause.source();
+        }
+        text
+    }
+
+    /// Returns the number for the runtime.
     pub(crate) fn code(&self) -> u32 {
         match self {
             Self::Version(_) => 1,

@@ -1,9 +1,9 @@
-//! What the runtime hands in: the environment and the configuration on standard
-//! input (CNI specification 1.1, section 2).
+//! The runtime's input: the environment and the configuration on standard input (CNI
+//! specification 1.1, section 2).
 //!
-//! `cni-plugin`'s own reader refuses what the specification allows (upper case in
-//! container IDs, SCTP among port mappings), so only its form of the
-//! configuration is used, without the runtime's part.
+//! `cni-plugin`'s own reader rejects what the specification allows (upper case in
+//! container IDs, SCTP among port mappings), so only its type of the configuration is
+//! used, without the runtime's part.
 
 use std::{
     io::Read,
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::{config::Settings, error::Error, reply};
 
-/// The version in which errors are told before one is known.
+/// The version of errors before the request's version is known.
 pub(crate) const NEWEST: &str = "1.1.0";
 /// Versions of the specification that are spoken.
 pub(crate) const VERSIONS: [&str; 3] = ["0.4.0", "1.0.0", NEWEST];
@@ -39,13 +39,13 @@ pub(crate) struct Call {
     pub(crate) netns: Option<PathBuf>,
     pub(crate) settings: Settings,
     pub(crate) runtime: Runtime,
-    /// What the plugins before this one made, or all of the chain.
+    /// The result of the previous plugins, or of the whole chain.
     pub(crate) previous: Option<Value>,
 }
 
-/// What the runtime wants of this container (`runtimeConfig`), as far as this
-/// plugin says that it can (`capabilities`). Port mappings are not among it: the
-/// node agent serves what the Pod says of host ports.
+/// The runtime's settings for this container (`runtimeConfig`), for the plugin's declared
+/// `capabilities`. Port mappings are not among them: the node agent implements the Pod's
+/// host ports.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Runtime {
@@ -172,7 +172,7 @@ fn is_container_id(id: &str) -> bool {
             .all(|it| it.is_ascii_alphanumeric() || "_.-".contains(it))
 }
 
-/// What Linux takes as a device's name.
+/// Returns whether Linux accepts a device name.
 fn is_interface_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 15

@@ -162,7 +162,7 @@ pub(crate) async fn set_up(netlink: &Handle, index: u32) -> Result<(), Error> {
         .map_err(netlink_error(|| format!("set interface {index} up")))
 }
 
-/// Gives an interface an address of its own.
+/// Adds an address to an interface.
 pub(crate) async fn add_address(
     netlink: &Handle,
     index: u32,
@@ -213,7 +213,7 @@ pub(crate) async fn add_default_route(
         }))
 }
 
-/// Is the default route by the gateway on this interface there?
+/// Returns whether the default route by the gateway exists on this interface.
 pub(crate) async fn has_default_route(
     netlink: &Handle,
     index: u32,
@@ -228,7 +228,7 @@ pub(crate) async fn has_default_route(
     }))
 }
 
-/// Is the route to a pod's address on this interface there?
+/// Returns whether the route to a pod's address exists on this interface.
 pub(crate) async fn has_pod_route(
     netlink: &Handle,
     index: u32,

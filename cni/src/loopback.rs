@@ -1,6 +1,5 @@
-//! The `loopback` plugin: containerd asks for it before any other, in versions
-//! of the specification as old as 0.3.1. So it takes no part of `cni-plugin`,
-//! which refuses them.
+//! The `loopback` plugin: containerd calls it before any other, in versions of the
+//! specification as old as 0.3.1. So it uses no part of `cni-plugin`, which rejects them.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +29,7 @@ pub(crate) fn is_meant() -> bool {
         .is_some_and(|path| Path::new(&path).file_name() == Some("loopback".as_ref()))
 }
 
-/// Does the verb.
+/// Performs the verb.
 pub(crate) fn run(verb: &str) -> VerbResult {
     let config: Config = input()?;
     let version = config.cni_version.as_str();
@@ -46,7 +45,7 @@ pub(crate) fn run(verb: &str) -> VerbResult {
         "CHECK" => netns()
             .and_then(|netns| check(&netns))
             .map(|()| String::new()),
-        // `lo` goes with its namespace, and needs nothing.
+        // `lo` is removed with its namespace, and needs nothing.
         "DEL" | "GC" | "STATUS" => Ok(String::new()),
         _ => Err(Error::Environment("CNI_COMMAND")),
     };

@@ -30,7 +30,7 @@ struct NodeConfig {
     rest: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Does the verb.
+/// Performs the verb.
 pub(crate) fn run(verb: &str) -> VerbResult {
     let config: NodeConfig = input()?;
     let version = config.cni_version.clone();
@@ -48,8 +48,8 @@ pub(crate) fn run(verb: &str) -> VerbResult {
     done.map_err(|error| (version, error))
 }
 
-/// Removes the interfaces of what is no valid attachment, and gives its addresses
-/// back. Others are tried when one fails; the first failure is told.
+/// Removes the interfaces without a valid attachment, and releases their addresses.
+/// Others are tried when one fails; the first failure is returned.
 fn collect(config: NodeConfig) -> Result<(), Error> {
     let settings = Settings::from_json(serde_json::Value::Object(config.rest))?;
     let store = addresses::store(&settings, &config.name)?;
@@ -69,7 +69,7 @@ fn collect(config: NodeConfig) -> Result<(), Error> {
         first = first.and(removed.map(drop));
     }
     first?;
-    // Files that name nobody.
+    // Files without a holder.
     let others = store.give_back_others(&keep, Duration::ZERO);
     others.map(drop).map_err(Error::Addresses)
 }

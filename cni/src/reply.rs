@@ -1,4 +1,4 @@
-//! What the plugin prints, and what it reads of what others printed.
+//! The plugin's output, and the parts of other plugins' output that it reads.
 
 use std::net::IpAddr;
 

@@ -36,7 +36,7 @@ pub(crate) fn run() -> ExitCode {
             json!({
                 "cniVersion": version,
                 "code": error.code(),
-                "msg": error.to_string(),
+                "msg": error.chain(),
             })
             .to_string(),
             ExitCode::FAILURE,
@@ -88,7 +88,7 @@ fn add(call: Call) -> Result<Value, Error> {
     }
 }
 
-/// Has the agent do all of it: it does a crowd's together.
+/// Lets the agent do all of it, in batches.
 fn attached(
     call: &Call,
     socket: &Path,
@@ -155,7 +155,7 @@ fn connect(call: &Call, netns: &Path, addresses: &[IpAddr]) -> Result<Ends, Erro
         up: asked.is_none(),
     };
     let host = link::with_netlink(async |netlink| {
-        // What an ADD that was killed half-way left.
+        // Leftovers of an ADD that was killed.
         link::remove(&netlink, &host_name).await?;
         link::create_pair(&netlink, &pair).await?;
         link::find(&netlink, &host_name).await
@@ -243,12 +243,12 @@ fn del(call: &Call) -> Result<(), Error> {
     if is_loopback(&call.plugin) {
         return Ok(());
     }
-    // The agent removes the interfaces of a crowd together. Who has none, or has an older
-    // one, does it alone.
+    // The agent removes interfaces in batches. Without an agent, or with an older one,
+    // the plugin does it alone.
     if addresses::release(&call.settings, &call.holder) {
         return Ok(());
     }
-    // The pod's end and both ends' routes go with the host's end.
+    // The pod's end and both ends' routes are removed with the host's end.
     let host_name = call.holder.device();
     link::with_netlink(async |netlink| link::remove(&netlink, &host_name).await)?;
     let store = addresses::store(&call.settings, &call.network)?;
@@ -256,9 +256,8 @@ fn del(call: &Call) -> Result<(), Error> {
     given.map(drop).map_err(Error::Addresses)
 }
 
-/// Compares what is there with what is recorded and with what the chain's result
-/// says (section 4, "CHECK"). What plugins after this one changed on purpose, the
-/// result says.
+/// Compares the actual state with the records and with the chain's result (section 4,
+/// "CHECK"). Intended changes by later plugins are in the result.
 fn check(call: &Call) -> Result<(), Error> {
     let netns = call.netns()?;
     if is_loopback(&call.plugin) {

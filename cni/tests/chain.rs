@@ -1,7 +1,7 @@
-//! The plugin in chains with the standard plugins of containernetworking, run as
-//! a runtime runs a list of them: each gets the result of those before, and of
-//! `runtimeConfig` what it says that it can. Needs root, and for the chains the
-//! standard plugins.
+//! Tests the plugin in chains with the standard plugins of containernetworking. A list runs as a
+//! container runtime runs it: each plugin gets the result of the previous ones and the keys of
+//! `runtimeConfig` for its capabilities. The tests need root, and chains need the standard
+//! plugins.
 
 mod world;
 

@@ -1,5 +1,5 @@
-//! The plugin's binary in real network namespaces: a "node" namespace that
-//! forwards, and two "pods". Needs root.
+//! Tests the plugin's binary in real network namespaces: a "node" namespace that forwards, and two
+//! "pods". The tests need root.
 
 mod world;
 

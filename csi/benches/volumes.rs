@@ -1,10 +1,9 @@
-//! What volumes cost beside the bare file system that they are on, and how long copies take.
+//! Measures volumes in comparison with the bare file system under them, and copies.
 //!
-//! `cargo bench --package csi --bench volumes`. Needs root, fio, and the programs of the file
-//! systems. File systems are images in the temporary folder, whose disk is thus what is
-//! measured; words on the command line select parts (`file`, `btrfs`, `copies`, `lvm`,
-//! `lvm-thin`). The last two need device-mapper, which `cargo xtask vm --suites volume-figures`
-//! has where the machine lacks it.
+//! `cargo bench --package csi --bench volumes` needs root, fio, and the programs of the file
+//! systems. File systems are images in the temporary folder, so its disk is measured; arguments
+//! select parts (`file`, `btrfs`, `copies`, `lvm`, `lvm-thin`). The last two need device-mapper,
+//! which `cargo xtask vm --suites volume-figures` has where the machine lacks it.
 
 use std::path::Path;
 use std::process::Command;
@@ -88,7 +87,7 @@ fn load() -> String {
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// What fio measured.
+/// The results of fio.
 #[derive(Clone, Copy)]
 struct Figures {
     /// Operations a second.

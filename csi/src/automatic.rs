@@ -1,4 +1,4 @@
-//! The configuration for a machine that has none: the best backend that the machine offers,
+//! The configuration for a machine without one: the best backend that the machine offers,
 //! with the reason for it.
 
 use std::fs::DirBuilder;
@@ -9,7 +9,7 @@ use crate::backend::file::shares_blocks;
 use crate::config::{Config, ConfigError};
 use crate::tool::{self, Invocation, ToolRunner};
 
-/// Folder of the volumes, where no volume group is set apart for them.
+/// Folder of the volumes, if no volume group is reserved for them.
 pub const FOLDER: &str = "/var/lib/orlop/volumes";
 
 /// The volume group that is set apart for volumes by its name.
@@ -22,7 +22,7 @@ const MAKERS: [(&str, &str); 3] = [
     ("mkfs.btrfs", "btrfs"),
 ];
 
-/// What a machine has.
+/// The storage of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// The folder for volumes.
@@ -57,7 +57,7 @@ pub enum NoVolumes {
     /// The files could not become devices.
     #[error("the kernel has no loop devices (/dev/loop-control): load the module `loop`")]
     LoopDevices,
-    /// What is written there is lost.
+    /// Data written there is lost.
     #[error(
         "`{}` is on {filesystem}, which a restart of the machine empties: mount a disk there",
         folder.display()

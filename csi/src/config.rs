@@ -15,7 +15,7 @@ pub const API_VERSION: &str = "orlop.dev/v1alpha1";
 /// Kind of the file.
 pub const KIND: &str = "VolumeConfiguration";
 
-/// Where state is kept of classes that have no file system of their own.
+/// The folder of state of classes without their own file system.
 const STATE_ROOT: &str = "/var/lib/orlop/csi";
 
 /// Reason why a configuration is refused.
@@ -33,7 +33,7 @@ pub enum ConfigError {
     /// The text is no YAML of the documented shape.
     #[error("the configuration is not understood: {message}")]
     Syntax {
-        /// What the parser says, with line and column.
+        /// The parser's message, with line and column.
         message: String,
     },
     /// `apiVersion` or `kind` names something else.
@@ -137,11 +137,11 @@ pub enum Provisioning {
     /// Space is taken as it is written.
     #[default]
     Thin,
-    /// All space is taken at once.
+    /// All space is allocated at creation.
     Thick,
 }
 
-/// What happens to the data of a deleted volume.
+/// The treatment of a deleted volume's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wipe {
@@ -180,7 +180,7 @@ pub struct ClassConfig {
     pub devices: Option<Vec<PathBuf>>,
     /// Allocation of `file`.
     pub provisioning: Option<Provisioning>,
-    /// Factor by which promised space may exceed the space that there is.
+    /// Factor by which promised space may exceed the actual space.
     pub overcommit: Option<f64>,
     /// File system of volumes whose StorageClass names none.
     pub filesystem: Option<FsType>,
@@ -193,8 +193,8 @@ pub struct ClassConfig {
     pub kms_endpoint: Option<String>,
     /// Whether a folder without an enforced size is accepted.
     pub allow_unenforced_size: Option<bool>,
-    /// Where records and the journal are kept; by default with the data, or
-    /// below `/var/lib/orlop/csi` where the class has no folder.
+    /// The folder of records and the journal; by default with the data, or below
+    /// `/var/lib/orlop/csi` if the class has no folder.
     pub state_dir: Option<PathBuf>,
 }
 
@@ -227,10 +227,10 @@ impl Config {
         Self::parse(&text)
     }
 
-    /// Parses and checks the text of a configuration.
+    /// Parses and validates the text of a configuration.
     ///
     /// # Errors
-    /// When it is no such configuration, with the field and what it should be.
+    /// When it is invalid, with the field and the expected value.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let options = serde_saphyr::options! { strict_booleans: true };
         let document: Document =
@@ -412,7 +412,7 @@ enum Usage {
 
 const PLAIN_PATH: &str = "an absolute path without `..`, blanks or control characters";
 
-/// Whether a path can stand in a mount table and in commands of tools as it is.
+/// Returns whether a path needs no escaping in a mount table and in commands of tools.
 fn is_plain_path(path: &Path) -> bool {
     let Some(text) = path.to_str() else {
         return false;

@@ -37,7 +37,7 @@ pub enum Error {
         kind: &'static str,
         /// Identifier from the request.
         id: String,
-        /// Node that was asked.
+        /// The node.
         node: String,
     },
     /// The path does not hold the volume.
@@ -55,7 +55,7 @@ pub enum Error {
         kind: &'static str,
         /// Name from the request.
         name: String,
-        /// What differs.
+        /// The difference.
         difference: String,
     },
     /// The requested size is impossible.
@@ -63,7 +63,7 @@ pub enum Error {
     OutOfRange {
         /// Name or identifier of the volume.
         id: String,
-        /// Why the size is refused, and which would do.
+        /// The reason, and the allowed sizes.
         reason: String,
     },
     /// The class has too little space left.
@@ -102,19 +102,19 @@ pub enum Error {
         kind: &'static str,
         /// Identifier.
         id: String,
-        /// By what, and how to end it.
+        /// The user, and how to end the use.
         usage: String,
     },
-    /// The backend cannot do what is asked.
+    /// The backend does not support the operation.
     #[error("class `{class}` ({backend}) cannot {what}: {instead}")]
     Unsupported {
         /// Name of the class.
         class: String,
         /// Name of the backend.
         backend: &'static str,
-        /// What was asked.
+        /// The operation.
         what: &'static str,
-        /// What to do instead.
+        /// The alternative.
         instead: String,
     },
     /// The volume is not in the state that the call needs.
@@ -122,7 +122,7 @@ pub enum Error {
     Precondition {
         /// Identifier of the volume.
         id: String,
-        /// What is missing, and how to get it.
+        /// The requirement, and how to meet it.
         reason: String,
     },
     /// A class cannot be used at present.
@@ -130,7 +130,7 @@ pub enum Error {
     Unavailable {
         /// Name of the class.
         class: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: Box<Error>,
     },
@@ -142,7 +142,7 @@ pub enum Error {
     Unenforced {
         /// Folder of the class.
         path: PathBuf,
-        /// What is missing.
+        /// The missing part.
         reason: String,
     },
     /// A page token was not made by this driver.
@@ -154,29 +154,29 @@ pub enum Error {
     /// An external program failed.
     #[error("{what} `{id}` failed")]
     Tool {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// With which object.
         id: String,
-        /// What the program said.
+        /// The program's error.
         #[source]
         source: ToolError,
     },
     /// A key manager refused or did not answer.
     #[error("cannot {what} `{id}`: the key manager of its class fails")]
     KeyManager {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// Identifier of the volume.
         id: String,
-        /// What it said.
+        /// The manager's error.
         #[source]
         source: control_kms::Error,
     },
     /// A system call failed.
     #[error("cannot {what} `{}`", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// With which file.
         path: PathBuf,
@@ -184,7 +184,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// A file of the driver cannot be read as what it should be.
+    /// A file of the driver cannot be parsed.
     #[error("`{}` is damaged: restore it from a backup, or move it away to give the volume up", path.display())]
     Damaged {
         /// Path of the file.
@@ -231,7 +231,7 @@ impl Error {
         text
     }
 
-    /// Wraps an I/O error with what was tried on which path.
+    /// Wraps an I/O error with the operation and the path.
     pub(crate) fn io<'a>(
         what: &'static str,
         path: &'a Path,

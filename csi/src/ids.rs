@@ -1,5 +1,5 @@
-//! Identifiers of volumes and snapshots, which derive from the names in
-//! requests: a request that is repeated after a crash finds what it made.
+//! Identifiers of volumes and snapshots, derived from the names in requests: a request
+//! that is repeated after a crash finds its result.
 
 use sha2::{Digest, Sha256};
 
@@ -15,11 +15,11 @@ const LONGEST: usize = 63;
 /// Stands between the identifier of a snapshot and the node that has it.
 const AT_NODE: char = '@';
 
-/// What begins identifiers that are made of a hash.
+/// The prefix of hashed identifiers.
 const HASHED: &str = "name-";
 
-/// Returns the identifier for a name: the name itself where it can stand in
-/// file names and in names of logical volumes, otherwise a hash.
+/// Returns the identifier for a name: the name itself if it is valid in file names and in
+/// names of logical volumes, otherwise a hash.
 #[must_use]
 pub fn for_name(name: &str) -> String {
     if is_plain(name) {
@@ -33,9 +33,9 @@ pub fn for_name(name: &str) -> String {
     id
 }
 
-/// Returns the identifier of a snapshot as callers know it. It names the node, so that who
-/// has nothing but the identifier knows where the snapshot is; a volume's object says that
-/// by its topology, and there is none of that for a snapshot that outlives its objects.
+/// Returns the external identifier of a snapshot. It names the node, so that the
+/// identifier alone suffices to find the snapshot; a volume's object has that in its
+/// topology, but a snapshot that outlives its objects has none.
 #[must_use]
 pub fn snapshot_handle(id: &str, node: &str) -> String {
     let handle = format!("{id}{AT_NODE}{node}");

@@ -45,7 +45,7 @@ use metrics::Metrics;
 use server::ServeError;
 use service::Services;
 
-/// What a driver is started with.
+/// The options of a driver.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Path of the socket.
@@ -54,14 +54,14 @@ pub struct Options {
     pub node: String,
     /// Classes of devices.
     pub config: Config,
-    /// Where metrics are served, if anywhere.
+    /// The address of metrics, if they are served.
     pub metrics: Option<SocketAddr>,
     /// The kubelet's folder of registration sockets, where the driver
     /// registers itself.
     pub registry: Option<PathBuf>,
     /// Whether volumes grow through the node service alone.
     pub expands_on_node: bool,
-    /// What the driver counts.
+    /// The driver's metrics.
     pub counts: Metrics,
 }
 

@@ -1,4 +1,4 @@
-//! `orlop-csi`: the CSI driver `csi.orlop.dev` as a process of its own.
+//! `orlop-csi`: the CSI driver `csi.orlop.dev` as a separate process.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -141,6 +141,6 @@ async fn serve(options: Options) -> ExitCode {
 fn tell(state: &str) {
     let socket = std::env::var_os("NOTIFY_SOCKET");
     if let Err(error) = systemd::notify(socket.as_deref(), state) {
-        tracing::warn!(state, %error, "systemd cannot be told");
+        tracing::warn!(state, %error, "failed to notify systemd");
     }
 }

@@ -58,7 +58,7 @@ impl Default for Seconds {
     }
 }
 
-/// What is counted. Clones count together.
+/// The metrics. Clones share the counts.
 #[derive(Clone, Default)]
 pub struct Metrics(Arc<Mutex<State>>);
 
@@ -80,8 +80,8 @@ impl Metrics {
         seconds.0.observe(elapsed.as_secs_f64());
     }
 
-    /// Measures the classes of a driver. A class whose storage cannot be read keeps what
-    /// was measured last.
+    /// Measures the classes of a driver. A class whose storage cannot be read keeps its
+    /// last values.
     pub fn measure(&self, driver: &Driver) {
         for store in driver.stores() {
             let name = &store.class.name;
@@ -101,7 +101,7 @@ impl Metrics {
                     self.set_space(measured);
                 }
                 Err(error) => {
-                    tracing::debug!(class = name, %error, "cannot measure the class");
+                    tracing::debug!(class = name, %error, "failed to measure the class");
                     *self.state().unmeasured.entry(name.clone()).or_default() += 1;
                 }
             }
@@ -193,7 +193,7 @@ pub async fn keep_measured(metrics: Metrics, driver: Arc<Driver>, shutdown: Canc
         let (metrics, driver) = (metrics.clone(), driver.clone());
         let measured = tokio::task::spawn_blocking(move || metrics.measure(&driver));
         if let Err(error) = measured.await {
-            tracing::warn!(%error, "cannot measure the classes");
+            tracing::warn!(%error, "failed to measure the classes");
         }
         tokio::select! {
             () = shutdown.cancelled() => return,
@@ -213,7 +213,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
-    tracing::info!(%address, "metrics are served");
+    tracing::info!(%address, "serving metrics");
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return Ok(()),

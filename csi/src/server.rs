@@ -17,10 +17,10 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 
-/// What a call is answered.
+/// The answer to a call.
 pub type Answer = http::Response<Body>;
 
-/// What answers calls.
+/// Answers calls.
 pub type Handler = Arc<dyn Fn(http::Request<Body>) -> BoxFuture<'static, Answer> + Send + Sync>;
 
 /// How long calls may take to end after a request to stop.
@@ -75,11 +75,10 @@ pub fn socket_path(endpoint: &str) -> Result<PathBuf, ServeError> {
     })
 }
 
-/// Listens at a path that only root can use; a socket that nobody serves any
-/// more gives way.
+/// Listens at a path that only root can use; replaces a socket that is no longer served.
 ///
 /// # Errors
-/// When another process serves it, or something else is there.
+/// When another process serves it, or something else exists there.
 pub async fn listen(path: &Path) -> Result<UnixListener, ServeError> {
     let failed = |source| ServeError::Listen {
         path: path.to_owned(),
@@ -107,7 +106,8 @@ pub async fn listen(path: &Path) -> Result<UnixListener, ServeError> {
         }
         Ok(_) => fs::remove_file(path).map_err(failed)?,
     }
-    // Under another name until its mode is set: nobody gets in in between.
+    // Under another name until its mode is set, so that nobody else can connect in
+    // between.
     let hidden = path.with_extension("new");
     let _ = fs::remove_file(&hidden);
     let listener = UnixListener::bind(&hidden).map_err(failed)?;
@@ -133,8 +133,8 @@ pub async fn serve(
             Ok((stream, _)) if is_allowed(&stream) => stream,
             Ok(_) => continue,
             Err(error) => {
-                // Out of descriptors or the like.
-                tracing::warn!(%error, "cannot accept a connection");
+                // Out of descriptors or similar.
+                tracing::warn!(%error, "failed to accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -150,7 +150,7 @@ pub async fn serve(
         // It ends with its peer, or at the shutdown, for which it is watched.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection broke");
+                tracing::debug!(%error, "connection failed");
             }
         });
     }
@@ -159,7 +159,7 @@ pub async fn serve(
         .await
         .is_err()
     {
-        tracing::warn!("calls are still running: they are repaired at the next start");
+        tracing::warn!("calls are still running, the next start recovers them");
     }
 }
 
@@ -170,11 +170,11 @@ fn is_allowed(stream: &UnixStream) -> bool {
     match stream.peer_cred() {
         Ok(peer) if peer.uid() == 0 || peer.uid() == own => true,
         Ok(peer) => {
-            tracing::warn!(uid = peer.uid(), "a connection of another user is refused");
+            tracing::warn!(uid = peer.uid(), "rejected a connection of another user");
             false
         }
         Err(error) => {
-            tracing::warn!(%error, "a connection of an unknown user is refused");
+            tracing::warn!(%error, "rejected a connection of an unknown user");
             false
         }
     }

@@ -1,8 +1,8 @@
 //! The points between which an operation of the driver changes something.
 //!
-//! After each of them the process may end: what is on disk must be such that a
-//! restart and a repeated request lead to the same end as without the crash.
-//! Tests observe the points to end the process at every one of them.
+//! The process may end after each of them: the state on disk must be such that a restart
+//! and a repeated request lead to the same result as without the crash. Tests end the
+//! process at every one of them.
 
 /// A point in an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,7 +23,7 @@ pub enum Step {
     IntentRemoved,
     /// The volume's device exists.
     DeviceAttached,
-    /// The record says what the volume is going to hold.
+    /// The record contains the volume's future contents.
     ContentRecorded,
     /// The file system is made and not yet recorded.
     FilesystemMade,
@@ -35,11 +35,11 @@ pub enum Step {
     Published,
     /// The target is unmounted and still exists.
     TargetUnmounted,
-    /// The target is gone.
+    /// The target is removed.
     TargetRemoved,
     /// The staging path is unmounted; the device is still attached.
     StagingUnmounted,
-    /// The device is gone.
+    /// The device is detached.
     DeviceDetached,
     /// The file system is frozen for snapshots of a group.
     Frozen,
@@ -72,7 +72,7 @@ impl Step {
     ];
 }
 
-/// Is called at each point that an operation reaches.
+/// Called at each point that an operation reaches.
 pub trait StepObserver: Send + Sync {
     /// The operation on an object has reached a point.
     fn reached(&self, step: Step, id: &str);

@@ -7,7 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends a state to the service manager; does nothing where there is none.
+/// Sends a state to the service manager; does nothing if there is none.
 ///
 /// # Errors
 /// When the manager's socket cannot be reached.

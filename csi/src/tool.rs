@@ -1,11 +1,10 @@
-//! External programs (`mkfs.xfs`, `lvcreate`, `cryptsetup`, …): one typed way
-//! to run them.
+//! External programs (`mkfs.xfs`, `lvcreate`, `cryptsetup`, …): one typed way to run
+//! them.
 //!
-//! A program is started without a shell, in the C locale, with nothing of the
-//! driver's environment but `PATH`, in a process group of its own. Its time and
-//! output are bounded: a program that hangs is killed with all of its children.
-//! Where no udev answers, as in a container, device-mapper's programs are told to
-//! make device nodes themselves.
+//! A program is started without a shell, in the C locale, with only `PATH` of the
+//! driver's environment, in its own process group. Its time and output are limited: a
+//! program that hangs is killed with all of its children. Without udev, as in a
+//! container, device-mapper's programs are configured to create device nodes themselves.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -65,10 +64,10 @@ pub enum ToolError {
         status: String,
         /// Exit code, where it was no signal.
         code: Option<i32>,
-        /// What it wrote to standard error.
+        /// Its standard error.
         complaint: String,
     },
-    /// The output is not what the program documents.
+    /// The output is not in the documented format.
     #[error("`{program}` printed something else than the documented report")]
     Report {
         /// Name of the program.
@@ -141,7 +140,7 @@ impl Invocation {
         self
     }
 
-    /// Sets what the program reads from standard input.
+    /// Sets the program's standard input.
     #[must_use]
     pub fn input(mut self, input: Secret) -> Self {
         self.input = Some(input);
@@ -174,7 +173,7 @@ impl Invocation {
     }
 }
 
-/// What a program left behind.
+/// The results of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     /// Exit code.
@@ -195,10 +194,10 @@ pub trait ToolRunner: Send + Sync {
     fn run(&self, invocation: &Invocation) -> Result<Output, ToolError>;
 }
 
-/// Runs a program that prints JSON, and parses what it printed.
+/// Runs a program that prints JSON, and parses its output.
 ///
 /// # Errors
-/// As [`ToolRunner::run`], and when the output is no such report.
+/// As [`ToolRunner::run`], and if the output cannot be parsed.
 pub fn report<T: DeserializeOwned>(
     runner: &dyn ToolRunner,
     invocation: &Invocation,
@@ -228,7 +227,7 @@ impl ToolRunner for SystemRunner {
     }
 }
 
-/// Where programs are looked for: the driver may run with an empty `PATH`.
+/// The search path of programs: the driver may run with an empty `PATH`.
 pub(crate) const DEFAULT_PATH: &str =
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -288,7 +287,7 @@ fn run(invocation: &Invocation) -> Result<Output, ToolError> {
     }
 }
 
-/// Where udev answers.
+/// The socket of udev.
 const UDEV: &str = "/run/udev/control";
 
 /// The variable by which `lvm(8)` and `cryptsetup(8)` do without udev.
@@ -348,7 +347,7 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>
     receiver
 }
 
-/// The end of what a program complained, on one line.
+/// Returns the end of a program's standard error, on one line.
 fn complaint(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines: Vec<&str> = text

@@ -1,8 +1,8 @@
-//! What a person at the keyboard waits for: a cluster, its first pod, scaling;
-//! and the memory that it takes. Two test hosts for times, one for memory.
+//! Measures what a user waits for: a cluster, its first pod, scaling; and the memory that the
+//! cluster takes. Two test hosts measure times, one measures memory.
 //!
-//! `cargo xtask bench tests`. Needs root and kubectl; builds of other programs
-//! beside it spoil the figures, so it prints how busy the machine was.
+//! `cargo xtask bench tests` needs root and kubectl. Concurrent builds distort the figures, so it
+//! prints the load of the machine.
 
 use std::time::{Duration, Instant};
 

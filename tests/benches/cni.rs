@@ -1,12 +1,11 @@
-//! How long the runtime waits for ADD and DEL of the CNI plugin, one pod after the
-//! other and a hundred at once, and the same of the standard plugins `bridge` and
-//! `host-local` on the same node.
+//! Measures the duration of ADD and DEL of the CNI plugin, one pod after the other and a hundred
+//! at once, and of the standard plugins `bridge` and `host-local` on the same node.
 //!
-//! `cargo bench -p tests --bench cni`; the programs are the built ones, or those in
-//! `$ORLOP_PROGRAMS`. A node with the real agent, and pods of the real API, which this
-//! program attaches in the runtime's place: the node itself does not start them, since
-//! they wait for a volume. Programs are begun anew for each call, as runtimes do, and
-//! their start is part of the figure. Needs root and kubectl.
+//! `cargo bench -p tests --bench cni` uses the built programs, or those in `$ORLOP_PROGRAMS`. The
+//! node has the real agent, and the pods are objects of the real API. This program attaches the
+//! pods instead of the runtime: the node does not start them, because they wait for a volume. Each
+//! call starts the plugin anew, as runtimes do, and the figure includes the start. The benchmark
+//! needs root and kubectl.
 
 use std::{
     io::Write,

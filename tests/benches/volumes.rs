@@ -1,8 +1,7 @@
-//! How long claims wait for volumes of the nodes' own driver, and pods for both.
+//! Measures how long claims wait for volumes of the nodes' own driver, and pods for both.
 //!
-//! `cargo bench --package tests --bench volumes` brings one test host up and measures it.
-//! Needs root and kubectl. What else runs on the machine spoils times, so its load is
-//! printed beside.
+//! `cargo bench --package tests --bench volumes` starts one test host and measures it. It needs
+//! root and kubectl. Other load on the machine distorts times, so the load is printed beside them.
 
 use std::time::{Duration, Instant};
 

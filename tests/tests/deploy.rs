@@ -1,5 +1,5 @@
-//! The Helm chart's dashboards and rules: each metric in a query is in the reference of metrics,
-//! which other tests hold against what programs export.
+//! Checks the Helm chart's dashboards and rules: each metric in a query is in the reference of
+//! metrics, which other tests compare with what programs export.
 
 use std::{collections::BTreeSet, path::Path};
 

@@ -1,8 +1,8 @@
-//! What things are called: the rules of names that a program can check. A name is the
-//! word that an engineer of Kubernetes, Linux or eBPF would type into a search box.
+//! Checks the rules for names that a program can check. A name is the word that an engineer of
+//! Kubernetes, Linux or eBPF would type into a search box.
 //!
-//! What does not follow a rule yet is counted by crate. A count only falls: whoever
-//! lowers it lowers the number here, too.
+//! Violations that remain are counted by crate. A count only falls: whoever lowers it lowers the
+//! number here, too.
 
 use std::collections::BTreeMap;
 mod sources;

@@ -9,7 +9,7 @@ use crate::{
     setup,
 };
 
-/// Which figures.
+/// Figures to measure.
 #[derive(Args)]
 pub struct Options {
     /// Only the benches of this package (`control-apiserver`, `tests`, …).

@@ -8,7 +8,7 @@ use crate::{
     run::{Step, cargo, output, run, target, workspace},
 };
 
-/// What the static programs are compiled for.
+/// The target of static programs.
 pub const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 /// Builds `target/release/orlop`, `target/release/orlop-cni` and
@@ -43,9 +43,9 @@ pub fn build() -> Result<(), Error> {
         .args(PLUGIN))
 }
 
-/// How the CNI plugin is linked, a process a pod that lives for a moment: by itself, at an
-/// address of its own, so that neither libraries are looked for nor addresses written into
-/// it at each start. That was half of its processor time.
+/// Linker options of the CNI plugin, which runs for a moment per pod: static and at a
+/// fixed address, so that no start searches libraries or relocates. That was half of its
+/// processor time.
 pub const PLUGIN: [&str; 4] = [
     "-C",
     "target-feature=+crt-static",

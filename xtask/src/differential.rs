@@ -1,5 +1,5 @@
-//! `cargo xtask differential`: our parts beside the stock ones that they replace, on random
-//! objects. What is compared, and how, is in `tests/differential`.
+//! `cargo xtask differential`: compares our parts with the stock ones that they replace,
+//! on random objects. `tests/differential` defines the comparisons.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ use crate::{
     run::{cargo, run, say, target, which},
 };
 
-/// What is compared.
+/// What to compare.
 #[derive(Args)]
 pub struct Options {
     #[command(subcommand)]
@@ -27,9 +27,9 @@ enum DifferentialPart {
     /// The scheduler with a stock kube-scheduler: which nodes each pod fits, their scores, the
     /// choice, why a pod fits nowhere, and preemption. Prints last how many decisions agree.
     Scheduler(Scheduler),
-    /// The scheduler with a stock kube-scheduler on a stock kube-apiserver that serves
-    /// PodGroups: which gangs are bound, and what is said of the others. Prints last how many
-    /// scenarios agree.
+    /// Compare the scheduler with a stock kube-scheduler on a stock kube-apiserver that
+    /// serves PodGroups: which gangs are bound, and the messages about the others. Prints
+    /// last how many scenarios agree.
     Gangs(Gangs),
     /// The controllers with a stock kube-controller-manager: the objects and events that both
     /// leave. Prints last how many cases agree.
@@ -66,7 +66,7 @@ struct Controllers {
     /// Only cases of this family, such as `deployment`.
     #[arg(long)]
     family: Option<String>,
-    /// Print what each case does.
+    /// Print the steps of each case.
     #[arg(long)]
     verbose: bool,
     /// Build without optimisation, which is faster to build and slower to run.
@@ -85,10 +85,10 @@ struct Scheduler {
     /// How many cases, each with the next seed.
     #[arg(long, default_value_t = 40)]
     cases: u64,
-    /// What all cases are about (such as `volumes`); drawn for each unless given.
+    /// Subject of all cases (such as `volumes`); random for each unless given.
     #[arg(long)]
     about: Option<String>,
-    /// What no case has (such as `devices`). Repeatable.
+    /// Subject that no case has (such as `devices`). Repeatable.
     #[arg(long)]
     without: Vec<String>,
     /// Build without optimisation, which is faster to build and slower to run.
@@ -188,7 +188,7 @@ fn peer(named: Option<&Path>, program: &str) -> Result<PathBuf, Error> {
         .ok_or_else(|| missing(program))
 }
 
-/// The short form, one of the tests; skipped where there is no stock kube-scheduler.
+/// Runs the short form, one of the tests; skipped without a stock kube-scheduler.
 ///
 /// # Errors
 /// When a decision differs.

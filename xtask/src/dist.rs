@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: static programs for other machines, and packages of them. What is in a
-//! package is decided by `xtask/dist`, which this runs.
+//! `cargo xtask dist`: static programs for other machines, and packages of them.
+//! `xtask/dist`, which this runs, decides the contents of packages.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::{
 /// For what, and where to.
 #[derive(clap::Args)]
 pub struct Options {
-    /// What the programs are built for. May be repeated.
+    /// Target of the programs. May be repeated.
     #[arg(
         long,
         default_value = "x86_64-unknown-linux-musl",
@@ -116,7 +116,7 @@ fn build(triple: &str, timings: bool) -> Result<PathBuf, Error> {
     Ok(target().join(triple).join("release"))
 }
 
-/// What compiles C for a target, and where sources are.
+/// The C compiler of a target, and the paths of sources.
 struct Tools {
     triple: String,
     compiler: String,

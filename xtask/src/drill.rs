@@ -1,5 +1,5 @@
-//! `cargo xtask drill`: faults that operators meet, one after the other, on a cluster of test
-//! hosts; what users see meanwhile, and how the cluster heals.
+//! `cargo xtask drill`: faults that operators encounter, one after the other, on a
+//! cluster of test hosts; their visible effects, and the recovery of the cluster.
 
 use std::{
     path::PathBuf,
@@ -16,7 +16,7 @@ use crate::{
     setup,
 };
 
-/// Which faults, on which cluster.
+/// Faults and cluster.
 #[derive(Args, Default)]
 pub struct Options {
     /// Only scenarios whose names contain this; `list` prints all.
@@ -34,7 +34,7 @@ pub struct Options {
     /// Seed of the first cycle of the scenario `servers`; the next has the next.
     #[arg(long)]
     seed: Option<u64>,
-    /// Folder of the programs that a cluster of its own runs, instead of building them.
+    /// Folder of the programs for a new cluster, instead of building them.
     #[arg(long, conflicts_with = "state")]
     programs: Option<PathBuf>,
 }

@@ -25,19 +25,18 @@ use std::process::{Command, ExitStatus};
 
 /// LLVM's major version that `bpf-linker` is built with.
 pub const LLVM: u32 = 22;
-/// Where Debian's `llvm-22-dev` puts it.
+/// The installation path of Debian's `llvm-22-dev`.
 pub const LLVM_PREFIX: &str = "/usr/lib/llvm-22";
 /// The version of `bpf-linker` that [`install_linker`] installs.
 pub const LINKER_VERSION: &str = "0.13.0";
-/// Path of the object below the workspace, where `node-agent-datapath` looks
-/// for it.
+/// Path of the object below the workspace, where `node-agent-datapath` looks for it.
 pub const OBJECT: &str = "target/bpf/orlop.bpf.o";
 
 const TARGET: &str = "bpfel-unknown-none";
 /// The release of the compiler that builds the programs.
 pub const RUSTC: &str = "1.96.0";
 
-/// What keeps the object from being built.
+/// Reason why the object cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// `bpf-linker` is nowhere.
@@ -46,7 +45,7 @@ pub enum Error {
         .place.display()
     )]
     NoLinker {
-        /// Where it should be.
+        /// The expected path.
         place: PathBuf,
     },
     /// No compiler can build for BPF.
@@ -55,7 +54,7 @@ pub enum Error {
          rustup toolchain install {RUSTC} --profile minimal --component rust-src"
     )]
     NoProvider {
-        /// Why each candidate is none.
+        /// Why each candidate is unusable.
         reasons: String,
     },
     /// LLVM's development files are missing.
@@ -64,16 +63,16 @@ pub enum Error {
     /// A program could not be started.
     #[error("could not start `{}`", .program.display())]
     Start {
-        /// Which.
+        /// The program.
         program: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: io::Error,
     },
     /// A program failed; it has printed why.
     #[error("`{}` failed ({status}); its own messages are above", .program.display())]
     Failed {
-        /// Which.
+        /// The program.
         program: PathBuf,
         /// How it ended.
         status: ExitStatus,
@@ -81,11 +80,11 @@ pub enum Error {
     /// A file could not be read or written.
     #[error("could not {verb} `{}`", .path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         verb: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         #[source]
         source: io::Error,
     },
@@ -100,7 +99,7 @@ pub struct Provider {
     pub cargo: PathBuf,
     /// Its rustc.
     pub rustc: PathBuf,
-    /// What has the sources of its standard library.
+    /// What provides the sources of its standard library.
     pub sources: &'static str,
 }
 
@@ -134,7 +133,7 @@ pub fn build(workspace: &Path, out: &Path) -> Result<PathBuf, Error> {
         ])
         .arg("-Zbuild-std=core")
         .env("RUSTC", &provider.rustc)
-        // A stable release takes unstable features only when told to.
+        // A stable release accepts unstable features only with this.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_TARGET_DIR", &scratch)
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
@@ -254,7 +253,7 @@ pub fn install_compiler() -> Result<(), Error> {
         .args(["--profile", "minimal", "--component", "rust-src"]))
 }
 
-/// What a candidate lacks, if anything.
+/// Returns what a candidate lacks, if anything.
 fn lack(candidate: &Provider) -> Option<String> {
     for program in [&candidate.cargo, &candidate.rustc] {
         if !program.is_file() {
@@ -275,7 +274,7 @@ fn lack(candidate: &Provider) -> Option<String> {
     lack_of_version(&version)
 }
 
-/// What is wrong with a compiler that says this of itself.
+/// Returns what is wrong with a compiler of this version.
 fn lack_of_version(version: &str) -> Option<String> {
     let field = |name: &str| {
         version
@@ -299,8 +298,8 @@ fn lack_of_version(version: &str) -> Option<String> {
     None
 }
 
-/// Where `cargo install` puts programs: shared by all checkouts, so that a new
-/// one need not build the linker again.
+/// Returns the destination of `cargo install`: shared by all checkouts, so that a new one
+/// need not build the linker again.
 pub fn tools() -> PathBuf {
     let home = std::env::var_os("HOME")
         .map(PathBuf::from)

@@ -1,10 +1,10 @@
-//! What stops a task, and the way on.
+//! Errors of tasks, with the way out.
 
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why a task could not go on. Each message names the thing and the way out.
+/// Reason why a task could not continue. Each message names the object and the way out.
 #[derive(Debug, Error)]
 pub enum Error {
     /// A program, package or file that the machine lacks.
@@ -26,11 +26,11 @@ pub enum Error {
         output: String,
     },
     /// A file or folder.
-    #[error("`{}`: {source}", path.display())]
+    #[error("cannot access `{}`", path.display())]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The cluster is not in a state in which the task makes sense.
@@ -43,15 +43,15 @@ pub enum Error {
         what: String,
         /// How long, in seconds.
         seconds: u64,
-        /// Where to look.
+        /// The log.
         log: PathBuf,
     },
     /// A system call.
-    #[error("{what}: {source}")]
+    #[error("cannot {what}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: nix::Error,
     },
     /// The eBPF build.
@@ -60,6 +60,20 @@ pub enum Error {
     /// Something that a test or a bench measured is not as it must be.
     #[error("{0}")]
     Failed(String),
+}
+
+impl Error {
+    /// Returns the message with its causes.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        text
+    }
 }
 
 /// Names the file in an I/O error: `read(path).map_err(at(path))`.

@@ -73,7 +73,7 @@ pub fn run(check: bool) -> Result<(), Error> {
     }
 }
 
-/// Where the tables stand.
+/// Returns the folder of the tables.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../control/types/src/generated")

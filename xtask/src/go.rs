@@ -119,18 +119,19 @@ const PROGRAMS: [GoProgram; 13] = [
     },
 ];
 
-/// Names the folder of another containerd for test hosts, or `HOST=FOLDER` for one of them.
+/// Names the folder of another containerd for test hosts, or `HOST=FOLDER` for one of
+/// them.
 const CONTAINERD: &str = "ORLOP_CONTAINERD";
 
-/// Where the programs are put.
+/// Returns the folder of the built programs.
 pub fn folder() -> PathBuf {
     target().join("go/bin")
 }
 
-/// Builds what is missing or older than its pins: the first time about eighteen minutes of
-/// processor time, afterwards nothing. A program that the PATH or its variable already
-/// offers is not built. Without Go, or when its module proxy does not answer, nothing is
-/// built, and the tests that need the program say so.
+/// Builds what is missing or older than its pins: the first time about eighteen minutes
+/// of processor time, afterwards nothing. Programs on the PATH or in their variable are
+/// not built. Without Go, or when its module proxy does not answer, nothing is built, and
+/// the tests that need the program say so.
 pub fn build() {
     let wanted: Vec<&GoProgram> = PROGRAMS
         .iter()
@@ -152,14 +153,14 @@ pub fn build() {
             }
             Err(error) => {
                 drop(step);
-                say(format!("{} is not built: {error}", program.name));
+                say(format!("{} is not built: {}", program.name, error.chain()));
             }
         }
     }
 }
 
-/// Where a program is: the file that its variable names, the first on the PATH, or the built
-/// one.
+/// Returns the path of a program: the file that its variable names, the first on the
+/// PATH, or the built one.
 pub fn program(name: &str) -> Option<PathBuf> {
     let program = PROGRAMS.iter().find(|program| program.name == name)?;
     std::env::var_os(program.variable)

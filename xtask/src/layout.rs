@@ -40,16 +40,16 @@ use crate::{
     run::{target, which, workspace},
 };
 
-/// What rustc calls to link, unless told otherwise.
+/// The linker that rustc calls, unless configured otherwise.
 const LINKER: &str = "cc";
-/// Says to this program that it stands in its place, and where the real one is.
+/// Tells this program that it acts as the linker, and where the real one is.
 const REAL: &str = "ORLOP_LAYOUT_LINKER";
-/// The order, for it.
+/// The path of the order file.
 const ORDER: &str = "ORLOP_LAYOUT_ORDER";
-/// Where it is to write what it links.
+/// The path of the file for the list of linked functions.
 const TOLD: &str = "ORLOP_LAYOUT_TOLD";
 
-/// What can be done with the order.
+/// Operations on the order.
 #[derive(Subcommand)]
 pub enum LayoutVerb {
     /// Run a program and note which of its functions are called, and in which order.
@@ -69,9 +69,10 @@ pub enum LayoutVerb {
         )]
         command: Vec<String>,
     },
-    /// Make the order of what was noted: the first file's functions come first.
+    /// Create the order from recorded calls: the first file's functions come first.
     Merge {
-        /// What `cargo xtask build` told of the traced program, to `$ORLOP_LAYOUT_TOLD`.
+        /// File that `cargo xtask build` wrote about the traced program to
+        /// `$ORLOP_LAYOUT_TOLD`.
         #[arg(long, value_name = "FILE")]
         linked: PathBuf,
         /// Files that `trace` wrote.
@@ -80,7 +81,7 @@ pub enum LayoutVerb {
     },
 }
 
-/// Does it.
+/// Performs the operation.
 ///
 /// # Errors
 /// When a file cannot be read or written, or the program cannot be traced or fails.
@@ -101,21 +102,22 @@ pub fn perform(verb: LayoutVerb) -> Result<(), Error> {
     }
 }
 
-/// Lets what a cargo command builds be linked in the order.
+/// Makes a cargo command link in the order.
 ///
 /// # Errors
-/// When this program cannot be put in the linker's place.
+/// When this program cannot be installed as the linker.
 pub fn arrange(cargo: &mut Command) -> Result<&mut Command, Error> {
     arranged(cargo, target().join("layout"))
 }
 
 fn arranged(cargo: &mut Command, folder: PathBuf) -> Result<&mut Command, Error> {
-    // Whoever started this program may have been given the same.
+    // The parent process may have set the same.
     let real = std::env::var_os(REAL).map(PathBuf::from);
     let (Some(real), Ok(this)) = (real.or_else(|| which(LINKER)), std::env::current_exe()) else {
         return Ok(cargo);
     };
-    // It is found on the path, since cargo would build all anew for a linker's other name.
+    // It is found on the path, since cargo would rebuild everything for another linker's
+    // name.
     let place = folder.join(LINKER);
     fs::create_dir_all(&folder).map_err(at(&folder))?;
     let _ = fs::remove_file(&place);

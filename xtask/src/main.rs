@@ -44,7 +44,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Install what this machine lacks: lists it first, does nothing where all is there.
+    /// Install what this machine lacks: lists it first, does nothing if everything is
+    /// there.
     Setup {
         /// Also what only tests need: etcd, the standard CNI plugins, a router, cargo-machete,
         /// and, where Go is installed, stock Kubernetes programs.
@@ -68,13 +69,13 @@ enum Verb {
         /// Folder of the cluster's files.
         #[arg(long, default_value = "target/cluster")]
         state: PathBuf,
-        /// Do not create the demo Deployment and Service.
+        /// Skip the demo Deployment and Service.
         #[arg(long)]
         no_demo: bool,
         /// Folder with programs to run, `orlop` and `orlop-cni`, instead of building them.
         #[arg(long)]
         programs: Option<PathBuf>,
-        /// Nodes, pods and Services have IPv6 addresses beside those of IPv4.
+        /// Give nodes, pods and Services IPv6 addresses beside IPv4.
         #[arg(long, conflicts_with = "host")]
         dual_stack: bool,
         /// How pods of other nodes are reached: the agents' option of that name.
@@ -125,7 +126,8 @@ enum Verb {
     Drill(drill::Options),
     /// Boot another kernel under emulation and run kernel-dependent tests in it.
     Vm(vm::Options),
-    /// Where functions lie in the program: note which are called, and put those together.
+    /// Order of functions in the program: record which are called, and place those
+    /// together.
     Layout {
         #[command(subcommand)]
         verb: layout::LayoutVerb,
@@ -149,7 +151,7 @@ enum Verb {
         #[arg(last = true)]
         command: Vec<String>,
     },
-    /// What happens to machines, done to a host of a cluster.
+    /// Events of machines, applied to a host of a cluster.
     Host {
         #[command(subcommand)]
         part: Part,
@@ -166,14 +168,15 @@ struct OneHost {
     state: PathBuf,
 }
 
-/// What is done to a host; hidden, what this program is when `up` starts it inside namespaces.
+/// Operation on a host; hidden, the role of this program when `up` starts it inside
+/// namespaces.
 #[derive(Subcommand)]
 enum Part {
     /// End its programs in order, then the host.
     Stop(OneHost),
     /// Start a host that is down.
     Start(OneHost),
-    /// End it at once, as a power cut does.
+    /// Stop it immediately, as a power cut does.
     Kill(OneHost),
     /// Cut it off the others, as a pulled cable does.
     Cut(OneHost),

@@ -25,7 +25,7 @@ const MANIFESTS: [(&str, &[&str]); 3] = [
 
 /// The oldest release that the chart supports.
 const KUBERNETES: &str = "1.28.0";
-/// Where chart and manifests are.
+/// The folder of chart and manifests.
 const FOLDER: &str = "node-agent/agent/deploy";
 
 /// Writes the manifests; with `check` only compares them with what is committed.

@@ -19,7 +19,7 @@ const CORPORA: [&str; 4] = ["", "kinds", "policies", "edges"];
 /// How many differences are shown unless told otherwise.
 const SHOWN: usize = 40;
 
-/// What is asked.
+/// Questions to ask.
 #[derive(Args)]
 pub struct Options {
     /// Another recording; without thresholds.
@@ -34,7 +34,7 @@ pub struct Options {
     /// Show also what agrees but is worded otherwise.
     #[arg(long)]
     inexact: bool,
-    /// Write what is reached into the file of thresholds where it is more.
+    /// Raise the thresholds in the file to the results.
     #[arg(long)]
     raise: bool,
     /// Build without optimisation, which is faster to build and slower to run.
@@ -127,7 +127,7 @@ struct Server {
 impl Server {
     fn start(program: &Path) -> Result<Self, Error> {
         let failed = |what: &str, error: std::io::Error| Error::Failed(format!("{what}: {error}"));
-        // Whoever takes the port in between makes this run fail, and no other.
+        // Another process that takes the port in between fails only this run.
         let port = TcpListener::bind("127.0.0.1:0")
             .and_then(|listener| listener.local_addr())
             .map_err(|error| failed("no free port", error))?

@@ -16,7 +16,7 @@ use crate::{
     run::{cannot_start, shown},
 };
 
-/// A test that did not run, and what it lacks.
+/// A test that was skipped, and what it lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedTest {
     /// The test, with the program that holds it.
@@ -25,7 +25,7 @@ pub struct SkippedTest {
     pub reason: String,
 }
 
-/// A test that failed, and what it said.
+/// A failed test, and its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FailedTest {
     /// The test, with the program that holds it.
@@ -34,7 +34,7 @@ struct FailedTest {
     said: Vec<String>,
 }
 
-/// As many lines of a failure are repeated at the end; all stand further up.
+/// The number of lines of a failure that are repeated at the end; all are further up.
 const LINES_OF_A_FAILURE: usize = 6;
 
 /// Results of test programs, added up.
@@ -55,7 +55,7 @@ impl Results {
         });
     }
 
-    /// Counts what a test program printed elsewhere, with `--show-output`.
+    /// Counts the output of a test program that ran elsewhere, with `--show-output`.
     pub fn count(&mut self, program: &str, printed: &str) {
         let mut parser = Parser {
             program: program.to_owned(),
@@ -76,7 +76,7 @@ impl Results {
         self.count_run(command, Parser::default())
     }
 
-    /// Runs a test program of its own, which prints its results as those with their own
+    /// Runs a separate test program, which prints its results as those with their own
     /// `main` do, and counts it under this name.
     ///
     /// # Errors
@@ -207,8 +207,8 @@ impl Parser {
         true
     }
 
-    /// Keeps the names of failed tests and the beginning of what they said; returns whether
-    /// the line belongs to that.
+    /// Records the names of failed tests and the beginning of their output; returns
+    /// whether the line belongs to that.
     fn failure_of(&mut self, line: &str, results: &mut Results) -> bool {
         if let Some(test) = failed_by_name(line) {
             self.failure = Some(results.failures.len());
@@ -318,7 +318,7 @@ fn own_summary(line: &str) -> Option<(u64, u64)> {
     Some((passed.parse().ok()?, failed.parse().ok()?))
 }
 
-/// The number that stands before a word.
+/// Returns the number before a word.
 fn number_before(text: &str, word: &str) -> u64 {
     text.split_once(word)
         .and_then(|(before, _)| before.rsplit(' ').next()?.parse().ok())

@@ -1,4 +1,4 @@
-//! Starting programs, and telling what is being done.
+//! Runs programs, and prints progress.
 
 use std::{
     path::{Path, PathBuf},
@@ -24,8 +24,9 @@ pub fn target() -> PathBuf {
         .map_or_else(|| workspace().join("target"), |dir| workspace().join(dir))
 }
 
-/// Where everything is built once, incremental state is never read again, and nobody debugs.
-/// The two take more disk than all else together, and time to write and link.
+/// Settings for machines that build everything once: incremental state is never read
+/// again, and nobody debugs. The two take more disk than everything else together, and
+/// time to write and link.
 const BUILT_ONCE: [(&str, &str); 2] =
     [("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")];
 
@@ -43,7 +44,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Prints what is done now.
+/// Prints the current step.
 pub fn say(text: impl AsRef<str>) {
     println!("orlop: {}", text.as_ref());
 }
@@ -67,11 +68,10 @@ pub fn run(command: &mut Command) -> Result<(), Error> {
     }
 }
 
-/// Runs a program quietly and gives what it printed.
+/// Runs a program quietly and returns its output.
 ///
 /// # Errors
-/// When it cannot be started or ends with a failure; the error holds its last
-/// lines.
+/// When it cannot be started or fails; the error contains its last lines.
 pub fn output(command: &mut Command) -> Result<String, Error> {
     let output = command
         .stdin(Stdio::null())

@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: what a fresh Debian machine lacks.
+//! `cargo xtask setup`: installs what a fresh Debian machine lacks.
 
 use std::{path::Path, process::Command};
 
@@ -84,7 +84,7 @@ const BPF_PACKAGES: &[Package] = &[
     },
 ];
 
-/// What tests run beside us, to compare with or to talk to.
+/// Programs that tests compare with or communicate with.
 const TEST_PACKAGES: &[Package] = &[
     Package {
         name: "etcd-server",
@@ -138,7 +138,7 @@ const TEST_PACKAGES: &[Package] = &[
     },
 ];
 
-/// What the CSI driver's tests in emulated machines start.
+/// Programs that the CSI driver's tests start in emulated machines.
 const VOLUME_PACKAGES: &[Package] = &[
     Package {
         name: "lvm2",
@@ -194,7 +194,7 @@ fn missing() -> Vec<&'static Package> {
     wanted
 }
 
-/// Installs what is missing; lists it first; does nothing where all is there.
+/// Installs what is missing; lists it first; does nothing if everything is there.
 ///
 /// # Errors
 /// When something is missing and this is not root, or an installation fails.
@@ -214,7 +214,7 @@ pub fn setup() -> Result<(), Error> {
     Ok(())
 }
 
-/// The same, and what only tests need. None of it is started as a service.
+/// Also installs what only tests need. None of it is started as a service.
 ///
 /// # Errors
 /// As [`setup`].
@@ -242,8 +242,8 @@ pub fn setup_for_machines() -> Result<(), Error> {
     install(&wanted)
 }
 
-/// What the tests of volumes start in emulated machines. None of it is started as a
-/// service here.
+/// Installs what the tests of volumes start in emulated machines. None of it is started
+/// as a service here.
 ///
 /// # Errors
 /// As [`setup`].
@@ -288,7 +288,7 @@ impl NoServices {
         use std::os::unix::fs::PermissionsExt;
         let path = Path::new("/usr/sbin/policy-rc.d");
         if path.exists() {
-            // The machine has a policy of its own.
+            // The machine has its own policy.
             return Self(None);
         }
         let made = std::fs::write(path, "#!/bin/sh\nexit 101\n")

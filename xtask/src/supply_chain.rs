@@ -1,9 +1,9 @@
-//! `cargo xtask supply-chain`: what is built in, held against `deny.toml`, without a
-//! network: what `cargo deny` checks of licences, bans, sources and withdrawn versions.
+//! `cargo xtask supply-chain`: checks dependencies against `deny.toml`, without a
+//! network: `cargo deny`'s checks of licences, bans, sources and yanked versions.
 //!
-//! Names, versions and sources stand in `Cargo.lock`, which is always there. Licences
-//! are what the unpacked crates say; whether a version was withdrawn, the machine's
-//! copy of the registry's index. Where one of these is missing it is said so.
+//! Names, versions and sources are in `Cargo.lock`, which is always there. Licences are
+//! read from the unpacked crates, and yanked versions from the machine's copy of the
+//! registry's index. Missing data is reported.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ struct LockedPackage {
     source: Option<String>,
 }
 
-/// What `deny.toml` says.
+/// The rules of `deny.toml`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Rules {
     licences: Vec<String>,
@@ -98,7 +98,7 @@ fn locked(text: &str) -> Vec<LockedPackage> {
 // === impl Rules ===
 
 impl Rules {
-    /// Reads what is used of `deny.toml`: lists of texts, and tables with a crate.
+    /// Parses the used part of `deny.toml`: lists of texts, and tables with a crate.
     fn parse(text: &str) -> Self {
         let mut rules = Self::default();
         let (mut section, mut key) = (String::new(), String::new());
@@ -223,7 +223,7 @@ fn unlicensed(
     let foreign = locked.iter().filter(|one| one.source.is_some());
     foreign
         .filter_map(|one| {
-            // What no platform of ours needs is not unpacked.
+            // Crates that none of our platforms needs are not unpacked.
             let licence = licences.get(&(one.name.clone(), one.version.clone()))?;
             let licence = licence.as_deref().unwrap_or("no licence at all");
             let allowed = rules.allows(licence);
@@ -246,7 +246,7 @@ fn indexes() -> Vec<PathBuf> {
     entries.map(|entry| entry.path().join(".cache")).collect()
 }
 
-/// Where an index has a crate.
+/// Returns the path of a crate in an index.
 fn place(name: &str) -> PathBuf {
     let lower = name.to_lowercase();
     match lower.len() {
@@ -256,7 +256,7 @@ fn place(name: &str) -> PathBuf {
     }
 }
 
-/// Which versions were withdrawn, and of how many crates that is not known.
+/// Returns the yanked versions, and the number of crates for which that is unknown.
 fn withdrawn(
     locked: &[LockedPackage],
     index: impl Fn(&str) -> Option<Vec<u8>>,
@@ -267,7 +267,7 @@ fn withdrawn(
             unknown += 1;
             continue;
         };
-        // A head, then versions and what is known of them, each ended by a zero.
+        // A header, then versions with their data, each terminated by a zero.
         let entry = file
             .split(|byte| *byte == 0)
             .filter(|part| part.first() == Some(&b'{'))

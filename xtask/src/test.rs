@@ -22,13 +22,13 @@ use crate::{
 /// other features, and would compile most dependencies again.
 const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "ebpf-programs"];
 
-/// Which tests.
+/// Tests to run.
 #[derive(Args)]
 pub struct Options {
     /// Run only tests whose names contain this.
     filter: Option<String>,
-    /// Where property tests begin. The same cases each time unless another number is
-    /// given: a change is to be judged by what it changes. Try others now and then.
+    /// Seed of property tests. The same cases are used each time unless another number is
+    /// given, so that a change is judged by its own effects. Try others now and then.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Folder of the programs that clusters of test hosts run, such as `target/release`.
@@ -128,7 +128,7 @@ fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
     ];
     println!("\n{parts}");
     for error in outcomes.iter().filter_map(|it| it.as_ref().err()) {
-        say(format!("failed: {error}"));
+        say(format!("failed: {}", error.chain()));
     }
     outcomes.into_iter().collect()
 }

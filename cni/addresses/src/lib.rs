@@ -1,15 +1,15 @@
-//! The addresses of a node's pods: which are free, who has which, and how the
-//! CNI plugin asks the node's agent for them.
+//! The addresses of a node's pods: which are free, which are allocated, and how the CNI
+//! plugin requests them from the node's agent.
 //!
 //! ```text
 //! orlop-cni ──Question──► node agent ──► Store ──► one symbolic link an address
 //!           ◄──Answer───
 //! ```
 //!
-//! [`pool`] chooses and knows no file; [`store`] keeps what was chosen and is
-//! safe for several processes at once; [`wire`] is what plugin and agent say to
-//! each other. Without an agent the plugin works on the store itself. Whoever of
-//! the two makes a pod's interface tells the kernel the same: [`messages`].
+//! [`pool`] chooses and knows no file; [`store`] keeps allocations and is safe for
+//! several processes at once; [`wire`] is the protocol between plugin and agent. Without
+//! an agent the plugin uses the store itself. Both create a pod's interface by the same
+//! kernel messages: [`messages`].
 
 pub mod messages;
 pub mod pool;
@@ -28,7 +28,7 @@ use thiserror::Error;
 pub use pool::{Pool, REST};
 pub use store::{AddressRequest, HeldAddress, Store, TakenAddresses};
 
-/// Who holds an address: one interface of one container.
+/// The holder of an address: one interface of one container.
 #[derive(Clone, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
@@ -40,16 +40,16 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// The name of the node's end of the interface's pair: it follows from the
-    /// holder, so that whoever removes it needs no record. FNV-1a, 44 bits: 11
-    /// digits after the prefix, within the kernel's 15 characters.
+    /// Returns the name of the node's end of the interface pair: it is derived from the
+    /// holder, so that its removal needs no record. FNV-1a, 44 bits: 11 digits after the
+    /// prefix, within the kernel's 15 characters.
     #[must_use]
     pub fn device(&self) -> String {
         format!("orl{:011x}", self.hash(&[]) >> 20)
     }
 
-    /// The hardware address of the node's end, unless the kernel chose one. Programs that
-    /// give devices lasting addresses leave alone what was chosen.
+    /// Returns the hardware address of the node's end. Programs that assign persistent
+    /// addresses to devices leave explicitly set ones alone.
     #[must_use]
     pub fn host_mac(&self) -> [u8; 6] {
         self.mac(1)
@@ -61,7 +61,7 @@ impl Holder {
         self.mac(2)
     }
 
-    /// Of one host, administered locally (IEEE 802, section 8.4).
+    /// Returns a unicast, locally administered address (IEEE 802, section 8.4).
     fn mac(&self, end: u8) -> [u8; 6] {
         let [_, _, first, rest @ ..] = self.hash(&[0, end]).to_be_bytes();
         let [b, c, d, e, f] = rest;
@@ -83,8 +83,8 @@ impl Holder {
     }
 }
 
-/// The gateway that pods see. It is nobody's address: a fixed neighbour entry
-/// in the pod maps it to the hardware address of the host's end.
+/// The gateway that pods see. No host has this address: a fixed neighbour entry in the
+/// pod maps it to the hardware address of the host's end.
 pub const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 1, 1);
 /// The same for IPv6.
 pub const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
@@ -104,7 +104,7 @@ pub const fn host_prefix(address: &IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// Why no address was given, or none taken back.
+/// Reason why no address was allocated or released.
 #[derive(Debug, Error)]
 pub enum Error {
     /// All are held by pods.
@@ -127,30 +127,30 @@ pub enum Error {
     /// The pool has no range.
     #[error("pool `{0}` has no range on this node: see the node's annotation orlop.dev/ip-pools")]
     NoPool(String),
-    /// An address was asked for that is not the pool's.
+    /// A requested address is outside of the pool.
     #[error("{address} is no address that pool `{pool}` gives to pods")]
     Foreign {
-        /// What was asked for.
+        /// The requested address.
         address: IpAddr,
         /// The pool's name.
         pool: String,
     },
-    /// An address was asked for that somebody has.
+    /// A requested address is in use.
     #[error("{address} is given to `{holder}` already")]
     Taken {
-        /// What was asked for.
+        /// The requested address.
         address: IpAddr,
-        /// Who has it.
+        /// The holder.
         holder: String,
     },
     /// The file system.
     #[error("cannot {action} `{}`", path.display())]
     File {
-        /// What was to be done.
+        /// The operation.
         action: &'static str,
-        /// To what.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },

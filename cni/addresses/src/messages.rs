@@ -1,5 +1,5 @@
-//! What the kernel is told of a pod's interface, as messages of rtnetlink(7): the plugin
-//! sends them one by one, the agent those of a crowd together.
+//! The rtnetlink(7) messages for a pod's interface: the plugin sends them one by one, the
+//! agent in batches.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -34,7 +34,7 @@ pub struct Pair<'a> {
     pub host_mac: Option<[u8; 6]>,
     /// The hardware address of the pod's end, if it shall be a certain one.
     pub pod_mac: Option<[u8; 6]>,
-    /// Is the node's end up at once?
+    /// Whether the node's end is up immediately.
     pub up: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which address is given out next. Pure.
+//! Chooses the next address. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,7 +35,7 @@ impl Pool {
         all.filter(move |range| range.addr().is_ipv4() == v4)
     }
 
-    /// May a pod have this address of the pool?
+    /// Returns whether a pod may have this address of the pool.
     #[must_use]
     pub fn may_give(&self, address: IpAddr) -> bool {
         let gives = |range: &IpNet| {
@@ -54,16 +54,16 @@ impl Pool {
 pub struct UsedAddresses {
     /// Those that pods have.
     pub held: BTreeSet<IpAddr>,
-    /// Those that were given back, with what is left of their rest.
+    /// Released addresses, with the remaining rest time.
     pub resting: BTreeMap<IpAddr, Duration>,
 }
 
-/// What there is to give.
+/// The outcome of a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// This address.
     Address(IpAddr),
-    /// None until one has rested so much longer.
+    /// None until one has rested for this long.
     Wait(Duration),
     /// None.
     Nothing,

@@ -1,14 +1,13 @@
-//! Which addresses are given out, kept in a folder.
+//! The allocated addresses, kept in a folder.
 //!
-//! One symbolic link an address, named by it, that points to who has it:
-//! `10.1.2.7 -> 4f1c…/eth0`. The kernel makes it whole or not at all, and not
-//! twice, so a crash loses no more than the call it interrupted, an address
-//! never has two holders, and an operator reads the state with `ls -l`. What
-//! was given back is called `resting-…` until it has [rested](REST). A lock
-//! orders concurrent calls, which may be several processes'.
+//! There is one symbolic link per address, named by it, that points to its holder:
+//! `10.1.2.7 -> 4f1c…/eth0`. The kernel creates it atomically and only once, so a crash
+//! loses no more than the interrupted call, an address never has two holders, and an
+//! operator reads the state with `ls -l`. A released address is called `resting-…` until
+//! it has [rested](REST). A lock orders concurrent calls, possibly of several processes.
 //!
-//! What is answered was written durably: the folder is flushed after the lock
-//! is given up, so that calls of a crowd are flushed together.
+//! Answers are written durably: the folder is flushed after the lock is released, so that
+//! concurrent calls are flushed together.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,15 +42,15 @@ pub struct Store {
 /// An assigned address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldAddress {
-    /// Which.
+    /// The address.
     pub address: IpAddr,
-    /// Who has it; none if the file that says so is broken.
+    /// The holder; `None` if the file is broken.
     pub holder: Option<Holder>,
-    /// Since when, as far as the file system tells.
+    /// The age, according to the file system.
     pub age: Duration,
 }
 
-/// What a folder holds.
+/// The contents of a folder.
 #[derive(Debug, Default)]
 struct Listing {
     held: Vec<HeldAddress>,
@@ -61,7 +60,7 @@ struct Listing {
 /// A request for addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressRequest<'a> {
-    /// Of which pool.
+    /// The pool.
     pub pool: &'a Pool,
     /// Those that it shall be, if any, one of an IP version.
     pub wanted: &'a [IpAddr],
@@ -74,7 +73,7 @@ pub struct AddressRequest<'a> {
 #[must_use = "nobody may be told before it is flushed"]
 pub struct TakenAddresses<'a> {
     store: &'a Store,
-    /// To each in turn, or why none.
+    /// The addresses of each request in turn, or why there are none.
     pub given: Vec<Result<Vec<IpAddr>, Error>>,
     fresh: bool,
 }
@@ -83,7 +82,7 @@ pub struct TakenAddresses<'a> {
 struct CrowdLedger {
     known: UsedAddresses,
     own: BTreeMap<Holder, Vec<IpAddr>>,
-    /// What was given last now, of each range.
+    /// The last allocated address of each range.
     last: BTreeMap<IpNet, IpAddr>,
     /// Anything was written.
     fresh: bool,
@@ -144,7 +143,7 @@ impl Store {
         self
     }
 
-    /// Addresses of `pool` for `holder`, one of each of its IP versions: those
+    /// Allocates addresses of `pool` for `holder`, one of each of its IP versions: those
     /// that it has already, those `wanted`, else free ones.
     ///
     /// # Errors
@@ -166,11 +165,11 @@ impl Store {
         Ok(given)
     }
 
-    /// The same for several at once, of which some may get none. Before anybody is told
-    /// of an address all are to be [flushed](Taken::flush).
+    /// Allocates for several requests at once, of which some may fail. Must be
+    /// [flushed](Taken::flush) before any answer is sent.
     ///
     /// # Errors
-    /// [`Error::File`]: nobody gets any.
+    /// [`Error::File`]: all requests fail.
     pub fn take_all(&self, wishes: &[AddressRequest<'_>]) -> Result<TakenAddresses<'_>, Error> {
         let _lock = self.lock()?;
         let mut book = CrowdLedger::of(self.list()?, self.rest);
@@ -254,7 +253,7 @@ impl Store {
             return Ok((*own, false));
         }
         if let Some(wanted) = wanted {
-            // Whoever asks for an address by itself need not wait for its rest.
+            // A specifically requested address need not have rested.
             self.link(*wanted, holder)?;
             return Ok((*wanted, true));
         }
@@ -309,7 +308,7 @@ impl Store {
         self.give_back_where(|held| held.holder.as_ref() == Some(holder))
     }
 
-    /// The same of several at once.
+    /// Releases for several holders at once.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -359,7 +358,7 @@ impl Store {
         Ok(given)
     }
 
-    /// What a pod could get of `pool` now: nothing, or why it could get none.
+    /// Checks whether a pod could get addresses of `pool` now.
     ///
     /// # Errors
     /// As [`take`](Self::take).
@@ -368,7 +367,7 @@ impl Store {
             return Err(Error::NoPool(pool.name.clone()));
         }
         let mut known = self.list()?.known(self.rest);
-        // What rests will be free in a moment.
+        // Resting addresses will be free in a moment.
         known.resting.clear();
         for v4 in pool.versions() {
             let free = pool
@@ -437,7 +436,7 @@ impl Store {
             .map_err(file("flush", &self.folder))
     }
 
-    /// What was given out and what rests. A link or file that names nobody (of
+    /// Lists allocated and resting addresses. A link or file without a valid holder (of
     /// another program) still blocks its address, until it is collected.
     fn list(&self) -> Result<Listing, Error> {
         let mut listing = Listing::default();
@@ -479,8 +478,8 @@ fn last_name(range: IpNet) -> String {
     format!("{LAST}{}_{}", range.network(), range.prefix_len())
 }
 
-/// Who has the address of this file: the target of a link, or the content of a
-/// file, as which versions before 0.2 kept it.
+/// Reads the holder of an address: the target of a link, or the content of a file in
+/// versions before 0.2.
 fn read(path: &Path) -> Option<Holder> {
     match fs::read_link(path) {
         Ok(target) => {

@@ -1,6 +1,6 @@
-//! What plugin and agent say to each other: one line of JSON each way, over a
-//! socket of root's. Only the agent hands addresses out; to give them back and to
-//! look at them the plugin needs no agent.
+//! The protocol between plugin and agent: one line of JSON each way, over a socket of
+//! root's. Only the agent allocates addresses; the plugin releases and lists them without
+//! an agent.
 
 use std::{
     io::{self, BufRead, BufReader, IoSlice, Write},
@@ -26,9 +26,9 @@ use crate::{Error, Holder};
 
 /// How long either may take: the agent answers by itself before.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// How long to wait for an interface to be taken away, before the plugin does it itself.
-/// The agent takes a tenth of a second for a hundred at once; this is ten times what five
-/// hundred wait for on a busy machine, and what each of them loses by an agent that hangs.
+/// Timeout for the removal of an interface, before the plugin does it itself. The agent
+/// takes a tenth of a second for a hundred at once; this is ten times what five hundred
+/// wait for on a busy machine, and the cost for each of an agent that hangs.
 pub const SHORT: Duration = Duration::from_secs(5);
 /// Bytes of a line at most: names and addresses.
 pub const LONGEST: usize = 4_096;
@@ -43,7 +43,7 @@ pub const EMPTY: u32 = 51;
 pub const EXHAUSTED: u32 = 100;
 /// The kernel did not do what netlink asked for.
 pub const NETLINK: u32 = 102;
-/// An address was asked for that cannot be had.
+/// A requested address is unavailable.
 pub const UNAVAILABLE: u32 = 105;
 
 /// A pod, as the runtime says.
@@ -55,14 +55,14 @@ pub struct Pod {
     pub name: String,
 }
 
-/// How much a pod may send and get, as the runtime says (the capability `bandwidth`):
-/// rates in bits a second, bursts in bits; 0: nothing is said.
+/// A pod's bandwidth limits, from the runtime (the capability `bandwidth`): rates in bits
+/// per second, bursts in bits; 0: no limit.
 ///
 /// containerd writes the names with a capital, since Go reads either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Bandwidth {
-    /// To the pod.
+    /// Towards the pod.
     #[serde(alias = "IngressRate")]
     pub ingress_rate: u64,
     /// At once.
@@ -77,14 +77,14 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// Is anything limited?
+    /// Returns whether anything is limited.
     #[must_use]
     pub const fn limits(&self) -> bool {
         self.ingress_rate != 0 || self.egress_rate != 0
     }
 }
 
-/// What the plugin asks.
+/// A request of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "verb", rename_all = "camelCase")]
 pub enum Question {
@@ -92,7 +92,7 @@ pub enum Question {
     Take {
         /// For whom.
         holder: Holder,
-        /// Of which pod.
+        /// The pod.
         pod: Pod,
         /// Those that it shall be, if any, one of an IP version.
         #[serde(default)]
@@ -102,10 +102,10 @@ pub enum Question {
     Attach(Attach),
     /// Could a pod get addresses now?
     Status,
-    /// Take an interface away, and back what it has. Who asks does it itself if there is
-    /// no answer.
+    /// Remove an interface, and release its addresses. The plugin does it itself if there
+    /// is no answer.
     Release {
-        /// Whose.
+        /// The holder.
         holder: Holder,
     },
 }
@@ -115,7 +115,7 @@ pub enum Question {
 pub struct Attach {
     /// For whom.
     pub holder: Holder,
-    /// Of which pod.
+    /// The pod.
     pub pod: Pod,
     /// The pod's UID; empty if the runtime does not say.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -152,7 +152,7 @@ pub struct End {
     pub mtu: u32,
 }
 
-/// What the agent answers.
+/// The agent's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Answer {
     /// The addresses asked for.
@@ -161,12 +161,12 @@ pub struct Answer {
     /// The interface that was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<AttachedInterface>,
-    /// Why it was not done.
+    /// Why the request was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusal>,
 }
 
-/// Why something was not done.
+/// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Refusal {
     /// The number for the runtime.
@@ -208,7 +208,7 @@ impl From<Result<Vec<IpAddr>, Error>> for Answer {
     }
 }
 
-/// The number that the runtime is told.
+/// Returns the error code for the runtime.
 #[must_use]
 pub const fn code(error: &Error) -> u32 {
     match error {
@@ -219,11 +219,11 @@ pub const fn code(error: &Error) -> u32 {
     }
 }
 
-/// Asks the agent that listens at `socket`, and waits so long at most, whatever that
-/// process does: a listener that accepts nobody lets no more than its queue connect.
+/// Sends a request to the agent that listens at `socket`, with a total timeout: a
+/// listener that never accepts lets only its queue connect.
 ///
 /// # Errors
-/// What the system says: nobody listens, or the answer is none, or not in time.
+/// The system's error: nothing listens, or the answer is invalid or late.
 pub fn request<Q: Serialize, A: DeserializeOwned>(
     socket: &Path,
     question: &Q,

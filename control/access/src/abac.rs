@@ -9,7 +9,7 @@ use crate::{Attributes, Rule, User};
 #[derive(Debug, Clone, Default)]
 pub struct Abac(Vec<Policy>);
 
-/// Why a file cannot be used.
+/// Error for an unusable file.
 #[derive(Debug, thiserror::Error)]
 #[error("error reading policy file, line {line}: {text}: {why}")]
 pub struct AbacError {
@@ -135,8 +135,8 @@ impl Policy {
         }
     }
 
-    /// Whether the policy names the user, the group, or both; one that names
-    /// neither is for nobody.
+    /// Returns whether the policy names the user, the group, or both; one that names
+    /// neither applies to nobody.
     fn is_for(&self, user: &User) -> bool {
         let name = self.user == "*" || self.user == user.name;
         let group = self.group == "*" || user.is_in(&self.group);

@@ -1,14 +1,14 @@
-//! What is asked for.
+//! Attributes of a request for authorization.
 
 use control_types::{fields, labels};
 
 use crate::User;
 
-/// A request, as far as deciding about it needs. Built from the path and the
-/// method: see the Kubernetes documentation on request attributes.
+/// A request, as far as authorization needs it, built from the path and the method: see
+/// the Kubernetes documentation on request attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// Who asks.
+    /// The user.
     pub user: User,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
     /// `deletecollection`, `connect`-like verbs as their method maps, or a
@@ -23,7 +23,7 @@ pub struct Attributes {
     pub resource: String,
     /// The subresource, or empty.
     pub subresource: String,
-    /// The namespace, or empty for what has none and for all namespaces.
+    /// The namespace; empty for cluster-scoped objects and for all namespaces.
     pub namespace: String,
     /// The object's name, or empty.
     pub name: String,
@@ -31,28 +31,28 @@ pub struct Attributes {
     pub path: String,
     /// Whether the request is about a resource.
     pub is_resource_request: bool,
-    /// What selectors leave of a collection; `None` when there are none.
+    /// The selectors of a collection request; `None` if there are none.
     pub selection: Option<Box<Selection>>,
 }
 
-/// The selectors of a request about a collection, as far as they can be read:
-/// rules may allow only what is selected so (KEP-4601).
+/// The selectors of a request for a collection, as far as they can be parsed: rules may
+/// depend on them (KEP-4601).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The terms of the field selector.
     pub fields: Vec<fields::Term>,
-    /// Why some of the field selector is not among `fields`.
+    /// Why part of the field selector is missing in `fields`.
     pub field_error: Option<String>,
     /// The requirements of the label selector.
     pub labels: Vec<labels::Requirement>,
-    /// Why some of the label selector is not among `labels`.
+    /// Why part of the label selector is missing in `labels`.
     pub label_error: Option<String>,
 }
 
 // === impl Attributes ===
 
 impl Attributes {
-    /// Whether only objects are asked for whose `field` is `value`.
+    /// Returns whether the request selects only objects whose `field` is `value`.
     #[must_use]
     pub fn selects(&self, field: &str, value: &str) -> bool {
         self.selection.as_ref().is_some_and(|selection| {
@@ -63,7 +63,7 @@ impl Attributes {
         })
     }
 
-    /// Whether only objects are asked for whose label `key` is `value`.
+    /// Returns whether the request selects only objects whose label `key` is `value`.
     #[must_use]
     pub fn selects_label(&self, key: &str, value: &str) -> bool {
         use labels::Operator::{DoubleEquals, Equals, In};

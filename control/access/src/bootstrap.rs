@@ -9,9 +9,9 @@ const POLICY: &str = include_str!("policy.txt");
 const RBAC: &str = "rbac.authorization.k8s.io";
 const AGGREGATE: &str = "rbac.authorization.k8s.io/aggregate-to-";
 
-/// The objects: ClusterRoles, Roles, ClusterRoleBindings, RoleBindings, complete
-/// with labels and the annotation that makes the server reconcile them. The
-/// rules of an aggregated role are those of its parts.
+/// Returns the objects: ClusterRoles, Roles, ClusterRoleBindings, RoleBindings, complete
+/// with labels and the annotation that makes the server reconcile them. The rules of an
+/// aggregated role are those of its parts.
 #[must_use]
 pub fn objects() -> Vec<Value> {
     let mut objects: Vec<Value> = Vec::new();

@@ -1,7 +1,6 @@
-//! Bootstrap tokens: what a machine joins a cluster with before it has a
-//! certificate (`ID.SECRET`; the Secret `bootstrap-token-ID` of `kube-system`
-//! vouches for it). Format and rules are those of Kubernetes, so that tokens
-//! made by kubeadm work as well.
+//! Bootstrap tokens: the credentials of a joining machine before it has a certificate
+//! (`ID.SECRET`; the Secret `bootstrap-token-ID` of `kube-system` proves it). Format and
+//! rules are those of Kubernetes, so that tokens of kubeadm work as well.
 
 use control_types::meta;
 use control_types::value::Value;
@@ -11,17 +10,17 @@ use crate::user::AUTHENTICATED;
 
 /// The group of all who come with such a token.
 pub const BOOTSTRAPPERS: &str = "system:bootstrappers";
-/// What the user's name begins with; the token's id follows.
+/// The prefix of the user's name; the token's id follows.
 pub const BOOTSTRAP_USER_PREFIX: &str = "system:bootstrap:";
 /// The type of the Secrets.
 pub const BOOTSTRAP_TOKEN_TYPE: &str = "bootstrap.kubernetes.io/token";
-/// What the Secrets' names begin with; the token's id follows.
+/// The prefix of the Secrets' names; the token's id follows.
 pub const BOOTSTRAP_TOKEN_PREFIX: &str = "bootstrap-token-";
-/// Where the Secrets are.
+/// The namespace of the Secrets.
 pub const BOOTSTRAP_TOKEN_NAMESPACE: &str = "kube-system";
 
-/// Why a Secret does not vouch for a token. For the server's log: the caller
-/// only learns that it is not authorised.
+/// Reason why a Secret does not validate a token. For the server's log: the caller only
+/// learns that it is not authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BootstrapTokenError {
     /// The Secret is being deleted.
@@ -39,7 +38,7 @@ pub enum BootstrapTokenError {
     /// Its time is over, or cannot be read.
     #[error("has expired, or its expiration is no RFC 3339 time")]
     Expired,
-    /// It may not be used to log in.
+    /// It may not be used for authentication.
     #[error("is not marked usage-bootstrap-authentication=true")]
     Usage,
     /// A group that such a token may not give.
@@ -61,8 +60,8 @@ pub fn parse_bootstrap_token(token: &str) -> Option<(&str, &str)> {
     (right(id, 6) && right(secret, 16)).then_some((id, secret))
 }
 
-/// The user that a token stands for, by its Secret (whose `data` is given by
-/// `data`, decoded). `now` is in seconds since 1970.
+/// Returns the user of a bootstrap token by its Secret; `data` returns the decoded values
+/// of the Secret. `now` is in seconds since 1970.
 ///
 /// # Errors
 /// [`BootstrapTokenError`].

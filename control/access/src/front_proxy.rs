@@ -6,8 +6,7 @@
 use crate::User;
 use crate::user::AUTHENTICATED;
 
-/// Which proxies are believed, and which headers are read. Names of headers are
-/// in lower case.
+/// The trusted proxies, and the headers that are read. Header names are in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrontProxy {
     /// Common names of proxies; none: all that the authority vouches for.
@@ -18,7 +17,7 @@ pub struct FrontProxy {
     pub uid: Vec<String>,
     /// Groups.
     pub group: Vec<String>,
-    /// What headers begin with that say something else.
+    /// Prefixes of headers with further attributes.
     pub extra: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
-//! Who may: authentication and authorisation decisions.
+//! Authentication and authorization decisions.
 //!
-//! Nothing here waits or reads files: certificates and tokens come in as bytes,
-//! roles, bindings and pods as objects, decisions go out.
+//! Nothing here waits or reads files: the inputs are certificates and tokens as bytes,
+//! and roles, bindings and pods as objects; the outputs are decisions.
 
 mod abac;
 mod attributes;

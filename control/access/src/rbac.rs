@@ -1,9 +1,9 @@
-//! Role-based access control: rules, indexed so that a decision looks only at
-//! what the user and the user's groups are bound to.
+//! Role-based access control: rules, indexed so that a decision reads only the bindings
+//! of the user and the user's groups.
 //!
-//! The semantics are those of the `rbac.authorization.k8s.io/v1` API: rules only
-//! ever allow; a ClusterRoleBinding grants everywhere, a RoleBinding in its own
-//! namespace; a role that does not exist grants nothing.
+//! The semantics are those of the `rbac.authorization.k8s.io/v1` API: rules only ever
+//! allow; a ClusterRoleBinding grants everywhere, a RoleBinding in its own namespace; a
+//! role that does not exist grants nothing.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -53,7 +53,7 @@ type RoleScope = (String, String);
 struct State {
     roles: FxHashMap<RoleScope, Arc<[Rule]>>,
     bindings: FxHashMap<RoleScope, Arc<Binding>>,
-    /// By namespace (empty: everywhere).
+    /// Rules by namespace (empty: everywhere).
     granted: FxHashMap<String, GrantedRules>,
 }
 
@@ -64,7 +64,7 @@ struct GrantedRules {
     groups: FxHashMap<String, BoundRole>,
 }
 
-/// What one subject is bound to in one scope.
+/// A binding of one subject in one scope.
 #[derive(Debug, Default)]
 struct BoundRole {
     bindings: Vec<Arc<Binding>>,
@@ -85,14 +85,14 @@ struct Binding {
 enum Subject {
     User(String),
     Group(String),
-    /// By the name of its user.
+    /// A service account, by the name of its user.
     Account(String),
 }
 
 // === impl PolicyKind ===
 
 impl PolicyKind {
-    /// By the kind's name.
+    /// Parses the kind's name.
     #[must_use]
     pub fn from_kind(kind: &str) -> Option<Self> {
         Some(match kind {
@@ -266,8 +266,8 @@ impl Rbac {
         })
     }
 
-    /// All rules that hold for the user in a namespace, for
-    /// SelfSubjectRulesReview, and what could not be found of them.
+    /// Returns all rules of the user in a namespace, for SelfSubjectRulesReview, and an
+    /// error about missing ones.
     #[must_use]
     pub fn rules(&self, user: &User, namespace: &str) -> (Vec<Rule>, Option<String>) {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -326,8 +326,8 @@ impl State {
         }
     }
 
-    /// Shows the rules of every binding that concerns the user, those of the
-    /// cluster first, until `see` answers; no rules where the role is missing.
+    /// Calls `see` with the rules of every binding of the user, those of the cluster
+    /// first, until it returns a value; the rules are absent if the role is missing.
     fn visit<T>(
         &self,
         user: &User,
@@ -345,7 +345,7 @@ impl State {
         None
     }
 
-    /// What the user and the user's groups are bound to, in the cluster and then in
+    /// Returns the bindings of the user and the user's groups, in the cluster and then in
     /// the namespace (empty: none).
     fn bound<'a>(
         &'a self,
@@ -413,7 +413,7 @@ impl Binding {
         let role_name = object.str_at(&["roleRef", "name"])?.to_owned();
         let role = match object.str_at(&["roleRef", "kind"])? {
             "ClusterRole" => (String::new(), role_name),
-            // Only a RoleBinding can name a Role: that of its own namespace.
+            // Only a RoleBinding can name a Role, in its own namespace.
             "Role" if !place.0.is_empty() => (place.0.clone(), role_name),
             _ => return None,
         };

@@ -9,7 +9,7 @@ use crate::user::AUTHENTICATED;
 #[derive(Clone, Default)]
 pub struct TokenFile(FxHashMap<String, User>);
 
-/// Why a file cannot be used.
+/// Error for an unusable file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenFileError {
@@ -20,7 +20,7 @@ pub enum TokenFileError {
     Columns {
         /// How many there are.
         found: usize,
-        /// Where.
+        /// The line.
         line: usize,
     },
     /// A quotation mark is missing or too many.
@@ -74,7 +74,7 @@ impl TokenFile {
         Ok(Self(all))
     }
 
-    /// Whose token this is.
+    /// Returns the user of this token.
     #[must_use]
     pub fn user(&self, token: &str) -> Option<&User> {
         self.0.get(token)

@@ -1,9 +1,9 @@
-//! Service accounts' tokens: what they say, and whether it is still true.
+//! Service account tokens: claims, and their validity.
 //!
-//! A token names a service account and may be bound to a pod, a secret or a
-//! node; it lives as long as what it is bound to (KEP-1205, KEP-4193). Tokens of
-//! the older kind lie in Secrets and live as long as these (KEP-2799). The claims
-//! and the reasons of refusals are those of kube-apiserver.
+//! A token names a service account and may be bound to a pod, a secret or a node; it is
+//! valid while that object exists (KEP-1205, KEP-4193). Legacy tokens are stored in
+//! Secrets and are valid while these exist (KEP-2799). The claims and error messages are
+//! those of kube-apiserver.
 
 mod claims;
 mod legacy;
@@ -33,8 +33,8 @@ const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 /// The usual issuer, and the audience of the API server.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// By how much clocks may differ, in seconds; also how long after its deletion
-/// began an object still vouches for a token.
+/// Tolerated clock skew in seconds; also the time after the start of its deletion for
+/// which an object still validates a token.
 const LEEWAY: i64 = 60;
 
 /// Issues tokens and recognises them.
@@ -49,7 +49,7 @@ pub struct Tokens {
     verified: Arc<VerifiedTokens>,
 }
 
-/// What a token is to say.
+/// The contents of a new token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenSpec {
     /// The service account's namespace.
@@ -68,8 +68,8 @@ pub struct TokenSpec {
     pub issued_at: i64,
     /// Unix seconds.
     pub expires_at: i64,
-    /// From when on its use is noted (Unix seconds): it lives longer than its
-    /// bearer thinks, so that those who never read it anew go on meanwhile.
+    /// The time from which its use is recorded (Unix seconds): the token is valid for
+    /// longer than its client assumes, so that clients that never reload it keep working.
     pub warn_after: Option<i64>,
     /// A random identifier of the token.
     pub id: String,
@@ -86,7 +86,7 @@ pub struct Reference {
     pub uid: String,
 }
 
-/// Who a token is for.
+/// The subject of a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bearer {
     /// The user.
@@ -108,7 +108,7 @@ pub struct Found {
     pub deleting: Option<i64>,
 }
 
-/// What the Secret of a token of the older kind says.
+/// The contents of a legacy token's Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundSecret {
     /// Uid and deletion.
@@ -121,7 +121,7 @@ pub struct FoundSecret {
     pub last_used: String,
 }
 
-/// What tokens are bound to, as it is now.
+/// Looks up the current objects that tokens are bound to.
 pub trait Existing {
     /// A service account.
     fn service_account(&self, namespace: &str, name: &str) -> Option<Found>;
@@ -136,7 +136,7 @@ pub trait Existing {
     fn lists_secret(&self, namespace: &str, account: &str, secret: &str) -> bool;
 }
 
-/// Why a token is refused, as kube-apiserver says it.
+/// Reason why a token is rejected, in kube-apiserver's words.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -155,7 +155,7 @@ pub enum TokenError {
     /// It says that it will be issued.
     #[error("service account token is issued in the future")]
     Future,
-    /// It is for somebody else.
+    /// It has other audiences.
     #[error("token audiences {offered} is invalid for the target audiences {wanted}")]
     Audience {
         /// Those of the token.
@@ -169,16 +169,16 @@ pub enum TokenError {
     /// The service account does not exist.
     #[error("serviceaccounts {} not found", quote(.0))]
     NoAccount(String),
-    /// Something of the name was made anew.
+    /// An object of that name was recreated.
     #[error("{0}")]
     Anew(String),
     /// The service account is being deleted.
     #[error("service account {0} has been deleted")]
     AccountDeleted(String),
-    /// What it is bound to is gone.
+    /// The object that it is bound to was deleted.
     #[error("service account token has been invalidated")]
     Gone,
-    /// A token of the older kind whose Secret is gone.
+    /// The Secret of a legacy token was deleted.
     #[error("Token has been invalidated")]
     NotInSecret,
     /// A token of the older kind that an administrator or a controller took away.
@@ -189,8 +189,8 @@ pub enum TokenError {
 // === impl TokenError ===
 
 impl TokenError {
-    /// Whether the token was refused for what exists, not for what it says: the
-    /// signature was right.
+    /// Returns whether the token was rejected because of objects, not because of its
+    /// contents: its signature is valid.
     #[must_use]
     pub fn is_about_objects(&self) -> bool {
         matches!(
@@ -203,13 +203,14 @@ impl TokenError {
 // === impl Tokens ===
 
 impl Tokens {
-    /// Tokens signed with `key`, of [`ISSUER`], accepted for it.
+    /// Returns tokens signed with `key`, with [`ISSUER`] as their issuer and audience.
     #[must_use]
     pub fn new(key: Arc<ServiceAccountKey>) -> Self {
         Self::with(key.into())
     }
 
-    /// Tokens signed with one of `keys`, of [`ISSUER`], accepted for it.
+    /// Returns tokens signed with one of `keys`, with [`ISSUER`] as their issuer and
+    /// audience.
     #[must_use]
     pub fn with(keys: ServiceAccountKeys) -> Self {
         Self {
@@ -222,8 +223,8 @@ impl Tokens {
         }
     }
 
-    /// No token lives longer than `longest` seconds; those of pods that may not
-    /// read them anew live a year if `extends`.
+    /// Limits the lifetime to `longest` seconds; with `extends`, tokens of pods that may
+    /// not reload them live a year.
     #[must_use]
     pub fn living(mut self, longest: Option<i64>, extends: bool) -> Self {
         (self.longest, self.extends) = (longest, extends);
@@ -236,14 +237,14 @@ impl Tokens {
         self.longest
     }
 
-    /// Whether tokens of pods that may not read them anew live a year.
+    /// Returns whether tokens of pods that may not reload them live a year.
     #[must_use]
     pub fn extends(&self) -> bool {
         self.extends
     }
 
-    /// Signs as the first of `issuers` and believes all of them; the audiences of
-    /// the API server are `audiences`, or the first issuer if there are none.
+    /// Signs as the first of `issuers` and accepts all of them; the audiences of the API
+    /// server are `audiences`, or the first issuer if there are none.
     #[must_use]
     pub fn of(mut self, issuers: Vec<String>, audiences: Vec<String>) -> Self {
         if !issuers.is_empty() {
@@ -281,10 +282,10 @@ impl Tokens {
         self.keys.load_full()
     }
 
-    /// From now on these are the keys, also of all clones.
+    /// Replaces the keys, also of all clones.
     pub fn replace_keys(&self, keys: ServiceAccountKeys) {
         self.keys.store(Arc::new(keys));
-        // What a key vouched for that is gone is nobody's any more.
+        // Tokens of a removed key are no longer valid.
         self.verified.clear();
     }
 
@@ -317,7 +318,7 @@ impl Tokens {
         })
     }
 
-    /// Signs the token of the older kind that lies in a Secret: it has no end.
+    /// Signs a legacy token for a Secret: it does not expire.
     ///
     /// # Errors
     /// Errors of the cryptographic library.
@@ -332,8 +333,8 @@ impl Tokens {
             .sign(&legacy::Legacy::of(namespace, account, secret))
     }
 
-    /// Whose token this is, `now` (Unix seconds), for one of `audiences` (empty:
-    /// for the API server).
+    /// Authenticates a token at `now` (Unix seconds), for one of `audiences` (empty: for
+    /// the API server).
     ///
     /// # Errors
     /// [`TokenError`].

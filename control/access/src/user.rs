@@ -1,4 +1,4 @@
-//! Who asks.
+//! The user of a request.
 
 /// The user of every request that brought no credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
@@ -10,13 +10,13 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 pub const MASTERS: &str = "system:masters";
 /// The group of nodes' agents.
 pub const NODES: &str = "system:nodes";
-/// What a node's user name begins with.
+/// The prefix of a node's user name.
 pub const NODE_USER_PREFIX: &str = "system:node:";
-/// What a service account's user name begins with.
+/// The prefix of a service account's user name.
 pub const SERVICE_ACCOUNT_USER_PREFIX: &str = "system:serviceaccount:";
 /// The group of all service accounts.
 pub const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
-/// What the group of a namespace's service accounts begins with.
+/// The prefix of the group of a namespace's service accounts.
 pub const SERVICE_ACCOUNTS_PREFIX: &str = "system:serviceaccounts:";
 
 /// An authenticated user: a person, a component or a service account
@@ -29,7 +29,7 @@ pub struct User {
     pub uid: String,
     /// The groups, in the order in which they were found.
     pub groups: Vec<String>,
-    /// What else is known, such as the pod that a token is bound to.
+    /// Further attributes, such as the pod that a token is bound to.
     pub extra: Vec<(String, Vec<String>)>,
 }
 
@@ -48,7 +48,7 @@ impl User {
         user
     }
 
-    /// Who brought no credentials.
+    /// Returns the user of requests without credentials.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {

@@ -1,9 +1,8 @@
-//! From a client's certificate to a user.
+//! Maps a client certificate to a user.
 //!
-//! The rules are kube-apiserver's: the common name is the user, every
-//! organisation a group, the extension 1.3.6.1.4.1.57683.2 the uid. Whether an
-//! authority vouches for the certificate is for the caller to check
-//! ([`control_pki::ClientTrust`]).
+//! The rules are kube-apiserver's: the common name is the user, every organisation a
+//! group, the extension 1.3.6.1.4.1.57683.2 the uid. The caller verifies the certificate
+//! chain ([`control_pki::ClientTrust`]).
 
 use x509_parser::der_parser::oid;
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -11,7 +10,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::User;
 use crate::user::AUTHENTICATED;
 
-/// Why a certificate names no user.
+/// Error for a certificate that names no user.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CertificateError {

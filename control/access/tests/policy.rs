@@ -1,9 +1,9 @@
-//! The roles and bindings of the start are those of kube-apiserver 1.36.3.
+//! Compares the default roles and bindings with those of kube-apiserver 1.36.3.
 //!
-//! `stock_policy.jsonl` was recorded from one with its controllers (which gather
-//! the rules of aggregated roles), by listing the four kinds and keeping what
-//! carries `kubernetes.io/bootstrapping=rbac-defaults`, an object a line without
-//! what differs from start to start.
+//! `stock_policy.jsonl` was recorded from a kube-apiserver and its controllers (which fill in the
+//! rules of aggregated roles): it lists the objects of the four kinds with the label
+//! `kubernetes.io/bootstrapping=rbac-defaults`, one per line, without the fields that differ from
+//! start to start.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,15 +13,15 @@ use crate::place::Place;
 use crate::source::Pages;
 use crate::{BackupName, Entry, Error};
 
-/// What goes into a backup beside the store, and where it goes.
+/// The contents of a backup beside the store, and its destination.
 pub struct Request {
-    /// What the backup is. Its revision and time are those of the moment it is read.
+    /// The summary. Its revision and time are set when the store is read.
     pub about: StoreSummary,
     /// Files of the server.
     pub files: Vec<ServerFile>,
     /// Public keys to which the backup is encrypted. Empty: it is not encrypted.
     pub recipients: Vec<Recipient>,
-    /// Where it goes.
+    /// The destination.
     pub place: Arc<dyn Place>,
 }
 
@@ -32,7 +32,7 @@ pub struct CreatedBackup {
     pub name: BackupName,
     /// Its size, in bytes.
     pub size: u64,
-    /// What it holds.
+    /// The contents.
     pub manifest: Manifest,
     /// How long it took.
     pub took: Duration,
@@ -67,7 +67,7 @@ pub async fn create(store: Arc<dyn Store>, request: Request) -> Result<CreatedBa
         loop {
             let page = source.next().await?;
             let is_last = page.is_empty();
-            // An empty page is the end; without it the backup is given up.
+            // An empty page is the end; without it the backup is aborted.
             if pages.send(page).await.is_err() || is_last {
                 return Ok::<_, Error>(());
             }

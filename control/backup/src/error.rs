@@ -1,18 +1,18 @@
-//! What can go wrong with a backup.
+//! Errors of backups.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a backup is not made, read or restored.
+/// Reason why a backup is not made, read or restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder.
     #[error("cannot use `{}`", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -22,7 +22,7 @@ pub enum Error {
     /// A backup that is damaged, cut off, or something else.
     #[error("the backup is damaged: {detail}; restore another one")]
     Damaged {
-        /// What was found.
+        /// The problem.
         detail: String,
     },
     /// A format of another version.
@@ -49,7 +49,7 @@ pub enum Error {
     NotFound {
         /// Its name.
         name: String,
-        /// Where it was looked for.
+        /// The place that was searched.
         place: String,
     },
     /// A backup of that name exists.
@@ -57,7 +57,7 @@ pub enum Error {
     Exists {
         /// Its name.
         name: String,
-        /// Where.
+        /// The place.
         place: String,
     },
     /// An option of a place.
@@ -72,7 +72,7 @@ pub enum Error {
         place: String,
         /// The HTTP status.
         status: u16,
-        /// What the server said.
+        /// The server's message.
         detail: String,
     },
     /// An S3 server that is not reached.
@@ -80,14 +80,14 @@ pub enum Error {
     Unreachable {
         /// The folder or bucket.
         place: String,
-        /// What became of the request.
+        /// The error of the request.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A target that is not empty.
     #[error("{target} already holds keys: {way_out}")]
     NotEmpty {
-        /// Which.
+        /// The target.
         target: String,
         /// What to do.
         way_out: &'static str,
@@ -97,14 +97,14 @@ pub enum Error {
         "{target} stands at revision {current} and would have to reach {wanted}, so that no client's watch goes back: write a file for etcd instead (--etcd-snapshot FILE), which begins there"
     )]
     TooFar {
-        /// Which.
+        /// The target.
         target: String,
         /// Its revision.
         current: u64,
         /// The one to reach.
         wanted: u64,
     },
-    /// A copy that is not equal to what was copied.
+    /// A copy differs from its source.
     #[error("{count} keys differ between source and target, the first is `{first}`")]
     Differs {
         /// The number of keys that differ.
@@ -117,7 +117,7 @@ pub enum Error {
         "{target} is still written to after the server stopped: stop the other API servers, too"
     )]
     StillWritten {
-        /// Which.
+        /// The target.
         target: String,
     },
     /// The part that reads ended early.

@@ -6,10 +6,10 @@
 //! embedded store, file for etcd, running etcd ◀── restore ◀── archive
 //! ```
 //!
-//! A backup is one file. It holds the keys of the store as of one revision with all that is
-//! known about them, the files of the server's folder (authorities, keys), and last a
-//! manifest with counts and checksums: what has no manifest is no backup. Nothing here knows
-//! a kind.
+//! A backup is one file. It contains the keys of the store as of one revision with their
+//! metadata, the files of the server's folder (authorities, keys), and last a manifest
+//! with counts and checksums: without a manifest it is not a backup. Nothing here knows a
+//! kind.
 
 pub mod age;
 pub mod archive;

@@ -1,4 +1,4 @@
-//! What a backup says about itself: at its begin, and what it holds at its end.
+//! The summary at the start of a backup, and the manifest at its end.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The format that this version writes and reads.
 pub const FORMAT: u32 = 1;
 
-/// The first entry: what is known before anything is read.
+/// The first entry: what is known before the store is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreSummary {
@@ -21,7 +21,7 @@ pub struct StoreSummary {
     pub version: String,
     /// The version of Kubernetes whose API it serves, such as `1.36`.
     pub kubernetes: String,
-    /// Which store was read: `embedded` or `etcd`.
+    /// The kind of store: `embedded` or `etcd`.
     pub store: String,
     /// The revision as of which all keys are.
     pub revision: Revision,
@@ -29,7 +29,7 @@ pub struct StoreSummary {
     pub created: Timestamp,
 }
 
-/// The last entry: what the backup holds.
+/// The last entry: the contents of the backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
@@ -40,7 +40,7 @@ pub struct Manifest {
     pub keys: u64,
     /// How many bytes their values have.
     pub value_bytes: u64,
-    /// How many of them have a limited life.
+    /// The number of keys with a limited lifetime.
     pub leased_keys: u64,
     /// The number of keys of each resource, by the beginning of their keys.
     pub resources: BTreeMap<String, u64>,

@@ -1,7 +1,8 @@
-//! Names of backups: they say of which cluster, when and at which revision, so that a folder
-//! or a bucket can be listed without reading what is encrypted.
+//! Names of backups: they contain the cluster, the time and the revision, so that a
+//! folder or a bucket can be listed without decrypting anything.
 //!
-//! `orlop-1b2c3d4e-20261126T195310Z-r123456.backup.age`; without `.age` it is not encrypted.
+//! `orlop-1b2c3d4e-20261126T195310Z-r123456.backup.age`; without `.age` it is not
+//! encrypted.
 
 use std::fmt;
 

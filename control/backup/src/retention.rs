@@ -1,4 +1,4 @@
-//! Which backups are kept.
+//! Retention of backups.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub enum Keep {
     For(Duration),
 }
 
-/// A rule of retention that is none.
+/// An invalid retention rule.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "`{0}` is no rule of retention: give a number of backups, such as 14, or a time, such as 30d or 12h"

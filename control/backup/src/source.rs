@@ -36,14 +36,14 @@ impl<'s> Pages<'s> {
         }
     }
 
-    /// Does not ask how long keys still live.
+    /// Skips the remaining lifetimes of keys.
     #[must_use]
     pub fn without_leases(mut self) -> Self {
         self.leases = None;
         self
     }
 
-    /// The next keys; none at the end.
+    /// Returns the next keys; none at the end.
     ///
     /// # Errors
     /// [`Error::Store`]: the store, or a revision that was compacted meanwhile.
@@ -101,7 +101,7 @@ pub(crate) async fn lease_time(store: &dyn Store, lease: u64) -> Result<Option<D
         return Ok(Some(time.saturating_sub(now.unwrap_or_default())));
     }
     let remaining = store.remaining(lease).await.map_err(Error::Store)?;
-    // A lease that is gone meanwhile takes its keys with it.
+    // A lease that expired meanwhile takes its keys with it.
     Ok(Some(remaining.unwrap_or_default()))
 }
 

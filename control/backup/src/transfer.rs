@@ -20,7 +20,7 @@ pub enum Target {
     Live {
         /// It.
         store: Arc<dyn Store>,
-        /// What people call it.
+        /// Its name for people.
         name: String,
     },
 }
@@ -138,8 +138,8 @@ impl Copy {
         Ok(())
     }
 
-    /// Goes on by another way to the same source, such as its file when nobody serves it
-    /// any more.
+    /// Continues with another access to the same source, such as its file when it is no
+    /// longer served.
     pub fn follow_instead(&mut self, source: &dyn Store) {
         self.watch = source.watch(Bytes::new(), self.revision);
     }
@@ -161,8 +161,8 @@ impl Copy {
     }
 }
 
-/// Compares the present keys and values of two stores. A key with a lease may be missing from one
-/// of them, because it expired there.
+/// Compares the present keys and values of two stores. A key with a lease may be missing
+/// from one of them, because it expired there.
 ///
 /// # Errors
 /// [`Error::Differs`], [`Error::Store`].

@@ -1,4 +1,5 @@
-//! Files and keys are those of the `age` program, where there is one.
+//! Tests that files and keys are compatible with the `age` program. Without it, these tests are
+//! skipped.
 
 use std::io::{Read as _, Write as _};
 use std::process::Command;

@@ -1,6 +1,6 @@
-//! A bucket keeps backups as a folder does: one in memory that checks signatures, and one of an S3
-//! server (`gofakes3` on the PATH or in `$GOFAKES3`). Without the server that test says so and
-//! passes.
+//! Tests backups in buckets: one in memory that checks signatures, and one of an S3 server
+//! (`gofakes3` on the PATH or in `$GOFAKES3`). Without the server, its test is skipped with a
+//! message.
 
 mod bucket;
 

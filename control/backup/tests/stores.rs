@@ -1,5 +1,5 @@
-//! A store becomes a backup, and a backup a store: embedded, a file for a real etcd, a running
-//! etcd. What needs etcd says so and passes where there is none.
+//! Tests backups of stores and restores to them: embedded, as a file for a real etcd, and in a
+//! running etcd. Tests that need etcd are skipped with a message if it is missing.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

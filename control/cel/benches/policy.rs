@@ -1,5 +1,5 @@
-//! What a policy costs a request: ten rules as policies have them, about a
-//! deployment. To stay below 100 µs together.
+//! Measures the cost of a policy per request: ten typical rules about a deployment, which
+//! should take less than 100 µs together.
 
 use control_cel::{Bindings, Budget, Env, Program, Type, Val, compile};
 use control_types::value::Value;

@@ -8,7 +8,7 @@ pub(crate) struct Expr {
     pub kind: Kind,
 }
 
-/// What an expression is.
+/// The kind of expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
     Literal(Literal),
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
 /// A field of a `Name{…}`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Initial {
-    /// Where its colon stands.
+    /// The offset of its colon.
     pub offset: usize,
     pub name: String,
     pub value: Expr,
@@ -56,11 +56,11 @@ pub(crate) struct Comprehension {
     pub of: Macro,
     pub range: Expr,
     pub variables: Vec<String>,
-    /// What is evaluated for each item: a condition, or a filter and a value.
+    /// The steps for each item: a condition, or a filter and a value.
     pub steps: Vec<Expr>,
 }
 
-/// The macros, by what they make.
+/// The macros, by their results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Macro {
     /// `all`: whether every item meets the condition.
@@ -69,11 +69,11 @@ pub(crate) enum Macro {
     Exists,
     /// `exists_one`, `existsOne`: whether exactly one does.
     ExistsOne,
-    /// `map`, `transformList`: a list of what the last step gives.
+    /// `map`, `transformList`: a list of the last step's values.
     List,
     /// `filter`: a list of some of the items.
     Filter,
-    /// `transformMap`: a map from the keys to what the last step gives.
+    /// `transformMap`: a map from the keys to the last step's values.
     Map,
     /// `transformMapEntry`: a map made of the maps that the last step gives.
     Entries,

@@ -1,4 +1,4 @@
-//! Names and types: the type of an expression, or what is wrong with it.
+//! Checks names and types: finds the type of an expression, or its issues.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use crate::run::time;
 use crate::types::{Type, TypeBindings};
 use crate::{Env, literals, regex};
 
-/// What is known of an expression and its parts.
+/// The types and resolved names of an expression and its parts.
 pub(crate) struct CheckedExpression {
     pub of: Type,
     /// The types of the parts, by their address in the tree.
@@ -73,7 +73,7 @@ struct Checker<'a> {
     /// Variables of the macros around.
     scopes: Vec<(String, Type)>,
     issues: Vec<Issue>,
-    /// What is told only when there are no other issues.
+    /// Issues that are reported only if there are no others.
     later: Vec<Issue>,
     /// How many calls of `format` are around.
     formatted: usize,
@@ -173,8 +173,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The one type of all parts of a literal. That they must agree is told only
-    /// when nothing else is wrong, and not of what is formatted.
+    /// Returns the common type of all parts of a literal. A mismatch is reported only if
+    /// there are no other issues, and not for arguments of `format`.
     fn one_type<'e>(&mut self, parts: impl Iterator<Item = &'e Expr>, types: Vec<Type>) -> Type {
         let mut known: Option<&Type> = None;
         for (part, of) in parts.zip(&types) {
@@ -206,7 +206,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a value fits the field of what is made.
+    /// Checks that a value fits the field of a constructed object.
     fn check_field(&mut self, of: &Type, field: &Initial, given: &Type) {
         let Type::Made(of) = of else { return };
         let name = &field.name;
@@ -236,10 +236,10 @@ impl Checker<'_> {
         };
         let found = match of {
             Type::Dyn | Type::Param(_) => Type::Dyn,
-            // what may be missing is told apart from what is not known
+            // optional fields are distinguished from unknown ones
             Type::Error if optional => Type::Dyn,
             Type::Error => return Type::Error,
-            // a type of a library whose fields nobody declares
+            // a library type whose fields are not declared
             Type::Opaque(name) if name.starts_with("kubernetes.") => {
                 let message = format!("unexpected failed resolution of '{name}'");
                 return self.report(at, message);
@@ -424,7 +424,7 @@ impl Checker<'_> {
         {
             self.tell_later(argument, format!("invalid {function} argument"));
         }
-        // several ways to call it, of which none says what comes out
+        // several matching overloads with different result types
         if results.len() > 1 && results.iter().any(Type::is_unbound) {
             return Type::Dyn;
         }
@@ -492,7 +492,7 @@ impl Checker<'_> {
                 Macro::List | Macro::Map | Macro::Entries => i + 1 < inner.steps.len(),
             };
             if filters && !TypeBindings::default().fits(&Type::Bool, &last) {
-                // what filters stands in a conditional
+                // a filter is part of a conditional
                 let made = match inner.of {
                     Macro::ExistsOne => Type::Int,
                     Macro::Filter => Type::list(value.clone()),
@@ -537,7 +537,7 @@ fn equivalent(a: &Type, b: &Type) -> bool {
     }
 }
 
-/// What tells whether a literal text can be converted.
+/// Returns the check whether a literal text can be converted.
 fn function_of_text(function: &str) -> Option<fn(&str) -> bool> {
     match function {
         "timestamp" => Some(|text| time::parse(text).is_some()),
@@ -546,7 +546,8 @@ fn function_of_text(function: &str) -> Option<fn(&str) -> bool> {
     }
 }
 
-/// What may be ordered: equal types that have an order, numbers of any two types.
+/// Returns whether values can be ordered: of equal ordered types, or numbers of any two
+/// types.
 fn comparable(a: &Type, b: &Type) -> bool {
     let number = |of: &Type| matches!(of, Type::Int | Type::Uint | Type::Double);
     let ordered = |of: &Type| {
@@ -623,8 +624,8 @@ fn is_wrapper(name: &str) -> bool {
         .is_some_and(|name| NAMES.contains(&name))
 }
 
-/// The type of a field of what a mutation makes: of objects all is known only
-/// when the expression runs.
+/// Returns the type of a field of a mutation's object; types of objects are only known at
+/// run time.
 fn made_field(of: &str, field: &str) -> Option<Type> {
     match (of, field) {
         ("JSONPatch", "op" | "path" | "from") => Some(Type::String),
@@ -668,7 +669,7 @@ pub(crate) fn dotted(expression: &Expr) -> Option<String> {
 
 /// The one type of all, or open when they differ.
 fn join(types: Vec<Type>) -> Type {
-    // what says nothing fits everywhere
+    // an unspecified type fits everywhere
     let mut all = types.into_iter().filter(|of| !matches!(of, Type::Param(_)));
     let Some(first) = all.next() else {
         return Type::Param('_');

@@ -1,7 +1,6 @@
-//! What an expression may cost at worst, before it ever runs: sizes are those
-//! that the schema allows. The figures are those of cel-go's estimator with the
-//! additions of Kubernetes, quirks included: they decide which rules a custom
-//! resource may have.
+//! Estimates the maximum cost of an expression before it runs, from the sizes that the
+//! schema allows. The figures are those of cel-go's estimator with the additions of
+//! Kubernetes, quirks included: they decide which rules a custom resource may have.
 
 use crate::ast::{Comprehension, Expr, Kind, Literal, Macro};
 use crate::checker::{CheckedExpression, bind, dotted};
@@ -23,9 +22,9 @@ pub const RULE_LIMIT: u64 = 10_000_000;
 /// The most that all rules of one `CustomResourceDefinition` may be.
 pub const CRD_LIMIT: u64 = 100_000_000;
 
-/// What users are told when `what` (such as `estimated rule cost`) is beyond its limit.
+/// Returns the message for users when `what` (such as `estimated rule cost`) exceeds its
+/// limit.
 #[must_use]
-#[allow(clippy::cast_precision_loss)]
 pub fn exceeds(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = if factor > 100.0 {
@@ -76,7 +75,6 @@ impl Estimate {
     }
 
     /// Times a factor, rounded up.
-    #[allow(clippy::cast_precision_loss)]
     fn times(self, factor: f64) -> Self {
         // from 2^64 on the cast stays at the largest number
         let one = |size: u64| (size as f64 * factor).ceil() as u64;
@@ -92,7 +90,7 @@ impl Estimate {
     }
 }
 
-/// What is known of the items of a list or the entries of a map.
+/// The estimates for the items of a list or the entries of a map.
 #[derive(Clone, Copy, Debug)]
 struct Inner {
     list: bool,
@@ -109,7 +107,7 @@ struct EstimatedPart {
     cost: Option<Estimate>,
     size: Option<Estimate>,
     inner: Option<Inner>,
-    /// Where in the schema it stands: a variable, then fields, `@items`, `@values`, `@keys`.
+    /// Its path in the schema: a variable, then fields, `@items`, `@values`, `@keys`.
     path: Vec<String>,
     of: Option<Type>,
     /// A literal number.
@@ -453,7 +451,7 @@ impl Estimator<'_> {
         }
     }
 
-    /// The ways in which a call may be meant.
+    /// Returns the possible overloads of a call.
     fn candidates(&self, at: &Expr, function: &str, method: bool) -> Vec<&'static Overload> {
         let all = functions::overloads(function).unwrap_or_default();
         all.iter()
@@ -559,7 +557,7 @@ impl Estimator<'_> {
         });
         let fixed = Estimate::fixed;
         let size = range.size();
-        // a condition around what is added: the branch that adds nothing reads the result
+        // a condition around the addition: the branch that adds nothing reads the result
         let chosen = |cost: Estimate| match filter {
             Some(filter) => filter.add(cost.union(fixed(1))),
             None => cost,
@@ -624,7 +622,7 @@ fn key_of(range: &EstimatedPart) -> EstimatedPart {
     })
 }
 
-/// What a single variable runs over: items of a list, keys of a map.
+/// Returns the range of a single variable: items of a list, keys of a map.
 fn single_of(range: &EstimatedPart) -> EstimatedPart {
     let list = range
         .inner
@@ -692,7 +690,7 @@ fn literal_part(literal: &Literal) -> EstimatedPart {
     }
 }
 
-/// What one way to call a function costs by itself, and how large its result is.
+/// Returns the cost of one overload by itself, and the size of its result.
 fn of_overload(
     function: &str,
     overload: &Overload,
@@ -720,7 +718,7 @@ fn of_overload(
             Some(Type::List(items)) => {
                 let mut each = Estimate::fixed(1);
                 if is_text(Some(items)) {
-                    // only where it stands in the schema tells how long an item is
+                    // only its position in the schema tells the length of an item
                     each = each.add(receiver.item.unwrap_or(Estimate::UNKNOWN).looked());
                 }
                 (receiver.size().multiply(each), None)
@@ -804,7 +802,6 @@ fn of_overload(
                 None => 1,
                 Some(depth) => depth.number.map_or(u64::MAX, |n| n.max(0) as u64),
             };
-            #[allow(clippy::cast_precision_loss)]
             allocated(depth as f64, receiver.size())
         }
         "distinct" => allocated(2.0, receiver.size().multiply(receiver.size())),
@@ -888,10 +885,10 @@ fn allocated(factor: f64, size: Estimate) -> (Estimate, Option<Estimate>) {
     (size.times(factor).add(Estimate::fixed(11)), Some(size))
 }
 
-/// How long a text may be once parts of it are replaced.
+/// Returns the length of a text after replacing parts of it.
 fn replaced(text: Estimate, old: Estimate, new: Estimate) -> Estimate {
     let (most_times, most_kept) = if old.min == 0 {
-        // nothing stands between all characters, and around
+        // an empty separator matches between all characters, and around
         (text.max.saturating_add(1), text.max)
     } else if new.max <= old.min {
         (0, text.max)

@@ -1,5 +1,5 @@
-//! The functions that an expression may call: those of the language, and the
-//! libraries that Kubernetes 1.36 adds for expressions about requests.
+//! The functions of expressions: those of the language, and the libraries that Kubernetes
+//! 1.36 adds for expressions about requests.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use crate::types::Type;
 
 /// One way to call a function.
 pub(crate) struct Overload {
-    /// Whether the first parameter stands before the dot.
+    /// Whether the first parameter is the receiver.
     pub method: bool,
     pub parameters: Vec<Type>,
     pub result: Type,
@@ -28,8 +28,8 @@ static TABLE: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(|| 
     table
 });
 
-/// Reads one line: `[receiver~]name(parameters) result`. The receiver is what
-/// stands before the dot of a call; names may hold dots themselves.
+/// Parses one line: `[receiver~]name(parameters) result`. The receiver precedes the dot
+/// of a call; names may contain dots themselves.
 fn read(line: &'static str) -> (&'static str, Overload) {
     let (head, rest) = line.split_once('(').unwrap_or((line, ") dyn"));
     let (parameters, result) = rest.rsplit_once(')').unwrap_or((rest, "dyn"));

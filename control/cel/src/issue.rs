@@ -1,8 +1,8 @@
-//! What is wrong with an expression, and where.
+//! Issues of an expression, with their positions.
 
 use std::fmt;
 
-/// How many issues are told.
+/// The limit on reported issues.
 const MOST: usize = 100;
 
 /// One thing that is wrong.
@@ -10,7 +10,7 @@ const MOST: usize = 100;
 pub struct Issue {
     /// Place in the source, in characters from its start; `None`: the expression as a whole.
     pub offset: Option<usize>,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Issues {
                 continue;
             };
             if self.source.is_empty() {
-                // A source without lines has no place to point at.
+                // An empty source has no position to point at.
                 write!(f, "ERROR: <input>:1:0: {}", issue.message)?;
                 continue;
             }

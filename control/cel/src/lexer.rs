@@ -1,4 +1,4 @@
-//! From characters to tokens.
+//! Splits text into tokens.
 
 use crate::issue::Issue;
 
@@ -11,7 +11,7 @@ pub(crate) struct Token {
     pub kind: TokenKind,
 }
 
-/// What a token is.
+/// The kind of token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TokenKind {
     /// A sign or a word of the language, such as `&&`, `in`, `true`.
@@ -35,8 +35,7 @@ const SIGNS: &[&str] = &[
     "?", ":", "+", "*", "/", "%",
 ];
 
-/// Reads all tokens; the last one is the end. What is no token is reported and
-/// left out.
+/// Reads all tokens; the last one is the end. Invalid tokens are reported and left out.
 pub(crate) fn tokens(source: &str) -> (Vec<Token>, Vec<Issue>) {
     let mut lexer = Lexer {
         chars: source.chars().collect(),

@@ -48,7 +48,7 @@ pub use run::{
 pub use schema::Schema;
 pub use types::{Object, Type};
 
-/// What an expression may name.
+/// The names that an expression may use.
 #[derive(Clone, Debug, Default)]
 pub struct Env {
     variables: Vec<(&'static str, Type)>,
@@ -57,7 +57,7 @@ pub struct Env {
 }
 
 impl Env {
-    /// Nothing but the functions that every expression may call.
+    /// Returns an environment with only the functions of every expression.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -74,16 +74,16 @@ impl Env {
         self
     }
 
-    /// The environment in which mutations are stated, too: `Object{…}`,
-    /// `JSONPatch{…}` and `jsonpatch.escapeKey`.
+    /// Adds the types for mutations: `Object{…}`, `JSONPatch{…}` and
+    /// `jsonpatch.escapeKey`.
     #[must_use]
     pub const fn with_patches(mut self) -> Self {
         self.patches = true;
         self
     }
 
-    /// The environment in which parts of an expression are named, too:
-    /// `cel.bind(name, value, expression)`.
+    /// Adds the macro that names parts of an expression: `cel.bind(name, value,
+    /// expression)`.
     #[must_use]
     pub const fn with_bindings(mut self) -> Self {
         self.bindings = true;
@@ -111,8 +111,8 @@ pub fn check(source: &str, env: &Env) -> Result<Type, Issues> {
 /// Checks an expression and compiles it.
 ///
 /// # Errors
-/// As [`check`]; also a constant that cannot be converted as the expression
-/// wants, which is told for the expression as a whole.
+/// As [`check`]; also a constant that cannot be converted as required, which is reported
+/// for the expression as a whole.
 pub fn compile(source: &str, env: &Env) -> Result<Program, Issues> {
     let expression = parser::parse(source)?;
     let checked = checker::check(source, &expression, env)?;
@@ -128,8 +128,8 @@ pub fn compile(source: &str, env: &Env) -> Result<Program, Issues> {
     }
 }
 
-/// What an expression about values of `root` may cost at worst. All variables
-/// (`self`, `oldSelf`) are taken to be of that schema.
+/// Estimates the maximum cost of an expression about values of `root`. All variables
+/// (`self`, `oldSelf`) have that schema.
 ///
 /// # Errors
 /// As [`check`].

@@ -1,10 +1,10 @@
-//! What is wrong with literals that the types alone do not tell: `'%d'.format([…])`.
+//! Checks literals beyond their types: `'%d'.format([…])`.
 
 use crate::ast::{Expr, Kind, Literal};
 use crate::types::Type;
 
-/// What is wrong with formatting these items by this text, and where: an item, or
-/// the call as a whole.
+/// Returns the problem of formatting these items with this text, and its position: an
+/// item, or the call as a whole.
 pub(crate) fn check_format<'e>(
     text: &str,
     items: &'e [(Expr, bool)],
@@ -144,7 +144,7 @@ fn shown<'e>(item: &'e Expr, type_of: &dyn Fn(&Expr) -> Type) -> Option<(&'e Exp
     }
 }
 
-/// The name of a type without what it is made of.
+/// Returns the name of a type without its parameters.
 fn name(of: &Type) -> String {
     match of {
         Type::List(_) => "list".into(),

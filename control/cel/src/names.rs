@@ -1,4 +1,4 @@
-//! Names of properties in expressions: what is no identifier is escaped.
+//! Names of properties in expressions, where non-identifiers are escaped.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! From tokens to a tree, by the grammar of the language's definition.
+//! Parses tokens into a tree, by the grammar of the language's definition.
 
 use crate::ast::{Comprehension, Expr, Initial, Kind, Literal, Macro};
 use crate::issue::{Issue, Issues};
@@ -76,7 +76,7 @@ struct Parser {
     depth: usize,
     /// The height of the tree that was read last.
     height: usize,
-    /// What does not stop the reading.
+    /// Issues that do not stop parsing.
     issues: Vec<Issue>,
 }
 
@@ -191,7 +191,7 @@ impl Parser {
         ))
     }
 
-    /// Counts one level of the tree: whoever walks it does so recursively.
+    /// Counts one level of the tree, which is walked recursively.
     fn deeper(levels: &mut usize) -> ParsedExpression<()> {
         *levels += 1;
         if *levels <= DEPTH {
@@ -203,7 +203,7 @@ impl Parser {
         })
     }
 
-    /// A tree is made of one of height `other` and the one read last.
+    /// Records the height of a tree made of one of height `other` and the last one.
     fn grow(&mut self, other: usize) -> ParsedExpression<()> {
         self.height = self.height.max(other) + 1;
         if self.height <= HEIGHT {
@@ -227,7 +227,8 @@ impl Parser {
         Ok(expression)
     }
 
-    /// What follows a condition: kept apart, so that nesting costs little stack.
+    /// Parses the rest of a conditional: a separate function, so that nesting costs
+    /// little stack.
     #[inline(never)]
     fn conditional(&mut self, condition: Expr) -> ParsedExpression<Expr> {
         let offset = self.take().offset;
@@ -247,8 +248,8 @@ impl Parser {
         Ok(call(offset, "_?_:_", vec![condition, yes, no]))
     }
 
-    /// Operands joined by operators that bind at least as strongly as `least`.
-    /// One function for all levels: whoever nests deeply needs few frames.
+    /// Parses operands joined by operators of at least precedence `least`. One function
+    /// for all levels: deep nesting needs few frames.
     fn binary(&mut self, least: usize) -> ParsedExpression<Expr> {
         let mut left = self.unary()?;
         let mut steps = 0;
@@ -284,7 +285,7 @@ impl Parser {
             && *function == format!("_{sign}_")
         {
             arguments.push(right);
-            // the row is as high as before, but for what came in
+            // the chain has the same height as before, except for its new operand
             self.height = self.height.saturating_sub(1).max(height);
             return Ok(left);
         }
@@ -355,8 +356,8 @@ impl Parser {
         self.members(primary)
     }
 
-    /// What follows a value: fields, calls, indexes. The parts are functions of
-    /// their own, so that nesting costs little stack.
+    /// Parses what follows a value: fields, calls, indexes. The parts are separate
+    /// functions, so that nesting costs little stack.
     fn members(&mut self, mut target: Expr) -> ParsedExpression<Expr> {
         let mut steps = 0;
         loop {
@@ -418,7 +419,7 @@ impl Parser {
         Ok(token.text)
     }
 
-    /// What stands between parentheses, up to the closing one.
+    /// Parses arguments up to the closing parenthesis.
     fn arguments(&mut self) -> ParsedExpression<Vec<Expr>> {
         let mut all = Vec::new();
         if self.take_if(")") {
@@ -690,7 +691,7 @@ fn function(offset: usize, name: String, mut arguments: Vec<Expr>) -> ParsedExpr
         ) {
             return Err(issue(argument.offset, "invalid argument to has() macro"));
         }
-        // what it asks of the last step stands where the macro does
+        // the requirement on the last step is at the macro's position
         argument.offset = offset;
         return Ok(Expr {
             offset,

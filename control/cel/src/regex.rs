@@ -3,11 +3,19 @@
 /// The most memory that a compiled expression may take, in bytes.
 const LARGEST: usize = 4 << 20;
 
+/// Error for an expression that is not valid in RE2; the message is Go's.
+#[derive(Debug, thiserror::Error)]
+#[error("error parsing regexp: {reason}: `{part}`")]
+pub(crate) struct RegexError {
+    reason: String,
+    part: String,
+}
+
 /// Compiles an expression of RE2.
 ///
 /// # Errors
-/// Why it is none.
-pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, String> {
+/// [`RegexError`].
+pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, RegexError> {
     regex::RegexBuilder::new(&translated(pattern))
         .size_limit(LARGEST)
         .build()
@@ -22,15 +30,15 @@ pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, String> {
                 "unopened group" => ("unexpected )", None),
                 other => (other, None),
             };
-            format!(
-                "error parsing regexp: {reason}: `{}`",
-                at.unwrap_or(pattern)
-            )
+            RegexError {
+                reason: reason.to_owned(),
+                part: at.unwrap_or(pattern).to_owned(),
+            }
         })
 }
 
-/// RE2's classes know ASCII only, its braces may stand for themselves, and
-/// within brackets it knows no operators.
+/// Translates RE2's syntax: classes are ASCII only, braces may be literals, and brackets
+/// contain no operators.
 fn translated(pattern: &str) -> String {
     let chars: Vec<char> = pattern.chars().collect();
     let mut out = String::with_capacity(pattern.len() + 16);
@@ -83,7 +91,7 @@ fn translated(pattern: &str) -> String {
                     out.push('^');
                     at += 1;
                 }
-                // a bracket that comes first stands for itself
+                // a bracket in the first place is a literal
                 if chars.get(at) == Some(&']') {
                     out.push_str("\\]");
                     at += 1;
@@ -142,7 +150,7 @@ fn repeats(rest: &[char]) -> bool {
 pub(crate) fn balanced(pattern: &str) -> bool {
     let mut chars = pattern.chars().peekable();
     let mut groups = 0_usize;
-    // whether something stands before that a sign of repetition may follow
+    // whether a repetition may follow
     let mut repeatable = false;
     while let Some(c) = chars.next() {
         match c {
@@ -154,7 +162,7 @@ pub(crate) fn balanced(pattern: &str) -> bool {
             }
             '[' => {
                 chars.next_if_eq(&'^');
-                // a bracket that comes first stands for itself
+                // a bracket in the first place is a literal
                 chars.next_if_eq(&']');
                 loop {
                     match chars.next() {

@@ -1,5 +1,5 @@
-//! What a custom resource's schema declares of a value: its type in
-//! expressions, how it is read from the tree, how large it may be at most.
+//! Declarations of a custom resource's schema for a value: its type in expressions, its
+//! representation in the tree, its maximum size.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ pub struct Schema {
     pub(crate) most: i64,
     /// Bytes of its smallest JSON form.
     pub(crate) least_bytes: i64,
-    /// Characters that a map's keys have at most; nothing says so of custom resources.
+    /// The maximum length of a map's keys; unlimited for custom resources.
     pub(crate) longest_key: i64,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
-    /// Of any type; only its size is known.
+    /// Any type; only its size is known.
     Any,
     /// A number or text.
     IntOrString,
@@ -46,14 +46,14 @@ pub(crate) enum Shape {
     Object(Vec<Field>),
 }
 
-/// What makes two lists equal.
+/// The equality of lists.
 #[derive(Clone, Debug)]
 pub(crate) enum ListKind {
     /// Equal items in the same order.
     Atomic,
     /// Equal items in any order.
     Set,
-    /// Items are told apart by these fields.
+    /// Items are identified by these fields.
     Map(Vec<String>),
 }
 
@@ -67,8 +67,8 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// Whether expressions call it so. Words that the language keeps for later may
-    /// stand for themselves behind a dot.
+    /// Returns whether this is its name in expressions. Reserved words may follow a dot
+    /// unescaped.
     fn is_called(&self, name: &str) -> bool {
         match &self.escaped {
             None => self.name == name,
@@ -271,7 +271,7 @@ impl Schema {
         Self::sized(Shape::Object(fields.into_iter().map(field).collect()), 0)
     }
 
-    /// What stands under every key of a map of values of any type.
+    /// Returns the values of a map with values of any type.
     pub(crate) fn any_items(&self) -> Option<&Self> {
         self.items()
             .filter(|items| matches!(items.shape, Shape::Any))
@@ -325,15 +325,15 @@ impl Schema {
         }
     }
 
-    /// How many characters, bytes, items or entries it has at most; 0 for what
-    /// has no size.
+    /// Returns the maximum number of characters, bytes, items or entries; 0 for values
+    /// without a size.
     #[must_use]
     pub const fn most(&self) -> i64 {
         self.most
     }
 
-    /// How many of it can be in one request at most: bounds how often a rule on
-    /// items of lists and maps without limit runs.
+    /// Returns the maximum number of such values in one request: bounds how often a rule
+    /// on items of unlimited lists and maps runs.
     #[must_use]
     pub fn most_in_request(&self) -> u64 {
         u64::try_from(LARGEST_REQUEST / (self.least_bytes + 1)).unwrap_or(u64::MAX)
@@ -381,10 +381,10 @@ impl Schema {
         }
     }
 
-    /// Reads a part of the tree as it is declared.
+    /// Reads a part of the tree according to its declaration.
     ///
     /// # Errors
-    /// When the part is not what is declared.
+    /// When the part does not match its declaration.
     pub fn read<'a>(&'a self, value: &'a Value) -> Result<Val<'a>, Error> {
         let wrong = |wanted: &'static str| Err(Error::of(format!("invalid data, {wanted}")));
         Ok(match (&self.shape, value) {
@@ -394,7 +394,6 @@ impl Schema {
             (Shape::IntOrString | Shape::String, Value::String(text)) => Val::Text(Text::Ref(text)),
             (Shape::Bool, Value::Bool(truth)) => Val::Bool(*truth),
             (Shape::Int, Value::Int(number)) => Val::Int(*number),
-            #[allow(clippy::cast_precision_loss)]
             (Shape::Double, Value::Int(number)) => Val::Double(*number as f64),
             (Shape::Double, Value::Float(number)) => Val::Double(*number),
             (Shape::List(..), Value::Array(items)) => Val::List(List::Tree(items, Some(self))),

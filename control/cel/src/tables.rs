@@ -1,5 +1,5 @@
-//! Types of the API as expressions see them, by the rule by which Kubernetes makes
-//! them of OpenAPI: what has no one type there, as quantities, is no field here.
+//! Types of the API as expressions see them, by the rules by which Kubernetes derives
+//! them from OpenAPI: fields without a single type there, such as quantities, are absent.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn made(shape: Shape, most: i64, least_bytes: i64) -> Option<Arc<Schema>> {
     }))
 }
 
-/// `around`: the types that it stands in.
+/// Returns the schema of a struct; `around` are the enclosing types.
 fn structure(of: TypeId, around: &mut Vec<TypeId>) -> Option<Arc<Schema>> {
     let object = |fields| made(Shape::Object(fields), 0, 2);
     match of.get().shape {

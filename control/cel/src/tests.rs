@@ -1,4 +1,4 @@
-//! What a stock server (Kubernetes 1.36.3) said of the same expressions.
+//! Compares results with those of a stock server (Kubernetes 1.36.3) for the same expressions.
 
 use super::*;
 

@@ -25,7 +25,7 @@ impl PartialEq for Object {
 pub enum Type {
     /// Known only when the expression runs.
     Dyn,
-    /// What an error left behind: fits everywhere, so that it is told once.
+    /// The type after an error: it fits everywhere, so that the error is reported once.
     Error,
     /// `null`.
     Null,
@@ -59,7 +59,7 @@ pub enum Type {
     Object(&'static Object),
     /// An object as a custom resource's schema declares it.
     Declared(Arc<Schema>),
-    /// What a mutation makes: `Object`, `Object.spec`, …, `JSONPatch`.
+    /// The result of a mutation: `Object`, `Object.spec`, …, `JSONPatch`.
     Made(Arc<str>),
     /// A set of named values that is known only at run time, such as a policy's variables.
     Record(Vec<(String, Type)>),
@@ -80,14 +80,14 @@ impl Type {
         Self::Map(Box::new(Self::String), Box::new(values))
     }
 
-    /// What a mutation of the kind `name` makes: `Object` or `JSONPatch`.
+    /// Returns the type of mutation results called `name`: `Object` or `JSONPatch`.
     #[must_use]
     pub fn made(name: &str) -> Self {
         Self::Made(name.into())
     }
 
-    /// The type by its declared name, which differs from what the checker shows for
-    /// a few: `google.protobuf.Timestamp`, `null_type`.
+    /// Returns the declared name, which differs for a few types from what the checker
+    /// shows: `google.protobuf.Timestamp`, `null_type`.
     #[must_use]
     pub fn declared_name(&self) -> String {
         match self {
@@ -104,7 +104,7 @@ impl Type {
         }
     }
 
-    /// Whether a placeholder stands in it that nothing has bound.
+    /// Returns whether it contains an unbound placeholder.
     pub(crate) fn is_unbound(&self) -> bool {
         match self {
             Self::Param(_) => true,
@@ -176,7 +176,7 @@ fn less_specific(a: &Type, b: &Type) -> bool {
     }
 }
 
-/// What the placeholders of a signature stand for in one call.
+/// The bindings of a signature's placeholders in one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TypeBindings(Vec<(char, Type)>);
 
@@ -188,14 +188,15 @@ impl TypeBindings {
             .map(|(_, of)| of)
     }
 
-    /// Whether a value of type `given` may stand where `wanted` is asked for.
+    /// Returns whether a value of type `given` is acceptable for `wanted`.
     pub fn fits(&mut self, wanted: &Type, given: &Type) -> bool {
         if let Type::Param(name) = wanted {
             let Some(bound) = self.get(*name).cloned() else {
                 self.0.push((*name, given.clone()));
                 return true;
             };
-            // the most general counts, and what says something before what says nothing
+            // the most general type counts, and a specified type before an unspecified
+            // one
             let more = match &bound {
                 Type::Null | Type::Param(_) => !given.is_open(),
                 bound => less_specific(given, bound),
@@ -213,7 +214,7 @@ impl TypeBindings {
             (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => {
                 self.fits(a, b)
             }
-            // types as values can always be told apart
+            // types as values can always be compared
             (Type::Type(_), Type::Type(_)) => true,
             (Type::Map(a, b), Type::Map(c, d)) => self.fits(a, c) && self.fits(b, d),
             (Type::Null, other) | (other, Type::Null) => matches!(

@@ -1,9 +1,9 @@
-//! Expressions with the answers of cel-go 0.26 in the environment of
-//! Kubernetes 1.36: value, type, error and cost are to be the same.
+//! Compares expressions with the answers of cel-go 0.26 in the environment of Kubernetes 1.36:
+//! value, type, error and cost must be the same.
 //!
-//! A file of `tests/cases` has a JSON object a line: `vars` sets the variables
-//! for the lines below; `e` is an expression with its `value` or `error`, its
-//! `type` and `cost`, or with what it is refused for: `compile`, `program`.
+//! A file of `tests/cases` has one JSON object per line: `vars` sets the variables for the
+//! following lines; `e` is an expression with its `value` or `error`, its `type` and its `cost`,
+//! or with the error of the phase that refuses it: `compile` or `program`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

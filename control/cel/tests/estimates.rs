@@ -1,6 +1,6 @@
-//! What rules of custom resources are estimated to cost, beside the figures of
-//! Kubernetes 1.36. A file of `tests/data` has the schema in its first line,
-//! then expressions about `self` and `oldSelf` with their highest cost.
+//! Compares estimated costs of custom resources' rules with those of Kubernetes 1.36. A file of
+//! `tests/data` has the schema in its first line, then expressions about `self` and `oldSelf` with
+//! their highest cost.
 
 use control_cel::{CRD_LIMIT, Env, RULE_LIMIT, Schema, estimate, exceeds};
 use control_types::value::Value;

@@ -1,4 +1,5 @@
-//! Values as Kubernetes declares them: custom resources, authorizer, variables, mutations.
+//! Tests values as Kubernetes declares them: custom resources, the authorizer, variables and
+//! mutations.
 
 use std::cell::Cell;
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// Exponential back-off with jitter, which stays short while the server cannot be reached.
+/// Exponential back-off with jitter that stays short while the server cannot be reached.
 ///
-/// A server that answers with errors is given more and more time. One that cannot be reached has
-/// no load to be spared, so attempts to connect go on about once a second: whoever waits for
-/// the server goes on with its work soon after it is back, however long it was gone.
+/// A server that answers with errors gets more and more time. A server that cannot be
+/// reached has no load to spare, so attempts to connect continue about once a second:
+/// callers resume soon after it is back, however long the outage was.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     first: Duration,

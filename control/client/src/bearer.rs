@@ -8,10 +8,11 @@ use http::header::InvalidHeaderValue;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tokio::sync::Notify;
 
-/// A bearer token for [`Client::from_kubeconfig_with_token`]; all clones are the same token.
+/// A bearer token for [`Client::from_kubeconfig_with_token`]; all clones share the token.
 ///
-/// Whoever renews it learns at once when a server refuses it, which may be long before it
-/// expires: the server's clock jumped, or its keys or the token's object were replaced.
+/// The renewing task learns immediately when a server rejects the token, which may be
+/// long before it expires: the server's clock jumped, or its keys or the token's object
+/// were replaced.
 ///
 /// [`Client::from_kubeconfig_with_token`]: crate::Client::from_kubeconfig_with_token
 #[derive(Clone)]

@@ -33,8 +33,8 @@ use crate::resource::Object;
 /// number of objects both are equal.
 const CHUNK: usize = 128;
 
-/// What a reflector knows, for any number of readers. Cloning is cheap. While
-/// a clone lives, the reflector goes on.
+/// A reflector's objects, for any number of readers. Cloning is cheap. The reflector runs
+/// while a clone lives.
 pub struct Cache<V> {
     pub(crate) handle: Arc<Handle<V>>,
 }
@@ -106,7 +106,7 @@ impl<V: Object> Cache<V> {
         self.handle.published().load().len
     }
 
-    /// Whether there is none.
+    /// Returns whether the cache is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -159,7 +159,7 @@ impl<V: Object> Snapshot<V> {
         self.root.len
     }
 
-    /// Whether there is none.
+    /// Returns whether the snapshot is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.root.len == 0
@@ -195,7 +195,7 @@ impl<V> Clone for Chunk<V> {
 }
 
 impl<V: Object> Chunk<V> {
-    /// Where the key is, or where it would be.
+    /// Returns the position of the key, or the position where it would be inserted.
     fn find(&self, wanted: Key<'_>) -> Result<usize, usize> {
         self.0
             .binary_search_by(|object| key(&**object).cmp(&wanted))

@@ -1,5 +1,5 @@
-//! A client certificate in files that somebody else replaces before it expires, as a kubelet
-//! does with its own: connections that open later show the one that is there then.
+//! A client certificate in files that another process replaces before it expires, as a
+//! kubelet does with its own. New connections present the current certificate.
 
 use std::fmt::{self, Debug, Formatter};
 use std::fs;
@@ -41,7 +41,7 @@ struct Stamp {
     modified: (i64, i64),
 }
 
-/// Why files hold no usable pair.
+/// Error for files without a usable pair.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("cannot read `{}`", .0.display())]
@@ -75,8 +75,8 @@ impl CertificateFiles {
         })
     }
 
-    /// Has connections show the certificate of the files. None resumes a former session, in
-    /// which the server would see the former certificate.
+    /// Makes connections present the certificate of the files. They do not resume former
+    /// sessions, in which the server would see the former certificate.
     pub fn use_for(self: &Arc<Self>, tls: &mut ClientConfig) {
         tls.client_auth_cert_resolver = Arc::clone(self) as Arc<dyn ResolvesClientCert>;
         tls.resumption = client::Resumption::disabled();
@@ -148,7 +148,8 @@ impl Stamp {
     }
 }
 
-/// Reads a pair. The stamps are older than what is read: what changes meanwhile is read again.
+/// Reads a pair. The stamps are taken before the contents, so that concurrent changes are
+/// read again.
 fn load(certificate: &Path, key: &Path) -> Result<([Stamp; 2], CertifiedKey), Error> {
     let seen = [Stamp::of(certificate)?, Stamp::of(key)?];
     let read = |path: &Path| fs::read(path).map_err(|error| Error::File(path.to_owned(), error));

@@ -1,4 +1,5 @@
-//! Requests: read, write, delete, with errors that say what happened.
+//! Requests to the API server: read, write and delete, with errors that say what
+//! happened.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -23,14 +24,13 @@ use crate::wire::Page;
 /// For an answer whose content does not matter: `client.patch::<Discard>(…)`.
 pub type Discard = serde::de::IgnoredAny;
 
-/// Requests that take longer are given up. kube-apiserver ends its own at 60 s.
+/// Timeout of requests. kube-apiserver ends its own at 60 s.
 const ANSWER_WITHIN: Duration = Duration::from_secs(65);
 
 /// How often a request is sent again when the server says when to come back.
 const RETRIES: u32 = 10;
 
-/// Objects asked for at once when listing, as client-go does: bounds the
-/// memory of both sides.
+/// Page size when listing, as in client-go: bounds the memory of both sides.
 const PAGE: usize = 500;
 
 /// A client of the API server. Cloning is cheap; all clones share connections.
@@ -45,7 +45,7 @@ pub struct Client {
     token: Option<BearerToken>,
     /// The servers behind it, over the network.
     servers: Option<transport::Servers>,
-    /// What to do where it may not patch.
+    /// The fallback for users who may not patch.
     updates: Option<Arc<Updates>>,
 }
 
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// As what the server stands in metrics: a client has one.
+/// The name of the server in metrics; a client has only one.
 const HOST: &str = "apiserver";
 
 /// The default media type of request and response bodies.
@@ -91,7 +91,7 @@ pub struct DeleteOptions {
     /// Delete only this very object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// What happens to the objects that this one owns.
+    /// The fate of the objects that this one owns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<Propagation>,
 }
@@ -109,7 +109,7 @@ impl DeleteOptions {
         }
     }
 
-    /// With this grace period, in seconds; 0 deletes at once.
+    /// Sets the grace period in seconds; 0 deletes immediately.
     #[must_use]
     pub const fn grace(mut self, seconds: i64) -> Self {
         self.grace_period_seconds = Some(seconds);
@@ -136,14 +136,14 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// What happens to owned objects on deletion.
+/// The fate of owned objects on deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Propagation {
     /// They stay, without this owner.
     Orphan,
     /// They are deleted after this object.
     Background,
-    /// They are deleted first; the object waits for them.
+    /// Owned objects are deleted first; the object waits for them.
     Foreground,
 }
 
@@ -158,7 +158,7 @@ pub enum Patch<'a, T: Serialize> {
     Strategic(&'a T),
     /// Server-side apply.
     Apply {
-        /// The whole of what this manager wants.
+        /// The complete desired state of this manager.
         body: &'a T,
         /// The manager's name.
         manager: &'a str,
@@ -186,8 +186,9 @@ impl Client {
         Ok(Self::to(transport::from_kubeconfig(path.as_ref()).await?))
     }
 
-    /// A client for the server that several kubeconfigs describe. They are merged as kubectl
-    /// merges the files of `KUBECONFIG`: the first file to set a value wins.
+    /// Returns a client for the server that several kubeconfigs describe. They are merged
+    /// as kubectl merges the files of `KUBECONFIG`: the first file that sets a value
+    /// wins.
     ///
     /// # Errors
     /// As [`Client::from_kubeconfig`]; also when there is no file.
@@ -265,9 +266,10 @@ impl Client {
         }
     }
 
-    /// Keeps to the servers that the `kubernetes` Service names, for as long as it is polled:
-    /// requests of this client and its clones go to any of them, and leave one that is slow or
-    /// gone. Does nothing for a client in the server's process.
+    /// Follows the servers in the endpoints of the `kubernetes` Service while it is
+    /// polled: requests of this client and its clones go to any of them, and avoid a
+    /// server that is slow or unreachable. Does nothing for a client in the server's
+    /// process.
     pub async fn follow_servers(&self) {
         let Some(servers) = &self.servers else {
             return std::future::pending().await;
@@ -277,10 +279,7 @@ impl Client {
                 Ok(named) if !named.is_empty() => servers.learn(named),
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::debug!(
-                        error = error.chain(),
-                        "cannot read which API servers there are"
-                    );
+                    tracing::debug!(error = error.chain(), "failed to list API servers");
                 }
             }
             tokio::time::sleep(LOOK.mul_f64(rand::random_range(0.8..1.2))).await;
@@ -324,16 +323,16 @@ impl Client {
         self
     }
 
-    /// The same client for a user who may be allowed to update objects, but not to patch them:
-    /// a merge patch that is refused for want of the right becomes an update of the whole
-    /// object, which `reader` is asked for by a list.
+    /// Returns the same client for a user who may be allowed to update objects, but not
+    /// to patch them: a merge patch that is forbidden becomes an update of the whole
+    /// object, which is read through a list by `reader`.
     #[must_use]
     pub fn updating_through(mut self, reader: &Self) -> Self {
         self.updates = Some(Arc::new(Updates::new(reader.clone())));
         self
     }
 
-    /// kube's client, for what is not offered here.
+    /// Returns kube's client, for requests that this one does not offer.
     #[must_use]
     pub const fn kube(&self) -> &kube::Client {
         &self.transport
@@ -506,11 +505,11 @@ impl Client {
             .await
     }
 
-    /// Patches an object, or a subresource of it (empty for the object).
+    /// Patches an object, or a subresource (empty for the object itself).
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Invalid`], [`Error::Conflict`] (for apply:
-    /// another manager owns a field), and whatever prevents an answer.
+    /// [`Error::NotFound`], [`Error::Invalid`], [`Error::Conflict`] (for apply: another
+    /// manager owns a field), and errors that prevent a response.
     pub async fn patch<R: DeserializeOwned>(
         &self,
         resource: &Resource,
@@ -633,7 +632,7 @@ impl Client {
         self.exchange(method, path, JSON, JSON, body).await
     }
 
-    /// Sends, retries where the server says so, and reads the answer.
+    /// Sends a request, retries when the server asks for it, and reads the response.
     async fn exchange<R: DeserializeOwned>(
         &self,
         method: Method,
@@ -762,8 +761,7 @@ fn encode(method: Method, path: &str, body: &(impl Serialize + ?Sized)) -> Resul
         })
 }
 
-/// Where a resource, an object or a subresource is served. Empty parts are
-/// left out.
+/// Returns the path of a resource, an object or a subresource. Empty parts are left out.
 pub(crate) fn path(resource: &Resource, namespace: &str, name: &str, subresource: &str) -> String {
     let mut path = String::with_capacity(96);
     if resource.group.is_empty() {

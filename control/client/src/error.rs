@@ -1,4 +1,4 @@
-//! What can go wrong between a component and the API server.
+//! Errors between a component and the API server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,9 +19,9 @@ pub enum Error {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
-        /// What to do about it.
+        /// How to fix it.
         way_out: &'static str,
     },
     /// The object does not exist (404).
@@ -39,7 +39,7 @@ pub enum Error {
     /// The request makes no sense to the server (400).
     #[error("{}", .0.message)]
     BadRequest(Box<Status>),
-    /// Who we are is not known (401).
+    /// The caller is not authenticated (401).
     #[error("{}", .0.message)]
     Unauthorized(Box<Status>),
     /// We are known and may not do this (403).
@@ -74,12 +74,12 @@ pub enum Error {
         /// How long was waited.
         after: Duration,
     },
-    /// The answer is not what it should be.
+    /// The response cannot be decoded.
     #[error("cannot read the answer to `{request}`")]
     Decode {
         /// Method and path.
         request: String,
-        /// Where and why.
+        /// The position and the reason.
         #[source]
         source: serde_json::Error,
     },
@@ -88,7 +88,7 @@ pub enum Error {
     Encode {
         /// Method and path.
         request: String,
-        /// Where and why.
+        /// The position and the reason.
         #[source]
         source: serde_json::Error,
     },
@@ -97,7 +97,7 @@ pub enum Error {
     Request {
         /// Method and path.
         request: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: http::Error,
     },
@@ -116,7 +116,7 @@ impl Error {
         }
     }
 
-    /// The error that a status of the API server stands for.
+    /// Returns the error that a status of the API server represents.
     #[must_use]
     pub fn from_status(status: Status) -> Self {
         let status = Box::new(status);
@@ -220,7 +220,7 @@ impl Error {
     }
 }
 
-/// `metav1.Status`: how the API server says what went wrong.
+/// `metav1.Status`: the API server's description of a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Status {
@@ -251,7 +251,7 @@ pub struct Details {
     pub name: String,
     /// The resource (not the kind, for most errors).
     pub kind: String,
-    /// What exactly is wrong, field by field.
+    /// The individual problems, by field.
     pub causes: Vec<Cause>,
     /// When to come back.
     pub retry_after_seconds: u64,

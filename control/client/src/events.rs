@@ -1,9 +1,9 @@
-//! Events: what a component tells people about an object.
+//! Events: messages of a component to people about an object.
 //!
-//! Recording never waits and never fails for the caller: a task of its own
-//! sends. Equal events are counted in one object, many similar ones are
-//! combined, and an object that is talked of too much falls silent for a while
-//! (the limits are those of the stock components).
+//! Recording never waits and never fails for the caller: a separate task sends the
+//! events. Equal events are counted in one object, many similar ones are combined, and an
+//! object with too many events is silenced for a while (the limits are those of the stock
+//! components).
 
 mod correlator;
 mod repeats;
@@ -26,7 +26,7 @@ pub use self::repeats::RepeatFilter;
 /// Events that may wait to be sent; more are dropped.
 const BACKLOG: usize = 1000;
 
-/// Which API the events are written through. Readers of either see both.
+/// The API through which events are written. Readers of either see both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `v1`, as kubelet and the controllers write them.
@@ -40,16 +40,16 @@ pub enum Format {
 pub enum Severity {
     /// As it should be.
     Normal,
-    /// Somebody may want to look.
+    /// A person may want to look.
     Warning,
 }
 
 /// The object that an event is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ObjectReference {
-    /// Such as `apps/v1`.
+    /// The API version, such as `apps/v1`.
     pub api_version: String,
-    /// Such as `ReplicaSet`.
+    /// The kind, such as `ReplicaSet`.
     pub kind: String,
     /// Empty for cluster-scoped objects, whose events are in `default`.
     pub namespace: String,
@@ -57,7 +57,7 @@ pub struct ObjectReference {
     pub name: String,
     /// The object's identity.
     pub uid: String,
-    /// Which part of it, such as `spec.containers{web}`; may be empty.
+    /// The part of the object, such as `spec.containers{web}`; may be empty.
     pub field_path: String,
 }
 
@@ -145,8 +145,8 @@ impl Recorder {
         Self { sender }
     }
 
-    /// Tells of something. `action` says what was done or tried (only
-    /// [`Format::Events`] shows it).
+    /// Records an event. `action` is what was done or attempted (only [`Format::Events`]
+    /// shows it).
     pub fn event(
         &self,
         regarding: &ObjectReference,
@@ -165,7 +165,8 @@ impl Recorder {
         });
     }
 
-    /// Records what an object did to another: `regarding` it happened, on behalf of `related`.
+    /// Records an event that involves two objects: it happened to `regarding`, on behalf
+    /// of `related`.
     pub fn event_related(
         &self,
         regarding: &ObjectReference,
@@ -273,7 +274,7 @@ impl Sink {
                     tracing::debug!(
                         error = error.chain(),
                         reason = note.reason,
-                        "cannot record an event"
+                        "failed to record an event"
                     );
                     if matches!(error, Error::Connection(_) | Error::Transport(_)) {
                         pause(&never).await;

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use kube::config::AuthInfo;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
-/// What is wrong with the time of the user's certificate; no certificate, or
-/// one that cannot be read, is for others to judge.
+/// Returns what is wrong with the validity of the user's certificate. A missing or
+/// unreadable certificate is left for others to report.
 pub fn problem(user: &AuthInfo, now: Timestamp) -> Option<String> {
     let pem = match (&user.client_certificate_data, &user.client_certificate) {
         (Some(data), _) => BASE64_STANDARD.decode(data).ok()?,

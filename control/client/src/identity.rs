@@ -1,4 +1,4 @@
-//! Who an object is, and nothing else of it.
+//! The identity of an object.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -6,7 +6,7 @@ use compact_str::CompactString;
 
 use crate::meta::Meta;
 
-/// What a cache must know of an object, in a third of [`Meta`]'s size: for views
+/// The part of an object that a cache needs, in a third of [`Meta`]'s size: for views
 /// that read labels and annotations once, and of which there are tens of thousands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
@@ -14,14 +14,14 @@ pub struct Identity {
     pub namespace: CompactString,
     /// Its name.
     pub name: CompactString,
-    /// Which one it is of those that had this name.
+    /// The uid, which distinguishes objects that had the same name.
     pub uid: Uid,
     /// The revision this was read at.
     pub resource_version: CompactString,
 }
 
-/// An object's uid. Servers make UUIDs, which are kept as numbers; what is none is
-/// kept as it came.
+/// An object's uid. Servers generate UUIDs, which are kept as numbers; any other text is
+/// kept as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uid(Form);
 
@@ -45,7 +45,7 @@ impl From<Meta> for Identity {
 // === impl Uid ===
 
 impl Uid {
-    /// From its text.
+    /// Parses the text form.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         Self(match number(text) {

@@ -28,7 +28,7 @@ pub use self::observed::ObservedLease;
 pub struct Lease {
     /// The object's metadata.
     pub metadata: Meta,
-    /// Who holds it, and since when.
+    /// The holder, and since when.
     #[serde(default)]
     pub spec: LeaseSpec,
 }
@@ -64,7 +64,7 @@ pub struct Election {
     pub namespace: String,
     /// Name of the lease, such as `kube-scheduler`.
     pub name: String,
-    /// Who we are: unique among the candidates.
+    /// The identity of this candidate, unique among all candidates.
     pub identity: String,
     /// A leader that did not renew for this long may be replaced.
     pub lease_duration: Duration,
@@ -135,12 +135,12 @@ impl Election {
             match held.await {
                 Ok(Ok(true)) => break,
                 Ok(Ok(false)) => {}
-                Err(_) => tracing::debug!(lease = self.name, "no answer about the lease"),
+                Err(_) => tracing::debug!(lease = self.name, "lease read timed out"),
                 Ok(Err(error)) => {
                     tracing::debug!(
                         lease = self.name,
                         error = error.chain(),
-                        "cannot try for the lease"
+                        "failed to acquire the lease"
                     );
                 }
             }
@@ -164,10 +164,7 @@ impl Election {
             // The lease is no longer renewed: others may lead once it expires.
             let end = candidate.renewed + self.work_end();
             if tokio::time::timeout_at(end, work).await.is_err() {
-                tracing::error!(
-                    lease = self.name,
-                    "work did not end while the lease was valid, dropping it"
-                );
+                tracing::error!(lease = self.name, "work outlived the lease, aborting it");
                 // The lease is not released: it expires by itself.
                 return led;
             }
@@ -183,11 +180,11 @@ impl Election {
 
 impl Election {
     /// Runs `work` whenever this candidate leads, until `shutdown` or until a run ends by
-    /// itself; returns what the last run that ended returned.
+    /// itself; returns the result of the last run.
     ///
-    /// Losing the lease ends a run as [`Election::lead`] describes, and nothing else: the
-    /// candidate campaigns again. So an API server that is away or slow for a time costs a
-    /// pause of the work.
+    /// Losing the lease ends a run as [`Election::lead`] describes, and the candidate
+    /// campaigns again. So an API server that is temporarily unreachable or slow only
+    /// pauses the work.
     pub async fn lead_repeatedly<F, Fut, T>(
         &self,
         client: &Client,
@@ -214,7 +211,7 @@ impl Election {
     }
 }
 
-/// One that stands for election.
+/// A candidate in an election.
 struct Candidate<'a> {
     election: &'a Election,
     client: &'a Client,
@@ -290,7 +287,7 @@ impl Candidate<'_> {
                 self.see(lease);
                 Ok(true)
             }
-            // somebody was faster
+            // another candidate was faster
             Err(error) if error.is_conflict() => Ok(false),
             Err(error) => Err(error),
         }
@@ -326,14 +323,14 @@ impl Candidate<'_> {
                     tracing::warn!(
                         lease = self.election.name,
                         error = error.chain(),
-                        "cannot renew the lease"
+                        "failed to renew the lease"
                     );
                 }
                 Err(_) => {
                     tracing::warn!(
                         lease = self.election.name,
                         waited = ?patience,
-                        "no answer to the lease's renewal"
+                        "lease renewal timed out"
                     );
                     pause = Duration::ZERO;
                 }
@@ -341,7 +338,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// Lets the next one lead at once.
+    /// Releases the lease, so that the next candidate can lead immediately.
     async fn release(&self) {
         let Some((lease, _)) = &self.seen else { return };
         let now = time::micros(jiff::Timestamp::now());
@@ -374,7 +371,7 @@ impl Candidate<'_> {
                 tracing::debug!(
                     lease = self.election.name,
                     error = error.chain(),
-                    "cannot release the lease"
+                    "failed to release the lease"
                 );
             }
             Err(_) => tracing::debug!(
@@ -451,11 +448,11 @@ impl NodeLease {
         }
     }
 
-    /// Keeps the lease renewed until `shutdown`. The node object should exist:
-    /// the lease is owned by it, and goes with it.
+    /// Keeps the lease renewed until `shutdown`. The node object should exist: it owns
+    /// the lease, which is deleted with it.
     ///
-    /// Of four renewals three may remain without an answer: none is waited for longer
-    /// than until the next is due, as the kubelet's client for heartbeats does it.
+    /// Three of four renewals may fail to get a response: none is waited for longer than
+    /// until the next is due, as in the kubelet's client for heartbeats.
     pub async fn keep(&self, client: &Client, shutdown: &CancellationToken) {
         let period = self.duration / 4;
         let mut known: Option<Lease> = None;
@@ -483,7 +480,7 @@ impl NodeLease {
                         node = self.node,
                         failures,
                         error = error.chain(),
-                        "cannot renew the node's lease"
+                        "failed to renew the node's lease"
                     );
                     backoff.after(&error)
                 }

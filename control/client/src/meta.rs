@@ -13,11 +13,11 @@ use crate::{
     resource::View,
 };
 
-/// `metav1.ObjectMeta` without `managedFields`, `generateName` and `selfLink`,
-/// which no component of ours reads.
+/// `metav1.ObjectMeta` without `managedFields`, `generateName` and `selfLink`, which no
+/// component of ours reads.
 ///
-/// Short strings are stored inline, maps are sorted slices: a typical pod's
-/// metadata is about 600 bytes.
+/// Short strings are stored inline, maps are sorted slices: a typical pod's metadata is
+/// about 600 bytes.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {
@@ -51,8 +51,8 @@ pub struct Meta {
         skip_serializing_if = "StringMap::is_empty"
     )]
     pub labels: StringMap,
-    /// Annotations. `kubectl.kubernetes.io/last-applied-configuration` is left
-    /// out: it repeats the whole object, for nobody but kubectl.
+    /// Annotations, without `kubectl.kubernetes.io/last-applied-configuration`, which
+    /// repeats the whole object for kubectl only.
     #[serde(
         deserialize_with = "annotations",
         skip_serializing_if = "StringMap::is_empty"
@@ -61,13 +61,13 @@ pub struct Meta {
     /// Objects that this one depends on.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// What must be done before the object may go.
+    /// The cleanups that must finish before the object is removed.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<CompactString>,
     /// When it was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Timestamp>,
-    /// When it will be (or was to be) gone; set once deletion was asked for.
+    /// The time by which it is to be removed; set once deletion was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Timestamp>,
     /// Seconds granted for graceful deletion.
@@ -84,7 +84,7 @@ impl Meta {
             .find(|owner| owner.is_controller())
     }
 
-    /// Whether deletion was asked for.
+    /// Returns whether deletion was requested.
     #[must_use]
     pub const fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
@@ -190,7 +190,7 @@ impl StringMap {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the map is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -204,7 +204,7 @@ impl fmt::Debug for StringMap {
 }
 
 impl<K: Into<CompactString>, V: Into<CompactString>> FromIterator<(K, V)> for StringMap {
-    /// Of entries with equal keys the last one counts, as in JSON.
+    /// The last of several entries with equal keys counts, as in JSON.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut entries: Vec<(CompactString, CompactString)> = entries
             .into_iter()

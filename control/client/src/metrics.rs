@@ -1,5 +1,5 @@
-//! What clients and work queues of this process did, under the names that
-//! Kubernetes' components have (`rest_client_*`, `workqueue_*`), in OpenMetrics.
+//! Metrics of this process's clients and work queues, under the names of Kubernetes'
+//! components (`rest_client_*`, `workqueue_*`), in OpenMetrics.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use control_metrics::{Format, Histogram, Kind, Page};
 
-/// Bounds of queue and work durations, in seconds: those of Kubernetes.
+/// Bounds of queue and work durations in seconds, as in Kubernetes.
 static QUEUED: [f64; 12] = [
     1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0,
 ];
-/// Bounds of request durations, in seconds: those of Kubernetes.
+/// Bounds of request durations in seconds, as in Kubernetes.
 static REQUESTS: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
-/// What is seen of a queue.
+/// Statistics of a queue.
 #[derive(Debug, Clone)]
 pub(crate) struct QueueStats {
     pub depth: usize,
@@ -24,7 +24,7 @@ pub(crate) struct QueueStats {
     pub retries: u64,
     pub queued: Histogram,
     pub worked: Histogram,
-    /// How long work goes on that has not ended: in all, and the longest.
+    /// The duration of unfinished work: in total, and the longest.
     pub unfinished: Duration,
     pub longest: Duration,
 }
@@ -49,7 +49,7 @@ struct RequestLabels {
     took: BTreeMap<(Host, String), Histogram>,
 }
 
-/// Which server, as far as that is told.
+/// The server, if it is known.
 type Host = &'static str;
 
 impl Default for QueueStats {

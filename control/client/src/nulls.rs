@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Deserializer};
 
-/// Reads `null` as the type's default: Go clients write it for what is absent now and then.
+/// Reads `null` as the type's default: Go clients sometimes write it for absent values.
 ///
 /// # Errors
-/// When the value is no `T`.
+/// When the value is not a `T`.
 pub fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

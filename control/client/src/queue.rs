@@ -1,9 +1,9 @@
-//! What is to be done: keys, each at most once at a time.
+//! A work queue of keys, each processed at most once at a time.
 //!
-//! Level-triggered: a key says *that* something may have to be done, never
-//! what. A key added while it waits is the same key; one added while it is
-//! being worked on is handed out again afterwards, never to two workers at
-//! once. A key that fails comes back later, exponentially later, by itself.
+//! It is level-triggered: a key says *that* something may need work, never what. A key
+//! that is added while it waits is still one key; a key that is added while it is being
+//! processed is handed out again afterwards, never to two workers at a time. A key that
+//! fails comes back with exponential back-off.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -35,7 +35,7 @@ struct QueueInner<K> {
 
 struct QueueState<K> {
     ready: VecDeque<K>,
-    /// To be handed out: in `ready`, or added again while in `working`.
+    /// Keys to hand out: in `ready`, or added again while in `working`.
     dirty: FxHashSet<K>,
     /// Since when.
     working: FxHashMap<K, Instant>,
@@ -98,7 +98,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
         }
     }
 
-    /// Has `key` worked on as soon as possible.
+    /// Enqueues `key`.
     pub fn add(&self, key: K) {
         let mut state = self.lock();
         if state.closed {
@@ -110,8 +110,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
         }
     }
 
-    /// Has `key` worked on after `delay`, or earlier if it is already waiting
-    /// for an earlier time.
+    /// Enqueues `key` after `delay`, or earlier if it already waits for an earlier time.
     pub fn add_after(&self, key: K, delay: Duration) {
         if delay.is_zero() {
             return self.add(key);
@@ -138,14 +137,15 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
         self.inner.wake.notify_one();
     }
 
-    /// Has `key` worked on again after its next delay: for a failure. The
-    /// delay, for logs.
+    /// Enqueues `key` after its next back-off, for a failure. Returns the delay, for
+    /// logs.
     pub fn add_rate_limited(&self, key: K) -> Duration {
         self.add_again(key, false)
     }
 
-    /// Has `key` worked on again after its next delay. While the server is `unreachable` that
-    /// is soon, since the failure says nothing about the key, nor does it make later delays longer.
+    /// Enqueues `key` after its next back-off. While the server is `unreachable` the
+    /// delay is short and later delays do not grow, since the failure says nothing about
+    /// the key.
     fn add_again(&self, key: K, unreachable: bool) -> Duration {
         let longest = match unreachable {
             true => self.inner.longest_delay.min(Backoff::UNREACHABLE),
@@ -183,7 +183,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
     /// queue is shut down and empty.
     pub async fn get(&self) -> Option<K> {
         loop {
-            // created before looking, so that nothing added meanwhile is lost
+            // created before looking, so that no concurrent addition is lost
             let notified = self.inner.wake.notified();
             let next = {
                 let mut state = self.lock();
@@ -218,7 +218,8 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
         }
     }
 
-    /// `key` was worked on. If it was added meanwhile it is ready again.
+    /// Marks `key` as processed. If it was added again during processing, it becomes
+    /// ready.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         let Some(began) = state.working.remove(key) else {
@@ -310,7 +311,7 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
                                         failures,
                                         ?delay,
                                         error,
-                                        "still failing, trying again"
+                                        "still failing, retrying"
                                     );
                                 } else {
                                     tracing::debug!(

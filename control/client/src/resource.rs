@@ -1,4 +1,4 @@
-//! Which resource a request is about, and the view a component has of it.
+//! The resource of a request, and a component's view of its objects.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::identity::Identity;
 use crate::meta::Meta;
 
-/// A resource of the API: where its objects are served and what they are called.
+/// A resource of the API: where its objects are served and their names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
     /// API group; empty for the core group.
@@ -116,8 +116,8 @@ pub trait View: DeserializeOwned + Send + Sync + 'static {
     fn meta(&self) -> &Meta;
 }
 
-/// What caches ask of an object. Every [`View`] answers from its metadata; a view
-/// that keeps less has an [`Identity`].
+/// The part of an object that caches need. Every [`View`] answers from its metadata; a
+/// view that keeps less has an [`Identity`].
 pub trait Object: DeserializeOwned + Send + Sync + 'static {
     /// The resource whose objects this is a view of.
     const RESOURCE: Resource;
@@ -131,7 +131,8 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
     /// The revision this was read at.
     fn resource_version(&self) -> &str;
 
-    /// Is it the same one, or was it deleted and created again in between?
+    /// Returns whether `other` is the same object, not one that was deleted and created
+    /// again.
     fn has_uid_of(&self, other: &Self) -> bool;
 
     /// The revision as a number, for comparing (KEP-5504); `None` when the server's

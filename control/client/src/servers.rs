@@ -1,8 +1,8 @@
-//! Which of several servers a request goes to: a small policy without I/O.
+//! Chooses the server for a request when there are several; a small policy without I/O.
 //!
-//! Each client has a *home*, chosen at random so that clients spread. A server that fails or is
-//! slow is left for a while that doubles with each further fault; requests go to the next one
-//! meanwhile. When the while is over, the next request goes home again.
+//! Each client has a *home*, chosen at random so that clients spread. A server that fails
+//! or is slow is avoided for a period that doubles with each further fault; requests go
+//! to the next server in that period. Afterwards the next request goes home again.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use http::uri::Authority;
 /// For how long a server is left after its first fault, and at most.
 const FIRST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(60);
-/// One that never answered may not be reachable from here at all.
+/// The limit for a server that never answered and may be unreachable from here.
 const LONGEST_UNKNOWN: Duration = Duration::from_secs(600);
 
 /// The servers, and how they did of late.
 #[derive(Debug)]
 pub(crate) struct Preferences {
     servers: Vec<ServerRecord>,
-    /// Where requests go as long as nothing is wrong.
+    /// The server of requests while nothing is wrong.
     home: usize,
 }
 
@@ -86,8 +86,8 @@ impl Preferences {
         }
     }
 
-    /// Replaces the servers; what is known of those that stay, stays. Returns whether anything
-    /// changed. `seed` chooses a home if the old one is gone.
+    /// Replaces the servers, and keeps the state of those that remain. Returns whether
+    /// anything changed. `seed` chooses a home if the old one was removed.
     pub fn learn(&mut self, servers: Vec<Authority>, seed: usize) -> bool {
         let same = servers.len() == self.servers.len()
             && servers

@@ -1,20 +1,19 @@
-//! How requests reach the API server: HTTP/2 over TLS, or a service in process.
+//! The transport of requests to the API server: HTTP/2 over TLS, or a service in process.
 //!
-//! Many watches share few connections, yet none may wait for another: an
-//! HTTP/2 server limits the concurrent streams of a connection (kube-apiserver
-//! to 100 by default), and a client that has that many watches open on one
-//! connection queues its next request for ever. So requests are spread over
-//! *lanes*, each one connection with a bounded number of open streams; watches
-//! and lists have lanes of their own, so that a short request, such as a heartbeat,
-//! never waits for a watch, nor behind the bytes of a large list.
-//! A lane opens its connection on its first request and again after a loss.
+//! Many watches share few connections, yet none may wait for another: an HTTP/2 server
+//! limits the concurrent streams of a connection (kube-apiserver to 100 by default), and
+//! a client with that many watches open on one connection queues its next request
+//! forever. So requests are spread over *lanes*, each one connection with a bounded
+//! number of open streams. Watches and lists have separate lanes, so that a short
+//! request, such as a heartbeat, never waits for a watch or behind the bytes of a large
+//! list. A lane connects on its first request and again after a loss.
 //!
-//! Where several servers are known, each has lanes of its own, and [`Preferences`] says to which a
-//! request goes. One that was not sent is sent to the next server; a read that is not answered
-//! within a second is asked of another one, too.
+//! If several servers are known, each has its own lanes, and [`Preferences`] chooses the
+//! server of a request. A request that could not be sent goes to the next server; a read
+//! that is not answered within a second is also sent to another one.
 //!
-//! A connection that hangs (the peer's machine is gone, a firewall forgot the
-//! flow) is noticed by HTTP/2 pings, also while no request is under way.
+//! HTTP/2 pings detect a connection that hangs (the peer's machine is down, a firewall
+//! dropped the flow), even while no request is under way.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -48,8 +47,8 @@ use crate::servers::Preferences;
 /// The body of the requests that an in-process service gets.
 pub type RequestBody = kube::client::Body;
 
-/// Streams open at once on one connection. Below the smallest limit that
-/// servers are known to set (100), with room for streams being closed.
+/// Limit on concurrent streams of one connection. Below the smallest limit that servers
+/// are known to set (100), with room for streams being closed.
 const STREAMS_PER_LANE: usize = 80;
 
 /// Connections for short requests. These finish, so beyond this many lanes
@@ -60,14 +59,15 @@ const REQUEST_LANES: usize = 4;
 /// time: a dead peer is noticed after at most twice as long.
 const PING: Duration = Duration::from_secs(15);
 
-/// The same where there are other servers to go to.
+/// The ping interval when there are other servers.
 const BRISK_PING: Duration = Duration::from_millis(500);
 const BRISK_ANSWER: Duration = Duration::from_secs(1);
 
 /// A server that does not answer a short read within this time is slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// The name of the extension of a kubeconfig's cluster that lists URLs of further servers.
+/// The name of the extension of a kubeconfig's cluster that lists the URLs of further
+/// servers.
 const SERVERS_EXTENSION: &str = "orlop.dev/servers";
 
 const CONNECT: Duration = Duration::from_secs(10);
@@ -127,7 +127,7 @@ enum User {
     Nobody,
 }
 
-/// What was read of a kubeconfig, or why it is none.
+/// A parsed kubeconfig, or the parser's error.
 type ParsedKubeconfig = Result<Kubeconfig, KubeconfigError>;
 
 fn read(path: &Path) -> Result<ParsedKubeconfig, Error> {
@@ -362,13 +362,13 @@ fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// A client and its servers.
 pub struct Transport {
-    /// What requests go through.
+    /// The client for requests.
     pub client: kube::Client,
     /// The servers, of which more may become known.
     pub servers: Servers,
 }
 
-/// The further servers that a kubeconfig's current cluster lists.
+/// Returns the further servers that a kubeconfig's current cluster lists.
 fn further_servers(kubeconfig: &Kubeconfig) -> Vec<Authority> {
     let context = kubeconfig.current_context.as_deref().unwrap_or_default();
     let contexts = kubeconfig.contexts.iter();
@@ -442,8 +442,8 @@ impl Servers {
         }
     }
 
-    /// From now on requests go to these servers, and to those that the configuration names when
-    /// none of them works.
+    /// Sends requests to these servers from now on, and to those of the configuration
+    /// when none of them works.
     pub fn learn(&self, mut servers: Vec<Authority>) {
         for one in &self.inner.configured {
             if !servers.contains(one) {
@@ -453,7 +453,7 @@ impl Servers {
         let seed = rand::random_range(0..1 << 16);
         let mut preferences = lock(&self.inner.preferences);
         if preferences.learn(servers.clone(), seed) {
-            tracing::info!(servers = ?servers, "API servers are known");
+            tracing::info!(servers = ?servers, "API servers discovered");
             lock(&self.inner.lanes).retain(|server, _| servers.contains(server));
         }
     }
@@ -491,7 +491,7 @@ impl Servers {
         request: Request<RequestBody>,
     ) -> Result<Response<StreamBody>, ConnectionError> {
         let (parts, body) = request.into_parts();
-        // Only what may be asked twice without harm, and is short.
+        // Hedge only short requests that may be repeated without harm.
         let is_read = parts.method == http::Method::GET;
         let is_short = is_read && !is_bulk_query(parts.uri.query());
         let mut body = Some(body);
@@ -593,7 +593,7 @@ struct Lanes {
 struct LanesInner {
     connect: Box<dyn Fn() -> LaneClient + Send + Sync>,
     requests: Mutex<Vec<Lane>>,
-    /// Of watches and lists.
+    /// The lanes of watches and lists.
     bulk: Mutex<Vec<Lane>>,
 }
 
@@ -663,8 +663,8 @@ impl Service<Request<RequestBody>> for Lanes {
     }
 }
 
-/// Is it a watch, or one of the pages in which this client lists? Objects that are read by
-/// their names have no such parameters.
+/// Returns whether the request is a watch, or one of the pages in which this client
+/// lists. Reads of single objects have no such parameters.
 fn is_bulk<B>(request: &Request<B>) -> bool {
     is_bulk_query(request.uri().query())
 }

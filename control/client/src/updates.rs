@@ -2,8 +2,8 @@
 //!
 //! Kubernetes' own ClusterRoles let most controllers `update` what they write
 //! (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go`). Where an API
-//! server refuses a patch for want of the right, the object is read, changed as the patch
-//! says, and written back as the version that was read.
+//! server forbids a patch, the object is read, changed according to the patch, and
+//! written back as the version that was read.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -16,13 +16,13 @@ use crate::error::{Error, Status};
 use crate::reflector::Selection;
 use crate::resource::Resource;
 
-/// How often an object that somebody else changes meanwhile is read again.
+/// Attempts for an object that others keep changing.
 const ATTEMPTS: u32 = 5;
 
 /// Writes whole objects where patches are refused.
 #[derive(Debug)]
 pub(crate) struct Updates {
-    /// Who may list what is written: the writer itself need not be allowed to read it.
+    /// A client that may list the objects: the writer need not be allowed to read them.
     reader: Client,
     /// Resources and subresources of which patches were refused.
     refused: Mutex<HashSet<(Resource, String)>>,
@@ -42,8 +42,8 @@ impl Updates {
         refused.contains(&(resource.clone(), subresource.to_owned()))
     }
 
-    /// Whether an answer says that the user lacks the right to patch; what an admission plugin
-    /// refuses, it refuses of an update as well.
+    /// Returns whether an error says that the user may not patch. A rejection by an
+    /// admission plugin would apply to an update as well.
     pub fn help_with(&self, error: &Error, resource: &Resource, subresource: &str) -> bool {
         let Error::Forbidden(status) = error else {
             return false;
@@ -56,23 +56,24 @@ impl Updates {
             tracing::info!(
                 resource = %resource,
                 subresource,
-                "objects are updated, as patches are not allowed"
+                "patch forbidden, updating objects instead"
             );
         }
         true
     }
 
-    /// Has the next patch be tried again.
+    /// Lets the next patch be attempted again.
     fn forget(&self, resource: &Resource, subresource: &str) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.remove(&(resource.clone(), subresource.to_owned()));
     }
 
-    /// Does what the merge patch does.
+    /// Applies the merge patch through an update.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Conflict`] when the patch names a version or uid that the
-    /// object has not, or the object changes all the time; what prevents an answer.
+    /// [`Error::NotFound`], [`Error::Conflict`] when the patch names another version or
+    /// uid than the object's, or the object keeps changing; errors that prevent a
+    /// response.
     pub async fn patch<R: DeserializeOwned>(
         &self,
         writer: &Client,

@@ -1,5 +1,4 @@
-//! What lists and watches look like on the wire, read without a detour: an
-//! object goes from bytes to its view in one pass.
+//! Lists and watches on the wire: an object goes from bytes to its view in one pass.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -46,7 +45,7 @@ pub enum Frame<V> {
     Applied(V),
     /// Gone; the object as it was last, with the revision of the deletion.
     Deleted(V),
-    /// Nothing happened up to this revision.
+    /// A bookmark: no change up to this revision.
     Bookmark(Bookmark),
     /// The watch ends for this reason.
     Error(Status),

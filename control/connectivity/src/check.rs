@@ -19,7 +19,7 @@ pub enum Group {
     Hosts,
     /// Large payloads.
     Mtu,
-    /// Out of the pod network.
+    /// From pods to addresses outside of the pod network.
     Egress,
 }
 
@@ -55,7 +55,7 @@ pub struct Check {
     pub step: Step,
 }
 
-/// What a check does.
+/// The action of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It is made.

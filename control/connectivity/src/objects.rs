@@ -10,7 +10,7 @@ use crate::{
 
 /// Port of pods that answer with their names.
 pub const HTTP: u16 = 8080;
-/// Port of pods that send back what they get, by TCP and UDP.
+/// Port of echo servers, for TCP and UDP.
 pub const ECHO: u16 = 7777;
 /// The first of these, as a port of Services.
 pub const SERVICE_HTTP: u16 = 80;
@@ -235,8 +235,9 @@ pub fn client(client: Client, tasks: &[Task], options: &PodOptions<'_>) -> Value
 // === impl PodOptions ===
 
 impl PodOptions<'_> {
-    /// A pod on a node; on the only one if it has no such number. Whoever places it by the
-    /// node's name, as DaemonSets do, is told by the scheduler when the node cannot take it.
+    /// Returns a pod on a node; on the only one if there is no such number. For pods
+    /// placed by the node's name, as in DaemonSets, the scheduler reports when the node
+    /// cannot take them.
     fn pod(&self, name: &str, node: usize, arguments: &[&str]) -> Value {
         let node = self.nodes.get(node).or_else(|| self.nodes.first());
         let node = node.map_or("", |node| node.name.as_str());

@@ -1,10 +1,10 @@
-//! What the command and the probes say to each other.
+//! The protocol between the command and the probes.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
 use serde::{Deserialize, Serialize};
 
-/// What a probe does. Targets are `HOST:PORT`, with IPv6 addresses in brackets.
+/// An operation of a probe. Targets are `HOST:PORT`, with IPv6 addresses in brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "operation", rename_all = "camelCase")]
 pub enum Operation {
@@ -17,17 +17,17 @@ pub enum Operation {
     },
     /// Opens a TCP connection and closes it.
     Open {
-        /// Where.
+        /// The target.
         target: String,
     },
-    /// Sends a datagram to an echo server and waits for it.
+    /// Sends a datagram to an echo server and waits for its echo.
     Datagram {
         /// The echo server.
         target: String,
         /// Size of the payload.
         size: DatagramSize,
     },
-    /// Sends bytes to an echo server over TCP and compares what comes back.
+    /// Sends bytes to an echo server over TCP and compares the echo.
     Stream {
         /// The echo server.
         target: String,
@@ -72,7 +72,7 @@ pub enum Record {
     Srv,
 }
 
-/// What must come of an operation.
+/// The expected outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "expect", rename_all = "camelCase")]
 pub enum Expectation {
@@ -85,27 +85,27 @@ pub enum Expectation {
         /// The addresses, in any order.
         addresses: Vec<IpAddr>,
     },
-    /// Nothing answers: a rejection or silence.
+    /// No answer: a rejection or a timeout.
     NoAnswer,
     /// The name does not exist.
     NoSuchName,
 }
 
-/// Which servers must answer, and how.
+/// The servers that must answer, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExpectedServers {
     /// The only ones that may answer; any if empty.
     pub among: Vec<String>,
-    /// Each of them answers at least once.
+    /// Whether each of them must answer at least once.
     pub each: bool,
-    /// One of them answers all requests.
+    /// Whether one of them must answer all requests.
     pub same: bool,
     /// Servers see the client's own address.
     pub source_kept: bool,
 }
 
-/// What came of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "camelCase")]
 pub enum Outcome {
@@ -116,7 +116,7 @@ pub enum Outcome {
         /// Addresses that servers saw and that are not the client's own.
         translated: Vec<IpAddr>,
     },
-    /// What was sent came back, or a connection was opened.
+    /// The echo arrived, or a connection was opened.
     Done {
         /// Bytes of payload, each way.
         bytes: usize,
@@ -141,7 +141,7 @@ pub enum Outcome {
 pub enum Failure {
     /// A connection was reset or refused.
     Refused,
-    /// Nothing came in time.
+    /// No answer in time.
     TimedOut,
     /// No route, or an administrative rejection.
     Unreachable,
@@ -151,7 +151,7 @@ pub enum Failure {
     NameServer,
     /// A packet was too large for the path.
     TooLarge,
-    /// Something came that was not asked for.
+    /// The answer was wrong.
     WrongAnswer,
     /// Anything else.
     Other,
@@ -162,14 +162,14 @@ pub enum Failure {
 pub struct Task {
     /// The check's number.
     pub id: usize,
-    /// What to do.
+    /// The operation.
     #[serde(flatten)]
     pub operation: Operation,
-    /// What must come of it; it is repeated until it does or time is up.
+    /// The expected outcome; the operation is repeated until it matches or time is up.
     pub expectation: Expectation,
 }
 
-/// What a probe prints, a line per task.
+/// The output of a probe, one line per task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// The check's number.

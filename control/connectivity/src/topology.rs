@@ -1,4 +1,4 @@
-//! What checks need to know of a cluster and of the objects made for them.
+//! The facts about a cluster, and about the objects of the checks.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ pub struct Topology {
     pub servers: BTreeMap<String, Vec<IpAddr>>,
     /// Services by name.
     pub services: BTreeMap<String, Service>,
-    /// Where the API server itself listens: the endpoints of `default/kubernetes`.
+    /// The addresses of the API server itself: the endpoints of `default/kubernetes`.
     pub api_server: Vec<SocketAddr>,
     /// A server outside of the cluster, `HOST:PORT`.
     pub external: Option<String>,
@@ -35,7 +35,7 @@ pub struct Node {
     pub addresses: Vec<IpAddr>,
 }
 
-/// What was given to a Service.
+/// The addresses of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Service {
     /// Cluster addresses.

@@ -4,17 +4,64 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::operation::{Expectation, ExpectedServers, Failure, Outcome};
 
+/// Reason why an outcome is not the expected one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    /// The operation failed.
+    #[error("{0}")]
+    Failed(String),
+    /// There is an answer where none is allowed.
+    #[error("it is answered, and must not be")]
+    Answered,
+    /// A name resolves that must not exist.
+    #[error("the name does not exist, yet resolves to {}", joined(.0))]
+    Exists(Vec<IpAddr>),
+    /// A name resolves to other addresses.
+    #[error("resolves to {}, expected {}", joined(found), joined(wanted))]
+    Addresses {
+        /// The addresses of the name.
+        found: Vec<IpAddr>,
+        /// The expected addresses.
+        wanted: Vec<IpAddr>,
+    },
+    /// The outcome is of another kind.
+    #[error("{outcome} does not answer {expectation}")]
+    Kind {
+        /// The outcome.
+        outcome: String,
+        /// The expectation.
+        expectation: String,
+    },
+    /// Another server answers.
+    #[error("`{found}` answers, expected {}", wanted.join(" or "))]
+    Server {
+        /// The server.
+        found: String,
+        /// The expected servers.
+        wanted: Vec<String>,
+    },
+    /// A server never answers.
+    #[error("`{0}` never answers")]
+    Silent(String),
+    /// Several servers answer connections that one must get.
+    #[error("{} answer, expected one server for all connections", .0.join(" and "))]
+    Spread(Vec<String>),
+    /// The server sees other addresses than the client's.
+    #[error("the server sees {} instead of the client's address", joined(.0))]
+    Source(Vec<IpAddr>),
+}
+
 /// Compares an outcome with an expectation.
 ///
 /// # Errors
-/// What is wrong, in words.
-pub fn judge(expectation: &Expectation, outcome: &Outcome) -> Result<(), String> {
+/// [`Mismatch`].
+pub fn judge(expectation: &Expectation, outcome: &Outcome) -> Result<(), Mismatch> {
     match (expectation, outcome) {
         (Expectation::NoAnswer, Outcome::Failed { failure, detail }) => match failure {
             Failure::Refused | Failure::TimedOut | Failure::Unreachable => Ok(()),
-            _ => Err(detail.clone()),
+            _ => Err(Mismatch::Failed(detail.clone())),
         },
-        (Expectation::NoAnswer, _) => Err("it is answered, and must not be".to_owned()),
+        (Expectation::NoAnswer, _) => Err(Mismatch::Answered),
         (
             Expectation::NoSuchName,
             Outcome::Failed {
@@ -24,22 +71,20 @@ pub fn judge(expectation: &Expectation, outcome: &Outcome) -> Result<(), String>
         )
         | (Expectation::Success, Outcome::Answered { .. } | Outcome::Done { .. }) => Ok(()),
         (Expectation::Success, Outcome::Resolved { addresses }) if !addresses.is_empty() => Ok(()),
-        (Expectation::NoSuchName, Outcome::Resolved { addresses }) => Err(format!(
-            "the name does not exist, yet resolves to {}",
-            joined(addresses)
-        )),
-        (_, Outcome::Failed { detail, .. }) => Err(detail.clone()),
+        (Expectation::NoSuchName, Outcome::Resolved { addresses }) => {
+            Err(Mismatch::Exists(addresses.clone()))
+        }
+        (_, Outcome::Failed { detail, .. }) => Err(Mismatch::Failed(detail.clone())),
         (Expectation::Addresses { addresses }, Outcome::Resolved { addresses: found }) => {
             let wanted: BTreeSet<_> = addresses.iter().collect();
             let resolved: BTreeSet<_> = found.iter().collect();
             if wanted == resolved {
                 Ok(())
             } else {
-                Err(format!(
-                    "resolves to {}, expected {}",
-                    joined(found),
-                    joined(addresses)
-                ))
+                Err(Mismatch::Addresses {
+                    found: found.clone(),
+                    wanted: addresses.clone(),
+                })
             }
         }
         (
@@ -52,36 +97,33 @@ pub fn judge(expectation: &Expectation, outcome: &Outcome) -> Result<(), String>
             let names: BTreeSet<&str> = servers.keys().map(String::as_str).collect();
             wanted.judge(&names, translated)
         }
-        (expectation, outcome) => Err(format!("{outcome:?} does not answer {expectation:?}")),
+        (expectation, outcome) => Err(Mismatch::Kind {
+            outcome: format!("{outcome:?}"),
+            expectation: format!("{expectation:?}"),
+        }),
     }
 }
 
 impl ExpectedServers {
-    fn judge(&self, names: &BTreeSet<&str>, translated: &[IpAddr]) -> Result<(), String> {
+    fn judge(&self, names: &BTreeSet<&str>, translated: &[IpAddr]) -> Result<(), Mismatch> {
         let allowed = |name: &str| self.among.is_empty() || self.among.iter().any(|it| it == name);
         if let Some(other) = names.iter().find(|name| !allowed(name)) {
-            return Err(format!(
-                "`{other}` answers, expected {}",
-                self.among.join(" or ")
-            ));
+            return Err(Mismatch::Server {
+                found: (*other).to_owned(),
+                wanted: self.among.clone(),
+            });
         }
         if self.each
             && let Some(missing) = self.among.iter().find(|it| !names.contains(it.as_str()))
         {
-            return Err(format!("`{missing}` never answers"));
+            return Err(Mismatch::Silent(missing.clone()));
         }
         if self.same && names.len() > 1 {
-            let names: Vec<_> = names.iter().copied().collect();
-            return Err(format!(
-                "{} answer, expected one server for all connections",
-                names.join(" and ")
-            ));
+            let names = names.iter().map(|name| (*name).to_owned());
+            return Err(Mismatch::Spread(names.collect()));
         }
         if self.source_kept && !translated.is_empty() {
-            return Err(format!(
-                "the server sees {} instead of the client's address",
-                joined(translated)
-            ));
+            return Err(Mismatch::Source(translated.to_vec()));
         }
         Ok(())
     }
@@ -118,9 +160,9 @@ mod tests {
         let wanted = ExpectedServers::each(["a", "b"]).into();
         assert_eq!(judge(&wanted, &answered(&["a", "b"], &[])), Ok(()));
         let missing = judge(&wanted, &answered(&["a"], &[])).unwrap_err();
-        assert_eq!(missing, "`b` never answers");
+        assert_eq!(missing.to_string(), "`b` never answers");
         let other = judge(&wanted, &answered(&["a", "b", "c"], &[])).unwrap_err();
-        assert_eq!(other, "`c` answers, expected a or b");
+        assert_eq!(other.to_string(), "`c` answers, expected a or b");
     }
 
     #[test]
@@ -131,7 +173,7 @@ mod tests {
         let kept = ExpectedServers::among(["a"]).source_kept().into();
         assert_eq!(judge(&kept, &answered(&["a"], &[])), Ok(()));
         let why = judge(&kept, &answered(&["a"], &["10.0.0.1"])).unwrap_err();
-        assert!(why.contains("10.0.0.1"), "{why}");
+        assert!(why.to_string().contains("10.0.0.1"), "{why}");
     }
 
     #[test]
@@ -169,6 +211,6 @@ mod tests {
     #[test]
     fn what_fails_says_its_own_reason() {
         let why = judge(&Expectation::Success, &failed(Failure::TimedOut)).unwrap_err();
-        assert_eq!(why, "timed out");
+        assert_eq!(why.to_string(), "timed out");
     }
 }

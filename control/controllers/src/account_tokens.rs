@@ -1,6 +1,6 @@
-//! Fills Secrets of the type `kubernetes.io/service-account-token` with a token of
-//! the service account that they name, and removes them with it (KEP-2799: nobody
-//! makes such Secrets unasked any more).
+//! Fills Secrets of type `kubernetes.io/service-account-token` with a token of the
+//! service account that they name, and removes them with it (KEP-2799: such Secrets are
+//! no longer created automatically).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const UID: &str = "kubernetes.io/service-account.uid";
 /// the Secret's name; says why it cannot.
 pub type Sign = dyn Fn(&str, &str, &str, &str) -> Result<String, String> + Send + Sync;
 
-/// Who signs tokens.
+/// Signs tokens.
 #[derive(Clone)]
 pub struct TokenSigner(pub Arc<Sign>);
 
@@ -38,8 +38,8 @@ impl std::fmt::Debug for TokenSigner {
     }
 }
 
-/// Keeps tokens in the Secrets that are there for them. Acts as the controller
-/// manager itself, as in Kubernetes.
+/// Maintains the tokens in these Secrets. Acts as the controller manager itself, as in
+/// Kubernetes.
 pub const CONTROLLER: Controller = Controller {
     name: "serviceaccount-token-controller",
     service_account: "",
@@ -59,7 +59,7 @@ pub const CONTROLLER: Controller = Controller {
         });
         let listener = Arc::clone(&this);
         this.accounts.on_change(move |change| {
-            // What an account's deletion, or its making, means for its Secrets.
+            // The creation or deletion of an account affects its Secrets.
             let uid = |account: &Option<Arc<ServiceAccount>>| {
                 account.as_ref().map(|it| it.metadata.uid.clone())
             };
@@ -141,7 +141,7 @@ enum TokenAction {
     Nothing,
     /// Its account does not exist, or is another of the same name.
     Delete,
-    /// These entries of it are missing or wrong.
+    /// These entries are missing or wrong.
     Fill {
         authority: bool,
         namespace: bool,
@@ -149,7 +149,7 @@ enum TokenAction {
     },
 }
 
-/// What a Secret needs, given the uid of the account that it names.
+/// Decides what a Secret needs, given the uid of the account that it names.
 fn decide(secret: &AccountTokenSecret, account: Option<&str>, authority: &str) -> TokenAction {
     if secret.account().is_none() || secret.metadata.is_terminating() {
         return TokenAction::Nothing;
@@ -242,8 +242,8 @@ impl Tokens {
         }
     }
 
-    /// Writes what is missing into the Secret as it is now; nothing when that is
-    /// another than what was looked at.
+    /// Writes the missing entries into the current Secret; does nothing if it is no
+    /// longer the Secret that was judged.
     async fn fill(
         &self,
         key: &Key,
@@ -262,7 +262,7 @@ impl Tokens {
             Err(error) => return Err(error),
         };
         if now["metadata"]["resourceVersion"] != json!(seen.metadata.resource_version.as_str()) {
-            // The change comes to us, too.
+            // The watch delivers the change to us, too.
             return Ok(None);
         }
         for (entry, _) in missing.iter().filter(|(_, is)| *is) {
@@ -272,7 +272,7 @@ impl Tokens {
                 _ => match (self.signer.0)(namespace, account, uid, &key.name) {
                     Ok(token) => token,
                     Err(error) => {
-                        tracing::error!(%key, error, "a token cannot be signed");
+                        tracing::error!(%key, error, "failed to sign a token");
                         return Ok(None);
                     }
                 },

@@ -88,7 +88,7 @@ struct ServedKind<'a> {
     schema: SchemaSource<'a>,
 }
 
-/// Where a type's schema comes from.
+/// The source of a type's schema.
 enum SchemaSource<'a> {
     BuiltIn(&'static registry::Resource),
     /// `openAPIV3Schema` of a custom resource.
@@ -199,7 +199,7 @@ fn decide(policy: &Value, definitions: &[Value]) -> Value {
 
 struct TypeChecker {
     client: Client,
-    /// Lists custom resource definitions, for which the controller's role has no right.
+    /// Lists custom resource definitions, which the controller's role may not.
     reader: Client,
     policies: Arc<KindCache<AdmissionPolicy>>,
     queue: Queue<Key>,
@@ -233,7 +233,7 @@ impl TypeChecker {
             .patch_status::<Discard>(&POLICIES, "", &key.name, apply)
             .await;
         match written {
-            // Deleted, or deleted and made again meanwhile: its event is on the way.
+            // Deleted, or deleted and recreated: its event will follow.
             Err(error) if error.is_not_found() || error.is_conflict() => Ok(None),
             other => other.map(|_| None),
         }

@@ -1,6 +1,6 @@
-//! Signs what a machine that joins reads first: the kubeconfig in
-//! `kube-public/cluster-info`, with each bootstrap token that may sign, so that whoever
-//! has a token (`kubeadm join`) can tell that the cluster is the right one.
+//! Signs the kubeconfig in `kube-public/cluster-info`, which a joining machine reads
+//! first, with each bootstrap token that may sign, so that the holder of a token
+//! (`kubeadm join`) can verify the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::work::{self, Outcome};
 
 const NAMESPACE: &str = "kube-public";
 const NAME: &str = "cluster-info";
-/// The key of what is signed.
+/// The key of the signed content.
 const KUBECONFIG: &str = "kubeconfig";
 /// Prefix of the keys of signatures; the token's id follows.
 const SIGNATURE: &str = "jws-kubeconfig-";

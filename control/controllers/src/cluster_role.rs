@@ -1,5 +1,5 @@
-//! Aggregated ClusterRoles: a role whose `aggregationRule` selects others holds
-//! the rules of all of them.
+//! Aggregated ClusterRoles: a role whose `aggregationRule` selects others holds the rules
+//! of all of them.
 
 use std::sync::Arc;
 
@@ -55,13 +55,13 @@ pub const CONTROLLER: Controller = Controller {
 pub struct ClusterRole {
     /// Name and labels.
     pub metadata: Meta,
-    /// What it grants, as it stands.
+    /// The current rules.
     pub rules: Option<Vec<Value>>,
-    /// Which roles' rules it takes.
+    /// Selects the roles to aggregate.
     pub aggregation_rule: Option<AggregationRule>,
 }
 
-/// Which roles' rules a role takes.
+/// The selectors of the aggregated roles.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AggregationRule {
@@ -88,8 +88,8 @@ struct Aggregator {
     queue: Queue<Key>,
 }
 
-/// The rules that a role should hold, if they are others than it does: those of
-/// the selected roles by name, selector after selector, each rule once.
+/// Returns the rules that a role should hold, if they differ from its own: those of the
+/// selected roles by name, selector after selector, each rule once.
 fn decide(role: &ClusterRole, all: &[Arc<ClusterRole>]) -> Option<Vec<Value>> {
     let selectors = &role.aggregation_rule.as_ref()?.cluster_role_selectors;
     let mut parts: Vec<&ClusterRole> = all

@@ -13,8 +13,8 @@ use crate::{CONTROLLERS, Controller, Error, TokenSigner, names};
 /// kube-controller-manager.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Which controllers run: names; `*` for all that are on by default; `-name` for not
-    /// that one.
+    /// The controllers to run: names; `*` for all that are on by default; `-name`
+    /// excludes one.
     pub controllers: Vec<String>,
     /// The pods' ranges, at most one of each family. Without any, nodes get
     /// no range from us.
@@ -28,16 +28,15 @@ pub struct Config {
     pub root_ca_pem: Option<String>,
     /// Signs tokens that lie in Secrets. Without it such Secrets stay empty.
     pub token_signer: Option<TokenSigner>,
-    /// Signs certificates that were asked for and approved. Without it nobody
-    /// does here.
+    /// Signs certificates of approved requests. Without it, this process signs none.
     pub authority: Option<Arc<Authority>>,
     /// Signs the serving certificates of kubelets. Without it they stay unsigned.
     pub kubelet_authority: Option<Arc<Authority>>,
     /// The names and addresses by which clients reach the API server. No kubelet gets a
-    /// serving certificate for one of them.
+    /// serving certificate for them.
     pub api_server_names: Vec<String>,
     /// The ranges of Service addresses. No kubelet gets a serving certificate for an
-    /// address in one of them.
+    /// address in them.
     pub service_cidrs: Vec<IpNet>,
     /// The longest life of such certificates.
     pub certificate_life: Duration,
@@ -51,10 +50,10 @@ pub struct Config {
     pub terminated_pod_threshold: usize,
     /// Whether Services of type LoadBalancer that name no class are ours.
     pub default_load_balancer: bool,
-    /// Whether an external cloud controller manager gives addresses to Services of type
-    /// LoadBalancer. Those that name a class of ours are ours all the same.
+    /// Whether an external cloud controller manager assigns addresses to Services of type
+    /// LoadBalancer. Services that name one of our classes are still ours.
     pub external_cloud: bool,
-    /// How many keys each of the workload controllers works on at once.
+    /// The number of keys that each workload controller processes concurrently.
     pub workers: usize,
     /// With an election, the controllers run while this candidate leads; without, they are
     /// the only ones.

@@ -1,4 +1,4 @@
-//! What all controllers share: the client, one cache per kind, the settings.
+//! State shared by all controllers: the client, one cache per kind, the settings.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
@@ -63,19 +63,19 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// Called for every change, in order, after index and cache show it. It must
-/// not block: it notes what is to be done.
+/// Called for every change, in order, after index and cache show it. It must not block:
+/// it only queues work.
 type Handler<V> = Box<dyn Fn(&Change<V>) + Send + Sync>;
 
 /// Objects by namespace and uid of their controller.
 type ByOwner<V> = FxHashMap<(Text, Text), Vec<Arc<V>>>;
 
-/// The cache of one kind, shared by all controllers that read it, with an
-/// index by controlling owner.
+/// The cache of one kind, shared by all controllers that read it, with an index by
+/// controlling owner.
 ///
-/// One task writes the index and calls the handlers. A controller that keeps
-/// account of its own writes by those calls may thus rely on this: what it was
-/// told of is in the index.
+/// One task writes the index and calls the handlers. So a controller that tracks its own
+/// writes by these calls may rely on this: the index contains every change that the
+/// controller was notified of.
 pub struct KindCache<V: View> {
     reflector: Reflector<V>,
     owned: RwLock<ByOwner<V>>,
@@ -95,7 +95,7 @@ impl<V: View> KindCache<V> {
         })
     }
 
-    /// Has `handler` called for every change, from the first list on. Only
+    /// Registers `handler` for every change, from the first list on. Must be called
     /// before the controllers are launched.
     pub fn on_change(&self, handler: impl Fn(&Change<V>) + Send + Sync + 'static) {
         self.handlers
@@ -104,8 +104,8 @@ impl<V: View> KindCache<V> {
             .push(Box::new(handler));
     }
 
-    /// Has each object that changes or goes queued by its key. Only before the
-    /// controllers are launched.
+    /// Queues the key of each object that changes or is deleted. Must be called before
+    /// the controllers are launched.
     pub fn queue_changes(&self, queue: &Queue<Key>) {
         let queue = queue.clone();
         self.on_change(move |change| {
@@ -115,8 +115,8 @@ impl<V: View> KindCache<V> {
         });
     }
 
-    /// Has each object that comes or changes, but none that goes, queued by its
-    /// key. Only before the controllers are launched.
+    /// Queues the key of each object that is added or changes, but not of deleted ones.
+    /// Must be called before the controllers are launched.
     pub fn queue_present(&self, queue: &Queue<Key>) {
         let queue = queue.clone();
         self.on_change(move |change| {
@@ -126,10 +126,10 @@ impl<V: View> KindCache<V> {
         });
     }
 
-    /// Waits until the first list was indexed and told to all handlers.
+    /// Waits until the first list was indexed and all handlers were called.
     pub async fn ready(&self) {
         let mut ready = self.ready.subscribe();
-        // an error means that the sender is gone; it lives as long as `self`
+        // an error means that the sender was dropped; it lives as long as `self`
         let _ = ready.wait_for(|ready| *ready).await;
     }
 
@@ -165,18 +165,18 @@ impl<V: View> KindCache<V> {
         self.owned_by_any(namespace, [uid])
     }
 
-    /// The objects that a controller has to claim among: its own and those of
-    /// nobody.
+    /// Returns the objects that a controller may claim: its own and those without a
+    /// controller.
     #[must_use]
     pub fn claimable(&self, owner: &Meta) -> Vec<Arc<V>> {
         self.owned_by_any(&owner.namespace, [owner.uid.as_str(), ""])
     }
 
-    /// The objects of a namespace that one of these uids controls; an empty uid
+    /// Returns the objects of a namespace that one of these uids controls; an empty uid
     /// stands for no controller.
     ///
-    /// All of them are read under one lock, so an object that moves from one owner
-    /// to another is in the result exactly once.
+    /// All are read under one lock, so an object that moves from one owner to another is
+    /// in the result exactly once.
     #[must_use]
     pub fn owned_by_any<'a>(
         &self,
@@ -207,7 +207,7 @@ impl<V: View> KindCache<V> {
         };
         loop {
             let listed = self.reflector.is_synced();
-            // what was listed is in the channel before it is called listed
+            // listed objects are in the channel before the cache counts as listed
             while let Some(change) = changes.try_recv() {
                 tell(&change);
             }
@@ -259,8 +259,7 @@ impl<V: View> KindCache<V> {
     }
 }
 
-/// Declares the shared caches: one method each, which makes the cache when
-/// the first controller asks for it.
+/// Declares the shared caches: one method each, which creates the cache on first use.
 macro_rules! caches {
     ($($(#[$doc:meta])* $name:ident: $view:ty, $index:literal, $selection:expr;)*) => {
         #[derive(Default)]
@@ -277,7 +276,7 @@ macro_rules! caches {
                 }))
             })*
 
-            /// Starts the tasks of all caches that somebody asked for.
+            /// Starts the tasks of all caches in use.
             pub(crate) fn launch(&self, tasks: &mut JoinSet<()>) {
                 $(if let Some(kind) = self.caches.$name.get() {
                     let pump = Arc::clone(kind).pump(self.shutdown.clone());
@@ -368,7 +367,7 @@ caches! {
     labelled_pods: LabelledPod, false, Selection::all();
 }
 
-/// What a controller is started with.
+/// The environment of a controller.
 #[derive(Clone)]
 pub struct Context {
     /// For the controller's own requests, under its own identity if it has one.
@@ -395,7 +394,7 @@ impl Context {
         }
     }
 
-    /// The same caches and settings for a controller with an identity of its own.
+    /// Returns the same caches and settings for a controller with its own identity.
     pub(crate) fn with_client(&self, client: Client) -> Self {
         Self {
             client,
@@ -403,13 +402,13 @@ impl Context {
         }
     }
 
-    /// Who reads for all controllers: for lists that are seldom needed, and no cache's.
+    /// Returns the client for lists that are seldom needed and that no cache holds.
     pub(crate) const fn reader(&self) -> &Client {
         &self.reader
     }
 
-    /// What a controller tells people with; `component` is what `kubectl
-    /// describe` shows as the event's source.
+    /// Returns an event recorder; `kubectl describe` shows `component` as the event's
+    /// source.
     #[must_use]
     pub fn recorder(&self, component: &str) -> Recorder {
         Recorder::new(&self.client, component, "", Format::Core)

@@ -1,9 +1,8 @@
-//! The resources that the registry does not have: those of custom resource
+//! Discovers the resources that the registry does not have: those of custom resource
 //! definitions and those that other servers serve behind APIService objects.
 //!
-//! Whoever cleans up after others (namespace deletion, garbage collection)
-//! needs all of them: an object of a resource that is overlooked outlives its
-//! namespace and its owners.
+//! Namespace deletion and garbage collection need all of them: an object of an overlooked
+//! resource outlives its namespace and its owners.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,7 +31,7 @@ pub(crate) struct Extensions {
 /// A resource and the verbs that its server supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExtensionResource {
-    /// Where its objects are.
+    /// The endpoint of its objects.
     pub resource: Resource,
     /// Verbs such as `list`.
     verbs: Vec<String>,
@@ -43,9 +42,9 @@ pub(crate) struct ExtensionResource {
 pub(crate) struct UnavailableGroup {
     /// Its name.
     pub group: String,
-    /// The version that was asked for.
+    /// The requested version.
     pub version: String,
-    /// Why discovery failed.
+    /// The reason of the failure.
     pub reason: String,
 }
 
@@ -60,7 +59,8 @@ impl ExtensionResource {
 }
 
 impl Extensions {
-    /// Why some resources are unknown, in upstream's words; `None` when all are known.
+    /// Returns why some resources are unknown, in upstream's words; `None` if all are
+    /// known.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         if self.unavailable.is_empty() {
@@ -111,10 +111,10 @@ pub(crate) async fn extensions(client: &Client) -> Result<Extensions, Error> {
                     }
                 }
             }
-            Err(reason) => found.unavailable.push(UnavailableGroup {
+            Err(error) => found.unavailable.push(UnavailableGroup {
                 group: service.group.clone(),
                 version: service.version.clone(),
-                reason,
+                reason: error.to_string(),
             }),
         }
     }
@@ -133,7 +133,7 @@ pub(crate) async fn collectable(
     let found = extensions(client).await?;
     for one in &found.unavailable {
         let (group, version, reason) = (&one.group, &one.version, &one.reason);
-        tracing::debug!(%group, %version, %reason, "cannot discover the resources of an API service");
+        tracing::debug!(%group, %version, %reason, "failed to discover the resources of an API service");
     }
     let unavailable = |resource: &Resource| {
         let mut groups = found.unavailable.iter();
@@ -174,7 +174,7 @@ fn custom_resource(resource: Resource) -> ExtensionResource {
     }
 }
 
-/// A list of APIServices, as far as it is read.
+/// The fields of a list of APIServices that are read.
 #[derive(Debug, Deserialize)]
 struct ApiServices {
     items: Vec<ApiService>,
@@ -191,7 +191,7 @@ struct ApiServiceSpec {
     group: String,
     version: String,
     version_priority: i64,
-    /// Absent for what the API server serves itself.
+    /// Absent for APIs that the API server serves itself.
     service: Option<serde::de::IgnoredAny>,
 }
 
@@ -234,17 +234,26 @@ struct ServedResource {
     verbs: Vec<String>,
 }
 
-/// The resources of a group and version; the text says why they are not known.
+/// Reason why the resources of a group and version are unknown.
+#[derive(Debug, thiserror::Error)]
+enum DiscoveryError {
+    #[error("{}", .0.chain())]
+    Client(Error),
+    #[error("no answer within {} s", ANSWER_WITHIN.as_secs())]
+    Timeout,
+}
+
+/// Returns the resources of a group and version.
 async fn served_by(
     client: &Client,
     service: &ApiServiceSpec,
-) -> Result<Vec<ExtensionResource>, String> {
+) -> Result<Vec<ExtensionResource>, DiscoveryError> {
     let path = format!("/apis/{}/{}", service.group, service.version);
     let answer = client.request::<ApiResourceList>(Method::GET, &path, None::<&()>);
     match tokio::time::timeout(ANSWER_WITHIN, answer).await {
         Ok(Ok(list)) => Ok(objects_of(service, list)),
-        Ok(Err(error)) => Err(error.chain()),
-        Err(_) => Err(format!("no answer within {} s", ANSWER_WITHIN.as_secs())),
+        Ok(Err(error)) => Err(DiscoveryError::Client(error)),
+        Err(_) => Err(DiscoveryError::Timeout),
     }
 }
 

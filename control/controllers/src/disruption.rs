@@ -166,17 +166,26 @@ struct BudgetVerdict {
     look_again: Option<Duration>,
 }
 
-/// Judges a budget by its pods. `scales`: of each owner of them (by uid), how
-/// many pods there should be.
+/// Reason why a budget cannot be evaluated; the message is kube-controller-manager's.
+#[derive(Debug, thiserror::Error)]
+enum BudgetError {
+    #[error("invalid value for IntOrString: {0:?}")]
+    Value(IntOrString),
+    #[error("found no controllers for pod {0:?}")]
+    NoController(Text),
+}
+
+/// Evaluates a budget for its pods. `scales` holds, for each owner of the pods (by uid),
+/// the expected number of pods.
 ///
 /// # Errors
-/// Text, when what the budget says cannot be read.
+/// [`BudgetError`].
 fn decide(
     budget: &PodDisruptionBudget,
     pods: &[Arc<Pod>],
     scales: &HashMap<Text, i32>,
     now: Timestamp,
-) -> Result<BudgetVerdict, String> {
+) -> Result<BudgetVerdict, BudgetError> {
     let count = i32::try_from(pods.len()).unwrap_or(i32::MAX);
     let scale = || {
         scales
@@ -247,10 +256,10 @@ fn unmanaged_pods(selector: &LabelSelector) -> String {
 }
 
 /// A number, or a percentage of `whole`, rounded up.
-fn scaled(value: &IntOrString, whole: i32) -> Result<i32, String> {
+fn scaled(value: &IntOrString, whole: i32) -> Result<i32, BudgetError> {
     value
         .scaled(whole, true)
-        .ok_or_else(|| format!("invalid value for IntOrString: {value:?}"))
+        .ok_or_else(|| BudgetError::Value(value.clone()))
 }
 
 impl Disruption {
@@ -266,7 +275,7 @@ impl Disruption {
     }
 
     /// How many pods the owners of these want, by the owners' uids.
-    fn scales(&self, pods: &[Arc<Pod>]) -> Result<HashMap<Text, i32>, String> {
+    fn scales(&self, pods: &[Arc<Pod>]) -> Result<HashMap<Text, i32>, BudgetError> {
         let mut scales = HashMap::new();
         for pod in pods {
             let Some(owner) = pod.metadata.controller() else {
@@ -274,10 +283,7 @@ impl Disruption {
             };
             let found = self.owners.scale(&pod.metadata.namespace, owner);
             let Some((uid, replicas)) = found else {
-                return Err(format!(
-                    "found no controllers for pod {:?}",
-                    pod.metadata.name
-                ));
+                return Err(BudgetError::NoController(pod.metadata.name.clone()));
             };
             scales.insert(uid, replicas);
         }
@@ -317,7 +323,7 @@ impl Disruption {
             && verdict.is_ok()
             && pods.iter().any(|pod| pod.metadata.controller().is_none())
         {
-            // How many such pods there should be, nobody says.
+            // The expected number of such pods is unknown.
             let about =
                 ObjectReference::to_object(&resources::POD_DISRUPTION_BUDGETS, &budget.metadata);
             self.recorder
@@ -338,7 +344,7 @@ impl Disruption {
             .and_then(Value::as_str)
             != Some(&budget.metadata.resource_version)
         {
-            // The cache will say what changed.
+            // The cache will report the change.
             return Ok(None);
         }
         let look_again = verdict.as_ref().ok().and_then(|verdict| verdict.look_again);
@@ -357,7 +363,7 @@ impl Disruption {
 }
 
 /// Writes a verdict into the status; `false` if that changes nothing.
-fn write(budget: &mut Value, verdict: &Result<BudgetVerdict, String>, now: Timestamp) -> bool {
+fn write(budget: &mut Value, verdict: &Result<BudgetVerdict, BudgetError>, now: Timestamp) -> bool {
     let generation = budget
         .pointer("/metadata/generation")
         .cloned()
@@ -365,9 +371,9 @@ fn write(budget: &mut Value, verdict: &Result<BudgetVerdict, String>, now: Times
     let before = budget.get("status").cloned().unwrap_or_else(|| json!({}));
     let mut status = before.clone();
     let (state, reason, message) = match verdict {
-        Ok(verdict) if verdict.allowed > 0 => ("True", "SufficientPods", ""),
-        Ok(_) => ("False", "InsufficientPods", ""),
-        Err(why) => ("False", "SyncFailed", why.as_str()),
+        Ok(verdict) if verdict.allowed > 0 => ("True", "SufficientPods", String::new()),
+        Ok(_) => ("False", "InsufficientPods", String::new()),
+        Err(error) => ("False", "SyncFailed", error.to_string()),
     };
     match verdict {
         Ok(verdict) => {
@@ -493,7 +499,8 @@ mod tests {
             "SufficientPods"
         );
         assert!(!write(&mut object, &verdict, Timestamp::now()));
-        assert!(write(&mut object, &Err("why".into()), Timestamp::now()));
+        let error = BudgetError::NoController("p".into());
+        assert!(write(&mut object, &Err(error), Timestamp::now()));
         assert_eq!(object["status"]["disruptionsAllowed"], 0);
     }
 

@@ -1,4 +1,4 @@
-//! Several processes on one API server, in virtual time: one of them works.
+//! Tests that one of several processes on one API server leads, in virtual time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// the last renewal and after the lease is over, and the second in which work appears.
 const TAKEOVER: Duration = Duration::from_secs(25);
 
-/// What happens to the requests of a process.
+/// The fate of a process's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
     Good,
@@ -87,7 +87,7 @@ impl Process {
     }
 }
 
-/// Takes away what the leader makes, each second for some seconds.
+/// Deletes what the leader creates, each second for some seconds.
 async fn work_for(api: &FakeApi, seconds: u32) {
     for _ in 0..seconds {
         api.remove(MAP);
@@ -126,7 +126,7 @@ async fn one_of_two_works_and_the_other_takes_over_within_the_lease_time() {
     assert!(first.writes_since(back).is_empty());
     assert!(second.writes_since(back).len() > 50);
 
-    // It leads again when the second is gone, at once since that gives the lease back.
+    // It leads again when the second stops, immediately since that releases the lease.
     second.shutdown.cancel();
     assert!(second.task.await.unwrap().is_ok());
     let ended = Instant::now();

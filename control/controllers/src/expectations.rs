@@ -1,8 +1,8 @@
-//! Whether the cache has seen what a controller did.
+//! Tracks whether the cache shows a controller's own writes.
 //!
-//! Between a write and its event the cache is behind: a controller that counts
-//! pods in it would create some twice. So it notes what it does, the events
-//! lower the note, and until nothing is left it changes no numbers.
+//! Between a write and its event the cache is stale: a controller that counts pods in it
+//! would create some twice. So it records expected events, which the events decrement,
+//! and changes no sizes until all have arrived.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -42,7 +42,7 @@ impl<K> Default for Expectations<K> {
 }
 
 impl<K: Hash + Eq + Clone> Expectations<K> {
-    /// `count` creations are about to be asked for.
+    /// Expects `count` creations, which are about to be requested.
     pub fn expect_creations(&self, key: &K, count: usize) {
         let mut notes = self.lock();
         let note = notes.entry(key.clone()).or_default();
@@ -50,7 +50,7 @@ impl<K: Hash + Eq + Clone> Expectations<K> {
         note.since = Instant::now();
     }
 
-    /// The deletion of these uids is about to be asked for.
+    /// Expects the deletion of these uids, which is about to be requested.
     pub fn expect_deletions(&self, key: &K, uids: impl IntoIterator<Item = Text>) {
         let mut notes = self.lock();
         let note = notes.entry(key.clone()).or_default();
@@ -86,7 +86,7 @@ impl<K: Hash + Eq + Clone> Expectations<K> {
         }
     }
 
-    /// The uids whose deletion was asked for and not seen yet.
+    /// Returns the uids whose deletion was requested and has not been observed yet.
     #[must_use]
     pub fn leaving(&self, key: &K) -> HashSet<Text> {
         let notes = self.lock();
@@ -96,7 +96,7 @@ impl<K: Hash + Eq + Clone> Expectations<K> {
             .unwrap_or_default()
     }
 
-    /// The object is gone.
+    /// Forgets a deleted object.
     pub fn forget(&self, key: &K) {
         self.lock().remove(key);
     }

@@ -70,7 +70,7 @@ pub(crate) struct Recorded {
     pub body: Value,
 }
 
-/// Where a request points to.
+/// The target of a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
     /// `/api/v1` or `/apis/GROUP/VERSION`.

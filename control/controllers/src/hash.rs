@@ -1,9 +1,9 @@
-//! Hashes of JSON that do not depend on how it was written.
+//! Hashes of JSON that do not depend on its formatting.
 //!
-//! Object keys are taken in order, and what the API treats as equal is left
-//! out: nulls, empty lists, and those empty objects that Go's encoder writes
-//! for absent values. Two servers that print the same template differently
-//! thus give the same hash, and a restart never starts a rollout.
+//! Object keys are sorted, and values that the API treats as absent are left out: nulls,
+//! empty lists, and those empty objects that Go's encoder writes for absent values. So
+//! two servers that print the same template differently yield the same hash, and a
+//! restart never starts a rollout.
 
 use serde_json::Value;
 
@@ -61,12 +61,12 @@ pub(crate) fn order_hash(
     Ok(state)
 }
 
-/// The value of the `pod-template-hash` label, as kube-controller-manager computes it: FNV-1a,
-/// 32 bits, over a dump of the template and the collision count, in the alphabet of generated
-/// names.
+/// Returns the value of the `pod-template-hash` label, as kube-controller-manager
+/// computes it: FNV-1a, 32 bits, over a dump of the template and the collision count, in
+/// the alphabet of generated names.
 ///
-/// What cannot be dumped as Go does it gets a hash of its own: controllers find their objects
-/// by comparing templates, and the hash only has to be the same each time.
+/// A template that cannot be dumped as in Go gets another hash: controllers find their
+/// objects by comparing templates, and the hash only has to be stable.
 pub(crate) fn template_hash(template: &Value, collisions: Option<i32>) -> String {
     let mut state = OFFSET_32;
     let mut eat = |bytes: &[u8]| {

@@ -1,10 +1,10 @@
-//! Removes tokens of the older kind that were made unasked and that nobody has used
-//! for a year (KEP-2799): they never expire, and lie in Secrets since before
-//! Kubernetes 1.24. First they are marked as invalid, by which they are worth
-//! nothing; a year later they go. Taking the label away makes one good again.
+//! Removes legacy tokens that were created automatically and not used for a year
+//! (KEP-2799): they never expire, and have been stored in Secrets since before Kubernetes
+//! 1.24. First they are labelled as invalid, so that they are rejected; a year later they
+//! are deleted. Removing the label makes one valid again.
 //!
-//! A token counts as made unasked when its service account names its Secret; tokens
-//! in Secrets that somebody made on purpose stay, and so do those that a pod names.
+//! A token counts as automatic if its service account names its Secret. Tokens in Secrets
+//! that users created stay, and so do those that a pod names.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub const CONTROLLER: Controller = Controller {
                     () = tokio::time::sleep(pause) => pause = PERIOD,
                 }
                 if let Err(error) = round(&client, &reader, Timestamp::now()).await {
-                    tracing::warn!(error = %error.chain(), "cannot look for tokens that nobody uses; trying again tomorrow");
+                    tracing::warn!(error = %error.chain(), "failed to look for unused tokens, retrying tomorrow");
                 }
             }
         })
@@ -80,8 +80,8 @@ enum TokenVerdict {
     Remove,
 }
 
-/// What becomes of a token by its use alone, where it is known since `tracked` which
-/// are used. Dates that cannot be read say nothing, and it stays.
+/// Judges a token by its use, which is known since `tracked`. A token with unreadable
+/// dates is kept.
 fn judge(secret: &Meta, tracked: Date, today: Date) -> TokenVerdict {
     let Ok(border) = today.checked_sub(DAYS.days()) else {
         return TokenVerdict::Stay;
@@ -160,7 +160,7 @@ async fn round(client: &Client, reader: &Client, now: Timestamp) -> Result<(), E
         }
         let (namespace, name) = (&secret.namespace, &secret.name);
         let done = if verdict == TokenVerdict::Mark {
-            tracing::info!(%namespace, %name, "a token that nobody uses is marked as invalid");
+            tracing::info!(%namespace, %name, "unused token marked as invalid");
             let mark = json!({"metadata": {
                 "uid": secret.uid.as_str(), "labels": {INVALID_SINCE: today.to_string()}
             }});
@@ -174,7 +174,7 @@ async fn round(client: &Client, reader: &Client, now: Timestamp) -> Result<(), E
             );
             marked.await.map(drop)
         } else {
-            tracing::info!(%namespace, %name, "a token that nobody has used is removed");
+            tracing::info!(%namespace, %name, "unused token removed");
             let options = DeleteOptions {
                 preconditions: Some(Preconditions {
                     uid: None,
@@ -188,7 +188,7 @@ async fn round(client: &Client, reader: &Client, now: Timestamp) -> Result<(), E
         };
         match done {
             Err(error) if !error.is_not_found() => {
-                tracing::warn!(%namespace, %name, error = %error.chain(), "a token that nobody uses stays for now");
+                tracing::warn!(%namespace, %name, error = %error.chain(), "failed to clean up an unused token");
             }
             _ => {}
         }

@@ -150,7 +150,7 @@ pub static CONTROLLERS: &[Controller] = &[
 
 /// The identities with which controllers call the API server.
 pub struct Identities {
-    /// Reads for all of them.
+    /// Reads for all controllers.
     pub reader: Client,
     /// Gives the client of a service account in `kube-system`.
     pub account: Box<dyn Fn(&'static str) -> Client + Send + Sync>,
@@ -166,14 +166,14 @@ impl From<Client> for Identities {
     }
 }
 
-/// Why the controllers ended.
+/// Reason why the controllers ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The configuration names a controller that does not exist.
     #[error("no controller is called `{name}`; there are: {known}")]
     UnknownController {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// All names.
         known: String,
@@ -195,7 +195,7 @@ pub enum Error {
         /// The most.
         to: u8,
     },
-    /// A controller ended although nobody asked it to.
+    /// A controller ended without a shutdown.
     #[error("controller `{name}` ended unexpectedly")]
     Ended {
         /// Its name.
@@ -203,15 +203,14 @@ pub enum Error {
     },
 }
 
-/// Runs the selected controllers until `shutdown`. What was begun is finished
-/// before this returns.
+/// Runs the selected controllers until `shutdown`. Work in progress is finished before
+/// this returns.
 ///
 /// With [`Config::election`], they run while this process leads. Losing the lease stops
 /// them, and they start with fresh caches when it leads again.
 ///
 /// # Errors
-/// A configuration that cannot work, at once; or a controller that fails in a
-/// way that it cannot recover from.
+/// An unusable configuration, immediately; or a controller that fails irrecoverably.
 pub async fn run(
     identities: impl Into<Identities>,
     config: Config,
@@ -278,6 +277,6 @@ async fn run_until(
     result
 }
 
-/// How long failures wait at most before they are tried again. Shorter than
-/// a work queue's default: nobody else would wake the key.
+/// The longest delay before a failed key is retried. It is shorter than a work queue's
+/// default, because nothing else would wake the key.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! The names by which `--controllers` selects: those of kube-controller-manager.
+//! The names of controllers in `--controllers`: those of kube-controller-manager.
 
 /// Older names that kube-controller-manager accepts.
 const ALIASES: &[(&str, &str)] = &[
@@ -76,7 +76,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("ttl-after-finished", "ttl-after-finished-controller"),
 ];
 
-/// Controllers of kube-controller-manager that may be named and have no work here: those of
+/// Controllers of kube-controller-manager that may be named and do nothing here: those of
 /// a cloud, which its own controller manager runs, and those of alpha features.
 const WITHOUT_WORK: &[&str] = &[
     "cloud-node-lifecycle-controller",

@@ -24,7 +24,7 @@ pub(crate) async fn first_served<'a>(
                 Ok(true) => return Some(resource),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::debug!(%resource, error = error.chain(), "cannot read discovery");
+                    tracing::debug!(%resource, error = error.chain(), "failed to read discovery");
                 }
             }
         }
@@ -35,8 +35,8 @@ pub(crate) async fn first_served<'a>(
     }
 }
 
-/// Follows a resource once it is served: `on_change` is called for each change, before
-/// `work` begins for those of the first list.
+/// Follows a resource once it is served: calls `on_change` for each change; for those of
+/// the first list, before `work` begins.
 ///
 /// Returns when `work` ends or at `shutdown`.
 pub(crate) async fn follow<V, W>(
@@ -52,7 +52,7 @@ pub(crate) async fn follow<V, W>(
     let Some(resource) = first_served(client, versions, shutdown).await else {
         return;
     };
-    tracing::info!(%resource, "API is served");
+    tracing::info!(%resource, "serving the API");
     let objects: Reflector<V> = reflect_resource(client, resource.clone(), Selection::all());
     let mut changes = objects.changes();
     tokio::select! {
@@ -68,7 +68,7 @@ pub(crate) async fn follow<V, W>(
         }
     };
     let work = work(objects.clone(), resource.clone());
-    // What `work` began is finished at shutdown; the feed has no end of its own.
+    // At shutdown, work in progress is finished; the feed never ends by itself.
     let mut work = std::pin::pin!(work);
     tokio::select! {
         () = &mut work => return,

@@ -1,8 +1,8 @@
-//! Who owns what: adoption and release by controller reference.
+//! Adoption and release of objects by controller reference.
 //!
-//! A controller claims an object when the object names it as its controller
-//! and matches its selector; it adopts a matching object without controller,
-//! and releases an owned one that no longer matches.
+//! A controller claims an object that names it as its controller and matches its
+//! selector; it adopts a matching object without controller, and releases an owned one
+//! that no longer matches.
 
 use control_client::{Meta, OwnerReference};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub enum AdoptionDecision {
     /// It is its own.
     Keep,
-    /// It matches and has no controller: take it.
+    /// It matches and has no controller: adopt it.
     Adopt,
     /// It is owned but no longer matches: let it go.
     Release,

@@ -1,5 +1,5 @@
-//! Pods that nobody else will remove: of nodes that are gone, and too many
-//! that have ended.
+//! Removes pods that no other component removes: pods of deleted nodes, and terminated
+//! pods beyond a limit.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::work;
 /// How often is looked.
 const PERIOD: Duration = Duration::from_secs(20);
 
-/// How long a node must be gone before its pods go: it may come again under
-/// the same name.
+/// The time between the deletion of a node and of its pods: a node of the same name may
+/// come back.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
-/// Removes pods that nobody else will.
+/// Removes pods that no other component removes.
 pub const CONTROLLER: Controller = Controller {
     name: "pod-garbage-collector-controller",
     service_account: "pod-garbage-collector",
@@ -53,10 +53,10 @@ struct PodCollector {
     threshold: usize,
 }
 
-/// Why a pod is removed.
+/// The reason why a pod is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RemovalReason {
-    /// Its node is gone.
+    /// Its node was deleted.
     Orphaned,
     /// It was deleted before it was bound: no kubelet will end it.
     NeverBound,
@@ -64,7 +64,7 @@ enum RemovalReason {
     Ended,
 }
 
-/// Chooses the pods to remove. `gone` are nodes that are gone for good.
+/// Chooses the pods to remove. `gone` holds permanently deleted nodes.
 fn decide(
     pods: &[Arc<Pod>],
     gone: &HashSet<Text>,
@@ -128,10 +128,10 @@ impl PodCollector {
         let (removed, failure) =
             work::together(chosen.iter().map(|(pod, reason)| self.remove(pod, *reason))).await;
         if removed > 0 {
-            tracing::info!(removed, "pods removed that nobody else would");
+            tracing::info!(removed, "orphaned or terminated pods removed");
         }
         if let Some(error) = failure {
-            tracing::warn!(error = %error.chain(), "cannot remove a pod; trying again later");
+            tracing::warn!(error = %error.chain(), "failed to remove a pod, retrying later");
         }
     }
 
@@ -160,7 +160,7 @@ impl PodCollector {
                 .patch_status::<Discard>(pods, &meta.namespace, &meta.name, Patch::Json(&patch))
                 .await;
             if let Err(error) = noted {
-                tracing::debug!(pod = %meta.name, error = %error.chain(), "failure not noted");
+                tracing::debug!(pod = %meta.name, error = %error.chain(), "failed to record the binding failure");
             }
         }
         let options = DeleteOptions::of_uid(meta.uid.as_str()).grace(0);

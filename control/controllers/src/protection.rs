@@ -1,6 +1,5 @@
-//! Volumes, claims and classes of volumes' attributes that are deleted while
-//! somebody uses them stay until nobody does: their finalizers are taken off
-//! then.
+//! Protects volumes, claims and VolumeAttributesClasses in use: their finalizers are
+//! removed when nothing uses them any more.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -132,8 +131,8 @@ fn is_claimed(claim: &Meta, pods: &[Arc<Pod>]) -> bool {
     })
 }
 
-/// Whether a pod still needs the claim that was made for it. One that its node has shut
-/// down does not: its deletion may wait for the claim's.
+/// Returns whether a pod still needs the claim that was created for it. A pod that its
+/// node has shut down does not: its deletion may wait for the claim's.
 fn keeps_own_claim(pod: &Pod, claim: &Meta) -> bool {
     let meta = &pod.metadata;
     let is_shut_down = meta.is_terminating() && meta.deletion_grace_period_seconds == Some(0);
@@ -147,8 +146,8 @@ struct Protection<K: View> {
     resource: Resource,
     finalizer: &'static str,
     is_used: Box<dyn Fn(&K) -> bool + Send + Sync>,
-    /// Whether pods are listed from the server before the finalizer is removed: a pod that
-    /// was bound a moment ago may not be in the cache yet.
+    /// Whether to list pods from the server before the finalizer is removed: the cache
+    /// may not show a pod that was just bound.
     confirm_with_pods: bool,
     queue: Queue<Key>,
 }

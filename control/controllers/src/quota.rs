@@ -1,10 +1,10 @@
-//! Quotas: what is used of them, counted anew.
+//! Recounts the usage of ResourceQuotas.
 //!
-//! The API server charges a quota for every object that it stores. Counting anew
-//! gives back what deleted objects had, finds what was charged for nothing, and
-//! makes a new quota hold in the first place. The server is asked for the objects,
-//! not a cache: what was counted must not be older than the quota that it is
-//! written to, and the write holds only if nobody was charged meanwhile.
+//! The API server charges a quota for every object that it stores. Recounting releases
+//! what deleted objects used, corrects charges without an object, and initialises a new
+//! quota. It lists from the server, not from a cache: the count must not be older than
+//! the quota that it is written to, and the write succeeds only if nothing was charged in
+//! between.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,9 +32,9 @@ const SETTLE: Duration = Duration::from_millis(250);
 /// How long after the end of a pod's grace period its quota is counted: the pod still counts
 /// at the end itself.
 const PAST_END: Duration = Duration::from_millis(10);
-/// How often all quotas are counted anew.
+/// The interval at which all quotas are recounted.
 const AGAIN: Duration = Duration::from_secs(300);
-/// How many quotas are counted at once.
+/// The number of quotas that are recounted concurrently.
 const WORKERS: usize = 5;
 const QUOTAS: Resource = Resource::namespaced("", "v1", "resourcequotas", "ResourceQuota");
 const CLASSES: Resource =
@@ -89,7 +89,7 @@ struct Quotas {
 }
 
 impl Quotas {
-    /// Counts anew when a change of a cached kind may have given something back.
+    /// Triggers a recount when a change of a cached kind may have released usage.
     fn listen<V: View>(
         self: &Arc<Self>,
         kind: &Arc<KindCache<V>>,
@@ -115,7 +115,7 @@ impl Quotas {
         self.tracked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts the quotas of a namespace anew that count a resource.
+    /// Recounts the quotas of a namespace that count a resource.
     fn replenish(&self, group: &str, plural: &str, namespace: &str) {
         for tracked in self.tracked().iter() {
             let mut counted = tracked.counted.iter();
@@ -274,13 +274,13 @@ impl Quotas {
                 counted: counted.clone(),
             });
         }
-        // Who was charged in what was just read has its object stored by then. A
-        // quota that is charged all the time is not waited for for ever.
+        // Every charge in the quota that was just read has its object stored by then. The
+        // loop is bounded, since some quotas are charged all the time.
         let failures = self.queue.failures(&key);
         tokio::time::sleep(SETTLE / 2_u32.saturating_pow(failures)).await;
         let mut all = Vec::with_capacity(counted.len());
         for (group, plural) in counted {
-            // What is not served keeps the usage that is known.
+            // A resource that is not served keeps its known usage.
             if let Some(resource) = self.resource(&group, &plural).await? {
                 let selection = Selection::all().namespace(key.namespace.as_str());
                 let objects = self
@@ -297,7 +297,7 @@ impl Quotas {
         }
         let now = jiff::Timestamp::now();
         let status = rules::recount(&quota, &all, &classes, now);
-        // The end of a grace period gives back usage without an event.
+        // The end of a grace period releases usage without an event.
         let wake = rules::next_change(&all, now)
             .and_then(|at| Duration::try_from(at.duration_since(now)).ok())
             .map(|left| left + PAST_END);
@@ -314,7 +314,7 @@ impl Quotas {
         work::unless_gone(written).map(|()| wake)
     }
 
-    /// All device classes, and the extended resource that each stands for.
+    /// Returns all device classes with the extended resource that each stands for.
     async fn classes(&self) -> Result<Vec<(String, String)>, Error> {
         let all = self
             .client
@@ -331,7 +331,7 @@ impl Quotas {
     }
 }
 
-/// Whether a pod ended, is gone, or asks for something else.
+/// Returns whether a pod ended, was deleted, or requests something else.
 fn pod_gave_back(change: &Change<Pod>) -> bool {
     let (Some(previous), Some(current)) = (&change.previous, &change.current) else {
         return change.current.is_none();
@@ -342,7 +342,7 @@ fn pod_gave_back(change: &Change<Pod>) -> bool {
         || previous.metadata.is_terminating() != current.metadata.is_terminating()
 }
 
-/// Whether a service is gone or of another type.
+/// Returns whether a Service was deleted or changed its type.
 fn service_changed(change: &Change<Service>) -> bool {
     match (&change.previous, &change.current) {
         (Some(previous), Some(current)) => previous.spec.r#type != current.spec.r#type,

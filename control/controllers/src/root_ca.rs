@@ -59,7 +59,7 @@ struct RootCaPublisher {
     queue: Queue<Key>,
 }
 
-/// What one namespace needs.
+/// The action for one namespace.
 #[derive(Debug, PartialEq, Eq)]
 enum ConfigMapAction {
     Create,

@@ -1,5 +1,5 @@
-//! ServiceCIDRs: each is told ready, and does not go while services have
-//! addresses of it that no other range holds (KEP-1880).
+//! ServiceCIDRs: sets the condition Ready, and blocks deletion while Services have
+//! addresses that no other range contains (KEP-1880).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const SERVICE_CIDRS: Resource =
 const IP_ADDRESSES: Resource =
     Resource::cluster("networking.k8s.io", "v1", "ipaddresses", "IPAddress");
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
-/// Under which name conditions are told.
+/// The field manager of the conditions.
 const MANAGER: &str = "service-cidr-controller";
 /// API servers stop giving out addresses of a deleted range within this time.
 const SETTLED: Duration = Duration::from_secs(10);
@@ -74,7 +74,7 @@ pub struct Spec {
     pub cidrs: Option<Vec<Text>>,
 }
 
-/// What is told of a ServiceCIDR.
+/// The status of a ServiceCIDR.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Status {
@@ -86,7 +86,7 @@ pub struct Status {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct CidrCondition {
-    /// What it is about.
+    /// The type of condition.
     pub r#type: Text,
     /// `True`, `False` or `Unknown`.
     pub status: Text,
@@ -143,9 +143,9 @@ struct CidrController {
 #[derive(Debug, PartialEq, Eq)]
 enum CidrAction {
     Nothing,
-    /// The finalizer is added, and it is told ready.
+    /// Add the finalizer, and set the condition Ready.
     Keep,
-    /// It is told that it is still needed.
+    /// Report that it is still in use.
     Wait,
     /// It is looked at again.
     Later(Duration),

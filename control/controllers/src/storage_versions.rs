@@ -1,5 +1,5 @@
-//! StorageVersions of API servers that are gone: their entries are removed, and objects
-//! without an entry are deleted (KEP-2339).
+//! StorageVersions of API servers that no longer exist: removes their entries, and
+//! deletes objects without entries (KEP-2339).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const VERSIONS: Resource = Resource::cluster(
 const NAMESPACE: &str = "kube-system";
 const IDENTITY: &str = "apiserver.kubernetes.io/identity=kube-apiserver";
 
-/// Removes what servers that are gone stored of themselves.
+/// Removes the stored versions of servers that no longer exist.
 pub const CONTROLLER: Controller = Controller {
     name: "storageversion-garbage-collector-controller",
     service_account: "storage-version-garbage-collector",
@@ -103,7 +103,7 @@ struct VersionStatus {
     storage_versions: Vec<ServerVersion>,
 }
 
-/// What one server stores.
+/// The versions that one server stores.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct ServerVersion {
@@ -126,7 +126,7 @@ enum VersionAction {
     Update(Value),
 }
 
-/// Removes the entries of servers that are gone from a StorageVersion as it is stored.
+/// Removes the entries of servers that no longer exist from a stored StorageVersion.
 fn decide(object: &Value, gone: &HashSet<Text>, now: &str) -> Option<VersionAction> {
     let all = object["status"]["storageVersions"].as_array()?;
     let lives = |entry: &&Value| {
@@ -231,7 +231,8 @@ impl VersionCollector {
         }
     }
 
-    /// Whether a server has no lease, by the cache and by the API server itself.
+    /// Returns whether a server has no lease, according to the cache and to the API
+    /// server.
     async fn is_gone(&self, id: &str) -> Result<bool, Error> {
         if self.servers.cache().get(NAMESPACE, id).is_some() {
             return Ok(false);

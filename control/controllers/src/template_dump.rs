@@ -1,10 +1,10 @@
-//! The text of which kube-controller-manager takes hashes of pod templates, of ports and of
-//! endpoints: a dump of the Go value, types and zero values included
+//! Dumps pod templates, ports and endpoints as kube-controller-manager does for its
+//! hashes: a dump of the Go value, with types and zero values
 //! (`k8s.io/utils/dump.ForHash`).
 //!
 //! The dump follows the tables of the API: fields in the order of their declaration, and
-//! what is absent as Go's zero value. Empty lists and maps are absent, since controllers read
-//! objects in protobuf, which cannot tell the two apart.
+//! absent values as Go's zero values. Empty lists and maps count as absent, since
+//! controllers read objects in protobuf, which cannot distinguish the two.
 
 use control_types::schema::{Field, Shape, TypeId, TypeRef};
 use serde_json::Value;
@@ -16,15 +16,15 @@ pub struct UnsupportedValue;
 /// Writes the dump of a pod template.
 ///
 /// # Errors
-/// [`UnsupportedValue`]; what is written so far is then of no use.
+/// [`UnsupportedValue`]; the output so far is then useless.
 pub fn dump(template: &Value, out: &mut impl FnMut(&[u8])) -> Result<(), UnsupportedValue> {
     dump_as("io.k8s.api.core.v1.PodTemplateSpec", template, out)
 }
 
-/// Writes the dump of a value of this type of the API.
+/// Writes the dump of a value of this API type.
 ///
 /// # Errors
-/// [`UnsupportedValue`]; what is written so far is then of no use.
+/// [`UnsupportedValue`]; the output so far is then useless.
 pub fn dump_as(
     name: &str,
     value: &Value,
@@ -146,7 +146,7 @@ impl<F: FnMut(&[u8])> Dump<'_, F> {
                 ));
             }
             TypeRef::Quantity => {
-                // Protobuf has a quantity of zero where Go has none.
+                // Protobuf has a zero quantity where Go has none.
                 let text = match value {
                     None => "0".to_owned(),
                     Some(Value::String(text)) => text.trim().to_owned(),
@@ -247,7 +247,7 @@ fn large(
     ))
 }
 
-/// The power and the format that a suffix stands for.
+/// Returns the exponent and the format of a suffix.
 fn interpret(suffix: &str) -> Result<(i32, &'static str), UnsupportedValue> {
     Ok(match suffix {
         "" => (0, "DecimalSI"),

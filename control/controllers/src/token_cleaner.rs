@@ -1,5 +1,5 @@
-//! Removes bootstrap tokens whose time is over. They let nobody in any more;
-//! this is for tidiness.
+//! Removes expired bootstrap tokens, which no longer authenticate; this is only for
+//! tidiness.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub const CONTROLLER: Controller = Controller {
                     () = tokio::time::sleep(PERIOD) => {}
                 }
                 if let Err(error) = round(&client).await {
-                    tracing::warn!(error = %error.chain(), "cannot remove expired tokens; trying again later");
+                    tracing::warn!(error = %error.chain(), "failed to remove expired tokens, retrying later");
                 }
             }
         })

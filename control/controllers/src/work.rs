@@ -1,4 +1,4 @@
-//! What the loops of several controllers do alike.
+//! Helpers shared by the loops of several controllers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::expectations::Expectations;
 use crate::views::Pod;
 use crate::{LONGEST_DELAY, ownership};
 
-/// What a reconciliation ends with: done, or again after a time.
+/// The result of a reconciliation: done, or again after a time.
 pub(crate) type Outcome = Result<Option<Duration>, Error>;
 
 /// A queue of keys whose failures wait from 5 ms up to half a minute.
@@ -43,7 +43,7 @@ pub(crate) fn unless_overtaken<T>(written: Result<T, Error>) -> Outcome {
     }
 }
 
-/// The end of a write to an object: one that is gone needs none.
+/// Ignores the error of a write to a deleted object.
 ///
 /// # Errors
 /// Any other failure of the write.
@@ -54,12 +54,12 @@ pub(crate) fn unless_gone<T>(written: Result<T, Error>) -> Result<(), Error> {
     }
 }
 
-/// Calls `work` for each, the calls of a batch at the same time; batches
-/// begin with one call and double up to `most`. After a batch with a failure no further
-/// one is begun: what fails for one pod will mostly fail for all, and a full
-/// quota should not be met with a thousand requests.
+/// Calls `work` for each item, in batches of concurrent calls; batches begin with one
+/// call and double up to `most`. After a batch with a failure no further one is started:
+/// what fails for one pod will mostly fail for all, and a full quota should not be met
+/// with a thousand requests.
 ///
-/// Returns how many calls succeeded, and the first failure.
+/// Returns the number of successful calls and the first failure.
 pub(crate) async fn slow_start<T, F, Fut, E>(
     over: impl IntoIterator<Item = T>,
     most: usize,
@@ -102,7 +102,7 @@ where
     (succeeded, failure)
 }
 
-/// Patches an object by RFC 7386; an object that is gone is no failure.
+/// Patches an object by RFC 7386; succeeds if it was deleted.
 pub(crate) async fn merge(
     client: &Client,
     resource: &Resource,
@@ -131,14 +131,14 @@ pub(crate) fn precondition(meta: &Meta) -> Value {
     serde_json::json!({"uid": meta.uid, "resourceVersion": meta.resource_version})
 }
 
-/// Whether the server still has the revision of the object that was read.
+/// Returns whether the server still has the revision of the object that was read.
 ///
-/// To be called before work that must not be done twice. While the object's watch is
+/// Must be called before work that must not be done twice. While the object's watch is
 /// broken, its cache is behind the caches of its dependents, and a dependent that has
-/// finished and is gone looks like one that was never created.
+/// finished and was deleted looks like one that was never created.
 ///
 /// # Errors
-/// Whatever prevents an answer.
+/// Errors that prevent a response.
 pub(crate) async fn is_current(
     client: &Client,
     resource: &Resource,
@@ -159,9 +159,9 @@ pub(crate) async fn is_current(
 /// key back sooner.
 pub(crate) const CACHE_BEHIND: Duration = Duration::from_secs(1);
 
-/// Makes `owner` the controller of an object, after asking the server whether
-/// the owner is really still there and not being deleted: the cache may not
-/// know yet, and the garbage collector is about to orphan what it owns.
+/// Makes `owner` the controller of an object, after checking with the server that the
+/// owner exists and is not being deleted: the cache may be stale, and the garbage
+/// collector may be about to orphan the owner's objects.
 pub(crate) async fn adopt(
     client: &Client,
     owner: (&Resource, &Meta),
@@ -233,8 +233,8 @@ pub(crate) async fn create_pods(
     (made, failure)
 }
 
-/// Deletes pods of an owner at the same time, and tells people of each. Returns the first
-/// failure; a pod that is gone is none.
+/// Deletes pods of an owner concurrently, and records an event for each. Returns the
+/// first failure; a missing pod is not a failure.
 pub(crate) async fn delete_pods(
     client: &Client,
     recorder: &Recorder,

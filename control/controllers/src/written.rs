@@ -1,9 +1,9 @@
-//! Whether the cache shows what was written last.
+//! Tracks whether the cache shows a controller's last write.
 //!
-//! A decision made from an object as it was before one's own last write would
-//! conflict with it or repeat it. Revisions can be compared (KEP-5504), so the
-//! controller remembers the revision of its write and waits for the event,
-//! which will wake it; several changes that come meanwhile are then one.
+//! A decision from an object as it was before the controller's own last write would
+//! conflict with that write or repeat it. Revisions can be compared (KEP-5504), so the
+//! controller remembers the revision of its write and waits for the event, which wakes
+//! it; several changes in between are then handled together.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ const BELIEVED_AFTER: Duration = Duration::from_secs(2);
 pub struct OwnWrites(Mutex<HashMap<Key, (u64, Instant)>>);
 
 impl OwnWrites {
-    /// Notes what the server answered to a write.
+    /// Records the server's response to a write.
     pub fn note(&self, answer: &Meta) {
         if let Some(revision) = answer.revision() {
             self.0
@@ -32,8 +32,7 @@ impl OwnWrites {
         }
     }
 
-    /// Notes the answer to the write of a status. An object that is gone needs
-    /// none.
+    /// Records the response to the write of a status. A deleted object is ignored.
     ///
     /// # Errors
     /// Any other failure of the write.
@@ -48,8 +47,8 @@ impl OwnWrites {
         }
     }
 
-    /// How long to wait at most for the cache to show the last write to `key`;
-    /// `None` when it does. `cached` is what the cache shows.
+    /// Returns the longest wait until the cache shows the last write to `key`; `None` if
+    /// it does. `cached` is what the cache shows.
     #[must_use]
     pub fn behind(&self, key: &Key, cached: Option<&Meta>) -> Option<Duration> {
         let mut writes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +66,7 @@ impl OwnWrites {
         left
     }
 
-    /// The object is gone.
+    /// Forgets a deleted object.
     pub fn forget(&self, key: &Key) {
         self.0
             .lock()

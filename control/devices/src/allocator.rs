@@ -1,4 +1,4 @@
-//! Which devices the claims of a pod get on a node.
+//! Allocates devices to the claims of a pod on a node.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Claim {
     pub namespace: CompactString,
     /// Its name.
     pub name: CompactString,
-    /// What it asks for.
+    /// The requested devices.
     pub spec: Arc<ResourceClaimSpec>,
 }
 
@@ -41,8 +41,7 @@ pub struct Effort {
     pub cost: u64,
 }
 
-/// Why claims cannot be allocated, other than that devices are missing.
-/// Worded as kube-scheduler words it.
+/// Error of an allocation other than missing devices. The message is kube-scheduler's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AllocationError {
     /// A selector of an unknown kind.
@@ -66,7 +65,7 @@ pub enum AllocationError {
         kind: &'static str,
         /// The request.
         request: CompactString,
-        /// What it needs.
+        /// The requirement.
         what: &'static str,
     },
     /// A request of an unknown kind.
@@ -101,7 +100,7 @@ pub enum AllocationError {
         /// The mode.
         mode: CompactString,
     },
-    /// All devices are asked for, but it is not known which those are.
+    /// All devices are requested, but they are not completely known.
     #[error(
         "claim {claim}, request {request}: asks for all devices, but resource pool {pool} is currently {state}"
     )]
@@ -133,7 +132,7 @@ pub enum AllocationError {
         /// The constraint's position.
         index: usize,
     },
-    /// All devices are asked for, and they do not keep a constraint.
+    /// All devices are requested, and they violate a constraint.
     #[error(
         "claim {claim}, request {request}: cannot add device {device} because a claim constraint would not be satisfied"
     )]
@@ -145,24 +144,24 @@ pub enum AllocationError {
         /// The device, as `driver/pool/device`.
         device: String,
     },
-    /// A selector of a class has no result.
+    /// A selector of a class failed.
     #[error("class {class}: selector #{index}: {error}")]
     ClassSelector {
         /// The class.
         class: CompactString,
         /// The selector's position.
         index: usize,
-        /// Why.
+        /// The reason.
         error: SelectorError,
     },
-    /// A selector of a claim has no result.
+    /// A selector of a claim failed.
     #[error("claim {claim}: selector #{index}: {error}")]
     ClaimSelector {
         /// The claim.
         claim: String,
         /// The selector's position.
         index: usize,
-        /// Why.
+        /// The reason.
         error: SelectorError,
     },
     /// A pool's devices cannot be used, and no others fit. Concerns this node only.
@@ -271,11 +270,11 @@ impl<'a> Allocator<'a> {
         }
     }
 
-    /// Finds devices for all claims on a node: the first that fit, in the order of drivers,
-    /// pools, slices and devices. `None` when there are none.
+    /// Finds devices for all claims on a node: the first that fit, in the order of
+    /// drivers, pools, slices and devices. Returns `None` if there are none.
     ///
     /// # Errors
-    /// Something is wrong with claims, classes or pools, or the effort is spent.
+    /// Invalid claims, classes or pools, or an exhausted effort.
     pub fn allocate(
         &mut self,
         node: &dyn Node,

@@ -1,6 +1,6 @@
 //! Types of `resource.k8s.io/v1`, as far as allocation reads and writes them.
 //!
-//! Metadata is left to whoever holds the objects.
+//! Callers keep the metadata of the objects.
 
 mod claim;
 
@@ -86,7 +86,7 @@ pub struct ResourcePool {
 pub struct Device {
     /// Its name, unique in the pool.
     pub name: CompactString,
-    /// What selectors and constraints see.
+    /// The attributes for selectors and constraints.
     #[serde(deserialize_with = "or_default")]
     pub attributes: NamedObject<Attribute>,
     /// Amounts that selectors see and that requests can consume.
@@ -172,19 +172,19 @@ impl From<RawAttribute> for Attribute {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceCapacity {
-    /// All that there is.
+    /// The total amount.
     #[serde(deserialize_with = "quantity")]
     pub value: Quantity,
-    /// What a request can consume (KEP 5075).
+    /// The rules for requested amounts (KEP 5075).
     #[serde(default)]
     pub request_policy: Option<CapacityRequestPolicy>,
 }
 
-/// What a request can consume of a capacity.
+/// The rules for requested amounts of a capacity.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CapacityRequestPolicy {
-    /// What a request consumes that does not name the capacity.
+    /// The amount for a request that does not name the capacity.
     #[serde(deserialize_with = "optional_quantity")]
     pub default: Option<Quantity>,
     /// Amounts that can be consumed, in ascending order.
@@ -261,7 +261,7 @@ pub struct DeviceTaintRuleSpec {
     pub taint: DeviceTaint,
 }
 
-/// Devices by driver, pool and name; what is absent makes no difference.
+/// Selects devices by driver, pool and name; absent fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct DeviceTaintSelector {
@@ -279,7 +279,7 @@ pub struct DeviceTaintSelector {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
-    /// One of them must match.
+    /// Terms, one of which must match.
     #[serde(deserialize_with = "or_default")]
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
@@ -371,7 +371,7 @@ impl DeviceTaint {
 // === impl ExactDeviceRequest ===
 
 impl ExactDeviceRequest {
-    /// Whether devices in use are given, too.
+    /// Returns whether devices in use may be allocated, too.
     #[must_use]
     pub fn is_admin(&self) -> bool {
         self.admin_access == Some(true)
@@ -435,7 +435,7 @@ fn write_quantities<S: Serializer>(
     )
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references
+// serde passes references.
 fn is_zero(number: &i64) -> bool {
     *number == 0
 }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::AllocationResult;
 
-/// What a driver says of an allocated device (`v1.AllocatedDeviceStatus`), as far as it
-/// matters to binding.
+/// A driver's report about an allocated device (`v1.AllocatedDeviceStatus`), as far as it
+/// matters for binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceStatus {
@@ -24,7 +24,7 @@ pub struct DeviceStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceCondition {
-    /// Which.
+    /// The type of condition.
     #[serde(rename = "type")]
     pub kind: CompactString,
     /// `True`, `False` or `Unknown`.

@@ -10,7 +10,7 @@ use crate::api::{
 /// Amounts consumed of one device, by the names of capacities.
 pub type ConsumedCapacity = NamedObject<Quantity>;
 
-/// Why a device cannot serve a request for capacity.
+/// The reason why a device cannot serve a capacity request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapacityShortage {
     /// The request names a capacity that the device does not have.
@@ -21,7 +21,7 @@ pub enum CapacityShortage {
     Exceeded,
 }
 
-/// Returns what the request consumes of each capacity, if that much is left.
+/// Returns the consumed amount of each capacity, if that much is left.
 ///
 /// # Errors
 /// The device cannot serve the request.
@@ -110,7 +110,7 @@ fn consumed_amount(asked: Option<&Quantity>, capacity: &DeviceCapacity) -> Quant
     }
 }
 
-/// The least amount in the range that is at least what was asked for.
+/// Returns the smallest amount in the range that is at least the requested one.
 fn round_up_to_step(
     asked: &Quantity,
     min: &Quantity,

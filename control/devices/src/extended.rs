@@ -12,12 +12,13 @@ use crate::api::{DEVICE_CLASS_PREFIX, DeviceClassSpec, DeviceRequest, ExactDevic
 /// Device classes by the extended resources that they satisfy.
 #[derive(Clone, Debug, Default)]
 pub struct ExtendedResourceClasses {
-    /// Of classes with one resource, the newest; of those, the first by name.
+    /// Of several classes with one resource, the newest counts; of those, the first by
+    /// name.
     classes: FxHashMap<CompactString, BTreeMap<CompactString, Option<Timestamp>>>,
     resources: FxHashMap<CompactString, Option<CompactString>>,
 }
 
-/// What a container of a pod requests.
+/// The requests of a pod's container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ContainerRequests {
     /// The container.
@@ -63,7 +64,7 @@ impl ExtendedResourceClasses {
         self.resources.insert(name.into(), resource);
     }
 
-    /// A class is gone.
+    /// Removes a deleted class.
     pub fn remove(&mut self, name: &str) {
         if let Some(Some(resource)) = self.resources.remove(name)
             && let Some(classes) = self.classes.get_mut(&resource)
@@ -100,8 +101,8 @@ impl ExtendedResourceClasses {
     }
 }
 
-/// Makes the requests of a claim for extended resources, and says which of them serves
-/// which container. `resources` are the names of those that devices are to satisfy.
+/// Creates the requests of a claim for extended resources, and maps them to containers.
+/// `resources` are the names of those that devices are to satisfy.
 #[must_use]
 pub fn extended_requests(
     containers: &[ContainerRequests],
@@ -177,7 +178,7 @@ fn requests_for(
     mappings.extend(of_short_lived);
 }
 
-/// The request for what a container needs beyond the devices of `reusable`.
+/// Returns the request for what a container needs beyond the devices of `reusable`.
 fn request(
     at: usize,
     container: &ContainerRequests,

@@ -1,4 +1,4 @@
-//! All ResourceSlices, arranged by where allocation looks for them.
+//! All ResourceSlices, indexed for allocation.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -50,7 +50,7 @@ struct PoolSlices {
     generations: OnceLock<BTreeMap<i64, Arc<Generation>>>,
 }
 
-/// What the slices of one generation of a pool say together.
+/// The combined slices of one generation of a pool.
 #[derive(Debug, Default)]
 pub(crate) struct Generation {
     /// In the order of their names.
@@ -59,7 +59,7 @@ pub(crate) struct Generation {
     pub unique_names: bool,
     /// The counters of the pool.
     pub counters: Counters,
-    /// Why the counters cannot be used.
+    /// Why the counters are unusable.
     pub duplicate_counter_set: bool,
     /// Slices, by serial, whose devices consume counters that do not exist.
     pub unknown_counters: FxHashSet<u64>,
@@ -93,7 +93,7 @@ impl Inventory {
         self.arrange(&name);
     }
 
-    /// A slice is gone.
+    /// Removes a deleted slice.
     pub fn remove_slice(&mut self, name: &str) {
         if self.slices.contains_key(name) {
             self.take_out(name);
@@ -112,20 +112,20 @@ impl Inventory {
         });
     }
 
-    /// A DeviceTaintRule is gone.
+    /// Removes a deleted DeviceTaintRule.
     pub fn remove_taint_rule(&mut self, name: &str) {
         if let Some(old) = self.rules.remove(name) {
             self.rearrange(|slice| old.may_taint(slice));
         }
     }
 
-    /// Whether there are no slices.
+    /// Returns whether there are no slices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.slices.is_empty()
     }
 
-    /// Slices that the node may have devices of: its own, then those of several nodes.
+    /// Returns slices with devices for the node: its own, then those of several nodes.
     pub(crate) fn for_node(&self, node: &str) -> impl Iterator<Item = &Arc<Slice>> {
         let own = self
             .on_node
@@ -211,7 +211,7 @@ impl Inventory {
 // === impl Slice ===
 
 impl Slice {
-    /// The node that alone has its devices, unless other slices need it, too.
+    /// Returns the one node that can use its devices, unless other slices depend on it.
     fn own_node(&self) -> Option<&CompactString> {
         let node = self.spec.node_name.as_ref()?;
         (!node.is_empty() && self.spec.shared_counters.is_empty()).then_some(node)

@@ -1,5 +1,5 @@
-//! Which devices claims get: dynamic resource allocation with structured parameters
-//! (KEP 4381), as kube-scheduler 1.36 decides it. Pure.
+//! Dynamic resource allocation with structured parameters (KEP 4381): allocates devices
+//! to claims, as kube-scheduler 1.36 does. Pure.
 //!
 //! ```text
 //! ResourceSlices ──▶ Inventory ───────┐
@@ -7,11 +7,11 @@
 //! claims, classes ────────────────────┘
 //! ```
 //!
-//! [`Inventory`] and [`AllocatedDevices`] move on with each change. For a pod, an
-//! [`Allocator`] is made of the claims that it waits for, and searches node by node; nodes
+//! [`Inventory`] and [`AllocatedDevices`] are updated with each change. For a pod, an
+//! [`Allocator`] is built from its unallocated claims, and searches node by node; nodes
 //! with the same slices share one search. The search takes the first devices that fit, in
-//! the order of upstream, so that the same devices are chosen, and gives up when it has
-//! spent its [`Effort`].
+//! upstream's order, so that the same devices are chosen, and stops when it has spent its
+//! [`Effort`].
 
 mod allocated;
 mod allocator;

@@ -1,4 +1,5 @@
-//! What claims ask for, with classes looked up and selectors compiled: the same for all nodes.
+//! The requests of claims, with classes looked up and selectors compiled: equal for all
+//! nodes.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub(crate) struct ClaimPlan {
 pub(crate) struct RequestPlan {
     /// Whether one of several alternatives is chosen.
     pub is_list: bool,
-    /// Why a list of alternatives is not looked at.
+    /// Why a list of alternatives is skipped.
     pub error: Option<AllocationError>,
     pub alternatives: Vec<AlternativePlan>,
 }

@@ -83,7 +83,7 @@ fn is_relevant(slice: &Slice, node: &dyn Node) -> bool {
     if !name.is_empty() || all || spec.node_selector.is_some() {
         return is_on_node(node, Some(name), all, spec.node_selector.as_ref());
     }
-    // a slice that says nothing is of some future kind
+    // a slice without content is of some future kind
     slice.selects_nodes_per_device()
         && spec.devices.iter().any(|device| {
             is_on_node(

@@ -1,4 +1,4 @@
-//! The allocator against one that tries everything.
+//! Compares the allocator with one that tries every combination.
 
 use std::collections::BTreeMap;
 

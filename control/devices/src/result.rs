@@ -19,7 +19,8 @@ use crate::plan::{ClaimPlan, request_of};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FoundClaim {
     pub devices: Vec<FoundDevice>,
-    /// The position of the chosen alternative of each request; `None`: it has none.
+    /// The position of the chosen alternative of each request; `None` if it has no
+    /// alternatives.
     pub chosen: Vec<Option<usize>>,
 }
 

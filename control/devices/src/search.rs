@@ -41,14 +41,14 @@ struct Candidate<'a> {
     device: &'a Device,
 }
 
-/// What is known of a way to satisfy a request.
+/// The state of one way to satisfy a request.
 #[derive(Default)]
 struct Progress {
     /// Devices that it needs.
     count: usize,
-    /// Those devices, when all are asked for.
+    /// Those devices, if all are requested.
     all: Vec<usize>,
-    /// Whether candidates can be selected, as far as that was asked.
+    /// Whether candidates match the selectors, as far as they were evaluated.
     selectable: Vec<Option<bool>>,
 }
 
@@ -64,7 +64,7 @@ struct Position {
     start: usize,
 }
 
-/// What waits until all that follows is settled.
+/// A decision that waits until everything after it is settled.
 enum Frame {
     /// The end of a claim.
     Claim,
@@ -84,13 +84,13 @@ enum Frame {
     },
 }
 
-/// What the search does next.
+/// The next step of the search.
 enum Next {
     Settle(Position, bool),
     Settled(Result<bool, Stop>),
 }
 
-/// Why the search goes back further than one step.
+/// The reason why the search backtracks further than one step.
 enum Stop {
     /// A claim would have too many devices.
     TooMany,
@@ -106,7 +106,7 @@ struct ConsumedCounters {
     consumed: Vec<Quantity>,
 }
 
-/// What choosing a device changed.
+/// The changes of choosing a device.
 #[derive(Default)]
 struct Undo {
     counters: bool,
@@ -137,7 +137,7 @@ pub(crate) struct Search<'a> {
     counters: Vec<Option<ConsumedCounters>>,
     /// Claims that candidates are chosen for, unless claims share them.
     chosen: FxHashMap<usize, SmallVec<[usize; 1]>>,
-    /// What is consumed of candidates that claims share.
+    /// The consumed amounts of shared candidates.
     shared: FxHashMap<usize, ConsumedCapacity>,
     found: Vec<FoundClaim>,
 }
@@ -158,7 +158,10 @@ impl Position {
 // === impl Search ===
 
 impl<'a> Search<'a> {
-    #[allow(clippy::too_many_arguments)] // borrows of one struct apart from what is its own
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "each argument is a separate borrow of one struct"
+    )]
     pub(crate) fn new(
         claims: &'a [Claim],
         plans: &'a [ClaimPlan],
@@ -211,8 +214,8 @@ impl<'a> Search<'a> {
             features,
             selectors,
             effort,
-            // Where all devices are asked for and a constraint forbids them, that is an error.
-            // What ends the search early must not hide it.
+            // If all devices are requested and a constraint forbids them, that is an
+            // error. An early end of the search must not hide it.
             may_doubt: !fails_on_constraints,
             doubts: false,
             progress: Vec::new(),

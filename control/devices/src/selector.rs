@@ -33,13 +33,14 @@ static ENVIRONMENT: LazyLock<Env> = LazyLock::new(|| {
         .with_bindings()
 });
 
-/// What selectors of devices can name: `device`, and parts bound with `cel.bind`.
+/// Returns the environment of device selectors: `device`, and parts bound with
+/// `cel.bind`.
 #[must_use]
 pub fn environment() -> &'static Env {
     &ENVIRONMENT
 }
 
-/// Why a selector has no result. Worded as kube-scheduler words it.
+/// Error of a selector. The message is kube-scheduler's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// It is no expression, or not one about devices.
@@ -50,10 +51,19 @@ pub enum SelectorError {
     Runtime(String),
 }
 
+/// Error for an attribute that expressions cannot read.
+#[derive(Debug, thiserror::Error)]
+enum AttributeError {
+    #[error("parse semantic version: {0}")]
+    Version(control_cel::Error),
+    #[error("unsupported attribute value")]
+    Unsupported,
+}
+
 /// A compiled expression.
 #[derive(Clone, Debug)]
 pub(crate) struct CompiledSelector {
-    /// Tells it from others in what is remembered.
+    /// Its identity in the cache.
     id: u32,
     program: Arc<Program>,
 }
@@ -107,8 +117,8 @@ impl SelectorCache {
         Ok(compiled)
     }
 
-    /// Whether a device satisfies an expression. `slice` and `index` identify the device.
-    /// What the evaluation costs is taken from `budget`.
+    /// Returns whether a device satisfies an expression. `slice` and `index` identify the
+    /// device. The cost of the evaluation is charged to `budget`.
     pub(crate) fn matches(
         &mut self,
         compiled: &CompiledSelector,
@@ -142,7 +152,7 @@ fn evaluate(
     features: &Features,
     budget: &mut Budget,
 ) -> Result<bool, SelectorError> {
-    let device = value(driver, device, features).map_err(SelectorError::Runtime)?;
+    let device = value(driver, device, features)?;
     let bindings = Bindings::new().with("device", device);
     let result = program
         .evaluate(&bindings, budget)
@@ -167,9 +177,14 @@ fn not_a_truth_value(result: &Val<'_>) -> String {
 }
 
 /// A device as expressions see it.
-fn value<'a>(driver: &'a str, device: &'a Device, features: &Features) -> Result<Val<'a>, String> {
+fn value<'a>(
+    driver: &'a str,
+    device: &'a Device,
+    features: &Features,
+) -> Result<Val<'a>, SelectorError> {
     let attributes = by_domain(driver, &device.attributes, |name, attribute| {
-        attribute_value(attribute, features).map_err(|why| format!("attribute {name}: {why}"))
+        attribute_value(attribute, features)
+            .map_err(|error| SelectorError::Runtime(format!("attribute {name}: {error}")))
     })?;
     let capacity = by_domain(driver, &device.capacity, |_, capacity| {
         Ok(Val::quantity(capacity.value.clone()))
@@ -187,8 +202,8 @@ fn value<'a>(driver: &'a str, device: &'a Device, features: &Features) -> Result
 fn by_domain<'a, T>(
     driver: &'a str,
     named: &'a NamedObject<T>,
-    value: impl Fn(&str, &'a T) -> Result<Val<'a>, String>,
-) -> Result<Val<'a>, String> {
+    value: impl Fn(&str, &'a T) -> Result<Val<'a>, SelectorError>,
+) -> Result<Val<'a>, SelectorError> {
     let mut domains: Vec<(&'a str, Vec<(Text<'a>, Val<'a>)>)> = Vec::new();
     for (name, of) in named {
         let of = value(name, of)?;
@@ -205,9 +220,11 @@ fn by_domain<'a, T>(
     })))
 }
 
-fn attribute_value<'a>(attribute: &'a Attribute, features: &Features) -> Result<Val<'a>, String> {
-    let version =
-        |text: &str| Val::semver(text).map_err(|error| format!("parse semantic version: {error}"));
+fn attribute_value<'a>(
+    attribute: &'a Attribute,
+    features: &Features,
+) -> Result<Val<'a>, AttributeError> {
+    let version = |text: &str| Val::semver(text).map_err(AttributeError::Version);
     let lists = features.list_type_attributes;
     Ok(match attribute {
         Attribute::Int(number) => Val::Int(*number),
@@ -230,7 +247,7 @@ fn attribute_value<'a>(attribute: &'a Attribute, features: &Features) -> Result<
                 .map(|text| version(text))
                 .collect::<Result<_, _>>()?,
         ),
-        _ => return Err("unsupported attribute value".to_owned()),
+        _ => return Err(AttributeError::Unsupported),
     })
 }
 

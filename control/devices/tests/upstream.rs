@@ -1,11 +1,11 @@
-//! The same devices as kube-scheduler's allocator chooses.
+//! Tests that the allocator chooses the same devices as kube-scheduler's.
 //!
-//! `upstream.jsonl.gz` holds random claims, slices and devices in use, each with what
-//! `structured.Allocator` of `k8s.io/dynamic-resource-allocation` v0.36.3 made of them with
-//! the features of kube-scheduler 1.36.
+//! `upstream.jsonl.gz` holds random claims, slices and devices in use, each with the result of
+//! `structured.Allocator` of `k8s.io/dynamic-resource-allocation` v0.36.3 with the features of
+//! kube-scheduler 1.36.
 //!
-//! Left out is `distinctAttribute` over several devices of one request, of which upstream
-//! compares only the last one.
+//! `distinctAttribute` over several devices of one request is not compared, because upstream
+//! considers only the last device.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};

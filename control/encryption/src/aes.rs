@@ -16,8 +16,7 @@ use crate::providers::Cipher;
 /// authenticated.
 pub(crate) struct Gcm(LessSafeKey);
 
-/// AES-CBC: initialization vector of 16 bytes, ciphertext. Nothing is
-/// authenticated.
+/// AES-CBC: initialization vector of 16 bytes, ciphertext. It is not authenticated.
 pub(crate) struct Cbc {
     key: Vec<u8>,
 }

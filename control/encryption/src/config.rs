@@ -89,10 +89,10 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// Reads a configuration. Key managers that it names are asked at once.
+/// Reads a configuration. Its key managers are contacted immediately.
 ///
 /// # Errors
-/// What is wrong and where.
+/// The problem and its position.
 pub(crate) fn read(text: &str) -> Result<Table, Error> {
     let configuration: Configuration =
         serde_saphyr::from_str(text).map_err(|error| invalid("", error.to_string()))?;
@@ -178,7 +178,7 @@ fn check(resource: &str, before: &Table, at: &str) -> Result<(), Error> {
         ));
     }
     if before.has(resource) {
-        // What is named twice gets the providers of both, as in stock.
+        // A resource that is named twice gets the providers of both, as in stock.
         return Ok(());
     }
     for wider in [format!("*.{group}"), "*.*".to_owned()] {

@@ -1,8 +1,8 @@
-//! What can go wrong.
+//! Errors of encryption.
 
 use std::path::PathBuf;
 
-/// Why a value or a configuration cannot be used.
+/// Error for an unusable value or configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,7 +13,7 @@ pub enum Error {
         path: PathBuf,
         /// `read` or `written`.
         action: &'static str,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -33,7 +33,7 @@ pub enum Error {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         detail: String,
     },
     /// A part of the configuration cannot be.
@@ -41,7 +41,7 @@ pub enum Error {
     Invalid {
         /// The field.
         at: String,
-        /// What is wrong.
+        /// The problem.
         detail: String,
     },
     /// No provider of the resource knows what encrypted a value.
@@ -61,7 +61,7 @@ pub enum Error {
     /// The cryptographic library cannot do it.
     #[error("cannot {action}")]
     Crypto {
-        /// What was to be done.
+        /// The operation.
         action: &'static str,
     },
     /// The key manager does not do its part.
@@ -69,7 +69,7 @@ pub enum Error {
     Kms {
         /// Its name in the configuration.
         name: String,
-        /// What is wrong.
+        /// The problem.
         detail: String,
     },
 }

@@ -1,14 +1,14 @@
-//! Encryption of what is stored.
+//! Encryption at rest.
 //!
 //! The configuration is kube-apiserver's `EncryptionConfiguration`
-//! (`apiserver.config.k8s.io/v1`), and so are the bytes: a store can be handed
-//! from one to the other. Every value begins with what names its provider and
-//! key: `k8s:enc:aesgcm:v1:<key>:`, `k8s:enc:aescbc:v1:<key>:`,
-//! `k8s:enc:secretbox:v1:<key>:`, `k8s:enc:kms:v2:<name>:`.
+//! (`apiserver.config.k8s.io/v1`), and so are the bytes: either server can use the
+//! other's store. Every value has a prefix that names its provider and key:
+//! `k8s:enc:aesgcm:v1:<key>:`, `k8s:enc:aescbc:v1:<key>:`, `k8s:enc:secretbox:v1:<key>:`,
+//! `k8s:enc:kms:v2:<name>:`.
 //!
-//! [`Encryption`] is what a server holds: for each resource a list of providers,
-//! of which the first writes and all read. It can be replaced while the server
-//! runs. [`Source`] is the file that it is read from, again whenever it changes.
+//! [`Encryption`] is the server's state: for each resource a list of providers, of which
+//! the first writes and all read. It can be replaced while the server runs. [`Source`] is
+//! its file, which is reloaded whenever it changes.
 
 mod aes;
 mod config;
@@ -28,10 +28,10 @@ pub use own::OwnKeys;
 pub use providers::{OpenedValue, Table};
 pub use source::Source;
 
-/// What values of every provider begin with.
+/// The common prefix of values of every provider.
 pub const ANY_PREFIX: &[u8] = b"k8s:enc:";
 
-/// What a server encrypts, and how. Cheap to clone.
+/// The encrypted resources and their providers. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Encryption(Arc<ArcSwap<Table>>);
 

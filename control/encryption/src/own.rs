@@ -29,7 +29,7 @@ impl std::fmt::Debug for OwnKeys {
 }
 
 impl OwnKeys {
-    /// Makes the file with one key, unless it is there.
+    /// Creates the file with one key, unless it exists.
     ///
     /// # Errors
     /// When it cannot be written, or the system has no random numbers.
@@ -99,7 +99,7 @@ impl OwnKeys {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// With a new key that writes from now on; the others still read.
+    /// Returns it with a new key that writes from now on; the others still read.
     ///
     /// # Errors
     /// When the system has no random numbers.

@@ -1,4 +1,4 @@
-//! Which provider encrypts and decrypts what.
+//! The providers of each resource.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Table {
 }
 
 impl Provider {
-    /// What its values begin with; empty for values as they are.
+    /// Returns the prefix of its values; empty for plain values.
     pub fn prefix(&self) -> &str {
         match self {
             Self::Identity => "",
@@ -97,8 +97,8 @@ impl Table {
         self.of(group, resource).is_some()
     }
 
-    /// What new values of a resource begin with; empty if they are stored as they
-    /// are.
+    /// Returns the prefix of new values of a resource; empty if they are stored in plain
+    /// form.
     #[must_use]
     pub fn prefix(&self, group: &str, resource: &str) -> &str {
         self.of(group, resource)
@@ -106,7 +106,7 @@ impl Table {
             .map_or("", Provider::prefix)
     }
 
-    /// What stored bytes begin with that names their provider and key, of the
+    /// Returns the prefix of stored bytes that names their provider and key, among the
     /// providers of the resource; empty if they are not encrypted.
     #[must_use]
     pub fn prefix_of<'a>(&'a self, group: &str, resource: &str, stored: &[u8]) -> &'a str {
@@ -117,10 +117,10 @@ impl Table {
             .unwrap_or_default()
     }
 
-    /// Whether all key managers do their part.
+    /// Checks that all key managers are healthy.
     ///
     /// # Errors
-    /// What is wrong with one of them.
+    /// The problem of one of them.
     pub fn health(&self) -> Result<(), Error> {
         for provider in self.resources.values().flat_map(|all| all.iter()) {
             if let Provider::Kms { kms, .. } = provider {
@@ -196,7 +196,7 @@ impl Table {
                     let Some(sealed) = stored.strip_prefix(prefix.as_bytes()) else {
                         continue;
                     };
-                    // Another key of the same name may stand further below.
+                    // Another key of the same name may follow.
                     match cipher.open(place, sealed) {
                         Some(value) => return Ok(OpenedValue { value, stale }),
                         None => refused = refused.or(Some(refusal(prefix))),

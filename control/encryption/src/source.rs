@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::own::OwnKeys;
 use crate::providers::Table;
 
-/// Where it is said how values are encrypted.
+/// The source of the encryption configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A file of keys for Secrets ([`OwnKeys`]).
@@ -34,8 +34,7 @@ impl Source {
     /// Reads the file.
     ///
     /// # Errors
-    /// When others than its owner could read it, it is not there, or what it says
-    /// cannot be.
+    /// When other users could read it, it does not exist, or is invalid.
     pub fn load(&self) -> Result<(Table, [u8; 32]), Error> {
         let path = self.path();
         let failed = |source| Error::File {
@@ -69,8 +68,8 @@ impl Source {
         Ok((table, hash))
     }
 
-    /// Looks at the file every so often, reads it when it changed, and encrypts as it says; what cannot be
-    /// is told and changes nothing. Never ends.
+    /// Polls the file, reloads it when it changes, and applies it; an invalid file is
+    /// logged and changes nothing. Never returns.
     pub async fn follow(self, encryption: Encryption, mut known: [u8; 32], every: Duration) {
         let mut told = None;
         loop {
@@ -86,13 +85,13 @@ impl Source {
             };
             match loaded {
                 Ok((table, hash)) => {
-                    tracing::info!(path = %self.path().display(), "values are encrypted otherwise from now on");
+                    tracing::info!(path = %self.path().display(), "encryption configuration reloaded");
                     encryption.replace(table);
                     known = hash;
                 }
                 Err(error) if told != Some(hash) => {
                     told = Some(hash);
-                    tracing::error!(%error, "how values are encrypted stays as it was");
+                    tracing::error!(%error, "encryption configuration not reloaded");
                 }
                 Err(_) => {}
             }

@@ -43,7 +43,7 @@ pub(crate) fn stopped() -> Status {
     Status::unavailable("etcdserver: server stopped")
 }
 
-/// What the store's error is to a client.
+/// Converts a store error to a client's.
 pub(crate) fn status(error: Error) -> Status {
     match error {
         Error::Compacted { .. } => {

@@ -43,7 +43,7 @@ impl Service {
         answer.response_delete_range.take().ok_or_else(unexpected)
     }
 
-    /// Does one step by itself; the header of its answer is whole.
+    /// Performs a single operation; the header of its answer is complete.
     async fn single(&self, op: Op) -> Result<pb::ResponseOp, Status> {
         let answer = self
             .store

@@ -50,7 +50,7 @@ impl Service {
         })
     }
 
-    /// A lease that does not exist has no time left; that is no error.
+    /// Renews a lease; one that does not exist has no time left, which is not an error.
     pub(crate) async fn lease_keep_alive(
         self,
         request: pb::LeaseKeepAliveRequest,

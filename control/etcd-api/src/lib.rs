@@ -28,8 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use server::ServeError;
 
-/// The version of etcd whose API is served, for clients that decide by it what they may
-/// ask for.
+/// The version of etcd whose API is served, for clients that decide by it which features
+/// they use.
 pub const API_VERSION: &str = "3.5.21";
 
 /// etcd's API on a socket that is open.
@@ -71,7 +71,7 @@ impl EtcdApi {
     pub async fn serve(self, shutdown: CancellationToken) {
         let path: PathBuf = self.path().to_owned();
         let service = service::Service::new(self.store, &path, shutdown.clone());
-        tracing::info!(socket = %path.display(), "serving the store by etcd's API");
+        tracing::info!(socket = %path.display(), "serving the etcd API");
         self.listener.serve(service, shutdown).await;
     }
 }

@@ -1,5 +1,5 @@
-//! The services `etcdserverpb.Maintenance` and `etcdserverpb.Cluster`, as far as a store
-//! of one process can answer.
+//! The services `etcdserverpb.Maintenance` and `etcdserverpb.Cluster`, as far as they
+//! apply to a store of one process.
 
 use std::fs;
 use std::io;
@@ -68,8 +68,8 @@ impl Service {
         })
     }
 
-    /// No alarm is ever raised: a full disk fails writes by itself, and they go on when
-    /// there is space again.
+    /// No alarm is ever raised: a full disk fails writes, which work again when there is
+    /// space.
     pub(crate) async fn alarm(
         self,
         request: pb::AlarmRequest,

@@ -1,7 +1,7 @@
-//! The messages of etcd's v3 API (`etcdserverpb` and `mvccpb`) that are served.
+//! The supported messages of etcd's v3 API (`etcdserverpb` and `mvccpb`).
 //!
-//! A `oneof` is a field per member here: the bytes are the same, and a request that sets
-//! none of them can be told apart.
+//! A `oneof` is one field per member here: the bytes are the same, and a request that
+//! sets none of them can be detected.
 
 #![expect(
     missing_docs,

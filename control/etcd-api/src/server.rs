@@ -20,8 +20,8 @@ use crate::service::Service;
 /// How long calls may take to end after a request to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How many calls one connection may have open: kube-apiserver has a watch per resource
-/// and as many requests as it is asked.
+/// The limit on open calls of one connection: kube-apiserver has a watch per resource and
+/// as many requests as its clients.
 const MAX_STREAMS: u32 = 100_000;
 
 /// How many bytes of a stream and of a connection may be on their way.
@@ -35,7 +35,7 @@ pub enum ServeError {
     /// The endpoint is not a unix socket.
     #[error("`{endpoint}` is no endpoint for etcd's API: give `unix:///PATH`")]
     Endpoint {
-        /// What was given.
+        /// The given endpoint.
         endpoint: String,
     },
     /// Something else is at the path.
@@ -78,7 +78,7 @@ pub(crate) fn socket_path(endpoint: &str) -> Result<PathBuf, ServeError> {
         })
 }
 
-/// Listens at a path; a socket that nobody serves any more gives way.
+/// Listens at a path; replaces a socket that is no longer served.
 pub(crate) async fn listen(path: &Path) -> Result<Listener, ServeError> {
     let failed = |source| ServeError::Listen {
         path: path.to_owned(),
@@ -99,7 +99,8 @@ pub(crate) async fn listen(path: &Path) -> Result<Listener, ServeError> {
         }
         Ok(_) => fs::remove_file(path).map_err(failed)?,
     }
-    // Under another name until its mode is set: nobody gets in in between.
+    // Under another name until its mode is set, so that nobody else can connect in
+    // between.
     let hidden = path.with_extension("new");
     let _ = fs::remove_file(&hidden);
     let socket = UnixListener::bind(&hidden).map_err(failed)?;
@@ -129,8 +130,8 @@ impl Listener {
             let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // Out of descriptors or the like.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    // Out of descriptors or similar.
+                    tracing::warn!(%error, "failed to accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -150,7 +151,7 @@ impl Listener {
             // It ends with its peer, or at the shutdown, for which it is watched.
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection of etcd's API broke");
+                    tracing::debug!(%error, "connection of the etcd API failed");
                 }
             });
         }
@@ -159,7 +160,7 @@ impl Listener {
             .await
             .is_err()
         {
-            tracing::warn!("calls of etcd's API did not end in time");
+            tracing::warn!("calls of the etcd API did not end in time");
         }
     }
 }

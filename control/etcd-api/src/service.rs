@@ -1,4 +1,4 @@
-//! From the path of a call to what answers it.
+//! Routes the path of a call to its handler.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::{fault, watch};
 /// for what surrounds it.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// What a call is answered.
+/// The answer to a call.
 pub(crate) type Answer = http::Response<tonic::body::Body>;
 
 /// Messages of an answer that has many.
 type Messages<A> = BoxStream<'static, Result<A, Status>>;
 
-/// What all calls share.
+/// State shared by all calls.
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(crate) store: Arc<Embedded>,

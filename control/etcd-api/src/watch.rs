@@ -1,8 +1,8 @@
 //! The service `etcdserverpb.Watch`: many watches on one stream of requests.
 //!
-//! A session is a state machine that the call's answer drives: it takes what comes first
-//! of a request, a batch of one of its watches, and the time to report progress. A batch
-//! of the store ends with a whole revision, so that no answer splits one.
+//! A session is a state machine that the call's response drives: it handles requests,
+//! batches of its watches, and the progress timer, whichever comes first. A batch of the
+//! store ends with a whole revision, so that no response splits one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::kv::{key_value, keys};
 use crate::messages as pb;
 use crate::service::{Service, signed, unsigned};
 
-/// How often a watch that asks for it hears how far it has come while nothing happens.
+/// The interval of progress notifications for idle watches that request them.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// In answers that belong to no watch.
@@ -39,7 +39,7 @@ struct Session {
     answers: VecDeque<pb::WatchResponse>,
     open: BTreeMap<i64, OpenWatch>,
     deliveries: SelectAll<BoxStream<'static, Delivery>>,
-    /// Revisions that every watch is to reach before the client hears of it.
+    /// Revisions that every watch has to reach before the client is notified.
     awaited: VecDeque<Revision>,
     next_id: i64,
     timer: Interval,
@@ -154,9 +154,9 @@ impl Session {
         let mut oldest = None;
         let after = match first {
             0 => store.revision(),
-            // A watch of etcd may begin at the revision up to which the past is forgotten,
-            // with what is left of it; one of the store begins after it. If that cannot be
-            // read any more, the watch says that it begins too early.
+            // A watch of etcd may begin at the compacted revision, with what is left of
+            // it; one of the store begins after it. If that is no longer readable, the
+            // watch reports that it begins too early.
             first if first == store.compacted() => {
                 let batch = store.oldest_writes(prefix.clone()).await.ok();
                 oldest = batch.filter(|batch| batch.revision == first);
@@ -259,8 +259,8 @@ impl Session {
         self.answers.push_back(answer);
     }
 
-    /// Answers requests for progress that all watches have reached. Answers with events
-    /// come before, so that what comes later is newer than the revision that is reported.
+    /// Answers progress requests that all watches have reached. Responses with events
+    /// come before, so that later ones are newer than the reported revision.
     fn answer_progress(&mut self) {
         while let Some(&revision) = self.awaited.front() {
             if self.open.values().any(|watch| watch.place < revision) {
@@ -303,7 +303,7 @@ impl Drop for Session {
 // === impl OpenWatch ===
 
 impl OpenWatch {
-    /// The event as the client asked for it, if it asked for it.
+    /// Returns the event in the client's requested form, if it wants it.
     fn event(&self, event: Event) -> Option<pb::Event> {
         let is_wanted = match event.kind {
             EventKind::Put => !self.without_puts,

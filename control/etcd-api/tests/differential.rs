@@ -1,6 +1,6 @@
-//! Any history of requests gets the same answers of the embedded store as of a real etcd
-//! (`$ETCD`, or the one on the PATH): responses, codes and texts of errors, and what
-//! watches of every revision deliver. Without etcd this says so and passes.
+//! Tests that the embedded store answers any history of requests as a real etcd does (`$ETCD`, or
+//! the one on the PATH): responses, codes and texts of errors, and the events of watches from
+//! every revision. Without etcd, the tests are skipped with a message.
 
 mod common;
 

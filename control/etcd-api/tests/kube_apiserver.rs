@@ -1,5 +1,5 @@
-//! A stock kube-apiserver on the embedded store. `$KUBE_APISERVER` says where the program
-//! is, else the PATH; where there is none, this says so and passes.
+//! Tests a stock kube-apiserver on the embedded store. `$KUBE_APISERVER` names the program, by
+//! default the one on the PATH; without it, the test is skipped with a message.
 
 mod common;
 

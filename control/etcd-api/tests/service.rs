@@ -1,4 +1,4 @@
-//! What etcd's API promises of watches, leases, snapshots and the member, on the socket.
+//! Tests the guarantees of etcd's API for watches, leases, snapshots and members, over the socket.
 
 mod common;
 

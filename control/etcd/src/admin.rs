@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::Error;
 use crate::plan::{MemberStatus, MemberView};
 
-/// What a client shows to members, in PEM.
+/// A client's credentials for members, in PEM.
 #[derive(Clone)]
 pub struct Credentials {
     /// The certificate of the members' authority.
@@ -28,7 +28,7 @@ pub struct Credentials {
 #[derive(Clone, Debug)]
 pub struct Admin {
     credentials: Credentials,
-    /// URLs of members' client ports; each is asked until one answers.
+    /// URLs of members' client ports, tried in turn.
     endpoints: Vec<String>,
 }
 
@@ -39,9 +39,9 @@ const ANSWER: Duration = Duration::from_secs(5);
 const STATUS: Duration = Duration::from_secs(2);
 /// How long a defragmentation may take: about 100 MiB a second on a slow disk, 8 GiB at most.
 const DEFRAGMENT: Duration = Duration::from_secs(120);
-/// How long a removal waits for members to count one another as connected. etcd refuses it for
-/// 5 s after a member has started again (`HealthInterval`), and until it has noticed that the
-/// lost one is gone.
+/// Time for which a removal waits for members to count one another as connected. etcd
+/// refuses it for 5 s after a member has restarted (`HealthInterval`), and until it has
+/// noticed that the lost one is down.
 const SETTLE: Duration = Duration::from_secs(20);
 /// How long to wait before the next try.
 const AGAIN: Duration = Duration::from_millis(300);
@@ -116,7 +116,7 @@ impl Admin {
         Err(self.unreachable(self.endpoints.join(","), last))
     }
 
-    /// Lists the members, and asks all of them how they are.
+    /// Lists the members with their states.
     ///
     /// # Errors
     /// [`Error::Unreachable`] if no member answers.
@@ -183,7 +183,7 @@ impl Admin {
                         tracing::info!(
                             member = format!("{id:x}"),
                             %source,
-                            "etcd removes no member until the others are connected; trying again"
+                            "etcd does not remove a member before the others are connected, retrying"
                         );
                     }
                     is_first = false;
@@ -194,7 +194,7 @@ impl Admin {
         }
     }
 
-    /// Defragments the database of one member, which answers nothing meanwhile.
+    /// Defragments the database of one member, which is blocked meanwhile.
     ///
     /// # Errors
     /// [`Error::Refused`].
@@ -223,7 +223,7 @@ impl Admin {
             let options = CompactionOptions::new().with_physical();
             match client.compact(revision, Some(options)).await {
                 Ok(_) => Ok(revision),
-                // Somebody else did it.
+                // Another process did it.
                 Err(error) if error.to_string().contains("has been compacted") => Ok(revision),
                 Err(error) => Err(error),
             }
@@ -325,19 +325,20 @@ impl Admin {
     }
 }
 
-/// Whether a member could not be asked, rather than refused.
+/// Returns whether a member was unreachable, rather than refused.
 fn is_away(error: &etcd_client::Error) -> bool {
     match error {
         etcd_client::Error::TransportError(_) | etcd_client::Error::IoError(_) => true,
-        // 14: unavailable, 4: deadline exceeded. A refusal of a change has others, but for
-        // one: a learner that is not in sync is refused as a failed precondition.
+        // 14: unavailable, 4: deadline exceeded. Refused changes have other codes: a
+        // learner that is not in sync, for example, is a failed precondition.
         etcd_client::Error::GRpcStatus(status) => matches!(i32::from(status.code()), 4 | 14),
         _ => false,
     }
 }
 
-/// Whether a member answered that it does not count enough others as connected to change the
-/// membership. It says so with the code of a member that is away, and another may judge otherwise.
+/// Returns whether a member refused because it does not count enough others as connected
+/// for a membership change. The code is that of an unreachable member, and another one
+/// may decide otherwise.
 fn is_unsettled(error: &etcd_client::Error) -> bool {
     matches!(error, etcd_client::Error::GRpcStatus(status)
         if status.message().contains("unhealthy cluster"))

@@ -16,13 +16,13 @@ pub const ADVISED: Duration = Duration::from_millis(10);
 /// The 99th percentile from which a member does not start.
 pub const LIMIT: Duration = Duration::from_secs(1);
 
-/// Bytes of a write, about those of an entry of etcd's log.
+/// Size of a write in bytes, about that of an entry of etcd's log.
 const BLOCK: usize = 2300;
 const WRITES: usize = 100;
 /// A slow disk is known after fewer writes.
 const TAKES: Duration = Duration::from_secs(3);
 
-/// What a disk is good for.
+/// The suitability of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Fast enough.

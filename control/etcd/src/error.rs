@@ -1,10 +1,10 @@
-//! What can be wrong with a member or its cluster.
+//! Errors of a member or its cluster.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a member cannot run, or its cluster cannot be changed.
+/// Reason why a member cannot run, or its cluster cannot be changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,16 +13,16 @@ pub enum Error {
     File {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// The record is not what this program writes.
+    /// The record is invalid.
     #[error("`{}` is no record of an etcd member: restore it, or remove the folder and join again with `orlop server --join`", path.display())]
     Record {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         #[source]
         source: serde_json::Error,
     },
@@ -33,7 +33,7 @@ pub enum Error {
     Program {
         /// The program.
         program: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -44,7 +44,7 @@ pub enum Error {
     Version {
         /// The program.
         program: String,
-        /// Its version, or what it said instead.
+        /// Its version, or its output instead.
         version: String,
     },
     /// The machine has another address than when the member was made.
@@ -82,18 +82,18 @@ pub enum Error {
         "no member of etcd answers at {endpoints}: check that one runs, and the network between"
     )]
     Unreachable {
-        /// The members that were asked.
+        /// The members that were tried.
         endpoints: String,
-        /// What the last one said.
+        /// The last one's error.
         #[source]
         source: Option<Box<etcd_client::Error>>,
     },
     /// A member refused.
     #[error("etcd refused to {action}")]
     Refused {
-        /// What was asked.
+        /// The request.
         action: String,
-        /// What it said.
+        /// The member's error.
         #[source]
         source: Box<etcd_client::Error>,
     },
@@ -102,7 +102,7 @@ pub enum Error {
     NoMember {
         /// The name or id that was given.
         name: String,
-        /// All that there are.
+        /// All existing members.
         known: String,
     },
     /// Another machine has that name or address in the cluster.
@@ -138,7 +138,7 @@ pub enum Error {
         name: String,
         /// How long was waited.
         waited: Duration,
-        /// What the cluster said last.
+        /// The cluster's last error.
         #[source]
         source: Option<Box<Error>>,
     },
@@ -167,7 +167,7 @@ pub enum Error {
     NotRestored {
         /// The program.
         program: PathBuf,
-        /// What it said.
+        /// The problem.
         problem: String,
     },
     /// The member did not start to serve.

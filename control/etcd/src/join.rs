@@ -39,7 +39,7 @@ pub async fn add(admin: &Admin, mut record: Record) -> Result<Record, Error> {
                     if Instant::now() < until =>
                 {
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
-                    tracing::info!(%error, cause, "etcd takes no further member now; trying again");
+                    tracing::info!(%error, cause, "etcd does not accept another member now, retrying");
                 }
                 Err(error) => return Err(error),
             },
@@ -63,9 +63,9 @@ pub async fn add(admin: &Admin, mut record: Record) -> Result<Record, Error> {
     Ok(record)
 }
 
-/// Waits until the member of `record` has a vote, and gives it one when it has caught up.
-/// `local` asks the member itself; a learner tells nothing of the others, who are asked as they
-/// were when it was added.
+/// Waits until the member of `record` is a voter, and promotes it when it has caught up.
+/// `local` queries the member itself; a learner does not list the others, which are
+/// queried at their addresses from when it was added.
 ///
 /// # Errors
 /// [`Error::NotPromoted`].
@@ -95,7 +95,7 @@ pub async fn promote(local: &Admin, record: &Record) -> Result<(), Error> {
                 tracing::info!(
                     name = record.name,
                     id = format!("{id:x}"),
-                    "etcd member has its vote"
+                    "etcd member promoted to voter"
                 );
                 return Ok(());
             }
@@ -108,7 +108,7 @@ pub async fn promote(local: &Admin, record: &Record) -> Result<(), Error> {
                 source: Some(Box::new(error)),
             });
         }
-        tracing::debug!(%error, "the learner is not promoted yet");
+        tracing::debug!(%error, "learner not promoted yet");
         tokio::time::sleep(AGAIN).await;
     }
 }

@@ -26,7 +26,7 @@ struct Json {
     error: Option<String>,
 }
 
-/// Reads a line. What has no known form is information.
+/// Parses a line. Unknown formats count as information.
 pub(crate) fn parse(line: &str) -> Line {
     if let Ok(json) = serde_json::from_str::<Json>(line) {
         let level = match json.level.as_str() {

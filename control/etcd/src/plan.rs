@@ -9,30 +9,30 @@ pub struct MemberView {
     pub id: u64,
     /// Its name; empty until it has started for the first time.
     pub name: String,
-    /// Where other members reach it.
+    /// Its addresses for other members.
     pub peer_urls: Vec<String>,
-    /// Where clients reach it; none until it has started for the first time.
+    /// Its addresses for clients; empty until it has started for the first time.
     pub client_urls: Vec<String>,
-    /// Whether it has no vote yet.
+    /// Whether it is a learner without a vote.
     pub is_learner: bool,
-    /// What it said of itself; `None` when it did not answer.
+    /// Its own report; `None` if it did not answer.
     pub status: Option<MemberStatus>,
 }
 
-/// What a member says of itself.
+/// A member's report about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberStatus {
     /// The member that it takes for the leader; 0 for none.
     pub leader: u64,
-    /// Whether it has no vote, by its own word.
+    /// Whether it is a learner, by its own report.
     pub is_learner: bool,
     /// Its version.
     pub version: String,
     /// Bytes of its database file.
     pub db_size: u64,
-    /// Bytes of that which hold data.
+    /// The number of bytes in use.
     pub db_in_use: u64,
-    /// What it complains about, such as `memberID:1 alarm:NOSPACE`.
+    /// Its errors, such as `memberID:1 alarm:NOSPACE`.
     pub errors: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ impl MemberView {
             .is_some_and(|status| status.leader == self.id)
     }
 
-    /// Its name, or its number while it has none.
+    /// Returns its name, or its number while it has none.
     #[must_use]
     pub fn label(&self) -> String {
         if self.name.is_empty() {
@@ -84,8 +84,8 @@ impl MemberView {
     }
 }
 
-/// Returns members in the order in which they are defragmented: the leader last, since it
-/// answers nothing meanwhile.
+/// Returns members in the order of defragmentation: the leader last, since it is blocked
+/// meanwhile.
 #[must_use]
 pub fn defragmentation_order(members: &[MemberView]) -> Vec<&MemberView> {
     let mut order: Vec<_> = members.iter().filter(|one| one.status.is_some()).collect();
@@ -118,7 +118,7 @@ pub fn next_defragmentation(
 /// Finds a member by its name, or by its number in hexadecimal.
 ///
 /// # Errors
-/// [`Error::NoMember`], naming those that there are.
+/// [`Error::NoMember`], naming the existing ones.
 pub fn find<'a>(members: &'a [MemberView], wanted: &str) -> Result<&'a MemberView, Error> {
     members
         .iter()
@@ -160,7 +160,7 @@ pub fn check_removal(members: &[MemberView], id: u64) -> Result<(), Error> {
     })
 }
 
-/// What is to be done so that a machine's member is in the cluster.
+/// What to do so that a machine's member is in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// It is to be added as a learner.

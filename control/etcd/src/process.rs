@@ -93,7 +93,7 @@ impl Process {
     /// Returns once the member says that it was removed from its cluster.
     pub async fn removed(&self) {
         let mut removed = self.removed.clone();
-        // A sender that is gone tells nothing.
+        // A dropped sender changes nothing.
         if removed.wait_for(|removed| *removed).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -116,7 +116,7 @@ async fn keep(
                     name: record.name.clone(),
                     folder: launch.folder.clone(),
                 };
-                tracing::error!(%error, "etcd does not run any more");
+                tracing::error!(%error, "etcd has stopped");
                 removed.send_replace(true);
                 stop.cancelled().await;
                 return;
@@ -129,7 +129,7 @@ async fn keep(
                     program = %launch.binary.display(),
                     %error,
                     restart_after = ?pause,
-                    "etcd cannot be started"
+                    "failed to start etcd"
                 );
             }
         }
@@ -144,12 +144,12 @@ async fn keep(
     }
 }
 
-/// Runs the process once. A thread of its own starts it and waits for it: the kernel ends the
-/// process with the thread that started it.
+/// Runs the process once. A separate thread starts it and waits for it: the kernel ends
+/// the process with the thread that started it.
 async fn run(record: &Record, launch: &Launch, stop: &CancellationToken) -> Ended {
     let mut command = Command::new(&launch.binary);
     command.args(record.arguments(launch));
-    // No variable may set what an argument does not.
+    // Environment variables must not set what no argument sets.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ETCD_") {
             command.env_remove(name);
@@ -193,7 +193,7 @@ async fn run(record: &Record, launch: &Launch, stop: &CancellationToken) -> Ende
         () = stop.cancelled() => {
             signal(id, Signal::SIGTERM);
             if tokio::time::timeout(GRACE, &mut ends).await.is_err() {
-                tracing::warn!(pid = id, "etcd does not end by itself, killing it");
+                tracing::warn!(pid = id, "etcd did not end, killing it");
                 signal(id, Signal::SIGKILL);
                 let _ = tokio::time::timeout(GRACE, &mut ends).await;
             }
@@ -214,7 +214,7 @@ fn signal(id: u32, signal: Signal) {
     }
 }
 
-/// Writes what the process prints to our log, until it ends.
+/// Copies the output of the process to our log, until it ends.
 fn pass_on(output: impl Read, was_removed: &AtomicBool) {
     for line in BufReader::new(output).lines() {
         let Ok(line) = line else { return };

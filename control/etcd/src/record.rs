@@ -1,4 +1,5 @@
-//! What a member is: written once when it joins or begins a cluster, read at every start.
+//! The record of a member: written once when it joins or begins a cluster, read at every
+//! start.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ pub struct Record {
     pub cluster_token: String,
 }
 
-/// What the process needs besides the record.
+/// Arguments of the process besides the record.
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// The program.
@@ -46,14 +47,14 @@ pub struct Launch {
     pub pki: PathBuf,
     /// Bytes of the database at which etcd takes no more writes.
     pub quota_bytes: u64,
-    /// Whether it forgets the other members and goes on alone with the data that it has.
+    /// Whether it forgets the other members and continues alone with its data.
     pub begins_anew: bool,
 }
 
 // === impl Record ===
 
 impl Record {
-    /// A member that begins a cluster of its own.
+    /// Returns the record of a member that begins a cluster of its own.
     #[must_use]
     pub fn first(name: &str, address: IpAddr, client_port: u16, peer_port: u16) -> Self {
         let mut record = Self {
@@ -70,7 +71,7 @@ impl Record {
         record
     }
 
-    /// Reads the record in a member's folder; `None` if there is none.
+    /// Reads the record in a member's folder; returns `None` if there is none.
     ///
     /// # Errors
     /// [`Error::File`] or [`Error::Record`].
@@ -173,7 +174,7 @@ impl Record {
         names
     }
 
-    /// The arguments of the process. All of them exist in etcd 3.4 to 3.7.
+    /// Returns the arguments of the process. All of them exist in etcd 3.4 to 3.7.
     #[must_use]
     pub fn arguments(&self, launch: &Launch) -> Vec<String> {
         let pki = |name: &str| launch.pki.join(name).display().to_string();

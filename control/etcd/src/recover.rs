@@ -1,4 +1,4 @@
-//! How one member goes on alone after most of the others are lost for good.
+//! Continues with one member alone after most of the others are permanently lost.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ pub(crate) fn with_this_thread(command: &mut Command) -> io::Result<Child> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // Signals of a terminal go to us, and we end it in order.
+        // A terminal's signals go to us, and we end it in order.
         .process_group(0);
     // SAFETY: between fork and exec the closure calls prctl(2) and getppid(2) only, which are
     // async-signal-safe, and allocates nothing.

@@ -1,5 +1,5 @@
-//! What etcd leaves to its keeper: quota alarms and defragmentation. The server beside the
-//! leader does it, so that one does.
+//! Maintenance that etcd leaves to its operator: quota alarms and defragmentation. The
+//! leader's server does it, so that only one does.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,12 +30,12 @@ pub async fn run(admin: Admin, mut record: Record, folder: PathBuf, shutdown: Ca
         };
         if let Err(error) = done.await {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::warn!(%error, cause, "etcd could not be looked after; trying again");
+            tracing::warn!(%error, cause, "etcd maintenance failed, retrying");
         }
     }
 }
 
-/// Does what is due, if the member leads.
+/// Performs due maintenance, if the member leads.
 ///
 /// # Errors
 /// [`Error::Unreachable`] or [`Error::Refused`].
@@ -71,15 +71,15 @@ async fn look_after(
 async fn free_space(admin: &Admin, members: &[MemberView], full: &[u64]) -> Result<(), Error> {
     tracing::error!(
         members = ?full.iter().map(|id| format!("{id:x}")).collect::<Vec<_>>(),
-        "etcd has used up its quota and takes no writes: compacting and defragmenting it"
+        "etcd has exceeded its quota and rejects writes, compacting and defragmenting it"
     );
     let revision = admin.compact().await?;
-    tracing::info!(revision, "etcd's history is compacted");
+    tracing::info!(revision, "etcd history compacted");
     for member in defragmentation_order(members) {
         defragment(admin, member).await?;
     }
     admin.disarm(full).await?;
-    tracing::info!("etcd takes writes again; delete what is not needed, or raise --etcd-quota");
+    tracing::info!("etcd accepts writes again; delete unused objects, or raise --etcd-quota");
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! Members of a real etcd: `$ETCD`, or the one on the PATH; where there is none, the tests are
-//! skipped. Ports of the loopback are chosen by the system.
+//! Tests members of a real etcd: `$ETCD`, or the one on the PATH. Without it, the tests are
+//! skipped. The system chooses the loopback ports.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

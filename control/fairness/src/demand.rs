@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// How slowly the smoothed demand follows a falling one, for ten seconds: half of
-/// it is forgotten in five minutes.
+/// The decay of the smoothed demand in ten seconds: half of it is forgotten in five
+/// minutes.
 const SMOOTHING: f64 = 0.977;
 
 /// Integrates a number over time.
@@ -17,7 +17,7 @@ pub struct Integrator {
     most: f64,
 }
 
-/// What an [`Integrator`] found.
+/// The result of an [`Integrator`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Integral {
     /// Over how long, in seconds.
@@ -30,16 +30,16 @@ pub struct Integral {
     pub most: f64,
 }
 
-/// What a level demanded, as far as sharing seats out needs to know.
+/// The demand of a level, as far as the distribution of seats needs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand {
-    /// The most seats that it could have used at once.
+    /// The maximum number of seats that it could have used.
     pub most: usize,
     /// On average.
     pub average: f64,
     /// The standard deviation.
     pub deviation: f64,
-    /// What it is expected to demand.
+    /// The expected demand.
     pub smoothed: f64,
 }
 
@@ -55,14 +55,14 @@ impl Integrator {
         }
     }
 
-    /// From now on the number is `value`.
+    /// Sets the number to `value` from now on.
     pub fn set(&mut self, now: Duration, value: f64) {
         self.advance(now);
         self.now = value;
         self.most = self.most.max(value);
     }
 
-    /// What was found until now; begins anew.
+    /// Returns the result so far, and starts over.
     pub fn take(&mut self, now: Duration) -> Integral {
         self.advance(now);
         let mut found = Integral {
@@ -95,7 +95,7 @@ impl Integrator {
 // === impl Demand ===
 
 impl Demand {
-    /// Takes what the last period brought into account: a rise at once, a fall slowly.
+    /// Adds the last period: a rise counts immediately, a fall slowly.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::SeatSeconds;
 
-/// What a seat is good for, in bytes of objects held at once.
+/// The capacity of a seat, in bytes of objects held at once.
 const BYTES_PER_SEAT: u64 = 100_000;
-/// What a list out of the cache holds at most, since it is sent as it is written.
+/// The maximum that a list from the cache holds, since it is streamed.
 const STREAMED: u64 = 1_000_000;
 /// The size of objects of which nothing is known.
 const LARGEST_OBJECT: u64 = 1_500_000;
@@ -24,13 +24,13 @@ const TELLING: Duration = Duration::from_millis(5);
 pub struct Estimate {
     /// While it is answered.
     pub seats: u32,
-    /// Afterwards, while watchers are told.
+    /// The seats afterwards, while watchers are notified.
     pub last: u32,
     /// How long that is.
     pub lingering: Duration,
 }
 
-/// What a list or a watch asks for.
+/// A list or watch request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     /// Whether it is of one object, by name.
@@ -43,7 +43,7 @@ pub struct Listed {
     pub from_store: bool,
 }
 
-/// What is known of a resource's objects.
+/// Statistics of a resource's objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Objects {
     /// How many there are.
@@ -75,9 +75,8 @@ impl Estimate {
     }
 }
 
-/// A list, or a watch that begins with all objects. `most` are the seats that the
-/// level gives one request at most. Of resources that nobody knows, nothing is
-/// held.
+/// Estimates a list, or a watch that begins with all objects. `most` is the level's limit
+/// on seats of one request. Unknown resources hold nothing.
 #[must_use]
 pub fn list(objects: Option<Objects>, listed: Listed, most: Option<u32>) -> Estimate {
     let Some(objects) = objects else {
@@ -112,7 +111,7 @@ pub fn list(objects: Option<Objects>, listed: Listed, most: Option<u32>) -> Esti
     }
 }
 
-/// A write that so many watches are told of. Up to nine are free.
+/// Estimates a write that notifies this many watches. Up to nine are free.
 #[must_use]
 pub fn write(watches: usize, most: Option<u32>) -> Estimate {
     if watches < WATCHES_PER_SEAT {

@@ -9,13 +9,13 @@ use crate::Dealer;
 /// How much of a level's seats one request may hold at most.
 const LARGEST_PART: f64 = 0.15;
 
-/// Why an object cannot be used as it is.
+/// Error for an unusable object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` cannot be used: {why}")]
 pub struct SpecError {
     /// The object's name.
     pub name: String,
-    /// What is wrong with it.
+    /// The problem.
     pub why: String,
 }
 
@@ -24,13 +24,13 @@ pub struct SpecError {
 pub struct QueueingSettings {
     /// Queues.
     pub queues: usize,
-    /// How many of them a flow may wait in.
+    /// The number of them in which a flow may wait.
     pub hand: usize,
     /// How many requests wait in one.
     pub length: usize,
 }
 
-/// What becomes of a request that finds no seat.
+/// The treatment of a request that finds no seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
     /// All find one.
@@ -46,7 +46,7 @@ pub enum Discipline {
 pub struct LevelSpec {
     /// Its name.
     pub name: String,
-    /// Its uid, which clients are told.
+    /// Its uid, which responses contain.
     pub uid: String,
     /// Its share of the server's seats, in proportion to the others'.
     pub shares: u32,
@@ -54,7 +54,7 @@ pub struct LevelSpec {
     pub lendable: u32,
     /// How much it borrows at most, in percent of its seats; `None` for no limit.
     pub borrowing: Option<u32>,
-    /// What becomes of requests that find no seat.
+    /// The treatment of requests that find no seat.
     pub discipline: Discipline,
 }
 
@@ -136,15 +136,16 @@ impl LevelSpec {
                 shares: limited.nominal_concurrency_shares.unwrap_or(30),
                 lendable: limited.lendable_percent.unwrap_or(0).min(100),
                 borrowing: limited.borrowing_limit_percent,
-                discipline: discipline(&limited.limit_response).map_err(wrong)?,
+                discipline: discipline(&limited.limit_response)
+                    .map_err(|error| wrong(error.to_string()))?,
                 name,
             }),
             (kind, _) => Err(wrong(format!("its type `{kind}` has no settings"))),
         }
     }
 
-    /// The most seats that one request of this level holds, of so many nominal
-    /// ones; `None` where nobody waits for others.
+    /// The maximum number of seats of one request, given the level's nominal seats;
+    /// `None` where requests do not wait for others.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -162,7 +163,18 @@ impl LevelSpec {
     }
 }
 
-fn discipline(response: &Response) -> Result<Discipline, String> {
+/// Error for a limit response that cannot be applied.
+#[derive(Debug, thiserror::Error)]
+enum DisciplineError {
+    #[error("hands of {hand} cannot be dealt from {queues} queues")]
+    Hand { hand: usize, queues: usize },
+    #[error("its limit response `Queue` says nothing of queues")]
+    NoQueues,
+    #[error("its limit response `{0}` is not known")]
+    Unknown(String),
+}
+
+fn discipline(response: &Response) -> Result<Discipline, DisciplineError> {
     match (response.kind.as_str(), &response.queuing) {
         ("Reject", _) => Ok(Discipline::Reject),
         ("Queue", Some(queuing)) => {
@@ -176,15 +188,13 @@ fn discipline(response: &Response) -> Result<Discipline, String> {
             };
             Dealer::new(queueing.queues, queueing.hand)
                 .map(|_| Discipline::Queue(queueing))
-                .ok_or_else(|| {
-                    format!(
-                        "hands of {} cannot be dealt from {} queues",
-                        queueing.hand, queueing.queues
-                    )
+                .ok_or(DisciplineError::Hand {
+                    hand: queueing.hand,
+                    queues: queueing.queues,
                 })
         }
-        ("Queue", None) => Err("its limit response `Queue` says nothing of queues".into()),
-        (kind, _) => Err(format!("its limit response `{kind}` is not known")),
+        ("Queue", None) => Err(DisciplineError::NoQueues),
+        (kind, _) => Err(DisciplineError::Unknown(kind.to_owned())),
     }
 }
 

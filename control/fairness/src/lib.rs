@@ -1,15 +1,15 @@
-//! Who is served first when not everybody can be: API priority and fairness
-//! (KEP-1040).
+//! API priority and fairness (KEP-1040): decides which requests are served first under
+//! overload.
 //!
-//! A request is classified by [`FlowSchema`]s to a priority level and a flow in
-//! it. Each level has seats; a request holds as many as [`estimate`] thinks its
-//! work needs. Who finds no seat waits in one of the level's queues, chosen by
-//! shuffle sharding ([`Dealer`]), and the queues are served by fair queuing in
-//! virtual time ([`QueueSet`]). Levels lend idle seats to each other, anew every
-//! ten seconds, by what each of them demanded ([`distribute`]).
+//! [`FlowSchema`]s classify a request to a priority level and a flow within it. Each
+//! level has seats; a request holds as many as [`estimate`] expects its work to need. A
+//! request that finds no seat waits in one of the level's queues, chosen by shuffle
+//! sharding ([`Dealer`]), and the queues are served by fair queuing in virtual time
+//! ([`QueueSet`]). Levels lend idle seats to each other, redistributed every ten seconds
+//! by their demand ([`distribute`]).
 //!
-//! Nothing here waits or reads a clock: times come in as durations since some
-//! beginning, decisions go out.
+//! Nothing here waits or reads a clock: times are passed as durations since some origin,
+//! and decisions are returned.
 
 mod demand;
 pub mod estimate;

@@ -1,14 +1,12 @@
 //! The seats and queues of one priority level.
 //!
-//! Fair queuing as KEP-1040 has it: every queue with requests in it is allotted
-//! the same number of seats in a virtual world, whose progress is the meter R(t).
-//! A queue knows the reading of R at which its next request would begin there, and
-//! whichever queue's next request would end there first is served first here.
-//! What a request will take is guessed when it is dispatched and corrected when it
-//! is done.
+//! Fair queuing as in KEP-1040: every non-empty queue gets the same number of seats in a
+//! virtual world, whose progress is the meter R(t). A queue knows the reading of R at
+//! which its next request would begin there, and the queue whose next request would end
+//! first there is served first here. The duration of a request is estimated when it is
+//! dispatched and corrected when it ends.
 //!
-//! The clock is the caller's: each call says how late it is, and times do not
-//! run backwards.
+//! The clock is the caller's: each call passes the time, which never decreases.
 
 mod stats;
 #[cfg(test)]
@@ -26,7 +24,7 @@ pub use stats::{FlowStats, Totals};
 /// How long a request is thought to take before that is known.
 const GUESS: Duration = Duration::from_millis(3);
 
-/// What waits behind a request: told when the request may begin.
+/// The waiting caller of a request: notified when the request may begin.
 pub trait Waiter {
     /// The request found its seats.
     fn wake(&mut self);
@@ -46,7 +44,7 @@ pub struct Arrival<'a> {
     pub slot: usize,
     /// The hash of its flow.
     pub hash: u64,
-    /// What tells its flow from others of the schema.
+    /// The distinguisher of its flow within the schema.
     pub flow: &'a str,
     /// The seats that it needs.
     pub estimate: Estimate,
@@ -54,25 +52,25 @@ pub struct Arrival<'a> {
     pub watch: bool,
 }
 
-/// What becomes of a request that arrived.
+/// The outcome for a new request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// It begins at once.
+    /// It begins immediately.
     Executing(Id),
     /// It waits; its [`Waiter`] will be woken.
     Waiting(Id),
-    /// There is no room for it.
+    /// It is rejected.
     Refused(Reason),
 }
 
-/// Why a request is not served.
+/// The reason of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// All seats are taken, and nobody waits here.
+    /// All seats are taken, and this level does not queue.
     ConcurrencyLimit,
     /// The queue is full.
     QueueFull,
-    /// It waited too long, or its client went away.
+    /// It waited too long, or its client disconnected.
     TimeOut,
 }
 
@@ -85,7 +83,7 @@ pub struct QueueView {
     pub executing: usize,
     /// The seats that those hold.
     pub seats_in_use: u32,
-    /// Where in the virtual world the next one begins.
+    /// The virtual time at which the next one begins.
     pub next: SeatSeconds,
     /// Seats that the waiting ones need while they are answered.
     pub initial: u32,
@@ -98,21 +96,21 @@ pub struct QueueView {
 /// A request, for people.
 #[derive(Debug)]
 pub struct RequestView<'a, W> {
-    /// Its queue; `None` where there are none.
+    /// Its queue; `None` if there are none.
     pub queue: Option<usize>,
     /// How many are before it; `None` when it is being answered.
     pub position: Option<usize>,
     /// The name of its flow schema.
     pub schema: &'a str,
-    /// What tells its flow from others.
+    /// The distinguisher of its flow.
     pub flow: &'a str,
-    /// When it came.
+    /// The arrival time.
     pub arrived: Duration,
     /// When it began.
     pub began: Option<Duration>,
     /// The seats that it needs.
     pub estimate: Estimate,
-    /// What was given with it.
+    /// The waiter.
     pub waiter: &'a W,
 }
 
@@ -219,7 +217,7 @@ impl<W: Waiter> QueueSet<W> {
         set
     }
 
-    /// From now on the level is like this. Requests that wait go on waiting.
+    /// Reconfigures the level. Waiting requests stay.
     pub fn configure(&mut self, now: Duration, discipline: Discipline, limit: usize) {
         self.advance(now);
         self.discipline = discipline;
@@ -240,7 +238,7 @@ impl<W: Waiter> QueueSet<W> {
         self.utilization.set_room(now, room);
     }
 
-    /// From now on there are so many seats.
+    /// Sets the number of seats.
     pub fn set_limit(&mut self, now: Duration, limit: usize) {
         self.advance(now);
         self.limit = u32::try_from(limit).unwrap_or(u32::MAX);
@@ -248,7 +246,7 @@ impl<W: Waiter> QueueSet<W> {
         self.dispatch_all();
     }
 
-    /// The seats that there are.
+    /// Returns the number of seats.
     #[must_use]
     pub fn limit(&self) -> usize {
         usize::try_from(self.limit).unwrap_or(usize::MAX)
@@ -263,13 +261,13 @@ impl<W: Waiter> QueueSet<W> {
         self.slots.len() - 1
     }
 
-    /// What is known of each flow schema.
+    /// Returns the statistics of each flow schema.
     #[must_use]
     pub fn slots(&self) -> &[(String, FlowStats)] {
         &self.slots
     }
 
-    /// A request arrives. The fast way is that of a level where nobody waits.
+    /// Starts a request. The fast path is that of a level without waiting requests.
     pub fn start(&mut self, now: Duration, arrival: &Arrival<'_>, waiter: W) -> Start {
         self.advance(now);
         let Arrival { slot, estimate, .. } = *arrival;
@@ -323,7 +321,7 @@ impl<W: Waiter> QueueSet<W> {
         self.get(id).is_some_and(|request| request.began.is_none())
     }
 
-    /// What was given with a request.
+    /// Returns the waiter of a request.
     pub fn waiter(&mut self, id: Id) -> Option<&mut W> {
         let entry = self.requests.get_mut(position(id.index))?;
         (entry.generation == id.generation)
@@ -332,8 +330,8 @@ impl<W: Waiter> QueueSet<W> {
             .map(|request| &mut request.waiter)
     }
 
-    /// A request is done with, however far it came: answered, or tired of waiting.
-    /// A second time is none.
+    /// Finishes a request at any stage: answered, or timed out. A second call has no
+    /// effect.
     pub fn finish(&mut self, now: Duration, id: Id) {
         self.advance(now);
         let Some(request) = self.get(id) else {
@@ -352,20 +350,20 @@ impl<W: Waiter> QueueSet<W> {
         self.advance(now);
     }
 
-    /// When seats come free that somebody waits for, without anybody's doing.
+    /// Returns when the next seats become free for waiting requests by time alone.
     #[must_use]
     pub fn next_release(&self) -> Option<Duration> {
         let Reverse(first) = self.lingering.peek()?;
         (self.waiting > 0).then_some(first.until)
     }
 
-    /// What was demanded since the last time.
+    /// Returns the demand since the last call.
     pub fn take_demand(&mut self, now: Duration) -> Integral {
         self.advance(now);
         self.demand.take(now)
     }
 
-    /// Whether nobody is here.
+    /// Returns whether the level is idle.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.waiting == 0 && self.executing == 0
@@ -471,8 +469,8 @@ impl<W: Waiter> QueueSet<W> {
         Some(request)
     }
 
-    /// The virtual and the real world go on until `now`, by way of every moment
-    /// at which seats come free.
+    /// Advances virtual and real time to `now`, through every moment at which seats
+    /// become free.
     fn advance(&mut self, now: Duration) {
         while let Some(Reverse(first)) = self.lingering.peek()
             && first.until <= now
@@ -497,8 +495,8 @@ impl<W: Waiter> QueueSet<W> {
         }
     }
 
-    /// Of the queues that a flow may wait in, the one with the least work. Where to
-    /// begin looking changes, or the first of equals would get all.
+    /// Returns the queue with the least work among those of a flow. The start of the
+    /// search rotates, since the first of equals would get everything otherwise.
     fn choose(&mut self, dealer: Dealer, hash: u64) -> usize {
         let mut table = Dealer::table();
         let hand = dealer.deal(hash, &mut table);
@@ -515,7 +513,7 @@ impl<W: Waiter> QueueSet<W> {
 
     fn has_room(&self, seats: u32) -> bool {
         if seats > self.limit {
-            // Who needs more than there is must be alone.
+            // A request that needs more than the limit must run alone.
             self.executing == 0
         } else {
             self.seats_in_use + seats <= self.limit
@@ -606,8 +604,8 @@ impl<W: Waiter> QueueSet<W> {
         }
         self.queues[at].waiting.pop_front();
         self.leave(at, index);
-        // Who begins next time are the queues after this one: among equals they
-        // are served in turn.
+        // The next search begins with the queue after this one: equals are served in
+        // turn.
         self.robin = at;
         if let Some(request) = &mut self.requests[position(index)].request {
             request.began = Some(now);

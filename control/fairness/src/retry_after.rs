@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-/// The longest that clients are told to wait, in seconds.
+/// The longest delay that clients are given, in seconds.
 const LONGEST: u64 = 32;
 
-/// How many requests of a level were refused lately, second by second, and what
-/// clients are told because of that: twice as long while many are refused, one
-/// second less while few are. As kube-apiserver's tracker of dropped requests.
+/// Tracks rejections of a level per second, and the resulting delay for clients: it
+/// doubles while many are rejected, and falls by a second while few are. As
+/// kube-apiserver's tracker of dropped requests.
 #[derive(Debug)]
 pub struct RetryAfter {
     history: VecDeque<(u64, u64)>,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::SpecError;
 
-/// What of a request decides about its flow.
+/// The properties of a request that decide about its flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Digest<'a> {
     /// The user's name.
@@ -29,12 +29,12 @@ pub struct Digest<'a> {
     pub path: &'a str,
 }
 
-/// What tells flows of one schema apart.
+/// The distinguisher of flows within a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distinguisher {
     /// Nothing: they are one flow.
     None,
-    /// Who asks.
+    /// By the user.
     User,
     /// The namespace.
     Namespace,
@@ -45,13 +45,13 @@ pub enum Distinguisher {
 pub struct FlowSchema {
     /// Its name.
     pub name: String,
-    /// Its uid, which clients are told.
+    /// Its uid, which responses contain.
     pub uid: String,
-    /// The name of the priority level of what it matches.
+    /// The name of its priority level.
     pub level: String,
     /// Schemas are tried in rising order of this, then of names.
     pub precedence: i32,
-    /// What tells its flows apart.
+    /// The distinguisher of its flows.
     pub distinguisher: Distinguisher,
     rules: Vec<Rule>,
 }
@@ -87,7 +87,7 @@ struct PathRule {
     paths: Vec<String>,
 }
 
-/// A list of names; none of them is for all names (`*`).
+/// A list of names; `None` stands for all names (`*`).
 #[derive(Clone, Debug)]
 struct Names(Option<Vec<String>>);
 
@@ -196,7 +196,7 @@ impl FlowSchema {
         self.rules.iter().any(|rule| rule.matches(digest))
     }
 
-    /// What tells the request's flow from others of this schema.
+    /// Returns the distinguisher of the request's flow within this schema.
     #[must_use]
     pub fn flow<'a>(&self, digest: &Digest<'a>) -> &'a str {
         match self.distinguisher {

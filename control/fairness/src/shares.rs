@@ -10,7 +10,7 @@ const EPSILON: f64 = 1e-7;
 /// How many seats a level may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// When nobody borrows.
+    /// The seats without borrowing.
     pub nominal: usize,
     /// When it has lent all that it lends.
     pub least: usize,
@@ -18,14 +18,14 @@ pub struct Limits {
     pub most: usize,
 }
 
-/// What a level brings into the sharing.
+/// The input of a level.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// Whether its requests never wait.
     pub exempt: bool,
     /// How many seats it may have.
     pub limits: Limits,
-    /// What it demands.
+    /// Its demand.
     pub demand: Demand,
     /// How many it has now.
     pub current: usize,
@@ -34,7 +34,7 @@ pub struct Claim {
 /// How the seats are shared.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LevelShares {
-    /// Each claim's seats and what it aimed at.
+    /// Each level's seats and its target.
     pub levels: Vec<(usize, f64)>,
     /// The part of what levels aimed at that those got whom no limit stopped.
     pub fair: f64,
@@ -80,7 +80,7 @@ pub fn limits(server: usize, levels: &[&LevelSpec]) -> Vec<Limits> {
 )]
 pub fn distribute(claims: &[Claim]) -> LevelShares {
     let all: usize = claims.iter().map(|claim| claim.limits.nominal).sum();
-    // What a level used lately it keeps, up to what is its own.
+    // A level keeps what it used lately, up to its own seats.
     let kept = |claim: &Claim| {
         let used = claim.demand.most;
         if claim.exempt {

@@ -17,8 +17,8 @@ pub struct Dealer {
 // === impl Dealer ===
 
 impl Dealer {
-    /// A dealer of `hand` cards out of `deck`; `None` if there are not so many, or
-    /// if a hash of 64 bits cannot tell all hands apart evenly.
+    /// Returns a dealer of `hand` cards out of `deck`; `None` if there are not enough
+    /// cards, or if a hash of 64 bits cannot distinguish all hands evenly.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "decks are at most 2^26")]
     pub fn new(deck: usize, hand: usize) -> Option<Self> {
@@ -42,7 +42,7 @@ impl Dealer {
         self.hand
     }
 
-    /// The hand of a flow, all cards of it different, into `cards`.
+    /// Deals the hand of a flow, all cards different, into `cards`.
     pub fn deal<'a>(&self, hash: u64, cards: &'a mut [usize; LARGEST_HAND]) -> &'a [usize] {
         let mut left = hash;
         let mut rest = [0_usize; LARGEST_HAND];

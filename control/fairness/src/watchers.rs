@@ -4,12 +4,12 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::{FxHashMap, FxHasher};
 
-/// Counts open watches by what they watch. Watches of the same resource,
-/// namespace and name are alike; selectors are looked at for every event anyway.
+/// Counts open watches by what they watch. Watches of the same resource, namespace and
+/// name are equal; selectors are evaluated for every event anyway.
 #[derive(Debug, Default)]
 pub struct Watchers {
-    // By hash: two things of the same hash would be counted together, which
-    // makes a write seem dearer than it is, and nothing worse.
+    // By hash: a collision counts two keys together, which only makes a write seem more
+    // expensive.
     counts: FxHashMap<u64, usize>,
 }
 
@@ -40,7 +40,7 @@ impl Watchers {
         }
     }
 
-    /// How many watches a write to this object concerns: those of all objects, of
+    /// Returns how many watches a write to this object concerns: those of all objects, of
     /// its namespace, and of itself.
     #[must_use]
     pub fn interested(&self, group: &str, resource: &str, namespace: &str, name: &str) -> usize {

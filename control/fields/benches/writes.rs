@@ -1,4 +1,4 @@
-//! What ownership costs a write: the tracking of creates and updates, and an
+//! Measures the cost of ownership per write: tracking of creates and updates, and an
 //! apply. A plain program; `cargo bench -p control-fields`.
 
 use std::hint::black_box;

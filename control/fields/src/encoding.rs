@@ -1,9 +1,8 @@
 //! `FieldsV1`: a set as a JSON trie.
 //!
-//! Each element is a key: `f:` and a field's name, `k:` and a JSON object of key
-//! fields, `v:` and a JSON value, `i:` and a number. The value is the trie of
-//! what follows, in which `.` stands for the path that ends here; a path with
-//! nothing below it has the empty object.
+//! Each element is a key: `f:` and a field's name, `k:` and a JSON object of key fields,
+//! `v:` and a JSON value, `i:` and a number. The value is the trie below it, in which `.`
+//! stands for the path that ends here; a path with nothing below it has the empty object.
 
 use control_types::value::{Key, Map, Value};
 
@@ -11,7 +10,7 @@ use crate::element::Element;
 use crate::set::{PathNode, Set};
 use crate::typed::find;
 
-/// Whether a `FieldsV1` has a path of a set: told without reading all of it.
+/// Returns whether a `FieldsV1` contains a path of a set, without parsing all of it.
 pub(crate) fn overlaps(fields: &Map, set: &Set) -> bool {
     set.nodes.iter().any(|node| {
         let key = key_of(&node.element);
@@ -20,13 +19,13 @@ pub(crate) fn overlaps(fields: &Map, set: &Set) -> bool {
                 (node.member && (below.is_empty() || below.contains_key(".")))
                     || overlaps(below, &node.children)
             }
-            // What is no object is malformed, and no member of anything.
+            // A value that is not an object is malformed.
             _ => false,
         }
     })
 }
 
-/// Why a value is no `FieldsV1`.
+/// Error for a value that is not a `FieldsV1`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// A level of the trie is no object.

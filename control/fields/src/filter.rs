@@ -1,4 +1,4 @@
-//! What a strategy resets: changes there are nobody's.
+//! Fields that a strategy resets: changes there have no owner.
 
 use crate::element::Element;
 use crate::set::Set;
@@ -6,10 +6,10 @@ use crate::set::Set;
 /// Keeps a part of a set.
 #[derive(Clone, Debug)]
 pub enum Filter {
-    /// Everything but these paths and what is below them.
+    /// Everything except these paths and their children.
     Exclude(Set),
-    /// Only what one of these paths begins, and the ways to it. The step `*`
-    /// stands for any.
+    /// Only the prefixes given by these paths, and the paths to them. The step `*` stands
+    /// for any.
     Include(&'static [&'static [&'static str]]),
 }
 
@@ -28,7 +28,7 @@ impl Filter {
     }
 }
 
-/// Keeps what the paths, of which `depth` steps are behind, begin or lead to.
+/// Keeps what the paths, `depth` steps of which are consumed, begin or lead to.
 fn include(mut set: Set, paths: &[&'static [&'static str]], depth: usize) -> Set {
     if paths.iter().any(|path| path.len() <= depth) {
         return set;

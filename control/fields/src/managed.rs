@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: the managers of an object and what each owns.
+//! `metadata.managedFields`: the managers of an object and their fields.
 
 use std::cell::OnceCell;
 
@@ -8,7 +8,7 @@ use control_types::value::{Map, Value};
 use crate::encoding::{self, FormatError};
 use crate::set::Set;
 
-/// How a manager came to own its fields.
+/// The operation by which a manager owns its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// It applied them.
@@ -28,12 +28,12 @@ impl Operation {
     }
 }
 
-/// A manager with what it owns.
+/// A manager with its fields.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Its name.
     pub manager: CompactString,
-    /// How it came to own its fields.
+    /// The operation by which it owns its fields.
     pub operation: Operation,
     /// The version in which the fields are named.
     pub api_version: CompactString,
@@ -44,8 +44,7 @@ pub struct Entry {
     fields: ManagedFieldSet,
 }
 
-/// What a manager owns, read when it is looked at: most writes leave most
-/// managers as they are.
+/// The fields of a manager, parsed on demand: most writes leave most managers unchanged.
 #[derive(Clone, Debug, Default)]
 struct ManagedFieldSet {
     set: OnceCell<Set>,
@@ -53,7 +52,7 @@ struct ManagedFieldSet {
     written: Option<Value>,
 }
 
-/// Why `managedFields` cannot be read.
+/// Error for unreadable `managedFields`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// Neither `Apply` nor `Update`.
@@ -70,7 +69,7 @@ pub enum DecodeError {
     Type {
         /// The type.
         kind: String,
-        /// Which entry.
+        /// The index of the entry.
         at: usize,
     },
     /// The trie is malformed.
@@ -92,11 +91,11 @@ impl Entry {
         }
     }
 
-    /// What it owns.
+    /// Returns its fields.
     #[must_use]
     pub fn set(&self) -> &Set {
         self.fields.set.get_or_init(|| {
-            // What was stored was checked before.
+            // Stored entries were validated before.
             let written = self.fields.written.as_ref();
             written
                 .and_then(|fields| Set::from_fields(fields).ok())
@@ -104,7 +103,7 @@ impl Entry {
         })
     }
 
-    /// Changes what it owns.
+    /// Replaces its fields.
     pub fn set_set(&mut self, set: Set) {
         if *self.set() != set {
             self.fields = ManagedFieldSet {
@@ -114,7 +113,7 @@ impl Entry {
         }
     }
 
-    /// Whether what it owns was looked at.
+    /// Returns whether its fields were parsed.
     pub(crate) fn is_read(&self) -> bool {
         self.fields.set.get().is_some()
     }
@@ -152,7 +151,7 @@ impl Entry {
             && (self.is_applied() || self.api_version == other.api_version)
     }
 
-    /// The entry without what it owns.
+    /// Returns the entry without its fields.
     #[must_use]
     pub fn identity(&self) -> Self {
         Self {
@@ -235,8 +234,8 @@ fn text<'a>(entry: &'a Value, field: &str) -> &'a str {
     entry.get(field).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Whether a client asks with this list that ownership be forgotten: it is
-/// empty, or has one entry that says nothing.
+/// Returns whether a client requests with this list to reset ownership: it is empty, or
+/// has one empty entry.
 #[must_use]
 pub fn is_reset(list: Option<&Value>) -> bool {
     match list {
@@ -260,7 +259,7 @@ pub fn is_reset(list: Option<&Value>) -> bool {
 pub fn decode(list: Option<&Value>) -> Result<Vec<Entry>, DecodeError> {
     let mut entries = decode_stored(list.cloned())?;
     for entry in &mut entries {
-        // Written anew, it has the order and form that all have.
+        // Re-encoding gives it the standard order and form.
         if let Some(written) = entry.fields.written.take() {
             let set = Set::from_fields(&written).map_err(DecodeError::Fields)?;
             entry.fields.set = set.into();
@@ -269,8 +268,8 @@ pub fn decode(list: Option<&Value>) -> Result<Vec<Entry>, DecodeError> {
     Ok(entries)
 }
 
-/// As [`decode`], for a list that was stored, and so was checked before: what the
-/// managers own is read when it is looked at.
+/// As [`decode`], for a stored list, which was validated before: the managers' fields are
+/// parsed on demand.
 ///
 /// # Errors
 /// When an entry is malformed.
@@ -315,8 +314,8 @@ pub fn decode_stored(list: Option<Value>) -> Result<Vec<Entry>, DecodeError> {
     Ok(entries)
 }
 
-/// Writes a list of managers in its order: those that apply first, then by time,
-/// name, version and subresource. Nothing for no managers.
+/// Encodes a list of managers in its order: those that apply first, then by time, name,
+/// version and subresource. Returns `None` for no managers.
 #[must_use]
 pub fn encode(mut entries: Vec<Entry>) -> Option<Value> {
     if entries.is_empty() {

@@ -1,6 +1,6 @@
-//! What the API server does around the ownership rules on each write: it names
-//! the writer, keeps system fields out, stamps changes, limits the number of
-//! writers, and takes over from client-side apply.
+//! The API server's steps around the ownership rules on each write: it names the writer,
+//! excludes system fields, stamps changes, limits the number of writers, and migrates
+//! from client-side apply.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ use crate::update::{self, Conflict, Versions};
 const MAX_UPDATERS: usize = 10;
 /// The writer to which old ones are joined.
 const OLD_UPDATES: &str = "ancient-changes";
-/// The writer of what was there before anybody applied.
+/// The manager of the fields from before the first apply.
 const BEFORE_APPLY: &str = "before-first-apply";
 /// The one applier that takes over from client-side apply.
 const KUBECTL: &str = "kubectl";
@@ -26,10 +26,10 @@ const NAME: usize = 128;
 /// All annotations of an object, in bytes.
 const ANNOTATIONS: usize = 256 << 10;
 
-/// Where client-side apply keeps what it applied last.
+/// The annotation in which client-side apply keeps its last configuration.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Fields that are the system's and nobody's.
+/// System fields, which have no owner.
 static SYSTEM: LazyLock<Set> = LazyLock::new(|| {
     let fields: &[&[&str]] = &[
         &["apiVersion"],
@@ -48,7 +48,7 @@ static SYSTEM: LazyLock<Set> = LazyLock::new(|| {
     fields.iter().copied().collect()
 });
 
-/// A write, as far as ownership goes.
+/// A write, as far as ownership is concerned.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer<'a> {
     /// The name: that of the request's `fieldManager`, else [`name_of_agent`].
@@ -63,13 +63,13 @@ pub struct Writer<'a> {
     pub now: &'a str,
 }
 
-/// Why a configuration is not applied.
+/// Error that prevents an apply.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// 409: others own what it changes.
+    /// 409: others own fields that it changes.
     #[error("{message}")]
     Conflicts {
-        /// All of them in one text.
+        /// All of them as one text.
         message: String,
         /// One cause for each: message and field.
         causes: Vec<(String, String)>,
@@ -82,8 +82,8 @@ pub enum ApplyError {
     Failed(String),
 }
 
-/// The manager's name that a `User-Agent` gives: what stands before the first
-/// slash and can be printed, as far as it fits.
+/// Returns the manager's name for a `User-Agent`: the printable characters before the
+/// first slash, truncated to the limit.
 #[must_use]
 pub fn name_of_agent(agent: &str) -> String {
     let mut name = String::new();
@@ -109,9 +109,8 @@ impl Writer<'_> {
     }
 }
 
-/// An object was written by a verb other than apply: sets the `managedFields` of
-/// `new`. `live` is what was there; [`Versions::empty`] for a new object. What
-/// cannot be tracked is not.
+/// Sets the `managedFields` of `new` after a write other than apply. `live` is the former
+/// object; [`Versions::empty`] for a new object. Errors only disable tracking.
 pub fn update(versions: &dyn Versions, live: &Value, new: &mut Value, writer: &Writer<'_>) {
     let given = take_managed(new);
     let entries = managers_of(live, given, writer.subresource);
@@ -123,12 +122,11 @@ pub fn update(versions: &dyn Versions, live: &Value, new: &mut Value, writer: &W
     }
 }
 
-/// The managers from which a write starts: those that the client sends, if they
-/// make sense, else those of the object. A client can set them itself, but not
-/// through a subresource.
+/// Returns the managers from which a write starts: the client's, if they are valid,
+/// otherwise those of the object. A client can set them, but not through a subresource.
 fn managers_of(live: &Value, given: Option<Value>, subresource: &str) -> Vec<Entry> {
     let stored = managed_of(live);
-    // Most clients send what they read.
+    // Most clients send back what they read.
     if given.as_ref() == stored {
         return managed::decode_stored(given).unwrap_or_default();
     }
@@ -291,7 +289,7 @@ fn attempt(
 ) -> Result<(Value, Vec<Entry>), Failure> {
     let failed = |text: String| Failure::Other(ApplyError::Failed(text));
     if entries.is_empty() {
-        // Whatever is there belongs to somebody from now on.
+        // All existing fields get an owner from now on.
         let before = Writer {
             name: BEFORE_APPLY,
             ..*writer
@@ -358,8 +356,8 @@ enum TakeOver {
     Refused(Vec<Conflict>),
 }
 
-/// Whether all conflicts are about fields that client-side apply set and nobody
-/// changed since: these are the applier's already.
+/// Returns whether all conflicts are about fields that client-side apply set and that are
+/// unchanged since: the applier already owns these.
 fn take_over(
     versions: &dyn Versions,
     live: &Value,
@@ -399,7 +397,7 @@ fn client_side_set(versions: &dyn Versions, live: &Value, writer: &Writer<'_>) -
     )
 }
 
-/// Keeps client-side apply informed of what was applied here.
+/// Updates the annotation of client-side apply.
 fn set_last_applied(object: &mut Value, config: &Value) {
     let mut config = config.clone();
     if let Some(annotations) = config.path_mut(&["metadata", "annotations"]) {

@@ -1,5 +1,4 @@
-//! The managers of a `Scale`: those of its parent that own the number of
-//! replicas, and back.
+//! Maps the managers of an object's replicas to those of its `Scale`, and back.
 
 use control_types::value::{Key, Value};
 
@@ -76,9 +75,9 @@ impl Scale {
         managed::encode(of_scale)
     }
 
-    /// The managers of the parent after those of the scale became `scale`. Who
-    /// wrote the replicas through either is another writer than through the
-    /// other; who applied them is the same.
+    /// Returns the managers of the parent after those of the scale became `scale`.
+    /// Updates of the replicas through either are different managers; applies through
+    /// either are the same.
     ///
     /// # Errors
     /// When they cannot be read.

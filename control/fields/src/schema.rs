@@ -1,9 +1,9 @@
-//! What apply must know of a type: which lists are maps or sets, which structs
-//! and maps are atomic, which fields there are.
+//! The type information for apply: which lists are maps or sets, which structs and maps
+//! are atomic, which fields exist.
 //!
-//! A [`Schema`] is a view, cheap to copy: of the generated tables for built-in
-//! kinds, or deduced from values where a type says nothing (untyped parts, and
-//! kinds without a schema). Another source of types is another variant.
+//! A [`Schema`] is a view that is cheap to copy: of the generated tables for built-in
+//! kinds, or deduced from values without a type (untyped parts, and kinds without a
+//! schema). Another source of types is another variant.
 
 use control_types::schema::{Merge, Shape, TypeId, TypeRef};
 use control_types::structural;
@@ -17,7 +17,7 @@ pub enum Schema<'a> {
     Table(&'a TypeRef, &'static Merge),
     /// A struct of the generated tables.
     Struct(TypeId),
-    /// What the definition of a custom resource says.
+    /// The schema of a custom resource definition.
     Custom(&'a structural::Schema),
     /// Any value; maps merge by key, lists are atomic.
     Deduced,
@@ -25,7 +25,7 @@ pub enum Schema<'a> {
     Untyped,
 }
 
-/// What a value of a type can be. Several for types that are of any kind.
+/// The possible kinds of a value. Several for types that allow any kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Atom<'a> {
     /// It can be a scalar.
@@ -36,7 +36,7 @@ pub struct Atom<'a> {
     pub map: Option<MapAtom<'a>>,
 }
 
-/// What a scalar must be.
+/// The type of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// A number.
@@ -45,7 +45,7 @@ pub enum Scalar {
     String,
     /// A truth value.
     Boolean,
-    /// Any of them.
+    /// Any scalar.
     Untyped,
 }
 
@@ -58,7 +58,7 @@ pub struct ListAtom<'a> {
     pub relation: Relation<'a>,
 }
 
-/// How the items of a list are told apart.
+/// The identity of list items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation<'a> {
     /// Not at all: the list is one.
@@ -69,7 +69,7 @@ pub enum Relation<'a> {
     Map(&'a [&'a str]),
 }
 
-/// What a map or struct has.
+/// The fields of a map or struct.
 #[derive(Clone, Copy, Debug)]
 pub struct MapAtom<'a> {
     fields: FieldSchemas<'a>,
@@ -101,7 +101,7 @@ const NOTHING: Merge = Merge {
 };
 
 impl<'a> Schema<'a> {
-    /// What a value of this type can be.
+    /// Returns the possible kinds of a value of this type.
     #[must_use]
     pub fn atom(self) -> Atom<'a> {
         match self {
@@ -121,8 +121,8 @@ impl<'a> Schema<'a> {
 }
 
 impl<'a> Atom<'a> {
-    /// What of the alternatives a value shows; all of them for no value, `null`
-    /// or a value that none allows.
+    /// Returns the alternative that a value has; all of them for no value, `null` or an
+    /// invalid value.
     #[must_use]
     pub fn of(self, value: Option<&Value>) -> Self {
         match value {
@@ -196,7 +196,7 @@ impl<'a> MapAtom<'a> {
         self.field(name).or(self.element)
     }
 
-    /// The default of a field, which stands for a key field that is absent.
+    /// Returns the default of a field, which replaces an absent key field.
     #[must_use]
     pub fn default_of(&self, name: &str) -> Default {
         match self.fields {
@@ -270,8 +270,8 @@ fn resource_field<'a>(name: &Key) -> Option<Schema<'a>> {
     }
 }
 
-/// A value as a structural schema has it: what is said of its type decides; a
-/// schema that says nothing takes any value.
+/// Returns the kinds by a structural schema: its type decides; a schema without a type
+/// allows any value.
 fn custom(of: &structural::Schema) -> Atom<'_> {
     use structural::{Additional, ListType, Types};
 
@@ -352,8 +352,8 @@ fn of_struct<'a>(of: TypeId, merge: &'static Merge) -> Atom<'a> {
     }
 }
 
-/// How a list merges; where the API says nothing for apply, what it says for
-/// strategic merge patch counts.
+/// Returns how a list merges; without a declaration for apply, that of strategic merge
+/// patch counts.
 fn relation(merge: &'static Merge) -> Relation<'static> {
     match (merge.list_type, merge.patch_strategy) {
         ("map", _) => Relation::Map(merge.list_map_keys),

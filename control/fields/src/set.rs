@@ -5,13 +5,13 @@ use control_types::value::Key;
 use crate::element::{Element, Path};
 use crate::schema::Schema;
 
-/// A set of paths. A path in the set says nothing of its parents or children.
+/// A set of paths. A path in the set does not imply its parents or children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Set {
     pub(crate) nodes: Vec<PathNode>,
 }
 
-/// What begins with one element.
+/// The children of one element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PathNode {
     pub element: Element,
@@ -101,7 +101,7 @@ impl Set {
         (!node.children.is_empty()).then_some(&node.children)
     }
 
-    /// What both have or either.
+    /// Returns the union.
     #[must_use]
     pub fn union(&self, other: &Set) -> Set {
         let mut nodes = Vec::with_capacity(self.nodes.len().max(other.nodes.len()));
@@ -137,7 +137,7 @@ impl Set {
         }
     }
 
-    /// What both have.
+    /// Returns the intersection.
     #[must_use]
     pub fn intersection(&self, other: &Set) -> Set {
         let mut nodes = Vec::new();
@@ -151,7 +151,7 @@ impl Set {
         Set { nodes }
     }
 
-    /// What this has and the other has not. Paths below a removed one stay.
+    /// Returns the difference. Paths below a removed one stay.
     #[must_use]
     pub fn difference(&self, other: &Set) -> Set {
         let mut nodes = Vec::with_capacity(self.nodes.len());
@@ -167,7 +167,7 @@ impl Set {
         Set { nodes }
     }
 
-    /// What this has and the other has not, without what is below a removed path.
+    /// Returns the difference without everything below removed paths.
     #[must_use]
     pub fn recursive_difference(&self, other: &Set) -> Set {
         let mut nodes = Vec::with_capacity(self.nodes.len());
@@ -183,7 +183,7 @@ impl Set {
         Set { nodes }
     }
 
-    /// Takes what the other has; with all that is below it, if `below`.
+    /// Removes the paths of `other`; with everything below them, if `below`.
     pub fn subtract(&mut self, other: &Set, below: bool) {
         if other.nodes.is_empty() {
             return;
@@ -251,7 +251,7 @@ impl Set {
         Set { nodes }
     }
 
-    /// All paths, those of one level before those below it.
+    /// Returns all paths, those of one level before those below it.
     pub fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
@@ -280,7 +280,7 @@ impl Set {
         });
     }
 
-    /// Orders the nodes of this level after [`Set::push`], and joins those of one
+    /// Sorts the nodes of this level after [`Set::push`], and merges those of one
     /// element.
     pub(crate) fn sort(&mut self) {
         if self.nodes.is_sorted_by(|a, b| a.element < b.element) {

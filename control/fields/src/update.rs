@@ -1,5 +1,5 @@
-//! The ownership rules of KEP-555: what a write takes from whom, and what an
-//! apply removes that nobody wants any more.
+//! The ownership rules of KEP-555: which fields a write takes from other managers, and
+//! which unowned fields an apply removes.
 
 use control_types::value::Value;
 
@@ -10,8 +10,8 @@ use crate::schema::{Kind, Relation, Schema};
 use crate::set::Set;
 use crate::typed::{Comparison, Problems, compare, field_set, merge, remove};
 
-/// What must be known of an object's kind: its types in the versions in which it
-/// is served, and how to get from one to another.
+/// The type information of an object's kind: its types in the served versions, and
+/// conversion between them.
 pub trait Versions {
     /// The type in an `apiVersion`; nothing when it is not served there.
     fn schema(&self, version: &str) -> Option<Schema<'_>>;
@@ -19,7 +19,7 @@ pub trait Versions {
     /// The object in another version; nothing when it cannot be had there.
     fn convert(&self, object: &Value, from: &str, to: &str) -> Option<Value>;
 
-    /// What the strategy resets in a version.
+    /// Returns the fields that the strategy resets in a version.
     fn filter(&self, version: &str) -> Option<&Filter>;
 
     /// An object of the kind in which nothing is set yet, as Go holds it: fields
@@ -27,7 +27,7 @@ pub trait Versions {
     fn empty(&self) -> Value;
 }
 
-/// A field that somebody else owns.
+/// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conflict {
     /// The owner's identity.
@@ -36,18 +36,18 @@ pub struct Conflict {
     pub path: crate::Path,
 }
 
-/// Why a configuration is not applied.
+/// Error that prevents an apply.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Others own what it changes.
+    /// Others own fields that it changes.
     #[error("{} conflicts", .0.len())]
     Conflicts(Vec<Conflict>),
     /// The trees do not fit together.
     #[error("{doing}: {problems}")]
     Problems {
-        /// What was done.
+        /// The operation.
         doing: &'static str,
-        /// What is wrong.
+        /// The problems.
         problems: Problems,
     },
 }
@@ -64,7 +64,7 @@ struct Comparisons<'a> {
     old: &'a Value,
     new: &'a Value,
     version: &'a str,
-    /// By version; nothing for versions that are no more.
+    /// Comparisons by version; `None` for versions that no longer exist.
     done: Vec<(String, Option<Comparison>)>,
 }
 
@@ -169,8 +169,8 @@ fn take(
     }
 }
 
-/// An object was written: what it brings is taken from all managers. Answers
-/// what the writer owns of it.
+/// Updates ownership after a write: what it changes is taken from all managers. Returns
+/// the writer's fields.
 ///
 /// # Errors
 /// When the trees do not fit the type.
@@ -190,11 +190,11 @@ pub fn update(
     Ok(changed.into_brought())
 }
 
-/// Applies a configuration. `own` says who applies it. Answers the object that
-/// results, or nothing when it is what it was.
+/// Applies a configuration by the manager `own`. Returns the resulting object, or `None`
+/// if it is unchanged.
 ///
 /// # Errors
-/// Conflicts unless forced, and what does not fit the type.
+/// Conflicts unless forced, and values that do not fit the type.
 pub fn apply(
     versions: &dyn Versions,
     live: &Value,
@@ -232,7 +232,7 @@ pub fn apply(
     Ok((!same(live, &new)).then_some(new))
 }
 
-/// Removes what the applier owned, applies no longer, and nobody else owns.
+/// Removes fields that the applier owned, no longer applies, and no other manager owns.
 fn prune(
     versions: &dyn Versions,
     merged: Value,
@@ -248,7 +248,7 @@ fn prune(
         return Ok(merged);
     };
     let mut pruned = remove(schema, &object, &last.set().with_named_fields(Some(schema)));
-    // What anybody owns comes back, in the version of the removal first.
+    // Owned fields are restored, first those in the version of the removal.
     let mut owned: Vec<(&str, Set)> = Vec::new();
     for entry in managers {
         match owned
@@ -279,7 +279,7 @@ fn prune(
         whole = there;
         at = next;
     }
-    // What was never the applier's comes back, too.
+    // Fields that the applier never owned are restored, too.
     let Some(pruned) = convert(versions, &pruned, at, last_version) else {
         return Ok(merged);
     };
@@ -297,8 +297,8 @@ fn convert(versions: &dyn Versions, object: &Value, from: &str, to: &str) -> Opt
     versions.convert(object, from, to)
 }
 
-/// Brings sets that were written when a type was granular to what it is now:
-/// whoever owned a part of what is atomic today owns it all.
+/// Adapts sets that were written when a type was granular: the owner of a part of a value
+/// that is now atomic owns all of it.
 fn reconcile(
     versions: &dyn Versions,
     managers: &mut Vec<Entry>,

@@ -1,4 +1,4 @@
-//! What holds for whatever is applied by whomever in whatever order.
+//! Properties that hold for any applied objects, managers and order.
 
 use control_fields::manager::{Writer, apply, update};
 use control_fields::typed::{Duplicates, compare, extract, field_set, merge, remove, validate};

@@ -1,8 +1,9 @@
 //! Conjunctions of label requirements, and their disjunctions.
 //!
-//! A label selector of Kubernetes is a conjunction over the labels of one object. Selectors of
-//! other projects are arbitrary expressions, also over pod and namespace labels at once: they
-//! become a disjunction of [`Conjunction`]s, each of which is a pair of label selectors.
+//! A label selector of Kubernetes is a conjunction over the labels of one object.
+//! Selectors of other projects are arbitrary expressions, also over pod and namespace
+//! labels at once: they become a disjunction of [`Conjunction`]s, each of which is a pair
+//! of label selectors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,7 @@ pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// The most conjunctions that one selector may need.
 pub const MAX_CONJUNCTIONS: usize = 64;
 
-/// What one label must be.
+/// A test of one label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Test {
     /// Present, with one of these values.
@@ -71,7 +72,7 @@ impl Requirements {
         Self::one(NAMESPACE_NAME, Test::In(BTreeSet::from([name.to_owned()])))
     }
 
-    /// Whether there are none: everything matches.
+    /// Returns whether there are none, so that everything matches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -99,8 +100,8 @@ impl Requirements {
         Self(all).simplified()
     }
 
-    /// The same with at most one test of each sort for each key, and without what the API server
-    /// refuses; `None` if nothing can match.
+    /// Simplifies it to at most one test of each sort for each key, without tests that
+    /// the API server rejects; returns `None` if nothing can match.
     #[must_use]
     pub fn simplified(self) -> Option<Self> {
         let mut all = BTreeMap::new();
@@ -238,9 +239,9 @@ impl Requirements {
 /// Pods by the labels of their namespace and their own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Conjunction {
-    /// What the namespace must have.
+    /// The requirements on the namespace.
     pub namespace: Requirements,
-    /// What the pod must have.
+    /// The requirements on the pod.
     pub pod: Requirements,
 }
 

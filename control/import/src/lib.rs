@@ -1,4 +1,4 @@
-//! Other projects' configuration as Orlop's and Kubernetes' own objects.
+//! Converts other projects' configuration to Orlop's and Kubernetes' own objects.
 //!
 //! | module | from | to |
 //! | --- | --- | --- |
@@ -6,11 +6,12 @@
 //! | [`cilium`] | Cilium's policies and CIDR groups | the same |
 //! | [`metallb`] | MetalLB's pools, advertisements and peers | IPPool, L2Announcement, BGPPeer, BGPAdvertisement |
 //!
-//! Pure: objects in, a [`Report`] out. What cannot be converted without changing its meaning is
-//! never guessed: it is listed in [`Report::refused`] by name, with the reason and the way out.
+//! Pure: objects in, a [`Report`] out. Nothing is guessed: what cannot be converted
+//! without changing its meaning is listed in [`Report::refused`] by name, with the reason
+//! and the way out.
 //!
-//! Both policy converters read their objects into the tiers and rules of [`policy`], which
-//! decides where each rule goes and writes the objects.
+//! Both policy converters read their objects into the tiers and rules of [`policy`],
+//! which decides where each rule goes and writes the objects.
 
 use std::fmt;
 
@@ -71,7 +72,7 @@ pub struct Remark {
     pub object: ObjectId,
     /// The field, such as `egress[0].toFQDNs`; empty for the whole object.
     pub place: String,
-    /// What the matter is, and the way out.
+    /// The problem, and the way out.
     pub text: String,
 }
 
@@ -125,8 +126,8 @@ impl From<String> for InvalidValue {
     }
 }
 
-/// Reads the `spec` of an object. Unknown fields are errors where the type denies them: a field
-/// that is not understood may restrict what the others allow.
+/// Parses the `spec` of an object. Unknown fields are errors where the type denies them:
+/// they may restrict what the others allow.
 fn read_spec<T: DeserializeOwned>(object: &Value) -> Result<T, MalformedObject> {
     let id = ObjectId::from_object(object);
     if id.name.is_empty() {
@@ -148,8 +149,8 @@ fn read_spec<T: DeserializeOwned>(object: &Value) -> Result<T, MalformedObject> 
     })
 }
 
-/// Fields that hold one object. Structs are read from lists, too, and an empty list would be an
-/// object without any field, which matches everything.
+/// Fields with one object. serde also reads structs from lists, and an empty list would
+/// be an object without any field, which matches everything.
 const OBJECTS: [&str; 9] = [
     "spec",
     "source",

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 pub struct Block {
     /// The range.
     pub within: IpNet,
-    /// Ranges inside it that are left out, none of them inside another.
+    /// Excluded ranges inside it, none of them inside another.
     pub except: Vec<IpNet>,
 }
 
@@ -36,7 +36,7 @@ impl Block {
         })
     }
 
-    /// The same without further ranges; `None` if nothing is left.
+    /// Returns it without further ranges; `None` if nothing is left.
     #[must_use]
     pub fn less(&self, others: &[IpNet]) -> Option<Self> {
         let all: Vec<IpNet> = self.except.iter().chain(others).copied().collect();
@@ -71,7 +71,7 @@ impl Block {
     }
 }
 
-/// What of a range is left without another.
+/// Returns the remainder of a range without another.
 fn subtract(range: IpNet, without: IpNet) -> Vec<IpNet> {
     if without.contains(&range) {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Imported policies decide as Calico would: random policies are evaluated by a direct reading of
-//! Calico's rules, and, converted, by Orlop's own compiler.
+//! Tests that imported policies decide as Calico does: random policies are evaluated by a direct
+//! implementation of Calico's rules, and, after conversion, by Orlop's own compiler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! Imported policies decide as Cilium would: random policies are evaluated by a direct reading of
-//! Cilium's rules, and, converted, by Orlop's own compiler.
+//! Tests that imported policies decide as Cilium does: random policies are evaluated by a direct
+//! implementation of Cilium's rules, and, after conversion, by Orlop's own compiler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Input that is not what its kind says is refused with the object's name and the way out.
+//! Tests that invalid input is refused with the object's name and the way out.
 
 use control_import::policy::Settings;
 use control_import::{MalformedObject, calico, cilium, metallb};

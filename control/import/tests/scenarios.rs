@@ -1,5 +1,5 @@
-//! Objects in, objects out: each file of `scenarios` and the expected output beside it. Run with
-//! `UPDATE=1` to regenerate the outputs, and review the difference.
+//! Converts each file of `scenarios` and compares the result with the expected output beside it.
+//! Run the test with `UPDATE=1` to regenerate the outputs, and review the difference.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -4,13 +4,13 @@ use control_types::meta;
 use control_types::status::quote;
 use control_types::value::Value;
 
-/// Where the approval stands.
+/// The annotation with the approval.
 pub const ANNOTATION: &str = "api-approved.kubernetes.io";
 
 /// How far a definition is approved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// By a pull request.
+    /// Approved by a pull request.
     Approved,
     /// It says that it is not.
     Bypassed,
@@ -20,7 +20,7 @@ pub enum State {
     Missing,
 }
 
-/// What is said of it.
+/// The approval state of a definition.
 #[derive(Debug)]
 pub struct Approval {
     /// How far.
@@ -41,7 +41,7 @@ pub fn is_protected(group: &str) -> bool {
     })
 }
 
-/// What a definition of such a group says.
+/// Returns the approval state of a definition of such a group.
 #[must_use]
 pub fn of(definition: &Value) -> Approval {
     let see = "see https://github.com/kubernetes/enhancements/pull/1111";

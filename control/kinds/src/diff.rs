@@ -11,7 +11,7 @@ use control_types::value::Value;
 
 /// How many equal lines are shown around a change.
 const CONTEXT: usize = 3;
-/// From how many lines on frequent ones do not begin a match.
+/// The number of lines from which frequent lines do not start a match.
 const LONG: usize = 200;
 
 /// How `after` differs from `before`; empty when they are the same.
@@ -25,8 +25,7 @@ pub(crate) fn unified(before: &Value, after: &Value) -> String {
     out
 }
 
-/// A stretch of lines: equal in both, or those of the first replaced by those of
-/// the second.
+/// A block of lines: equal in both, or a replacement of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DiffChange {
     equal: bool,
@@ -102,7 +101,7 @@ fn hunks(mut changes: Vec<DiffChange>) -> Vec<Vec<DiffChange>> {
     out
 }
 
-/// What turns the one into the other, from the first line to the last.
+/// Returns the changes from `before` to `after`, in order.
 fn changes(before: &[String], after: &[String]) -> Vec<DiffChange> {
     let mut blocks = matches(before, after);
     blocks.push((before.len(), after.len(), 0));

@@ -1,8 +1,8 @@
-//! Lists and maps that say something by being empty. A client's `[]` is otherwise the
-//! same as nothing, since Go leaves both out; of these it is told that they are empty,
-//! not that they are missing, and nothing is put in their place.
+//! Lists and maps for which empty differs from absent. Usually a client's `[]` equals an
+//! absent list, since Go omits both; for these, validation reports that they are empty
+//! rather than missing, and no default applies.
 //!
-//! None of them may be empty, so that no object that is stored has one.
+//! None of them may be empty, so no stored object has one.
 
 /// The paths of such fields in objects of a kind.
 #[must_use]

@@ -8,7 +8,7 @@ use std::fmt;
 
 use control_types::value::Value;
 
-/// Why a field was refused. The names are those of `metav1.CauseType`.
+/// The type of a field error, named as in `metav1.CauseType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// A reference to something that does not exist.
@@ -84,18 +84,18 @@ impl ErrorKind {
 /// One refused field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// Why it was refused.
+    /// The type of error.
     pub kind: ErrorKind,
     /// Path of the field, as in `spec.containers[0].name`.
     pub field: String,
     /// The refused value; `None` when the message must not show it.
     pub bad_value: Option<Value>,
-    /// What would have been accepted; may be empty.
+    /// The accepted values or an explanation; may be empty.
     pub detail: String,
 }
 
 impl FieldError {
-    /// The message without the field's name: what a `StatusCause` carries.
+    /// Returns the message without the field's name, as in a `StatusCause`.
     #[must_use]
     pub fn body(&self) -> String {
         let mut out = String::from(self.kind.words());
@@ -186,7 +186,7 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// Where validation stands. A segment may hold several names (`a.b`).
+/// The path of the validated value. A segment may contain several names (`a.b`).
 #[derive(Clone, Copy)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -280,13 +280,13 @@ impl Errors {
         Self(Vec::new())
     }
 
-    /// What was found.
+    /// Returns the errors.
     #[must_use]
     pub fn into_vec(self) -> Vec<FieldError> {
         self.0
     }
 
-    /// What was found so far.
+    /// Returns the errors so far.
     pub fn iter(&self) -> impl Iterator<Item = &FieldError> {
         self.0.iter()
     }

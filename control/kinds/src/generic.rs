@@ -7,7 +7,7 @@ use crate::rules::{collect, meta};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind, table};
 
-/// What every kind starts from.
+/// The defaults of every kind.
 pub static GENERIC: Kind = DEFAULT;
 
 /// A kind without generations and without status, as a start for `..PLAIN`.

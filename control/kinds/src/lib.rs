@@ -1,15 +1,13 @@
-//! What is particular to a kind: defaults, validation, strategy, printed
-//! columns and selectable fields. Pure functions over object trees.
+//! Everything particular to a kind: defaults, validation, strategy, printed columns and
+//! selectable fields. Pure functions over object trees.
 //!
-//! The API server drives every kind, built-in or custom, through one path and
-//! asks [`of`] for the few decisions that no table of the registry can state.
-//! Each kind is one file under `kinds/` of one shape; rules that several kinds
-//! share live once under `rules/`.
+//! The API server handles every kind, built-in or custom, in one way, and calls [`of`]
+//! for the few decisions that no table of the registry can express. Each kind is one file
+//! under `kinds/` of one shape; rules that several kinds share are under `rules/`.
 //!
-//! The order in which the API server calls, for a create:
-//! coerce (types) → [`Kind::default`] → admission → allocate (services) →
-//! [`Kind::before_create`] → store. For an update: coerce → default → admission →
-//! [`Kind::before_update`]. Table rows are made by [`Kind::row`].
+//! The API server calls for a create: coerce (types) → [`Kind::default`] → admission →
+//! allocate (services) → [`Kind::before_create`] → store. For an update: coerce → default
+//! → admission → [`Kind::before_update`]. [`Kind::row`] makes table rows.
 
 pub mod admission;
 pub mod approval;
@@ -45,8 +43,8 @@ pub use table::{Column, Now};
 /// A selectable field and its value, as field selectors compare them.
 pub type Field = (&'static str, String);
 
-/// What is particular to one kind. Every function is pure and total: an object
-/// of any shape is answered, never a panic.
+/// Everything particular to one kind. Every function is pure and total: it accepts an
+/// object of any shape and never panics.
 pub struct Kind {
     /// API group; "" is the core group.
     pub group: &'static str,
@@ -56,21 +54,23 @@ pub struct Kind {
     pub namespaced: Option<bool>,
     /// Path of the pod template, or of what holds the pod spec itself (`[]`: a pod).
     pub template: Option<&'static [&'static str]>,
-    /// Sets what the API defaults when it decodes an object (requests and stored objects alike).
+    /// Sets the defaults that apply when an object is decoded (from requests and from the
+    /// store).
     pub default: fn(&mut Value),
     /// Brings a new object into its first state: drops status, sets generation, …
     pub prepare_create: fn(&mut Value),
-    /// Keeps what an update of the main resource may not touch; raises the generation when the spec changes.
+    /// Preserves the fields that an update of the main resource must not change; raises
+    /// the generation if the spec changes.
     pub prepare_update: fn(new: &mut Value, old: &Value),
-    /// Keeps what an update of `status` may not touch.
+    /// Preserves the fields that an update of `status` must not change.
     pub prepare_status_update: fn(new: &mut Value, old: &Value),
     /// Errors of a new object, its metadata included.
     pub validate_create: fn(&Value) -> Vec<FieldError>,
-    /// What reading a new object back from the store would still fill in.
+    /// Sets what reading a new object back from the store would still default.
     pub settle: fn(&mut Value),
-    /// Errors of an update, those of metadata by the kind's rule included.
+    /// Validates an update, including metadata by the kind's rule.
     pub validate_update: fn(new: &Value, old: &Value) -> Vec<FieldError>,
-    /// Errors of a status update, those of metadata by the kind's rule included.
+    /// Validates a status update, including metadata by the kind's rule.
     pub validate_status_update: fn(new: &Value, old: &Value) -> Vec<FieldError>,
     /// Further subresources that update the object, such as `resize`.
     pub subresources: &'static [Subresource],
@@ -80,7 +80,8 @@ pub struct Kind {
     pub selectable: &'static [&'static str],
     /// Fields of `selectable` that the stored form calls otherwise: (here, there).
     pub selectable_as: &'static [(&'static str, &'static str)],
-    /// What [`Kind::selectable_fields`] reads besides the paths that `selectable` names.
+    /// The fields that [`Kind::selectable_fields`] reads besides the paths in
+    /// `selectable`.
     pub selectable_from: &'static [&'static str],
     /// Values of the fields named by `selectable`, in the stored form.
     pub selectable_fields: fn(&Value) -> Vec<Field>,
@@ -97,14 +98,15 @@ pub struct Kind {
     pub allow_create_on_update: bool,
     /// Whether an update may come without a resource version.
     pub allow_unconditional_update: bool,
-    /// The grace period of a deletion in seconds (given the one asked for); `None`: deleted at once.
+    /// Returns the grace period of a deletion in seconds, given the requested one; `None`
+    /// deletes immediately.
     pub graceful: Option<fn(&Value, Option<i64>) -> i64>,
     /// Names whose single deletion is refused, with the reason; a collection's is not.
     pub undeletable: fn(&str) -> Option<&'static str>,
-    /// What else a deletion marks where the server clears up before the object
-    /// goes; no grace period runs then.
+    /// Marks an object whose contents the server cleans up before it is removed; no grace
+    /// period applies then.
     pub begin_deletion: Option<fn(&mut Value)>,
-    /// Where the `scale` subresource finds its numbers.
+    /// The paths of the `scale` subresource.
     pub scale: Option<Scale>,
 }
 
@@ -112,13 +114,13 @@ pub struct Kind {
 pub struct Subresource {
     /// Name, as in `resize`.
     pub name: &'static str,
-    /// Keeps what this subresource may not touch.
+    /// Preserves the fields that this subresource must not change.
     pub prepare: fn(new: &mut Value, old: &Value),
     /// Errors of the change.
     pub validate: fn(new: &Value, old: &Value) -> Vec<FieldError>,
 }
 
-/// Where a kind keeps what `autoscaling/v1 Scale` shows.
+/// The paths of the fields that `autoscaling/v1 Scale` shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     /// Path of the wanted number of replicas.
@@ -129,7 +131,8 @@ pub struct Scale {
     pub selector: Option<&'static [&'static str]>,
 }
 
-/// What is particular to `kind` of `group`; [`GENERIC`] for kinds without anything particular.
+/// Returns everything particular to `kind` of `group`; [`GENERIC`] for kinds without
+/// particularities.
 #[must_use]
 pub fn of(group: &str, kind: &str) -> &'static Kind {
     kinds::ALL
@@ -185,8 +188,8 @@ impl Kind {
         )
     }
 
-    /// Prepares and validates an update through the subresource `name`;
-    /// `None` when the kind has no such subresource.
+    /// Prepares and validates an update through the subresource `name`; `None` if the
+    /// kind has no such subresource.
     pub fn before_subresource_update(
         &self,
         name: &str,

@@ -1,9 +1,9 @@
-//! Which node a claim or a volume of the nodes' own driver belongs to, and the views by
-//! which nodes read theirs.
+//! The node of a claim or a volume of the nodes' own driver, and the views through which
+//! nodes read theirs.
 //!
 //! A claim belongs to the node that was selected for it, a volume to the one node of its
-//! affinity. Both are selectable in the views alone, so that the kinds themselves offer
-//! the fields that they have upstream.
+//! affinity. Only the views can be filtered by them, so that the kinds themselves have
+//! the selectable fields that they have upstream.
 
 use control_types::meta;
 use control_types::value::Value;

@@ -1,5 +1,5 @@
-//! What a write through each endpoint resets, and so nobody comes to own by it:
-//! the strategies' `GetResetFields` of Kubernetes.
+//! Fields that a write through each endpoint resets, so that no manager comes to own them
+//! by it: the strategies' `GetResetFields` of Kubernetes.
 
 /// Paths that a write through one endpoint of a kind resets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub enum Reset {
     Nothing,
     /// These, with all below them.
     Fields(&'static [&'static [&'static str]]),
-    /// All but these, with all below them; `*` stands for any step.
+    /// All fields except these and their children; `*` stands for any step.
     AllBut(&'static [&'static [&'static str]]),
 }
 
@@ -16,7 +16,8 @@ const STATUS: Reset = Reset::Fields(&[&["status"]]);
 const SPEC: Reset = Reset::Fields(&[&["spec"]]);
 const SPEC_AND_METADATA: Reset = Reset::Fields(&[&["spec"], &["metadata"]]);
 
-/// What a write of `kind` through `subresource` (empty: the main resource) resets.
+/// Returns the fields that a write of `kind` through `subresource` (empty: the main
+/// resource) resets.
 #[must_use]
 pub fn reset(group: &str, kind: &str, subresource: &str) -> Reset {
     match (group, kind, subresource) {

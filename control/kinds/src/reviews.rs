@@ -1,5 +1,5 @@
-//! What a question about access must say (`SubjectAccessReview` and its
-//! siblings); nothing of them is ever stored.
+//! Validation of access reviews (`SubjectAccessReview` and its siblings), which are never
+//! stored.
 
 use control_types::value;
 use control_types::value::Value;
@@ -51,7 +51,7 @@ pub fn check(kind: &str, review: &Value) -> Vec<FieldError> {
         }
         let metadata = review.at("metadata");
         let local = kind == "LocalSubjectAccessReview";
-        // Who writes is noted by the server itself.
+        // The server itself records the writer.
         let may_say = |key: &str| key == "managedFields" || (local && key == "namespace");
         let said = metadata.as_object().into_iter().flatten();
         if said
@@ -102,7 +102,7 @@ fn says(value: &Value) -> bool {
     }
 }
 
-/// What a requirement must say beside its operator.
+/// The requirement on an item besides its operator.
 type KeyRule = fn(&Value, &Path<'_>, &mut Errors);
 
 fn field_key(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {

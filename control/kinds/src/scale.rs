@@ -6,7 +6,7 @@ use crate::generic::PLAIN;
 use crate::table::{AGE, Column, NAME, age, name};
 use crate::tree::Read;
 
-/// The kind, as far as tables go.
+/// The kind, as far as tables need it.
 pub static SCALE: Kind = Kind {
     group: "autoscaling",
     kind: "Scale",

@@ -79,7 +79,7 @@ pub struct PortNeed {
     pub port: Option<u16>,
 }
 
-/// What a write must allocate.
+/// The allocations that a write needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Cluster IPs.
@@ -97,7 +97,7 @@ pub struct ReleasedResources {
     pub ports: Vec<(u16, String)>,
 }
 
-/// Whether traffic from outside reaches the service by an address of its own.
+/// Returns whether the service has its own address for external traffic.
 pub(crate) fn externally_accessible(spec: &Value) -> bool {
     match spec.text("type") {
         "LoadBalancer" | "NodePort" => true,
@@ -256,12 +256,12 @@ fn normalize_addresses(new: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// Settles the families and the policy of a service that is about to be
-/// written, from what the object says, what it was, and the families that the
-/// cluster has (the first is its own). To be called before [`needs`].
+/// Determines the IP families and the policy of a service that is about to be written,
+/// from its spec, its former state, and the cluster's families (the first is the
+/// default). Must be called before [`needs`].
 ///
 /// # Errors
-/// The field errors of a service that cannot have what it asks for.
+/// The field errors if the request cannot be met.
 pub fn prepare(
     new: &mut Value,
     old: Option<&Value>,
@@ -282,7 +282,7 @@ pub fn prepare(
         let unchanged = ["type", "ipFamilyPolicy", "clusterIPs", "ipFamilies"]
             .iter()
             .all(|f| same(spec.at(f), before.at(f)));
-        // nothing about addresses changed: a preference stays what it once came to
+        // addresses did not change: a preference stays as it was resolved
         if spec.text("ipFamilyPolicy") == "PreferDualStack" && unchanged {
             return Ok(());
         }
@@ -405,7 +405,7 @@ pub fn prepare(
     Ok(())
 }
 
-/// What must be allocated for a service after [`prepare`].
+/// Returns the allocations for a service after [`prepare`].
 #[must_use]
 pub fn needs(new: &Value, old: Option<&Value>) -> Needs {
     let mut needs = Needs::default();
@@ -512,7 +512,7 @@ pub fn held(service: Option<&Value>) -> ReleasedResources {
     held
 }
 
-/// What the service held before and no longer does.
+/// Returns what the service held before and no longer does.
 #[must_use]
 pub fn released(new: Option<&Value>, old: &Value) -> ReleasedResources {
     let (now, mut then) = (held(new), held(Some(old)));

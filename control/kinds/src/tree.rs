@@ -1,8 +1,7 @@
 //! Reading and defaulting fields of an object tree.
 //!
-//! A field that is absent reads as its Go zero value, because that is what
-//! the API's own decoder makes of it: validation and defaulting are stated
-//! over those values.
+//! An absent field reads as its Go zero value, because the API's own decoder does so:
+//! validation and defaulting are defined on those values.
 
 use control_types::value::{Map, Value};
 

@@ -1,9 +1,8 @@
-//! What a stock server answered to the same requests: the same objects are
-//! accepted, become the same, and are printed the same; the others are refused
-//! for the same causes.
+//! Compares results with those of a stock server for the same requests: the same objects are
+//! accepted, defaulted alike, and printed alike; the others are refused for the same causes.
 //!
-//! The answers are those that `cargo xtask oracle` asks a whole server about. Here they
-//! prove nothing about what needs more than one object (admission, allocation, conflicts).
+//! `cargo xtask oracle` compares a whole server with the same answers. This test cannot check what
+//! needs more than one object (admission, allocation, conflicts).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

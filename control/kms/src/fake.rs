@@ -15,9 +15,9 @@ use crate::messages::{
     DecryptRequest, DecryptResponse, EncryptRequest, EncryptResponse, StatusResponse,
 };
 
-/// What the manager wants to see again beside what it encrypted.
+/// The annotation that the manager requires with its ciphertext.
 const ANNOTATION: &str = "kms.example";
-/// What the names of its keys begin with.
+/// The prefix of the names of its keys.
 const KEY: &str = "key-";
 
 /// A manager with one key at a time.
@@ -39,7 +39,7 @@ impl FakeManager {
         self.is_ill.store(true, Ordering::SeqCst);
     }
 
-    /// Returns how often it was asked to decrypt.
+    /// Returns the number of decryption requests.
     pub fn decrypted(&self) -> usize {
         self.decrypted.load(Ordering::SeqCst)
     }
@@ -62,7 +62,7 @@ impl FakeManager {
             .map(drop)
     }
 
-    /// Returns the answer to a call; none to what is no call of its protocol.
+    /// Returns the answer to a call; `None` if it is not part of the protocol.
     fn answer(&self, method: &str, request: &[u8]) -> Option<Vec<u8>> {
         let key = self.key.load(Ordering::SeqCst);
         let key_id = format!("{KEY}{key}");

@@ -1,7 +1,7 @@
-//! Key managers beside a program: `v2.KeyManagementService` of Kubernetes (KEP-3299,
+//! Client of key managers: `v2.KeyManagementService` of Kubernetes (KEP-3299,
 //! `k8s.io/kms/apis/v2`) over a unix socket.
 //!
-//! [`Client`] asks from where nothing can wait for a future: a thread of its own does.
+//! [`Client`] can be called synchronously: a separate thread waits for the future.
 //! [`fake`] is a manager for tests.
 
 pub mod fake;
@@ -23,7 +23,7 @@ use messages::{
 /// How long beyond the manager's own time limit an answer is waited for.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Reason why a manager did not do what it was asked.
+/// Reason why a request to a manager failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// It refused.
@@ -31,7 +31,7 @@ pub enum Error {
     Refused {
         /// gRPC code.
         code: tonic::Code,
-        /// What it said.
+        /// The manager's message.
         message: String,
     },
     /// It cannot be reached.
@@ -45,25 +45,25 @@ pub enum Error {
     Ended,
 }
 
-/// What a manager says of itself.
+/// A manager's report about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Version of the protocol, `v2`.
     pub version: String,
-    /// `ok`, or what is wrong.
+    /// `ok`, or the problem.
     pub healthz: String,
     /// The key that it encrypts with.
     pub key_id: String,
 }
 
-/// What a manager made of bytes, with all that it needs to decrypt them.
+/// Encrypted bytes, with everything that is needed to decrypt them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encrypted {
     /// The encrypted bytes.
     pub ciphertext: Vec<u8>,
     /// The key that encrypted them.
     pub key_id: String,
-    /// What else the manager wants to see again.
+    /// Further annotations that the manager requires.
     pub annotations: BTreeMap<String, Vec<u8>>,
 }
 
@@ -113,7 +113,7 @@ impl Client {
         })
     }
 
-    /// Has bytes encrypted, a key or a seed of keys.
+    /// Encrypts bytes, a key or a seed of keys.
     ///
     /// # Errors
     /// When the manager refuses or does not answer.
@@ -127,7 +127,7 @@ impl Client {
         })
     }
 
-    /// Has encrypted bytes decrypted.
+    /// Decrypts bytes.
     ///
     /// # Errors
     /// When the manager refuses or does not answer.
@@ -164,7 +164,7 @@ async fn serve(socket: String, timeout: Duration, mut queue: UnboundedReceiver<C
     while let Some(call) = queue.recv().await {
         let channel = channel.clone();
         tokio::spawn(async move {
-            // Who asked may have given up: then nobody wants the answer.
+            // The caller may have given up: then the answer is dropped.
             match call {
                 Call::Status(answer) => {
                     let _ = answer.send(unary(channel, "Status", StatusRequest {}, timeout).await);

@@ -1,6 +1,6 @@
-//! What the objects say: their specs, as the definitions in `manifests` have
-//! them. Defaults stand there and here, since a stock server fills them in and a
-//! reader of an old object must not depend on it.
+//! The specs of the objects, as the definitions in `manifests` declare them. Defaults are
+//! both there and here, since a stock server fills them in and a reader of an old object
+//! must not depend on it.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub struct BgpPeerSpec {
     pub peer_address: Text,
     /// Its port; 179 if absent.
     pub peer_port: Option<u16>,
-    /// Where connections come from; the kernel's choice if absent.
+    /// The source of connections; the kernel's choice if absent.
     pub source_address: Option<Text>,
     /// Seconds without a message after which the session is dead; 90 if absent.
     pub hold_time_seconds: Option<u16>,
@@ -72,7 +72,7 @@ pub struct BgpPeerSpec {
     /// Our identifier; the node's first IPv4 address if absent.
     #[serde(rename = "routerID")]
     pub router_id: Option<Text>,
-    /// Where the password for TCP's MD5 signature is (RFC 2385).
+    /// The Secret with the password for TCP's MD5 signature (RFC 2385).
     pub password_secret: Option<PasswordSecret>,
     /// The nodes that speak with it; all if absent.
     pub node_selector: Option<Selector>,
@@ -115,7 +115,7 @@ pub struct BgpAdvertisementSpec {
     pub aggregation_length: Option<u8>,
     /// Prefix length of IPv6 routes; 128 if absent.
     pub aggregation_length_v6: Option<u8>,
-    /// Preference within our autonomous system; told to peers of it only.
+    /// Preference within our autonomous system; only sent to peers in it.
     pub local_pref: Option<u32>,
     /// Communities: `65000:1` (RFC 1997), `65000:1:2` (RFC 8092) or a known name.
     #[serde(deserialize_with = "nullable")]
@@ -132,7 +132,7 @@ pub struct AnnouncerStatus {
     /// The addresses that this node answers for by ARP and NDP.
     #[serde(deserialize_with = "nullable")]
     pub addresses: Vec<Text>,
-    /// What it claims: those, and others that it is about to answer for.
+    /// Its claims: these addresses, and others that it is about to answer for.
     #[serde(deserialize_with = "nullable")]
     pub claims: Vec<AddressClaim>,
     /// The sessions with BGP peers, by the peers' names.
@@ -146,8 +146,8 @@ pub struct AnnouncerStatus {
 pub struct AddressClaim {
     /// The address.
     pub address: Text,
-    /// The revision up to which the node had heard all others when it made the claim:
-    /// of two the higher counts.
+    /// The revision up to which the node had heard all others when it made the claim: the
+    /// higher of two counts.
     pub term: u64,
 }
 
@@ -157,7 +157,7 @@ pub struct AddressClaim {
 pub struct PeerStatus {
     /// `Idle`, `Connect`, `OpenSent`, `OpenConfirm` or `Established` (RFC 4271).
     pub state: Text,
-    /// How many routes were told.
+    /// The number of advertised routes.
     pub advertised: u32,
     /// Why there is no session.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,16 +1,16 @@
-//! The kinds by which load balancer addresses are given out and announced.
+//! The kinds that assign and announce load balancer addresses.
 //!
-//! Controller and node agent agree here on what the objects of the group
-//! `orlop.dev` mean: which addresses a pool has, whose Services are ours, which
-//! nodes and Services an announcement is about. No I/O.
+//! Controller and node agent share this meaning of the objects of the group `orlop.dev`:
+//! the addresses of a pool, the Services that are ours, the nodes and Services of an
+//! announcement. No I/O.
 //!
-//! | kind | says |
+//! | kind | meaning |
 //! | --- | --- |
-//! | `IPPool` | which addresses Services may get |
-//! | `L2Announcement` | which of them are answered for by ARP and NDP, and where |
-//! | `BGPPeer` | with which routers nodes speak BGP |
-//! | `BGPAdvertisement` | which of them are told to the routers, and how |
-//! | `Announcer` | written by each node's agent: that it lives, and what it announces |
+//! | `IPPool` | the addresses that Services may get |
+//! | `L2Announcement` | the addresses that are answered for by ARP and NDP, and where |
+//! | `BGPPeer` | the routers with which nodes speak BGP |
+//! | `BGPAdvertisement` | the addresses that are advertised to the routers, and how |
+//! | `Announcer` | written by each node's agent: that it is alive, and what it announces |
 
 use compact_str::CompactString;
 pub use control_types::label_selector::{
@@ -45,7 +45,7 @@ pub const WANTED_POOL: &str = "orlop.dev/ip-pool";
 pub const SHARING_KEY: &str = "orlop.dev/allow-shared-ip";
 /// On a Service, written by the controller: its address is ours to take back.
 pub const ASSIGNED: &str = "orlop.dev/load-balancer-assigned";
-/// Where passwords of BGP peers are.
+/// The namespace of the passwords of BGP peers.
 pub const PASSWORD_NAMESPACE: &str = "kube-system";
 /// The Secret that they are in unless a peer names another.
 pub const PASSWORD_SECRET: &str = "orlop-bgp";

@@ -15,7 +15,7 @@ pub struct AddressRange {
     last: IpAddr,
 }
 
-/// Why a text is no range.
+/// Error for text that is not a range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
     /// It is neither of the forms.
@@ -29,7 +29,7 @@ pub enum RangeError {
     /// The end is before the beginning.
     #[error("`{0}` ends before it begins")]
     Backwards(String),
-    /// What no Service can be reached at.
+    /// Addresses that no Service can have.
     #[error(
         "`{0}` holds addresses that no Service can have: loopback, link-local, multicast or unspecified ones"
     )]
@@ -161,7 +161,7 @@ pub struct Pool {
 pub struct PoolError(pub Vec<RangeError>);
 
 impl Pool {
-    /// What the object says, as far as it is right; and what is wrong.
+    /// Returns the valid part of the object, and its problem, if any.
     #[must_use]
     pub fn of(name: &str, spec: &IpPoolSpec) -> (Self, Option<PoolError>) {
         let (mut ranges, mut wrong) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! Histograms as plain numbers: counted under a lock that is held anyway, shown
-//! when somebody asks.
+//! Histograms as plain numbers: counted under a lock that is held anyway, formatted on
+//! request.
 
 use std::time::Duration;
 
@@ -75,8 +75,8 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Upper bounds, the last of them infinite, with how many observations were
-    /// between each and the one before.
+    /// Returns the upper bounds, the last of them infinite, with the number of
+    /// observations in each bucket.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         self.bounds
             .iter()
@@ -107,21 +107,21 @@ impl TimedRatio {
         }
     }
 
-    /// From now on the value is this.
+    /// Sets the value from now on.
     pub fn set(&mut self, now: Duration, value: f64) {
         self.advance(now);
         self.value = value;
         self.bucket = self.histogram.bucket(value / self.whole);
     }
 
-    /// From now on the whole is this; at least a tiny bit.
+    /// Sets the whole from now on; at least a tiny bit.
     pub fn set_whole(&mut self, now: Duration, whole: f64) {
         self.advance(now);
         self.whole = whole.max(f64::EPSILON);
         self.bucket = self.histogram.bucket(self.value / self.whole);
     }
 
-    /// What was seen until now.
+    /// Returns the observations until now.
     pub fn seen(&mut self, now: Duration) -> &Histogram {
         self.advance(now);
         &self.histogram

@@ -1,5 +1,5 @@
-//! Whom the API server believes and who decides, as commands say it: the flags
-//! are kube-apiserver's.
+//! Command-line options for authentication and authorization; the flags are
+//! kube-apiserver's.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,7 +22,8 @@ use crate::values::duration;
 #[derive(Args, Default)]
 #[group(id = "access")]
 pub struct Options {
-    /// Who decides, in this order: Node, RBAC, ABAC, Webhook, AlwaysAllow, AlwaysDeny.
+    /// Authorization modes, in this order: Node, RBAC, ABAC, Webhook, AlwaysAllow,
+    /// AlwaysDeny.
     #[arg(
         long,
         value_delimiter = ',',
@@ -31,7 +32,8 @@ pub struct Options {
         conflicts_with = "authorization_config"
     )]
     pub authorization_mode: Vec<String>,
-    /// AuthorizationConfiguration instead of --authorization-mode; read anew when it changes.
+    /// AuthorizationConfiguration instead of --authorization-mode; reloaded when it
+    /// changes.
     #[arg(long, value_name = "FILE")]
     pub authorization_config: Option<PathBuf>,
     /// Policies of the mode ABAC, one a line.
@@ -49,10 +51,10 @@ pub struct Options {
     /// How long it is remembered that it does not.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub authorization_webhook_cache_unauthorized_ttl: Duration,
-    /// AuthenticationConfiguration; read anew when it changes.
+    /// AuthenticationConfiguration; reloaded when it changes.
     #[arg(long, value_name = "FILE", conflicts_with = "oidc_issuer_url")]
     pub authentication_config: Option<PathBuf>,
-    /// Whether requests without credentials are those of system:anonymous.
+    /// Whether requests without credentials act as system:anonymous.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub anonymous_auth: bool,
     /// Whether Secrets in kube-system may hold bootstrap tokens.
@@ -82,7 +84,8 @@ pub struct Options {
     /// The claim that is the user's name.
     #[arg(long, value_name = "CLAIM", default_value = "sub")]
     pub oidc_username_claim: String,
-    /// What is put before it; the issuer's URL and `#` unless the claim is `email`; `-`: nothing.
+    /// Prefix of user names; the issuer's URL and `#` unless the claim is `email`; `-`
+    /// for none.
     #[arg(
         long,
         value_name = "TEXT",
@@ -93,7 +96,7 @@ pub struct Options {
     /// The claim that is the user's groups.
     #[arg(long, value_name = "CLAIM")]
     pub oidc_groups_claim: Option<String>,
-    /// What is put before groups.
+    /// Prefix of groups.
     #[arg(
         long,
         value_name = "TEXT",
@@ -104,7 +107,7 @@ pub struct Options {
     /// A claim that must have a value (claim=value); may be given several times.
     #[arg(long, value_name = "CLAIM=VALUE")]
     pub oidc_required_claim: Vec<String>,
-    /// Which algorithms may sign ID tokens.
+    /// Accepted signing algorithms of ID tokens.
     #[arg(
         long,
         value_delimiter = ',',
@@ -145,7 +148,7 @@ pub struct Options {
         default_value = "X-Remote-Group"
     )]
     pub requestheader_group_headers: Vec<String>,
-    /// What headers begin with that say something else of the user.
+    /// Prefix of headers with further attributes of the user.
     #[arg(
         long,
         value_delimiter = ',',
@@ -164,7 +167,7 @@ pub struct Options {
     /// The longest life of service accounts' tokens.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub service_account_max_token_expiration: Option<Duration>,
-    /// Whether tokens of pods that may not read them anew live a year.
+    /// Whether tokens live a year for pods that may not reload them.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub service_account_extend_token_expiration: bool,
 }
@@ -185,11 +188,11 @@ impl Options {
             .living(longest, self.service_account_extend_token_expiration)
     }
 
-    /// Whom else the server believes, and who decides. Nothing is written: that of the front
-    /// proxy is added by [`Options::front_proxy`] once there is an authority.
+    /// Returns the configured authenticators and authorizers. Nothing is written:
+    /// [`Options::front_proxy`] adds that of the front proxy once there is an authority.
     ///
     /// # Errors
-    /// Files that cannot be used, flags that contradict each other.
+    /// Unusable files, contradictory flags.
     pub fn settings(&self, egress: &Egress) -> Result<Settings, Error> {
         let webhook = self.authorization_webhook_config_file.as_ref();
         let authorizers = if self.authorization_config.is_some() {
@@ -238,10 +241,10 @@ impl Options {
         })
     }
 
-    /// Checks the options, and the files that they name. Nothing is written.
+    /// Checks the options and the files that they name. Nothing is written.
     ///
     /// # Errors
-    /// As [`Options::settings`], and files that cannot be used.
+    /// As [`Options::settings`], and unusable files.
     pub fn check(&self, egress: &Egress) -> Result<(), Error> {
         self.token_keys.check()?;
         let settings = self.settings(egress)?;

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 const NAMESPACE: &str = "kube-system";
-/// The life that tokens are asked for, in seconds; the server may give them another one.
+/// The requested lifetime of tokens in seconds; the server may choose another one.
 const LIFE: u32 = 3600;
 /// How long after a failed attempt another one is made, at first and at most.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -63,11 +63,13 @@ async fn first(own: &Client, name: &'static str) -> (BearerToken, Duration) {
         match ask(own, name).await {
             Ok(given) => match BearerToken::new(&given.token) {
                 Ok(token) => return (token, given.renew_in),
-                Err(error) => tracing::warn!(account = name, %error, "a token cannot be used"),
+                Err(error) => {
+                    tracing::warn!(account = name, %error, "failed to use a service account token")
+                }
             },
             Err(error) => {
                 let error = error.chain();
-                tracing::warn!(account = name, error, "no token of a service account yet");
+                tracing::warn!(account = name, error, "no token of the service account yet");
             }
         }
         tokio::time::sleep(backoff.after_failure()).await;
@@ -89,7 +91,7 @@ async fn keep(own: Client, name: &'static str, token: BearerToken, renew_in: Dur
         wait = match ask(&own, name).await {
             Ok(given) => {
                 if let Err(error) = token.replace(&given.token) {
-                    tracing::warn!(account = name, %error, "a token cannot be used");
+                    tracing::warn!(account = name, %error, "failed to use a service account token");
                 }
                 backoff.reset();
                 given.renew_in
@@ -99,7 +101,7 @@ async fn keep(own: Client, name: &'static str, token: BearerToken, renew_in: Dur
                 tracing::warn!(
                     account = name,
                     error,
-                    "no new token of a service account yet"
+                    "failed to renew the service account token"
                 );
                 backoff.after_failure()
             }

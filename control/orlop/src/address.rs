@@ -1,15 +1,15 @@
-//! Which address of this machine others reach it by.
+//! Finds the address by which others reach this machine.
 
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
 };
 
-/// The source address that the default route gives, of the IP version of
-/// `like`. Nothing is sent: connecting a UDP socket only looks up the route.
+/// Returns the source address of the default route, of the IP version of `like`. Nothing
+/// is sent: connecting a UDP socket only looks up the route.
 ///
 /// # Errors
-/// The system's, when there is no such route.
+/// The system's error, if there is no such route.
 pub fn of_default_route(like: IpAddr) -> io::Result<IpAddr> {
     // Addresses for documentation (RFC 5737, RFC 3849): routed by default.
     let (local, remote): (IpAddr, IpAddr) = if like.is_ipv4() {

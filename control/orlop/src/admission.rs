@@ -1,4 +1,4 @@
-//! Which steps of admission are on: kube-apiserver's options, under its names.
+//! Command-line options for admission plugins; the flags are kube-apiserver's.
 
 use control_types::nearest::nearest;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct Options {
     /// DenyServiceExternalIPs is on.
     #[arg(long, value_delimiter = ',', value_name = "RANGES")]
     service_external_ip_ranges: Vec<IpNet>,
-    /// AdmissionConfiguration: what plugins are told.
+    /// AdmissionConfiguration with the configuration of plugins.
     #[arg(long, value_name = "FILE")]
     admission_control_config_file: Option<PathBuf>,
     /// Seconds for which pods stay on a node that is not ready, unless they say it.
@@ -45,8 +45,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Turns DenyServiceExternalIPs on, unless the command line says which of it and all
-    /// plugins are on.
+    /// Enables DenyServiceExternalIPs, unless the command line configures it or all
+    /// plugins.
     pub fn deny_external_ips(&mut self) {
         let name = Plugin::DenyServiceExternalIPs.name();
         let mut chosen = self
@@ -58,11 +58,10 @@ impl Options {
         }
     }
 
-    /// What the API server is told.
+    /// Returns the settings for the API server.
     ///
     /// # Errors
-    /// Names of no plugin, with those that were probably meant; files that cannot be
-    /// used.
+    /// Unknown plugins, with suggestions; unusable files.
     pub fn settings(&self) -> Result<Arc<Settings>, Error> {
         let chosen = if self.admission_control.is_empty() {
             Plugins::choose(

@@ -40,8 +40,8 @@ use crate::{
     store, token_keys,
 };
 
-/// Where the API server keeps its state and listens.
-// Another command flattens it into options of its own: groups need unique names.
+/// Data folder and addresses of the API server.
+// Another command flattens this into its own options: groups need unique names.
 #[derive(Args)]
 #[group(id = "api")]
 pub struct Options {
@@ -56,8 +56,8 @@ pub struct Options {
     /// Port to listen on.
     #[arg(long, default_value_t = 6443)]
     pub secure_port: u16,
-    /// Where other hosts reach this server; the bind address unless given, or
-    /// the address of the default route's device if that is any address.
+    /// Address at which other hosts reach this server. Defaults to the bind address, or
+    /// to the address of the default route's device if the server binds to any address.
     #[arg(long)]
     pub advertise_address: Option<IpAddr>,
     /// Ranges of Service addresses: one, or one of each IP version, the primary first.
@@ -67,9 +67,9 @@ pub struct Options {
     pub store: store::Options,
     #[command(flatten)]
     pub access: access::Options,
-    /// How what is stored is encrypted: an EncryptionConfiguration of kube-apiserver, read
-    /// again when it changes. Without, Secrets are, with the keys in
-    /// pki/encryption.key of the data folder.
+    /// EncryptionConfiguration of kube-apiserver for encryption at rest; reloaded when it
+    /// changes. Without it, Secrets are encrypted with the keys in pki/encryption.key of
+    /// the data folder.
     #[arg(long, value_name = "FILE")]
     pub encryption_provider_config: Option<PathBuf>,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub struct Options {
     /// All options and their values, for `/flagz`.
     #[arg(skip)]
     pub flags: Vec<(String, String)>,
-    /// A further name or address for the server's certificate. May be repeated.
+    /// Further name or address for the server's certificate. May be repeated.
     #[arg(long, value_name = "NAME|ADDRESS", value_delimiter = ',',
           value_parser = names::certificate_name)]
     pub tls_san: Vec<String>,
@@ -104,12 +104,12 @@ pub struct Api {
     /// The names and addresses by which clients reach the server.
     pub names: Vec<String>,
     tokens: Tokens,
-    /// The files of its keys, and what was read of them.
+    /// The token key files, and their last contents.
     token_files: (token_keys::Files, token_keys::SeenKeys),
-    /// Where other hosts reach the server.
+    /// The URL at which other hosts reach the server.
     pub url: String,
     rotation: Rotation,
-    /// How values are encrypted: the file, and what was read of it.
+    /// The encryption configuration: its source, and its last contents.
     following: (Source, Encryption, [u8; 32]),
     /// Serve the store to others, and to commands on this machine.
     sockets: [Option<EtcdApi>; 2],
@@ -162,15 +162,15 @@ impl Options {
         }
     }
 
-    /// Opens the store and the socket, makes what every cluster has. Where the
+    /// Opens the store and the socket, and creates the objects of every cluster. If the
     /// server is not `alone`, no other components are expected beside this process.
     ///
     /// # Errors
-    /// What cannot be used: folder, store, certificates, address.
+    /// An unusable folder, store, certificate or address.
     pub async fn open(&self, alone: bool) -> Result<Api, Error> {
         let dir = &self.data_dir;
         if let Some(path) = &self.file.config {
-            tracing::info!(path = %path.display(), "options are those of a file");
+            tracing::info!(path = %path.display(), "options read from a file");
         }
         // The socket first: what cannot listen leaves nothing behind.
         let socket = SocketAddr::new(self.bind_address, self.secure_port);
@@ -357,7 +357,7 @@ impl Options {
         })
     }
 
-    /// Where it is said how values are encrypted.
+    /// Returns the source of the encryption configuration.
     fn encrypted(&self, dir: &Path) -> Source {
         match &self.encryption_provider_config {
             Some(path) => Source::Configuration(path.clone()),
@@ -393,7 +393,7 @@ impl Options {
         }
     }
 
-    /// Where clients reach all servers together.
+    /// Returns the address at which clients reach all servers together.
     fn shared_socket(&self) -> Option<SocketAddr> {
         let address = self.shared.control_plane_address?;
         Some(SocketAddr::new(address, self.secure_port))
@@ -419,7 +419,8 @@ impl Options {
         }
     }
 
-    /// Joins other servers if that is asked, and starts the member of etcd beside this one.
+    /// Joins other servers if requested, and starts the member of etcd beside this
+    /// server.
     async fn manage(&self, advertise: IpAddr) -> Result<Option<ManagedEtcd>, Error> {
         let dir = &self.data_dir;
         let has_member = servers::etcd::Options::has_member(dir);
@@ -462,7 +463,7 @@ impl Api {
         token_keys::legacy_signer(self.tokens.clone())
     }
 
-    /// What the server's handlers share.
+    /// Returns the state shared by the server's handlers.
     pub fn shared(&self) -> Arc<control_apiserver::api::Api> {
         Arc::clone(self.server.api())
     }

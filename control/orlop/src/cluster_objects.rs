@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// Reads all objects by which pods are placed. Resources that the server does not serve, or
-/// that may not be read, are left out; of the latter a warning tells.
+/// Reads all objects that influence placement. Resources that the server does not serve,
+/// or that are forbidden, are left out; the latter cause a warning.
 ///
 /// # Errors
 /// A server that does not answer, or nodes or pods that may not be read.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 
-/// Where health and metrics are served, and to whom.
+/// Health and metrics endpoint, and its access control.
 #[derive(Args, Clone, Debug)]
 #[group(id = "component_port")]
 pub struct Options {
@@ -39,7 +39,7 @@ pub struct Options {
     /// The same file again: one client asks about tokens and rights.
     #[arg(long, value_name = "FILE")]
     authorization_kubeconfig: Option<PathBuf>,
-    /// Paths that need no right; one that ends with `*` stands for all that begin so.
+    /// Paths that need no authorization; one that ends with `*` is a prefix.
     #[arg(
         long,
         value_name = "PATHS",
@@ -54,10 +54,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Listens at a port with what the component counts; none at port 0.
+    /// Listens at a port to serve the component's metrics; does nothing for port 0.
     ///
     /// # Errors
-    /// An address, a file or a kubeconfig that cannot be used.
+    /// An unusable address, file or kubeconfig.
     pub async fn bind(
         self,
         port: u16,

@@ -38,13 +38,13 @@ pub const COMMANDS: [&str; 7] = [
 #[derive(clap::Args, Debug)]
 #[group(id = "file")]
 pub struct ConfigFile {
-    /// Options in a file of apiVersion orlop.dev/v1alpha1: each under its name, written as
-    /// dataDir. What the command line says wins. `orlop config` prints such a file.
+    /// File of options of apiVersion orlop.dev/v1alpha1: each under its name, written as
+    /// dataDir. The command line takes precedence. `orlop config` prints such a file.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
 
-/// Why a file cannot be used.
+/// Error for an unusable file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.
@@ -52,24 +52,24 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// What it says cannot be.
+    /// A value is invalid.
     #[error("`{}`: {detail}", path.display())]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         detail: String,
     },
 }
 
-/// The arguments of the program, with those of the file that they name.
+/// Returns the program's arguments with those of the file that they name.
 ///
 /// # Errors
-/// When the file cannot be used.
+/// When the file is unusable.
 pub fn expand(program: &Command, mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Error> {
     let name = arguments.get(1).and_then(|name| name.to_str());
     let Some(name) = name.filter(|name| COMMANDS.contains(name)) else {
@@ -194,7 +194,7 @@ fn takes_pairs(argument: &clap::Arg) -> bool {
     names.iter().any(|name| name.contains('='))
 }
 
-/// A whole file of a command: every key with what it is for and its default.
+/// Prints the complete file of a command: every key with its description and default.
 pub fn printed(mut program: Command, name: &str) -> String {
     program.build();
     let mut page = format!("apiVersion: {API_VERSION}\nkind: {}\n", kind(name));
@@ -227,7 +227,7 @@ pub fn printed(mut program: Command, name: &str) -> String {
         let is_list = matches!(argument.get_action(), clap::ArgAction::Append)
             || argument.get_value_delimiter().is_some();
         page.push_str(&match (&defaults[..], is_list) {
-            // What has no default is shown, and not said.
+            // Options without a default are shown commented out.
             ([], true) if takes_pairs(argument) => format!("# {key}: {{}}\n"),
             ([], true) => format!("# {key}: []\n"),
             ([], false) if !argument.get_action().takes_values() => format!("{key}: false\n"),

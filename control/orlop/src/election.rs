@@ -57,8 +57,8 @@ impl Times {
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
     };
-    /// Those of servers with a member of etcd beside them: the work of one that is lost goes on
-    /// elsewhere within five seconds.
+    /// The timing of servers with a member of etcd beside them: after a loss, work
+    /// continues elsewhere within five seconds.
     pub const CLOSE: Self = Self {
         lease_duration: Duration::from_secs(3),
         renew_deadline: Duration::from_secs(2),
@@ -79,10 +79,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The election for a lease in `kube-system`; none when it is off.
+    /// Returns the election for a lease in `kube-system`; `None` if it is disabled.
     ///
     /// # Errors
-    /// Times by which two could lead at once, or nobody could.
+    /// Times that could allow two leaders, or none.
     pub fn election(&self, lease: &str, identity: &str) -> Result<Option<Election>, Error> {
         self.election_within(Times::STOCK, lease, identity)
     }

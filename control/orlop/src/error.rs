@@ -1,28 +1,28 @@
-//! What stops a command.
+//! Errors that stop a command.
 
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use thiserror::Error;
 
-/// Why a command could not go on. The binary prints it in one line with its
-/// causes and ends with code 1.
+/// Error of a command. The binary prints it in one line with its causes and exits with
+/// code 1.
 #[derive(Debug, Error)]
 pub enum Error {
     /// A file or folder.
     #[error("cannot use `{}`", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
     /// An address that is taken, or not this machine's.
     #[error("cannot listen on {address}: stop what listens there, or choose another port")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -34,16 +34,16 @@ pub enum Error {
     NoAddress {
         /// The option that names it.
         option: &'static str,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// A kubelet's configuration that is none.
+    /// An invalid kubelet configuration.
     #[error("cannot use `{}`", path.display())]
     KubeletConfiguration {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         #[source]
         source: node_agent::settings::Error,
     },
@@ -65,7 +65,7 @@ pub enum Error {
         /// The retry period.
         retry: std::time::Duration,
     },
-    /// A task without which the process cannot go on.
+    /// A task failed without which the process cannot continue.
     #[error(transparent)]
     Task(control_supervise::Failure),
     /// A backup, or a store that is restored or moved.
@@ -77,9 +77,9 @@ pub enum Error {
     /// A folder whose store was moved.
     #[error("the store of this folder was moved to {to}: start the server with its options, or remove `{}` if the old store is to be used", marker.display())]
     Moved {
-        /// The file that says so.
+        /// The marker file.
         marker: PathBuf,
-        /// Where it is now.
+        /// Its new location.
         to: String,
     },
     /// A program that a command runs.
@@ -87,7 +87,7 @@ pub enum Error {
     Program {
         /// The program with its arguments.
         command: String,
-        /// What became of it.
+        /// The outcome.
         detail: String,
     },
     /// The store.
@@ -99,12 +99,12 @@ pub enum Error {
     /// The API server.
     #[error(transparent)]
     ApiServer(control_apiserver::Error),
-    /// A scheduler's configuration that is none.
+    /// An invalid configuration of the scheduler.
     #[error("cannot use `{}`", path.display())]
     SchedulerConfiguration {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         #[source]
         source: crate::commands::scheduler::ConfigurationError,
     },
@@ -120,28 +120,28 @@ pub enum Error {
     /// The audit policy.
     #[error(transparent)]
     AuditPolicy(control_apiserver::audit::PolicyError),
-    /// Where audit events go.
+    /// The audit log is unusable.
     #[error(transparent)]
     Audit(control_apiserver::audit::Error),
-    /// By which ways others are reached.
+    /// The egress configuration is unusable.
     #[error(transparent)]
     Egress(control_proxy::egress::Error),
-    /// Where traces go.
+    /// The tracing configuration is unusable.
     #[error(transparent)]
     Tracing(control_tracing::Error),
     /// Certificates and keys.
     #[error(transparent)]
     Pki(control_pki::Error),
-    /// Keys of what is stored.
+    /// Encryption keys are unusable.
     #[error("{0}")]
     Encryption(String),
     /// Policies that are not as expected, or cannot be read.
     #[error("{0}")]
     Policy(String),
-    /// What a machine lacks.
+    /// Missing requirements of the machine.
     #[error("required and missing: {0}; see above what to do")]
     Preflight(usize),
-    /// What is wrong with a cluster or machine.
+    /// Problems of the cluster or machine.
     #[error("problems: {0}; see above what to do")]
     Status(usize),
     /// Joining a cluster.
@@ -152,9 +152,9 @@ pub enum Error {
     ControlPlaneAddress {
         /// The address.
         address: std::net::IpAddr,
-        /// What could not be done.
+        /// The failed operation.
         what: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -185,7 +185,7 @@ pub enum Error {
     /// The demo.
     #[error("demo: {0}")]
     Demo(String),
-    /// What stops a connectivity test.
+    /// The connectivity test could not continue.
     #[error("connectivity test: {0}")]
     Connectivity(String),
     /// Checks of a connectivity test that failed.

@@ -1,4 +1,4 @@
-//! Which cluster a command is about: `--kubeconfig`, else `KUBECONFIG`, else a default.
+//! The cluster of a command: `--kubeconfig`, else `KUBECONFIG`, else a default.
 
 use std::{
     ffi::OsString,
@@ -20,7 +20,7 @@ pub struct Kubeconfig {
     kubeconfig: Option<PathBuf>,
 }
 
-/// Where the administrator's kubeconfig is on a machine that runs the server.
+/// The paths of the administrator's kubeconfig on a machine that runs the server.
 const OF_SERVER: [&str; 2] = [
     "/etc/orlop/admin.kubeconfig",
     "/var/lib/orlop/server/admin.kubeconfig",
@@ -73,8 +73,8 @@ impl Kubeconfig {
 const OF_AGENT: &str = "/var/lib/orlop/agent/kubeconfig";
 
 impl Kubeconfig {
-    /// The files for a command that also tells of a node without an administrator's: those of
-    /// [`Kubeconfig::client`], then the agent's own.
+    /// Returns the files for a command that also works on a node without an
+    /// administrator's kubeconfig: those of [`Kubeconfig::client`], then the agent's own.
     ///
     /// # Errors
     /// No kubeconfig.

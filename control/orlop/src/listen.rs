@@ -22,11 +22,11 @@ pub async fn open(address: SocketAddr) -> Result<TcpListener, Error> {
         .map_err(|source| Error::Listen { address, source })
 }
 
-/// A further socket that a service manager passed on, if it did. It stays open over
+/// Returns a further socket that a service manager passed on, if any. It stays open over
 /// restarts of this process, so that clients wait instead of being refused.
 ///
 /// # Errors
-/// [`Error::Inherited`] when what was passed is no listening socket.
+/// [`Error::Inherited`] if the descriptor is not a listening socket.
 pub fn inherited() -> Result<Option<TcpListener>, Error> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     if number("LISTEN_PID") != Some(std::process::id()) || number("LISTEN_FDS").unwrap_or(0) < 1 {

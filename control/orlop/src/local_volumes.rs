@@ -1,5 +1,6 @@
-//! What a cluster has to know of the nodes' own volumes: their driver, the class `local`,
-//! which is the default unless there is another, and the kinds and the class of snapshots.
+//! Objects that a cluster needs for the nodes' own volumes: their driver, the class
+//! `local`, which is the default unless there is another, and the kinds and the class of
+//! snapshots.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ const CLASS: &str = "local";
 /// Marks the class of claims that name none.
 const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 
-/// Whose definitions may be replaced by those of this version.
+/// The label of definitions that this version may replace.
 const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "orlop");
 /// Classes of snapshots.
 const SNAPSHOT_CLASSES: Resource = Resource::cluster(
@@ -22,7 +23,7 @@ const SNAPSHOT_CLASSES: Resource = Resource::cluster(
     "volumesnapshotclasses",
     "VolumeSnapshotClass",
 );
-/// Where each kind of definition goes.
+/// The resource of each kind of definition.
 static DEFINITIONS: [Resource; 3] = [
     Resource::cluster(
         "apiextensions.k8s.io",
@@ -139,7 +140,7 @@ fn driver() -> Value {
     serde_saphyr::from_str(node_agent::VOLUME_DRIVER).unwrap_or_default()
 }
 
-/// Returns the class that is to be made beside those that exist, unless it is one of them.
+/// Returns the class to create, unless it exists already.
 fn class(existing: &[Metadata]) -> Option<Value> {
     if existing.iter().any(|it| it.metadata.name == CLASS) {
         return None;

@@ -1,4 +1,4 @@
-//! The log: how much of it there is, and in which form.
+//! Logging: level and format.
 
 use std::fmt::{self, Write as _};
 
@@ -11,10 +11,10 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What is logged unless told otherwise. A machine that joins meets a server
-/// that it cannot know yet, and believes its authority by the hash: no news.
+/// The default filter. A joining machine connects to a server with an unknown
+/// certificate, and verifies its authority by the hash: that is not worth a message.
 const USUAL: &str = "info,kube_client::client::tls=error";
-/// What libraries may say of themselves when our own parts tell details.
+/// The levels of libraries when our own parts log details.
 const DETAILS: &str = "debug,h2=info,hyper=info,hyper_util=info,rustls=info,tower=info,tonic=info,kube_client::client::tls=error";
 const EVERYTHING: &str = "trace,h2=debug,hyper=debug,hyper_util=debug,rustls=debug,tower=debug";
 
@@ -54,7 +54,7 @@ struct Fields(Map<String, Value>);
 // === impl Logging ===
 
 impl LogOptions {
-    /// Lets what is logged from now on go to standard error.
+    /// Sends later log messages to standard error.
     pub fn begin(&self) {
         let filter = EnvFilter::try_from_env("ORLOP_LOG")
             .unwrap_or_else(|_| EnvFilter::new(self.directives()));

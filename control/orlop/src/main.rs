@@ -1,5 +1,5 @@
-//! The `orlop` binary: wiring, configuration, operator commands. What each
-//! part does is in its own crate; here they are only put together.
+//! The `orlop` binary: wiring, configuration, operator commands. Each part is in its own
+//! crate; this one only assembles them.
 
 use std::{ffi::OsString, path::Path, process::ExitCode};
 
@@ -81,19 +81,20 @@ enum Command {
     Scheduler(commands::scheduler::Options),
     /// The controllers, against any API server.
     Controllers(commands::controllers::Options),
-    /// What a node does: pods, services, cluster DNS, routes; or the services alone.
+    /// Run a node: pods, Services, cluster DNS, routes; or only Services.
     NodeAgent(commands::node_agent::Options),
-    /// Join a cluster as a node, and do what a node does.
+    /// Join a cluster as a node, and run it.
     #[command(after_help = commands::agent::EXAMPLES)]
     Agent(commands::agent::Options),
-    /// How a cluster and this machine are: what is wrong, since when, and what to do.
+    /// Show the state of a cluster and this machine: problems, since when, and what to
+    /// do.
     #[command(after_help = commands::status::EXAMPLES)]
     Status(commands::status::Options),
-    /// What this machine has and lacks for Orlop, tried rather than guessed, and what to do about
-    /// it. Changes nothing.
+    /// Check whether this machine meets Orlop's requirements, by trying them, and what to
+    /// do otherwise. Changes nothing.
     #[command(after_help = commands::preflight::EXAMPLES)]
     Preflight(commands::preflight::Options),
-    /// Remove from this machine what the agent left: pods, datapath, routes, credentials.
+    /// Remove the agent's traces from this machine: pods, datapath, routes, credentials.
     Reset(commands::reset::Options),
     /// Tokens with which machines join the cluster.
     Token(commands::token::Options),
@@ -111,11 +112,11 @@ enum Command {
     /// Move the cluster's store from the embedded file to etcd, or back.
     #[command(after_help = commands::store::EXAMPLES)]
     Store(commands::store::Options),
-    /// How what is stored is encrypted, and with another key.
+    /// Show encryption at rest, and change its keys.
     Encryption(commands::encryption::Options),
-    /// Load balancer addresses on bare metal: what another control plane needs for them.
+    /// Definitions for load balancer addresses on bare metal, for other control planes.
     LoadBalancer(commands::load_balancer::Options),
-    /// Take the place of another program, node by node, and go back.
+    /// Replace another program, node by node, and go back.
     Migrate {
         #[command(subcommand)]
         command: commands::migrate::Command,
@@ -134,25 +135,27 @@ enum Command {
     Man(commands::completion::ManOptions),
     /// Print the configuration file of a command: all its options with their defaults.
     Config(commands::config::Options),
-    /// What network policies decide, asked of files or of a cluster.
+    /// Evaluate network policies of files or of a cluster.
     Policy(commands::policy::Options),
-    /// What this node does for services, address by address and endpoint by endpoint, and why
-    /// something is not in force.
+    /// Show the Services of this node, by address and endpoint, and why some are not
+    /// programmed.
     #[command(after_help = commands::services::EXAMPLES)]
     Services(commands::services::Options),
-    /// What would become of a connection: each decision of this node's programs, over their maps.
+    /// Trace a connection through this node's programs and maps, decision by decision.
     #[command(after_help = commands::trace::EXAMPLES)]
     Trace(commands::trace::Options),
-    /// What became of connections, on all nodes: what was dropped, and by which rule.
+    /// Show the fate of connections on all nodes: drops, and the rules that caused them.
     #[command(after_help = commands::flows::EXAMPLES)]
     Flows(commands::flows::Options),
-    /// Why a connection between two pods is allowed or dropped, at both ends and on both nodes.
+    /// Explain why a connection between two pods is allowed or dropped, at both ends and
+    /// on both nodes.
     #[command(after_help = commands::why::EXAMPLES)]
     Why(commands::why::Options),
-    /// Why the scheduler puts a pod where it does: what each plugin says of each node.
+    /// Explain the scheduler's decision about a pod: the result of each plugin on each
+    /// node.
     Explain(commands::explain::Options),
-    /// Where pods of a file would go, and what draining or adding nodes would change, without
-    /// changing anything.
+    /// Show where pods of a file would be placed, and what draining or adding nodes would
+    /// change, without changing anything.
     #[command(after_help = commands::simulate::EXAMPLES)]
     Simulate(commands::simulate::Options),
     /// Local volumes: where they are, how full, and why claims are pending.

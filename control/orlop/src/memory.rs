@@ -26,12 +26,12 @@ const START: Duration = Duration::from_secs(60);
 /// How often it is looked during a start, and later.
 const OFTEN: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(60);
-/// Who uses less of a processor than one part in so many is quiet.
+/// A process that uses less than this fraction of a processor is quiet.
 const QUIET: u32 = 20;
 /// How often in a row, until a start is over.
 const SETTLED: u32 = 2;
-/// Gives back what this process does not need any more, whenever it becomes quiet. To be
-/// called once, in a runtime that was built with [`give_back_when_asked`].
+/// Releases unused memory of this process whenever it becomes quiet. Must be called once,
+/// in a runtime that was built with [`give_back_when_asked`].
 pub fn thrifty() {
     allocator::keep_nothing();
     control_supervise::task("memory-keeper").spawn_restarting(|| async {
@@ -54,10 +54,10 @@ pub fn thrifty() {
     });
 }
 
-/// Decides when to give back.
+/// Decides when to release memory.
 #[derive(Debug, Default)]
 struct MemoryTrimmer {
-    /// What was used of a processor until it looked last.
+    /// The processor time at the last check.
     used: Duration,
     /// How long it has looked.
     age: Duration,
@@ -74,13 +74,13 @@ impl MemoryTrimmer {
         if self.started() { SELDOM } else { OFTEN }
     }
 
-    /// Is the start over?
+    /// Returns whether the start is over.
     fn started(&self) -> bool {
         self.has_started
     }
 
-    /// Takes notice of what was used of a processor until now, a pause later; true: it is
-    /// time to give back.
+    /// Records the processor time, one interval after the last call; returns whether to
+    /// release memory.
     fn looks(&mut self, used: Duration) -> bool {
         let pause = self.pause();
         self.age += pause;
@@ -90,13 +90,14 @@ impl MemoryTrimmer {
         if self.has_started {
             return is_quiet;
         }
-        // Who never becomes quiet needs what it has; but lists came by then.
+        // A process that never becomes quiet needs its memory; but the initial lists have
+        // arrived by then.
         self.has_started = self.quiet >= SETTLED || self.age >= START;
         self.has_started
     }
 }
 
-/// What this process took of a processor until now; none where the system does not say it.
+/// Returns the processor time of this process; `None` if the system does not report it.
 fn used() -> Option<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     let times = [usage.user_time(), usage.system_time()];

@@ -1,5 +1,5 @@
-//! What a cluster's nodes are asked, through the API server's proxy: whoever
-//! may use `nodes/proxy` may ask.
+//! Queries to a cluster's nodes, through the API server's proxy: they require the right
+//! to `nodes/proxy`.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,8 +25,8 @@ const TOKEN_LIVES_FOR: Duration = Duration::from_secs(600);
 /// How long one is used before another is made.
 const TOKEN_USED_FOR: Duration = Duration::from_secs(300);
 
-/// Which cluster, and as whom: a user who may `get` `nodes/proxy` and list pods, nodes and
-/// policies.
+/// Cluster and user, who must be allowed to `get` `nodes/proxy` and to list pods, nodes
+/// and policies.
 #[derive(Args)]
 #[group(id = "cluster")]
 pub struct Cluster {
@@ -44,10 +44,10 @@ impl Cluster {
     }
 }
 
-/// A cluster's nodes, and where each one's agent is asked.
+/// A cluster's nodes with the endpoints of their agents.
 ///
-/// An agent that is the node's kubelet takes questions from the API server. Another says on
-/// its Node at which port it is asked, and wants a token of who asks
+/// An agent that is the node's kubelet accepts queries from the API server. Another one
+/// publishes its port on the Node, and requires the caller's token
 /// (`node_agent::flows_port`).
 pub struct Nodes {
     client: Client,
@@ -58,10 +58,10 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// All that there are.
+    /// Lists all nodes.
     ///
     /// # Errors
-    /// What the API server says.
+    /// The API server's error.
     pub async fn list(client: Client) -> Result<Self, Error> {
         let list = client
             .list::<Metadata>(&resources::NODES, &Selection::all())
@@ -84,10 +84,10 @@ impl Nodes {
         self.ports.keys().cloned().collect()
     }
 
-    /// Asks a node.
+    /// Queries a node.
     ///
     /// # Errors
-    /// In words: what the node or the API server says.
+    /// The message of the node or the API server.
     pub async fn request<T: DeserializeOwned>(
         &self,
         node: &str,
@@ -168,7 +168,7 @@ impl Nodes {
         let bytes = body
             .map_err(|source| control_client::Error::Body(source).chain())?
             .to_bytes();
-        // Of the API server, a Status; of a node, text.
+        // The API server returns a Status, a node plain text.
         let said = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
         let message = said.as_ref().and_then(|it| it["message"].as_str());
         let text = String::from_utf8_lossy(&bytes);

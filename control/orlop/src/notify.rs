@@ -1,5 +1,5 @@
-//! Tells systemd that the server is ready, where it asks for it (`sd_notify(3)`, `Type=notify`).
-//! The agent has its own notification, since it also keeps the watchdog.
+//! Notifies systemd that the server is ready, if requested (`sd_notify(3)`,
+//! `Type=notify`). The agent has its own notification, since it also serves the watchdog.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -17,11 +17,11 @@ use std::{
 use control_client::Client;
 use tokio_util::sync::CancellationToken;
 
-/// Between two questions whether the server is ready.
+/// The polling interval of readiness.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Waits until the server answers `/readyz`, then says so; returns early at `shutdown`, and at
-/// once where nobody asked.
+/// Waits until the server answers `/readyz`, then notifies; returns early at `shutdown`,
+/// and immediately if no notification is requested.
 pub async fn when_ready(client: &Client, shutdown: &CancellationToken) {
     let Some(socket) = socket(std::env::var_os("NOTIFY_SOCKET")) else {
         return;
@@ -56,7 +56,7 @@ fn socket(variable: Option<OsString>) -> Option<SocketAddr> {
 
 fn send(to: &SocketAddr, text: &str) -> io::Result<()> {
     let socket = UnixDatagram::unbound()?;
-    // Whoever does not listen must not keep the server.
+    // A missing listener must not block the server.
     socket.set_nonblocking(true)?;
     socket.send_to_addr(text.as_bytes(), to).map(drop)
 }

@@ -1,15 +1,15 @@
-//! What commands print. A reader that closes the pipe, such as `head`, ends the command
-//! quietly, as it ends other programs.
+//! Output of commands. If the reader closes the pipe, as `head` does, the command ends
+//! quietly, as other programs do.
 //!
-//! The signal that would do so (SIGPIPE) stays ignored, as Rust has it: with its default
-//! action a connection that a peer closes would end the command, too.
+//! The signal that would do so (SIGPIPE) stays ignored, as in Rust by default: otherwise
+//! a connection that a peer closes would end the command, too.
 
 use std::{fmt, io::Write};
 
 /// The code of a program that SIGPIPE ended, as shells report it.
 const CLOSED: i32 = 128 + 13;
 
-/// Prints to standard output; ends the process when nobody reads it any more.
+/// Prints to standard output; ends the process if the reader has closed it.
 ///
 /// # Panics
 /// When standard output cannot be written for another reason, as `print!` does.

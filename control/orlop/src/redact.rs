@@ -1,17 +1,17 @@
-//! Takes secrets out of text and objects that leave the machine.
+//! Removes secrets from text and objects that leave the machine.
 //!
-//! Everything in a support bundle passes through [`text`] last, whatever took secrets out
-//! of it before. It errs on the side of taking out too much.
+//! Everything in a support bundle passes through [`text`] last, after any other
+//! redaction. It prefers to remove too much.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 use serde_json::Value;
 
-/// What is in the place of a secret.
+/// The replacement of a secret.
 pub const MARK: &str = "<redacted>";
 
-/// What looks like a secret wherever it stands.
+/// Patterns of secrets.
 static SECRETS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     [
         // PEM (RFC 7468) of keys, also where line breaks are escaped.
@@ -64,7 +64,7 @@ pub fn text(text: &str) -> String {
         let replaced = pattern.replace_all(&text, |found: &Captures<'_>| {
             let part = |name| found.name(name).map_or("", |it| it.as_str());
             let value = part("value");
-            // What says nothing is no secret, and the number of one is none either.
+            // Empty values are no secrets, and neither are counts of secrets.
             if matches!(value, "true" | "false" | "null" | "\"\"" | "''" | "{" | "[") {
                 return found[0].to_owned();
             }
@@ -76,7 +76,7 @@ pub fn text(text: &str) -> String {
     text
 }
 
-/// Takes secrets out of an object of the API, and what is of no use: values of environment
+/// Removes secrets from an API object, and useless parts: values of environment
 /// variables, arguments of containers' commands, annotations that repeat objects, field
 /// managers, data of Secrets and ConfigMaps.
 pub fn object(value: &mut Value) {

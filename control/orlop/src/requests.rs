@@ -15,7 +15,10 @@ use control_tracing::Tracer;
 
 use control_pki::TlsLimits;
 
-use crate::{error::Error, values::duration};
+use crate::{
+    error::Error,
+    values::{InvalidValue, duration},
+};
 
 /// How requests are limited, queued, answered and written down.
 #[derive(Args)]
@@ -23,7 +26,8 @@ use crate::{error::Error, values::duration};
 pub struct Options {
     #[command(flatten)]
     pub admission: crate::admission::Options,
-    /// Queue requests by priority and fairness; else the two limits refuse what is too much.
+    /// Queue requests by priority and fairness; otherwise the two limits reject excess
+    /// requests.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
     enable_priority_and_fairness: bool,
     /// Serve the paths of the profiler at /debug/pprof.
@@ -44,7 +48,8 @@ pub struct Options {
     /// How long, in seconds, a watch lasts at least whose client does not say.
     #[arg(long, default_value_t = 1800)]
     min_request_timeout: u64,
-    /// Part of HTTP/2 requests whose connection is told to go away, so that clients spread; at most 0.02.
+    /// Fraction of HTTP/2 requests answered with GOAWAY, so that clients spread; at most
+    /// 0.02.
     #[arg(long, default_value_t = 0.0, value_parser = chance)]
     goaway_chance: f64,
     /// Patterns of the origins from where browsers may call.
@@ -53,26 +58,29 @@ pub struct Options {
     /// Directives of the Strict-Transport-Security header.
     #[arg(long, value_delimiter = ',')]
     strict_transport_security_directives: Vec<String>,
-    /// How long the server goes on after a signal to stop, while it says that it is not ready.
+    /// Time for which the server continues after a termination signal, while it reports
+    /// that it is not ready.
     #[arg(long, default_value = "0s", value_parser = duration)]
     shutdown_delay_duration: Duration,
-    /// Refuse what comes after that with 429 while open requests end, instead of closing the socket.
+    /// Answer later requests with 429 while open requests end, instead of closing the
+    /// socket.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     shutdown_send_retry_after: bool,
     /// The oldest version of TLS that clients may speak; 1.3 is preferred in any case.
     #[arg(long, value_enum, default_value = "VersionTLS13")]
     tls_min_version: TlsVersion,
-    /// Cipher suites by their IANA names; all that there are, none of them weak, unless given.
+    /// Cipher suites by their IANA names; all supported ones by default, none of them
+    /// weak.
     #[arg(long, value_delimiter = ',')]
     tls_cipher_suites: Vec<String>,
-    /// By which ways the control plane, the cluster and etcd are reached: an
-    /// EgressSelectorConfiguration of kube-apiserver. Without, all are directly.
+    /// EgressSelectorConfiguration of kube-apiserver for connections to the control
+    /// plane, the cluster and etcd. Without it, all connections are direct.
     #[arg(long, value_name = "FILE")]
     egress_selector_config_file: Option<PathBuf>,
-    /// Where traces of requests are sent: a TracingConfiguration of kube-apiserver.
+    /// TracingConfiguration of kube-apiserver with the destination of traces.
     #[arg(long, value_name = "FILE")]
     tracing_config_file: Option<PathBuf>,
-    /// File with the audit policy: which requests are written down, and how much of them.
+    /// File with the audit policy, which selects requests and their level of detail.
     #[arg(long)]
     audit_policy_file: Option<PathBuf>,
     /// File to which audit events are written; `-` is the standard output.
@@ -129,7 +137,7 @@ pub struct Options {
     /// Batches a second.
     #[arg(long, default_value_t = 10.0)]
     audit_webhook_batch_throttle_qps: f64,
-    /// Batches at once after a pause.
+    /// Burst of batches after a pause.
     #[arg(long, default_value_t = 15)]
     audit_webhook_batch_throttle_burst: u32,
     /// Whether large events lose their objects when they are sent.
@@ -164,12 +172,13 @@ enum Mode {
     BlockingStrict,
 }
 
-fn chance(text: &str) -> Result<f64, String> {
-    let chance: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+fn chance(text: &str) -> Result<f64, InvalidValue> {
+    let wrong = || InvalidValue::new(text, "chance", "write a number from 0 to 0.02");
+    let chance: f64 = text.parse().map_err(|_| wrong())?;
     if (0.0..=0.02).contains(&chance) {
         Ok(chance)
     } else {
-        Err("it must lie between 0 and 0.02".into())
+        Err(wrong())
     }
 }
 
@@ -184,7 +193,7 @@ impl Mode {
 }
 
 impl Options {
-    /// What is spoken on the socket.
+    /// Returns the TLS settings of the socket.
     pub fn tls(&self) -> TlsLimits {
         TlsLimits {
             tls12: self.tls_min_version == TlsVersion::Tls12,
@@ -192,29 +201,29 @@ impl Options {
         }
     }
 
-    /// By which ways others are reached.
+    /// Returns the egress configuration.
     ///
     /// # Errors
-    /// When the file that says so cannot be used.
+    /// When its file is unusable.
     pub fn egress(&self) -> Result<Egress, Error> {
         let file = self.egress_selector_config_file.as_deref();
         let read = file.map(Egress::read).transpose();
         Ok(read.map_err(Error::Egress)?.unwrap_or_default())
     }
 
-    /// Which features are on.
+    /// Returns the enabled features.
     ///
     /// # Errors
-    /// When a gate cannot be set so.
+    /// When a gate does not allow its value.
     pub fn gates(&self) -> Result<Gates, Error> {
         let gates = Gates::parse(self.feature_gates.iter().map(String::as_str));
         gates.map_err(|error| Error::Option(format!("--feature-gates: {error}")))
     }
 
-    /// What the chain is told. Opens the audit log.
+    /// Returns the settings of the request chain. Opens the audit log.
     ///
     /// # Errors
-    /// When a pattern, a policy or a sink cannot be used.
+    /// When a pattern, a policy or a sink is unusable.
     pub fn settings(&self, egress: &Egress) -> Result<Settings, Error> {
         let origins = self.cors_allowed_origins.iter().map(String::as_str);
         let origins = (!self.cors_allowed_origins.is_empty())

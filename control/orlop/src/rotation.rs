@@ -1,6 +1,6 @@
-//! Certificates of a running server, made anew before they expire: at two
-//! thirds of their life, or when somebody deleted them (`orlop certs rotate`).
-//! Connections that are made from then on show the new ones; nothing restarts.
+//! Renews the certificates of a running server: at two thirds of their lifetime, or after
+//! they were deleted (`orlop certs rotate`). New connections use the new ones; nothing
+//! restarts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,13 +19,12 @@ use crate::servers::{etcd::MemberCertificates, names::ServerNames};
 
 /// How often certificates are looked at.
 const EVERY: Duration = Duration::from_secs(15);
-/// An authority is not made anew by itself: whoever keeps the cluster is told so
-/// long before.
+/// Authorities are not renewed automatically: the log warns this long before they expire.
 const WARNING: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// And how often.
 const AGAIN: SignedDuration = SignedDuration::from_hours(24);
 
-/// What shows certificates, and how they are made.
+/// Users of certificates, and how they are created.
 pub struct Rotation {
     /// The authorities.
     pub pki: Cluster,
@@ -35,11 +34,11 @@ pub struct Rotation {
     pub first_names: Vec<String>,
     /// The certificates of the member of etcd beside it.
     pub member: Option<MemberCertificates>,
-    /// What clients are shown.
+    /// The certificate for clients.
     pub serving: Arc<ServingIdentity>,
-    /// What nodes' agents are shown.
+    /// The certificate for nodes' agents.
     pub kubelets: Kubelets,
-    /// What extension API servers are shown.
+    /// The certificate for extension API servers.
     pub proxy: ProxyIdentity,
     /// The administrator's files, and the server's address in them.
     pub kubeconfigs: Vec<PathBuf>,
@@ -74,7 +73,7 @@ impl Rotation {
             match self.once(known.take()) {
                 Ok(now) => known = Some(now),
                 Err(error) => {
-                    tracing::error!(error = %crate::run::in_one_line(&error), "certificates stay as they are");
+                    tracing::error!(error = %crate::run::in_one_line(&error), "certificates not reloaded");
                 }
             }
             self.warn(&mut warned);
@@ -85,7 +84,7 @@ impl Rotation {
         }
     }
 
-    /// Makes what has to be made and shows what changed.
+    /// Renews certificates if necessary and loads changed ones.
     fn once(&self, known: Option<InUse>) -> Result<InUse, Error> {
         let made = || {
             Ok::<_, control_pki::Error>(InUse {
@@ -127,7 +126,7 @@ impl Rotation {
                 write_private(path, text.as_bytes()).map_err(Error::Pki)?;
             }
         }
-        tracing::info!("other certificates are shown from now on");
+        tracing::info!("certificates reloaded");
         Ok(now)
     }
 
@@ -147,7 +146,7 @@ impl Rotation {
             };
             if expires.duration_since(now) < WARNING {
                 *warned = Some(now);
-                tracing::warn!(authority = name, %expires, "an authority comes to its end: nothing it signed is believed afterwards");
+                tracing::warn!(authority = name, %expires, "authority is about to expire: certificates that it signed will be rejected");
             }
         }
     }

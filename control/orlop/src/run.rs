@@ -23,7 +23,7 @@ pub fn command(work: impl Future<Output = Result<(), Error>>) -> Result<(), Erro
 /// Runs a service, whose log goes to standard error.
 ///
 /// # Errors
-/// The service's own, or [`Error::Start`].
+/// The service's error, or [`Error::Start`].
 pub fn service(
     logging: &LogOptions,
     work: impl Future<Output = Result<(), Error>>,
@@ -82,14 +82,14 @@ const THREADS_END: Duration = Duration::from_secs(5);
 /// How long the process has to end well after an essential task failed.
 const FAILED_END: Duration = Duration::from_secs(30);
 
-/// Threads that run a node's tasks, at the most: each keeps a heap of its own, however
-/// many processors there are.
+/// The maximum number of threads for a node's tasks, however many processors there are:
+/// each has its own heap.
 const WORKERS: usize = 4;
-/// How long a thread that did what blocks waits for more of it. It keeps a heap meanwhile.
+/// Time for which an idle blocking thread is kept. It keeps its heap meanwhile.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
-/// A token that is cancelled by SIGTERM or SIGINT, and when an essential task fails. A
-/// second signal ends the process at once, for whoever does not want to wait.
+/// Returns a token that is cancelled by SIGTERM or SIGINT, and when an essential task
+/// fails. A second signal ends the process immediately.
 ///
 /// # Errors
 /// [`Error::Start`] when handlers cannot be installed.
@@ -103,7 +103,7 @@ pub fn shutdown_on_signals() -> Result<CancellationToken, Error> {
         failed.failed().await;
         ending.cancel();
         tokio::time::sleep(FAILED_END).await;
-        tracing::error!("the process does not end by itself, exiting");
+        tracing::error!("process did not end, exiting");
         std::process::exit(1);
     });
     tokio::spawn(async move {

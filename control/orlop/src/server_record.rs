@@ -1,4 +1,4 @@
-//! What a server tells commands on its machine about itself: a file in its folder, which is
+//! The server's record for commands on its machine: a file in its folder, which is
 //! written at every start and stays when it ends.
 
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ impl ServerRecord {
         control_pki::write_private(&folder.join(FILE), &text).map_err(Error::Pki)
     }
 
-    /// Reads the file; `None` if there is none, or it is of another version.
+    /// Reads the file; returns `None` if there is none, or it has another version.
     pub fn read(folder: &Path) -> Option<Self> {
         let text = std::fs::read(folder.join(FILE)).ok()?;
         serde_json::from_slice(&text).ok()

@@ -1,6 +1,6 @@
-//! Where the API server keeps objects: its own file, or an etcd.
+//! Options of the API server's store: an embedded file, or etcd.
 //!
-//! Its own file can be served to others by etcd's API.
+//! The embedded file can be served to others through etcd's API.
 
 use std::{
     io,
@@ -65,15 +65,15 @@ impl Options {
         self.is_external() || self.managed.is_managed(data_dir)
     }
 
-    /// Whether objects lie in an etcd that somebody else runs.
+    /// Returns whether objects are in an external etcd.
     pub const fn is_external(&self) -> bool {
         !self.etcd_servers.is_empty()
     }
 
-    /// Checks what would be found only after files are made otherwise.
+    /// Checks what would otherwise fail only after files were created.
     ///
     /// # Errors
-    /// An endpoint that is none.
+    /// An invalid endpoint.
     pub fn check(&self) -> Result<(), Error> {
         match &self.etcd_listen {
             Some(endpoint) => EtcdApi::check(endpoint).map_err(Error::EtcdApi),
@@ -105,8 +105,8 @@ impl Options {
         })
     }
 
-    /// Connects to etcd, if the options name one, by the way of `egress` for it. Where
-    /// requests are traced, so are its calls.
+    /// Connects to etcd, if the options name one, through `egress`. If requests are
+    /// traced, so are its calls.
     ///
     /// # Errors
     /// An etcd that does not answer, certificates.
@@ -123,7 +123,7 @@ impl Options {
         connected.await.map(Some)
     }
 
-    /// Connects to the member of etcd beside this server, which is no way out of it.
+    /// Connects to the member of etcd beside this server, without egress.
     ///
     /// # Errors
     /// A member that does not answer.

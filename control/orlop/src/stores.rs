@@ -47,7 +47,7 @@ pub struct OpenedStore {
     pub store: Arc<dyn Store>,
     /// `embedded` or `etcd`.
     pub kind: &'static str,
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
 }
 
@@ -63,7 +63,7 @@ impl NamedEtcd {
     }
 }
 
-/// Opens the store of the server whose folder is `data_dir`, or the etcd that is named.
+/// Opens the store of the server whose folder is `data_dir`, or the named etcd.
 ///
 /// # Errors
 /// When there is none, or it does not answer.
@@ -138,7 +138,7 @@ pub async fn etcd_store(record: &EtcdRecord) -> Result<OpenedStore, Error> {
 /// Speaks with a running server's store by its socket.
 async fn over_socket(socket: &Path) -> Result<Etcd, Error> {
     Etcd::connect(EtcdOptions {
-        // Nobody looks at the name.
+        // The name is never shown.
         endpoints: vec!["http://localhost:2379".to_owned()],
         dial: Some(Arc::new(SocketDial(socket.to_owned()))),
         ..EtcdOptions::default()

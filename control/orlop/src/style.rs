@@ -1,4 +1,4 @@
-//! Colours, where a terminal shows them and nobody declined them.
+//! Colours, if a terminal shows them and they are not disabled.
 
 use std::{ffi::OsString, io::IsTerminal};
 

@@ -20,7 +20,7 @@ use crate::error::Error;
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Which keys.
+/// Token keys.
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "token_keys")]
 pub struct Options {
@@ -34,14 +34,14 @@ pub struct Options {
     service_account_signing_key_file: Option<PathBuf>,
 }
 
-/// Where the keys are.
+/// The paths of the keys.
 #[derive(Clone, Debug)]
 pub struct Files {
     options: Options,
     pki: PathBuf,
 }
 
-/// What was read, to see whether it is still the same.
+/// The last contents, for comparison.
 pub type SeenKeys = Vec<(PathBuf, Vec<u8>)>;
 
 /// Signs the tokens that lie in Secrets.
@@ -82,7 +82,7 @@ impl Options {
             .cloned()
     }
 
-    /// The files, some of them in the folder of the cluster's keys.
+    /// Returns the files, some of them in the folder of the cluster's keys.
     pub fn files(&self, pki: &Path) -> Files {
         Files {
             options: self.clone(),
@@ -99,7 +99,7 @@ impl Files {
     /// # Errors
     /// Files that cannot be read or hold no key.
     pub fn load(&self) -> Result<(ServiceAccountKeys, SeenKeys), Error> {
-        // Looked at before they are read: what changes meanwhile is read again.
+        // Timestamps are taken before reading, so that concurrent changes are read again.
         let seen = self.look();
         let signing = ServiceAccountKey::load(&self.signing()).map_err(Error::Pki)?;
         let mut others = Vec::new();
@@ -121,15 +121,12 @@ impl Files {
             seen = now;
             match self.load() {
                 Ok((keys, _)) => {
-                    tracing::info!(keys = ?keys.ids(), "service accounts' tokens have other keys from now on");
+                    tracing::info!(keys = ?keys.ids(), "service account token keys reloaded");
                     tokens.replace_keys(keys);
                 }
                 Err(error) => {
                     let error = crate::run::in_one_line(&error);
-                    tracing::error!(
-                        error,
-                        "the keys of service accounts' tokens stay as they are"
-                    );
+                    tracing::error!(error, "service account token keys not reloaded");
                 }
             }
         }

@@ -4,11 +4,31 @@ use std::time::Duration;
 
 use control_types::names;
 
+/// Error for the value of an option.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no {kind}: {way_out}")]
+pub struct InvalidValue {
+    text: String,
+    kind: &'static str,
+    way_out: String,
+}
+
+impl InvalidValue {
+    /// Returns the error for a `text` that is not of a `kind`, with the way out.
+    pub fn new(text: &str, kind: &'static str, way_out: impl Into<String>) -> Self {
+        Self {
+            text: text.to_owned(),
+            kind,
+            way_out: way_out.into(),
+        }
+    }
+}
+
 /// Reads the URL of an API server.
 ///
 /// # Errors
 /// A description of the expected value.
-pub fn server_url(text: &str) -> Result<String, String> {
+pub fn server_url(text: &str) -> Result<String, InvalidValue> {
     let url = text.trim_end_matches('/');
     let is_url = url.strip_prefix("https://").is_some_and(|rest| {
         let authority = rest.split('/').next().unwrap_or_default();
@@ -17,9 +37,8 @@ pub fn server_url(text: &str) -> Result<String, String> {
     if is_url {
         Ok(url.to_owned())
     } else {
-        Err(format!(
-            "`{text}` is no URL of an API server: write https://HOST:6443"
-        ))
+        let way_out = "write https://HOST:6443";
+        Err(InvalidValue::new(text, "URL of an API server", way_out))
     }
 }
 
@@ -27,20 +46,20 @@ pub fn server_url(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// A description of the expected value.
-pub fn node_name(text: &str) -> Result<String, String> {
+pub fn node_name(text: &str) -> Result<String, InvalidValue> {
     match names::dns1123_subdomain(text).first() {
         None => Ok(text.to_owned()),
-        Some(problem) => Err(format!("`{text}` is no name of a Node: {problem}")),
+        Some(problem) => Err(InvalidValue::new(text, "name of a Node", problem)),
     }
 }
 
 /// Reads a duration as Go writes it, such as `15s` or `1m30s`.
 ///
 /// # Errors
-/// What it must be.
-pub fn duration(text: &str) -> Result<Duration, String> {
+/// A description of the expected value.
+pub fn duration(text: &str) -> Result<Duration, InvalidValue> {
     control_types::time::parse_duration(text)
-        .ok_or_else(|| format!("`{text}` is no duration: write it like 30s or 1m30s"))
+        .ok_or_else(|| InvalidValue::new(text, "duration", "write it like 30s or 1m30s"))
 }
 
 #[cfg(test)]
@@ -71,7 +90,7 @@ mod tests {
         assert!(node_name("node-1.example.com").is_ok());
         for wrong in ["", "Node-1", "a_b", "-a", "../x"] {
             let error = node_name(wrong).unwrap_err();
-            assert!(error.contains("no name of a Node"), "{error}");
+            assert!(error.to_string().contains("no name of a Node"), "{error}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Backups, restores, moves and upgrades of a server that runs, by the commands of an operator.
-//! What needs etcd says so and passes where there is none.
+//! Tests backups, restores, moves and upgrades of a running server with the operator's commands.
+//! Tests that need etcd are skipped with a message if it is missing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

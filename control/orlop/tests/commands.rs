@@ -1,5 +1,5 @@
-//! What every command keeps to: it ends quietly when nobody reads what it prints, and
-//! writes nothing before its options are known to be usable.
+//! Tests rules for all commands: each ends quietly when its output is closed, and writes nothing
+//! before it has validated its options.
 
 use std::{
     io::pipe,

@@ -1,6 +1,6 @@
-//! A new user's first and last commands, on a host in namespaces with a real API server and a
-//! real agent: `status`, `support-bundle`, stopping with `--on-exit`, and `uninstall`. Needs
-//! root.
+//! Tests a new user's first and last commands on a host in namespaces, with a real API server and
+//! a real agent: `status`, `support-bundle`, stopping with `--on-exit`, and `uninstall`. The tests
+//! need root.
 
 #[path = "../../../node-agent/datapath/tests/host/mod.rs"]
 mod host;

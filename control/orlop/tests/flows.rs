@@ -1,6 +1,6 @@
-//! `orlop flows` and `orlop why` against an API server that proxies to two nodes and
-//! cannot reach a third; a fourth's agent is no kubelet. It is a fake on loopback: what
-//! nodes answer is their agents' business, tested there.
+//! Tests `orlop flows` and `orlop why` against a fake API server on loopback. It proxies to two
+//! nodes, cannot reach a third, and the kubelet of the fourth is not our agent. The answers of
+//! agents are tested in their own crates.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -1,6 +1,6 @@
-//! `orlop migrate metallb` and back, on a whole control plane: objects as MetalLB has them, with
-//! nobody behind them, and an Announcer written in the place of a node's agent. What speakers and
-//! routers do is not shown here.
+//! Tests `orlop migrate metallb` and back on a whole control plane. MetalLB's objects exist, but
+//! no MetalLB runs, and the test writes an Announcer instead of a node's agent. Speakers and
+//! routers are not tested here.
 
 use std::{
     net::TcpListener,

@@ -1,5 +1,5 @@
-//! Starts of `orlop node-agent` that cannot succeed: each ends with code 1 and
-//! one line that names the thing and the way out. Needs root.
+//! Tests starts of `orlop node-agent` that must fail: each ends with code 1 and one line that
+//! names the cause and the way out. The tests need root.
 
 use std::{
     fs,

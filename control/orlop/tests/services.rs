@@ -1,5 +1,5 @@
-//! `orlop services`, `orlop trace` and `orlop conntrack` over the maps of a node in a
-//! namespace, with real connections, and no agent that answers. Needs root.
+//! Tests `orlop services`, `orlop trace` and `orlop conntrack` with the maps of a node in a
+//! namespace and real connections, while no agent answers. The tests need root.
 
 #[path = "../../../node-agent/datapath/tests/connections/wire.rs"]
 mod wire;

@@ -1,7 +1,7 @@
-//! `orlop controllers` and `orlop scheduler` in the place of the stock components: under a stock
-//! kube-apiserver with RBAC, by the options that kubeadm writes into their manifests, as the
-//! users that kubeadm gives them. `$KUBE_APISERVER` and `$ETCD` say where the programs are, else
-//! the PATH; where one is missing, this says so and passes.
+//! Tests `orlop controllers` and `orlop scheduler` in place of the stock components: with a stock
+//! kube-apiserver with RBAC, the options that kubeadm writes into their manifests, and the users
+//! that kubeadm gives them. `$KUBE_APISERVER` and `$ETCD` name the programs, by default those on
+//! the PATH; if one is missing, the tests are skipped with a message.
 
 use std::{
     net::TcpListener,
@@ -597,7 +597,7 @@ async fn the_components_run_by_kubeadms_options_under_a_stock_api_server() {
         );
         assert_eq!(ask(&folder, port, "/metrics", None).await.0, 403);
         assert_eq!(ask(&folder, port, "/metrics", Some(&stranger)).await.0, 403);
-        let page = wait(&folder, "metrics are served", async || {
+        let page = wait(&folder, "serving metrics", async || {
             let (status, page) = ask(&folder, port, "/metrics", Some(&monitor)).await;
             (status == 200).then_some(page)
         })

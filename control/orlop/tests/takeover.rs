@@ -1,7 +1,7 @@
-//! A control plane that kubeadm laid out, taken over and given back: a stock kube-apiserver with
-//! its etcd, keys and EncryptionConfiguration, and `orlop server` on the same, first beside it,
-//! then alone, then the stock one alone again. `$KUBE_APISERVER` and `$ETCD` say where the
-//! programs are, else the PATH; where one is missing, this says so and passes.
+//! Tests the takeover of a kubeadm control plane and the way back: a stock kube-apiserver with its
+//! etcd, keys and EncryptionConfiguration, and `orlop server` on the same files, first beside it,
+//! then alone, then the stock server alone again. `$KUBE_APISERVER` and `$ETCD` name the programs,
+//! by default those on the PATH; if one is missing, the tests are skipped with a message.
 
 use std::{
     net::TcpListener,

@@ -17,12 +17,13 @@ use crate::{Error, files};
 /// How long before it is issued a certificate is valid, at least and at most.
 const CLOCK_SKEW: [Duration; 2] = [Duration::from_secs(5 * 60), Duration::from_secs(24 * 3600)];
 
-/// How long before it is issued a certificate is valid: a tenth of its life within
-/// [`CLOCK_SKEW`].
+/// Returns how long before its issue a certificate becomes valid: a tenth of its lifetime
+/// within [`CLOCK_SKEW`].
 ///
-/// Clocks differ, and are set back: a machine whose hardware clock is in local time is hours
-/// ahead until it is synchronized, and what it issued meanwhile must be valid afterwards. A
-/// short-lived certificate is renewed at a share of its life and must not be due at once.
+/// Clocks differ, and are set back: a machine whose hardware clock is in local time is
+/// hours ahead until it is synchronized, and certificates that it issued meanwhile must
+/// be valid afterwards. A short-lived certificate is renewed at a share of its lifetime
+/// and must not be due immediately.
 fn clock_skew(validity: Duration) -> Duration {
     let [least, most] = CLOCK_SKEW;
     (validity / 10).clamp(least, most)
@@ -39,7 +40,7 @@ pub struct Authority {
     expires: SystemTime,
 }
 
-/// What a certificate is to say.
+/// The contents of a certificate.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// The common name: for a client, the user's name.
@@ -48,13 +49,13 @@ pub struct Spec {
     pub orgs: Vec<String>,
     /// The names and addresses of a server.
     pub sans: Vec<String>,
-    /// What the certificate is good for.
+    /// The usage of the certificate.
     pub usage: Usage,
     /// For how long, from now. Cut to the authority's own end.
     pub validity: Duration,
 }
 
-/// What a certificate is good for.
+/// The usage of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
     /// Asking.
@@ -63,6 +64,23 @@ pub enum Usage {
     Server,
     /// Both, as a node's agent needs.
     Both,
+}
+
+/// Reason why an existing certificate is issued again.
+#[derive(Debug, thiserror::Error)]
+enum ReissueReason {
+    #[error(transparent)]
+    Pair(#[from] Error),
+    #[error("its key cannot be read")]
+    Key(#[source] rcgen::Error),
+    #[error("another authority signed it")]
+    Authority,
+    #[error("it is for another subject")]
+    Subject,
+    #[error("it lacks the name `{0}`")]
+    Name(String),
+    #[error("it expires on {0}")]
+    Expires(Timestamp),
 }
 
 /// A certificate and its key.
@@ -199,7 +217,7 @@ impl Authority {
         let (certificate, key) = pair(dir, name);
         files::write_private(&key, authority.key.serialize_pem().as_bytes())?;
         files::write_public(&certificate, authority.certificate_pem.as_bytes())?;
-        tracing::info!(certificate = %certificate.display(), "authority made");
+        tracing::info!(certificate = %certificate.display(), "authority created");
         Ok(authority)
     }
 
@@ -256,9 +274,9 @@ impl Authority {
         })
     }
 
-    /// Keeps the certificate `NAME.crt` with `NAME.key` in `dir` as `spec` says:
-    /// what is there is used if this authority signed it, it has the subject and
-    /// all names, and a third of its life is left; otherwise it is made anew.
+    /// Maintains the certificate `NAME.crt` with `NAME.key` in `dir` according to `spec`:
+    /// the existing one is used if this authority signed it, it has the subject and all
+    /// names, and a third of its lifetime is left; otherwise it is issued again.
     ///
     /// # Errors
     /// [`Error::File`], or as [`Authority::issue`].
@@ -268,7 +286,7 @@ impl Authority {
             match self.fits(&issued, spec, &certificate, &key) {
                 Ok(()) => return Ok(issued),
                 Err(reason) => {
-                    tracing::info!(certificate = %certificate.display(), %reason, "certificate is made anew");
+                    tracing::info!(certificate = %certificate.display(), %reason, "issuing a new certificate");
                 }
             }
         }
@@ -285,32 +303,28 @@ impl Authority {
         spec: &Spec,
         certificate: &Path,
         key: &Path,
-    ) -> Result<(), String> {
-        let facts =
-            Facts::read(&issued.cert_pem, certificate).map_err(|error| error.to_string())?;
-        let own =
-            Facts::read(&self.certificate_pem, certificate).map_err(|error| error.to_string())?;
-        let pair = KeyPair::from_pem(&issued.key_pem).map_err(|error| error.to_string())?;
-        facts
-            .check_key(&pair, certificate, key)
-            .map_err(|error| error.to_string())?;
+    ) -> Result<(), ReissueReason> {
+        let facts = Facts::read(&issued.cert_pem, certificate)?;
+        let own = Facts::read(&self.certificate_pem, certificate)?;
+        let pair = KeyPair::from_pem(&issued.key_pem).map_err(ReissueReason::Key)?;
+        facts.check_key(&pair, certificate, key)?;
         if facts.signer_id != own.key_id {
-            return Err("another authority signed it".to_owned());
+            return Err(ReissueReason::Authority);
         }
         if facts.subject != subject(&spec.cn, &spec.orgs) {
-            return Err("it is for another subject".to_owned());
+            return Err(ReissueReason::Subject);
         }
         if let Some(missing) = spec
             .sans
             .iter()
             .find(|san| !facts.names.contains(&canonical(san)))
         {
-            return Err(format!("it lacks the name `{missing}`"));
+            return Err(ReissueReason::Name(missing.clone()));
         }
         let now = Timestamp::now();
         let life = facts.expires.duration_since(facts.begins);
         if now < facts.begins || facts.expires.duration_since(now) < life / 3 {
-            return Err(format!("it expires on {}", facts.expires));
+            return Err(ReissueReason::Expires(facts.expires));
         }
         Ok(())
     }
@@ -444,7 +458,7 @@ pub fn check_certificate(pem: &str, path: &Path, way_out: &'static str) -> Resul
     Facts::read(pem, path)?.check_time(path, way_out)
 }
 
-/// From when to when the first certificate of a PEM text is valid.
+/// Returns the validity of the first certificate of a PEM text.
 pub(crate) fn validity(pem: &str, path: &Path) -> Result<(Timestamp, Timestamp), Error> {
     let facts = Facts::read(pem, path)?;
     Ok((facts.begins, facts.expires))
@@ -546,7 +560,7 @@ pub(crate) fn address(bytes: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// A positive serial number that nobody guesses.
+/// Returns a positive, random serial number.
 fn serial() -> Result<SerialNumber, Error> {
     let mut bytes = [0; 16];
     crate::random::fill(&mut bytes)?;

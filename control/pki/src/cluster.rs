@@ -56,8 +56,8 @@ impl Cluster {
         })
     }
 
-    /// The API server's serving certificate for these names and addresses (it is
-    /// made anew when one is missing or it comes near its end).
+    /// Returns the API server's serving certificate for these names and addresses (it is
+    /// issued again when one is missing or it is close to expiry).
     ///
     /// # Errors
     /// [`Error::File`], [`Error::Name`] or [`Error::Crypto`].

@@ -1,8 +1,8 @@
-//! What can be wrong with keys and certificates.
+//! Errors of keys and certificates.
 
 use std::path::PathBuf;
 
-/// Why a key or certificate cannot be used. One line each, naming the file.
+/// Error for an unusable key or certificate. One line each, naming the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,7 +13,7 @@ pub enum Error {
         path: PathBuf,
         /// `read` or `written`.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -22,9 +22,9 @@ pub enum Error {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// The expected content.
         expected: &'static str,
-        /// What is wrong.
+        /// The problem.
         detail: String,
     },
     /// The certificate's time is over.
@@ -80,9 +80,9 @@ pub enum Error {
     /// The cryptographic library refused.
     #[error("cannot {action}: {detail}")]
     Crypto {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// What the library said.
+        /// The library's message.
         detail: String,
     },
 }

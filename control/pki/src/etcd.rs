@@ -1,7 +1,7 @@
 //! The authority of an etcd that Orlop runs, and its members' certificates.
 //!
-//! It is an authority of its own: etcd trusts every client that its authority signed, so a
-//! certificate of the cluster's authority must not open the store.
+//! It is a separate authority: etcd trusts every client that its authority signed, so a
+//! certificate of the cluster's authority must not give access to the store.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,8 +44,8 @@ impl EtcdPki {
         pki.join(FOLDER).join("ca.key").exists()
     }
 
-    /// Keeps the files of a member's certificates for these names, and those of a client for
-    /// etcdctl.
+    /// Maintains the files of a member's certificates for these names, and those of a
+    /// client for etcdctl.
     ///
     /// etcd reads them at every handshake, so a renewed certificate needs no restart.
     ///

@@ -38,7 +38,7 @@ pub fn fingerprint(bytes: &[u8]) -> String {
         })
 }
 
-/// The file's text; `None` if there is no such file.
+/// Returns the file's text; `None` if there is no such file.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, Error> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),

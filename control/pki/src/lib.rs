@@ -1,20 +1,20 @@
 //! Authorities, certificates, service-account keys.
 //!
-//! A cluster's identities come from one directory ([`Cluster`]), laid out as
-//! kubeadm's `/etc/kubernetes/pki`:
+//! A cluster's identities come from one directory ([`Cluster`]), laid out as kubeadm's
+//! `/etc/kubernetes/pki`:
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `ca.crt`, `ca.key` | the cluster's authority: API server, components, nodes' client certificates, people |
 //! | `kubelet-ca.crt`, `kubelet-ca.key` | kubelets' serving certificates; only the API server's kubelet client trusts it |
-//! | `front-proxy-ca.crt`, `front-proxy-ca.key` | vouches for proxies that pass users on in headers |
+//! | `front-proxy-ca.crt`, `front-proxy-ca.key` | signs for proxies that pass users on in headers |
 //! | `sa.pub`, `sa.key` | signs service accounts' tokens |
 //! | `encryption.key` | encrypts secrets in the store |
 //! | `etcd/ca.crt`, `etcd/ca.key` | members of an etcd that Orlop runs, and their clients ([`EtcdPki`]) |
-//! | `NAME.crt`, `NAME.key` | a component's certificate, made anew before it expires |
+//! | `NAME.crt`, `NAME.key` | a component's certificate, renewed before it expires |
 //!
-//! Keys are ECDSA P-256. Files are written whole or not at all; those with
-//! secrets are readable by their owner only.
+//! Keys are ECDSA P-256. Files are written atomically; those with secrets are readable by
+//! their owner only.
 
 mod authority;
 mod cluster;

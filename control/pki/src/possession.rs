@@ -1,8 +1,8 @@
-//! Peers that only prove that they hold the key of the certificate they show.
+//! Verifiers that only check that peers hold the key of the certificate that they
+//! present.
 //!
-//! Of a server's clients it is judged later who they are
-//! ([`ClientTrust`](crate::ClientTrust)); of a client's server nobody asks where
-//! nothing secret is sent.
+//! A server identifies its clients later ([`ClientTrust`](crate::ClientTrust)); a client
+//! does not verify its server where nothing secret is sent.
 
 use std::sync::{Arc, LazyLock};
 

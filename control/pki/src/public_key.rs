@@ -12,6 +12,7 @@ use rustls_pki_types::pem::{PemObject, SectionKind};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use x509_parser::error::X509Error;
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey as Parsed;
 use x509_parser::x509::SubjectPublicKeyInfo;
@@ -42,13 +43,34 @@ pub struct ServiceAccountKeys {
     others: Vec<PublicKey>,
 }
 
+/// Reason why a public key cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeyError {
+    #[error(transparent)]
+    Malformed(#[from] x509_parser::nom::Err<X509Error>),
+    #[error(transparent)]
+    Parameters(X509Error),
+    #[error("RSA keys must have at least {RSA} bits")]
+    Short,
+    #[error("its curve is neither P-256 nor P-384")]
+    Curve,
+    #[error("its public point has another form")]
+    PointForm,
+    #[error("its public point has another length")]
+    PointLength,
+    #[error("it is a key of another kind")]
+    Kind,
+    #[error(transparent)]
+    Verifying(jsonwebtoken::errors::Error),
+}
+
 // === impl PublicKey ===
 
 impl PublicKey {
-    /// All keys of a file: public ones, the public halves of private ones; PEM.
+    /// Reads all keys of a file: public ones, the public halves of private ones; PEM.
     ///
     /// # Errors
-    /// [`Error::File`], or [`Error::Malformed`] also when there is none.
+    /// [`Error::File`], or [`Error::Malformed`], also if there is none.
     pub fn load(path: &Path) -> Result<Vec<Self>, Error> {
         let wrong = |detail: String| Error::Malformed {
             path: path.to_owned(),
@@ -63,10 +85,13 @@ impl PublicKey {
                 SectionKind::PublicKey => der,
                 SectionKind::PrivateKey
                 | SectionKind::RsaPrivateKey
-                | SectionKind::EcPrivateKey => private(kind, der).map_err(wrong)?,
+                | SectionKind::EcPrivateKey => {
+                    private(kind, der).map_err(|error| wrong(error.to_string()))?
+                }
                 _ => continue,
             };
-            keys.push(Self::from_der(&info).map_err(wrong)?);
+            let key = Self::from_der(&info).map_err(|error| wrong(error.to_string()))?;
+            keys.push(key);
         }
         if keys.is_empty() {
             return Err(wrong("it holds no key".to_owned()));
@@ -75,14 +100,14 @@ impl PublicKey {
     }
 
     /// The key of a `SubjectPublicKeyInfo` (RFC 5280).
-    pub(crate) fn from_der(der: &[u8]) -> Result<Self, String> {
-        let (_, info) = SubjectPublicKeyInfo::from_der(der).map_err(|error| error.to_string())?;
+    pub(crate) fn from_der(der: &[u8]) -> Result<Self, KeyError> {
+        let (_, info) = SubjectPublicKeyInfo::from_der(der)?;
         let id = URL_SAFE_NO_PAD.encode(Sha256::digest(der));
         let coded = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-        let (algorithm, verifying, jwk) = match info.parsed().map_err(|error| error.to_string())? {
+        let (algorithm, verifying, jwk) = match info.parsed().map_err(KeyError::Parameters)? {
             Parsed::RSA(key) => {
                 if key.key_size() < RSA {
-                    return Err(format!("RSA keys must have at least {RSA} bits"));
+                    return Err(KeyError::Short);
                 }
                 let modulus = key.modulus;
                 let leading = modulus.iter().take_while(|byte| **byte == 0).count();
@@ -99,14 +124,14 @@ impl PublicKey {
                     match curve.map(|curve| curve.to_id_string()).as_deref() {
                         Some(P256) => (Algorithm::ES256, ("P-256", "ES256"), 32),
                         Some(P384) => (Algorithm::ES384, ("P-384", "ES384"), 48),
-                        _ => return Err("its curve is neither P-256 nor P-384".to_owned()),
+                        _ => return Err(KeyError::Curve),
                     };
                 // Uncompressed: 4, x, y (SEC 1, 2.3.3).
                 let [4, point @ ..] = point.data() else {
-                    return Err("its public point has another form".to_owned());
+                    return Err(KeyError::PointForm);
                 };
                 if point.len() != 2 * size {
-                    return Err("its public point has another length".to_owned());
+                    return Err(KeyError::PointLength);
                 }
                 let (x, y) = point.split_at(size);
                 let (x, y) = (coded(x), coded(y));
@@ -114,13 +139,13 @@ impl PublicKey {
                 let jwk = json!({"use": "sig", "kty": "EC", "kid": id, "crv": name.0, "alg": name.1, "x": x, "y": y});
                 (algorithm, verifying, jwk)
             }
-            _ => return Err("it is a key of another kind".to_owned()),
+            _ => return Err(KeyError::Kind),
         };
         Ok(Self {
             id,
             algorithm,
             pem: written(der),
-            verifying: verifying.map_err(|error| error.to_string())?,
+            verifying: verifying.map_err(KeyError::Verifying)?,
             jwk,
         })
     }
@@ -143,8 +168,8 @@ impl PublicKey {
         &self.jwk
     }
 
-    /// It is about the signature: times and audiences are judged by who knows what
-    /// they mean (control-access).
+    /// Returns a validation of the signature only: times and audiences are checked by
+    /// their users (control-access).
     pub(crate) fn validation(&self) -> Validation {
         let mut validation = Validation::new(self.algorithm);
         validation.required_spec_claims.clear();
@@ -165,14 +190,14 @@ impl std::fmt::Debug for PublicKey {
 }
 
 /// The public half of a private key.
-fn private(kind: SectionKind, der: Vec<u8>) -> Result<Vec<u8>, String> {
+fn private(kind: SectionKind, der: Vec<u8>) -> Result<Vec<u8>, rcgen::Error> {
     use rustls_pki_types::PrivateKeyDer;
     let der = match kind {
         SectionKind::RsaPrivateKey => PrivateKeyDer::Pkcs1(der.into()),
         SectionKind::EcPrivateKey => PrivateKeyDer::Sec1(der.into()),
         _ => PrivateKeyDer::Pkcs8(der.into()),
     };
-    let pair = KeyPair::try_from(&der).map_err(|error| error.to_string())?;
+    let pair = KeyPair::try_from(&der)?;
     Ok(pair.subject_public_key_info())
 }
 

@@ -27,8 +27,7 @@ pub struct Request {
     pub key_pem: String,
 }
 
-/// What a request asks for. Its signature was checked: who made it holds the
-/// key.
+/// The contents of a request. Its signature was verified: its author holds the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requested {
     /// The common name; empty if there is none.
@@ -136,13 +135,13 @@ impl Requested {
 // === impl Authority ===
 
 impl Authority {
-    /// Signs what was requested: its subject, its names of servers and its
-    /// key, for this use and this time (cut to the authority's own end).
-    /// Whether the requester may have it is for the caller to judge.
+    /// Signs the request: its subject, its names of servers and its key, for this usage
+    /// and time (limited by the authority's own). The caller decides whether the
+    /// requester may have it.
     ///
     /// # Errors
-    /// [`Error::Name`], [`Error::TooManyOrganisations`] or [`Error::Crypto`],
-    /// for what no certificate of ours can carry.
+    /// [`Error::Name`], [`Error::TooManyOrganisations`] or [`Error::Crypto`], for what
+    /// our certificates cannot contain.
     pub fn sign(
         &self,
         requested: &Requested,

@@ -20,7 +20,7 @@ pub struct ServiceAccountKey {
     public: PublicKey,
 }
 
-/// Why a token is none of ours.
+/// Reason why a token is not ours.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenRejection {
@@ -65,7 +65,8 @@ impl ServiceAccountKey {
         };
         let pem = files::read(path)?.ok_or_else(|| wrong("there is no such file".to_owned()))?;
         let pair = KeyPair::from_pem(&pem).map_err(|error| wrong(error.to_string()))?;
-        let public = PublicKey::from_der(&pair.subject_public_key_info()).map_err(wrong)?;
+        let public = PublicKey::from_der(&pair.subject_public_key_info())
+            .map_err(|error| wrong(error.to_string()))?;
         let signing = if public.algorithm == Algorithm::RS256 {
             EncodingKey::from_rsa_pem(pem.as_bytes())
         } else {

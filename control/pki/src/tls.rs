@@ -1,10 +1,10 @@
-//! Configurations of TLS for servers and clients.
+//! TLS configurations for servers and clients.
 //!
-//! A server asks every client for a certificate and takes any, or none, in the
-//! handshake; TLS proves that the client holds the key. Whether an authority
-//! vouches for it is judged per connection by [`ClientTrust`], so that a wrong
-//! certificate is answered with 401 in HTTP, as kube-apiserver does, and so that
-//! proxies and users can be told apart by their authority.
+//! A server requests a certificate from every client and accepts any, or none, in the
+//! handshake; TLS proves that the client holds the key. [`ClientTrust`] verifies the
+//! authority per connection, so that a wrong certificate is answered with 401 in HTTP, as
+//! in kube-apiserver, and so that proxies and users can be distinguished by their
+//! authority.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -30,13 +30,13 @@ pub struct ClientTrust(Arc<dyn ClientCertVerifier>);
 #[derive(Debug)]
 pub struct ServingIdentity(RwLock<Arc<CertifiedKey>>);
 
-/// What a server speaks at least.
+/// The limits of a server's TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsLimits {
-    /// Whether clients may speak TLS 1.2, too. 1.3 is preferred in any case.
+    /// Whether clients may use TLS 1.2, too. 1.3 is preferred in any case.
     pub tls12: bool,
-    /// The cipher suites, by their IANA names (`TLS_AES_128_GCM_SHA256`, …); none
-    /// for all that there are. Weak ones there are not.
+    /// The cipher suites, by their IANA names (`TLS_AES_128_GCM_SHA256`, …); all
+    /// supported ones if empty. None of them is weak.
     pub suites: Vec<String>,
 }
 
@@ -87,10 +87,10 @@ pub fn server_config(
     server_config_within(identity, trusted, &TlsLimits::default())
 }
 
-/// As [`server_config`], with other limits of what is spoken.
+/// As [`server_config`], with other limits.
 ///
 /// # Errors
-/// [`Error::Crypto`], also for suites that are not known or leave nothing to speak.
+/// [`Error::Crypto`], also for unknown suites or if none is left.
 pub fn server_config_within(
     identity: Arc<ServingIdentity>,
     trusted: &[&ClientTrust],

@@ -1,9 +1,9 @@
-//! Whom a client believes: servers whose certificate an authority of a bundle
-//! signed, and those whose very certificate stands in the bundle.
+//! The servers that a client trusts: those whose certificate an authority of a bundle
+//! signed, and those whose own certificate is in the bundle.
 //!
-//! The latter is what `openssl req -x509` makes and what webhooks often show: a
-//! certificate that signed itself and calls itself an authority. The web's rules
-//! refuse an authority as a server; Go, and with it kube-apiserver, takes it.
+//! `openssl req -x509` creates the latter, and webhooks often use it: a self-signed
+//! certificate that is marked as an authority. The web's rules reject an authority as a
+//! server; Go, and with it kube-apiserver, accepts it.
 
 use std::sync::Arc;
 

@@ -95,7 +95,7 @@ impl Bits {
         }
     }
 
-    /// Adds those of `other`.
+    /// Adds the members of `other`.
     pub fn union(&mut self, other: &Self) {
         if other.words.is_empty() {
             return;
@@ -107,14 +107,14 @@ impl Bits {
         }
     }
 
-    /// Takes those of `other` out.
+    /// Removes the members of `other`.
     pub fn subtract(&mut self, other: &Self) {
         for (number, word) in self.words_mut() {
             *word &= !other.word(number);
         }
     }
 
-    /// Takes out of `self` what is in `other`, and returns what was taken.
+    /// Removes from `self` the members of `other`, and returns the removed ones.
     #[must_use]
     pub fn extract(&mut self, other: &Self) -> Self {
         let mut taken = self.clone();
@@ -123,7 +123,8 @@ impl Bits {
         taken
     }
 
-    /// Takes out of `self` what is not in `other`, and returns what was taken.
+    /// Removes from `self` everything that is not in `other`, and returns the removed
+    /// members.
     #[must_use]
     pub fn retain(&mut self, other: &Self) -> Self {
         let mut taken = self.clone();

@@ -1,7 +1,7 @@
 //! The objects besides nodes, pods and namespaces that decisions read.
 //!
-//! Each kind is one line of [`catalog!`] below: its cache, its changes, its part in the wait
-//! at start, and what a change of it may mean to pods that wait.
+//! Each kind is one line of [`catalog!`] below: its cache, its changes, its part in the
+//! wait at start, and the wake-ups of waiting pods that a change causes.
 
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ macro_rules! catalog {
                 }
             }
 
-            /// What the change may mean to pods that wait.
+            /// Returns which waiting pods the change may help.
             #[must_use]
             pub const fn wake(&self) -> Wake {
                 match self {
@@ -138,7 +138,7 @@ catalog! {
     csi_nodes: CsiNode, CSI_NODE;
     /// CSI drivers.
     csi_drivers: CsiDriver, CSI_DRIVER;
-    /// Where CSI drivers have room.
+    /// The capacity of CSI drivers by topology.
     csi_storage_capacities: CsiStorageCapacity, CSI_CAPACITY;
     /// Attachments of volumes to nodes.
     volume_attachments: VolumeAttachment, VOLUME_ATTACHMENT;
@@ -167,9 +167,9 @@ pub struct Cluster {
     pub snapshot: crate::snapshot::Snapshot,
     /// All other objects.
     pub catalog: Arc<Catalog>,
-    /// What was decided of these objects, but is not seen on them yet.
+    /// Decisions about these objects that their caches do not show yet.
     pub assumed: crate::reserve::AssumedReservations,
-    /// Pods that wait for a node of theirs.
+    /// Pods with a nominated node.
     pub nominations: crate::nominations::Nominations,
     /// Pods that are scheduled together.
     pub gangs: crate::gangs::Gangs,
@@ -184,7 +184,7 @@ impl Cluster {
         cluster
     }
 
-    /// Decides by other objects from now on; what was assumed of the former ones is dropped.
+    /// Replaces the catalog, and drops assumptions about the former objects.
     pub fn replace_catalog(&mut self, catalog: Catalog) {
         self.assumed = crate::reserve::AssumedReservations {
             devices: crate::devices::AssumedDevices::of(&catalog),

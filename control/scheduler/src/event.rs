@@ -1,4 +1,4 @@
-//! What happened in the cluster, as pods that wait see it.
+//! Cluster events as waiting pods see them.
 
 use std::fmt;
 
@@ -10,24 +10,24 @@ use crate::view::{Node, Pod};
 /// A change that may make a pod fit that did not.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// Its kind; several when several things changed at once.
+    /// Its kind; several if several things changed at once.
     pub wake: Wake,
-    /// What changed, and how.
+    /// The changed object, and how it changed.
     pub subject: Subject<'a>,
 }
 
-/// What changed.
+/// The changed object.
 #[derive(Clone, Copy)]
 pub enum Subject<'a> {
-    /// A node came, changed or went.
+    /// A node was added, changed or deleted.
     Node {
-        /// Before; `None`: there was none.
+        /// The former state; `None` if it was added.
         old: Option<&'a Node>,
-        /// Now; `None`: it is gone.
+        /// The new state; `None` if it was deleted.
         new: Option<&'a Node>,
     },
-    /// A pod came to a node (or is assumed there), changed or left it. A nominated pod counts
-    /// as one that is on its node.
+    /// A pod was added to a node (or assumed there), changed or left it. A nominated pod
+    /// counts as one on its node.
     Pod {
         /// Before; `None`: it was on no node.
         old: Option<&'a Pod>,
@@ -77,7 +77,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// A pod came to a node.
+    /// Returns the event of a pod that was added to a node.
     #[must_use]
     pub const fn pod_added(pod: &'a Pod) -> Self {
         Self {

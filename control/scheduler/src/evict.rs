@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::preempt::Preemption;
 use crate::view::Pod;
 
-/// Deletions under way at once for one pod.
+/// The number of concurrent deletions for one pod.
 const AT_ONCE: usize = 16;
 
-/// What is needed to carry out one preemption.
+/// The input of one preemption.
 pub(crate) struct Evictions {
     pub(crate) client: Client,
     pub(crate) recorder: Recorder,
@@ -35,7 +35,7 @@ impl Evictions {
             if let Err(error) = clear_nomination(&self.client, pod).await {
                 tracing::warn!(
                     namespace = %pod.metadata.namespace, pod = %pod.metadata.name,
-                    error = error.chain(), "cannot clear nominatedNodeName"
+                    error = error.chain(), "failed to clear nominatedNodeName"
                 );
             }
         }

@@ -1,6 +1,6 @@
-//! Why a pod goes where it goes: per node, what rejects it and how the plugins score it.
+//! Explains placement: which plugins reject each node, and how plugins score it.
 //!
-//! Nothing here runs unless an explanation is asked for.
+//! Nothing here runs unless an explanation is requested.
 
 use serde::Serialize;
 
@@ -9,11 +9,11 @@ use crate::place::{Decision, Placer};
 use crate::plugins::Cycle;
 use crate::view::Pod;
 
-/// What all plugins say about a pod on all nodes.
+/// The results of all plugins for a pod on all nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// What the pod lacks whatever the nodes are. No node was looked at, then.
+    /// The requirement that no node can satisfy. In that case no node was evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unmet: Option<Rejecter>,
     /// All nodes, by name.
@@ -32,13 +32,13 @@ pub struct Explanation {
 pub struct Rejecter {
     /// The plugin's name.
     pub plugin: String,
-    /// Its reasons, as they stand in events.
+    /// Its reasons, as they appear in events.
     pub reasons: Vec<String>,
     /// Whether evicting pods could help.
     pub resolvable: bool,
 }
 
-/// What all plugins say about a pod on one node.
+/// The results of all plugins for a pod on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeExplanation {

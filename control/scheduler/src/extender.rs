@@ -22,15 +22,15 @@ const BEST: i64 = 10;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ExtenderConfig {
-    /// Where it is.
+    /// The base URL.
     pub url_prefix: String,
-    /// The path of its filter; empty: it has none.
+    /// The path of its filter; empty if it has none.
     pub filter_verb: String,
     /// The path by which it judges preemption.
     pub preempt_verb: String,
     /// The path of its scores.
     pub prioritize_verb: String,
-    /// By how much its scores count.
+    /// The weight of its scores.
     pub weight: i64,
     /// The path by which it binds pods.
     pub bind_verb: String,
@@ -43,7 +43,8 @@ pub struct ExtenderConfig {
     pub http_timeout: Option<String>,
     /// Whether it knows nodes, so that their names suffice.
     pub node_cache_capable: bool,
-    /// Resources that it looks after. With any, it is asked about pods that request one.
+    /// Resources that it manages. If there are any, it is called for pods that request
+    /// one.
     pub managed_resources: Vec<ManagedResource>,
     /// Whether pods are placed while it fails.
     pub ignorable: bool,
@@ -83,41 +84,41 @@ pub struct ExtenderTls {
     pub ca_data: String,
 }
 
-/// Why an extender gives no answer.
+/// Error of an extender.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// It cannot be reached with its configuration.
     #[error("extender {url:?} cannot be used")]
     Client {
-        /// Where it is.
+        /// The URL.
         url: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: control_client::Error,
     },
     /// A request failed.
     #[error("failed {verb} with extender at URL {url}")]
     Request {
-        /// What was asked.
+        /// The verb of the call.
         verb: String,
-        /// Where it is.
+        /// The URL.
         url: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: control_client::Error,
     },
     /// It took too long.
     #[error("failed {verb} with extender at URL {url}: no answer within {after:?}")]
     Timeout {
-        /// What was asked.
+        /// The verb of the call.
         verb: String,
-        /// Where it is.
+        /// The URL.
         url: String,
         /// How long it was waited for.
         after: Duration,
     },
-    /// The pod that it is asked about cannot be read.
+    /// The pod cannot be read from the API server.
     #[error("cannot read the pod for extenders")]
     Pod(#[source] control_client::Error),
     /// It answered that it failed.
@@ -128,7 +129,7 @@ pub enum Error {
         "extender {url:?} claims a filtered node {node:?} which is not found in the input node list"
     )]
     UnknownNode {
-        /// Where it is.
+        /// The URL.
         url: String,
         /// The node.
         node: String,
@@ -231,7 +232,7 @@ impl Extender {
         !self.config.preempt_verb.is_empty()
     }
 
-    /// Whether it is to be asked about a pod.
+    /// Returns whether it is to be called for a pod.
     pub(crate) fn is_interested(&self, pod: &Pod) -> bool {
         let mut managed = self.config.managed_resources.iter();
         self.config.managed_resources.is_empty()
@@ -327,7 +328,7 @@ impl Extender {
         Ok(agreed)
     }
 
-    /// Has it bind a pod.
+    /// Lets it bind a pod.
     pub(crate) async fn bind(&self, pod: &Pod, node: &str) -> Result<(), Error> {
         let meta = &pod.metadata;
         let args = json!({
@@ -436,7 +437,7 @@ fn filtered(
     })
 }
 
-/// How to reach an extender, as clients of API servers are told.
+/// Describes the extender's endpoint as a kubeconfig.
 fn kubeconfig(config: &ExtenderConfig) -> Value {
     let tls = config.tls_config.clone().unwrap_or_default();
     let mut cluster = Map::new();

@@ -1,4 +1,4 @@
-//! What is asked of extenders, and how their answers are read.
+//! Tests requests to extenders, and the interpretation of their responses.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use tower::service_fn;
 
 use super::*;
 
-/// An extender that answers what it is told to, and remembers what it was asked.
+/// An extender with scripted responses that records its requests.
 fn extender(config: Value, answer: Value) -> (Extender, Arc<Mutex<Vec<(String, Value)>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&asked);

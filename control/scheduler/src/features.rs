@@ -1,6 +1,6 @@
-//! Feature gates of 1.36 that change what the scheduler does.
+//! Feature gates of 1.36 that change the scheduler's behaviour.
 
-/// Which of them are on. All are off by default, as in kube-scheduler.
+/// The enabled gates. All are off by default, as in kube-scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// `GenericWorkload`: pods of one PodGroup are decided about together, where the API server

@@ -1,7 +1,7 @@
-//! Pods of all nodes, grouped by what other pods' constraints see of them.
+//! Pods of all nodes, grouped by the properties that constraints of other pods see.
 //!
-//! A selector sees a pod's namespace and labels; a pod that is to be placed sees the affinity
-//! terms of others. Both are interned, and each node lists what its pods have, with counts:
+//! A selector sees a pod's namespace and labels; a pod to be placed sees the affinity
+//! terms of others. Both are interned, and each node lists those of its pods with counts:
 //! a selector is evaluated once per set of labels, never once per pod.
 
 use std::hash::Hash;
@@ -28,7 +28,7 @@ pub struct PodSelector {
     pub labels: LabelSelector,
 }
 
-/// What an affinity term of a placed pod means to pods that are to be placed.
+/// The effect of a placed pod's affinity term on pods to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TermKind {
     /// Required anti-affinity: pods that it selects are kept away.
@@ -42,7 +42,7 @@ pub enum TermKind {
 /// An affinity term of placed pods.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PlacedTerm {
-    /// What it means.
+    /// Its effect.
     pub kind: TermKind,
     /// The node label whose values are the domains.
     pub topology_key: CompactString,
@@ -55,7 +55,7 @@ pub struct PlacedTerm {
 pub struct LabelSetCount {
     /// The label set's slot.
     pub slot: usize,
-    /// All of them.
+    /// The total number of pods.
     pub pods: u32,
     /// Those that are being deleted.
     pub terminating: u32,
@@ -98,8 +98,8 @@ pub struct Namespaces {
 // === impl PodSelector ===
 
 impl PodSelector {
-    /// What a term of a pod in `namespace` selects. Without namespaces and without a selector
-    /// of namespaces, it is about the pod's own.
+    /// Returns what a term of a pod in `namespace` selects. Without namespaces and
+    /// without a namespace selector, it selects in the pod's own.
     #[must_use]
     pub fn of_term(term: &PodTerm, namespace: &CompactString) -> Self {
         let namespaces = if term.namespaces.is_empty() && term.namespace_selector.is_none() {
@@ -124,7 +124,7 @@ impl PodSelector {
         }
     }
 
-    /// Whether a pod is selected. A namespace that is not known has no labels.
+    /// Returns whether a pod is selected. An unknown namespace has no labels.
     #[must_use]
     pub fn matches(
         &self,
@@ -222,14 +222,14 @@ impl<T: Eq + Hash> Interner<T> {
         Some(slot)
     }
 
-    /// The value in a slot, and when it came there.
+    /// Returns the value in a slot, and when it was added.
     #[must_use]
     pub fn get(&self, slot: usize) -> Option<(&T, u64)> {
         let slot = self.slots.get(slot)?.as_ref()?;
         Some((&slot.value, slot.born))
     }
 
-    /// All values, with their slots and when they came there.
+    /// Returns all values, with their slots and when they were added.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T, u64)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(at, slot)| slot.as_ref().map(|slot| (at, &*slot.value, slot.born)))

@@ -1,4 +1,4 @@
-//! The scheduler: which node a pod runs on.
+//! The scheduler: chooses the node for a pod.
 //!
 //! ```text
 //! pods, nodes ──watch──▶ Snapshot ┐
@@ -8,18 +8,19 @@
 //!                                                   condition, wait
 //! ```
 //!
-//! One task owns queue and cluster. [`place()`] decides alone from what is in the cluster, and
-//! so do [`Placer::preempt`] and [`explain()`]. What was decided is *assumed* at once, so that
-//! the next pod sees it, and bound in the background with many bindings under way; a binding
-//! that fails takes the assumption back. Pods that fit nowhere wait for an event that a plugin
-//! which rejected them says may help ([`event`]), and are tried again after a back-off.
+//! One task owns queue and cluster. [`place()`] decides only from the cluster's contents,
+//! and so do [`Placer::preempt`] and [`explain()`]. A decision is *assumed* immediately,
+//! so that the next pod sees it, and bound in the background with many bindings in
+//! flight; a binding that fails reverts the assumption. Pods that fit nowhere wait for an
+//! event that may help according to a plugin which rejected them ([`event`]), and are
+//! tried again after a back-off.
 //!
-//! With the feature gate `GenericWorkload`, pods of one PodGroup are decided about together, and
-//! are bound together or not at all ([`gangs`]).
+//! With the feature gate `GenericWorkload`, pods of one PodGroup are decided together,
+//! and are bound together or not at all ([`gangs`]).
 //!
-//! Plugins keep the names, order, weights and semantics of kube-scheduler's default profile;
-//! each is one small file in `plugins/`, `volumes/` or `devices/`. A profile of a
-//! [configuration](config) chooses and arranges them.
+//! Plugins keep the names, order, weights and semantics of kube-scheduler's default
+//! profile; each is one small file in `plugins/`, `volumes/` or `devices/`. A profile of
+//! a [configuration](config) selects and arranges them.
 
 pub mod bits;
 pub mod catalog;

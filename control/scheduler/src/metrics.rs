@@ -1,4 +1,4 @@
-//! What the schedulers of this process did, under kube-scheduler's names.
+//! Metrics of this process's schedulers, under kube-scheduler's names.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ impl AttemptResult {
     }
 }
 
-/// Bounds double; each family has those of kube-scheduler.
+/// Exponential bounds; each family has those of kube-scheduler.
 static ATTEMPT: [f64; 15] = exponential(0.001, 2.0);
 static SLI: [f64; 20] = exponential(0.01, 2.0);
 static ATTEMPTS: [f64; 5] = exponential(1.0, 2.0);
@@ -36,26 +36,26 @@ static EXTENSION_POINT: [f64; 12] = exponential(0.0001, 2.0);
 
 #[derive(Debug)]
 struct Metrics {
-    /// By profile and result.
+    /// Attempts by profile and result.
     attempts: BTreeMap<(String, &'static str), (u64, Histogram)>,
     algorithm: Histogram,
-    /// Of PodGroups, by profile and result.
+    /// Attempts of PodGroups by profile and result.
     gang_attempts: BTreeMap<(String, &'static str), (u64, Histogram)>,
     /// `None`: no PodGroup was decided about.
     gang_algorithm: Option<Histogram>,
-    /// By result.
+    /// Permit waits by result.
     permit_waits: BTreeMap<&'static str, Histogram>,
-    /// By extension point, profile and status.
+    /// Durations by extension point, profile and status.
     points: BTreeMap<(&'static str, String, &'static str), Histogram>,
-    /// By number of attempts.
+    /// Scheduling latency by number of attempts.
     sli: BTreeMap<String, Histogram>,
     tries: Histogram,
     victims: Histogram,
     preemptions: u64,
-    /// By queue and event.
+    /// Pods by queue and event.
     incoming: BTreeMap<(&'static str, &'static str), u64>,
     pending: PendingPods,
-    /// By plugin and profile.
+    /// Unschedulable pods by plugin and profile.
     unschedulable: BTreeMap<(&'static str, String), usize>,
     /// Nodes, pods, assumed pods.
     cache: [usize; 3],
@@ -229,7 +229,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// What there is only where PodGroups are scheduled.
+    /// Writes the metrics that exist only where PodGroups are scheduled.
     fn write_gangs(&self, page: &mut Page) {
         let Some(algorithm) = &self.gang_algorithm else {
             return;

@@ -1,7 +1,8 @@
-//! Nominations: pods that wait for a node to be emptied for them, or that are expected there.
+//! Nominations: pods that wait for a node to be emptied for them, or that are expected
+//! there.
 //!
-//! Other pods of the same or a lower priority are placed as if these were on their nodes
-//! already. The scheduler's own decisions count before the API shows them.
+//! Other pods of the same or a lower priority are placed as if these were already on
+//! their nodes. The scheduler's own decisions count before the API shows them.
 
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ impl Nominations {
         }
     }
 
-    /// The pod has no nominated node any more; the pod, if it had one.
+    /// Removes the pod's nomination; returns the pod if it had one.
     pub fn remove(&mut self, key: &PodKey) -> Option<Arc<Pod>> {
         let (pod, node) = self.pods.remove(key)?;
         if let Some(on) = self.by_node.get_mut(&node) {
@@ -82,7 +83,7 @@ impl Nominations {
         self.by_node.keys().map(CompactString::as_str)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no nominations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty()

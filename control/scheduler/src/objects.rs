@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::catalog::{Catalog, Cluster};
 use crate::view::{Namespace, Node, Pod, PodGroup};
 
-/// Why objects make no cluster.
+/// Error for objects that do not form a cluster.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -38,7 +38,7 @@ pub enum Error {
 /// Objects of any kinds, one of each name.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectSet {
-    /// By group and kind, by namespace and name.
+    /// Objects by group and kind, by namespace and name.
     objects: BTreeMap<(String, String), BTreeMap<(String, String), Value>>,
 }
 
@@ -81,7 +81,7 @@ impl ObjectSet {
             {
                 let item_kind = kind.trim_end_matches("List");
                 for mut item in items {
-                    // Items of a typed list do not repeat what they are.
+                    // Items of a typed list do not repeat their type.
                     if item["kind"].is_null() && !item_kind.is_empty() {
                         item["kind"] = item_kind.into();
                         item["apiVersion"] = version.clone().into();
@@ -147,7 +147,7 @@ impl ObjectSet {
                 .set_namespace(&meta.name, Some(&meta.labels));
         }
         for group in self.views::<PodGroup>()? {
-            // Where there are PodGroups, pods are scheduled by them.
+            // If there are PodGroups, pods are scheduled by them.
             cluster.gangs.enable();
             cluster.gangs.set_group(&Arc::new(group));
         }
@@ -164,7 +164,7 @@ impl ObjectSet {
         Ok(cluster)
     }
 
-    /// The resources that a cluster is made of.
+    /// Returns the resources that a cluster consists of.
     pub fn resources() -> impl Iterator<Item = Resource> {
         [resources::NODES, resources::NAMESPACES, resources::PODS]
             .into_iter()

@@ -1,4 +1,4 @@
-//! What becomes of a pod, the search for pods to evict included, as one value.
+//! The outcome for a pod, including preemption, as one value.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::view::Pod;
 /// The outcome of scheduling a pod.
 #[derive(Clone, Debug)]
 pub enum PodOutcome {
-    /// It goes to a node.
+    /// It is placed on a node.
     Placed {
         /// The node's name.
         node: String,
-        /// What it needs besides the node.
+        /// Its reservations besides the node.
         reservation: Reservation,
         /// Names of all nodes that are as good, in order.
         equals: Vec<String>,
@@ -27,7 +27,7 @@ pub enum PodOutcome {
         /// The pods that are evicted so that it fits somewhere.
         preemption: Option<Preemption>,
     },
-    /// It cannot be decided: something is wrong with what the pod refers to.
+    /// It cannot be decided: an object that the pod refers to is invalid.
     Failed {
         /// The message of its condition `PodScheduled`.
         message: String,
@@ -35,8 +35,8 @@ pub enum PodOutcome {
 }
 
 impl Placer {
-    /// What becomes of `pod`: [`Placer::place`], and [`Placer::preempt`] for a pod that fits
-    /// nowhere. `random` chooses among equals.
+    /// Decides `pod` with [`Placer::place`], and with [`Placer::preempt`] if it fits
+    /// nowhere. `random` breaks ties.
     pub fn outcome(&mut self, cluster: &mut Cluster, pod: &Arc<Pod>, random: u64) -> PodOutcome {
         let diagnosis = match self.place(cluster, pod, random) {
             Decision::Place {

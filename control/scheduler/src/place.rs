@@ -1,4 +1,4 @@
-//! Where a pod goes: a pure function of the snapshot and the pod.
+//! Placement: a pure function of the snapshot and the pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::snapshot::{Snapshot, Wake};
 use crate::unmet::UnmetReason;
 use crate::view::{Pod, Shape};
 
-/// What is to become of a pod.
+/// The decision about a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// It goes to the node at this place of the snapshot.
@@ -26,34 +26,34 @@ pub enum Decision {
         node: usize,
         /// The node's score.
         score: i64,
-        /// All nodes with that score; which of them is taken does not matter.
+        /// All nodes with that score; any of them may be chosen.
         equals: Bits,
-        /// What it needs besides the node.
+        /// Its reservations besides the node.
         reservation: Reservation,
     },
     /// It fits nowhere.
     Unschedulable(Diagnosis),
-    /// It cannot be decided: something is wrong with what the pod refers to.
+    /// It cannot be decided: an object that the pod refers to is invalid.
     Failed(String),
 }
 
-/// Why a pod fits nowhere.
+/// The reasons why a pod fits nowhere.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnosis {
     /// How many nodes there are.
     pub nodes: usize,
-    /// What may change that.
+    /// The events that may change that.
     pub rejecters: Rejecters,
     pub(crate) rejected: RejectedNodes,
-    /// What it lacks on all nodes, if none was looked at.
+    /// The requirement that no node can satisfy, if nodes were not evaluated.
     pub(crate) unmet: Option<UnmetReason>,
-    /// What the plugin DynamicResources says of it in the end.
+    /// The final message of the plugin DynamicResources.
     pub(crate) devices: &'static str,
     /// The claim whose devices are given back, so that others can be tried for the pod.
     pub(crate) deallocation: Option<Deallocation>,
 }
 
-/// Places pods, remembering what it found for equal ones.
+/// Places pods, and caches results for equal ones.
 pub struct Placer {
     profile: Arc<Profile>,
     memos: FxHashMap<usize, Memo>,
@@ -63,7 +63,7 @@ pub struct Placer {
     uses: u64,
 }
 
-/// What was found for pods of one shape.
+/// Cached results for pods of one shape.
 pub(crate) struct Memo {
     /// Keeps the address that is the key from being used for another shape.
     _shape: Arc<Shape>,
@@ -75,18 +75,18 @@ pub(crate) struct Memo {
     raw: Vec<Option<Vec<i64>>>,
 }
 
-/// What extenders add to a decision.
+/// The contribution of extenders to a decision.
 #[derive(Debug, Default)]
 pub(crate) struct Extension {
     /// The nodes that they leave.
     pub(crate) allowed: Bits,
-    /// Why they take others away.
+    /// The reasons for the nodes that they reject.
     pub(crate) rejected: RejectedNodes,
-    /// What they add to scores.
+    /// Their additions to scores.
     pub(crate) scores: Vec<(usize, i64)>,
 }
 
-/// What a decision is about.
+/// Restrictions of a decision.
 struct Limits<'a> {
     /// Whether the nominated node is preferred to all others.
     nomination: bool,
@@ -111,7 +111,7 @@ const EXTENDERS: u64 = 1 << 63;
 /// Shapes remembered. Each costs 8 bytes per node and scoring plugin.
 const MEMOS: usize = 64;
 
-/// Where `pod` goes, with the default profile. `tie` chooses among equals.
+/// Places `pod` with the default profile. `tie` breaks ties.
 #[must_use]
 pub fn place(cluster: &mut Cluster, pod: &Pod, tie: u64) -> Decision {
     Placer::default().place(cluster, pod, tie)
@@ -137,14 +137,14 @@ impl Placer {
         }
     }
 
-    /// Where `pod` goes: what [`place`] says, faster for pods like earlier
-    /// ones. Must always be called with the same cluster as it moves on.
+    /// Places `pod` like [`place`], faster for pods like earlier ones. Must always be
+    /// called with the same, evolving cluster.
     pub fn place(&mut self, cluster: &mut Cluster, pod: &Pod, tie: u64) -> Decision {
         self.place_within(cluster, pod, tie, &Limits::default())
     }
 
-    /// The nodes that pass all filters; with `nomination`, only the nominated node if that is
-    /// one of them.
+    /// Returns the nodes that pass all filters; with `nomination`, only the nominated
+    /// node if it is one of them.
     pub(crate) fn feasible(
         &mut self,
         cluster: &mut Cluster,
@@ -162,7 +162,7 @@ impl Placer {
         }
     }
 
-    /// Where `pod` goes by filters, scores and what extenders add.
+    /// Places `pod` by filters, scores and the contribution of extenders.
     pub(crate) fn place_extended(
         &mut self,
         cluster: &mut Cluster,
@@ -209,7 +209,7 @@ impl Placer {
         decision
     }
 
-    /// A memo that knows nothing yet.
+    /// Returns an empty memo.
     pub(crate) fn memo(&self, pod: &Pod) -> Memo {
         let raw = self.profile.plugins.iter();
         let raw = raw.map(|it| (it.weight != 0 && it.plugin.scores(pod)).then(Vec::new));
@@ -223,7 +223,7 @@ impl Placer {
         }
     }
 
-    /// Computes what is known of nodes that changed.
+    /// Recomputes the memo for changed nodes.
     pub(crate) fn refresh(&self, snapshot: &Snapshot, pod: &Pod, memo: &mut Memo) {
         let changed = snapshot.changed_since(memo.clock);
         memo.clock = snapshot.clock();
@@ -448,7 +448,7 @@ impl Placer {
         }
     }
 
-    /// What keeps a pod from being tried at all, and what it waits for.
+    /// Returns why a pod must not be tried at all, and the events that it waits for.
     pub(crate) fn pre_enqueue(
         &self,
         cluster: &Cluster,
@@ -483,7 +483,7 @@ impl Placer {
         permission
     }
 
-    /// What decides.
+    /// Returns the profile.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -576,7 +576,8 @@ impl Placer {
         }
     }
 
-    /// What a pod waits for that lacks this; `None`: its plugin is not enabled.
+    /// Returns the events that a pod with this unmet requirement waits for; `None` if its
+    /// plugin is not enabled.
     pub(crate) fn rejecters(&self, unmet: &UnmetReason) -> Option<Rejecters> {
         let mut plugins = self.profile.plugins.iter();
         let index = plugins.position(|it| it.plugin.name() == unmet.plugin)?;
@@ -632,14 +633,14 @@ impl Diagnosis {
             .map(|(_, enabled)| enabled.plugin.name())
     }
 
-    /// Whether a search for pods to evict is due; `Err`: no, and what is said instead.
+    /// Checks whether to search for pods to evict.
     ///
     /// # Errors
-    /// What is added to the message instead.
+    /// The addition to the message if not.
     pub fn may_preempt(&self) -> Result<(), &'static str> {
         match &self.unmet {
-            // DynamicResources, which runs before DefaultPreemption, misses what it prepares
-            // when an earlier plugin ends the cycle, and says so.
+            // DynamicResources, which runs before DefaultPreemption, misses its prepared
+            // state when an earlier plugin ends the cycle, and reports that.
             Some(unmet) if !unmet.resolvable && unmet.plugin != "DynamicResources" => {
                 Err("not found")
             }
@@ -647,8 +648,8 @@ impl Diagnosis {
         }
     }
 
-    /// [`Diagnosis::message`] with what the search for pods to evict adds to it; empty: pods
-    /// are evicted.
+    /// Returns [`Diagnosis::message`] with the result of preemption; `preemption` is
+    /// empty if pods are evicted.
     #[must_use]
     pub fn full_message(&self, preemption: &str) -> String {
         let mut message = self.message();

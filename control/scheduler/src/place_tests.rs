@@ -1,4 +1,4 @@
-//! Placement: what goes where, and what is said when nothing fits.
+//! Tests placement: chosen nodes, and messages when nothing fits.
 
 use std::sync::Arc;
 
@@ -247,7 +247,7 @@ proptest! {
                 }
                 Step::NoNode(name) => cluster.snapshot.remove_node(&format!("n{name}")),
             }
-            // what is counted is what the pods on the node ask for
+            // the requests of the pods on the node are counted
             for at in cluster.snapshot.live().iter() {
                 let cpu: i64 = cluster.snapshot.pods_on(at).map(|pod| pod.shape.requests.cpu).sum();
                 prop_assert_eq!(cluster.snapshot.requested.cpu[at], cpu);

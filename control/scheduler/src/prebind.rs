@@ -1,4 +1,4 @@
-//! PreBind: what is written before a pod is bound to its node.
+//! PreBind: writes that precede the binding of a pod.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::reserve::Reservation;
 use crate::view::{Node, Pod};
 use crate::{devices, volumes};
 
-/// Why a pod cannot be bound to its node yet.
+/// Error that delays the binding of a pod.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,12 +23,12 @@ pub enum Error {
     Devices(#[source] devices::ClaimPreBindError),
 }
 
-/// What is needed to prepare bindings.
+/// The environment of bindings.
 #[derive(Clone)]
 pub struct PreBinder {
     /// Writes.
     pub client: Client,
-    /// Shows when what was written took effect.
+    /// Shows when writes took effect.
     pub catalog: Arc<Catalog>,
     /// Nodes, which must still fit.
     pub nodes: Cache<Node>,
@@ -36,12 +36,12 @@ pub struct PreBinder {
     pub pods: Cache<Pod>,
     /// How long volumes may take to be made and bound (`bindTimeoutSeconds`).
     pub bind_timeout: Duration,
-    /// Tells what is waited for.
+    /// Records events about waiting.
     pub recorder: Recorder,
 }
 
 impl PreBinder {
-    /// Writes what was reserved for a pod, and waits until it took effect.
+    /// Writes a pod's reservations, and waits until they take effect.
     ///
     /// # Errors
     /// The pod cannot run on that node as decided.
@@ -59,7 +59,7 @@ impl PreBinder {
             .map_err(Error::Devices)
     }
 
-    /// Takes back what was written for a pod that is not bound after all.
+    /// Reverts writes for a pod that is not bound after all.
     pub async fn unreserve(&self, pod: &Pod, reservation: &Reservation) {
         devices::unreserve(&self.client, pod, &reservation.devices).await;
     }

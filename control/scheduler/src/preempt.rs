@@ -1,9 +1,9 @@
-//! DefaultPreemption: which pods are evicted so that a more important one fits.
+//! DefaultPreemption: chooses pods to evict so that a more important one fits.
 //!
-//! A dry run on each node that eviction may help takes all less important pods away, and
-//! gives back, the most important first, those beside which the pod still fits. All filters
-//! judge each step. Of the nodes that this leads to success on, the one whose victims matter
-//! least is chosen. Nothing is written here.
+//! A dry run on each node that eviction may help removes all less important pods, and
+//! adds back, the most important first, those beside which the pod still fits. All
+//! filters judge each step. Of the successful nodes, the one whose victims matter least
+//! is chosen. Nothing is written here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,27 +35,27 @@ pub struct Preemption {
     pub node: String,
     /// The pods, the most important first.
     pub victims: Vec<Arc<Pod>>,
-    /// How many of them a disruption budget protects.
+    /// The number of victims that a disruption budget protects.
     pub violations: usize,
-    /// The places of all nodes that are as good; which of them is taken does not matter.
+    /// The places of all equally good nodes; any of them may be chosen.
     pub equals: Bits,
 }
 
-/// Why no pods are evicted for a pod.
+/// The reason why no pods are evicted for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoPreemption {
-    /// What events and conditions say of it.
+    /// The message for events and conditions.
     pub message: String,
     /// Whether the pod's nominated node is of no use to it any more.
     pub clears_nomination: bool,
 }
 
-/// What the search for room for a pod came to (PostFilter).
+/// The result of preemption for a pod (PostFilter).
 #[derive(Clone, Debug, Default)]
 pub struct Search {
     /// The pods to evict.
     pub preemption: Option<Preemption>,
-    /// What events and conditions say of it, if none are evicted.
+    /// The message for events and conditions, if no pods are evicted.
     pub message: String,
     /// The pod's nominated node from now on, empty for none; `None`: as it was.
     pub nomination: Option<String>,
@@ -79,7 +79,7 @@ impl From<Result<Preemption, NoPreemption>> for Search {
 }
 
 impl Search {
-    /// No search: it cannot help, or nobody searches.
+    /// Returns the result without a search: it cannot help, or is disabled.
     pub(crate) fn none(diagnosis: &Diagnosis) -> Self {
         Self {
             nomination: (diagnosis.nodes == 0).then(String::new),
@@ -95,7 +95,7 @@ pub(crate) struct Candidate {
     pub(crate) violations: usize,
 }
 
-/// What a dry run needs besides the node.
+/// The input of a dry run besides the node.
 pub(crate) struct DryRun<'a> {
     pub(crate) pod: &'a Arc<Pod>,
     pub(crate) budgets: &'a [Arc<PodDisruptionBudget>],
@@ -121,11 +121,11 @@ impl PreemptionArgs {
 }
 
 impl Placer {
-    /// Which pods to evict so that `pod`, which fits nowhere as `diagnosis` says, fits
-    /// somewhere. `random` chooses where the search begins, and among equals.
+    /// Chooses pods to evict so that `pod`, which fits nowhere according to `diagnosis`,
+    /// fits somewhere. `random` chooses where the search begins, and breaks ties.
     ///
     /// # Errors
-    /// Why none are evicted.
+    /// The reason why no pods are evicted.
     pub fn preempt(
         &mut self,
         cluster: &mut Cluster,
@@ -329,7 +329,7 @@ impl Placer {
     }
 }
 
-/// Why a pod may not have others evicted.
+/// Returns why a pod may not preempt others.
 fn ineligible(cluster: &Cluster, pod: &Pod, diagnosis: &Diagnosis) -> Option<&'static str> {
     if !pod.preempts {
         return Some("not eligible due to preemptionPolicy=Never.");
@@ -351,8 +351,8 @@ fn ineligible(cluster: &Cluster, pod: &Pod, diagnosis: &Diagnosis) -> Option<&'s
         .then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
-/// Whether `one` matters more than `other`. Pods that have not started count as starting just
-/// now, the one that is asked about first a moment earlier.
+/// Returns whether `one` is more important than `other`. Pods that have not started count
+/// as starting now, `one` a moment earlier.
 fn is_more_important(one: &Pod, other: &Pod) -> bool {
     if one.priority != other.priority {
         return one.priority > other.priority;
@@ -382,8 +382,8 @@ pub(crate) fn sort_by_importance(pods: &mut [Arc<Pod>]) {
 
 pub(crate) type Pods = Vec<Arc<Pod>>;
 
-/// Pods whose eviction violates a disruption budget, and the others. Each uses up what the
-/// budgets allow.
+/// Splits pods into those whose eviction violates a disruption budget, and the others.
+/// Each uses up what the budgets allow.
 pub(crate) fn split_by_budgets(pods: Pods, budgets: &[Arc<PodDisruptionBudget>]) -> (Pods, Pods) {
     let allowed = budgets.iter();
     let mut allowed: Vec<i64> = allowed.map(|it| it.status.disruptions_allowed).collect();

@@ -1,4 +1,4 @@
-//! Who is evicted, by example and against a search that builds every cluster from nothing.
+//! Preemption by example, and against a search that builds every cluster from scratch.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -31,19 +31,19 @@ pub struct Backoff {
     pub longest: Duration,
 }
 
-/// Why a pod fits nowhere, as far as the queue has to know.
+/// The reasons why a pod fits nowhere, as far as the queue needs them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rejecters {
     /// The plugins that rejected it, by their places in the profile.
     pub plugins: u64,
-    /// Kinds of events that one of them waits for.
+    /// The kinds of events that one of them waits for.
     pub wake: Wake,
 }
 
 /// Numbers of pending pods by queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingPods {
-    /// To be placed now.
+    /// The number of pods to be placed now.
     pub active: usize,
     /// Backing off.
     pub backoff: usize,
@@ -81,7 +81,7 @@ pub struct Queue {
     counts: Counts,
 }
 
-/// What is counted of pods, so that nobody walks over them.
+/// Counts of pods, so that nothing iterates over them.
 #[derive(Debug, Default)]
 struct Counts {
     pending: PendingPods,
@@ -133,7 +133,7 @@ impl Default for Backoff {
 }
 
 impl PendingPods {
-    /// Where a pod is counted.
+    /// Returns the count to which a pod belongs.
     const fn of(&mut self, state: EntryState, held: bool) -> Option<&mut usize> {
         Some(match state {
             EntryState::Gated | EntryState::Barred(_) => &mut self.gated,
@@ -420,8 +420,8 @@ impl Queue {
         }
     }
 
-    /// The pod fits nowhere. It is tried again after a back-off, whatever happens, and not
-    /// before: nobody knows which events help the PodGroup that it belongs to.
+    /// Delays a pod that fits nowhere: it is tried again after a back-off regardless of
+    /// events, and not before, since it is unknown which events help its PodGroup.
     pub fn back_off(&mut self, key: &PodKey, now: Instant) {
         self.arrivals += 1;
         let arrival = self.arrivals;
@@ -434,8 +434,8 @@ impl Queue {
         }
     }
 
-    /// Whether the pod could be tried now, back-off or not: it is not in flight, has no
-    /// scheduling gates, and is not held.
+    /// Returns whether the pod could be tried now regardless of back-off: it is not in
+    /// flight, has no scheduling gates, and is not held.
     #[must_use]
     pub fn may_take(&self, key: &PodKey) -> bool {
         self.pods.get(key).is_some_and(|entry| {
@@ -443,7 +443,8 @@ impl Queue {
         })
     }
 
-    /// The pod, which is in flight from now on, as if [`Queue::pop`] returned it.
+    /// Returns the pod, which is in flight from now on, as if [`Queue::pop`] had returned
+    /// it.
     pub fn take_now(&mut self, key: &PodKey, now: Instant) -> Option<Arc<Pod>> {
         if !self.may_take(key) {
             return None;
@@ -530,7 +531,7 @@ impl Queue {
         self.counts.pending
     }
 
-    /// How many pods came into each queue since this was called last, by queue and event.
+    /// Returns how many pods entered each queue since the last call, by queue and event.
     pub fn take_incoming(
         &mut self,
     ) -> impl Iterator<Item = ((&'static str, &'static str), u64)> + '_ {

@@ -1,4 +1,4 @@
-//! Who is handed out when.
+//! Tests the order in which pods leave the queue.
 
 use serde_json::json;
 

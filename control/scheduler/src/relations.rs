@@ -38,21 +38,21 @@ pub struct Topology {
 pub struct NodeCounts {
     clock: u64,
     namespaces: u64,
-    /// By slot of a label set: when it came there (0: never), and whether it is selected.
+    /// By slot of a label set: when it was added (0: never), and whether it is selected.
     verdicts: Vec<(u64, bool)>,
     nodes: Vec<u32>,
 }
 
-/// Which pods are counted.
+/// The pods that are counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CountKey {
     /// All of these must select a pod.
     pub selectors: Box<[PodSelector]>,
-    /// Whether pods that are being deleted count, too.
+    /// Whether pods that are being deleted count as well.
     pub terminating: bool,
 }
 
-/// Which nodes count as part of a domain.
+/// The nodes that count as part of a domain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Eligibility {
     /// All that have the label.
@@ -81,24 +81,24 @@ struct DomainKey {
 #[derive(Debug, Default)]
 pub struct DomainCounts {
     clock: u64,
-    /// The namespace version of what was counted.
+    /// The namespace version at the time of counting.
     namespaces: u64,
     eligible_at: u64,
     eligible: Bits,
-    /// What each node contributes: domain and pods.
+    /// The contribution of each node: domain and pods.
     seen: Vec<(u32, u32)>,
     /// Pods and eligible nodes by domain.
     domains: Vec<(i64, u32)>,
     total: i64,
 }
 
-/// What terms of placed pods mean to pods with one set of labels, by domain.
+/// The effect of placed pods' terms on pods with one set of labels, by domain.
 #[derive(Debug, Default)]
 pub struct TermCounts {
     clock: u64,
     seen: FxHashMap<usize, Vec<Contribution>>,
-    /// By topology: pods by domain whose required anti-affinity excludes it, and the sum of
-    /// weights.
+    /// By topology: the number of pods by domain whose required anti-affinity excludes
+    /// it, and the sum of weights.
     topologies: FxHashMap<usize, Vec<(i64, i64)>>,
 }
 
@@ -110,7 +110,7 @@ struct Contribution {
     weight: i64,
 }
 
-/// Slots of terms that select a label set, with when they came there.
+/// Slots of terms that select a label set, with when they were added.
 type MatchedTerms = Arc<[(usize, u64)]>;
 
 /// All counts. Must always be used with the same snapshot as it moves on.
@@ -301,7 +301,8 @@ impl DomainCounts {
             .map_or(0, |(pods, _)| *pods)
     }
 
-    /// How many domains have an eligible node, and the fewest pods in one of them.
+    /// Returns the number of domains with an eligible node, and the fewest pods in one of
+    /// them.
     #[must_use]
     pub fn fewest(&self) -> (usize, i64) {
         let present = self.domains.iter().filter(|(_, nodes)| *nodes > 0);
@@ -420,8 +421,8 @@ impl TermCounts {
         }
     }
 
-    /// By topology: pods by domain whose required anti-affinity excludes it, and the sum of
-    /// weights.
+    /// By topology: the number of pods by domain whose required anti-affinity excludes
+    /// it, and the sum of weights.
     pub fn topologies(&self) -> impl Iterator<Item = (usize, &[(i64, i64)])> {
         self.topologies
             .iter()
@@ -505,8 +506,8 @@ impl Relations {
         id
     }
 
-    /// The number of what sums up terms of placed pods that select a pod with these labels;
-    /// `None` if there are no such terms.
+    /// Returns the index of the counts of placed pods' terms that select a pod with these
+    /// labels; `None` if there are no such terms.
     pub fn placed_terms(
         &mut self,
         namespace: &CompactString,

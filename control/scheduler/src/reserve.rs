@@ -1,8 +1,9 @@
-//! Reserve and Unreserve: what was decided besides the node, such as which volume a claim is
+//! Reserve and Unreserve: decisions besides the node, such as the volume that a claim is
 //! bound to.
 //!
-//! The scheduler's task keeps the books: a reservation is assumed when its pod is, overlaid on
-//! the catalog by the plugins, and dropped when the caches show it or the binding fails.
+//! The scheduler's task tracks them: a reservation is assumed when its pod is, overlaid
+//! on the catalog by the plugins, and dropped when the caches show it or the binding
+//! fails.
 
 use crate::catalog::CatalogEvent;
 use crate::view::Pod;
@@ -35,19 +36,19 @@ impl Reservation {
 }
 
 impl AssumedReservations {
-    /// Assumes what was decided for a pod.
+    /// Assumes the reservation of a pod.
     pub fn reserve(&mut self, pod: &Pod, reservation: &Reservation) {
         self.volumes.reserve(pod, &reservation.volumes);
         self.devices.reserve(pod, &reservation.devices);
     }
 
-    /// Takes back what was assumed for a pod.
+    /// Reverts what was assumed for a pod.
     pub fn unreserve(&mut self, pod: &Pod, reservation: &Reservation) {
         self.devices.unreserve(pod, &reservation.devices);
         self.volumes.unreserve(pod, &reservation.volumes);
     }
 
-    /// Drops what the caches show now.
+    /// Drops assumptions that the caches now show.
     pub fn observe(&mut self, event: &CatalogEvent) {
         self.volumes.observe(event);
         self.devices.observe(event);

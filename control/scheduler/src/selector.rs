@@ -1,8 +1,9 @@
 //! Selectors of labels and nodes, in the form in which the snapshot looks them up.
 //!
-//! They are made of the parsed form ([`control_types::label_selector`]) once per object:
-//! numbers are read, a selector is one list of requirements, and it can be hashed, so that
-//! pods that select alike share what was found. [`labels::Operator`] evaluates them.
+//! They are built from the parsed form ([`control_types::label_selector`]) once per
+//! object: numbers are parsed, a selector is one list of requirements, and it can be
+//! hashed, so that pods with equal selectors share results. [`labels::Operator`]
+//! evaluates them.
 
 use compact_str::CompactString;
 use control_client::StringMap;
@@ -24,16 +25,16 @@ pub struct LabelSelector {
 pub struct Requirement {
     /// The label's key.
     pub key: CompactString,
-    /// What its value must be.
+    /// The requirement on its value.
     pub operator: Operator,
 }
 
-/// What a label must be.
+/// A requirement on a label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// One of these.
     In(Box<[CompactString]>),
-    /// None of these, or absent.
+    /// None of these values, or absent.
     NotIn(Box<[CompactString]>),
     /// There.
     Exists,
@@ -70,7 +71,7 @@ impl LabelSelector {
         }
     }
 
-    /// Selects what has all of these labels.
+    /// Returns a selector of objects with all of these labels.
     #[must_use]
     pub fn of_labels<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! Preemption of pods that need nothing but resources: a sum per node instead of a trial per
-//! victim.
+//! Fast preemption for pods that need only resources: a sum per node instead of a trial
+//! per victim.
 //!
-//! Whether this may be done is asked of all filters: each must say that the pods on a node do
-//! not influence it, or do so by what they request.
+//! It applies if every filter states that the pods on a node do not influence it, or do
+//! so only by their requests.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::plugins::{Cycle, Influence, RejectedNodes};
 use crate::preempt::{Candidate, DryRun, sort_by_importance, split_by_budgets};
 use crate::view::Pod;
 
-/// What is known of all nodes before any victim is chosen.
+/// State of all nodes before any victim is chosen.
 pub(crate) struct Shortcut {
-    /// Nodes on which the pod fits as far as pods do not matter.
+    /// Nodes on which the pod fits regardless of pods.
     open: Bits,
-    /// Why it does not fit on others.
+    /// The reasons of the other nodes.
     rejected: RejectedNodes,
     /// Resources that the pod needs, and how much of each. Empty: resources are not checked.
     needs: Vec<(String, i64)>,
@@ -27,7 +27,7 @@ pub(crate) struct Shortcut {
 struct Account<'a> {
     name: &'a str,
     needed: i64,
-    /// What is left over.
+    /// The free amount.
     free: i64,
 }
 

@@ -1,11 +1,10 @@
-//! The cluster as placement sees it: nodes as columns.
+//! The cluster as placement sees it: nodes in columns.
 //!
-//! Each node has a place; what filters and scores read of all nodes lies in
-//! one column each (a struct of arrays), and what is a yes or no for a node
-//! lies in bitsets: a label or taint that many nodes have is matched once, not
-//! per node. Changes are applied one by one as they are told; `changed_since`
-//! says which nodes changed, so that what was computed for equal pods is
-//! computed again for those only.
+//! Each node has a place. Values that filters and scores read of all nodes are in one
+//! column each (a struct of arrays), and yes-or-no properties are in bitsets: a label or
+//! taint that many nodes have is matched once, not per node. Changes are applied one by
+//! one; `changed_since` returns the changed nodes, so that cached results for equal pods
+//! are recomputed for those only.
 
 use std::sync::Arc;
 
@@ -38,16 +37,16 @@ pub struct Snapshot {
     nodes_clock: u64,
     changed: Vec<u64>,
 
-    /// What nodes have.
+    /// The allocatable resources of nodes.
     pub(crate) allocatable: Columns,
-    /// What the pods on them ask for.
+    /// The requests of the pods on them.
     pub(crate) requested: Columns,
     /// As `requested`, with a minimum for pods that ask for nothing.
     pub(crate) cpu_nonzero: Vec<i64>,
     pub(crate) memory_nonzero: Vec<i64>,
 
     unschedulable: Bits,
-    /// By key, by value: the nodes that have the label.
+    /// By key and value: the nodes that have the label.
     labels: FxHashMap<CompactString, FxHashMap<CompactString, Bits>>,
     /// By key: the nodes that have a label with that key.
     label_keys: FxHashMap<CompactString, Bits>,
@@ -206,7 +205,8 @@ impl Snapshot {
         &self.namespaces
     }
 
-    /// Sets the labels of a namespace, or removes it; what that may mean to waiting pods.
+    /// Sets the labels of a namespace, or removes it; returns which waiting pods that may
+    /// help.
     pub fn set_namespace(
         &mut self,
         name: &CompactString,
@@ -243,8 +243,9 @@ impl Snapshot {
         self.taints.iter()
     }
 
-    /// What all nodes have of a resource, and what the pods on them ask for; with `nonzero`,
-    /// with a minimum for pods that ask for no CPU or memory.
+    /// Returns the allocatable amount of a resource on all nodes, and the requests of
+    /// their pods; with `nonzero`, with a minimum for pods without CPU or memory
+    /// requests.
     #[must_use]
     pub(crate) fn resource(&self, name: &str, nonzero: bool) -> Option<(&[i64], &[i64])> {
         let (has, used) = (&self.allocatable, &self.requested);
@@ -261,14 +262,14 @@ impl Snapshot {
         })
     }
 
-    /// Whether a class of devices stands for this extended resource.
+    /// Returns whether a device class stands for this extended resource.
     #[must_use]
     pub fn is_device_resource(&self, name: &str) -> bool {
         self.device_resources.contains(name)
     }
 
-    /// Sets the extended resources that classes of devices stand for. When they change, all
-    /// nodes are judged again.
+    /// Sets the extended resources that device classes stand for. A change invalidates
+    /// all nodes.
     pub fn set_device_resources(&mut self, names: FxHashSet<CompactString>) {
         if self.device_resources != names {
             self.device_resources = names;
@@ -394,7 +395,7 @@ impl Snapshot {
         nodes
     }
 
-    /// A node is there, or changed; what that may mean to waiting pods.
+    /// Adds or updates a node; returns which waiting pods that may help.
     pub fn set_node(&mut self, node: &Arc<Node>) -> Wake {
         let place = self.place_for(&node.metadata.name);
         let old = self.nodes.get(place).cloned().flatten();
@@ -466,7 +467,7 @@ impl Snapshot {
         wake
     }
 
-    /// A node is gone. Pods bound to it keep counting until they are gone.
+    /// Removes a node. Pods bound to it keep counting until they are deleted.
     pub fn remove_node(&mut self, name: &str) {
         let Some(place) = self.place_of(name) else {
             return;
@@ -490,7 +491,7 @@ impl Snapshot {
             && known.pod.metadata.labels == pod.metadata.labels
             && known.pod.metadata.is_terminating() == pod.metadata.is_terminating()
         {
-            // Nothing that counts has changed but the order.
+            // Nothing relevant has changed except the order.
             known.pod = Arc::clone(pod);
             let place = known.place;
             if let Some(on) = self.on.get_mut(place)

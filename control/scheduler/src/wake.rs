@@ -1,6 +1,6 @@
 //! Kinds of events that may make a pod fit.
 
-/// Why a pod that did not fit may fit now, or what a plugin waits for.
+/// Reasons why a pod that did not fit may fit now, or that a plugin waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wake(u32);
 
@@ -28,7 +28,7 @@ impl Wake {
         POD_REMOVED = 5,
         /// A claim to a volume changed.
         VOLUME_CLAIM = 6,
-        /// A pod came to a node.
+        /// A pod was added to a node.
         POD_ADDED = 7,
         /// Labels of a pod on a node changed, or its deletion began.
         POD_CHANGED = 8,

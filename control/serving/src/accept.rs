@@ -19,8 +19,9 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long a client may take for the head of a request.
 const HEAD: Duration = Duration::from_secs(60);
 
-/// Hands requests of those who may on to `route`, until `shutdown`. Others are answered 401
-/// (nobody) and 403 (somebody else); a certificate of another authority ends the handshake.
+/// Passes authorized requests to `route`, until `shutdown`. Others are answered with 401
+/// (unauthenticated) and 403 (unauthorized); a certificate of another authority ends the
+/// handshake.
 pub async fn accept<R, A>(
     listener: Arc<TcpListener>,
     tls: Tls,

@@ -1,16 +1,16 @@
-//! Who asks, and whether they may: delegated to the API server.
+//! Delegated authentication and authorization by the API server.
 //!
-//! A client is who its certificate or its bearer token says. Tokens are reviewed by the API
-//! server (TokenReview), and so are rights (SubjectAccessReview). Answers are kept for a while.
-//! Members of `system:masters` need no review, so that a port can be read while reviews cannot
-//! be had.
+//! The certificate or the bearer token identifies a client. The API server reviews tokens
+//! (TokenReview) and rights (SubjectAccessReview). Answers are cached for a while.
+//! Members of `system:masters` need no review, so that a port can be read while reviews
+//! are unavailable.
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use control_client::{Client, Resource};
+use control_client::{Client, Error as ClientError, Resource};
 use http::{Method, Response, StatusCode};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -21,14 +21,14 @@ use crate::Body;
 /// Most answers of one kind that are kept.
 const MOST: usize = 4096;
 
-/// How long it is kept that a token is nobody's.
+/// The time for which an unknown token is cached.
 const UNKNOWN_TOKEN: Duration = Duration::from_secs(10);
 
 /// How requests are checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether requests without credentials are those of `system:anonymous`; otherwise they
-    /// are refused.
+    /// Whether requests without credentials act as `system:anonymous`; otherwise they are
+    /// rejected.
     pub anonymous: bool,
     /// Whether tokens are reviewed; otherwise they are refused.
     pub webhook_tokens: bool,
@@ -67,12 +67,12 @@ pub struct User {
     pub uid: String,
     /// Groups.
     pub groups: Vec<String>,
-    /// What else was found out.
+    /// Further attributes.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// Whoever has a certificate of this name and these groups.
+    /// Returns the user of a certificate with this name and these groups.
     #[must_use]
     pub fn certified(name: &str, groups: impl IntoIterator<Item = String>) -> Self {
         let mut groups: Vec<String> = groups.into_iter().collect();
@@ -93,12 +93,12 @@ impl User {
     }
 }
 
-/// Why a request is denied.
+/// The denial of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessDenied {
     /// The answer's status.
     pub status: StatusCode,
-    /// What it says.
+    /// The message.
     pub message: String,
 }
 
@@ -129,7 +129,7 @@ impl<K: Hash + Eq, V: Clone> AnswerCache<K, V> {
         if all.len() >= MOST {
             all.retain(|_, (until, _)| *until > now);
         }
-        // still full: answers are asked for anew rather than memory used up
+        // still full: answers are requested again rather than using more memory
         if all.len() >= MOST {
             all.clear();
         }
@@ -143,12 +143,13 @@ type Question = (User, String, String);
 /// A protected port: the audience of its tokens, and the rights that clients need.
 #[derive(Clone, Debug)]
 pub struct GuardedPort {
-    /// What tokens' audience begins with, before the name; none: tokens for the API are taken.
+    /// The prefix of the tokens' audience, before the name; `None`: tokens for the API
+    /// are accepted.
     pub audience: Option<&'static str>,
     /// The header with the token. An API server that passes a request on keeps
     /// `authorization` for itself, and leaves others alone.
     pub header: &'static str,
-    /// What clients need a right to.
+    /// The rights that clients need.
     pub rights: Rights,
     /// The answer to a request that is not served.
     pub refusal: fn(&AccessDenied) -> Response<Body>,
@@ -169,7 +170,7 @@ pub enum Rights {
     },
     /// The path of the request (`nonResourceURLs`).
     Paths {
-        /// Paths that everybody may read; one that ends with `*` stands for all that begin so.
+        /// Paths that everybody may read; one that ends with `*` is a prefix.
         open: Vec<String>,
     },
 }
@@ -195,7 +196,8 @@ const ACCESS_REVIEWS: Resource = Resource::cluster(
 );
 
 impl Access {
-    /// Asks the API of `client` about what is guarded, of this name: a node's, or none.
+    /// Reviews through the API of `client` about the guarded port with this name: a
+    /// node's, or none.
     #[must_use]
     pub fn new(guarded: GuardedPort, client: Client, name: &str, settings: Settings) -> Arc<Self> {
         Arc::new(Self {
@@ -275,8 +277,8 @@ impl Access {
                         user = user.name,
                         verb,
                         subresource,
-                        error,
-                        "cannot ask whether a client may"
+                        error = error.chain(),
+                        "failed to review a client's access"
                     );
                     return Err(AccessDenied {
                         status: StatusCode::INTERNAL_SERVER_ERROR,
@@ -323,8 +325,8 @@ impl Access {
                     user = user.name,
                     verb,
                     path,
-                    error,
-                    "cannot ask whether a client may"
+                    error = error.chain(),
+                    "failed to review a client's access"
                 );
                 Err(AccessDenied {
                     status: StatusCode::INTERNAL_SERVER_ERROR,
@@ -363,7 +365,7 @@ impl Access {
             Some(found) => found,
             None => {
                 let found = self.review(token).await.map_err(|error| {
-                    tracing::warn!(error, "cannot ask whose token it is");
+                    tracing::warn!(error = error.chain(), "failed to review a token");
                     unauthorized()
                 })?;
                 let good_for = if found.is_some() {
@@ -378,7 +380,7 @@ impl Access {
         found.ok_or_else(unauthorized)
     }
 
-    async fn review(&self, token: &str) -> Result<Option<User>, String> {
+    async fn review(&self, token: &str) -> Result<Option<User>, ClientError> {
         #[derive(Deserialize)]
         struct Review {
             #[serde(default)]
@@ -400,13 +402,9 @@ impl Access {
         if let Some(audience) = &audience {
             body["spec"]["audiences"] = json!([audience]);
         }
-        let review: Review = self
-            .client
-            .create(&TOKEN_REVIEWS, "", &body)
-            .await
-            .map_err(|e| e.chain())?;
+        let review: Review = self.client.create(&TOKEN_REVIEWS, "", &body).await?;
         let status = review.status;
-        // Who does not know of audiences names none, and takes tokens for anything.
+        // A client of a server without audiences names none, and accepts all tokens.
         let is_for_this = audience.is_none_or(|it| status.audiences.contains(&it));
         Ok((status.authenticated && is_for_this).then_some(status.user))
     }
@@ -418,7 +416,7 @@ impl Access {
         verb: &str,
         what: &str,
         wanted: (&'static str, Value),
-    ) -> Result<bool, String> {
+    ) -> Result<bool, ClientError> {
         #[derive(Deserialize)]
         struct Review {
             #[serde(default)]
@@ -447,11 +445,7 @@ impl Access {
         });
         let (kind, attributes) = wanted;
         body["spec"][kind] = attributes;
-        let review: Review = self
-            .client
-            .create(&ACCESS_REVIEWS, "", &body)
-            .await
-            .map_err(|e| e.chain())?;
+        let review: Review = self.client.create(&ACCESS_REVIEWS, "", &body).await?;
         let allowed = review.status.allowed && !review.status.denied;
         let good_for = if allowed {
             self.settings.allowed_for

@@ -1,13 +1,13 @@
-//! The port of a component without an API of its own, such as a scheduler: health and metrics,
-//! as kube-scheduler (10259) and kube-controller-manager (10257) serve them.
+//! The port of a component without an API of its own, such as a scheduler: health and
+//! metrics, as kube-scheduler (10259) and kube-controller-manager (10257) serve them.
 //!
 //! | path | |
 //! |---|---|
-//! | `/healthz`, `/livez`, `/readyz` | whether all tasks run; `?verbose` names each; open to everybody unless told otherwise |
+//! | `/healthz`, `/livez`, `/readyz` | whether all tasks run; `?verbose` names each; open to everybody unless configured otherwise |
 //! | `/metrics` | Prometheus' text format or OpenMetrics |
 //!
-//! Clients of `/metrics` need the right to `get` that path (`nonResourceURLs`), as the
-//! ClusterRole `system:monitoring` gives it.
+//! Clients of `/metrics` need the right to `get` that path (`nonResourceURLs`), as in the
+//! ClusterRole `system:monitoring`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -39,53 +39,71 @@ const RETRY: Duration = Duration::from_secs(2);
 /// How a component serves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it listens.
+    /// The address to listen at.
     pub address: SocketAddr,
-    /// PEM files of the certificate and its key; without them, a certificate that nobody
-    /// vouches for is made in memory at each start.
+    /// PEM files of the certificate and its key; without them, a self-signed certificate
+    /// is created in memory at each start.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// PEM file of the authorities of clients' certificates; without it, those that the API
     /// server publishes in the ConfigMap `kube-system/extension-apiserver-authentication`.
     pub client_ca: Option<PathBuf>,
-    /// Paths that need no right; one that ends with `*` stands for all that begin so.
+    /// Paths that need no authorization; one that ends with `*` is a prefix.
     pub open: Vec<String>,
 }
 
-/// Why a component's port cannot be served.
+/// Reason why a component's port cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be bound.
-    #[error(
-        "cannot listen on {address}: {source}; give another port with --secure-port, or 0 for none"
-    )]
+    #[error("cannot listen on {address}: give another port with --secure-port, or 0 for none")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read `{}`", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A certificate, key or authority cannot be used.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot use `{}`", path.display())]
     Tls {
         /// The file it is in.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: TlsError,
     },
     /// No certificate can be made.
-    #[error("cannot make a certificate: {0}")]
+    #[error("cannot make a certificate")]
     Certificate(#[source] control_pki::Error),
+    /// The authorities that the API server publishes cannot be read.
+    #[error("cannot read ConfigMap {}/{}", AUTHENTICATION.0, AUTHENTICATION.1)]
+    Published(#[source] control_client::Error),
+    /// The authorities that the API server publishes cannot be used.
+    #[error("cannot use ConfigMap {}/{}", AUTHENTICATION.0, AUTHENTICATION.1)]
+    Authorities(#[source] TlsError),
 }
 
-/// What `/metrics` says of the component itself.
+impl Error {
+    /// Returns the message with its causes.
+    fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        text
+    }
+}
+
+/// Writes the component's own metrics.
 pub type WriteMetrics = fn(&mut Page);
 
 /// A component that listens.
@@ -98,7 +116,7 @@ pub struct Component {
 }
 
 impl Component {
-    /// Listens, and reads the files; what cannot be used is said before anything begins.
+    /// Listens, and reads the files; errors are reported before anything begins.
     ///
     /// # Errors
     /// [`Error`].
@@ -136,10 +154,10 @@ impl Component {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -154,8 +172,8 @@ impl Component {
             },
             refusal: status,
         };
-        // As upstream's delegating options: requests without credentials are those of
-        // system:anonymous, and answers are kept for ten seconds.
+        // As upstream's delegating options: requests without credentials act as
+        // system:anonymous, and answers are cached for ten seconds.
         let settings = Settings {
             anonymous: true,
             tokens_for: Duration::from_secs(10),
@@ -192,7 +210,7 @@ fn read(path: &Path) -> Result<String, Error> {
     })
 }
 
-/// A certificate of nobody's authority, which is never written down.
+/// Returns a self-signed certificate, which is never written to disk.
 fn own(name: &str) -> Result<Tls, Error> {
     let issued = Authority::create("self-signed-ca")
         .and_then(|authority| authority.issue(&Spec::server("localhost", ["localhost", name])))
@@ -208,20 +226,23 @@ fn own(name: &str) -> Result<Tls, Error> {
 async fn refresh(options: &Options, tls: &Tls, client: &Client) {
     loop {
         if let Err(error) = renew(options, tls) {
-            tracing::warn!(%error, "the certificate of the port stays as it is");
+            tracing::warn!(
+                error = error.chain(),
+                "certificate of the port not reloaded"
+            );
         }
         let mut pause = LOOK;
         if options.client_ca.is_none()
             && let Err(error) = publish(tls, client).await
         {
-            tracing::debug!(error, "clients' authorities stay as they are");
+            tracing::debug!(error = error.chain(), "client authorities not reloaded");
             pause = RETRY;
         }
         tokio::time::sleep(pause).await;
     }
 }
 
-/// Takes over what is in the files.
+/// Reloads the files.
 fn renew(options: &Options, tls: &Tls) -> Result<(), Error> {
     if let Some((certificate, key)) = &options.certificate {
         let replaced = tls.replace(&read(certificate)?, &read(key)?);
@@ -238,10 +259,12 @@ fn renew(options: &Options, tls: &Tls) -> Result<(), Error> {
     Ok(())
 }
 
+/// Namespace and name of the ConfigMap in which the API server publishes its authorities.
+const AUTHENTICATION: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
 const CONFIG_MAPS: Resource = Resource::namespaced("", "v1", "configmaps", "ConfigMap");
 
 /// Takes over the authorities that the API server publishes.
-async fn publish(tls: &Tls, client: &Client) -> Result<(), String> {
+async fn publish(tls: &Tls, client: &Client) -> Result<(), Error> {
     #[derive(Deserialize)]
     struct ConfigMap {
         #[serde(default)]
@@ -252,18 +275,16 @@ async fn publish(tls: &Tls, client: &Client) -> Result<(), String> {
         #[serde(rename = "client-ca-file")]
         client_ca: Option<String>,
     }
-    let (namespace, name) = ("kube-system", "extension-apiserver-authentication");
+    let (namespace, name) = AUTHENTICATION;
     let published: ConfigMap = client
         .get(&CONFIG_MAPS, namespace, name)
         .await
-        .map_err(|error| error.chain())?;
-    match published.data.client_ca {
-        Some(authorities) => {
-            let replaced = tls.replace_authorities(&authorities);
-            replaced.map(drop).map_err(|error| error.to_string())
-        }
-        None => Ok(()),
+        .map_err(Error::Published)?;
+    if let Some(authorities) = published.data.client_ca {
+        tls.replace_authorities(&authorities)
+            .map_err(Error::Authorities)?;
     }
+    Ok(())
 }
 
 fn route(request: &Request<Incoming>, metrics: WriteMetrics, tasks: &Supervisor) -> Response<Body> {

@@ -1,4 +1,4 @@
-//! Serving HTTPS beside an API server, as kubelets, kube-scheduler and
+//! Serves HTTPS beside an API server, as kubelets, kube-scheduler and
 //! kube-controller-manager do.
 //!
 //! ```text
@@ -7,7 +7,8 @@
 //!                  tls: certificates and authorities that are replaced while it serves
 //! ```
 //!
-//! [`component`] is the port of a component without an API of its own: health and metrics.
+//! [`component`] is the port of a component without an API of its own: health and
+//! metrics.
 
 mod accept;
 pub mod access;

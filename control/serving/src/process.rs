@@ -1,5 +1,5 @@
-//! What the process uses, out of proc(5), under the names of Prometheus' client
-//! libraries; what cannot be read is left out.
+//! The process's resource usage from proc(5), under the names of Prometheus' client
+//! libraries; unreadable values are left out.
 
 use control_metrics::{Kind, Page};
 

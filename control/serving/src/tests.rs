@@ -1,4 +1,4 @@
-//! Who is believed, over real connections.
+//! Tests authentication over real connections.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -21,10 +21,10 @@ pub struct Tls {
     names: Arc<[String]>,
 }
 
-/// Whose clients' certificates count for those who connect from now on.
+/// The authorities of clients for new connections.
 struct Clients {
     config: Arc<ServerConfig>,
-    /// Who judges them; none where they show none.
+    /// Verifies them; `None` if they present none.
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     /// The authorities, PEM.
     authorities: String,
@@ -47,7 +47,7 @@ impl Clients {
                 .allow_unauthenticated()
                 .build()
                 .map_err(TlsError::of)?;
-        // sessions are kept by a configuration: none of before is gone on with
+        // sessions belong to a configuration: former ones are not resumed
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(TlsError::of)?
@@ -67,12 +67,12 @@ fn with_protocols(mut config: ServerConfig) -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-/// Whoever has a certificate of the cluster.
+/// A peer with a certificate of the cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     /// Whether it may do everything: the API server, or an administrator.
     pub(crate) trusted: bool,
-    /// Who it is.
+    /// The user.
     pub(crate) user: User,
 }
 
@@ -95,13 +95,13 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// Why the TLS of a port cannot be set up.
+/// Reason why the TLS of a port cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot be used for the TLS of a port: {0}")]
 pub struct TlsError(String);
 
 impl TlsError {
-    #[allow(clippy::needless_pass_by_value)] // for `map_err`
+    // It takes ownership for `map_err`.
     fn of(error: impl std::fmt::Display) -> Self {
         Self(error.to_string())
     }
@@ -117,12 +117,12 @@ impl ResolvesServerCert for Identity {
 }
 
 impl Tls {
-    /// Serves with this certificate and key. Clients of the authorities in
-    /// `client_ca` whose common name is one of `names` or who are in the group
-    /// `system:masters` may do everything. All are PEM.
+    /// Serves with this certificate and key. Clients of the authorities in `client_ca`
+    /// whose common name is one of `names` or who are in the group `system:masters` may
+    /// do everything. All are PEM.
     ///
     /// # Errors
-    /// When one of them cannot be read, or the key does not fit.
+    /// When one of them cannot be read, or the key does not match.
     pub fn new(
         certificate: &str,
         key: &str,
@@ -145,10 +145,10 @@ impl Tls {
         Ok(Self::with(clients, identity, names))
     }
 
-    /// Serves with this certificate and key, both PEM, clients that show none.
+    /// Serves with this certificate and key, both PEM, clients without certificates.
     ///
     /// # Errors
-    /// When one of them cannot be read, or the key does not fit.
+    /// When one of them cannot be read, or the key does not match.
     pub fn without_clients(certificate: &str, key: &str) -> Result<Self, TlsError> {
         let identity = Arc::new(Identity::default());
         let config = ServerConfig::builder_with_provider(provider())
@@ -233,11 +233,11 @@ impl Tls {
         (Arc::clone(&clients.config), clients.generation)
     }
 
-    /// Whether one of the authorities of now vouches for a client that was taken by those
-    /// of the `generation`, with this chain of certificates or none.
+    /// Checks that one of the current authorities accepts a client that those of the
+    /// `generation` accepted, with this chain of certificates or none.
     ///
     /// # Errors
-    /// The answer to one that is no longer believed.
+    /// The response to a client that is no longer trusted.
     pub(crate) fn still_believes(
         &self,
         generation: u64,
@@ -255,11 +255,11 @@ impl Tls {
         vouched.map(drop).map_err(|_| StatusCode::UNAUTHORIZED)
     }
 
-    /// Who a client with this certificate is, and whether it needs no review;
-    /// none without one.
+    /// Returns the user of a client with this certificate, and whether it needs no
+    /// review; `None` without a certificate.
     ///
     /// # Errors
-    /// The answer to a certificate that cannot be read.
+    /// The response to a certificate that cannot be read.
     pub(crate) fn peer(
         &self,
         certificate: Option<&CertificateDer<'_>>,

@@ -1,9 +1,9 @@
-//! Writes per second and their latency with 1, 16 and 64 writers, fsyncs per
-//! write, and what opening and paging cost. A plain program: what is measured is
-//! the disk, where statistics over nanoseconds say nothing.
+//! Measures writes per second and their latency with 1, 16 and 64 writers, fsyncs per
+//! write, and the cost of opening and paging. It is a plain program, because it measures
+//! the disk, where statistics over nanoseconds mean nothing.
 //!
-//! `cargo bench -p control-store` (the directory: `BENCH_DIR`, default the
-//! build directory's disk).
+//! `cargo bench -p control-store` (the directory: `BENCH_DIR`, default the build
+//! directory's disk).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn main() {
     runtime.block_on(reads(&base));
 }
 
-/// What the disk allows: append and fdatasync, one after the other.
+/// Measures the disk alone: append and fdatasync in sequence.
 fn raw_fsync(base: &std::path::Path) {
     use std::io::Write as _;
     let mut file = tempfile::tempfile_in(base).expect("a file");

@@ -1,20 +1,18 @@
-//! What can go wrong, one variant for each thing that someone must recognise.
+//! Errors of a store, one variant for each failure that a caller must recognise.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::Revision;
 
-/// Why the store could not answer. Cloneable: one failed commit answers many
-/// writers.
+/// Error of the store. It can be cloned, because one failed commit fails many writers.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The past that was asked for is forgotten. List again and watch from
-    /// there.
+    /// The requested revision is compacted. List again and watch from there.
     #[error("revision {requested} has been compacted, the oldest is {compacted}")]
     Compacted {
-        /// What was asked for.
+        /// The requested revision.
         requested: Revision,
         /// Up to where the past is forgotten.
         compacted: Revision,
@@ -22,7 +20,7 @@ pub enum Error {
     /// The revision has not happened yet.
     #[error("revision {requested} is in the future, the newest is {current}")]
     FutureRevision {
-        /// What was asked for.
+        /// The requested revision.
         requested: Revision,
         /// The newest.
         current: Revision,
@@ -30,7 +28,7 @@ pub enum Error {
     /// The value is larger than the store takes.
     #[error("key and value take {size} bytes, the store takes at most {limit}")]
     TooLarge {
-        /// Of key and value together, in bytes.
+        /// The size of key and value together, in bytes.
         size: usize,
         /// The bound, in bytes.
         limit: usize,
@@ -46,7 +44,7 @@ pub enum Error {
     Corrupt {
         /// The store's file.
         path: PathBuf,
-        /// What was found.
+        /// The problem that was found.
         detail: String,
     },
     /// The file was written by a version of this program whose format this one
@@ -71,7 +69,7 @@ pub enum Error {
     Io {
         /// The store's file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: Arc<std::io::Error>,
     },
@@ -81,19 +79,19 @@ pub enum Error {
         "etcd at {endpoints} does not answer: check that it runs, has a leader, and that addresses and certificates are right"
     )]
     Unreachable {
-        /// The members that were asked.
+        /// The members that were tried.
         endpoints: Arc<str>,
-        /// What became of the call.
+        /// The error of the call.
         #[source]
         source: Arc<etcd_client::Error>,
     },
-    /// No member of etcd has known a leader for longer than an election takes: a majority of
-    /// them is gone, or cannot be reached by the others. Nothing was written.
+    /// No member of etcd has known a leader for longer than an election takes: the
+    /// majority is down or unreachable. Nothing was written.
     #[error(
         "etcd at {endpoints} has had no leader for {seconds} s: bring a majority of its members back, or recover from one of them (`orlop etcd members list` says how they are); resourceVersion=0 reads what is cached"
     )]
     NoLeader {
-        /// The members that were asked.
+        /// The members that were tried.
         endpoints: Arc<str>,
         /// For how long.
         seconds: u64,
@@ -103,7 +101,7 @@ pub enum Error {
         "etcd at {endpoints} refused: {reason}; check the client's certificate, user and roles"
     )]
     Refused {
-        /// The members that were asked.
+        /// The members that were tried.
         endpoints: Arc<str>,
         /// etcd's own words.
         reason: String,
@@ -113,7 +111,7 @@ pub enum Error {
         "etcd at {endpoints} has used up its space: compact and defragment it and disarm its alarm (`etcdctl alarm disarm`), or raise --quota-backend-bytes"
     )]
     Quota {
-        /// The members that were asked.
+        /// The members that were tried.
         endpoints: Arc<str>,
     },
     /// The lease that a key was to have ran out just then; nothing changed.

@@ -1,25 +1,22 @@
-//! Revisions, keys, bytes, watch; knows no kind.
+//! A revisioned key-value store with watches; it knows no kinds.
 //!
-//! A store is one ordered map from keys to values with one counter, the
-//! *revision*. Every change takes the next revision; a key remembers the
-//! revision that created it and the one that last changed it. What follows from
-//! this is all that the API server needs:
+//! A store is an ordered map from keys to values with one counter, the *revision*. Every
+//! change takes the next revision; a key remembers the revision that created it and the
+//! one that last changed it. This provides everything that the API server needs:
 //!
-//! * **compare-and-swap**: [`Store::write`] with [`Precondition::ModRevision`]
-//!   changes a key only if nobody else did since it was read;
-//! * **consistent reads of the past**: [`Range::at`] reads the map as it was,
-//!   so that a list in pages is one list;
-//! * **watch**: [`Store::watch`] delivers every change after a revision, in
-//!   order, exactly once;
-//! * **compaction**: [`Store::compact`] forgets the past up to a revision;
-//!   asking for it afterwards answers [`Error::Compacted`].
+//! * **compare-and-swap**: [`Store::write`] with [`Precondition::ModRevision`] changes a
+//!   key only if it has not changed since it was read;
+//! * **consistent reads of the past**: [`Range::at`] reads the map as it was, so that a
+//!   paginated list is consistent;
+//! * **watch**: [`Store::watch`] delivers every change after a revision, in order,
+//!   exactly once;
+//! * **compaction**: [`Store::compact`] drops the history before a revision; reading it
+//!   afterwards fails with [`Error::Compacted`].
 //!
-//! The words and the rules are etcd's (`etcdserverpb`, API v3), because a real
-//! etcd is the other backend. A new store stands at revision 1; the first
-//! change is revision 2.
+//! Terms and rules are etcd's (`etcdserverpb`, API v3), because etcd is the other
+//! backend. A new store is at revision 1; the first change is revision 2.
 //!
-//! [`embedded::Embedded`] keeps the map in one file, [`etcd::Etcd`] in an etcd
-//! cluster.
+//! [`embedded::Embedded`] keeps the map in one file, [`etcd::Etcd`] in an etcd cluster.
 
 mod error;
 mod types;
@@ -63,13 +60,13 @@ pub trait Store: Send + Sync + 'static {
     /// As [`Store::get`].
     fn range(&self, range: Range) -> BoxFuture<'_, Result<Page, Error>>;
 
-    /// Changes one key if `precondition` holds. The answer comes when the
-    /// change is durable. A failed precondition is no error: see
-    /// [`Outcome::Failed`], which carries what the key holds instead.
+    /// Changes one key if `precondition` holds. Returns when the change is durable. A
+    /// failed precondition is not an error: see [`Outcome::Failed`], which carries the
+    /// current value of the key.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], or an error of the backend. After any error other
-    /// than `TooLarge` it is unknown whether the change happened: read again.
+    /// [`Error::TooLarge`], or an error of the backend. After any error other than
+    /// `TooLarge` it is unknown whether the change happened: read again.
     fn write(
         &self,
         key: Bytes,
@@ -77,26 +74,25 @@ pub trait Store: Send + Sync + 'static {
         write: Write,
     ) -> BoxFuture<'_, Result<Outcome, Error>>;
 
-    /// Every change after revision `after` to a key that begins with `prefix`,
-    /// in the order of revisions. An empty prefix means all keys.
+    /// Watches every change after revision `after` to keys that begin with `prefix`, in
+    /// the order of revisions. An empty prefix means all keys.
     ///
-    /// The watch holds its place by itself: one that is read slowly delays
-    /// nobody and loses nothing, unless compaction overtakes it: then it yields
-    /// [`Error::Compacted`] and ends. `after` may lie in the future; nothing
-    /// comes until then.
+    /// The watch keeps its position: a slow reader delays no other and loses nothing,
+    /// unless compaction overtakes it; then the watch yields [`Error::Compacted`] and
+    /// ends. `after` may be in the future; the watch yields nothing until then.
     fn watch(&self, prefix: Bytes, after: Revision) -> Watch;
 
-    /// Forgets all that lies before `revision`: superseded values and, with
-    /// them, watches and reads from before it. What is current at `revision`
-    /// stays readable at `revision`.
+    /// Drops the history before `revision`: superseded values and, with them, watches and
+    /// reads from before it. The values that are current at `revision` stay readable at
+    /// `revision`.
     ///
     /// # Errors
-    /// [`Error::Compacted`] when that much is forgotten already,
+    /// [`Error::Compacted`] if the history is already compacted that far,
     /// [`Error::FutureRevision`], or an error of the backend.
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// The revision of the store's newest change, whoever made it. Where only
-    /// this process writes, that is [`Store::revision`].
+    /// Returns the revision of the store's newest change by any process. Where only this
+    /// process writes, that is [`Store::revision`].
     ///
     /// # Errors
     /// Errors of the backend.
@@ -104,7 +100,8 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(futures::future::ready(Ok(self.revision())))
     }
 
-    /// How long keys with a lease still live; `None` if there is no such lease.
+    /// Returns the remaining lifetime of keys with a lease; `None` if there is no such
+    /// lease.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -117,16 +114,16 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(futures::future::ready(None))
     }
 
-    /// For how long the store has not been able to take writes or say what is the present, where
-    /// that is known; none while it can.
+    /// Returns for how long the store has been unable to take writes or linearizable
+    /// reads, where that is known; `None` while it can.
     fn outage(&self) -> Option<Duration> {
         None
     }
 
-    /// The revision of the newest durable change that this process knows of.
-    /// Never goes back.
+    /// Returns the revision of the newest durable change that this process knows of. It
+    /// never decreases.
     fn revision(&self) -> Revision;
 
-    /// The revision up to which the past is forgotten; 0 if none of it.
+    /// Returns the compacted revision; 0 if nothing was compacted.
     fn compacted(&self) -> Revision;
 }

@@ -27,7 +27,7 @@ pub enum Keys {
     },
 }
 
-/// What a query sorts by.
+/// The sort key of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortTarget {
     /// The key.
@@ -55,7 +55,7 @@ pub enum SortOrder {
     Descend,
 }
 
-/// Which revisions a query selects; 0 means no bound.
+/// Bounds on the revisions that a query selects; 0 means no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RevisionBounds {
     /// The lowest revision.
@@ -96,24 +96,24 @@ pub struct Selection {
     pub more: bool,
     /// How many keys the interval has, whatever limit and bounds say.
     pub count: u64,
-    /// The store's newest revision, not the one that was asked for.
+    /// The store's newest revision, not the requested one.
     pub revision: Revision,
 }
 
-/// How a comparison relates what is stored to what is given.
+/// The relation of the stored value to the given one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// Both are the same.
     Equal,
     /// They differ.
     NotEqual,
-    /// What is stored is greater.
+    /// The stored value is greater.
     Greater,
-    /// What is stored is less.
+    /// The stored value is less.
     Less,
 }
 
-/// What a comparison looks at, with the value to compare with.
+/// The property that a comparison checks, with the value to compare with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// How often the key was written; 0 if it does not exist.
@@ -124,7 +124,7 @@ pub enum Target {
     Mod(i64),
     /// Its value; a key that does not exist never matches.
     Value(Bytes),
-    /// Its lease; 0 if it has none or does not exist.
+    /// The lease; 0 if the key has none or does not exist.
     Lease(i64),
 }
 
@@ -133,13 +133,13 @@ pub enum Target {
 pub struct Compare {
     /// The keys, each of which must match.
     pub keys: Keys,
-    /// What is compared.
+    /// The compared property.
     pub target: Target,
     /// How.
     pub relation: Relation,
 }
 
-/// Which lease a written key gets.
+/// The lease of a written key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseChoice {
     /// None.
@@ -159,7 +159,7 @@ pub struct Put {
     pub value: Option<Bytes>,
     /// The lease.
     pub lease: LeaseChoice,
-    /// Whether the answer says what the key held before.
+    /// Whether to return the previous value.
     pub previous: bool,
 }
 
@@ -168,7 +168,7 @@ pub struct Put {
 pub struct DeleteKeys {
     /// The keys.
     pub keys: Keys,
-    /// Whether the answer says what they held.
+    /// Whether to return the previous values.
     pub previous: bool,
 }
 
@@ -185,39 +185,39 @@ pub enum Op {
     Txn(Txn),
 }
 
-/// Steps that happen at once, in one revision.
+/// Operations that are performed together, in one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Txn {
     /// All must hold.
     pub compare: Vec<Compare>,
-    /// What happens if they hold.
+    /// Operations if the comparisons hold.
     pub success: Vec<Op>,
-    /// What happens if one does not.
+    /// Operations if one does not hold.
     pub failure: Vec<Op>,
 }
 
 /// The answer to an [`Op`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpAnswer {
-    /// To a query.
+    /// The result of a query.
     Query(Selection),
-    /// To a write.
+    /// The result of a write.
     Put {
         /// The revision of the change.
         revision: Revision,
-        /// What the key held, if that was asked for.
+        /// The previous value, if it was requested.
         previous: Option<KeyValue>,
     },
-    /// To a deletion.
+    /// The result of a deletion.
     Delete {
         /// The revision of the change, or the newest if nothing was deleted.
         revision: Revision,
         /// How many keys were deleted.
         deleted: u64,
-        /// What they held, if that was asked for.
+        /// The previous values, if they were requested.
         previous: Vec<KeyValue>,
     },
-    /// To a transaction inside.
+    /// The result of a nested transaction.
     Txn {
         /// Whether its comparisons held.
         succeeded: bool,
@@ -244,14 +244,14 @@ pub struct LeaseStatus {
     pub granted_ttl: i64,
     /// How many whole seconds remain.
     pub remaining: i64,
-    /// The keys that end with it, if they were asked for.
+    /// The keys that are attached to it, if they were requested.
     pub keys: Vec<Bytes>,
 }
 
 // === impl Keys ===
 
 impl Keys {
-    /// Whether `key` is one of them.
+    /// Returns whether the interval contains `key`.
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
         match self {
@@ -294,7 +294,8 @@ impl RevisionBounds {
 // === impl Compare ===
 
 impl Compare {
-    /// Whether the condition holds for `kvs`, which are all existing keys of it.
+    /// Returns whether the condition holds for `kvs`, which are all existing keys in its
+    /// range.
     pub(crate) fn holds(&self, kvs: &[KeyValue]) -> bool {
         if kvs.is_empty() {
             return !matches!(self.target, Target::Value(_)) && self.relates(None);
@@ -332,8 +333,8 @@ impl Txn {
         }
     }
 
-    /// Refuses a transaction that could change one key twice, whichever way it goes:
-    /// two changes of a key in one revision cannot be told apart.
+    /// Rejects a transaction that could change one key twice in any branch: two changes
+    /// of a key in one revision are indistinguishable.
     ///
     /// # Errors
     /// [`Error::DuplicateKey`].
@@ -357,7 +358,7 @@ impl Txn {
     }
 }
 
-/// What a branch changes: keys that it writes, intervals that it deletes.
+/// The changes of a branch: keys that it writes, intervals that it deletes.
 #[derive(Default)]
 struct Changes<'t> {
     puts: HashSet<&'t Bytes>,
@@ -403,9 +404,8 @@ fn check_branch(ops: &[Op]) -> Result<Changes<'_>, Error> {
 /// the key ends.
 pub(crate) const GRANTED: u64 = 1 << 63;
 
-/// The number by which etcd's clients know the lease of a key; 0 if it has none. For a
-/// key with a limited life of its own it is the time at which that ends, in Unix
-/// milliseconds.
+/// Returns the lease id of a key for etcd's clients; 0 if it has none. For a key with its
+/// own limited lifetime, it is the time of expiry in Unix milliseconds.
 #[must_use]
 pub fn lease_id(lease: u64) -> i64 {
     signed(lease & !GRANTED)

@@ -15,11 +15,11 @@ pub struct KeyValue {
     pub key: Bytes,
     /// The value; empty in the event of a deletion.
     pub value: Bytes,
-    /// The revision at which the key came to be (last).
+    /// The revision at which the key was (last) created.
     pub create_revision: Revision,
     /// The revision of the last change.
     pub mod_revision: Revision,
-    /// How often the key was written since it came to be; 1 for a new key.
+    /// The number of writes since the key was created; 1 for a new key.
     pub version: u64,
     /// 0 if the key stays until it is deleted, otherwise a backend's name for
     /// the lease that will delete it (the embedded store: Unix milliseconds).
@@ -29,13 +29,13 @@ pub struct KeyValue {
 /// How much room a store's file takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// What metrics call the store.
+    /// The name of the store in metrics.
     pub of: &'static str,
     /// In bytes.
     pub bytes: u64,
 }
 
-/// What must be true of a key for a write to happen.
+/// The condition on a key under which a write happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
     /// The key does not exist.
@@ -63,19 +63,19 @@ pub enum Write {
     Delete,
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The change is durable.
     Done {
         /// The revision of the change.
         revision: Revision,
-        /// What the key held before.
+        /// The previous value of the key.
         previous: Option<KeyValue>,
     },
     /// The precondition did not hold; nothing changed.
     Failed {
-        /// What the key holds.
+        /// The current value of the key.
         current: Option<KeyValue>,
         /// The revision as of which that is so.
         revision: Revision,
@@ -110,8 +110,8 @@ impl Range {
     }
 }
 
-/// The smallest key greater than every key that begins with `prefix`; empty
-/// (no end) if there is none.
+/// Returns the smallest key greater than every key that begins with `prefix`; empty (no
+/// end) if there is none.
 #[must_use]
 pub fn prefix_end(prefix: &[u8]) -> Bytes {
     let kept = prefix
@@ -151,7 +151,7 @@ pub enum EventKind {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// The kind of change.
     pub kind: EventKind,
     /// The key after the change. For a deletion: the key, an empty value and
     /// the deletion's revision as `mod_revision`; the other numbers are 0.

@@ -17,7 +17,7 @@ pub struct Watch {
     progress: Progress,
 }
 
-/// What a backend makes a [`Watch`] of.
+/// The parts from which a backend makes a [`Watch`].
 pub struct WatchParts {
     /// The batches, in order.
     pub stream: BoxStream<'static, Result<Batch, Error>>,

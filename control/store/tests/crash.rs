@@ -1,8 +1,8 @@
-//! kill -9 in the middle of a storm of writes: whatever was acknowledged is
-//! there afterwards, and revisions go on where they were.
+//! `kill -9` during a storm of writes: every acknowledged write survives, and revisions
+//! continue.
 //!
-//! The test starts itself again as the victim, which writes with several tasks
-//! and prints every acknowledged write.
+//! The test starts itself again as the victim, which writes with several tasks and prints
+//! every acknowledged write.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};

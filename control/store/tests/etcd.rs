@@ -1,5 +1,5 @@
-//! The store in a real etcd: `$ETCD`, or the one on the PATH; where there is
-//! none, these tests say so and pass.
+//! Tests the store in a real etcd: `$ETCD`, or the one on the PATH. Without it, the tests are
+//! skipped with a message.
 
 mod common;
 
@@ -14,7 +14,7 @@ use control_store::etcd::{Etcd, EtcdOptions, Tls};
 use control_store::{Batch, Error, EventKind, Outcome, Precondition, Range, Store, Watch, Write};
 use proptest::prelude::*;
 
-/// One member with a folder of its own, ended with this value.
+/// One member with its own folder, stopped when this value is dropped.
 struct Server {
     program: PathBuf,
     folder: tempfile::TempDir,
@@ -28,7 +28,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts one, or prints why there is none.
+    /// Starts a member, or prints why there is none.
     fn start() -> Option<Self> {
         Self::start_with(None, |_| {})
     }

@@ -1,6 +1,5 @@
-//! How members of etcd are reached: by whoever makes connections, and told of what calls
-//! belong to. The member is a stand-in that refuses everything; a real etcd is asked in
-//! `etcd.rs`.
+//! Custom connections to members of etcd and observers of calls. The member is a stand-in
+//! that refuses everything; `etcd.rs` uses a real etcd.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -18,7 +17,7 @@ use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
-/// What the members saw, and who was connected to.
+/// The calls that the members received, and the hosts that were dialed.
 #[derive(Default)]
 struct Seen {
     dialed: Mutex<Vec<(String, u16)>>,

@@ -1,4 +1,4 @@
-//! The embedded store against the model.
+//! Compares the embedded store with the model.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! A store whose file was replaced by an older copy.
+//! Tests a store whose file was replaced by an older copy.
 
 use std::path::Path;
 

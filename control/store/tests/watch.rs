@@ -1,4 +1,4 @@
-//! Watches of the embedded store: slow readers, progress, expiry, faults.
+//! Tests watches of the embedded store: slow readers, progress, expiry and faults.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! Two streams made one: what an upgraded connection's bytes become where
-//! nobody reads them.
+//! Joins two streams: the bytes of an upgraded connection are passed through unread.
 
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ where
     let _ = tokio::time::timeout(CLOSE, close).await;
 }
 
-/// Copies to the end. What has been read is written before more is read.
+/// Copies to the end. Data is written before more is read.
 async fn copy(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) {
     let mut buffer = vec![0; CHUNK].into_boxed_slice();
     loop {

@@ -19,7 +19,7 @@ use super::{CHUNK, WAITING};
 /// standard input.
 pub const PROTOCOL: &str = "v5.channel.k8s.io";
 
-/// What the other side is offered: protocols whose outcome is a Status.
+/// The offered protocols, whose outcome is a Status.
 const OFFERED: [&str; 2] = [PROTOCOL, "v4.channel.k8s.io"];
 
 /// A channel's end in [`PROTOCOL`]: this byte, and the channel.
@@ -34,7 +34,7 @@ const LAST_BYTES: Duration = Duration::from_secs(10);
 /// An outcome or a refusal longer than this is cut, in bytes.
 pub const LONGEST_STATUS: usize = 64 << 10;
 
-/// Which streams a client wants.
+/// The streams that a client requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamSelection {
     /// Standard input.
@@ -137,7 +137,7 @@ pub async fn serve<S>(
         Ok(()) => {
             let _ = tokio::time::timeout(LAST_BYTES, writer).await;
         }
-        Err(error) => tracing::debug!(%error, "a client of streams went away"),
+        Err(error) => tracing::debug!(%error, "client of streams disconnected"),
     }
 }
 
@@ -152,7 +152,7 @@ fn gone<T>(_: mpsc::error::SendError<T>) -> io::Error {
 
 /// One command's streams.
 struct Session<'a> {
-    /// The channels that there are, in the order in which kubelets expect them.
+    /// The channels, in the order in which kubelets expect them.
     channels: Vec<Channel>,
     to_client: &'a mpsc::Sender<Message>,
 }
@@ -169,9 +169,9 @@ impl Session<'_> {
         let (opened, are_open) = watch::channel(false);
         let writer = async {
             if let Err(error) = spdy::write(node_writes, queue).await {
-                tracing::debug!(%error, "a node's streams broke off");
+                tracing::debug!(%error, "streams of a node failed");
             }
-            // Reading will end, too, and tells how the command did until then.
+            // Reading ends, too, and has received the command's status by then.
             futures::future::pending::<()>().await;
         };
         tokio::select! {
@@ -195,8 +195,8 @@ impl Session<'_> {
         self.channels.get(at).copied().filter(|_| stream % 2 == 1)
     }
 
-    /// Opens the streams and passes on what comes from the node, to the end of
-    /// all outputs and of the outcome.
+    /// Opens the streams and forwards the node's data, to the end of all outputs and of
+    /// the outcome.
     async fn read_node(
         &self,
         reads: impl AsyncRead + Unpin,
@@ -243,15 +243,14 @@ impl Session<'_> {
                     Some(channel @ (Channel::Stdout | Channel::Stderr)) => {
                         send(self.to_client, channel, bytes).await?;
                     }
-                    // Nothing that was asked for; the end of the outcome.
+                    // A stream that was not requested; the end of the outcome.
                     _ => {}
                 },
                 Ok(spdy::SpdyEvent::End(stream)) => {
                     let ended = self.channel(stream);
                     open.retain(|channel| Some(*channel) != ended);
                 }
-                // Must not wait: the node may itself be waiting for what it
-                // sends to be read.
+                // Must not wait: the node may itself be waiting for its data to be read.
                 Ok(spdy::SpdyEvent::Ping(id)) if id % 2 == 0 => {
                     let _ = to_node.try_send(Frame::Pong(id));
                 }
@@ -268,21 +267,21 @@ impl Session<'_> {
         Ok(outcome.into())
     }
 
-    /// Passes on what comes from the client, until it goes away.
+    /// Forwards the client's data, until it disconnects.
     async fn read_client(
         &self,
         reads: impl AsyncRead + Unpin,
         to_node: mpsc::Sender<Frame>,
         mut opened: watch::Receiver<bool>,
     ) -> io::Result<()> {
-        // What comes before a stream is accepted would be dropped there.
+        // Data before a stream is accepted would be dropped there.
         while !*opened.borrow_and_update() {
             if opened.changed().await.is_err() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
         }
         let mut reader = websocket::WebSocketReader::new(reads);
-        // What the current message is for, once its first byte has come.
+        // The channel of the current message, once its first byte has arrived.
         let mut of: Option<u8> = None;
         loop {
             let mut bytes = match reader.next().await? {
@@ -324,7 +323,7 @@ impl Session<'_> {
     }
 }
 
-/// A failure that is nobody's Status, as one in JSON.
+/// Returns a failure without a Status as one in JSON.
 #[must_use]
 pub fn failure(message: &str) -> Bytes {
     let status = serde_json::json!({

@@ -1,5 +1,5 @@
-//! Tests against a client and a node made of pipes. That real kubelets and
-//! runtimes understand the frames is shown on a cluster only.
+//! Tests the protocol with a client and a node made of pipes. Only a cluster can show that real
+//! kubelets and runtimes understand the frames.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;

@@ -1,11 +1,11 @@
-//! As much of SPDY/3.1 as a client of a kubelet needs: streams are opened, data
-//! goes both ways, streams end.
+//! The part of SPDY/3.1 that a client of a kubelet needs: streams are opened, data flows
+//! both ways, streams end.
 //!
-//! Header blocks are zlib streams that may use a dictionary known to both sides
-//! (SPDY/3, section 2.6.10.1). What is sent here are stored blocks: valid for
-//! every inflater, and a stream's few headers are not worth packing. What comes
-//! back (replies without headers) is not looked into. Windows are not kept:
-//! kubelets and runtimes neither send nor obey WINDOW_UPDATE, they rely on TCP.
+//! Header blocks are zlib streams that may use a shared dictionary (SPDY/3, section
+//! 2.6.10.1). Outgoing ones are stored blocks: valid for every inflater, and a stream's
+//! few headers are not worth compressing. Incoming ones (replies without headers) are not
+//! parsed. There are no windows: kubelets and runtimes neither send nor obey
+//! WINDOW_UPDATE, they rely on TCP.
 
 use std::io;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use super::CHUNK;
 /// The value of `Upgrade`.
 pub const PROTOCOL: &str = "SPDY/3.1";
 
-/// The header with which both sides agree on what the streams mean.
+/// The header that negotiates the meaning of the streams.
 pub const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
 
 /// A control frame longer than this breaks the connection, in bytes.
 const LARGEST_CONTROL: u32 = 64 << 10;
 
-/// How often the other side is asked whether it is there.
+/// The interval of pings to the other side.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
 /// Kinds of control frames.
@@ -43,7 +43,7 @@ const FIN: u8 = 1;
 /// Version 3 of the protocol, in a control frame.
 const CONTROL: u16 = 0x8003;
 
-/// What is sent.
+/// An outgoing frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// Opens a stream with one header.
@@ -60,13 +60,13 @@ pub enum Frame {
         /// Its bytes.
         bytes: Bytes,
     },
-    /// The end of what this side has to say on a stream.
+    /// The end of this side's data on a stream.
     Finish(u32),
     /// The answer to a ping.
     Pong(u32),
 }
 
-/// What comes.
+/// An incoming event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpdyEvent {
     /// A stream was accepted.
@@ -80,16 +80,16 @@ pub enum SpdyEvent {
     },
     /// The other side has ended a stream.
     End(u32),
-    /// To be answered.
+    /// A ping to be answered.
     Ping(u32),
     /// The other side will close the connection.
     Away,
 }
 
-/// Writes what is queued, and pings now and then, until nobody can queue more.
+/// Writes queued frames and periodic pings, until all senders are dropped.
 ///
 /// # Errors
-/// When the other side is gone.
+/// When the other side has disconnected.
 pub async fn write(
     mut to: impl AsyncWrite + Unpin,
     mut queue: mpsc::Receiver<Frame>,
@@ -186,7 +186,7 @@ impl Deflater {
             out.put_u16_le(!length);
             out.put_slice(chunk);
         }
-        // An empty block makes inflaters hand out what came before it.
+        // An empty block makes inflaters flush their output.
         out.put_slice(&[0, 0, 0, 0xff, 0xff]);
         out
     }
@@ -213,10 +213,10 @@ impl<R: AsyncRead + Unpin> SpdyReader<R> {
         }
     }
 
-    /// The next event; not to be cancelled.
+    /// Returns the next event; not cancel-safe.
     ///
     /// # Errors
-    /// When the other side is gone or breaks the protocol.
+    /// When the other side has disconnected or violates the protocol.
     pub async fn next(&mut self) -> io::Result<SpdyEvent> {
         loop {
             if self.left > 0 {

@@ -1,5 +1,5 @@
-//! `portforward` over WebSocket: the bytes of a SPDY connection in binary
-//! messages. What they mean is between the client and the node.
+//! `portforward` over WebSocket: the bytes of a SPDY connection in binary messages. Their
+//! meaning is between the client and the node.
 
 use std::io;
 use std::pin::pin;
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::websocket::{self, Message, WebSocketEvent};
 use super::{CHUNK, WAITING, spdy};
 
-/// What a tunnelled protocol's name begins and ends with.
+/// The prefix and suffix of a tunnelled protocol's name.
 const PREFIX: &str = "SPDY/3.1+";
 const SUFFIX: &str = ".k8s.io";
 
@@ -59,7 +59,7 @@ pub fn add_request_headers(headers: &mut HeaderMap) {
     }
 }
 
-/// The subprotocol to agree to with the client, for what the node answered.
+/// Returns the subprotocol to accept for the client, given the node's answer.
 #[must_use]
 pub fn chosen(answer: &HeaderMap) -> Option<String> {
     answer
@@ -103,7 +103,7 @@ where
             };
             let _ = tokio::time::timeout(LAST_BYTES, last).await;
         }
-        Err(error) => tracing::debug!(%error, "a tunnel broke off"),
+        Err(error) => tracing::debug!(%error, "tunnel failed"),
     }
 }
 

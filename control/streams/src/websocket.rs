@@ -25,7 +25,7 @@ const MAGIC: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// A control frame's payload at most (section 5.5).
 const LARGEST_CONTROL: u64 = 125;
 
-/// What a frame is (section 5.2).
+/// Types of frames (section 5.2).
 mod opcode {
     pub const CONTINUATION: u8 = 0;
     pub const TEXT: u8 = 1;
@@ -35,7 +35,7 @@ mod opcode {
     pub const PONG: u8 = 10;
 }
 
-/// What goes to the client.
+/// An outgoing message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A binary message of these parts.
@@ -48,7 +48,7 @@ pub enum Message {
     Close(u16),
 }
 
-/// What comes from the client.
+/// An incoming event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebSocketEvent {
     /// Bytes of a message; `first` if they begin it. May be empty.
@@ -58,16 +58,16 @@ pub enum WebSocketEvent {
         /// The bytes.
         bytes: Bytes,
     },
-    /// To be answered with the same bytes.
+    /// A ping to be answered with the same bytes.
     Ping(Bytes),
     /// The client wants to end.
     Close,
 }
 
-/// Why a request is no proper handshake (section 4.2.1).
+/// Reason why a request is not a valid handshake (section 4.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// Another version than the one that there is.
+    /// An unsupported version.
     #[error("websocket: unsupported version: 13 not found in 'Sec-Websocket-Version' header")]
     Version,
     /// No key to agree to.
@@ -156,10 +156,10 @@ pub fn agree(headers: &HeaderMap, protocol: Option<&str>) -> Result<Response<()>
     Ok(response)
 }
 
-/// Writes what is queued, until nobody can queue more.
+/// Writes queued messages, until all senders are dropped.
 ///
 /// # Errors
-/// When the client is gone.
+/// When the client has disconnected.
 pub async fn write(
     mut to: impl AsyncWrite + Unpin,
     mut queue: mpsc::Receiver<Message>,
@@ -205,15 +205,15 @@ fn encode(message: &Message, out: &mut BytesMut) {
     out.put_slice(bytes);
 }
 
-/// Reads what the client sends. Messages come in pieces: none is held whole.
+/// Reads the client's messages in pieces: none is held as a whole.
 #[derive(Debug)]
 pub struct WebSocketReader<R> {
     from: R,
-    /// What is left of the current data frame, and where its mask goes on.
+    /// The remaining length of the current data frame, and the position in its mask.
     left: u64,
     mask: [u8; 4],
     at: usize,
-    /// Whether a message has begun that the next data frame goes on with.
+    /// Whether a message continues in the next data frame.
     open: bool,
     first: bool,
     last: bool,
@@ -233,10 +233,10 @@ impl<R: AsyncRead + Unpin> WebSocketReader<R> {
         }
     }
 
-    /// The next event; not to be cancelled.
+    /// Returns the next event; not cancel-safe.
     ///
     /// # Errors
-    /// When the client is gone or breaks the protocol.
+    /// When the client has disconnected or violates the protocol.
     pub async fn next(&mut self) -> io::Result<WebSocketEvent> {
         if self.left > 0 {
             return self.chunk().await;
@@ -302,7 +302,7 @@ impl<R: AsyncRead + Unpin> WebSocketReader<R> {
         Ok(WebSocketEvent::Data { first, bytes })
     }
 
-    /// Reads and unmasks a part of what is left.
+    /// Reads and unmasks a part of the remaining data.
     async fn read(&mut self) -> io::Result<Bytes> {
         let most = usize::try_from(self.left).map_or(CHUNK, |left| left.min(CHUNK));
         let mut bytes = BytesMut::with_capacity(most);

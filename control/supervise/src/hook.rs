@@ -1,12 +1,12 @@
-//! What is logged when a thread panics.
+//! Logs panics of threads.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
 
 use crate::{CURRENT, position};
 
-/// Has panics logged with their task, thread, location and message. Before a log is
-/// set up they are printed as without this hook.
+/// Logs panics with their task, thread, location and message. Before logging is set up
+/// they are printed as without this hook.
 pub fn install_panic_hook() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

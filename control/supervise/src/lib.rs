@@ -47,7 +47,7 @@ tokio::task_local! {
 
 static PROCESS: LazyLock<Supervisor> = LazyLock::new(Supervisor::default);
 
-/// What tasks inherit from the one that starts them.
+/// What tasks inherit from their parent.
 #[derive(Clone, Debug)]
 struct Scope {
     supervisor: Supervisor,
@@ -55,7 +55,7 @@ struct Scope {
     entry: Option<Arc<Entry>>,
 }
 
-/// Starts tasks and keeps track of them.
+/// Starts and tracks tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Supervisor {
     inner: Arc<Inner>,
@@ -97,17 +97,17 @@ pub enum State {
 pub struct TaskHealth {
     /// The task's name.
     pub name: &'static str,
-    /// Which of the tasks with this name.
+    /// Distinguishes tasks with the same name.
     pub detail: Option<String>,
     /// Its state.
     pub state: State,
     /// How often it was restarted.
     pub restarts: u64,
-    /// Why it failed last.
+    /// The last error.
     pub last_error: Option<String>,
 }
 
-/// The end of a task without which the process cannot go on.
+/// The end of a task without which the process cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("task `{task}` {reason}")]
 pub struct Failure {
@@ -194,14 +194,14 @@ impl Supervisor {
         }
     }
 
-    /// Why an essential task failed, if one did.
+    /// Returns why an essential task failed, if one did.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         self.inner.failure.borrow().clone()
     }
 
-    /// Makes every task of a name panic and returns how many do, for tests. Threads go on.
-    /// No input of the process leads here.
+    /// Makes every task of a name panic and returns their number, for tests. Threads
+    /// continue. No input of the process leads here.
     pub fn panic(&self, name: &str) -> usize {
         let entries: Vec<_> = self.tasks().running.values().cloned().collect();
         let mut found = 0;

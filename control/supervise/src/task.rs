@@ -27,7 +27,7 @@ pub struct Task {
     shutdown: Option<CancellationToken>,
 }
 
-/// A task that was started. It goes on when this is dropped.
+/// A started task. It continues when this is dropped.
 #[derive(Debug)]
 pub struct Running {
     handle: JoinHandle<()>,
@@ -109,7 +109,7 @@ impl Task {
             let mut failures = 0u32;
             loop {
                 let begun = Instant::now();
-                // Making the future may panic, too.
+                // Creating the future may panic, too.
                 let made = std::panic::catch_unwind(AssertUnwindSafe(&mut make));
                 let ended = match made {
                     Ok(future) => registration.run(future.boxed()).await,
@@ -147,9 +147,9 @@ impl Task {
         }
     }
 
-    /// Starts `future`, without which the process cannot go on: when it panics, or
+    /// Starts `future`, without which the process cannot continue: when it panics, or
     /// returns before the shutdown that [`Task::until`] names, [`Supervisor::failed`]
-    /// says so.
+    /// returns.
     pub fn spawn_essential<F>(self, future: F) -> Running
     where
         F: Future<Output = ()> + Send + 'static,
@@ -176,14 +176,14 @@ impl Task {
                 task = entry.name,
                 detail = entry.detail,
                 reason,
-                "essential task failed, the process ends"
+                "essential task failed, ending the process"
             );
             registration.note_failure(reason.clone());
             registration.supervisor.fail(entry.name, reason);
         }
     }
 
-    /// Runs the work of a thread without which the process cannot go on.
+    /// Runs the work of a thread without which the process cannot continue.
     pub fn essential_thread(self, work: impl FnOnce()) {
         let registration = self.register();
         registration.entry.is_thread.store(true, Ordering::Relaxed);
@@ -193,7 +193,7 @@ impl Task {
             tracing::error!(
                 task = entry.name,
                 reason,
-                "essential thread failed, the process ends"
+                "essential thread failed, ending the process"
             );
             registration.note_failure(reason.clone());
             registration.supervisor.fail(entry.name, reason);
@@ -403,7 +403,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // What failed for good stays visible.
+        // Permanent failures stay visible.
         if self.entry.status().state != State::Failed {
             self.supervisor.tasks().running.remove(&self.number);
         }

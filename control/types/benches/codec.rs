@@ -1,5 +1,5 @@
-//! How fast an object is read, written, and brought from JSON to protobuf and back,
-//! in bytes of JSON: what every request and every start pays for.
+//! Measures reading and writing an object as JSON and converting it to protobuf and back,
+//! in bytes of JSON. Every request and every start pays for this.
 
 use std::hint::black_box;
 

@@ -1,11 +1,10 @@
-//! What Go's decoder makes of an object, and what its encoder adds.
+//! Coerces an object into the shape that Go's decoder and encoder give it.
 //!
-//! A stock server decodes JSON into structs: unknown fields are dropped (and
-//! reported, when the client asks), `null` is no value, a text where a number
-//! belongs is an error with a wording of its own, fields come out in the order of
-//! the struct and without their zero values. Clients rely on each of these.
-//! [`coerce`] does the same to a tree; [`complete`] adds the zero values that Go
-//! writes even so.
+//! A stock server decodes JSON into structs: it drops unknown fields (and reports them
+//! when the client asks), treats `null` as absent, reports a string in the place of a
+//! number with a specific message, and writes fields in the order of the struct, without
+//! zero values. Clients rely on each of these. [`coerce`] does the same to a tree;
+//! [`complete`] adds the zero values that Go writes regardless.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -17,7 +16,7 @@ use crate::status::quote;
 use crate::time;
 use crate::value::{Key, Map, Value};
 
-/// Why an object does not fit its type; worded as Go's decoder words it.
+/// Error for an object that does not fit its type; the message is that of Go's decoder.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -39,14 +38,14 @@ pub fn cannot_be_handled(version: &str, kind: &str, expected: &str, why: &str) -
     )
 }
 
-/// The text of a strict decoding error over what was found:
-/// `strict decoding error: unknown field "spec.foo", duplicate field "spec.bar"`.
+/// Returns the message of a strict decoding error that lists `findings`: `strict decoding
+/// error: unknown field "spec.foo", duplicate field "spec.bar"`.
 #[must_use]
 pub fn strict_error(findings: &[String]) -> String {
     format!("strict decoding error: {}", findings.join(", "))
 }
 
-/// What strict decoding says of keys that came twice (see [`Value::parse`]).
+/// Returns what strict decoding reports for duplicate keys (see [`Value::parse`]).
 #[must_use]
 pub fn duplicate_findings(paths: &[String]) -> Vec<String> {
     paths
@@ -55,14 +54,14 @@ pub fn duplicate_findings(paths: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Brings an object into the form that decoding into its Go type and encoding
-/// again would give, but for zero values that must be written (see [`complete`]):
-/// drops unknown fields, nulls and zero values, orders fields, makes quantities
-/// canonical. Answers with what strict field validation objects to, as
-/// `unknown field "spec.foo"`; empty in the usual case.
+/// Brings an object into the form that results from decoding it into its Go type and
+/// encoding it again, except for zero values that must be written (see [`complete`]):
+/// drops unknown fields, nulls and zero values, orders fields, and makes quantities
+/// canonical. Returns the findings of strict field validation, such as `unknown field
+/// "spec.foo"`; usually none.
 ///
 /// # Errors
-/// When a value is of the wrong type. The object is then in no useful state.
+/// When a value has the wrong type. The object is then in an unspecified state.
 pub fn coerce(value: &mut Value, of: TypeId) -> Result<Vec<String>, Error> {
     coerce_at(value, of, 0)
 }
@@ -82,14 +81,14 @@ fn coerce_at(value: &mut Value, of: TypeId, depth: usize) -> Result<Vec<String>,
 
 struct Context {
     findings: Vec<String>,
-    /// Go goes on after a type error and reports the first at the end, while an
-    /// error of a custom decoder (quantity, time) ends decoding at once.
+    /// The first type error. Go continues after it and reports it at the end, whereas an
+    /// error of a custom decoder (quantity, time) ends decoding immediately.
     saved: Option<Error>,
     /// How many structs are around.
     depth: usize,
 }
 
-/// Where in the object the decoder stands; built on the stack, read only for messages.
+/// The decoder's position in the object; built on the stack, read only for messages.
 struct Frame<'a> {
     parent: Option<&'a Frame<'a>>,
     step: PathStep<'a>,
@@ -198,7 +197,7 @@ fn coerce_struct(
         return Ok(());
     };
     let entries = map.entries_mut();
-    // Orders of the fields that stay; what goes is marked.
+    // Find the order of the remaining fields; mark the others for removal.
     const GONE: u16 = u16::MAX;
     let mut orders: smallvec::SmallVec<[u16; 32]> =
         smallvec::SmallVec::with_capacity(entries.len());
@@ -257,7 +256,7 @@ fn coerce_struct(
 fn is_empty(value: &Value, field: &Field) -> bool {
     match value {
         Value::Null => true,
-        // What is kept as it was sent is never empty.
+        // Values that are kept as sent are never empty.
         _ if matches!(field.type_ref(), TypeRef::Any) => false,
         Value::Bool(truth) => !truth,
         // A quantity or port is a struct in Go, whatever it looks like.
@@ -318,7 +317,7 @@ fn coerce_ref(
             Ok(())
         }
         (TypeRef::Bytes, Value::Array(items)) => {
-            // Go takes a list of small numbers for bytes, too.
+            // Go decodes a list of small numbers as bytes as well.
             let mut bytes = Vec::with_capacity(items.len());
             for item in items.iter() {
                 match item {
@@ -353,7 +352,7 @@ fn coerce_ref(
     }
 }
 
-/// What a value is, as messages say it.
+/// Describes a value as messages do.
 fn number_or_type(value: &Value) -> String {
     // Whole numbers beyond 64 bits are quoted as they were written; exponents are rare.
     const WHOLE: std::ops::Range<f64> = 9.2e18..1e21;
@@ -379,7 +378,7 @@ fn coerce_list(
     let item_go = item_type(go);
     for (at, item) in items.iter_mut().enumerate() {
         if item.is_null() {
-            // A null item is the zero value, but for a list of pointers.
+            // A null item is the zero value, except in a list of pointers.
             if !item_go.starts_with('*') {
                 *item = zero(inner);
             }
@@ -466,7 +465,7 @@ fn coerce_time(value: &mut Value, of: &TypeRef, frame: Option<&Frame<'_>>) -> Re
         TypeRef::MicroTime => true,
         _ => false,
     };
-    let parsed = time::parse_as_go(text, micro).map_err(Error)?;
+    let parsed = time::parse_as_go(text, micro).map_err(|error| Error(error.to_string()))?;
     let canonical = if micro {
         time::format_micro(parsed)
     } else {
@@ -487,7 +486,7 @@ fn check_base64(text: &str) -> Result<(), usize> {
             b'\r' | b'\n' => {}
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' => count += 1,
             b'=' => {
-                // Padding stands at the third or fourth place of the last group.
+                // Padding is the third or fourth character of the last group.
                 let place = count % 4;
                 if place < 2 {
                     return Err(at);
@@ -516,7 +515,7 @@ fn check_base64(text: &str) -> Result<(), usize> {
     }
 }
 
-/// `JSONSchemaPropsOr…`: what is inside is decoded on its own, and never strictly.
+/// `JSONSchemaPropsOr…`: Go decodes the inner value separately and never strictly.
 fn coerce_schema_or(value: &mut Value, shape: Shape, depth: usize) -> Result<(), Error> {
     let Some(props) =
         TypeId::by_name("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
@@ -603,7 +602,7 @@ fn add_zeros(value: &mut Value, of: TypeId, settle: bool) {
         } else {
             !field.omit_empty()
         };
-        // The type's own name is written by whoever encodes the envelope.
+        // The envelope's encoder writes the type's own name.
         if !written || map.contains_key(&member.key) {
             continue;
         }

@@ -40,15 +40,15 @@ struct Fields {
     zone: TimeZone,
 }
 
-/// What is wrong with a schedule, in the words of the stock parser.
+/// Error for an invalid schedule; the message is that of the stock parser.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
 
-/// A time zone by its name, spelled as it is in the database; an empty name is UTC.
+/// Returns the time zone with a name, spelled as in the database; an empty name is UTC.
 ///
 /// # Errors
-/// When there is none of that name.
+/// When the database has no such zone.
 pub fn zone(name: &str) -> Result<TimeZone, Error> {
     match name {
         "" | "UTC" => return Ok(TimeZone::UTC),
@@ -83,7 +83,7 @@ impl Schedule {
         let mut rest = text;
         if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
             let (head, tail) = text.split_once(' ').ok_or_else(|| {
-                // There the stock parser breaks, and its caller says so.
+                // The stock parser panics here, and its caller reports that.
                 let why = "runtime error: slice bounds out of range [:-1]";
                 Error(format!("invalid schedule format: {why}"))
             })?;
@@ -101,7 +101,7 @@ impl Schedule {
         Ok(Self(due))
     }
 
-    /// The first time after `after`; none within five years: there is none.
+    /// Returns the first time after `after`; `None` if there is none within five years.
     #[must_use]
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let second = after.as_second() - i64::from(after.subsec_nanosecond() < 0);
@@ -134,7 +134,7 @@ fn descriptor(text: &str, zone: Option<TimeZone>) -> Result<Due, Error> {
     Ok(Due::Fields(Box::new(fields(five, zone)?)))
 }
 
-/// What Go says of a text that is no duration.
+/// Returns Go's message for text that is not a duration.
 fn not_a_duration(text: &str) -> String {
     let quoted = format!("{text:?}");
     let bare = text.trim_start_matches(['+', '-']);
@@ -160,7 +160,7 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// What a field may say.
+/// The values that a field may have.
 struct Bounds {
     least: u64,
     most: u64,
@@ -275,12 +275,12 @@ fn has(bits: u64, value: i8) -> bool {
 }
 
 impl Fields {
-    /// The first second at or after `at` (since 1970) that matches. Field by field, the
-    /// largest first; a field that runs over begins it all anew.
+    /// Returns the first matching second at or after `at` (since 1970). It advances field
+    /// by field, the largest first, and starts over when a field overflows.
     fn next(&self, at: i64) -> Option<i64> {
         let mut at = at;
         let last_year = self.civil(at)?.year() + YEARS;
-        // Whether smaller fields stand at their beginning.
+        // Whether smaller fields are at their minimum.
         let mut reset = false;
         'wrapped: loop {
             let mut now = self.civil(at)?;
@@ -307,7 +307,7 @@ impl Fields {
                 }
                 at = self.second(now.date().tomorrow().ok()?.to_datetime(now.time()))?;
                 now = self.civil(at)?;
-                // Where midnight was left out by a change of clocks.
+                // Midnight does not exist here because of a clock change.
                 match i64::from(now.hour()) {
                     0 => {}
                     hour @ 13.. => at += (24 - hour) * 3600,

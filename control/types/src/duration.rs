@@ -1,8 +1,8 @@
 //! Spans of time as text, in the form of Go's `time.Duration`: fields of objects
 //! (`metav1.Duration`), queries, configuration and expressions have them.
 
-/// Nanoseconds of a span as Go writes it: `1h30m`, `-1.5s`, `0`. `None` for what is
-/// none, or longer than Go's spans can be.
+/// Parses a duration as Go writes it (`1h30m`, `-1.5s`, `0`) into nanoseconds. Returns
+/// `None` if the text is not a duration or exceeds Go's range.
 #[must_use]
 pub fn parse(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.as_bytes().first()? {

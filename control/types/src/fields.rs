@@ -20,7 +20,7 @@ pub struct FieldSelector {
     pub terms: Vec<Term>,
 }
 
-/// Why a text is no field selector; worded as Kubernetes words it.
+/// Error for text that is not a field selector; the message is Kubernetes' own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A term without operator.
@@ -28,7 +28,7 @@ pub enum Error {
     Term {
         /// The whole text.
         selector: String,
-        /// The part that is none.
+        /// The invalid term.
         term: String,
     },
     /// A backslash before a character that needs none, or at the end.
@@ -62,7 +62,7 @@ impl FieldSelector {
                 value = rest;
             }
             let value = unescape(value)?;
-            // Nothing that is nothing, which is no condition.
+            // An empty term is not a condition.
             if !(field.is_empty() && value.is_empty()) {
                 terms.push(Term {
                     field: field.into(),

@@ -1,9 +1,9 @@
-//! Texts that live as long as the program, each once.
+//! Interned strings that live as long as the program.
 //!
-//! The tables of built-in resources are of texts that the program contains.
-//! What a CustomResourceDefinition states (names of resources, members that are
-//! keys) joins them: the same text is kept once however often it is stated, so
-//! that memory grows with distinct names, not with writes.
+//! The tables of built-in resources refer to strings in the binary. The strings of a
+//! CustomResourceDefinition (names of resources, members that are keys) are interned
+//! beside them: each distinct string is kept once, so that memory grows with distinct
+//! names, not with writes.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};

@@ -1,6 +1,5 @@
-//! Values as Kubernetes prints them in messages: not the published types, but the
-//! ones it works with inside, whose fields have Go's names, stand in another order
-//! and are never left out.
+//! Kubernetes' internal types, which its messages print instead of the published ones:
+//! their fields have Go's names, are in another order and are never left out.
 
 use crate::generated::internal::INTERNAL;
 use crate::value::{Map, Value};
@@ -14,26 +13,26 @@ pub struct Internal {
     pub fields: &'static [InternalField],
 }
 
-/// A field: its name in Go, its name in the published type, and what it holds. A
-/// published name that begins with `^` is one of the object around.
+/// A field: its name in Go, its name in the published type, and its type. A published
+/// name that begins with `^` belongs to the enclosing object.
 pub type InternalField = (&'static str, &'static str, FieldType);
 
-/// What a field holds; numbers are those of types.
+/// The type of a field; numbers identify types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldType {
-    /// Text; empty where there is none.
+    /// Text; empty if absent.
     Text,
-    /// A number; 0 where there is none.
+    /// A number; 0 if absent.
     Number,
     /// Yes or no; no where there is nothing.
     Truth,
-    /// A quantity; `"0"` where there is none.
+    /// A quantity; `"0"` if absent.
     Quantity,
     /// Whatever the published type has; null where it has nothing.
     Plain,
     /// The same; `{}` where it has nothing.
     Object,
-    /// What an object says of itself, among the fields of the type.
+    /// The object's metadata, inlined among the type's fields.
     Meta,
     /// Another of these types.
     Struct(u16),
@@ -43,7 +42,7 @@ pub enum FieldType {
     List(u16),
     /// Many by name, or null.
     Map(u16),
-    /// Another type's fields, among those of this one.
+    /// The fields of another type, inlined among those of this one.
     Inline(u16),
 }
 

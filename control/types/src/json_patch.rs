@@ -23,15 +23,15 @@ struct Operation {
     value: Value,
 }
 
-/// Why a patch cannot be read.
+/// Error for a patch that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// It is no list of objects whose members have the right types.
     #[error("json: cannot unmarshal {what} into Go {place}")]
     Type {
-        /// What there is.
+        /// The type that was found.
         what: &'static str,
-        /// What is needed, in Go's words.
+        /// The type that is needed, in Go's words.
         place: String,
     },
     /// It has more than [`MAX_OPERATIONS`].
@@ -39,7 +39,7 @@ pub enum ReadError {
     TooLong(usize),
 }
 
-/// Why a patch does not fit an object.
+/// Error for a patch that does not fit an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A path leads to nothing.
@@ -51,7 +51,7 @@ pub enum Error {
     /// A test failed.
     #[error("testing value failed")]
     Test,
-    /// An operation that is none.
+    /// An unknown operation.
     #[error("unexpected kind")]
     Kind,
     /// Copies grow too large.
@@ -60,11 +60,10 @@ pub enum Error {
 }
 
 impl Patch {
-    /// Reads a patch. Members that are not known are told by
-    /// [`Patch::unknown_fields`].
+    /// Reads a patch. [`Patch::unknown_fields`] lists unknown members.
     ///
     /// # Errors
-    /// When it is no patch.
+    /// When the value is not a patch.
     pub fn read(patch: &Value) -> Result<Self, ReadError> {
         let wrong = |what: &Value, place: String| ReadError::Type {
             what: what.type_name(),
@@ -117,7 +116,7 @@ impl Patch {
         unknown
     }
 
-    /// The paths that its operations go to.
+    /// Returns the paths that the operations change.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.0
             .iter()
@@ -138,8 +137,8 @@ impl Patch {
 }
 
 impl Patch {
-    /// Why the patch does not fit an object, worded as the library words it that
-    /// kube-apiserver patches with; nothing when it fits.
+    /// Returns why the patch does not fit the object, in the words of the library that
+    /// kube-apiserver patches with; `None` if it fits.
     #[must_use]
     pub fn explain(&self, object: &Value) -> Option<String> {
         let (mut object, mut copied) = (object.clone(), 0);
@@ -330,7 +329,7 @@ fn test(object: &mut Value, path: &str, value: &Value) -> Result<(), Error> {
         let (parent, key) = parent(object, path)?;
         get(parent, &key)?
     };
-    // What is not there is `null`.
+    // A missing value is `null`.
     if found.unwrap_or(&Value::Null) == value {
         Ok(())
     } else {

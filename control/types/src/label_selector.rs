@@ -45,7 +45,7 @@ pub struct LabelRequirement {
 // === impl LabelSelector ===
 
 impl LabelSelector {
-    /// Whether there is no requirement at all.
+    /// Returns whether there are no requirements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()

@@ -10,7 +10,7 @@ use crate::names;
 use crate::status::quote;
 use crate::value::Value;
 
-/// What a requirement asks of a label.
+/// The operator of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `key in (a,b)`
@@ -68,9 +68,9 @@ impl Operator {
         }
     }
 
-    /// Whether the operator with these values holds for a label's value, or for its
-    /// absence. This is the one evaluation of requirements; forms of selectors that are
-    /// made for speed end here, too.
+    /// Returns whether the operator with these values holds for a label's value, or for
+    /// its absence. This is the one evaluation of requirements; selectors that are
+    /// compiled for speed call it, too.
     #[must_use]
     pub fn holds<V: AsRef<str>>(self, values: &[V], value: Option<&str>) -> bool {
         let among = |value: &str| values.iter().any(|one| one.as_ref() == value);
@@ -96,7 +96,7 @@ impl Operator {
 pub struct Requirement {
     /// The label's key.
     pub key: CompactString,
-    /// What is asked.
+    /// The operator.
     pub operator: Operator,
     /// The values, ordered and different.
     pub values: SmallVec<[CompactString; 1]>,
@@ -109,7 +109,8 @@ pub struct Selector {
     nothing: bool,
 }
 
-/// Why a text or object is no label selector; worded as Kubernetes words it.
+/// Error for text or an object that is not a label selector; the message is Kubernetes'
+/// own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -124,7 +125,8 @@ impl Selector {
         }
     }
 
-    /// Selects nothing: what an absent `LabelSelector` means.
+    /// Returns a selector that selects nothing, which is what an absent `LabelSelector`
+    /// means.
     #[must_use]
     pub const fn nothing() -> Self {
         Self {

@@ -58,7 +58,8 @@ pub fn join_api_version(group: &str, version: &str) -> CompactString {
     }
 }
 
-/// Sets `apiVersion` and `kind`; new ones are put at the front, where people look for them.
+/// Sets `apiVersion` and `kind`; missing ones are inserted at the front, where people
+/// look for them.
 pub fn set_type(object: &mut Value, api_version: &str, kind: &str) {
     let map = object.make_object();
     for (at, name, value) in [(0, "apiVersion", api_version), (1, "kind", kind)] {

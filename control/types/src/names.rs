@@ -167,8 +167,8 @@ pub fn wildcard_dns1123_subdomain(text: &str) -> Vec<String> {
     errors
 }
 
-/// The name that a prefix for generated names stands for: a dash at its end is
-/// fine there, since more follows.
+/// Returns the name that a prefix for generated names is validated as: a trailing dash is
+/// allowed because more characters follow.
 #[must_use]
 pub fn mask_trailing_dash(prefix: &str) -> String {
     if prefix.len() > 1 && prefix.ends_with('-') && prefix.is_char_boundary(prefix.len() - 2) {

@@ -1,4 +1,4 @@
-//! What somebody meant who wrote a name that there is not.
+//! Suggestions for misspelled names.
 
 /// The name that a key was probably meant to be: at most a third of its letters
 /// are others.

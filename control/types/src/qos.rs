@@ -11,13 +11,13 @@ pub enum QosClass {
     Guaranteed,
     /// Something is requested or limited.
     Burstable,
-    /// Nothing is.
+    /// No container has requests or limits.
     BestEffort,
 }
 
-/// What one container, or a pod as a whole, requests and is limited to of the resources
-/// that decide the class: CPU and memory, in units of the caller's choice. Zero is as good
-/// as nothing.
+/// Requests and limits of one container, or of a pod as a whole, for the resources that
+/// decide the class: CPU and memory, in units of the caller's choice. Zero counts as
+/// absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compute {
     /// Requests of CPU and memory.
@@ -27,8 +27,8 @@ pub struct Compute {
 }
 
 impl QosClass {
-    /// Returns the class of a pod with these containers, those that initialize it
-    /// included; a pod with resources of its own counts as one container.
+    /// Returns the class of a pod with these containers, including init containers; a pod
+    /// with pod-level resources counts as one container.
     #[must_use]
     pub fn of(containers: impl IntoIterator<Item = Compute>) -> Self {
         let mut sums = Compute::default();

@@ -22,7 +22,7 @@ pub enum Format {
     DecimalSI,
 }
 
-/// Why a text is no quantity; worded as Kubernetes words it.
+/// Error for text that is not a quantity; the message is Kubernetes' own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Not of the form number and suffix.
@@ -38,7 +38,7 @@ pub enum Error {
     Suffix,
 }
 
-/// A quantity. Equality and order are those of the number; the text form is kept.
+/// A quantity. Equality and order are numeric; the text form is preserved.
 #[derive(Clone, Debug)]
 pub struct Quantity {
     mantissa: i128,
@@ -173,7 +173,7 @@ impl Quantity {
                 format = Format::DecimalSI;
             }
         }
-        // What is canonical as written stays as written.
+        // Canonical text stays as written.
         let canonical = match format {
             Format::BinarySI => {
                 places == 0
@@ -285,7 +285,6 @@ impl Quantity {
 
     /// As a float; loses precision.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub fn as_f64(&self) -> f64 {
         self.mantissa as f64 * 10f64.powi(self.scale)
     }
@@ -426,7 +425,7 @@ fn digit_count(digits: &str) -> i64 {
     i64::try_from(digits.len()).unwrap_or(i64::MAX / 2)
 }
 
-/// Rounds up what is finer than nano.
+/// Rounds up values finer than nano.
 fn at_least_nano(mantissa: i128, scale: i64) -> (i128, i32) {
     match i32::try_from(scale) {
         Ok(scale) if scale >= -9 => (mantissa, scale),

@@ -61,7 +61,7 @@ pub struct Resource {
 pub struct Subresource {
     /// Name behind the object's.
     pub name: &'static str,
-    /// Kind of what is sent and answered.
+    /// The kind of the request and response body.
     pub kind: &'static str,
     /// Group of that kind.
     pub group: &'static str,
@@ -114,8 +114,8 @@ pub fn resources_of(group: &str, version: &str) -> impl Iterator<Item = &'static
         .filter(move |one| one.group == group && one.version == version)
 }
 
-/// The type of any kind that the API knows, be it a resource, a list, what a
-/// subresource takes, or of `meta.k8s.io` (whose kinds are known in every group).
+/// Returns the type of any kind of the API: a resource, a list, the body of a
+/// subresource, or a kind of `meta.k8s.io` (which exists in every group).
 #[must_use]
 pub fn schema_of(group: &str, version: &str, kind: &str) -> Option<TypeId> {
     if let Some(resource) = lookup_kind(group, version, kind) {
@@ -138,7 +138,7 @@ pub fn schema_of(group: &str, version: &str, kind: &str) -> Option<TypeId> {
     TypeId::by_name(&format!("{package}.{version}.{kind}")).or_else(|| meta(kind))
 }
 
-/// The name of the type that stands for those of custom resources.
+/// The name of the type that represents custom resources.
 pub const CUSTOM: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
 
 impl Resource {
@@ -167,7 +167,7 @@ impl Resource {
         self.subresources.iter().find(|one| one.name == name)
     }
 
-    /// Kind of a list of it.
+    /// Returns the kind of a list of this resource.
     #[must_use]
     pub fn list_kind(&self) -> String {
         format!("{}List", self.kind)

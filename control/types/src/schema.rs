@@ -1,5 +1,5 @@
-//! What is known of each type of the API: its fields, how they are encoded, how
-//! lists merge. Driven by generated tables; nothing here knows a kind.
+//! Schemas of the API's types: their fields, how these are encoded, and how lists merge.
+//! Generated tables drive everything; nothing here knows a kind.
 
 use std::sync::LazyLock;
 
@@ -70,9 +70,9 @@ impl TypeRef {
     }
 }
 
-/// How many structs may stand within each other; objects of the API nest a dozen, and
-/// schemas in definitions of custom resources some dozens. More is refused when an object
-/// is decoded, so that nobody who walks it runs out of stack.
+/// The limit on nested structs. Objects of the API nest about a dozen, and schemas in
+/// custom resource definitions some dozens. Decoding rejects deeper objects, so that code
+/// that walks an object never overflows the stack.
 pub(crate) const MAX_NESTED: usize = 64;
 /// How many messages that makes: what may be a schema or something else has one around.
 pub(crate) const MAX_MESSAGES: usize = 2 * MAX_NESTED + 8;
@@ -127,7 +127,7 @@ pub struct Field {
 pub(crate) const OMITEMPTY: u8 = 1;
 /// A pointer: a zero value differs from an absent one.
 pub(crate) const POINTER: u8 = 2;
-/// The fields of the type stand in the place of this field in JSON.
+/// The fields of the type are inlined in JSON.
 pub(crate) const INLINE: u8 = 4;
 /// OpenAPI lists it as required.
 pub(crate) const REQUIRED: u8 = 8;
@@ -155,7 +155,10 @@ pub struct Merge {
 }
 
 /// A row of the generated field table.
-#[allow(clippy::too_many_arguments)]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "a generated table of many rows calls it"
+)]
 pub(crate) const fn f(
     name: u16,
     number: u8,
@@ -217,12 +220,12 @@ impl TypeId {
         Some(&members.ordered[usize::from(members.by_name[at].1)])
     }
 
-    /// The fields as they stand in JSON, inlined ones in their place.
+    /// Returns the fields in JSON order, with inlined ones in place.
     pub(crate) fn members(self) -> &'static OrderedFields {
         &MEMBERS[usize::from(self.0)]
     }
 
-    /// The JSON fields in Go's order, those of inlined structs in their place.
+    /// Returns the JSON fields in Go's order, with those of inlined structs in place.
     pub fn fields(self) -> impl Iterator<Item = &'static Field> {
         self.members().ordered.iter().map(|member| member.field)
     }
@@ -327,7 +330,7 @@ impl Field {
         self.flags & OMITZERO != 0
     }
 
-    /// Whether the fields of its type stand in its place.
+    /// Returns whether the fields of its type are inlined.
     #[must_use]
     pub const fn is_inline(&self) -> bool {
         self.flags & INLINE != 0

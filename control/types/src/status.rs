@@ -62,7 +62,7 @@ pub fn quote(text: &str) -> String {
 pub struct Cause {
     /// `FieldValueRequired`, `FieldValueInvalid`, …; empty for none.
     pub reason: String,
-    /// What is wrong, without the field.
+    /// The problem, without the field.
     pub message: String,
     /// Path of the field, as `spec.containers[0].name`; empty for none.
     pub field: String,
@@ -78,9 +78,10 @@ pub struct Status {
     pub reason: Cow<'static, str>,
     /// For people.
     pub message: String,
-    /// What the answer is about.
+    /// The object that the answer concerns.
     pub details: Option<Details>,
-    /// Continuation token in `metadata` (an expired list gives one that goes on inconsistently).
+    /// Continuation token in `metadata` (an expired list provides one that continues
+    /// inconsistently).
     pub continue_token: String,
 }
 
@@ -250,7 +251,7 @@ impl Status {
         Self::failure(400, "BadRequest", message.into(), None)
     }
 
-    /// 401: nobody vouches for the caller.
+    /// 401: the caller is not authenticated.
     #[must_use]
     pub fn unauthorized() -> Self {
         Self::failure(401, "Unauthorized", "Unauthorized".into(), None)
@@ -327,7 +328,7 @@ impl Status {
         Self::failure(415, "UnsupportedMediaType", message, None)
     }
 
-    /// 410: gone, without a way to go on.
+    /// 410: the resource version is gone, and no continuation is possible.
     #[must_use]
     pub fn gone(message: impl Into<String>) -> Self {
         Self::failure(410, "Gone", message.into(), None)

@@ -1,13 +1,13 @@
 //! Strategic merge patch.
 //!
-//! A JSON merge patch that knows lists: where the type says so, items of a patch
-//! are matched with those of the object by a merge key instead of replacing the
+//! It extends JSON merge patch with list merging: where the type says so, items of a
+//! patch are matched with those of the object by a merge key instead of replacing the
 //! list. Directives (`$patch`, `$retainKeys`, `$setElementOrder/…`,
-//! `$deleteFromPrimitiveList/…`) say what such a merge cannot.
+//! `$deleteFromPrimitiveList/…`) express what merging alone cannot.
 //!
-//! The rules and error texts are those of apimachinery's `strategicpatch`, with
-//! "Strategic merge patch" of the API conventions as their description. Lists are
-//! searched by hashed keys, so that no patch takes more than about linear time.
+//! The rules and error texts are those of apimachinery's `strategicpatch`; "Strategic
+//! merge patch" of the API conventions describes them. Lists are searched by hashed keys,
+//! so that a patch takes about linear time.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const ORDER: &str = "$setElementOrder";
 const DELETE: &str = "$deleteFromPrimitiveList";
 
-/// Why a patch cannot be applied; worded as Kubernetes words it.
+/// Error for a patch that cannot be applied; the message is Kubernetes' own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A directive has another shape than it must have, or contradicts the patch
@@ -32,7 +32,7 @@ pub enum Error {
     /// A list within a list that is to be merged.
     #[error("lists of lists are not supported")]
     ListOfLists,
-    /// An item of a list that is merged by key has no such key.
+    /// An item of a list that is merged by key lacks that key.
     #[error("map: {item} does not contain declared merge key: {key}")]
     NoMergeKey {
         /// The item.
@@ -43,12 +43,12 @@ pub enum Error {
     /// A list of objects whose type names no merge key.
     #[error("cannot merge lists without merge key for {0}")]
     NoKeyDeclared(&'static str),
-    /// A `$patch` that is none.
+    /// An invalid `$patch` directive.
     #[error("unknown patch type: {directive} in map: {map}")]
     Directive {
         /// The word.
         directive: String,
-        /// Where it stands.
+        /// The object that contains it.
         map: String,
     },
     /// `$patch: merge` in an item.
@@ -57,9 +57,9 @@ pub enum Error {
     /// A value of another type than is needed there.
     #[error("expected a {expected}, but received a {received}")]
     Type {
-        /// What is needed.
+        /// The expected type.
         expected: &'static str,
-        /// What there is.
+        /// The type that was received.
         received: &'static str,
     },
     /// An item of a list of objects is none.
@@ -131,7 +131,7 @@ fn shown(map: &Map) -> String {
     go::plain(&Value::Object(map.clone()))
 }
 
-/// What a value is in Go.
+/// The Go type of a value.
 #[derive(Clone, Copy)]
 enum GoType {
     Struct(TypeId),
@@ -309,8 +309,8 @@ fn retain_keys(object: &mut Map, patch: &mut Map) -> Result<(), Error> {
     Ok(())
 }
 
-/// `$setElementOrder/…`: such lists are merged and ordered at once, and taken out
-/// of the patch.
+/// Applies `$setElementOrder/…`: merges and orders such lists, and removes them from the
+/// patch.
 fn set_orders(object: &mut Map, patch: &mut Map, of: GoType) -> Result<(), Error> {
     let keys: Vec<Key> = patch
         .keys()
@@ -455,7 +455,7 @@ fn mark_of<'a>(item: &'a Value, by: &str) -> Cow<'a, str> {
     mark(item.get(by).unwrap_or(&Value::Null))
 }
 
-/// Where each mark first stands.
+/// Returns the first position of each mark.
 fn places<'a>(items: &'a [Value], by: &str) -> FxHashMap<Cow<'a, str>, usize> {
     let mut places = FxHashMap::default();
     for (at, item) in items.iter().enumerate() {
@@ -527,8 +527,8 @@ fn object_at(item: &Value, at: usize) -> Result<&Map, Error> {
     item.as_object().ok_or(Error::NoMap(at))
 }
 
-/// Does what items with `$patch` say; answers the others. When the list is
-/// replaced, they become the list and none is left.
+/// Applies items with `$patch` and returns the other items. When the list is replaced,
+/// the others become the list and none is returned.
 fn special_items(old: &mut Vec<Value>, new: Vec<Value>, by: &str) -> Result<Vec<Value>, Error> {
     let mut rest = Vec::with_capacity(new.len());
     let mut gone: FxHashSet<String> = FxHashSet::default();
@@ -563,9 +563,9 @@ fn special_items(old: &mut Vec<Value>, new: Vec<Value>, by: &str) -> Result<Vec<
     Ok(rest)
 }
 
-/// Orders a merged list: items that `wanted` names as they stand there, the
-/// others as they stood before. Of two items that both stood before, the first
-/// then stays in front; else a wanted one does.
+/// Orders a merged list: items that `wanted` names in that order, the others in their
+/// former order. Of two items that were both present before, the former first stays in
+/// front; otherwise a wanted one comes first.
 fn ordered(
     items: Vec<Value>,
     wanted: &[Value],
@@ -622,7 +622,7 @@ fn ordered(
     Ok(out)
 }
 
-/// Drops the nulls of objects; those of lists stay.
+/// Drops nulls in objects and keeps those in lists.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {

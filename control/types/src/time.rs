@@ -34,7 +34,7 @@ pub fn format(time: Timestamp) -> CompactString {
     )
 }
 
-/// `2006-01-02T15:04:05.000000Z`; what is finer is cut off.
+/// Formats a time as `2006-01-02T15:04:05.000000Z`; smaller fractions are truncated.
 #[must_use]
 pub fn format_micro(time: Timestamp) -> CompactString {
     let t = time.to_zoned(TimeZone::UTC);
@@ -50,7 +50,8 @@ pub fn format_micro(time: Timestamp) -> CompactString {
     )
 }
 
-/// Reads RFC 3339, with any offset and fraction. Nothing when it is none.
+/// Parses RFC 3339 with any offset and fraction. Returns `None` if the text is not a
+/// time.
 #[must_use]
 pub fn parse(text: &str) -> Option<Timestamp> {
     // jiff reads more than RFC 3339 (blanks for the T, weeks): keep to its shape.
@@ -80,7 +81,7 @@ pub(crate) fn seconds(text: &[u8]) -> Option<(i64, u32)> {
                     .then(|| number * 10 + i64::from(digit - b'0'))
             })
     };
-    // What the API writes, without or with six digits of a second; else the long way.
+    // Fast path for the API's own form, without or with six fractional digits.
     let plain = match text.len() {
         20 => Some(0),
         27 if text[19] == b'.' => number(20, 6),
@@ -171,29 +172,55 @@ fn quote_of_time(text: &str) -> String {
     out
 }
 
+/// Error for text that is not a time; the message is that of Go's `time.Parse`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TimeError {
+    #[error(
+        "parsing time {} as {}: cannot parse {} as {}",
+        quote_of_time(text),
+        quote_of_time(layout),
+        quote_of_time(rest),
+        quote_of_time(part)
+    )]
+    Part {
+        text: String,
+        layout: &'static str,
+        rest: String,
+        part: &'static str,
+    },
+    #[error("parsing time {}: {part} out of range", quote_of_time(text))]
+    Range { text: String, part: &'static str },
+    #[error(
+        "parsing time {}: extra text: {}",
+        quote_of_time(text),
+        quote_of_time(extra)
+    )]
+    Extra { text: String, extra: String },
+}
+
 /// Reads a time as Go reads `metav1.Time`, or with `micro` `metav1.MicroTime` (which
 /// wants exactly six digits of a second).
 ///
 /// # Errors
-/// The message of Go's `time.Parse`.
-pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, String> {
+/// [`TimeError`].
+pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, TimeError> {
     let layout = if micro {
         "2006-01-02T15:04:05.000000Z07:00"
     } else {
         "2006-01-02T15:04:05Z07:00"
     };
-    let quoted = quote_of_time;
-    let cannot = |rest: &str, part: &str| {
-        format!(
-            "parsing time {} as {}: cannot parse {} as {}",
-            quoted(text),
-            quoted(layout),
-            quoted(rest),
-            quoted(part)
-        )
+    let owned = || text.to_owned();
+    let cannot = |rest: &str, part: &'static str| TimeError::Part {
+        text: owned(),
+        layout,
+        rest: rest.to_owned(),
+        part,
     };
-    let range = |what: &str| format!("parsing time {}: {what} out of range", quoted(text));
-    // Number of digits, what the layout calls them, the separator behind, bounds, name.
+    let range = |part: &'static str| TimeError::Range {
+        text: owned(),
+        part,
+    };
+    // Number of digits, name in the layout, separator after it, bounds, name.
     const PARTS: [(usize, &str, &str, u32, u32, &str); 6] = [
         (4, "2006", "-", 0, 9999, "year"),
         (2, "01", "-", 1, 12, "month"),
@@ -230,7 +257,8 @@ pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, String> 
     if rest.is_empty() {
         return Err(cannot("", "Z07:00"));
     }
-    // What is wrong now is the zone, something behind it, or a day the month lacks.
+    // The remaining errors are in the zone, in text after it, or a day that the month
+    // lacks.
     parse(text).ok_or_else(|| {
         let bytes = rest.as_bytes();
         let zone = match bytes {
@@ -240,17 +268,16 @@ pub(crate) fn parse_as_go(text: &str, micro: bool) -> Result<Timestamp, String> 
         };
         match rest.get(zone..) {
             Some("") | None => range("day"),
-            Some(extra) => format!(
-                "parsing time {}: extra text: {}",
-                quoted(text),
-                quoted(extra)
-            ),
+            Some(extra) => TimeError::Extra {
+                text: owned(),
+                extra: extra.to_owned(),
+            },
         }
     })
 }
 
-/// Reads a span of time as Go writes it (`1m30s`); `None` for what is none, or
-/// less than nothing.
+/// Parses a duration as Go writes it (`1m30s`); returns `None` if it is invalid or
+/// negative.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
     let nanos = crate::duration::parse(text)?;

@@ -1,9 +1,9 @@
-//! Which PersistentVolume can serve a PersistentVolumeClaim.
+//! Decides which PersistentVolumes can serve a PersistentVolumeClaim.
 //!
-//! The rules that the volume binder (kube-controller-manager) and the scheduler share,
-//! over whatever view of the two objects each has. The binder takes volumes for claims of
-//! classes with `Immediate` binding; the scheduler takes them for claims whose class waits
-//! for a first consumer, and additionally looks at node affinity.
+//! The volume binder (kube-controller-manager) and the scheduler share these rules, each
+//! with its own view of the two objects. The binder chooses volumes for claims of classes
+//! with `Immediate` binding; the scheduler chooses them for claims whose class waits for
+//! a first consumer, and additionally checks node affinity.
 
 use crate::quantity::Quantity;
 
@@ -15,7 +15,7 @@ const MODES: [&str; 4] = [
     "ReadWriteOncePod",
 ];
 
-/// In-tree plugins, and the CSI drivers that took over from them.
+/// In-tree plugins and the CSI drivers that replace them.
 const MIGRATED: [(&str, &str); 7] = [
     ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
     ("kubernetes.io/azure-disk", "disk.csi.azure.com"),
@@ -37,7 +37,7 @@ pub fn migrated_driver(in_tree: &str) -> Option<&'static str> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AccessModes(u8);
 
-/// What the rules read of a claim.
+/// The fields of a claim that the rules read.
 pub trait VolumeClaim {
     /// Its namespace.
     fn namespace(&self) -> &str;
@@ -59,7 +59,7 @@ pub trait VolumeClaim {
     fn selects<'a>(&self, label: &dyn Fn(&str) -> Option<&'a str>) -> bool;
 }
 
-/// What the rules read of a volume.
+/// The fields of a volume that the rules read.
 pub trait Volume {
     /// The claim in `spec.claimRef`, if there is one.
     fn claim_ref(&self) -> Option<ClaimRef<'_>>;
@@ -92,7 +92,7 @@ pub struct ClaimRef<'a> {
     pub uid: &'a str,
 }
 
-/// Whether a volume is bound to a claim, or reserved for it by name.
+/// Returns whether a volume is bound to a claim, or reserved for it by name.
 pub fn is_bound_to(volume: &impl Volume, claim: &impl VolumeClaim) -> bool {
     volume.claim_ref().is_some_and(|reference| {
         reference.name == claim.name()
@@ -116,9 +116,9 @@ pub fn supports_access_modes(volume: &impl Volume, claim: &impl VolumeClaim) -> 
     volume.access_modes().contains_all(claim.access_modes())
 }
 
-/// Whether a volume could serve a claim, leaving aside whether it is free: nobody else's,
-/// not being deleted, of the right kind and large enough. This suffices for a volume that
-/// is reserved for the claim.
+/// Returns whether a volume could serve a claim, regardless of whether it is free: it is
+/// not reserved for another claim, not being deleted, of the right kind and large enough.
+/// This suffices for a volume that is reserved for the claim.
 pub fn could_serve(volume: &impl Volume, claim: &impl VolumeClaim) -> bool {
     (volume.claim_ref().is_none() || is_bound_to(volume, claim))
         && !volume.is_terminating()
@@ -127,8 +127,8 @@ pub fn could_serve(volume: &impl Volume, claim: &impl VolumeClaim) -> bool {
         && volume.capacity() >= claim.request()
 }
 
-/// Whether a volume that [`could_serve`] a claim and is reserved for nobody may be taken
-/// for it. Access modes are a question of their own ([`supports_access_modes`]).
+/// Returns whether a volume that [`could_serve`] a claim and is not reserved may be used
+/// for it. Access modes are checked separately ([`supports_access_modes`]).
 pub fn is_free_for(volume: &impl Volume, claim: &impl VolumeClaim) -> bool {
     volume.is_available()
         && volume.class() == claim.class()

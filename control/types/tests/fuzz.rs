@@ -1,8 +1,8 @@
-//! Every decoder with bytes that nobody wrote: no panic, no hang, and no more memory
-//! than a multiple of the input.
+//! Feeds arbitrary bytes to every decoder: no panic, no hang, and no more memory than a
+//! multiple of the input.
 //!
-//! These run a bounded number of inputs under `cargo test`, random ones and valid
-//! objects with random damage; `cargo bolero test <name>` runs them under a fuzzer.
+//! These run a bounded number of inputs under `cargo test`, random ones and valid objects
+//! with random damage; `cargo bolero test <name>` runs them under a fuzzer.
 
 use bolero::check;
 use control_types::coerce::{arrange, coerce, complete};

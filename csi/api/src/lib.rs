@@ -1,9 +1,9 @@
-//! The messages of the Container Storage Interface 1.13 (`csi.v1`) and of the
-//! kubelet's plugin registration, for drivers and for their callers.
+//! The messages of the Container Storage Interface 1.13 (`csi.v1`) and of the kubelet's
+//! plugin registration, for drivers and for their callers.
 //!
-//! A `oneof` is a field per member here: the bytes are the same, and a receiver
-//! can refuse a message that sets two of them. Fields that a caller of an older
-//! version does not know are absent from its bytes and have their default.
+//! A `oneof` is one field per member here: the bytes are the same, and a receiver can
+//! reject a message that sets two of them. Fields that a caller of an older version does
+//! not know are absent from its bytes and have their default.
 
 #![expect(
     missing_docs,

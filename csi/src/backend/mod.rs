@@ -21,7 +21,7 @@ use crate::request::size::Bounds;
 use crate::steps::StepObserver;
 use crate::tool::ToolRunner;
 
-/// What a backend can do.
+/// The capabilities of a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Volumes are block devices; otherwise they are folders.
@@ -42,7 +42,7 @@ pub struct Features {
     pub enforced_size: bool,
 }
 
-/// Where a volume's data can be reached.
+/// The location of a volume's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attachment {
     /// A block device.
@@ -61,7 +61,7 @@ impl Attachment {
     }
 }
 
-/// What a new volume is a copy of.
+/// The source of a copied volume.
 #[derive(Clone, Copy, Debug)]
 pub enum CopySource<'a> {
     /// A snapshot.
@@ -108,7 +108,7 @@ pub struct Usage {
     pub used: u64,
 }
 
-/// Identifiers of what a backend holds.
+/// Identifiers of a backend's contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
     /// Volumes.
@@ -120,7 +120,7 @@ pub struct Inventory {
 /// A range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins.
+    /// The start.
     pub offset: u64,
     /// How long it is.
     pub length: u64,
@@ -128,14 +128,14 @@ pub struct Extent {
 
 /// A kind of storage.
 pub trait Backend: Send + Sync {
-    /// Returns what the backend can do.
+    /// Returns the capabilities of the backend.
     fn features(&self) -> Features;
 
     /// Returns the sizes that volumes can have.
     fn bounds(&self) -> Bounds;
 
-    /// Chooses what a new volume needs beyond space, given the other volumes,
-    /// and notes it in the record.
+    /// Chooses what a new volume needs beyond space, given the other volumes, and notes
+    /// it in the record.
     ///
     /// # Errors
     /// When there is nothing left to choose from.
@@ -149,14 +149,14 @@ pub trait Backend: Send + Sync {
     /// When there is no space or the source cannot be copied.
     fn create(&self, volume: &VolumeRecord, source: Option<CopySource<'_>>) -> Result<()>;
 
-    /// Deletes a volume and what an interrupted creation left; does nothing
-    /// where there is none.
+    /// Deletes a volume and leftovers of an interrupted creation; does nothing if there
+    /// is none.
     ///
     /// # Errors
     /// When the volume is in use.
     fn delete(&self, volume: &VolumeRecord) -> Result<()>;
 
-    /// Grows a volume to a size; one that is larger is left alone.
+    /// Grows a volume to a size; a larger one is left alone.
     ///
     /// # Errors
     /// When there is no space.
@@ -168,14 +168,14 @@ pub trait Backend: Send + Sync {
     /// When the backend has no snapshots, or none of volumes in use.
     fn snapshot(&self, volume: &VolumeRecord, snapshot: &SnapshotRecord, live: bool) -> Result<()>;
 
-    /// Deletes a snapshot and what an interrupted creation left; does nothing
-    /// where there is none.
+    /// Deletes a snapshot and leftovers of an interrupted creation; does nothing if there
+    /// is none.
     ///
     /// # Errors
     /// When it is in use.
     fn delete_snapshot(&self, id: &str) -> Result<()>;
 
-    /// Lists what is there, whether or not it is recorded.
+    /// Lists the contents, whether recorded or not.
     ///
     /// # Errors
     /// When the storage cannot be read.
@@ -190,7 +190,7 @@ pub trait Backend: Send + Sync {
     /// Returns where a volume's data is: an image, a folder or a device.
     fn location(&self, volume: &VolumeRecord) -> PathBuf;
 
-    /// Returns what can be promised beyond the volumes that there are.
+    /// Returns the space that can be promised beyond existing volumes.
     ///
     /// # Errors
     /// When the storage cannot be read.
@@ -224,19 +224,19 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// What backends are made with.
+/// The environment of backends.
 #[derive(Clone)]
 pub struct Environment {
     /// Runs external programs.
     pub tools: Arc<dyn ToolRunner>,
-    /// Is called between steps.
+    /// Called between steps.
     pub steps: Arc<dyn StepObserver>,
 }
 
 /// Opens the backend of a class.
 ///
 /// # Errors
-/// When the storage is not there, or is not what the class says.
+/// When the storage is missing, or does not match the class.
 pub fn open(class: &ClassConfig, environment: &Environment) -> Result<Arc<dyn Backend>> {
     let environment = environment.clone();
     Ok(match class.backend {

@@ -26,7 +26,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_parent(path)
 }
 
-/// Removes a file for good; does nothing where there is none.
+/// Removes a file durably; does nothing if there is none.
 ///
 /// # Errors
 /// When the file system refuses.

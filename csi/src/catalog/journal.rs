@@ -1,10 +1,9 @@
-//! The intent journal: what an operation is about to do, written before it
-//! does so, and what a restart makes of an intent that it finds.
+//! The intent journal: operations record their intent before they change anything, and a
+//! restart replays or rolls back the intents that it finds.
 //!
-//! The rule is one: a volume or snapshot exists when its record does. A
-//! creation without a record is rolled back, since its caller has no answer and
-//! may never ask again; with a record it is complete. A deletion and a growth
-//! are rolled forward.
+//! There is one rule: a volume or snapshot exists when its record does. A creation
+//! without a record is rolled back, since its caller has no answer and may never ask
+//! again; with a record it is complete. A deletion and a growth are rolled forward.
 
 use std::path::PathBuf;
 
@@ -60,8 +59,8 @@ pub enum Intent {
 }
 
 impl Intent {
-    /// Returns the name of the journal's file for the intent, unique among
-    /// intents that can be there at once.
+    /// Returns the name of the journal's file for the intent, unique among concurrent
+    /// intents.
     #[must_use]
     pub fn key(&self) -> String {
         match self {
@@ -97,7 +96,7 @@ pub enum Repair {
     RemoveGroupRecord(String),
 }
 
-/// Plans what a restart does about an intent, given which records there are.
+/// Plans the replay of an intent, given the existing records.
 #[must_use]
 pub fn plan_replay(intent: &Intent, recorded: &dyn Fn(Kind, &str) -> bool) -> Vec<Repair> {
     let drop_snapshot = |id: &String| {

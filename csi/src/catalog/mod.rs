@@ -41,7 +41,7 @@ pub struct Catalog {
     _lock: File,
 }
 
-/// What is recorded.
+/// The recorded objects.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
     /// Volumes by identifier.
@@ -124,7 +124,7 @@ impl Catalog {
         })
     }
 
-    /// Gives access to what is recorded; held for a moment only.
+    /// Returns access to the records; to be held only briefly.
     pub fn entries(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -232,7 +232,7 @@ impl Catalog {
     }
 }
 
-/// Reads all records of a folder; what a crash left of a write is removed.
+/// Reads all records of a folder; removes leftovers of interrupted writes.
 fn load<T: DeserializeOwned>(folder: &Path) -> Result<BTreeMap<String, T>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).map_err(Error::io("list", folder))? {

@@ -1,4 +1,4 @@
-//! What the driver remembers of volumes and snapshots.
+//! The driver's records of volumes and snapshots.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::filesystem::FsType;
 
-/// What a volume holds.
+/// The contents of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Content {
@@ -20,7 +20,7 @@ pub enum Content {
     Block,
 }
 
-/// What a volume was made from.
+/// The source of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Origin {
@@ -40,7 +40,7 @@ pub struct VolumeRecord {
     pub name: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// What it was made from.
+    /// The source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// Whether it was requested as a block device.
@@ -49,7 +49,7 @@ pub struct VolumeRecord {
     /// File system that was requested; none is the class's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested: Option<FsType>,
-    /// What it holds.
+    /// The contents.
     #[serde(default)]
     pub content: Content,
     /// Whether its file system still has the identity of the one it is a copy of.
@@ -61,7 +61,7 @@ pub struct VolumeRecord {
     /// IO limits and other parameters that can change.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mutable: BTreeMap<String, String>,
-    /// Where an inline volume of a pod is published; it ends with its pod.
+    /// The path at which an inline volume of a pod is published; it ends with its pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ephemeral: Option<PathBuf>,
     /// Device of a `raw` class.
@@ -83,7 +83,7 @@ pub struct SnapshotRecord {
     pub source: String,
     /// Size of the volume at that time, in bytes.
     pub bytes: u64,
-    /// What the volume held.
+    /// The contents of the volume.
     #[serde(default)]
     pub content: Content,
     /// Group that it belongs to.

@@ -80,7 +80,7 @@ pub fn thaw(folder: impl AsFd) -> Result<()> {
 /// # Errors
 /// When the file system or its disk knows no such thing.
 pub fn trim(folder: impl AsFd) -> Result<()> {
-    // The whole file system, and every free range of it.
+    // The whole file system, and every free range.
     let mut range = [0, u64::MAX, 0];
     // SAFETY: FITRIM reads and writes three u64 (`struct fstrim_range`).
     unsafe { ioctl::ioctl(folder, Updater::<FITRIM, [u64; 3]>::new(&mut range)) }

@@ -1,8 +1,8 @@
 //! Keys of encrypted volumes that a key manager (KMS v2) wraps.
 //!
-//! Each volume has a random key. The manager encrypts it, and what it made of the key lies
-//! in the header of the volume's own device, as a token of LUKS2: it goes where the device
-//! goes, into copies too, and nobody reads the volume without the manager.
+//! Each volume has a random key. The manager encrypts it, and the result is stored in the
+//! header of the volume's own device, as a token of LUKS2: it moves with the device, and
+//! into copies, and nobody can read the volume without the manager.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -58,7 +58,7 @@ impl KeyManager {
         Ok((Secret::new(key), WrappedKey(wrapped)))
     }
 
-    /// Has the key of a volume unwrapped.
+    /// Unwraps the key of a volume.
     ///
     /// # Errors
     /// When the manager refuses or does not answer.
@@ -68,8 +68,8 @@ impl KeyManager {
         Ok(Secret::new(key))
     }
 
-    /// Has the key of a volume wrapped by the manager's key of today, where a former one
-    /// wrapped it; none where that is the same.
+    /// Wraps the key of a volume with the manager's current key, if a former one wrapped
+    /// it; returns `None` if it is unchanged.
     ///
     /// # Errors
     /// When the manager refuses or does not answer.
@@ -107,7 +107,8 @@ struct Token {
     annotations: BTreeMap<String, String>,
 }
 
-/// What of a device's LUKS2 header is read (`cryptsetup luksDump --dump-json-metadata`).
+/// The parts of a device's LUKS2 header that are read (`cryptsetup luksDump
+/// --dump-json-metadata`).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Header {

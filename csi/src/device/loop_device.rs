@@ -29,7 +29,7 @@ const LO_FLAGS_DIRECT_IO: u32 = 16;
 /// every disk.
 const BLOCK_SIZE: u32 = 4096;
 
-/// How often another device is tried when somebody was faster.
+/// The number of attempts when another process takes the device first.
 const TRIES: usize = 64;
 
 /// `struct loop_info64` of `linux/loop.h`.
@@ -150,7 +150,7 @@ pub fn attach(image: &Path, read_only: bool) -> Result<PathBuf> {
         let node = node.map_err(Error::io("open", &device))?;
         match configure(&node, &file, image, read_only) {
             Ok(()) => return Ok(device),
-            // Somebody was faster.
+            // Another process was faster.
             Err(Errno::BUSY) => {}
             Err(error) => return Err(Error::sys("attach", image)(error)),
         }
@@ -191,7 +191,7 @@ pub fn refresh_size(device: &Path) -> Result<()> {
         .map_err(Error::sys("refresh the size of", device))
 }
 
-/// Detaches all devices of an image; does nothing where there is none.
+/// Detaches all devices of an image; does nothing if there is none.
 ///
 /// # Errors
 /// When the kernel refuses.

@@ -17,7 +17,7 @@ use crate::tool::{self, Invocation, Secret, ToolRunner};
 /// Key of the passphrase among the secrets.
 pub const SECRET: &str = "luksPassphrase";
 
-/// What the names of mappings begin with.
+/// The prefix of the names of mappings.
 const PREFIX: &str = "orlop-";
 
 /// How long deriving a key may take: it is slow on purpose, and slower on a busy
@@ -27,12 +27,12 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Space that a LUKS2 header takes before the data, in bytes.
 pub const HEADER_BYTES: u64 = 16 << 20;
 
-/// Where the key of a volume comes from.
+/// The source of a volume's key.
 #[derive(Debug)]
 pub enum Key<'a> {
     /// From the request.
     Passphrase(Secret),
-    /// From the device's header, where the manager has wrapped it.
+    /// From the device's header, wrapped by the manager.
     Managed(&'a KeyManager),
 }
 
@@ -106,17 +106,17 @@ fn unlock(
                 let secret = manager.unwrap_key(id, wrapped)?;
                 let renewed = renew(tools, id, device, manager, &secret, (&token, &wrapped_by));
                 if let Err(error) = renewed {
-                    // The volume opens by the former key, until that is gone.
+                    // The volume can be opened with the former key until it is removed.
                     tracing::warn!(
                         volume = id,
                         wrapped_by,
                         error = error.chain(),
-                        "the volume's key is not wrapped by the key manager's present key"
+                        "failed to rewrap the volume's key with the key manager's current key"
                     );
                 }
                 Ok(secret)
             }
-            // It was interrupted between format and token, and nobody has used it.
+            // It was interrupted between format and token, and never used.
             None if may_format => format_managed(tools, id, device, manager),
             None => Err(Error::Precondition {
                 id: id.to_owned(),
@@ -151,8 +151,7 @@ fn format(
         .map_err(Error::tool("encrypting", id))
 }
 
-/// Formats a device with a key of its own, which the manager wraps before anything is
-/// written.
+/// Formats a device with its own key, which the manager wraps before anything is written.
 fn format_managed(
     tools: &dyn ToolRunner,
     id: &str,

@@ -1,5 +1,5 @@
-//! Which objects an operation works on: a second operation on one of them is
-//! told to come again, as the specification recommends.
+//! Tracks which objects operations work on: a second operation on one of them is asked to
+//! retry, as the specification recommends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 /// How an object is held.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    /// By operations that only read it.
+    /// Used by operations that only read it.
     Shared(usize),
-    /// By one that changes it.
+    /// Used by one that changes it.
     Exclusive,
 }
 

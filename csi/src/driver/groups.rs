@@ -1,7 +1,7 @@
-//! Snapshots of several volumes at one moment.
+//! Consistent snapshots of several volumes.
 //!
-//! The file systems are frozen meanwhile. The journal names them, so that a
-//! restart thaws what a crash left frozen.
+//! The file systems are frozen meanwhile. The journal names them, so that a restart thaws
+//! them after a crash.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -27,7 +27,7 @@ impl Drop for Frozen {
         for path in &self.0 {
             if let Err(error) = recover::thaw(path) {
                 let path = path.display();
-                tracing::error!(%path, error = error.chain(), "a file system stays frozen");
+                tracing::error!(%path, error = error.chain(), "failed to thaw a file system");
             }
         }
     }
@@ -209,10 +209,10 @@ impl Driver {
     }
 }
 
-/// Checks that a request names no snapshots but those of a group.
+/// Checks that a request names only snapshots of a group.
 ///
 /// # Errors
-/// Names the first that is another's.
+/// Names the first that belongs to another.
 pub fn check_members(group: &GroupRecord, snapshots: &[String]) -> Result<()> {
     match snapshots.iter().find(|id| !group.snapshots.contains(id)) {
         None => Ok(()),

@@ -15,7 +15,7 @@ pub enum Severity {
     Degraded,
     /// The volume cannot be written or read at present.
     Inaccessible,
-    /// The data is gone.
+    /// The data is lost.
     DataLoss,
 }
 
@@ -26,7 +26,7 @@ pub struct Finding {
     pub severity: Severity,
     /// One word in CamelCase.
     pub reason: &'static str,
-    /// What is wrong, and the way out.
+    /// The problem, and the way out.
     pub message: String,
 }
 
@@ -98,7 +98,7 @@ fn examine(store: &Store, record: &VolumeRecord) -> Vec<Finding> {
     findings
 }
 
-/// A file system that is read-only while a mount of it is not has met an error.
+/// Detects a file system error: it is read-only while one of its mounts is not.
 fn read_only(mounts: &[Mount]) -> Option<Finding> {
     let broken = mounts
         .iter()

@@ -17,7 +17,7 @@ use super::volumes::NewVolume;
 /// Key by which a kubelet says that a volume is inline.
 pub const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
 
-/// What keys that are not the driver's begin with.
+/// The prefix of keys that are not the driver's.
 const KUBERNETES: &str = "csi.storage.k8s.io/";
 
 /// Whether a volume context describes an inline volume.

@@ -54,7 +54,7 @@ impl Driver {
             tracing::warn!(
                 volume = record.id,
                 pod,
-                "the pod's control group is not found: its IO is not limited"
+                "control group of the pod not found, IO is not limited"
             );
         }
         Ok(())

@@ -1,6 +1,6 @@
-//! What the driver does, apart from how it is asked: each operation decides
-//! purely ([`crate::request`]), notes its intent ([`crate::catalog`]), and has
-//! a [`Backend`] carry it out.
+//! The operations of the driver, independent of the protocol: each one decides purely
+//! ([`crate::request`]), records its intent ([`crate::catalog`]), and lets a [`Backend`]
+//! carry it out.
 
 mod busy;
 pub mod groups;
@@ -35,11 +35,11 @@ pub const NAME: &str = "csi.orlop.dev";
 pub struct Store {
     /// Configuration of the class.
     pub class: ClassConfig,
-    /// Where volumes are kept.
+    /// The storage of volumes.
     pub backend: Arc<dyn Backend>,
-    /// What is recorded.
+    /// The records.
     pub catalog: Catalog,
-    /// Who wraps the keys of encrypted volumes, where the class names one.
+    /// Wraps the keys of encrypted volumes, if the class names one.
     key_manager: Option<KeyManager>,
     /// Taken while space is promised.
     admission: Mutex<()>,
@@ -212,7 +212,7 @@ impl Driver {
             .collect()
     }
 
-    /// Returns the class that a request names; the first where it names none.
+    /// Returns the class of a request; the first if it names none.
     ///
     /// # Errors
     /// When there is no such class, or it is unavailable.
@@ -240,8 +240,8 @@ impl Driver {
     /// Finds a volume.
     ///
     /// # Errors
-    /// When there is none; while a class is unavailable, its volumes are not
-    /// denied but unavailable.
+    /// When there is none; while a class is unavailable, its volumes are reported as
+    /// unavailable rather than missing.
     pub fn volume(&self, id: &str) -> Result<(Arc<Store>, VolumeRecord)> {
         self.find("volume", id, |store| {
             store.catalog.entries().volumes.get(id).cloned()

@@ -1,4 +1,4 @@
-//! Publishing volumes to pods, and what pods see of them.
+//! Publishing volumes to pods, and their view of them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -169,8 +169,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Grows what is on a published or staged volume to the volume's size, and
-    /// before that the volume, where nobody has grown it to `range` yet.
+    /// Grows the contents of a published or staged volume to the volume's size, and
+    /// before that the volume, if it is smaller than `range`.
     ///
     /// # Errors
     /// When the volume is not at the path, or there is no space.
@@ -282,7 +282,7 @@ fn publication_flags(options: &MountOptions, read_only: bool) -> MountFlags {
     flags
 }
 
-/// Whether a mount is what one sees at its path, and not covered by another.
+/// Returns whether a mount is visible at its path, not covered by another.
 fn is_visible(mount: &Mount) -> bool {
     mount.target.exists()
 }

@@ -1,5 +1,5 @@
-//! What a start makes of what it finds: operations that a crash interrupted
-//! are finished or rolled back, and volumes are adopted.
+//! Recovery at a start: interrupted operations are finished or rolled back, and volumes
+//! are adopted.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::catalog::journal::{Intent, Repair, plan_replay};
 use crate::device::block;
 use crate::error::{Error, Result};
 
-/// Replays the journal of a class, and compares records with what is there.
+/// Replays the journal of a class, and compares records with the storage.
 ///
 /// # Errors
 /// When a repair fails; the journal keeps the intent.
@@ -26,7 +26,7 @@ pub fn recover(store: &Store) -> Result<()> {
             class = store.class.name,
             intent = intent.key(),
             repairs = repairs.len(),
-            "an interrupted operation is repaired"
+            "repairing an interrupted operation"
         );
         for repair in &repairs {
             apply(store, repair)?;
@@ -57,7 +57,7 @@ fn apply(store: &Store, repair: &Repair) -> Result<()> {
     }
 }
 
-/// Thaws a file system; one that is not frozen, or gone, is left alone.
+/// Thaws a file system; one that is not frozen, or missing, is left alone.
 pub(super) fn thaw(path: &Path) -> Result<()> {
     let Ok(folder) = File::open(path) else {
         return Ok(());

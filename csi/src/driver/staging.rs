@@ -17,7 +17,7 @@ use crate::request::mount_options::MountOptions;
 use crate::steps::Step;
 
 impl Driver {
-    /// Stages a volume at a path that is there.
+    /// Stages a volume at an existing path.
     ///
     /// # Errors
     /// When there is no such volume, it is used otherwise, or cannot be mounted.
@@ -146,10 +146,10 @@ impl Driver {
         store.catalog.put_volume(record)
     }
 
-    /// Makes a file system on a blank volume, and returns which one it holds.
+    /// Creates a file system on a blank volume, and returns its type.
     ///
-    /// That it is made is recorded afterwards. Until then nobody has mounted
-    /// it, so that what an interrupted attempt left can be made again.
+    /// The record is written afterwards. Until then the volume was never mounted, so that
+    /// an interrupted attempt can be repeated.
     fn formatted(
         &self,
         store: &Store,
@@ -231,7 +231,7 @@ impl Driver {
     }
 }
 
-/// Checks that a volume is used as what it was created as.
+/// Checks that a volume is used as it was created.
 pub(super) fn check_kind(record: &VolumeRecord, access: &Access) -> Result<()> {
     let block = access.kind == AccessKind::Block;
     if block == record.block {

@@ -31,11 +31,11 @@ pub struct NewVolume {
     pub access: Vec<Access>,
     /// Class that is named.
     pub class: Option<String>,
-    /// What it is to be a copy of.
+    /// The source to copy.
     pub origin: Option<Origin>,
     /// IO limits and the like.
     pub mutable: BTreeMap<String, String>,
-    /// Where an inline volume is going to be published.
+    /// The path at which an inline volume will be published.
     pub ephemeral: Option<PathBuf>,
 }
 
@@ -89,8 +89,8 @@ impl Driver {
         };
         let made = self.make(&store, &record, source.as_ref());
         if let Err(error) = made {
-            // Nothing is kept of a failed attempt; where that fails too, the
-            // journal has a restart do it.
+            // A failed attempt leaves nothing; if its cleanup fails too, the journal
+            // makes a restart do it.
             if store.backend.delete(&record).is_ok() {
                 store.catalog.finish(&intent)?;
             }
@@ -185,7 +185,7 @@ impl Driver {
     ) -> Result<VolumeRecord> {
         let _admission = store.admission();
         let mut others = store.promised();
-        // What an earlier attempt reserved is reserved for this one.
+        // Space reserved by an earlier attempt is reserved for this one.
         others.retain(|it| it.id != record.id);
         let space = store.backend.space(&others)?;
         if record.bytes > space.largest {
@@ -289,8 +289,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Grows a volume, and returns it with whether its node has to be asked to
-    /// grow what is on it.
+    /// Grows a volume, and returns it, with whether its node has to grow its contents.
     ///
     /// # Errors
     /// When there is no such volume, or no space.
@@ -356,11 +355,11 @@ impl Driver {
         Ok((record, on_node))
     }
 
-    /// Changes parameters of a volume; those that are not named stay.
+    /// Changes parameters of a volume; others stay.
     ///
     /// # Errors
-    /// When there is no such volume or parameter, or the backend cannot limit
-    /// single volumes.
+    /// When there is no such volume or parameter, or the backend cannot limit single
+    /// volumes.
     pub fn modify_volume(&self, id: &str, changes: &BTreeMap<String, String>) -> Result<()> {
         let _held = self.busy.change("volume", id)?;
         let (store, mut record) = self.volume(id)?;
@@ -372,7 +371,7 @@ impl Driver {
     }
 }
 
-/// Thick snapshots of LVM go with their volume, and keep it from growing.
+/// Thick snapshots of LVM are removed with their volume, and block its growth.
 fn check_no_snapshots(store: &Store, id: &str) -> Result<()> {
     if store.class.backend != BackendKind::Lvm {
         return Ok(());
@@ -401,7 +400,7 @@ fn check_mutable(changes: &BTreeMap<String, String>, store: &Store) -> Result<()
     Err(Error::invalid("mutable_parameters", "IO limits", expected))
 }
 
-/// Whether the backend can give what is asked for.
+/// Checks that the backend supports the request.
 fn check_access(new: &NewVolume, store: &Store) -> Result<()> {
     let features = store.backend.features();
     check_mutable(&new.mutable, store)?;
@@ -462,7 +461,7 @@ fn check_access(new: &NewVolume, store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Whether a volume that exists is what is asked for.
+/// Checks that an existing volume matches the request.
 fn check_same(new: &NewVolume, store: &Store, record: &VolumeRecord) -> Result<()> {
     let differs = |difference: String| {
         Err(Error::Incompatible {
@@ -491,8 +490,7 @@ fn check_same(new: &NewVolume, store: &Store, record: &VolumeRecord) -> Result<(
     }
 }
 
-/// Returns the sizes that a volume can have, which also depend on what it is
-/// going to hold.
+/// Returns the possible sizes of a volume, which depend on its future contents, too.
 pub(super) fn bounds(store: &Store, block: bool, requested: Option<FsType>) -> Bounds {
     let mut bounds = store.backend.bounds();
     if store.backend.features().devices && !block {

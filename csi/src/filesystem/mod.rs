@@ -104,7 +104,7 @@ pub fn make(tools: &dyn ToolRunner, fs_type: FsType, device: &Path, id: &str) ->
     Ok(())
 }
 
-/// Checks a file system before it is mounted, and repairs what is safe to.
+/// Checks a file system before it is mounted, and makes safe repairs.
 ///
 /// XFS and btrfs replay their logs at the mount and are not checked here.
 ///
@@ -119,7 +119,7 @@ pub fn check(tools: &dyn ToolRunner, fs_type: FsType, device: &Path, id: &str) -
 
 fn check_ext4(tools: &dyn ToolRunner, options: &[&str], device: &Path, id: &str) -> Result<()> {
     let invocation = Invocation::new("e2fsck").args(options).arg(device);
-    // Bits 0 and 1: what was found is repaired.
+    // Bits 0 and 1: errors were corrected.
     let invocation = invocation.accept(&[0, 1, 2, 3]).timeout(PATIENCE);
     match tools.run(&invocation) {
         Ok(_) => Ok(()),
@@ -163,8 +163,8 @@ pub fn grow_unmounted(
     }
 }
 
-/// Gives a copied file system an identity of its own, where the kernel would
-/// otherwise take it for the original.
+/// Changes the identity of a copied file system, if the kernel would otherwise take it
+/// for the original.
 ///
 /// # Errors
 /// When the program is missing or fails.

@@ -11,7 +11,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use crate::error::{Error, Result};
 
-/// Where the kernel shows the mounts that this process sees.
+/// The kernel's table of the mounts that this process sees.
 const TABLE: &str = "/proc/thread-self/mountinfo";
 
 /// One mount.
@@ -21,7 +21,7 @@ pub struct Mount {
     pub device: String,
     /// Path within the file system that is the mount's root.
     pub root: PathBuf,
-    /// Where it is mounted.
+    /// The mount point.
     pub target: PathBuf,
     /// Options of the mount.
     pub options: String,
@@ -189,7 +189,7 @@ pub fn mount(
         .map_err(Error::sys("mount", target))
 }
 
-/// Makes a file or folder visible at another path, with flags of its own.
+/// Makes a file or folder visible at another path, with its own flags.
 ///
 /// # Errors
 /// When the kernel refuses; nothing is mounted then.
@@ -211,7 +211,7 @@ pub fn bind(source: &Path, target: &Path, flags: MountFlags) -> Result<()> {
 /// # Errors
 /// When the kernel refuses, above all while files are in use.
 pub fn unmount_all(target: &Path) -> Result<()> {
-    // Somebody may mount at the same time: an end is certain.
+    // Others may mount concurrently: the loop is bounded.
     for _ in 0..64 {
         match rustix::mount::unmount(target, UnmountFlags::NOFOLLOW) {
             Ok(()) => {}

@@ -1,14 +1,14 @@
-//! What the first bytes of a device say that it holds.
+//! Detects the contents of a device from its first bytes.
 
 use super::FsType;
 
 /// How many bytes are looked at.
 pub const HEAD: usize = 128 << 10;
 
-/// What a device holds.
+/// The contents of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signature {
-    /// Nothing but zeros.
+    /// Only zeros.
     Blank,
     /// A file system that the driver makes.
     Filesystem(FsType),

@@ -82,7 +82,7 @@ impl Access {
     /// Checks the capabilities of a request, of which there must be one.
     ///
     /// # Errors
-    /// As [`Access::parse`], and when both types are asked for.
+    /// As [`Access::parse`], and if both types are requested.
     pub fn parse_all(capabilities: &[VolumeCapability]) -> Result<Vec<Self>> {
         if capabilities.is_empty() {
             return Err(Error::Missing {

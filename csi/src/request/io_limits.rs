@@ -23,11 +23,11 @@ pub struct IoLimits {
 }
 
 impl IoLimits {
-    /// Checks mutable parameters. Values are quantities (`500`, `10Mi`), or
-    /// `max` for no limit.
+    /// Checks mutable parameters. Values are quantities (`500`, `10Mi`), or `max` for no
+    /// limit.
     ///
     /// # Errors
-    /// Names the parameter that is unknown or has no such value.
+    /// Names the unknown parameter or the one with an invalid value.
     pub fn parse(parameters: &BTreeMap<String, String>) -> Result<Self> {
         let mut limits = Self::default();
         for (key, value) in parameters {
@@ -46,7 +46,7 @@ impl IoLimits {
         Ok(limits)
     }
 
-    /// Whether there is no limit at all.
+    /// Returns whether there is no limit at all.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()

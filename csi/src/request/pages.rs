@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 
-/// What begins a token.
+/// The prefix of tokens.
 const PREFIX: &str = "after:";
 
 /// Cuts a page out of sorted entries, and returns the token of the next page,

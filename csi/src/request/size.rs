@@ -57,8 +57,8 @@ impl Range {
         bytes >= self.required && (self.limit == 0 || bytes <= self.limit)
     }
 
-    /// Chooses a size: what is required, or the default where nothing is, at
-    /// least `floor`, rounded up to granules.
+    /// Chooses a size: the required one, or the default, at least `floor`, rounded up to
+    /// granules.
     ///
     /// # Errors
     /// When no such size is within the limit.
@@ -108,11 +108,10 @@ pub fn filesystem_minimum(fs_type: Option<FsType>) -> u64 {
     }
 }
 
-/// Returns how many bytes more can be promised, where volumes are allocated as
-/// they are written.
+/// Returns how many more bytes can be promised, if volumes are allocated on write.
 ///
-/// `free` is what the file system has left, `total` its size; of the volumes,
-/// `promised` bytes were promised and `allocated` bytes are taken already.
+/// `free` is the file system's free space, `total` its size; `promised` bytes were
+/// promised to volumes, of which `allocated` bytes are already used.
 #[must_use]
 pub fn available(free: u64, total: u64, promised: u64, allocated: u64, overcommit: f64) -> u64 {
     let outstanding = promised.saturating_sub(allocated);

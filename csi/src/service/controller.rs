@@ -133,7 +133,8 @@ fn volume(driver: &Driver, record: &VolumeRecord) -> api::Volume {
     }
 }
 
-/// Says on what a volume is, for people: its class, its backend, its place, and the disk.
+/// Describes the storage of a volume for people: its class, its backend, its location,
+/// and the disk.
 fn context(driver: &Driver, record: &VolumeRecord) -> BTreeMap<String, String> {
     let Ok((store, _)) = driver.volume(&record.id) else {
         return BTreeMap::new();
@@ -303,7 +304,7 @@ fn capabilities(
             features.iter().any(|it| it.snapshots)
         }
         CloneVolume => features.iter().any(|it| it.clones),
-        // A stock resizer takes both for what it can reach.
+        // A stock resizer would consider both reachable.
         ExpandVolume => !driver.expands_on_node && features.iter().any(|it| it.expansion),
         ModifyVolume => !driver.expands_on_node,
         _ => true,

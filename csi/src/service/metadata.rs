@@ -33,7 +33,7 @@ impl SnapshotMetadata {
     }
 }
 
-/// Where a listing begins, and how many ranges a message has.
+/// Returns the start of a listing, and the number of ranges per message.
 fn bounds(start: i64, size: u64, max_results: i32) -> Result<(u64, usize)> {
     let offset = u64::try_from(start).ok().filter(|it| *it <= size);
     let offset = offset.ok_or_else(|| Error::OutOfRange {

@@ -25,7 +25,7 @@ use crate::server::{Answer, Handler};
 /// Messages of a streaming answer.
 type Messages<A> = BoxStream<'static, Result<A, tonic::Status>>;
 
-/// What all services share.
+/// State shared by all services.
 #[derive(Clone)]
 pub struct Services {
     driver: Arc<Driver>,
@@ -110,7 +110,7 @@ impl Services {
     ) -> Result<tonic::Response<A>, tonic::Status> {
         let begun = Instant::now();
         let driver = self.driver.clone();
-        // To its end, whether or not the caller waits for it.
+        // Runs to its end, whether or not the caller waits for it.
         let done = tokio::task::spawn_blocking(move || call(&driver, message)).await;
         let status = match done {
             Ok(Ok(answer)) => {

@@ -45,7 +45,7 @@ impl Registration {
                 if status.plugin_registered {
                     tracing::info!("registered with the kubelet");
                 } else {
-                    tracing::error!(error = status.error, "the kubelet refused the driver");
+                    tracing::error!(error = status.error, "kubelet rejected the driver");
                 }
                 Ok(RegistrationStatusResponse {})
             })

@@ -1,4 +1,4 @@
-//! A database on a volume, what crashes below it, and what is checked afterwards.
+//! A database on a volume, crashes of the layers below it, and the checks afterwards.
 
 use std::fmt;
 use std::fs;

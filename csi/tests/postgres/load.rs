@@ -1,4 +1,4 @@
-//! Clients that insert, each a row after the other is acknowledged.
+//! Clients that insert rows, each after the previous one is acknowledged.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -1,4 +1,4 @@
-//! The disk of a node: an image with a file system, which can be cut at one moment.
+//! The disk of a node: an image with a file system whose state at one moment can be captured.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

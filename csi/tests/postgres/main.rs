@@ -1,12 +1,12 @@
-//! PostgreSQL with checksums on a volume, while its processes, the driver and the node
-//! crash at random: no acknowledged transaction is lost, and no page is damaged.
+//! Tests PostgreSQL with checksums on a volume, while its processes, the driver and the node crash
+//! at random: no acknowledged transaction is lost, and no page is damaged.
 //!
-//! A crash of the node is what its disk held at one moment: the disk is an image, which is
-//! copied by reflink under load, and the node goes on from the copy. Disks that lose writes
+//! A crash of the node leaves the state of its disk at one moment: the disk is an image, which is
+//! copied by reflink under load, and the node continues from the copy. Disks that lose writes
 //! after a flush are not simulated.
 //!
-//! `cargo test --package csi --test postgres -- --cycles 500 --seed 7` crashes as often, in
-//! another order.
+//! `cargo test --package csi --test postgres -- --cycles 500 --seed 7` crashes 500 times in an
+//! order that the seed selects.
 
 use std::process::ExitCode;
 use std::sync::Arc;

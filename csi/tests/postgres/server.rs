@@ -1,4 +1,4 @@
-//! Debian's PostgreSQL: its programs, and a server that can be killed with all it started.
+//! Debian's PostgreSQL: its programs, and a server that can be killed with all its processes.
 
 use std::fs;
 use std::os::unix::process::CommandExt;

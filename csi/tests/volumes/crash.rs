@@ -1,8 +1,8 @@
-//! The driver is killed between any two steps of every operation. After a
-//! restart nothing is leaked and nothing lost, and the same request succeeds.
+//! Kills the driver between any two steps of every operation. After a restart nothing is leaked or
+//! lost, and the same request succeeds.
 //!
-//! The driver runs in a process of its own, this program again, which kills
-//! itself at a point. What this cannot show is a power failure.
+//! The driver runs in a process of its own, which is this program again, and kills itself at a
+//! given point. The test cannot simulate a power failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! What users see of volumes: their data, their size, their modes.
+//! Tests the users' view of volumes: their data, sizes and modes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

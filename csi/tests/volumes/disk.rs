@@ -1,5 +1,5 @@
-//! File systems for tests: in an image below the temporary folder, mounted in a
-//! mount namespace of the test's own.
+//! File systems for tests: images in the temporary folder, mounted in a mount namespace of the
+//! test.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

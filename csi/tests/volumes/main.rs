@@ -1,4 +1,4 @@
-//! Volumes on real file systems and loop devices.
+//! Tests volumes on real file systems and loop devices.
 
 mod crash;
 mod data;

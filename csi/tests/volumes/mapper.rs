@@ -1,5 +1,5 @@
-//! Volumes that need device-mapper or XFS quotas, which `cargo xtask vm --suites
-//! volumes` has where the machine lacks them.
+//! Tests volumes that need device-mapper or XFS quotas. Where the machine lacks them,
+//! `cargo xtask vm --suites volumes` provides them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

@@ -1,4 +1,4 @@
-//! csi-sanity, the Kubernetes project's tests of drivers, against the binary.
+//! Runs csi-sanity, the Kubernetes project's tests for drivers, against the binary.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,16 +1,16 @@
-//! Addresses and ports, as they stand in keys.
+//! Addresses and ports, as encoded in keys.
 
 use core::cmp::Ordering;
 
 /// An IPv4 or IPv6 address in 16 bytes, network order; IPv4 is stored mapped
 /// (`::ffff:a.b.c.d`, RFC 4291 section 2.5.5.2).
 ///
-/// One form for both families means one map and one code path, and a socket
-/// of family `AF_INET6` that talks to a mapped address finds the same entries
-/// as one of family `AF_INET`.
+/// One form for both families means one map and one code path, and a socket of family
+/// `AF_INET6` that uses a mapped address finds the same entries as one of family
+/// `AF_INET`.
 ///
-/// It is made of words, since for runs of zero bytes the compiler calls a
-/// function that writes them one by one.
+/// It consists of words, because for runs of zero bytes the compiler calls a function
+/// that writes them one by one.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Address([u32; 4]);
@@ -42,7 +42,7 @@ impl Address {
         ])
     }
 
-    /// From the four words of `user_ip6`, each in network order in memory.
+    /// Converts the four words of `user_ip6`, each in network order in memory.
     #[inline(always)]
     #[must_use]
     pub const fn from_words(words: [u32; 4]) -> Self {
@@ -73,7 +73,7 @@ impl Address {
         ]
     }
 
-    /// Is this an IPv4 address in mapped form?
+    /// Returns whether this is a mapped IPv4 address.
     #[inline(always)]
     #[must_use]
     pub const fn is_v4(self) -> bool {
@@ -101,7 +101,7 @@ impl Address {
     }
 }
 
-/// What stands before a mapped IPv4 address.
+/// The prefix of a mapped IPv4 address.
 const V4_MARK: u32 = u32::from_ne_bytes([0, 0, 0xff, 0xff]);
 
 impl Ord for Address {
@@ -122,7 +122,7 @@ impl PartialOrd for Address {
 pub struct Port(pub u16);
 
 impl Port {
-    /// From a port in host order.
+    /// Converts a port in host order.
     #[inline(always)]
     #[must_use]
     pub const fn new(host_order: u16) -> Self {
@@ -153,7 +153,8 @@ impl Protocol {
     /// Those with ports, in the order in which tables of ports have them.
     pub const ROWS: [Self; 3] = [Self::TCP, Self::UDP, Self::SCTP];
 
-    /// Which row of a table of ports is its own; none of a protocol without ports.
+    /// Returns the protocol's row in a table of ports; `None` for protocols without
+    /// ports.
     #[inline(always)]
     #[must_use]
     pub const fn row(self) -> Option<u32> {

@@ -1,8 +1,7 @@
-//! How much a pod may send and get: one bucket of tokens for each direction at its
-//! device.
+//! Bandwidth limits of a pod: a token bucket for each direction at its device.
 //!
-//! Tokens are time. A bucket that is full at a time has then as much as its
-//! depth; each packet moves that time on by what it takes at the pod's rate.
+//! Tokens are time. A bucket is stored as the time at which it is full; each packet
+//! advances that time by its duration at the pod's rate.
 
 use crate::Plain;
 use crate::policy::Direction;
@@ -18,7 +17,7 @@ pub struct BandwidthKey {
     pub direction: Direction,
 }
 
-/// What may go there.
+/// The rate limit of one direction.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -54,7 +53,7 @@ impl Bandwidth {
         }
     }
 
-    /// Is it as much as the other, whatever is in the buckets?
+    /// Returns whether the limits are equal, regardless of the buckets' contents.
     #[must_use]
     pub const fn equals(&self, other: &Self) -> bool {
         self.rate == other.rate && self.depth == other.depth

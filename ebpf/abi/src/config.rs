@@ -1,4 +1,4 @@
-//! What the packet programs must know of the node, in one value.
+//! The node's configuration for the packet programs, in one value.
 
 use crate::{Address, Plain};
 
@@ -13,7 +13,7 @@ pub const CONFIG_KEY: u64 = 0;
 pub struct ConfigFlags(pub u32);
 
 impl ConfigFlags {
-    /// Nothing particular.
+    /// No flags.
     pub const NONE: Self = Self(0);
     /// Socket hooks translate for processes of the node's own namespace only.
     pub const HOST_SOCKETS_ONLY: Self = Self(1);
@@ -26,7 +26,7 @@ impl ConfigFlags {
     /// Services are taken over from kube-proxy, the kernel's connection tracking may
     /// translate them.
     pub const LEAVE_UNKNOWN_STREAMS: Self = Self(1 << 3);
-    /// What policy once allowed goes on, whatever policies say since.
+    /// Flows that policy once allowed continue, whatever later policies say.
     pub const KEEP_ESTABLISHED: Self = Self(1 << 8);
 }
 
@@ -40,13 +40,12 @@ flags!(ConfigFlags);
 pub struct DirectReturn(pub u32);
 
 impl DirectReturn {
-    /// As those of all other services: through this node, in both directions.
+    /// As for all other services: through this node, in both directions.
     pub const NONE: Self = Self(0);
     /// In an outer IP header to the backend's address (RFC 2003, RFC 2473).
     pub const IPIP: Self = Self(1);
-    /// As they came, in a frame to the backend's node, which must be on the
-    /// same link and choose the same backend
-    /// ([`MAGLEV`](crate::ServiceFlags::MAGLEV)).
+    /// Unchanged, in a frame to the backend's node, which must be on the same link and
+    /// choose the same backend ([`MAGLEV`](crate::ServiceFlags::MAGLEV)).
     pub const LINK: Self = Self(2);
 }
 
@@ -88,15 +87,14 @@ impl Timeouts {
     };
 }
 
-/// The node as the packet programs see it. While there is no valid value, they
-/// pass all packets on.
+/// The node's configuration for the packet programs. Without a valid value, they pass all
+/// packets.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct Config {
-    /// The address as which IPv4 clients from outside are shown to remote
-    /// backends; [`Address::UNSPECIFIED`] if there is none: such clients are
-    /// refused.
+    /// The source address for external IPv4 clients towards remote backends;
+    /// [`Address::UNSPECIFIED`] if there is none: such clients are refused.
     pub node_v4: Address,
     /// The same for IPv6.
     pub node_v6: Address,

@@ -1,6 +1,6 @@
-//! Counters: what the programs did and why they refused.
+//! Counters of the programs' actions and of the reasons for refusals.
 
-/// Which hook decided.
+/// The hook that decided.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Hook {
@@ -50,7 +50,7 @@ counters! {
     ReceiveTranslated = 2, "receive_translated";
     /// `getpeername` was answered with the service.
     PeerTranslated = 3, "peer_translated";
-    /// Refused: the service has no endpoint that may serve.
+    /// Refused: the service has no usable endpoint.
     RefusedNoEndpoint = 4, "refused_no_endpoint";
     /// Refused: the traffic policy is `Local` and this node has no endpoint.
     RefusedNoLocalEndpoint = 5, "refused_no_local_endpoint";
@@ -62,7 +62,7 @@ counters! {
     /// backend's address, so an unconnected socket is refused and a
     /// connected one only shows its backend in `getpeername`.
     OriginalNotStored = 8, "original_not_stored";
-    /// A service or slot was read again because it changed meanwhile.
+    /// A service or slot was read again because of a concurrent change.
     Reread = 9, "reread";
     /// A client kept its backend by affinity.
     AffinityKept = 10, "affinity_kept";
@@ -76,8 +76,8 @@ counters! {
     FlowCreated = 14, "flow_created";
     /// A flow was over and its entries were reused or removed.
     FlowCollected = 15, "flow_collected";
-    /// A packet was answered with TCP reset or ICMP port unreachable, since its
-    /// service has no endpoint.
+    /// A packet was answered with TCP reset or ICMP port unreachable, since its service
+    /// has no endpoint.
     PacketRefused = 16, "packet_refused";
     /// Dropped: no endpoint here that may serve from outside.
     DroppedEmpty = 17, "dropped_no_local_endpoint";
@@ -87,19 +87,18 @@ counters! {
     DroppedFlowsFull = 19, "dropped_flows_full";
     /// Dropped: no port is free under which the client could be shown.
     DroppedNoPort = 20, "dropped_no_port";
-    /// Dropped: this node has no address of the family as which the client
-    /// could be shown.
+    /// Dropped: this node has no address of the family to represent the client.
     DroppedNoAddress = 21, "dropped_no_node_address";
     /// Dropped: the service changed faster than it could be read.
     DroppedUnstable = 22, "dropped_unstable";
     /// Dropped: the backend is of another address family than the packet.
     DroppedFamily = 23, "dropped_family";
-    /// Dropped: a fragment of an SCTP packet whose ports, and with them the
-    /// checksum over all of it, change.
+    /// Dropped: a fragment of an SCTP packet whose ports would change, and with them the
+    /// checksum over the whole packet.
     DroppedSctpPort = 24, "dropped_sctp_port";
     /// Dropped: a later fragment whose first was not seen.
     DroppedFragment = 25, "dropped_fragment";
-    /// Dropped: there is no way to the backend or the client.
+    /// Dropped: there is no route to the backend or the client.
     DroppedNoRoute = 26, "dropped_no_route";
     /// Dropped: a packet's time to live is over.
     DroppedExpired = 27, "dropped_hop_limit";
@@ -110,8 +109,8 @@ counters! {
     DroppedTooBig = 30, "dropped_too_big";
     /// A client's port was taken already at the backend and another was given.
     PortReplaced = 31, "port_replaced";
-    /// A datagram flow, or a connection that is being opened, was sent to another backend,
-    /// since its own is gone.
+    /// A datagram flow, or a connection being opened, was moved to another backend, since
+    /// its own was removed.
     FlowMoved = 32, "flow_moved";
     /// A packet was sent to its backend in an outer header.
     PacketEncapsulated = 33, "packet_encapsulated";
@@ -147,7 +146,7 @@ counters! {
     /// Dropped: a pod sent it from its own address, but from a hardware address
     /// that is not its own.
     DroppedHardware = 58, "dropped_spoofed_hardware";
-    /// Dropped: a pod said by ARP or neighbour discovery what is not its to say.
+    /// Dropped: a pod sent ARP or neighbour discovery for an address that is not its own.
     DroppedNeighbour = 59, "dropped_spoofed_neighbour";
     /// Dropped: it is more than the pod's bandwidth.
     DroppedBandwidth = 60, "dropped_bandwidth";
@@ -166,8 +165,8 @@ impl Counter {
         self as u32
     }
 
-    /// Is it a sign of a fault in the datapath or of a lack of room? The rest
-    /// follows from what Services and EndpointSlices say.
+    /// Returns whether it indicates a fault in the datapath or a full table. The others
+    /// follow from Services and EndpointSlices.
     #[inline(always)]
     #[must_use]
     pub const fn is_fault(self) -> bool {
@@ -193,7 +192,7 @@ impl Counter {
         Self::ALL.iter().copied().find(|it| it.index() == index)
     }
 
-    /// Does it count refusals?
+    /// Returns whether it counts refusals.
     #[must_use]
     pub const fn is_refusal(self) -> bool {
         matches!(
@@ -207,7 +206,7 @@ impl Counter {
         )
     }
 
-    /// Does it count packets that were dropped?
+    /// Returns whether it counts dropped packets.
     #[must_use]
     pub const fn is_drop(self) -> bool {
         let number = self as u32;

@@ -5,7 +5,7 @@ macro_rules! flags {
     ($($name:ident),+) => {
         $(
             impl $name {
-                /// Are all flags of `other` set?
+                /// Returns whether all flags of `other` are set.
                 #[inline(always)]
                 #[must_use]
                 pub const fn contains(self, other: Self) -> bool {

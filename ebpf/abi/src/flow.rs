@@ -14,14 +14,14 @@
 
 use crate::{Address, Plain, Port, Protocol, Sealed};
 
-/// From where to where.
+/// The source and destination of a packet.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct Tuple {
-    /// Who sends.
+    /// The sender.
     pub source: Address,
-    /// Who is to receive.
+    /// The receiver.
     pub destination: Address,
     /// The sender's port.
     pub source_port: Port,
@@ -69,9 +69,9 @@ impl Tuple {
     }
 }
 
-/// A flow's key as `FLOW_LOG` holds it: with the time at which it was put there, in
-/// bytes that are zero in a key. They hold the lower half of [`Life::TICK`]s, so that
-/// ages beyond nineteen hours begin anew.
+/// A flow's key as `FLOW_LOG` contains it: with the time of its insertion, in bytes that
+/// are zero in a key. They hold the lower half of [`Life::TICK`]s, so that ages beyond
+/// nineteen hours wrap around.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -128,30 +128,30 @@ impl FlowFlags {
     pub const MASQUERADED: Self = Self(1 << 1);
     /// The backend is on this node.
     pub const LOCAL: Self = Self(1 << 2);
-    /// The backend answers the client directly: there is no entry for replies,
-    /// and the client's packets are not translated here.
+    /// The backend answers the client directly: there is no entry for replies, and the
+    /// client's packets are not translated here.
     pub const DIRECT: Self = Self(1 << 3);
-    /// The client came from outside the cluster.
+    /// The client is outside the cluster.
     pub const OUTSIDE: Self = Self(1 << 4);
     /// The client keeps its address but not its port: it may have a connection
     /// from the same port to the same backend that does not pass here.
     pub const RENUMBERED: Self = Self(1 << 5);
-    /// The client is a pod that leaves the cluster: there is no service.
+    /// The client is a pod that leaves the cluster; no service is involved.
     pub const EGRESS: Self = Self(1 << 6);
-    /// The kernel's connection tracking translates its packets, since before these
-    /// programs were in force (`nf_conntrack`, set up by kube-proxy): they pass as they
-    /// are.
+    /// The kernel's connection tracking has translated its packets since before these
+    /// programs were in force (`nf_conntrack`, set up by kube-proxy): they pass
+    /// unchanged.
     pub const KERNEL: Self = Self(1 << 7);
 }
 
 flags!(FlowFlags);
 
-/// What becomes of a flow's packets in one direction; never changes.
+/// The translation of a flow's packets in one direction; immutable.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct Flow {
-    /// What they carry when they leave.
+    /// The source and destination after translation.
     pub to: Tuple,
     /// The set that the backend was chosen from.
     pub set: u32,
@@ -163,13 +163,12 @@ pub struct Flow {
     pub reserved: u32,
 }
 
-/// An entry's changing part, one word, so that it is never torn: when it was
-/// last used, in [`TICK`](Life::TICK)s of the monotonic clock, and what was
-/// seen.
+/// The mutable part of an entry, one word, so that it is never torn: the time of the last
+/// use, in [`TICK`](Life::TICK)s of the monotonic clock, and the observed state.
 ///
-/// It is outside the seal. Were the element handed out for another flow at the
-/// very moment at which this one's packet writes it, that flow would be
-/// thought fresher, or further, than it is: no packet is misdirected by it.
+/// It is outside the seal. If the element is reused for another flow at the very moment
+/// at which this flow's packet writes it, that flow looks fresher or further along than
+/// it is; no packet is misdirected by that.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -186,8 +185,8 @@ impl Life {
     pub const BACKEND_FINISHED: u32 = 1 << 2;
     /// This side has sent RST, and nothing else since.
     pub const RESET: u32 = 1 << 3;
-    /// The client has acknowledged the backend's answer; of a one-way flow
-    /// ([`ONE_WAY`](Self::ONE_WAY)): it has gone on after its first packet.
+    /// The client has acknowledged the backend's answer; for a one-way flow
+    /// ([`ONE_WAY`](Self::ONE_WAY)): it has sent more than its first packet.
     pub const ESTABLISHED: u32 = 1 << 4;
     /// The other side has sent RST since this side's last packet.
     pub const PEER_RESET: u32 = 1 << 5;
@@ -196,7 +195,7 @@ impl Life {
     /// Both sides have sent FIN.
     pub const CLOSED: u32 = Self::CLIENT_FINISHED | Self::BACKEND_FINISHED;
 
-    /// Used at `used`, with what was seen.
+    /// Returns the state of an entry used at `used`, with the observed flags.
     #[inline(always)]
     #[must_use]
     pub const fn new(used: u32, seen: u32) -> Self {
@@ -210,7 +209,7 @@ impl Life {
         (self.0 >> 32) as u32
     }
 
-    /// What was seen.
+    /// Returns the observed flags.
     #[inline(always)]
     #[must_use]
     pub const fn seen(self) -> u32 {
@@ -223,9 +222,9 @@ impl Life {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct FlowEntry {
-    /// What never changes.
+    /// The immutable part.
     pub flow: Sealed<Flow>,
-    /// What does.
+    /// The mutable part.
     pub life: Life,
 }
 
@@ -234,11 +233,11 @@ pub struct FlowEntry {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct FragmentKey {
-    /// Who sends.
+    /// The sender.
     pub source: Address,
-    /// Who is to receive.
+    /// The receiver.
     pub destination: Address,
-    /// The identification, as it stands in the header.
+    /// The identification in the header.
     pub identification: u32,
     /// The protocol.
     pub protocol: Protocol,

@@ -1,21 +1,20 @@
-//! Under which ports there are no flows.
+//! Ports under which there are no flows.
 //!
-//! Most packets belong to no flow. To look for an entry that is not there costs a hash
-//! of the whole key and places in memory that nobody else uses; to look at the ports
-//! costs little, because there are few: services' and backends' ports, and those that
-//! clients are given.
+//! Most packets belong to no flow. Looking up a missing entry costs a hash of the whole
+//! key and accesses to cold memory; checking the ports is cheap, because there are few:
+//! ports of services and backends, and those that clients are given.
 
 use crate::{Plain, Port, Protocol, Tuple};
 
-/// Eight ports of `FLOW_PORTS`, a byte each: 1 as long as no flow was ever made under
-/// the port. A byte each, so that who makes a flow overwrites what it says of no other
-/// port. What nobody has written yet says that there may be flows under any port.
+/// Eight ports of `FLOW_PORTS`, one byte each: 1 if no flow was ever created under the
+/// port. They are bytes so that the writer of a flow does not overwrite other ports.
+/// Unwritten bytes mean that there may be flows under the port.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct FlowPorts(pub u64);
 
-/// Which port of a flow's key.
+/// The role of a port in a flow's key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub enum FlowPort {
@@ -27,7 +26,7 @@ pub enum FlowPort {
     Answered = 2,
 }
 
-/// Where a port stands in `FLOW_PORTS`.
+/// The position of a port in `FLOW_PORTS`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct FlowPortPlace {
@@ -47,7 +46,7 @@ impl FlowPorts {
     /// No flow was ever made under any of the ports.
     pub const NONE: Self = Self(0x0101_0101_0101_0101);
 
-    /// Where a port stands; none of protocols whose flows have no ports.
+    /// Returns the position of a port; `None` for protocols whose flows have no ports.
     #[inline(always)]
     #[must_use]
     pub const fn place(which: FlowPort, protocol: Protocol, port: Port) -> Option<FlowPortPlace> {
@@ -78,7 +77,7 @@ impl FlowPorts {
         }
     }
 
-    /// May there be flows under the port of this byte?
+    /// Returns whether there may be flows under the port of this byte.
     #[inline(always)]
     #[must_use]
     pub const fn may_be(self, byte: u32) -> bool {

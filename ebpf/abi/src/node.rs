@@ -2,14 +2,14 @@
 
 use crate::{Address, Plain};
 
-/// What an address of this node is used for.
+/// The uses of an address of this node.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct NodeFlags(pub u32);
 
 impl NodeFlags {
-    /// Nothing particular.
+    /// No flags.
     pub const NONE: Self = Self(0);
     /// Node ports and host ports answer here.
     pub const PORTS: Self = Self(1);
@@ -21,15 +21,15 @@ flags!(NodeFlags);
 
 /// In `EGRESS`: pods reach the range with their own addresses.
 pub const AS_POD: u32 = 1;
-/// In `EGRESS`: pods reach the range with the node's address. What no range holds
-/// they reach as themselves.
+/// In `EGRESS`: pods reach the range with the node's address. They reach addresses
+/// outside of all ranges with their own.
 pub const AS_NODE: u32 = 2;
 
-/// An address under a number: what the kernel's longest-prefix tries compare,
-/// bit by bit.
+/// An address range under a number: the key of the kernel's longest-prefix tries, which
+/// compare it bit by bit.
 ///
-/// `SOURCES` holds the ranges of a set under the set's number; `INSIDE` holds
-/// under zero the ranges of pods, whose clients are not outside.
+/// `SOURCES` contains the ranges of a set under the set's number; `INSIDE` contains under
+/// zero the ranges of pods, whose clients are not outside.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -84,7 +84,7 @@ impl Prefix {
         }
     }
 
-    /// The first address, and how many bits of it count in its own family.
+    /// Returns the first address, and the prefix length in its own family.
     #[must_use]
     pub const fn first(&self) -> (Address, u8) {
         let address = Address::from_words(self.range.address);

@@ -1,4 +1,4 @@
-//! Network policy: who is whom, which ruleset applies, what it says.
+//! Network policy: peers, rulesets and verdicts.
 //!
 //! ```text
 //! POLICY_ROOT  0                                  ──► Root { epoch, generation }
@@ -10,15 +10,15 @@
 //! POLICY_FLOWS pod and its peer, as the pod sees  ──► PolicyFlow { peer, …, generation }
 //! ```
 //!
-//! A peer is a class of addresses that every rule treats alike: the signature
-//! of the selectors and address ranges that match. The first four numbers are
-//! not classes but kinds ([`PeerEntry::pod_kind`], [`PeerEntry::other_kind`]):
-//! under them stands what a ruleset says of whom it does not name.
+//! A peer is a class of addresses that every rule treats alike: the signature of the
+//! matching selectors and address ranges. The first four numbers are not classes but
+//! kinds ([`PeerEntry::pod_kind`], [`PeerEntry::other_kind`]): they contain the verdicts
+//! for peers that a ruleset does not name.
 //!
-//! Everything stands under the epoch of who wrote it. An agent that starts
-//! writes under a new one, then the root, then removes what is under the old:
-//! numbers of two agents never meet. The generation moves when any verdict may
-//! have, so that known flows are looked at again.
+//! All entries are under the epoch of their writer. An agent that starts writes under a
+//! new epoch, then the root, then removes the entries of the old epoch: numbers of two
+//! agents never mix. The generation changes when any verdict may have changed, so that
+//! known flows are decided again.
 
 use crate::{Address, Plain, Port, Protocol, Sealed, Text};
 
@@ -27,13 +27,13 @@ use crate::{Address, Plain, Port, Protocol, Sealed, Text};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct PolicyRoot {
-    /// Under which everything is looked up; 0: there is no policy yet.
+    /// The epoch of all lookups; 0: there is no policy yet.
     pub epoch: u32,
     /// Moves with every change of verdicts.
     pub generation: u32,
 }
 
-/// Whom an address belongs to.
+/// The owner of an address.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -45,7 +45,7 @@ pub struct PeerEntry {
 }
 
 impl PeerEntry {
-    /// A pod's own address, or those of a range of pods' addresses that are no known pod's.
+    /// A pod's own address, or an unknown address in a range of pods' addresses.
     pub const POD: u32 = 1;
     /// A node's address.
     pub const NODE: u32 = 1 << 1;
@@ -54,7 +54,7 @@ impl PeerEntry {
     /// Classes are numbered from here; below are kinds.
     pub const FIRST: u32 = 4;
 
-    /// The kind of what is no pod.
+    /// Returns the kind of addresses that belong to no pod.
     #[inline(always)]
     #[must_use]
     pub const fn other_kind(address: Address) -> u32 {
@@ -68,7 +68,7 @@ impl PeerEntry {
         Self::other_kind(address) | 2
     }
 
-    /// Are all of these flags set?
+    /// Returns whether all of these flags are set.
     #[inline(always)]
     #[must_use]
     pub const fn has(self, flags: u32) -> bool {
@@ -76,16 +76,16 @@ impl PeerEntry {
     }
 }
 
-/// Which way a packet goes, as its pod (or node) sees it.
+/// The direction of a packet, as its pod (or node) sees it.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct Direction(pub u32);
 
 impl Direction {
-    /// To it.
+    /// To the pod.
     pub const INGRESS: Self = Self(0);
-    /// From it.
+    /// From the pod.
     pub const EGRESS: Self = Self(1);
 }
 
@@ -96,13 +96,13 @@ impl Direction {
 pub struct EndpointKey {
     /// [`PolicyRoot::epoch`].
     pub epoch: u32,
-    /// Which side.
+    /// The direction.
     pub direction: Direction,
     /// Its own address.
     pub address: Address,
 }
 
-/// What applies to one side.
+/// The policy for one direction.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -113,7 +113,7 @@ pub struct EndpointPolicy {
     pub reserved: u32,
 }
 
-/// Asks what a ruleset says.
+/// The key of a verdict.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -129,7 +129,7 @@ pub struct VerdictKey {
     pub class: u32,
 }
 
-/// What a ruleset says.
+/// A verdict of a ruleset.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -146,7 +146,7 @@ impl PolicyVerdict {
     /// In an entry of class 0: some classes have entries of their own.
     pub const PORTS: u32 = 1 << 1;
 
-    /// Is it allowed?
+    /// Returns whether it allows the flow.
     #[inline(always)]
     #[must_use]
     pub const fn allows(self) -> bool {
@@ -158,9 +158,9 @@ impl PolicyVerdict {
 pub mod cookies {
     /// No policy has a say: allowed.
     pub const DEFAULT: u32 = 0;
-    /// Between a pod and its own node: allowed.
+    /// Traffic between a pod and its own node: allowed.
     pub const NODE: u32 = 1;
-    /// From a pod to itself: allowed.
+    /// Traffic from a pod to itself: allowed.
     pub const ITSELF: u32 = 2;
     /// The pod's rules are not there yet: denied.
     pub const CLOSED: u32 = 3;
@@ -172,8 +172,8 @@ pub mod cookies {
     pub const FIRST: u32 = 16;
 }
 
-/// Four neighbours of `PORTS`: eight bytes, which is what an element takes
-/// anyway, and what is written at once.
+/// Four adjacent ports of `PORTS`: eight bytes, which an element takes in any case, and
+/// which are written at once.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -187,8 +187,8 @@ impl PortClasses {
     /// Elements of `PORTS`: an epoch and the one before.
     pub const ENTRIES: u32 = 2 * Self::HALF;
 
-    /// Where a port's class stands: element, and place in it. None for a
-    /// protocol without ports, which is in class 0.
+    /// Returns the position of a port's class: the element, and the place in it. Returns
+    /// `None` for a protocol without ports, which is in class 0.
     #[inline(always)]
     #[must_use]
     pub const fn place(epoch: u32, protocol: Protocol, port: u16) -> Option<(u32, u32)> {
@@ -200,9 +200,9 @@ impl PortClasses {
     }
 }
 
-/// A flow that was allowed at a pod's interface. Its key in `POLICY_FLOWS` is
-/// what the pod sees, the pod first, whoever began it: so one lookup serves
-/// packets of both directions.
+/// A flow that was allowed at a pod's interface. Its key in `POLICY_FLOWS` is as the pod
+/// sees it, the pod first, whichever side opened it: so one lookup serves packets of both
+/// directions.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -224,12 +224,12 @@ pub struct PolicyFlow {
 impl PolicyFlow {
     /// The other end began it.
     pub const INGRESS: u16 = 1;
-    /// It came through this node, not from it.
+    /// It was forwarded by this node, not sent by it.
     pub const RELAYED: u16 = 1 << 1;
     /// Policy forbids it since it was allowed.
     pub const ENDED: u16 = 1 << 2;
 
-    /// Of nobody.
+    /// The empty flow.
     pub const NOTHING: Self = Self {
         peer: Address::UNSPECIFIED,
         peer_port: Port(0),
@@ -239,7 +239,7 @@ impl PolicyFlow {
         generation: 0,
     };
 
-    /// Are all of these flags set?
+    /// Returns whether all of these flags are set.
     #[inline(always)]
     #[must_use]
     pub const fn has(&self, flags: u16) -> bool {
@@ -252,7 +252,7 @@ impl PolicyFlow {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct PolicyFlowEntry {
-    /// What a decision writes.
+    /// The part that a decision writes.
     pub flow: Sealed<PolicyFlow>,
     /// When it was last used, in ticks of [`Life`](crate::Life), and above that
     /// the [mark](hardware_mark) of the pod's hardware address; no mark: it is
@@ -283,8 +283,8 @@ impl PolicyFlowEntry {
     }
 }
 
-/// 48 bits in 32, never zero but for zero. A pod's own hardware address is given to it
-/// by chance, and so no pod can look for another's that has the same mark.
+/// Hashes 48 bits to 32; only zero maps to zero. A pod's own hardware address is assigned
+/// randomly, so no pod can search for another one with the same mark.
 #[inline(always)]
 #[must_use]
 pub const fn hardware_mark(hardware: u64) -> u32 {

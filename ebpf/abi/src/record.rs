@@ -1,9 +1,8 @@
-//! What programs tell of single flows: verdicts of policy, and packets that
-//! were dropped or refused.
+//! Records of single flows: verdicts of policy, and packets that were dropped or refused.
 //!
-//! Records go into a ring of bytes, and are lost while it is full; how many were
-//! is [`Counter::RecordLost`](crate::Counter::RecordLost). A packet of a flow that was allowed before is
-//! never told of.
+//! Records go into a ring buffer, and are lost while it is full;
+//! [`Counter::RecordLost`](crate::Counter::RecordLost) counts them. Packets of flows that
+//! were already allowed are never recorded.
 
 use crate::{Address, Plain, Port, Protocol, Tuple};
 
@@ -14,20 +13,20 @@ use crate::{Address, Plain, Port, Protocol, Tuple};
 pub struct FlowRecord {
     /// When; nanoseconds of the monotonic clock.
     pub time: u64,
-    /// From whoever began the flow to whom it asked for: as the pod or node that
-    /// decides sees it, or, of packets to services, as the packet came.
+    /// From the client to the server: as the pod or node that decides sees it, or, for
+    /// packets to services, as the packet arrived.
     pub tuple: Tuple,
     /// The end that does not decide, behind translation.
     pub peer: Address,
     /// The rule that decided, or one of [`cookies`](crate::policy::cookies).
     pub cookie: u32,
-    /// The epoch that the cookie belongs to; 0: policy has no say here.
+    /// The epoch of the cookie; 0 if policy did not decide.
     pub epoch: u32,
-    /// Why: a [`Counter`](crate::Counter) by its index.
+    /// The reason: the index of a [`Counter`](crate::Counter).
     pub reason: u32,
     /// Index of the device; 0: any of the node's own, by the host firewall.
     pub device: u32,
-    /// For how many verdicts it stands: one, but for flows that are allowed.
+    /// The number of verdicts that it represents: one, except for allowed flows.
     pub weight: u32,
     /// The port of [`peer`](Self::peer).
     pub peer_port: Port,
@@ -42,7 +41,7 @@ impl FlowRecord {
     /// Decided at the sending pod or node.
     pub const EGRESS: u16 = 1 << 1;
 
-    /// Of nothing.
+    /// The empty record.
     pub const NOTHING: Self = Self {
         time: 0,
         tuple: Tuple::new(
@@ -62,7 +61,7 @@ impl FlowRecord {
         flags: 0,
     };
 
-    /// Are all of these flags set?
+    /// Returns whether all of these flags are set.
     #[inline(always)]
     #[must_use]
     pub const fn has(&self, flags: u16) -> bool {
@@ -70,13 +69,13 @@ impl FlowRecord {
     }
 }
 
-/// Which verdicts programs tell of. Constants that user space sets when it loads
-/// them: what is off is not in the programs at all.
+/// The recorded verdicts. Constants that user space sets when it loads the programs:
+/// disabled code is removed from the programs.
 pub mod recording {
     /// Name of the switch (`u8`): 0 turns all records off.
     pub const SWITCH: &str = "ORLOP_RECORDS";
-    /// Name of the share (`u32`): of flows that policy allows, one in so many is
-    /// told of; 0: none.
+    /// Name of the sampling rate (`u32`): of flows that policy allows, one in this many
+    /// is recorded; 0: none.
     pub const SAMPLE: &str = "ORLOP_SAMPLE";
     /// Bytes of the ring, a power of two: some ten thousand records.
     pub const RING: u32 = 1 << 20;

@@ -1,22 +1,21 @@
-//! Which ports services have.
+//! The ports of services.
 //!
-//! Most of what is addressed is no service. To look for an entry that is not
-//! there costs a hash of the key and two or three places in memory that nobody
-//! else uses; to look at a bit of a small table costs next to nothing.
+//! Most packets are not addressed to services. Looking up a missing entry costs a hash of
+//! the key and two or three accesses to cold memory; checking a bit of a small table
+//! costs next to nothing.
 
 use crate::{Plain, Port, Protocol, ServiceKey};
 
-/// Which entries of `SERVICES` there may be under a port of a protocol: none
-/// that are not said here, while it may be said of entries that are not there
-/// yet, or no longer.
+/// The kinds of entries of `SERVICES` that may exist under a port of a protocol: never
+/// too few, but possibly entries that do not exist yet, or no longer.
 ///
-/// `SERVED` holds 32 ports in a word, the words of a protocol in a row.
+/// `SERVED` contains 32 ports per word, the words of a protocol in a row.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct Served(pub u32);
 
-/// Where a port stands in `SERVED`.
+/// The position of a port in `SERVED`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct ServedPlace {
@@ -41,7 +40,7 @@ impl Served {
     /// Entries of every address that serves node ports.
     pub const NODE: Self = Self(1 << 1);
 
-    /// What an entry is.
+    /// Returns the kind of an entry.
     #[inline(always)]
     #[must_use]
     pub fn of(key: &ServiceKey) -> Self {
@@ -52,7 +51,7 @@ impl Served {
         }
     }
 
-    /// Where a port stands; none of protocols that services do not know.
+    /// Returns the position of a port; `None` for protocols that services do not support.
     #[inline(always)]
     #[must_use]
     pub const fn place(protocol: Protocol, port: Port) -> Option<ServedPlace> {
@@ -70,14 +69,14 @@ impl Served {
 flags!(Served);
 
 impl ServedPlace {
-    /// What a word says of the port.
+    /// Returns the bits of the port in a word.
     #[inline(always)]
     #[must_use]
     pub const fn read(self, word: u64) -> Served {
         Served((word >> self.bit) as u32 & ((1 << BITS) - 1))
     }
 
-    /// The word with something else said of the port.
+    /// Returns the word with the port's bits replaced.
     #[must_use]
     pub const fn write(self, word: u64, served: Served) -> u64 {
         let all = ((1 << BITS) - 1) << self.bit;

@@ -2,38 +2,37 @@
 
 use crate::{Address, Port, Protocol, Text};
 
-/// Where a service may be reached under a given address and port.
+/// The scope from which a service is reached under a given address and port.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct Scope(pub u8);
 
 impl Scope {
-    /// From inside the cluster: pods and processes of nodes. An entry of this
-    /// scope serves clients outside too, unless it is
-    /// [`SCOPED`](ServiceFlags::SCOPED).
+    /// From inside the cluster: pods and processes of nodes. An entry of this scope
+    /// serves outside clients too, unless it is [`SCOPED`](ServiceFlags::SCOPED).
     pub const INTERNAL: Self = Self(0);
-    /// From outside the cluster, where `externalTrafficPolicy` makes that
-    /// another set of backends.
+    /// From outside the cluster, if `externalTrafficPolicy` requires a different set of
+    /// backends.
     pub const EXTERNAL: Self = Self(1);
 }
 
-/// What a client addresses.
+/// The destination of a client.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct ServiceKey {
-    /// The service's address: a cluster IP, an external IP or a load
-    /// balancer's. [`Address::wildcard`] stands for every address of its family
-    /// that `NODES` marks [`PORTS`](crate::NodeFlags::PORTS): so a node port or
-    /// host port is one entry a family, however many addresses the node has.
-    /// The address's own entry, if there is one, goes first.
+    /// The service's address: a cluster IP, an external IP or a load balancer's.
+    /// [`Address::wildcard`] stands for every address of its family that `NODES` marks
+    /// [`PORTS`](crate::NodeFlags::PORTS): so a node port or host port is one entry per
+    /// family, however many addresses the node has. An entry for the specific address
+    /// takes precedence.
     pub address: Address,
     /// The service's port.
     pub port: Port,
     /// The protocol of this port.
     pub protocol: Protocol,
-    /// From where.
+    /// The client's scope.
     pub scope: Scope,
     reserved: u32,
 }
@@ -73,12 +72,12 @@ impl ServiceKey {
 pub struct ServiceFlags(pub u32);
 
 impl ServiceFlags {
-    /// Nothing particular.
+    /// No flags.
     pub const NONE: Self = Self(0);
     /// A client keeps its backend (`sessionAffinity: ClientIP`).
     pub const AFFINITY: Self = Self(1);
-    /// The backends are only those of this node, by a traffic policy `Local`:
-    /// without any, clients are refused for another reason.
+    /// Only this node's backends are used, by a traffic policy `Local`: without any,
+    /// clients are refused for another reason.
     pub const LOCAL_ONLY: Self = Self(1 << 1);
     /// Clients outside the cluster are served by the entry of the same key with
     /// scope [`EXTERNAL`](Scope::EXTERNAL) instead, and by none if it is missing.
@@ -126,19 +125,19 @@ pub struct Service {
 }
 
 impl Service {
-    /// A set of up to so many backends is searched slot by slot; the backends of a
-    /// larger one stand in `MEMBERS`.
+    /// The limit up to which a set's backends are searched slot by slot; those of a
+    /// larger set are in `MEMBERS`.
     pub const WALKED: u32 = 32;
 
-    /// Whether the set's backends stand in `MEMBERS`.
+    /// Returns whether the set's backends are in `MEMBERS`.
     #[inline(always)]
     #[must_use]
     pub const fn has_members(&self) -> bool {
         self.flags.contains(ServiceFlags::AFFINITY) || self.is_large()
     }
 
-    /// Whether the set is too large to be searched slot by slot. Its backends on this
-    /// node then also stand in `MEMBERS` by their address alone
+    /// Returns whether the set is too large to be searched slot by slot. Its backends on
+    /// this node are then also in `MEMBERS` by their address alone
     /// ([`MemberKey::of_address`]).
     #[inline(always)]
     #[must_use]
@@ -147,7 +146,7 @@ impl Service {
     }
 }
 
-/// Where a backend stands.
+/// The position of a backend.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -183,7 +182,7 @@ impl SlotKey {
 pub struct BackendFlags(pub u16);
 
 impl BackendFlags {
-    /// Nothing particular.
+    /// No flags.
     pub const NONE: Self = Self(0);
     /// On this node.
     pub const LOCAL: Self = Self(1);
@@ -194,7 +193,7 @@ impl BackendFlags {
 
 flags!(BackendFlags);
 
-/// What answers.
+/// The address of a backend.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -265,16 +264,16 @@ impl MemberKey {
     }
 }
 
-/// What a set belongs to, for people: `namespace/service:port`. Namespace (63),
-/// service (63), port (15), the words around them.
+/// The owner of a set, for people: `namespace/service:port`. Namespace (63), service
+/// (63), port (15), and separators.
 pub type SetName = Text<160>;
 
-/// Plain data: its bytes may be handed to the kernel and taken from it.
+/// Plain data: its bytes may be passed to the kernel and read from it.
 ///
 /// # Safety
 ///
-/// The type must be `repr(C)` or `repr(transparent)`, without padding, and
-/// every bit pattern must be a value of it.
+/// The type must be `repr(C)` or `repr(transparent)`, without padding, and every bit
+/// pattern must be a valid value.
 pub unsafe trait Plain: Copy + 'static {}
 
 // SAFETY: 24 bytes: Address (16), Port, Protocol, Scope, u32; all integers.
@@ -338,8 +337,8 @@ impl<V: Plain> Sealed<V> {
         &self.value
     }
 
-    /// Where the value of something sealed lies, for a single word of it that is
-    /// read at once and may be of any state.
+    /// Returns the address of the sealed value, for reading a single word atomically in
+    /// any state.
     #[inline(always)]
     #[must_use]
     pub const fn value_at(sealed: *const Self) -> *const V {
@@ -349,7 +348,7 @@ impl<V: Plain> Sealed<V> {
             .cast()
     }
 
-    /// Is the value whole, and does it belong to the key?
+    /// Returns whether the value is intact and belongs to the key.
     #[inline(always)]
     #[must_use]
     pub fn is_whole<K: Plain>(&self, key: &K) -> bool {

@@ -1,4 +1,4 @@
-//! What is remembered of sockets that talk to services.
+//! State of sockets that use services.
 
 use crate::{Address, Plain, Port, Protocol};
 
@@ -19,9 +19,9 @@ pub struct OriginalKey {
     reserved32: u32,
 }
 
-/// Places for sockets of streams that talk to services: 32 bytes each. The
-/// kernel counts cookies up, so a socket's place is taken by the one that came
-/// so many sockets later.
+/// The number of places for stream sockets that use services: 32 bytes each. The kernel
+/// increments cookies, so a socket's place is reused by the socket that comes this many
+/// later.
 pub const STREAMS: u32 = 1 << 17;
 
 impl OriginalKey {
@@ -47,7 +47,7 @@ impl OriginalKey {
     }
 }
 
-/// What the socket asked for: the peer that it is to see.
+/// The original destination of the socket: the peer that it is to see.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
@@ -101,8 +101,8 @@ impl AffinityKey {
         }
     }
 
-    /// A client by the cookie of its network namespace. It stands where a
-    /// multicast address would, which no client has.
+    /// Returns a client by the cookie of its network namespace, encoded as a multicast
+    /// address, which no client has.
     #[inline(always)]
     #[must_use]
     pub const fn of_namespace(cookie: u64, set: u32) -> Self {

@@ -22,7 +22,7 @@ mod user {
     use super::Text;
 
     impl<const N: usize> Text<N> {
-        /// From text; what exceeds [`LEN`](Self::LEN) is cut off.
+        /// Converts text; truncates it at [`LEN`](Self::LEN).
         #[must_use]
         pub fn new(text: &str) -> Self {
             let mut bytes = [0; N];

@@ -1,9 +1,9 @@
-//! A pod's bandwidth: what is more than its rate, after a burst, is dropped.
+//! A pod's bandwidth limit: packets beyond its rate are dropped after a burst.
 //!
-//! A bucket of tokens, kept as the time at which it is full again (the generic cell rate
-//! algorithm, ITU-T I.371): one number, which processors move on without a lock.
-//! Two that decide at once may both let the last packet through; what they let
-//! through counts all the same, so that nothing is lost in the long run.
+//! A token bucket, stored as the time at which it is full again (the generic cell rate
+//! algorithm, ITU-T I.371): one number, which processors advance without a lock. Two that
+//! decide simultaneously may both pass the last packet; both packets are charged, so that
+//! the rate holds in the long run.
 
 use ebpf_abi::{Bandwidth, Protocol};
 
@@ -24,10 +24,11 @@ pub trait Bucket {
     fn take(&self, cost: u64);
 }
 
-/// May a packet of so many bytes pass? `now`: monotonic nanoseconds.
+/// Returns whether a packet of this many bytes may pass. `now` is in monotonic
+/// nanoseconds.
 ///
-/// One that is larger than the bucket passes when that is full, and what is missing is
-/// owed: else a sender whose segments are put together would never send at all.
+/// A packet larger than the bucket passes when the bucket is full, and the deficit is
+/// owed: otherwise a sender with segmentation offload would never send at all.
 #[inline(always)]
 pub fn passes<B: Bucket>(bucket: &B, bytes: u32, now: u64) -> bool {
     let rate = bucket.rate();

@@ -1,12 +1,11 @@
 //! Packet and socket decisions, generic over maps; runs natively in tests.
 //!
-//! `ebpf/programs` compiles this to BPF and hands in the kernel's maps; tests
-//! hand in ordinary collections ([`model`]). So what is tested is what runs.
+//! `ebpf/programs` compiles this to BPF with the kernel's maps; tests use ordinary
+//! collections ([`model`]). So tests run the same code as the kernel.
 //!
-//! What socket hooks decide is `#[inline(always)]`: such a program is one
-//! function, and references to the stack need not cross subprograms. The larger
-//! steps of packets are functions of their own in BPF, with what they share in
-//! one value that does not lie on the stack ([`packet::Work`]).
+//! Decisions of socket hooks are `#[inline(always)]`: such a program is one function, and
+//! references to the stack need not cross subprograms. The larger packet steps are
+//! separate BPF functions, which share one value outside of the stack ([`packet::Work`]).
 
 #![no_std]
 

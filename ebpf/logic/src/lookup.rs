@@ -1,4 +1,4 @@
-//! From what a client addresses to one of the service's backends.
+//! Finds a backend for a client's destination.
 
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, BackendFlags, Counter, MAGLEV_CHUNK, MaglevKey,
@@ -7,7 +7,7 @@ use ebpf_abi::{
 
 use crate::maps::{Entropy, Maps};
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "model", derive(Debug))]
 pub enum Choice {
@@ -19,7 +19,7 @@ pub enum Choice {
     NoEndpoint,
     /// The service has no backend on this node and may use no other.
     NoLocalEndpoint,
-    /// The same, and clients are not to be told.
+    /// The same, but clients are not notified.
     Silent,
     /// The service's source ranges leave the client out.
     NotAdmitted,
@@ -31,9 +31,9 @@ pub enum Choice {
 
 /// The service and backend of [`Choice::Backend`].
 ///
-/// Beside the choice instead of in it: where a value is there in one of
-/// several cases only, the compiler may move its use before the question which
-/// case it is, which the verifier takes for the use of what nobody has set.
+/// It is beside the choice instead of in it: if a value exists only in some cases, the
+/// compiler may move its use before the check of the case, which the verifier rejects as
+/// a use of uninitialized memory.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "model", derive(Debug))]
@@ -45,7 +45,7 @@ pub struct FoundBackend {
 }
 
 impl FoundBackend {
-    /// Nothing yet.
+    /// The empty value.
     pub const NOTHING: Self = Self {
         service: Service {
             set: 0,
@@ -59,7 +59,7 @@ impl FoundBackend {
     };
 }
 
-/// May a client use a service with source ranges?
+/// Whether a client may use a service with source ranges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
     /// It is in one of them.
@@ -70,18 +70,18 @@ pub enum Admission {
     Unknown,
 }
 
-/// Who asks.
+/// The client.
 pub trait LookupClient {
     /// Places the choice: uniformly distributed over all of `u32`, it chooses
     /// uniformly.
     fn spread(&self) -> u32;
     /// The client under a set, for affinity.
     fn client(&self, set: u32) -> AffinityKey;
-    /// Is it in a set's source ranges?
+    /// Returns whether it is in a set's source ranges.
     fn admission(&self, set: u32) -> Admission;
-    /// Is it outside the cluster?
+    /// Returns whether it is outside the cluster.
     fn is_outside(&self) -> bool;
-    /// Does it reach the node's loopback addresses?
+    /// Returns whether it reaches the node's loopback addresses.
     fn is_host(&self) -> bool;
     /// The same on all nodes: of the connection, or of the client alone.
     fn hash(&self, client_alone: bool) -> Option<u32>;
@@ -89,9 +89,9 @@ pub trait LookupClient {
     fn chosen(&self) -> Option<Address>;
 }
 
-/// How often a service that changes meanwhile is read again. Between two
-/// reads user space must complete a whole update, so that even the third
-/// attempt means that this processor was held up twice.
+/// The number of attempts for a service that changes concurrently. Between two reads user
+/// space must complete a whole update, so that even the third attempt means that this
+/// processor was delayed twice.
 pub const ATTEMPTS: u32 = 8;
 
 /// Looks a service up and chooses a backend. `key` starts as the address's own
@@ -105,7 +105,7 @@ pub fn choose<const ATTEMPTS: u32, M: Maps + Entropy, A: LookupClient>(
     found: &mut FoundBackend,
 ) -> Choice {
     let served = maps.served(key.protocol, key.port);
-    // What stands for all addresses is not one.
+    // The wildcard itself is not an address.
     if served == Served::NONE || key.address == key.address.wildcard() {
         return Choice::NoService;
     }
@@ -142,14 +142,14 @@ pub fn choose_at<const ATTEMPTS: u32, M: Maps + Entropy, A: LookupClient>(
     Choice::Unstable
 }
 
-/// Is there an entry for who does not reach loopback addresses? `key` is then its own:
-/// that of the address, or of all the node's. If there is none, [`choose`] finds none
-/// either.
+/// Returns whether there is an entry for a client that does not reach loopback addresses.
+/// `key` is then the entry's: that of the address, or the wildcard. If there is none,
+/// [`choose`] finds none either.
 #[inline(always)]
 pub fn addressed<M: Maps>(maps: &M, key: &mut ServiceKey) -> bool {
     let served = maps.served(key.protocol, key.port);
     let any = key.address.wildcard();
-    // What stands for all addresses is not one.
+    // The wildcard itself is not an address.
     if served == Served::NONE || key.address == any {
         return false;
     }
@@ -227,14 +227,14 @@ fn once<M: Maps + Entropy, A: LookupClient>(
     None
 }
 
-/// Is this what the entry says now?
+/// Returns whether this is the current entry.
 #[inline(always)]
 fn is_still<M: Maps>(maps: &M, key: &ServiceKey, service: &Service) -> bool {
     let now = maps.service(key).and_then(|sealed| sealed.open(key));
     now.is_some_and(|now| now == *service)
 }
 
-/// Does the node serve its node ports at this address, to this client?
+/// Returns whether the node serves its node ports at this address, to this client.
 #[inline(always)]
 fn serves_ports<M: Maps, A: LookupClient>(maps: &M, address: &Address, ask: &A) -> bool {
     let Some(flags) = maps.node(address) else {
@@ -273,7 +273,7 @@ fn backend<M: Maps + Entropy, A: LookupClient>(
     slot(maps, service, scale(ask.spread(), service.count))
 }
 
-/// The backend in a slot; none if the generation is gone already.
+/// Returns the backend in a slot; `None` if the generation is already removed.
 #[inline(always)]
 fn slot<M: Maps>(maps: &M, service: &Service, slot: u32) -> Option<Backend> {
     let key = SlotKey::new(service.set, service.generation, slot);

@@ -1,4 +1,4 @@
-//! What the decisions read and write.
+//! The maps that decisions read and write.
 
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, Config, ConfigFlags, Counter, FlowEntry, FragmentKey,
@@ -13,11 +13,11 @@ use crate::packet::{Origin, PacketVerdict, Step, Work};
 /// Values come as copies: sealed ones may be torn (see `ebpf_abi`), and the
 /// decisions open them.
 pub trait Maps {
-    /// Which entries there may be under a port.
+    /// Returns which entries there may be under a port.
     fn served(&self, protocol: Protocol, port: Port) -> Served;
     /// The entry of a service.
     fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>>;
-    /// Is there an entry?
+    /// Returns whether there is an entry.
     #[inline(always)]
     fn is_service(&self, key: &ServiceKey) -> bool {
         self.service(key).is_some()
@@ -29,7 +29,7 @@ pub trait Maps {
     /// The slot at a place of a part of a table of consistent hashing, if the
     /// part is whole.
     fn place(&self, key: &MaglevKey, place: u32) -> Option<u16>;
-    /// What this node uses an address for, if it is one of its own.
+    /// Returns the uses of an address of this node; `None` for other addresses.
     fn node(&self, address: &Address) -> Option<NodeFlags>;
     /// The node, if user space has told.
     fn config(&self) -> Option<Config>;
@@ -40,24 +40,23 @@ pub trait Maps {
         self.config()
             .map_or(ConfigFlags::NONE, |config| config.flags)
     }
-    /// What a socket asked for when it was sent to this peer.
+    /// Returns the original destination of a socket that was redirected to this peer.
     fn original(&self, key: &OriginalKey) -> Option<Sealed<Original>>;
-    /// Remembers what a socket asked for; false if there is no room.
+    /// Records the original destination of a socket; returns false if there is no room.
     fn remember(&self, key: &OriginalKey, value: &Sealed<Original>) -> bool;
     /// Forgets it.
     fn forget(&self, key: &OriginalKey);
     /// The backend that a client keeps.
     fn affinity(&self, key: &AffinityKey) -> Option<Sealed<Affinity>>;
-    /// Keeps a backend for a client, as far as there is room.
+    /// Stores a client's backend, if there is room.
     fn keep(&self, key: &AffinityKey, value: &Sealed<Affinity>);
     /// Counts.
     fn count(&self, counter: Counter);
-    /// Tells people, if they want to know; never on the way of a call that
-    /// goes on as it should.
+    /// Logs an event for people, if enabled; never on the fast path.
     fn tell(&self, what: Counter, asked: &ServiceKey);
 }
 
-/// What becomes of a new entry.
+/// The outcome of inserting an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InsertOutcome {
     /// It is there.
@@ -73,17 +72,17 @@ pub trait Flows: Maps + Entropy {
     /// A flow's entry in its map, for [`set_life`](Self::set_life).
     type Place: Copy;
 
-    /// Copies the node's configuration to `into`; false if there is none that
-    /// is whole.
+    /// Copies the node's configuration to `into`; returns false if there is no intact
+    /// one.
     fn read_config(&self, into: &mut Sealed<Config>) -> bool;
-    /// Is the address in a range of pods?
+    /// Returns whether the address is in a range of pods.
     fn is_inside(&self, address: Address) -> bool;
-    /// Do pods reach the address with the node's address?
+    /// Returns whether pods reach the address with the node's address.
     fn leaves(&self, address: Address) -> bool;
-    /// Is the address in one of the set's source ranges?
+    /// Returns whether the address is in one of the set's source ranges.
     fn is_source(&self, set: u32, address: Address) -> bool;
-    /// May there be an entry under this key? Where that is known at less cost than
-    /// by a look at it; no only if there is none.
+    /// Returns whether there may be an entry under this key, if that is cheaper than a
+    /// lookup; false only if there is none.
     #[inline(always)]
     fn may_be_flow(&self, _key: &Tuple) -> bool {
         true
@@ -94,13 +93,13 @@ pub trait Flows: Maps + Entropy {
     fn set_life(&self, place: Self::Place, life: Life);
     /// Adds an entry.
     fn add_flow(&self, key: &Tuple, entry: &FlowEntry) -> InsertOutcome;
-    /// Replaces an entry; false if there is none.
+    /// Replaces an entry; returns false if there is none.
     fn replace_flow(&self, key: &Tuple, entry: &FlowEntry) -> bool;
     /// Removes an entry.
     fn remove_flow(&self, key: &Tuple);
-    /// Appends a flow's key to the log; false if there is no room.
+    /// Appends a flow's key to the log; returns false if there is no room.
     fn log(&self, key: &Logged) -> bool;
-    /// Copies the first key of the log; false if there is none.
+    /// Copies the first key of the log; returns false if there is none.
     fn first_logged(&self, into: &mut Logged) -> bool;
     /// Takes the first key out of the log.
     fn unlog(&self, into: &mut Logged) -> bool;
@@ -108,11 +107,11 @@ pub trait Flows: Maps + Entropy {
     fn fragment(&self, key: &FragmentKey) -> Option<Sealed<FragmentPorts>>;
     /// Takes a step of a packet's way.
     fn step(&self, step: Step, origin: Origin, work: &mut Work) -> PacketVerdict;
-    /// Keeps the ports of a first fragment, as far as there is room.
+    /// Stores the ports of a first fragment, if there is room.
     fn keep_fragment(&self, key: &FragmentKey, value: &Sealed<FragmentPorts>);
 }
 
-/// What the decisions take from outside that is no map: time and chance.
+/// Inputs of decisions besides maps: time and randomness.
 pub trait Entropy {
     /// A random number.
     fn random(&self) -> u32;

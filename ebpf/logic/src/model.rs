@@ -1,8 +1,8 @@
-//! The maps as ordinary collections, for tests and for tools that walk the
-//! decisions over a copy of the kernel's maps.
+//! The maps as ordinary collections, for tests and for tools that run the decisions on a
+//! copy of the kernel's maps.
 //!
-//! What this cannot show: values overwritten while they are read, eviction
-//! from maps that are full, and what the verifier makes of the code.
+//! They cannot show values overwritten while they are read, eviction from full maps, or
+//! the verifier's judgement.
 
 use core::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -56,7 +56,7 @@ pub struct Model {
     pub log_capacity: Option<usize>,
     /// `COUNTERS`.
     pub counters: RefCell<BTreeMap<Counter, u64>>,
-    /// What was told.
+    /// The logged events.
     pub told: RefCell<Vec<(Counter, ServiceKey)>>,
     /// How many entries `ORIGINALS` takes; none: any number.
     pub originals_capacity: Option<usize>,
@@ -305,7 +305,7 @@ impl Flows for Model {
     }
 }
 
-/// Is the address in one of the ranges under a number?
+/// Returns whether the address is in one of the ranges under a number.
 fn holds(ranges: &BTreeSet<(u32, Range)>, number: u32, address: Address) -> bool {
     let asked = Range::new(number, address);
     let bit = |range: &Range, at: u32| {
@@ -425,7 +425,7 @@ impl Socket for ModelSocket {
     }
 
     fn set_peer(&mut self, peer: Peer) {
-        // What an `AF_INET` address cannot hold is lost, as in the kernel.
+        // The part that an `AF_INET` address cannot hold is lost, as in the kernel.
         self.peer = match self.family {
             Family::V4 => Peer {
                 address: Address::v4(peer.address.last_word().to_ne_bytes()),

@@ -1,30 +1,28 @@
-//! Packets at network devices: services for all whose sockets the hooks do not
-//! see.
+//! Packets at network devices: services for clients whose sockets the hooks do not see.
 //!
-//! A packet takes the same steps in each program: [`parse`], [`track`] if it
-//! belongs to a flow, else [`begin`] if it addresses a service, then
-//! [`rewrite`] or [`refuse`]. What they know of it lies in one [`Work`]: a
-//! program's stack is too small.
+//! A packet takes the same steps in each program: [`parse`], [`track`] if it belongs to a
+//! flow, else [`begin`] if it addresses a service, then [`rewrite`] or [`refuse`]. They
+//! share one [`Work`], because a program's stack is too small.
 //!
-//! # Who is shown as whom
+//! # Source NAT
 //!
-//! A backend on this node sees the client. A remote one sees this node instead
-//! of a client that came from another machine, since its answers must come
-//! back here. So does every backend of a cluster IP that was addressed from
-//! outside, and a pod that reaches itself. A pod of another node keeps its address
-//! and gets another port: its own node translates its other connections, and two
-//! of them may leave one port for the same backend.
+//! A backend on this node sees the client. A remote one sees this node instead of a
+//! client on another machine, since its answers must come back here. So does every
+//! backend of a cluster IP that was addressed from outside, and a pod that reaches
+//! itself. A pod of another node keeps its address and gets another port: its own node
+//! translates its other connections, and two of them may leave one port for the same
+//! backend.
 //!
-//! A pod that leaves the cluster is shown as this node, unless the other side knows
-//! the way to pods ([`Flows::leaves`]). Its flow is one like those of services, and
-//! takes a port of the same range.
+//! A pod that leaves the cluster is represented by this node, unless the destination has
+//! a route to pods ([`Flows::leaves`]). Its flow is like those of services, and takes a
+//! port of the same range.
 //!
-//! # Who forwards
+//! # Forwarding
 //!
-//! The kernel takes a packet for a martian that comes from a device with an
-//! address of its own as source. A packet that gets such a source on its way
-//! in (the node's as a client, or the service's as a server) is therefore sent
-//! on by the program ([`PacketVerdict::Forward`]); others by the kernel.
+//! The kernel treats a packet as martian if its source is an address of the node that
+//! receives it. A packet that gets such a source on ingress (the node's as a client, or
+//! the service's as a server) is therefore forwarded by the program
+//! ([`PacketVerdict::Forward`]); others by the kernel.
 
 mod begin;
 mod checksum;
@@ -64,13 +62,13 @@ use crate::maps::Flows;
 pub trait Packet: Copy {
     /// Bytes of the frame.
     fn len(self) -> u32;
-    /// Is there nothing at all?
+    /// Returns whether it is empty.
     fn is_empty(self) -> bool {
         self.len() == 0
     }
     /// The packet's first bytes, if they lie where they cost nothing.
     fn front(self) -> Option<Front>;
-    /// What tells most packets that are none of ours from others, likewise.
+    /// Returns the fields that identify most foreign packets, likewise.
     #[inline(always)]
     fn glance(self) -> Option<Glance> {
         let Front { link, words } = self.front()?;
@@ -82,16 +80,16 @@ pub trait Packet: Copy {
     }
     /// The same as [`front`](Self::front) of a packet of IPv6.
     fn front_v6(self) -> Option<FrontV6>;
-    /// What the Ethernet header carries, in host order.
+    /// Returns the EtherType, in host order.
     #[inline(always)]
     fn link(self) -> Option<u16> {
         self.load::<2>(Front::LINK as u32).map(u16::from_be_bytes)
     }
     /// Bytes at an offset, if all are there.
     fn load<const N: usize>(self, at: u32) -> Option<[u8; N]>;
-    /// A hardware address of the Ethernet header, in the lower six bytes; zero if
-    /// there is none: at [`TO`](Front::TO) whose it goes to, at
-    /// [`FROM`](Front::FROM) whose it comes from.
+    /// Returns a hardware address of the Ethernet header, in the lower six bytes; zero if
+    /// there is none: the destination at [`TO`](Front::TO), the source at
+    /// [`FROM`](Front::FROM).
     #[inline(always)]
     fn hardware(self, at: u32) -> u64 {
         hardware_of(self.load::<6>(at).unwrap_or_default())
@@ -109,8 +107,8 @@ pub trait Packet: Copy {
         let new = replace(u16::from_ne_bytes(old), difference);
         self.store(at, &new.to_ne_bytes(), false)
     }
-    /// The same of a transport checksum. `pseudo`: the difference is of what
-    /// the pseudo header holds. `optional`: zero means that there is none.
+    /// The same for a transport checksum. `pseudo`: the difference is in the pseudo
+    /// header. `optional`: zero means that there is no checksum.
     #[inline(always)]
     fn fix_transport(self, at: u32, difference: u32, _pseudo: bool, optional: bool) -> bool {
         let Some(old) = self.load::<2>(at) else {
@@ -125,8 +123,8 @@ pub trait Packet: Copy {
         }
         self.store(at, &new.to_ne_bytes(), false)
     }
-    /// What other ports change of SCTP's checksum ([`sctp_change`]): long enough
-    /// to be a function of its own where that matters.
+    /// Returns the change of SCTP's checksum for changed ports ([`sctp_change`]): long
+    /// enough to be a separate function where that matters.
     #[inline(always)]
     fn sctp_change(self, ports: u32, length: u32) -> u32 {
         sctp_change(ports, length)
@@ -151,20 +149,20 @@ pub const fn hardware_of(bytes: [u8; 6]) -> u64 {
 /// and the most that is read of a transport header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Front {
-    /// What the Ethernet header carries, in network order.
+    /// The EtherType, in network order.
     pub link: u16,
-    /// What follows it, four bytes each as they lie in memory.
+    /// The following bytes, four each as in memory.
     pub words: [u32; Self::WORDS],
 }
 
 impl Front {
-    /// Where the receiver's hardware address lies.
+    /// The offset of the receiver's hardware address.
     pub const TO: u32 = 0;
-    /// Where the sender's does.
+    /// The offset of the sender's hardware address.
     pub const FROM: u32 = 6;
-    /// Where [`link`](Self::link) lies.
+    /// The offset of [`link`](Self::link).
     pub const LINK: usize = 12;
-    /// Where [`words`](Self::words) begin.
+    /// The offset of [`words`](Self::words).
     pub const START: usize = 14;
     /// How many there are.
     pub const WORDS: usize = 10;
@@ -174,12 +172,12 @@ impl Front {
     pub const WORDS_V6: usize = 14;
 }
 
-/// Of a packet's first bytes, as little as tells that it is of no service.
+/// The few bytes of a packet that show that it belongs to no service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Glance {
-    /// What the Ethernet header carries, in network order.
+    /// The EtherType, in network order.
     pub link: u16,
-    /// What follows it, as [`Front::words`]: as far as a transport header's ports.
+    /// The following bytes, as [`Front::words`], up to a transport header's ports.
     pub words: [u32; Self::WORDS],
 }
 
@@ -190,11 +188,11 @@ impl Glance {
     pub const LENGTH: usize = Front::START + Self::WORDS * 4;
 }
 
-/// What follows the Ethernet header: one of IPv6, and the most that is read of a
-/// transport header. Four bytes each as they lie in memory.
+/// The bytes after the Ethernet header: an IPv6 header, and the longest part that is read
+/// of a transport header. Four bytes each as in memory.
 pub type FrontV6 = [u32; Front::WORDS_V6];
 
-/// What room is made for.
+/// The outer header to make room for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OuterHeader {
     /// The packet becomes the content of a message.
@@ -205,13 +203,13 @@ pub enum OuterHeader {
     V6,
 }
 
-/// Where a packet is seen.
+/// The place where a packet is seen.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// It came from another machine.
+    /// It arrived from another machine.
     Device = 0,
-    /// It came from a pod of this node.
+    /// It was sent by a pod of this node.
     Pod = 1,
     /// It is about to leave through a device of the node, and a process of the
     /// node made it.
@@ -222,7 +220,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Has the kernel chosen its way already?
+    /// Returns whether the kernel has already routed it.
     #[inline(always)]
     #[must_use]
     pub const fn is_routed(self) -> bool {
@@ -230,15 +228,15 @@ impl Origin {
     }
 }
 
-/// What becomes of a packet.
+/// The verdict on a packet.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketVerdict {
-    /// It is none of ours.
+    /// It is foreign and passes unchanged.
     Pass = 0,
     /// It belongs to no flow: it may begin one.
     Unknown = 1,
-    /// It gets [`Work::to`], and goes on its way.
+    /// It is translated to [`Work::to`], and continues.
     Translate = 2,
     /// It gets [`Work::to`], and the program sends it there.
     Forward = 3,
@@ -247,12 +245,12 @@ pub enum PacketVerdict {
     TranslateError = 4,
     /// It is dropped for [`Work::counter`].
     Drop = 5,
-    /// Its sender is told that nobody serves.
+    /// Its sender is notified that nothing serves.
     Refuse = 6,
     /// It is sent in an outer header to [`Work::to`]'s destination.
     Encapsulate = 7,
-    /// It is sent as it is to the machine of [`Work::to`]'s destination, but for
-    /// a hop: nodes that disagree for a moment would else send it to and fro.
+    /// It is sent unchanged, except for the hop count, to the machine of [`Work::to`]'s
+    /// destination: nodes that disagree temporarily would otherwise send it to and fro.
     Link = 8,
 }
 
@@ -260,9 +258,9 @@ pub enum PacketVerdict {
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 pub struct Work {
-    /// What it carries.
+    /// The packet's headers.
     pub headers: Headers,
-    /// What it is to carry.
+    /// The source and destination after translation.
     pub to: Tuple,
     /// The entry of its flow.
     pub entry: FlowEntry,
@@ -276,17 +274,17 @@ pub struct Work {
     pub config: Sealed<Config>,
     /// Now, in ticks.
     pub now: u32,
-    /// Is there an entry of a flow that is over, under the packet's tuple?
+    /// Whether there is an entry of an expired flow under the packet's tuple.
     pub stale: u32,
-    /// Why it is dropped, or what is counted.
+    /// The reason of a drop, or the counter to increment.
     pub counter: Counter,
-    /// Bytes of the outer header that the packet came in, or zero.
+    /// The length of the outer header of the received packet, or zero.
     pub tunnel: u32,
-    /// To whom the outer header was.
+    /// The destination of the outer header.
     pub outer: Address,
-    /// What an ICMP error quotes.
+    /// The packet quoted by an ICMP error.
     pub quote: Quote,
-    /// What serves it, while a flow begins.
+    /// The service and backend, while a flow begins.
     pub found: FoundBackend,
     /// The flow that begins.
     pub flow: Flow,
@@ -298,7 +296,7 @@ pub struct Work {
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Search {
-    /// Of the sequence of random ports.
+    /// The state of the random port sequence.
     pub state: u32,
     /// How many random ports are still to be tried.
     pub random: u32,
@@ -308,24 +306,24 @@ pub struct Search {
     pub next: u32,
 }
 
-/// What an ICMP error quotes, and what becomes of the error.
+/// The packet quoted by an ICMP error, and the handling of the error.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Quote {
-    /// Who sent the error.
+    /// The sender of the error.
     pub sender: Address,
-    /// Where the quoted IP header begins.
+    /// The offset of the quoted IP header.
     pub network: u32,
-    /// Where the quoted transport header begins.
+    /// The offset of the quoted transport header.
     pub transport: u32,
-    /// Is the program to send the error on?
+    /// Whether the program forwards the error.
     pub forward: u32,
-    /// Does the error get another sender?
+    /// Whether the error's sender is replaced.
     pub whole: u32,
 }
 
 impl Work {
-    /// Nothing is known yet.
+    /// Returns the empty state.
     #[must_use]
     pub const fn new() -> Self {
         const NOBODY: Tuple = Tuple::new(
@@ -426,13 +424,13 @@ pub enum Step {
     Search,
     /// Look at some ports of a search.
     SearchRun,
-    /// Remove an entry that is in the way; [`PacketVerdict::Unknown`] if it is gone.
+    /// Remove a conflicting entry; [`PacketVerdict::Unknown`] if it is already removed.
     TakeOver,
-    /// Remove the flow that is over, since somebody else serves the packet's connection.
+    /// Remove the expired flow, since the packet's connection is served elsewhere.
     Forget,
-    /// Collect what is over.
+    /// Collect expired flows.
     Collect,
-    /// Collect more, since there is no room.
+    /// Collect more flows, since there is no room.
     MakeRoom,
 }
 

@@ -1,9 +1,8 @@
 //! The verdict of network policy on a new flow, at one of its two ends.
 //!
-//! At most seven lookups, whatever the number of policies: root, endpoint,
-//! peer, port, then one or two entries of the ruleset (three if the peer is
-//! none that the ruleset names); two for whom no policy selects. What is
-//! missing or torn is denied.
+//! It takes at most seven lookups, whatever the number of policies: root, endpoint, peer,
+//! port, then one or two entries of the ruleset (three if the ruleset does not name the
+//! peer); two if no policy selects the endpoint. Missing or torn entries mean deny.
 
 use ebpf_abi::policy::{
     Direction, EndpointKey, EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses,
@@ -25,17 +24,17 @@ pub use guard::{
 pub trait PolicyMaps {
     /// The root.
     fn policy_root(&self) -> PolicyRoot;
-    /// Whom the longest prefix of an address belongs to.
+    /// Returns the owner of the longest prefix of an address.
     fn peer(&self, range: &Range) -> Option<PeerEntry>;
-    /// What applies to one side of an endpoint.
+    /// Returns the policy of an endpoint for one direction.
     fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>>;
     /// An element of `PORTS`.
     fn ports(&self, element: u32) -> Option<PortClasses>;
-    /// What a ruleset says.
+    /// Returns a verdict of a ruleset.
     fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>>;
 }
 
-/// Where the question is asked.
+/// The place of the decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HookPlace {
     /// At a pod's interface: closed until its rules are there.
@@ -48,9 +47,9 @@ pub enum HookPlace {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "model", derive(Debug))]
 pub struct Flow {
-    /// Which end.
+    /// The deciding end.
     pub place: HookPlace,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
     /// The address of this end.
     pub own: Address,
@@ -58,23 +57,23 @@ pub struct Flow {
     pub peer: Address,
     /// Protocol.
     pub protocol: Protocol,
-    /// Destination port, host order; anything if the protocol has none.
+    /// Destination port, host order; unspecified if the protocol has none.
     pub port: u16,
-    /// Did it only come through this node? Then an address of the node's as
-    /// its sender is nobody's word: clients from outside may be shown so.
+    /// Whether it was only forwarded by this node. Then the node's address as its source
+    /// proves nothing: outside clients may be represented by it.
     pub relayed: bool,
 }
 
-/// What is decided, and why.
+/// The decision, and its reason.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "model", derive(Debug))]
 pub struct PolicyDecision {
-    /// Is it allowed?
+    /// Whether it is allowed.
     pub allow: bool,
     /// The rule, or one of [`cookies`].
     pub cookie: u32,
-    /// What it was decided under; a flow whose generation is not the root's is
-    /// to be decided again.
+    /// The root of the decision; a flow whose generation differs from the root's is to be
+    /// decided again.
     pub root: PolicyRoot,
 }
 

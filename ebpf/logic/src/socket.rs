@@ -30,7 +30,7 @@ pub struct Peer {
 
 /// A socket in one of the hooks.
 pub trait Socket {
-    /// Of the address in this call.
+    /// Returns the family of the address in this call.
     fn family(&self) -> Family;
     /// The socket's protocol.
     fn protocol(&self) -> Protocol;
@@ -44,21 +44,21 @@ pub trait Socket {
     fn namespace(&self) -> u64;
 }
 
-/// What becomes of a call.
+/// The verdict on a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SocketVerdict {
-    /// It goes on as the caller made it.
+    /// It continues unchanged.
     Pass,
-    /// It goes on with another address.
+    /// It continues with another address.
     Translated,
     /// It fails.
     Refuse(Refusal),
 }
 
-/// Why a call fails.
+/// The reason why a call fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// The service has no endpoint that may serve.
+    /// The service has no usable endpoint.
     NoEndpoint,
     /// The traffic policy is `Local`, and this node has no endpoint.
     NoLocalEndpoint,
@@ -75,7 +75,7 @@ pub enum Refusal {
 // === impl Refusal ===
 
 impl Refusal {
-    /// What counts it.
+    /// Returns the counter of this refusal.
     #[inline(always)]
     #[must_use]
     pub const fn counter(self) -> Counter {
@@ -153,7 +153,7 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
     let mut found = FoundBackend::NOTHING;
     let choice = choose::<ATTEMPTS, _, _>(maps, &mut key, &Process { maps, socket }, &mut found);
     let backend = match choice {
-        // Nothing is translated for pods where that is left to their devices.
+        // Nothing is translated for pods if that is left to their devices.
         choice if choice != Choice::NoService && is_left_out(maps, socket) => {
             return SocketVerdict::Pass;
         }
@@ -206,8 +206,9 @@ struct Process<'a, M, S> {
 }
 
 impl<M: Maps + Entropy, S: Socket> LookupClient for Process<'_, M, S> {
-    /// Each connection of a stream is spread anew. The datagrams of one socket
-    /// stay together, as they do where connections are tracked.
+    /// Returns the number that selects a backend. Each stream connection is spread
+    /// separately. The datagrams of one socket stay together, as with connection
+    /// tracking.
     #[inline(always)]
     fn spread(&self) -> u32 {
         if self.socket.protocol() == Protocol::UDP {
@@ -251,7 +252,7 @@ impl<M: Maps + Entropy, S: Socket> LookupClient for Process<'_, M, S> {
     }
 }
 
-/// Are the socket's calls left to the packet programs?
+/// Returns whether the socket's calls are left to the packet programs.
 #[inline(always)]
 fn is_left_out<M: Maps, S: Socket>(maps: &M, socket: &S) -> bool {
     maps.switches().contains(ConfigFlags::HOST_SOCKETS_ONLY)
@@ -282,7 +283,7 @@ pub fn bind<M: Maps, S: Socket>(maps: &M, socket: &S) -> SocketVerdict {
     if !any && !maps.node(&asked.address).is_some_and(serves) {
         return SocketVerdict::Pass;
     }
-    // A socket at `::` takes IPv4, too, unless it is told otherwise later.
+    // A socket at `::` accepts IPv4, too, unless it is configured otherwise later.
     let key = |address| ServiceKey::internal(address, asked.port, socket.protocol());
     let own = key(asked.address.wildcard());
     if is_node_port(maps, &own) {
@@ -319,8 +320,8 @@ fn restore<M: Maps, S: Socket>(maps: &M, socket: &mut S) -> bool {
     true
 }
 
-/// May the socket's call carry the backend's address? A mapped address stays
-/// one: the socket sends IPv4.
+/// Returns whether the socket's call can carry the backend's address. A mapped address
+/// stays mapped: the socket sends IPv4.
 #[inline(always)]
 fn fits(family: Family, asked: Address, backend: &Backend) -> bool {
     asked.is_v4() == backend.address.is_v4() && (family == Family::V6 || backend.address.is_v4())

@@ -1,10 +1,10 @@
-//! The programs at the interfaces of pods that have a bandwidth: beside those that
-//! guard them, of what pods send before them, since these may send it on
-//! themselves, and of what goes to pods behind them, so that nobody uses up a pod's
-//! bandwidth by what does not reach it.
+//! The programs at the interfaces of pods with a bandwidth limit. For packets of pods
+//! they run before the programs that guard them, since those may forward packets
+//! themselves; for packets to pods they run after, so that dropped packets do not consume
+//! the bandwidth.
 //!
-//! Packets cannot wait here: that takes a queueing discipline that goes by times
-//! (`fq`), of which a kernel may have none.
+//! Packets cannot be delayed here: that takes a queueing discipline with timestamps
+//! (`fq`), which a kernel may lack.
 
 use core::arch::asm;
 
@@ -21,13 +21,13 @@ use crate::maps::{BANDWIDTH, Kernel};
 use crate::record;
 use crate::tc::{Skb, field, read};
 
-/// What a pod sends.
+/// Limits packets from a pod.
 #[classifier]
 fn orlop_tc_limit_ingress(ctx: TcContext) -> i32 {
     run(ctx.skb.skb, Direction::EGRESS)
 }
 
-/// What goes to a pod.
+/// Limits packets to a pod.
 #[classifier]
 fn orlop_tc_limit_egress(ctx: TcContext) -> i32 {
     run(ctx.skb.skb, Direction::INGRESS)
@@ -60,8 +60,8 @@ struct Place(*mut Bandwidth);
 impl Bucket for Place {
     #[inline(always)]
     fn rate(&self) -> u64 {
-        // SAFETY: the map handed the pointer out to this very run; a single word is
-        // read at once. User space writes it once, before packets come.
+        // SAFETY: the map returned the pointer to this very run; a single word is read at
+        // once. User space writes it once, before packets arrive.
         unsafe { core::ptr::addr_of!((*self.0).rate).read_volatile() }
     }
 
@@ -85,10 +85,10 @@ impl Bucket for Place {
 
     #[inline(always)]
     fn take(&self, cost: u64) {
-        // SAFETY: the word is aligned, and the map's as long as this run lasts. The
+        // SAFETY: the word is aligned, and the map lives as long as this run. The
         // instruction is that of all kernels (`BPF_STX | BPF_DW | BPF_ATOMIC`,
-        // `BPF_ADD`), which the compiler's own atomics are not for this target: it
-        // does not ask what was there before.
+        // `BPF_ADD`), which the compiler's own atomics are not for this target: it does
+        // not fetch the old value.
         unsafe {
             let full = core::ptr::addr_of_mut!((*self.0).full);
             asm!("lock *(u64 *)({full} + 0) += {cost}", full = in(reg) full, cost = in(reg) cost);

@@ -17,7 +17,7 @@ pub(crate) fn front(start: usize, end: usize) -> Option<Front> {
     }
 }
 
-/// As little of them as tells most packets that are none of ours.
+/// Returns the few bytes that identify most foreign packets.
 #[inline(always)]
 pub(crate) fn glance(start: usize, end: usize) -> Option<Glance> {
     if start + Glance::LENGTH > end {
@@ -32,7 +32,7 @@ pub(crate) fn glance(start: usize, end: usize) -> Option<Glance> {
     }
 }
 
-/// What the Ethernet header carries, in host order.
+/// Returns the EtherType, in host order.
 #[inline(always)]
 pub(crate) fn link(start: usize, end: usize) -> Option<u16> {
     if start + Front::START > end {

@@ -1,5 +1,5 @@
-//! The host firewall: programs at the node's own devices, beside those of
-//! services, while a policy selects the node.
+//! The host firewall: programs at the node's own devices, beside those of services, while
+//! a policy selects the node.
 
 use aya_ebpf::bindings::{__sk_buff, TC_ACT_SHOT, TC_ACT_UNSPEC};
 use aya_ebpf::macros::classifier;
@@ -23,7 +23,7 @@ fn orlop_tc_host_ingress(ctx: TcContext) -> i32 {
 #[classifier]
 fn orlop_tc_host_egress(ctx: TcContext) -> i32 {
     let skb = ctx.skb.skb;
-    // What came from elsewhere is not the node's.
+    // Forwarded packets are not the node's.
     if field!(skb, ingress_ifindex) == 0 {
         run(skb, 1)
     } else {

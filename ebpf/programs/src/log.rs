@@ -1,9 +1,8 @@
-//! What people are told of rare events, by aya-log.
+//! Log messages about rare events, through aya-log.
 //!
-//! The level at which programs log is a constant that user space sets when it
-//! loads them: the verifier removes what is below it, so that a statement that
-//! is off costs nothing, and one that is on stands beside the way of calls that
-//! go on, never in it.
+//! The log level of programs is a constant that user space sets when it loads them: the
+//! verifier removes statements below it, so that a disabled statement costs nothing, and
+//! an enabled one is beside the fast path, never in it.
 
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::macros::map;
@@ -14,7 +13,7 @@ use ebpf_logic::Maps;
 
 use crate::maps::Kernel;
 
-/// When a processor last told of something; by counter.
+/// The time of a processor's last message, by counter.
 #[map]
 static TOLD: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::CAPACITY, 0);
 

@@ -31,9 +31,8 @@ mod tc;
 #[cfg(target_arch = "bpf")]
 mod xdp;
 
-/// Helpers such as `bpf_ktime_get_ns` want a licence that the kernel knows;
-/// the kernel's list has no Apache-2.0, and this program is offered under
-/// either.
+/// Helpers such as `bpf_ktime_get_ns` require a licence that the kernel knows; the
+/// kernel's list lacks Apache-2.0, and this program is offered under either.
 #[cfg(target_arch = "bpf")]
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]

@@ -65,8 +65,7 @@ static AFFINITY: LruHashMap<AffinityKey, Sealed<Affinity>> =
 pub(crate) static CONFIG: Array<Sealed<Config>> = Array::with_max_entries(1, 0);
 #[map]
 static CONFIG_AHEAD: Array<Sealed<Config>> = Array::with_max_entries(1, 0);
-// Taken at once, so that a flow never fails for want of memory, only for want
-// of room.
+// Preallocated, so that a flow never fails for lack of memory, only for lack of room.
 #[map]
 static FLOWS: HashMap<Tuple, FlowEntry> = HashMap::with_max_entries(131_072, 0);
 #[map]
@@ -77,14 +76,14 @@ static FLOW_LOG: Queue<Logged> = Queue::with_max_entries(131_072, 0);
 #[map]
 static FRAGMENTS: LruHashMap<FragmentKey, Sealed<FragmentPorts>> =
     LruHashMap::with_max_entries(8_192, 0);
-/// What is known of the packet that this processor works on. Programs at
-/// devices do not interrupt one another.
+/// The state of the packet that this processor works on. Programs at devices do not
+/// interrupt one another.
 #[map]
 pub(crate) static WORK: PerCpuArray<Work> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::CAPACITY, 0);
 
-// Policy. `PORTS` is read at once for any port: an array.
+// Policy. `PORTS` is read for every port: an array.
 #[map]
 static POLICY_ROOT: Array<PolicyRoot> = Array::with_max_entries(1, 0);
 #[map]
@@ -99,19 +98,20 @@ static VERDICTS: HashMap<VerdictKey, Sealed<PolicyVerdict>> =
     HashMap::with_max_entries(262_144, BPF_F_NO_PREALLOC);
 #[map]
 static RULES: HashMap<u32, RuleName> = HashMap::with_max_entries(65_536, BPF_F_NO_PREALLOC);
-// What is pushed out is decided again when its sender speaks.
+// An evicted flow is decided again at its next packet.
 #[map]
 static POLICY_FLOWS: LruHashMap<Tuple, PolicyFlowEntry> = LruHashMap::with_max_entries(131_072, 0);
 #[map]
 pub(crate) static BANDWIDTH: HashMap<BandwidthKey, Bandwidth> =
     HashMap::with_max_entries(8_192, BPF_F_NO_PREALLOC);
-/// What is known of a packet at a pod's interface.
+/// The state of a packet at a pod's interface.
 #[map]
 pub(crate) static GUARD: PerCpuArray<Guard> = PerCpuArray::with_max_entries(1, 0);
-/// Packets that this processor let pass a moment ago: nobody else reads or writes it.
+/// Packets that this processor passed a moment ago: only it reads or writes them.
 #[map]
 static RECENT: PerCpuArray<Recent> = PerCpuArray::with_max_entries(Recent::PLACES, 0);
-/// Of a moment, in the kernel's own ticks (`HZ`), as a power of two: 32 to 320 ms.
+/// The duration of a moment, in the kernel's own ticks (`HZ`), as a power of two: 32 to
+/// 320 ms.
 const MOMENT: u32 = 5;
 
 /// The kernel's maps, clock and random numbers.
@@ -195,9 +195,9 @@ impl Maps for Kernel {
         ORIGINALS.get_ptr(key).map(copy)
     }
 
-    // A socket of a stream has one peer, so that its cookie leads to a place of
-    // its own. Keeping the least recently used ones of a hash table instead
-    // takes three quarters of what a call to a service costs.
+    // A stream socket has one peer, so that its cookie determines a place. A
+    // least-recently-used hash table instead would take three quarters of the cost of a
+    // call to a service.
     #[inline(always)]
     fn remember(&self, key: &OriginalKey, value: &Sealed<Original>) -> bool {
         if key.protocol == Protocol::UDP {
@@ -214,7 +214,7 @@ impl Maps for Kernel {
 
     #[inline(always)]
     fn forget(&self, key: &OriginalKey) {
-        // Mostly there is none, and to look takes no lock.
+        // Usually there is none, and the lookup takes no lock.
         if ORIGINALS.get_ptr(key).is_some() {
             let _ = ORIGINALS.remove(key);
         }
@@ -320,8 +320,8 @@ impl Flows for Kernel {
 
     #[inline(always)]
     fn set_life(&self, place: *mut FlowEntry, life: Life) {
-        // SAFETY: the map handed the pointer out to this very run, so that its
-        // memory stays a value of this map; a single word is written at once.
+        // SAFETY: the map returned the pointer to this very run, so that its memory stays
+        // a value of this map; a single word is written at once.
         unsafe { core::ptr::addr_of_mut!((*place).life).write_volatile(life) };
     }
 
@@ -352,10 +352,10 @@ impl Flows for Kernel {
         FLOW_LOG.push(key, 0).is_ok()
     }
 
-    // Into their place at once: those that make flows have no stack to spare.
+    // Copied into place directly: functions that create flows have no stack to spare.
     #[inline(always)]
     fn first_logged(&self, into: &mut Logged) -> bool {
-        // SAFETY: the map's values are as long as what they are copied to.
+        // SAFETY: the map's values are as long as their destination.
         unsafe { bpf_map_peek_elem(flow_log(), core::ptr::from_mut(into).cast()) == 0 }
     }
 
@@ -496,7 +496,7 @@ fn flow_log() -> *mut core::ffi::c_void {
     core::ptr::addr_of!(FLOW_LOG).cast_mut().cast()
 }
 
-/// May there be flows under a port?
+/// Returns whether there may be flows under a port.
 #[inline(always)]
 fn may_be(which: FlowPort, protocol: Protocol, port: Port) -> bool {
     let Some(place) = FlowPorts::place(which, protocol, port) else {
@@ -523,14 +523,13 @@ fn take_ports(key: &Tuple, entry: &FlowEntry) {
     }
 }
 
-/// A function of its own for its stack: those that make flows have none to spare.
+/// A separate function for its stack: functions that create flows have none to spare.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn orlop_take_port(element: u32, byte: u32) -> u32 {
     if let Some(ports) = FLOW_PORTS.get_ptr_mut(element) {
         // SAFETY: as for `copy`; programs write no other values, and a single byte at
-        // once. It is read first: what others read is not to be written anew for each
-        // flow.
+        // once. It is read first, so that a shared byte is not rewritten for each flow.
         unsafe {
             let byte = ports.cast::<u8>().add((byte % 8) as usize);
             if byte.read_volatile() != 0 {
@@ -556,18 +555,18 @@ fn copy_to<T: Plain>(value: *const T, into: &mut T) {
     }
 }
 
-/// Copies a value out of its map, once: what is checked afterwards is the
-/// copy. Word by word, so that the copy may live in registers: the stack is
-/// 512 bytes for a program and all that it calls.
+/// Copies a value out of its map, once: checks apply to the copy. Word by word, so that
+/// the copy may live in registers: the stack is 512 bytes for a program and everything
+/// that it calls.
 #[inline(always)]
 fn copy<T: Plain>(value: *const T) -> T {
     let mut copied = MaybeUninit::<T>::uninit();
     let mut word = 0;
     while word < size_of::<T>() / WORD {
-        // SAFETY: the map handed the pointer out, and BPF programs run inside
-        // an RCU read section, so that its memory stays a value of this map,
-        // aligned to eight bytes. It may be overwritten meanwhile: `T` is
-        // plain data, and its readers check it. The copy is as long.
+        // SAFETY: the map returned the pointer, and BPF programs run inside an RCU read
+        // section, so that its memory stays a value of this map, aligned to eight bytes.
+        // It may be overwritten concurrently: `T` is plain data, and its readers check
+        // it. The copy is as long.
         unsafe {
             let from = value.cast::<u64>().add(word);
             copied

@@ -1,8 +1,8 @@
 //! The programs at the interfaces of pods that policy guards.
 //!
-//! They do what those of other pods do, and ask policy in between: a packet is
-//! decided on with the addresses that its pod sees and those that are behind
-//! translation, before either is written.
+//! They do the same as those of other pods, with policy in between: a packet is decided
+//! on with the addresses that its pod sees and those after translation, before either is
+//! written.
 
 use aya_ebpf::bindings::{__sk_buff, TC_ACT_SHOT, TC_ACT_UNSPEC};
 use aya_ebpf::macros::classifier;
@@ -32,10 +32,10 @@ fn orlop_tc_guard_egress(ctx: TcContext) -> i32 {
     run(skb, Origin::Leaving, field!(skb, ingress_ifindex) == 0)
 }
 
-/// `serve`: services are to be looked for, too.
+/// Runs the steps of a packet; `serve`: services are looked up as well.
 #[inline(always)]
 fn run(skb: *mut __sk_buff, origin: Origin, serve: bool) -> i32 {
-    // Nobody behind such a device takes tags off, except that of no network.
+    // Pods do not strip VLAN tags, except VID 0.
     if field!(skb, vlan_present) != 0 {
         orlop_guard_tagged(skb, u32::from(origin == Origin::Pod));
         return TC_ACT_SHOT as i32;
@@ -46,8 +46,8 @@ fn run(skb: *mut __sk_buff, origin: Origin, serve: bool) -> i32 {
     }
     let kind = read(skb);
     let mut verdict = PacketVerdict::Pass as u32;
-    // Services are for what the pod sends and for what the node itself does: all else
-    // need not be read for them.
+    // Services concern what the pod sends and what the node itself sends: nothing else
+    // needs to be parsed for them.
     if serve && kind != Kind::Other as u32 {
         verdict = orlop_decide(kind, origin as u32);
         if verdict == PacketVerdict::Pass as u32 && orlop_guard_still() != 0 {
@@ -81,8 +81,9 @@ fn run(skb: *mut __sk_buff, origin: Origin, serve: bool) -> i32 {
     orlop_tc_act(skb, verdict, u32::from(origin.is_routed()))
 }
 
-/// Counts and tells of a packet with a tag. Apart, since Linux 6.1 rounds the stack of
-/// each function up to 32 bytes, and of the longest chain of calls there is none to spare.
+/// Counts and records a packet with a tag. A separate function, since Linux 6.1 rounds
+/// the stack of each function up to 32 bytes, and the longest chain of calls has none to
+/// spare.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn orlop_guard_tagged(skb: *mut __sk_buff, out: u32) -> u32 {
@@ -161,8 +162,8 @@ extern "C" fn orlop_guard_begin(skb: *mut __sk_buff) -> u32 {
     begin(&Kernel, guard) as u32
 }
 
-/// Decides on a packet that must be proven to be the pod's own. `flow`: it belongs to
-/// a flow that is known, which is asked about again then.
+/// Decides on a packet that must be proven to come from the pod. `flow`: it belongs to a
+/// known flow, which is guarded again then.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn orlop_guard_prove(skb: *mut __sk_buff, flow: u32) -> u32 {
@@ -178,7 +179,7 @@ extern "C" fn orlop_guard_prove(skb: *mut __sk_buff, flow: u32) -> u32 {
     ruling as u32
 }
 
-/// Decides on what is of the link alone.
+/// Decides on link-local packets.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn orlop_guard_link(skb: *mut __sk_buff) -> u32 {
@@ -193,7 +194,7 @@ extern "C" fn orlop_guard_link(skb: *mut __sk_buff) -> u32 {
     ruling as u32
 }
 
-/// What the device says.
+/// Returns the facts that the device provides.
 #[inline(always)]
 fn told(skb: *mut __sk_buff, out: bool) -> DeviceFacts {
     DeviceFacts {
@@ -208,7 +209,7 @@ fn told(skb: *mut __sk_buff, out: bool) -> DeviceFacts {
     }
 }
 
-/// Where the kernel would send an answer.
+/// Returns the kernel's route for an answer.
 #[inline(always)]
 fn back(skb: *mut __sk_buff, guard: &Guard) -> ReturnPath {
     let device = guard.flow.device;

@@ -1,8 +1,7 @@
-//! Verdicts and drops told one by one, through a ring.
+//! Records of single verdicts and drops, through a ring buffer.
 //!
-//! Whether they are is a constant that user space sets when it loads the
-//! programs: where it is off, nothing of this is in them. What is told stands
-//! beside the way of packets that go on, never in it.
+//! A constant that user space sets when it loads the programs enables them: disabled code
+//! is removed. Records are written beside the fast path, never in it.
 
 use core::hint::black_box;
 
@@ -21,7 +20,7 @@ use crate::steps::work;
 #[map]
 static FLOW_RECORDS: RingBuf = RingBuf::with_byte_size(recording::RING, 0);
 
-/// Are verdicts told at all?
+/// Whether verdicts are recorded.
 #[unsafe(no_mangle)]
 static ORLOP_RECORDS: u8 = 0;
 
@@ -29,8 +28,8 @@ static ORLOP_RECORDS: u8 = 0;
 #[unsafe(no_mangle)]
 static ORLOP_SAMPLE: u32 = 0;
 
-/// Of packets that are too many one in so many is told of: else they would leave no
-/// room for others.
+/// Sampling rate of drops in a flood: one in this many is recorded, since they would
+/// otherwise leave no room for others.
 const CROWD: u32 = 64;
 
 const ALLOWED: u32 = Counter::PolicyAllowed as u32;
@@ -42,14 +41,14 @@ fn is_on() -> bool {
     unsafe { core::ptr::addr_of!(ORLOP_RECORDS).read_volatile() != 0 }
 }
 
-/// One in how many is told.
+/// Returns the sampling rate.
 #[inline(always)]
 fn share() -> u32 {
     // SAFETY: as above.
     unsafe { core::ptr::addr_of!(ORLOP_SAMPLE).read_volatile() }
 }
 
-/// Is this one of those that are told?
+/// Returns whether this one is sampled.
 #[inline(always)]
 fn is_drawn() -> bool {
     let share = share();

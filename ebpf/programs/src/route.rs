@@ -1,4 +1,4 @@
-//! Where the kernel would send a packet.
+//! Looks up the kernel's route for a packet.
 
 use core::ffi::c_void;
 
@@ -20,14 +20,14 @@ static ROUTE: PerCpuArray<Lookup> = PerCpuArray::with_max_entries(1, 0);
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
-/// What the kernel would do.
+/// The kernel's routing decision.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Send it through [`device`] in a frame with [`frame`]'s addresses.
     Known,
     /// Send it through [`device`], to a neighbour that it must look for.
     Neighbour,
-    /// Handle it itself: deliver it, or send it in a way of its own.
+    /// The kernel handles it: delivers it, or sends it in another way.
     Kernel,
     /// Refuse it, since it is longer than [`mtu`].
     TooBig,

@@ -1,9 +1,8 @@
-//! The steps of a packet's way, as global functions.
+//! The steps of packet processing, as global functions.
 //!
-//! The verifier walks through a global function once, for all arguments, and
-//! not again wherever it is called: what would otherwise multiply adds up. Such
-//! functions take numbers and the context only, so each gets the [`Work`] of
-//! its processor itself.
+//! The verifier checks a global function once, for all arguments, and not again at each
+//! call: costs that would otherwise multiply are added. Such functions take only numbers
+//! and the context, so each obtains the [`Work`] of its processor itself.
 
 use core::hint::black_box;
 
@@ -11,12 +10,12 @@ use ebpf_logic::packet::{Kind, Origin, PacketVerdict, Step, Work};
 
 use crate::maps::{Kernel, WORK};
 
-/// Takes a step that is a function of its own.
+/// Runs a step that is a separate function.
 #[inline(always)]
 pub(crate) fn take(step: Step, origin: Origin, work: &mut Work) -> PacketVerdict {
     let origin = origin as u32;
-    // The function below writes what `work` refers to, which the compiler
-    // cannot see: nothing of it is kept in registers across the call.
+    // The function below writes to `work`, which the compiler cannot see: no part of it
+    // may be kept in registers across the call.
     black_box(core::ptr::from_mut(work));
     let verdict = match step {
         Step::Error => orlop_error(origin),
@@ -44,8 +43,8 @@ pub(crate) fn take(step: Step, origin: Origin, work: &mut Work) -> PacketVerdict
 /// This processor's work.
 #[inline(always)]
 pub(crate) fn work() -> Option<&'static mut Work> {
-    // SAFETY: this processor's value. Whoever has another reference to it
-    // passes it to `black_box` before and after a call that leads here.
+    // SAFETY: this processor's value. Code with another reference to it passes it to
+    // `black_box` before and after a call that leads here.
     WORK.get_ptr_mut(0).map(|work| unsafe { &mut *work })
 }
 
@@ -86,14 +85,14 @@ steps! {
     orlop_make_room = MakeRoom,;
 }
 
-/// What other ports change of an SCTP packet's checksum.
+/// Returns the change of an SCTP packet's checksum for changed ports.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn orlop_sctp_change(ports: u32, length: u32) -> u32 {
     ebpf_logic::packet::sctp_change(ports, length)
 }
 
-/// Decides on what was parsed.
+/// Decides on the parsed packet.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn orlop_decide(kind: u32, origin: u32) -> u32 {

@@ -44,7 +44,7 @@ fn orlop_tc_ingress(ctx: TcContext) -> i32 {
 #[classifier]
 fn orlop_tc_egress(ctx: TcContext) -> i32 {
     let skb = ctx.skb.skb;
-    // What came from elsewhere was looked at there.
+    // Forwarded packets were examined at their ingress.
     if field!(skb, ingress_ifindex) == 0 {
         run(skb, Origin::Host)
     } else {
@@ -81,8 +81,8 @@ fn run(skb: *mut __sk_buff, origin: Origin) -> i32 {
     let Some(work) = work() else {
         return TC_ACT_UNSPEC;
     };
-    // Most packets are plain and none of ours: for them as little is called as
-    // can be.
+    // Most packets are simple and foreign: as few functions as possible are called for
+    // them.
     let verdict = if parse_front(Skb(skb), work) == Kind::Transport {
         core::hint::black_box(core::ptr::from_mut(work));
         orlop_decide_whole(origin as u32)
@@ -99,8 +99,8 @@ fn run(skb: *mut __sk_buff, origin: Origin) -> i32 {
     orlop_tc_act(skb, verdict, u32::from(origin.is_routed()))
 }
 
-/// Is a packet none of ours at first sight? A function of its own, as others below, for
-/// its stack: what follows has none to spare.
+/// Returns whether a packet is obviously foreign. A separate function, as others below,
+/// for its stack: the callees have none to spare.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn orlop_tc_foreign(skb: *mut __sk_buff) -> u32 {
@@ -108,7 +108,7 @@ extern "C" fn orlop_tc_foreign(skb: *mut __sk_buff) -> u32 {
     u32::from(glance.is_some_and(|glance| is_foreign(&Kernel, &glance)))
 }
 
-/// Reads a packet's headers: at once, as those of most, or one by one.
+/// Parses a packet's headers: at once for most packets, or one by one.
 #[inline(always)]
 pub(crate) fn read(skb: *mut __sk_buff) -> u32 {
     let Some(work) = work() else {
@@ -160,7 +160,7 @@ extern "C" fn orlop_tc_relay(skb: *mut __sk_buff) -> u32 {
     work().map_or(0, |work| u32::from(relay(Skb(skb), work)))
 }
 
-/// Does what was decided.
+/// Carries out the verdict.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn orlop_tc_act(skb: *mut __sk_buff, verdict: u32, routed: u32) -> i32 {
@@ -210,7 +210,7 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: PacketVerdict, routed: bo
         PacketVerdict::Encapsulate => 40,
         _ => 0,
     };
-    // What is cut into segments on its way is as long as one of them.
+    // A packet that is segmented later is as long as one segment.
     let length = outer
         + match field!(skb, gso_size) {
             0 => work.headers.length,
@@ -223,9 +223,9 @@ fn send(skb: *mut __sk_buff, work: &mut Work, verdict: PacketVerdict, routed: bo
             return drop(skb, Counter::DroppedNoRoute);
         }
         Way::TooBig => {
-            // Programs cannot cut what a router might: its sender can, once it is
-            // told, whether it forbade others to or not. Of fragments only the
-            // first may be answered (RFC 1122, 3.2.2).
+            // Programs cannot fragment what a router might: the sender can, once it is
+            // notified, whether it forbade fragmentation or not. Only the first fragment
+            // may be answered (RFC 1122, 3.2.2).
             if work.headers.fragment != Fragment::LATER
                 && verdict != PacketVerdict::TranslateError
                 && orlop_tc_refuse(skb, route::mtu().saturating_sub(outer)) != 0
@@ -282,7 +282,7 @@ fn segment(packet: Skb, work: &Work, content: u32) -> u32 {
     headers.transport - headers.network + transport + content
 }
 
-/// Sends the packet where it came from.
+/// Sends the packet back to where it came from.
 #[inline(always)]
 fn back(skb: *mut __sk_buff, routed: bool) -> i32 {
     let flags = if routed { BPF_F_INGRESS } else { 0 };

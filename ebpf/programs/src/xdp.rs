@@ -1,8 +1,8 @@
 //! The program at a device's driver.
 //!
-//! It does what leaves through the device that it came from, which is the case
-//! of clients and backends on other machines. It leaves the rest, untouched,
-//! to the program behind it, which takes the same decision by the same flow.
+//! It handles packets that leave through the device that received them, which is the case
+//! for clients and backends on other machines. It passes others, unchanged, to the next
+//! program, which takes the same decision by the same flow.
 
 use aya_ebpf::bindings::{xdp_action, xdp_md};
 use aya_ebpf::helpers::generated::{bpf_xdp_adjust_head, bpf_xdp_load_bytes, bpf_xdp_store_bytes};
@@ -20,8 +20,8 @@ use crate::maps::Kernel;
 use crate::route::{self, Way};
 use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
 
-/// Packets that a device of the node received, before the kernel makes buffers
-/// of its own for them.
+/// Packets that a device of the node received, before the kernel allocates buffers for
+/// them.
 #[xdp]
 fn orlop_xdp(ctx: XdpContext) -> u32 {
     if orlop_xdp_foreign(ctx.ctx) != 0 {
@@ -86,7 +86,7 @@ extern "C" fn orlop_xdp_relay(xdp: *mut xdp_md) -> u32 {
     work().map_or(0, |work| u32::from(relay(Xdp(xdp), work)))
 }
 
-/// Does what was decided.
+/// Carries out the verdict.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn orlop_xdp_act(xdp: *mut xdp_md, verdict: u32) -> u32 {
@@ -136,9 +136,8 @@ fn send(packet: Xdp, work: &mut Work, verdict: PacketVerdict) -> u32 {
         PacketVerdict::Encapsulate => orlop_xdp_encapsulate(packet.0) != 0,
         PacketVerdict::Link => orlop_xdp_relay(packet.0) != 0,
         PacketVerdict::TranslateError => orlop_xdp_rewrite_error(packet.0) != 0,
-        // What does not lie in the packet's first buffer is left to the program
-        // behind this one: the farthest field comes first, so that nothing was
-        // written yet.
+        // Packets with data outside of the first buffer are left to the next program: the
+        // farthest field is accessed first, so that nothing was written yet.
         _ if orlop_xdp_rewrite(packet.0) == 0 => return pass(),
         _ => true,
     };
@@ -164,7 +163,7 @@ fn drop(xdp: *mut xdp_md, why: Counter) -> u32 {
 struct Xdp(*mut xdp_md);
 
 impl Xdp {
-    /// Where the packet's first buffer begins and ends.
+    /// Returns the bounds of the packet's first buffer.
     #[inline(always)]
     fn ends(self) -> (usize, usize) {
         // SAFETY: the kernel hands a valid context in; it is no memory.
@@ -249,8 +248,8 @@ impl Packet for Xdp {
     }
 }
 
-/// The same packet where most is read and written, without a helper for each field.
-/// Each place costs the verifier more so, which is why others go by helpers.
+/// The same packet for frequent accesses, without a helper call per field. Each access
+/// costs the verifier more this way, which is why others use helpers.
 #[derive(Clone, Copy)]
 struct Direct(Xdp);
 
@@ -258,8 +257,8 @@ struct Direct(Xdp);
 const FARTHEST: u64 = 0x3fff;
 
 impl Direct {
-    /// Where `N` bytes at an offset lie, if all are there. Headers begin at even
-    /// places.
+    /// Returns a pointer to `N` bytes at an offset, if all are present. Headers begin at
+    /// even offsets.
     #[inline(always)]
     fn place<const N: usize>(self, at: u32) -> Option<*mut u8> {
         // The compiler is not to know where the number comes from: it would compare
@@ -269,8 +268,8 @@ impl Direct {
             return None;
         }
         let (start, end) = self.0.ends();
-        // One sum is used for both, the check and the access: of another the
-        // verifier would not know what was checked.
+        // One sum is used for both the check and the access: the verifier would not
+        // relate two.
         let place = core::hint::black_box(start + at as usize);
         if place + N > end {
             return None;

@@ -1,10 +1,10 @@
-//! What is to be announced, where: a pure function of the API's objects.
+//! Computes what to announce, and where: a pure function of the API's objects.
 //!
-//! Only nodes announce an address that may serve it: with
-//! `externalTrafficPolicy: Local` those that have an endpoint of the Service which
-//! is ready, or, where no node has, one that still serves while it ends. With
-//! `Cluster` any node may, with endpoints or without: who calls a Service without
-//! any is refused at once instead of waiting.
+//! Only nodes that may serve an address announce it: with `externalTrafficPolicy: Local`
+//! those with a ready endpoint of the Service, or, if no node has one, with an endpoint
+//! that is terminating but still serving. With `Cluster` any node may, with or without
+//! endpoints: clients of a Service without endpoints are refused immediately instead of
+//! timing out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -61,7 +61,7 @@ struct ServedAddress<'a> {
 impl World {
     fn served(&self) -> Vec<ServedAddress<'_>> {
         let ours = |service: &&Arc<Service>| {
-            // Whose addresses others gave is announced by others.
+            // Addresses of other implementations are announced by those.
             service.spec.r#type == "LoadBalancer"
                 && !service.metadata.is_terminating()
                 && service.metadata.annotations.contains_key(ASSIGNED)
@@ -142,7 +142,7 @@ impl World {
             .collect()
     }
 
-    /// What is announced by ARP and NDP, by which nodes.
+    /// Returns what to announce by ARP and NDP, and the nodes for each.
     #[must_use]
     pub fn l2(&self) -> L2 {
         if self.l2.is_empty() {
@@ -152,7 +152,7 @@ impl World {
         let ready: Vec<&Arc<Node>> = allowed.iter().copied().filter(|n| n.is_ready()).collect();
         // A control plane that thinks ill of all nodes is ill itself.
         let nodes = if ready.is_empty() { allowed } else { ready };
-        // Which nodes each announcement selects, once.
+        // The nodes that each announcement selects, computed once.
         let selected: Vec<BTreeSet<Text>> = self
             .l2
             .iter()
@@ -190,7 +190,7 @@ impl World {
         all
     }
 
-    /// What this node tells each of its BGP peers, by the peers' names.
+    /// Returns what this node advertises to each of its BGP peers, by the peers' names.
     #[must_use]
     pub fn bgp(&self) -> BTreeMap<Text, Routes> {
         let Some(own) = self.nodes.iter().find(|n| n.metadata.name == self.node) else {

@@ -79,19 +79,19 @@ pub const RENEW: Duration = Duration::from_millis(500);
 pub const FRESH: Duration = Duration::from_millis(2000);
 /// An agent that said nothing for so long is dead.
 pub const STALE: Duration = Duration::from_millis(2500);
-/// The most that one own word proves of the others' silence: with words every
+/// The maximum time for which one own word proves the others' silence: with words every
 /// [`RENEW`] all of it, unless the API server is slow.
 pub const COUNTED: Duration = Duration::from_millis(750);
-/// After a longer time between own words that came back all others live anew,
+/// After a longer time between own words that came back, all others count as alive again,
 pub const GAP: Duration = Duration::from_millis(1500);
 /// and after one that took longer to come back: a word that was sent while the API server
-/// was away may be written when it is back, before others are heard.
+/// was unreachable may be written when it is back, before others are heard.
 pub const LATE: Duration = Duration::from_millis(1000);
-/// How long contenders of higher rank have to be heard, once an address is wanted:
-/// the time of a renewal and of its way to here.
+/// The time in which contenders of higher rank must be heard once an address is wanted:
+/// the time of a renewal and its delivery.
 pub const HEARING: Duration = Duration::from_millis(1000);
 
-/// A claim that did not come back for so long is made anew, if at all.
+/// A claim that did not come back for this long is repeated, if at all.
 pub const PENDING: Duration = Duration::from_secs(5);
 
 /// Addresses that a node claims.
@@ -100,7 +100,7 @@ pub type Claims = BTreeMap<IpAddr, ClaimState>;
 /// A node's statement about an address that it claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimState {
-    /// The revision up to which its node had heard all when it made the claim.
+    /// The revision up to which its node had heard all others when it made the claim.
     pub term: u64,
     /// Whether the claim stood, so that the node answers.
     pub answers: bool,
@@ -143,9 +143,9 @@ fn weight(address: IpAddr, node: &str) -> u64 {
 /// The claims of the own node, kept from one decision to the next.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct HeldClaims {
-    /// What it claims.
+    /// The node's claims.
     pub claims: BTreeMap<IpAddr, Claim>,
-    /// What it gave up while out of touch, and when.
+    /// Addresses that it gave up while out of touch, and when.
     pub yielded: BTreeMap<IpAddr, Instant>,
     /// Since when it may answer for each address.
     pub since: BTreeMap<IpAddr, Instant>,
@@ -154,21 +154,21 @@ pub struct HeldClaims {
 /// A claim of the own node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
-    /// What is said of it.
+    /// The state of the claim.
     pub said: ClaimState,
     /// When it was made.
     pub at: Instant,
 }
 
 impl HeldClaims {
-    /// What the own node answers for.
+    /// Returns the addresses that this node answers for.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let answered = self.claims.iter().filter(|(_, claim)| claim.said.answers);
         answered.map(|(address, _)| *address)
     }
 
-    /// What the agent that ran here before answered for, unless another does by now: a
-    /// restart moves nothing.
+    /// Resumes the addresses that the previous agent on this node answered for, unless
+    /// another node does by now: a restart moves nothing.
     #[must_use]
     pub fn resumed(former: &Claims, lives: &AgentLives, now: Instant) -> Self {
         let kept = former.iter().filter(|(address, said)| {
@@ -190,8 +190,8 @@ impl HeldClaims {
         }
     }
 
-    /// Another host announced an address: whether this node left it to that one. In
-    /// touch it does not; the other will give way, or is no node of ours.
+    /// Handles the announcement of an address by another host: returns whether this node
+    /// yields it. In touch it does not; the other will yield, or is not one of our nodes.
     pub fn contested(&mut self, address: IpAddr, lives: &AgentLives, now: Instant) -> bool {
         let answers = (self.claims.get(&address)).is_some_and(|claim| claim.said.answers);
         let leaves = answers && !lives.is_in_touch(now);
@@ -202,7 +202,7 @@ impl HeldClaims {
         leaves
     }
 
-    /// When the next claim that did not come back is given up.
+    /// Returns when the next claim that did not come back is given up.
     #[must_use]
     pub fn next_end(&self) -> Option<Instant> {
         let waiting = self.claims.values().filter(|claim| !claim.said.answers);
@@ -215,15 +215,15 @@ impl HeldClaims {
 pub struct Report {
     /// Whether renewals are needed.
     pub contends: bool,
-    /// What the node claims.
+    /// The node's claims.
     pub claims: Claims,
-    /// Since when an own word is wanted to prove that another is dead. A change asks
-    /// for one at once.
+    /// The time since which an own word is needed to prove that another node is dead. A
+    /// change requests one immediately.
     pub proof: Option<Instant>,
 }
 
 impl Report {
-    /// What follows from a decision.
+    /// Returns the consequences of a decision.
     #[must_use]
     pub fn new(
         own: &str,
@@ -255,8 +255,8 @@ pub fn contends(own: &str, wanted: &L2, held: &HeldClaims) -> bool {
     })
 }
 
-/// Whether the own node is the one to claim an address that nobody has and that it may
-/// answer for `since` then.
+/// Returns whether this node is the one to claim an address that no node holds and that
+/// this one may answer for since `since`.
 fn is_next(
     own: &str,
     address: IpAddr,
@@ -297,7 +297,7 @@ fn kept(
     (claim.said.answers && !beaten).then_some(claim)
 }
 
-/// What the own node claims and answers for now.
+/// Decides what this node claims and answers for.
 #[must_use]
 pub fn decide(
     own: &str,

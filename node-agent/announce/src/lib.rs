@@ -52,8 +52,8 @@ const LATER: Duration = Duration::from_secs(30);
 /// Changes that come within this time are looked at together.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// Announces what this node is to announce, until `shutdown`. Where the kinds are
-/// not defined, waits until they are.
+/// Announces this node's addresses until `shutdown`. If the kinds are not defined, waits
+/// until they are.
 pub async fn run(client: Client, node: String, metrics: Metrics, shutdown: CancellationToken) {
     if !wait_until_served(&client, &shutdown).await {
         return;
@@ -101,7 +101,7 @@ async fn wait_until_served(client: &Client, shutdown: &CancellationToken) -> boo
     }
 }
 
-/// Wakes whoever waits, for every change of a kind that `matters`.
+/// Notifies waiters of every change of a kind that `matters`.
 fn wake<V: View>(
     tasks: &mut JoinSet<()>,
     reflector: &Reflector<V>,
@@ -113,7 +113,8 @@ fn wake<V: View>(
     let mut changes = Some(reflector.changes());
     tasks.spawn(task.restarting(move || {
         let (bell, matters) = (bell.clone(), Arc::clone(&matters));
-        // A run that follows a panic wakes at once, for what the former one missed.
+        // A run after a panic starts with a notification, for changes that the former one
+        // missed.
         let missed = changes.is_none();
         let mut changes = changes.take().unwrap_or_else(|| reflector.changes());
         async move {
@@ -231,11 +232,11 @@ struct AnnouncementLoop<'a> {
 }
 
 impl AnnouncementLoop<'_> {
-    /// Announces until nothing is asked for any more, or `shutdown`.
+    /// Announces until nothing is requested any more, or `shutdown`.
     async fn run(&self, shutdown: &CancellationToken) {
         let followed = FollowedCaches {
             services: reflect(&self.client, Selection::all()),
-            // Slices of headless Services without a name of their own are nobody's.
+            // Slices of headless Services without a name belong to no Service.
             slices: reflect(
                 &self.client,
                 Selection::all().labels("kubernetes.io/service-name"),
@@ -245,7 +246,7 @@ impl AnnouncementLoop<'_> {
         };
         let mut tasks = JoinSet::new();
         let bell = watch::Sender::new(0_u64);
-        // Most Services are no load balancers, most endpoints none of theirs, and nodes
+        // Most Services are not load balancers, most endpoints are not theirs, and nodes
         // write their statuses all the time.
         wake(&mut tasks, &followed.services, &bell, |change| {
             differs(change, of_service)
@@ -259,7 +260,7 @@ impl AnnouncementLoop<'_> {
                 let slice = change.latest();
                 let service =
                     slice.and_then(|it| services.get(&it.metadata.namespace, it.service()?));
-                // One that is not known yet comes with a change of its own.
+                // An unknown one will be delivered as a change.
                 service.is_some_and(|it| {
                     it.spec.r#type == "LoadBalancer" && it.spec.external_traffic_policy == "Local"
                 })
@@ -275,8 +276,8 @@ impl AnnouncementLoop<'_> {
             followed.nodes.synced().await;
             followed.announcers.synced().await;
         };
-        // Before all is known nothing is said: a peer that kept our routes would lose
-        // them otherwise.
+        // Nothing is advertised before everything is known: a peer that kept our routes
+        // would lose them otherwise.
         tokio::select! {
             () = shutdown.cancelled() => return,
             () = synced => {}
@@ -353,7 +354,7 @@ impl AnnouncementLoop<'_> {
                 });
             }
             while let Some(change) = lives_changes.try_recv() {
-                // What came back was said before.
+                // Words that came back were sent before.
                 while let Ok(word) = words.try_recv() {
                     lives.record_own(word);
                 }
@@ -414,7 +415,7 @@ impl AnnouncementLoop<'_> {
         if shutdown.is_cancelled() {
             stop.cancel();
         } else {
-            // Nothing is asked for: the routes shall go.
+            // Nothing is requested: the routes are to be withdrawn.
             speaker.bring(BTreeMap::new()).await;
             stop.cancel();
         }

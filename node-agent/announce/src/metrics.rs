@@ -1,4 +1,4 @@
-//! What announcing counts.
+//! Metrics of announcing.
 
 use std::net::IpAddr;
 

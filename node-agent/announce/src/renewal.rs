@@ -1,5 +1,5 @@
-//! Writes the own Announcer: at once when what it says changed, and as often as is
-//! needed to be held for alive.
+//! Writes the own Announcer: immediately when its contents change, and as often as needed
+//! to count as alive.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub struct Renewal {
     pub client: Client,
     pub node: String,
     pub metrics: Metrics,
-    /// Is told each word before it is sent.
+    /// Receives each word before it is sent.
     pub words: mpsc::UnboundedSender<OwnStatement>,
     /// The time in the last word of this node; each is later than the one before, also
     /// after a restart of the task.
@@ -53,7 +53,7 @@ impl Renewal {
             let peers = sessions.borrow_and_update().clone();
             let silent = !said.contends && said.claims.is_empty() && peers.is_empty();
             let news = told.as_ref() != Some(&(said.clone(), peers.clone()));
-            // Who never had anything to say needs no Announcer.
+            // A node that never announced anything needs no Announcer.
             if !(silent && (told.is_none() || !news)) {
                 let status = self.word(&said, &peers);
                 let before = told.as_ref().map(|(_, peers)| peers);
@@ -91,7 +91,7 @@ impl Renewal {
             tokio::select! {
                 () = stop.cancelled() => return,
                 changed = report.changed() => if changed.is_err() { return },
-                // Sessions flap; a renewal tells of them soon enough.
+                // Sessions flap; a renewal reports them soon enough.
                 changed = sessions.changed(), if !said.contends => if changed.is_err() { return },
                 // A write that took long is not waited for twice.
                 () = tokio::time::sleep_until((began + pause).into()) => {}
@@ -99,7 +99,7 @@ impl Renewal {
         }
     }
 
-    /// The next word, of which it was told.
+    /// Returns the next word, and records it.
     fn word(&self, said: &Report, peers: &Statuses) -> AnnouncerStatus {
         let renewed = {
             let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,7 +107,7 @@ impl Renewal {
             *last = Some(renewed.clone());
             renewed
         };
-        // Nobody listens any more: this ends soon, too.
+        // The receiver was dropped: this task ends soon, too.
         let _ = self.words.send(OwnStatement {
             renewed: renewed.clone(),
             sent: Instant::now(),
@@ -167,7 +167,7 @@ async fn tell(
             Err(error) => return Err(error),
         }
     }
-    // A merge keeps what it does not name: peers that are gone are named as nothing.
+    // A merge patch keeps what it does not name: removed peers are set to null.
     match told {
         Some(told) => {
             if let Some(peers) = status.get_mut("peers").and_then(Value::as_object_mut) {
@@ -179,7 +179,7 @@ async fn tell(
                 }
             }
         }
-        // What an earlier agent wrote goes whole.
+        // Everything that an earlier agent wrote is replaced.
         None => {
             let patch = json!({"status": {"peers": null}});
             client

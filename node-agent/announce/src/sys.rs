@@ -1,5 +1,4 @@
-//! What only system calls can do: packet sockets with a filter, and passwords of
-//! TCP connections.
+//! System calls: packet sockets with a filter, and TCP passwords.
 
 use std::io;
 use std::mem::{size_of, size_of_val};
@@ -37,11 +36,11 @@ pub enum FrameFilter {
     Neighbours,
 }
 
-/// A socket for whole frames of an interface. What is written to it is sent there.
-/// Must be called within a tokio runtime.
+/// Opens a socket for whole frames of an interface; written frames are sent there. Must
+/// be called within a tokio runtime.
 ///
 /// # Errors
-/// What the system said: no right to it (`CAP_NET_RAW`), or no such interface.
+/// The system's error: no permission (`CAP_NET_RAW`), or no such interface.
 pub fn packet_socket(interface: u32, take: FrameFilter) -> io::Result<AsyncFd<OwnedFd>> {
     let protocol = match take {
         FrameFilter::Arp => libc::ETH_P_ARP,
@@ -60,7 +59,7 @@ pub fn packet_socket(interface: u32, take: FrameFilter) -> io::Result<AsyncFd<Ow
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and owned by nothing else.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
     if take == FrameFilter::Neighbours {
         let mut program = NEIGHBOURS;
@@ -124,11 +123,11 @@ struct TcpMd5Sig {
     key: [u8; LONGEST_PASSWORD],
 }
 
-/// Has all segments from and to a peer signed with a password (RFC 2385). Before
-/// the connection is begun.
+/// Signs all segments from and to a peer with a password (RFC 2385). Must be called
+/// before connecting.
 ///
 /// # Errors
-/// What the system said; a password that is too long, or empty.
+/// The system's error; a password that is too long, or empty.
 pub fn sign_segments(socket: BorrowedFd<'_>, peer: IpAddr, password: &[u8]) -> io::Result<()> {
     if password.is_empty() || password.len() > LONGEST_PASSWORD {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));

@@ -1,4 +1,4 @@
-//! What announcements follow from, of the API's objects.
+//! Lean views of the API objects that decide about announcements.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ type Text = CompactString;
 pub struct Service {
     /// Name and labels.
     pub metadata: Meta,
-    /// What was asked for.
+    /// The desired state.
     pub spec: ServiceSpec,
     /// Its addresses.
     pub status: ServiceStatus,
@@ -39,7 +39,7 @@ pub struct ServiceSpec {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceStatus {
-    /// Where it is reached.
+    /// The load balancer's addresses.
     pub load_balancer: LoadBalancer,
 }
 
@@ -52,7 +52,7 @@ pub struct LoadBalancer {
     pub ingress: Vec<Ingress>,
 }
 
-/// One of them.
+/// One address.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Ingress {
@@ -88,7 +88,7 @@ pub struct Slice {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Endpoint {
-    /// Where it runs.
+    /// The node on which it runs.
     pub node_name: Option<Text>,
     /// How it is.
     #[serde(deserialize_with = "nullable")]
@@ -130,7 +130,7 @@ pub struct NodeStatus {
     /// `Ready` and `NetworkUnavailable` matter.
     #[serde(deserialize_with = "nullable")]
     pub conditions: Vec<NodeCondition>,
-    /// Where it is reached.
+    /// The node's addresses.
     #[serde(deserialize_with = "nullable")]
     pub addresses: Vec<NodeAddress>,
 }
@@ -139,7 +139,7 @@ pub struct NodeStatus {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct NodeCondition {
-    /// Which.
+    /// The type of address.
     pub r#type: Text,
     /// `True`, `False` or `Unknown`.
     pub status: Text,
@@ -192,7 +192,7 @@ macro_rules! custom {
         pub struct $name {
             /// Its name.
             pub metadata: Meta,
-            /// What it says.
+            /// The spec.
             #[serde(deserialize_with = "nullable")]
             pub spec: $spec,
         }
@@ -223,7 +223,7 @@ custom! {
 pub struct Announcer {
     /// Its name.
     pub metadata: Meta,
-    /// What its node's agent says.
+    /// The status, written by its node's agent.
     #[serde(deserialize_with = "nullable")]
     pub status: AnnouncerStatus,
 }

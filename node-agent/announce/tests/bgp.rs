@@ -1,4 +1,4 @@
-//! BGP with Debian's bird in a namespace.
+//! Tests BGP with Debian's bird in a namespace.
 
 mod world;
 

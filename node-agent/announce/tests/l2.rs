@@ -1,4 +1,4 @@
-//! ARP and NDP between namespaces: who answers, and who does when that one dies.
+//! Tests ARP and NDP between namespaces: which node answers, and which one after that node fails.
 
 mod world;
 

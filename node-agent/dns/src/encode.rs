@@ -1,9 +1,9 @@
-//! Responses as bytes, within a limit.
+//! Encodes responses within a size limit.
 //!
-//! hickory's encoder compresses only the first 120 names of a message, so that each further
-//! record of a headless Service repeats the Service's name: a message over TCP was full
-//! after 1500 addresses, though it holds 4000. Here names are found in a map, each record
-//! is encoded once, and only the data of records is left to hickory.
+//! hickory's encoder compresses only the first 120 names of a message, so that each
+//! further record of a headless Service repeats the Service's name: a message over TCP
+//! was full after 1500 addresses, though it can contain 4000. Here names are looked up in
+//! a map, each record is encoded once, and hickory encodes only the data of records.
 
 use std::collections::HashMap;
 
@@ -17,16 +17,17 @@ use hickory_proto::serialize::binary::{BinEncodable, BinEncoder, NameEncoding};
 const HEADER: usize = 12;
 /// The byte of the header that has the TC bit, and the bit.
 const TRUNCATED: (usize, u8) = (2, 0x02);
-/// Where the header counts answers, authorities and additional records.
+/// The offsets of the counts of answers, authorities and additional records in the
+/// header.
 const COUNTS: [usize; 3] = [6, 8, 10];
 /// A name can be pointed to below this offset (RFC 1035, section 4.1.4).
 const POINTERS_END: usize = 0x4000;
 /// The bits that mark a pointer.
 const POINTER: u16 = 0xc000;
 
-/// Encodes a response in at most `limit` bytes. Additional records that do not fit are left
-/// out without a sign, for nobody asked for them (RFC 2181, section 9). Answers that do not
-/// fit are left out, and the TC bit is set.
+/// Encodes a response in at most `limit` bytes. Additional records that do not fit are
+/// left out silently, because the client did not ask for them (RFC 2181, section 9).
+/// Answers that do not fit are left out, and the TC bit is set.
 ///
 /// # Errors
 /// When the response cannot be encoded.
@@ -34,7 +35,7 @@ pub(crate) fn encode_within(mut response: Message, limit: usize) -> Result<Vec<u
     let answers = std::mem::take(&mut response.answers);
     let authorities = std::mem::take(&mut response.authorities);
     let additionals = std::mem::take(&mut response.additionals);
-    // What is left is the header, the question and the OPT record, which comes last.
+    // The rest is the header, the question and the OPT record, which comes last.
     let mut bytes = response.to_vec()?;
     let options = bytes.split_off(bytes.len() - options_length(&response)?);
     let mut encoder = RecordEncoder {
@@ -81,7 +82,7 @@ struct RecordEncoder {
     /// How long the message may become.
     limit: usize,
     bytes: Vec<u8>,
-    /// Where names, and their ends from each label on, stand in the message.
+    /// The offsets of names, and of their suffixes from each label on, in the message.
     offsets: HashMap<Vec<u8>, u16>,
     /// The data of one record.
     data: Vec<u8>,
@@ -119,8 +120,8 @@ impl RecordEncoder {
         Ok(records.len())
     }
 
-    /// Appends all records, or none when they do not fit. After that nothing may be
-    /// appended: names may point to what was removed.
+    /// Appends all records, or none if they do not fit. Nothing may be appended after
+    /// that: names may point to removed ones.
     fn push_all(&mut self, records: &[Record]) -> Result<bool, ProtoError> {
         let before = self.bytes.len();
         let all = self.push_fitting(records)? == records.len();
@@ -157,7 +158,7 @@ impl RecordEncoder {
         Ok(())
     }
 
-    /// Appends a name up to where the rest of it stands in the message already.
+    /// Appends a name, with a pointer to its longest suffix in the message.
     fn push_name(&mut self, name: &Name) {
         let name = wire(name);
         let mut start = 0;

@@ -1,9 +1,8 @@
-//! Cluster DNS: answers for services and pods, forwarding the rest.
+//! Cluster DNS: answers queries for services and pods, and forwards others.
 //!
-//! Names and records are those of *Kubernetes DNS-Based Service Discovery*
-//! 1.1. What the zone says is a pure function of the services and endpoint
-//! slices known at that moment ([`zone::Zone::answer`]); there is no second
-//! table to keep up to date.
+//! Names and records are those of *Kubernetes DNS-Based Service Discovery* 1.1. The
+//! contents of the zone are a pure function of the currently known services and endpoint
+//! slices ([`zone::Zone::answer`]); there is no second table to keep up to date.
 
 mod encode;
 mod frame;

@@ -1,8 +1,8 @@
-//! How much of the server one client may hold.
+//! Limits of each client's share of the server.
 //!
 //! Clients are pods of this node, each with an address of its own. A pod that opens
-//! connections and does not read, or asks for names whose resolver does not answer, uses
-//! up its own share; the others', and all of UDP's, stay.
+//! connections and does not read, or queries names whose resolver does not answer, uses
+//! up only its own share; the shares of others, and of UDP, remain.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -34,11 +34,11 @@ pub struct Options {
     pub cluster_domain: String,
     /// For services and endpoint slices.
     pub client: Client,
-    /// Who is asked for everything else, in order; see [`upstreams_of`].
+    /// The resolvers of all other names, in order; see [`upstreams_of`].
     pub upstreams: Vec<SocketAddr>,
 }
 
-/// Why the server cannot run.
+/// Reason why the server cannot run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -47,7 +47,7 @@ pub enum Error {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
@@ -75,7 +75,7 @@ pub fn upstreams_of(resolv_conf: &str, own: &[IpAddr]) -> Vec<SocketAddr> {
 /// Serves until `shutdown`.
 ///
 /// # Errors
-/// [`Error::Listen`], [`Error::Zone`]; once it serves, it goes on.
+/// [`Error::Listen`], [`Error::Zone`]; errors after the start do not end it.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
     let bad_zone = |_| Error::Zone {
         name: options.cluster_domain.clone(),
@@ -110,7 +110,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     Ok(())
 }
 
-/// How much is done at once. UDP has a share of its own, which connections cannot use up.
+/// Limits on concurrent work. UDP has a share that connections cannot use up.
 #[derive(Clone, Debug)]
 struct Limits {
     /// Questions over UDP. More are dropped, and asked again.
@@ -171,7 +171,7 @@ async fn serve_udp(resolver: Arc<Resolver>, socket: Arc<UdpSocket>, limit: Arc<C
             Ok(received) => received,
             Err(error) => {
                 // such as a port unreachable for an earlier answer
-                tracing::debug!(%error, "cannot receive a question");
+                tracing::debug!(%error, "failed to receive a query");
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 continue;
             }
@@ -185,7 +185,7 @@ async fn serve_udp(resolver: Arc<Resolver>, socket: Arc<UdpSocket>, limit: Arc<C
             if let Some(answer) = resolver.respond(&question, false).await
                 && let Err(error) = socket.send_to(&answer, peer).await
             {
-                tracing::debug!(%error, %peer, "cannot answer");
+                tracing::debug!(%error, %peer, "failed to answer");
             }
             drop(permit);
         });
@@ -204,7 +204,7 @@ async fn serve_tcp(resolver: Arc<Resolver>, listener: Arc<TcpListener>, limits: 
         let (resolver, slow) = (Arc::clone(&resolver), limits.slow);
         tokio::spawn(async move {
             if let Err(error) = converse(&resolver, stream, slow).await {
-                tracing::debug!(%error, "a DNS connection ended");
+                tracing::debug!(%error, "DNS connection ended");
             }
             drop(permit);
         });
@@ -231,7 +231,7 @@ async fn converse(
 }
 
 impl Resolver {
-    /// The answer to a message; none to what is no question.
+    /// Returns the response to a message; `None` if it is not a query.
     async fn respond(&self, bytes: &[u8], tcp: bool) -> Option<Vec<u8>> {
         let request = match Message::from_vec(bytes) {
             Ok(request) if request.metadata.message_type == MessageType::Query => request,
@@ -330,8 +330,8 @@ impl Resolver {
         None
     }
 
-    /// Adds what the resolvers say of the name that an alias stands for. Their code
-    /// counts: an alias of a name that does not exist does not exist, either.
+    /// Adds the resolvers' answer for the target of an alias. Their response code counts:
+    /// an alias of a name that does not exist does not exist, either.
     async fn resolve_target(&self, question: &Message, response: &mut Message) {
         let answer = match question.to_vec() {
             Ok(question) => forward_whole(&self.upstreams, &question).await,

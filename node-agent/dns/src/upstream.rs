@@ -9,14 +9,14 @@ use tokio::net::{TcpStream, UdpSocket};
 
 use crate::frame;
 
-/// How long a resolver may take to answer before the next is asked.
+/// Timeout of a resolver before the next is tried.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The bytes of a message's header.
 const HEADER: usize = 12;
 /// The largest answer over UDP that is taken in.
 const LARGEST: usize = 4096;
 
-/// By which protocol a resolver is asked.
+/// The protocol of a query to a resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Udp,
@@ -40,12 +40,12 @@ pub(crate) async fn forward(
         };
         match tokio::time::timeout(PATIENCE, asked).await {
             Ok(Ok(answer)) if is_failure(&answer) => {
-                tracing::debug!(%upstream, code = %code(&answer), "a resolver refuses or fails");
+                tracing::debug!(%upstream, code = %code(&answer), "resolver returned an error");
                 failure = Some(answer);
             }
             Ok(Ok(answer)) => return Some(answer),
-            Ok(Err(error)) => tracing::debug!(%upstream, %error, "a resolver cannot be asked"),
-            Err(_) => tracing::debug!(%upstream, "a resolver does not answer"),
+            Ok(Err(error)) => tracing::debug!(%upstream, %error, "failed to query a resolver"),
+            Err(_) => tracing::debug!(%upstream, "resolver timed out"),
         }
     }
     failure
@@ -75,7 +75,7 @@ async fn ask_tcp(upstream: SocketAddr, question: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 async fn ask_udp(upstream: SocketAddr, question: &[u8]) -> io::Result<Vec<u8>> {
-    // A port of its own for each question: answers cannot be guessed.
+    // A new port for each query, so that answers cannot be guessed.
     let any: SocketAddr = match upstream {
         SocketAddr::V4(_) => ([0; 4], 0).into(),
         SocketAddr::V6(_) => ([0; 16], 0).into(),

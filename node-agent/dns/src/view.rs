@@ -1,4 +1,4 @@
-//! What DNS reads of services and their endpoints.
+//! Lean views of services and their endpoints.
 
 use std::net::IpAddr;
 
@@ -28,7 +28,7 @@ pub struct ServiceSpec {
     /// The first address, for servers that fill in no list.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: CompactString,
-    /// The name that an `ExternalName` stands for.
+    /// The target of an `ExternalName`.
     pub external_name: CompactString,
     /// Its ports.
     pub ports: Vec<Port>,
@@ -94,13 +94,13 @@ impl Service {
             .filter_map(|address| address.parse().ok())
     }
 
-    /// Whether its name stands for its endpoints.
+    /// Returns whether its name resolves to its endpoints.
     #[must_use]
     pub fn is_headless(&self) -> bool {
         self.spec.cluster_ip == "None"
     }
 
-    /// The name that it stands for, for an `ExternalName`.
+    /// Returns the target of an `ExternalName`.
     #[must_use]
     pub fn external_name(&self) -> Option<&str> {
         (self.spec.r#type == "ExternalName").then_some(self.spec.external_name.as_str())

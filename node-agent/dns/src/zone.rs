@@ -1,4 +1,4 @@
-//! What the zone says: pure.
+//! The contents of the zone: pure.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -28,7 +28,7 @@ pub struct Zone {
     pub slices: Snapshot<EndpointSlice>,
 }
 
-/// What is to be answered.
+/// The answer to a query.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// The zone knows.
@@ -37,14 +37,14 @@ pub enum Answer {
         code: ResponseCode,
         /// The answer.
         answers: Vec<Record>,
-        /// Addresses of what the answer names.
+        /// Addresses of the names in the answer.
         additionals: Vec<Record>,
-        /// The zone's SOA, where there is no answer (RFC 2308).
+        /// The zone's SOA, if there is no answer (RFC 2308).
         authority: Option<Record>,
     },
     /// It is another name for one outside of the zone.
     Alias {
-        /// The record that says so.
+        /// The alias record.
         record: Record,
         /// The other name.
         target: Name,
@@ -53,7 +53,7 @@ pub enum Answer {
     Elsewhere,
 }
 
-/// What there is at a name.
+/// The records at a name.
 #[derive(Default)]
 struct FoundName {
     addresses: Vec<IpAddr>,
@@ -97,8 +97,8 @@ impl Zone {
         }
     }
 
-    /// Looks up a name within the zone; `None` when there is no such name. The result has
-    /// what a question of this kind needs.
+    /// Looks up a name within the zone; returns `None` if there is no such name. The
+    /// result contains what a query of this type needs.
     fn find(&self, name: &Name, kind: RecordType) -> Option<FoundName> {
         let depth = usize::from(name.num_labels()) - usize::from(self.origin.num_labels());
         let labels: Vec<String> = name

@@ -1,4 +1,4 @@
-//! What a plan costs: cold, and one change among many. Prints rows of
+//! Measures plans: from an empty state, and after one change among many objects. It prints rows of
 //! docs/performance.md.
 
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ fn main() {
     let (planner, actions) = cold(10_000, 10);
     drop((planner, actions));
     for (services, endpoints) in [(10, 10), (10_000, 10), (30_000, 10), (30_000, 1_000)] {
-        // Of a thousand endpoints only one service: the rest has two.
+        // Only one service has a thousand endpoints: the others have two.
         let small = if endpoints > 100 { 2 } else { endpoints };
         let (mut planner, _) = cold(services, small);
         for number in 0..endpoints.div_ceil(100) {
@@ -46,7 +46,7 @@ fn main() {
     }
 }
 
-/// A plan that was told everything and compared with empty maps.
+/// Returns a plan with all objects, compared with empty maps.
 fn cold(services: usize, endpoints: usize) -> (Planner, Vec<Action>) {
     let before = resident();
     let mut planner = Planner::default();

@@ -1,5 +1,5 @@
-//! Why each address and endpoint of an object is in force here, or is not: what
-//! the agent tells people who ask, beside what the maps hold.
+//! Accounts of an object: whether each address and endpoint is in force here, and why
+//! not. The agent reports them beside the maps' contents.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::explain::{EndpointUse, ExplainedEndpoint};
 use crate::service::ServiceState;
 use crate::slice::PortState;
 
-/// What the plan makes of one object.
+/// The plan's account of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Account {
@@ -24,11 +24,11 @@ pub struct Account {
     /// Why it has no datapath here at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nothing: Option<String>,
-    /// Under what it wants to be reached.
+    /// The addresses at which it wants to be reached.
     pub fronts: Vec<FrontAccount>,
-    /// Who might answer, seen from this node.
+    /// The possible endpoints, as seen from this node.
     pub endpoints: Vec<EndpointAccount>,
-    /// What else it asks for and does not get.
+    /// Further requests that are not in force.
     pub problems: Vec<String>,
 }
 
@@ -46,9 +46,9 @@ pub struct FrontAccount {
     pub protocol: String,
     /// For which clients.
     pub clients: Clients,
-    /// What it is: `cluster IP`, `node port`, …
+    /// The kind of address: `cluster IP`, `node port`, …
     pub title: String,
-    /// Why it is not in force; none: it is.
+    /// Why it is not in force; `None` if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The node itself answers there, as it does for cluster DNS.
@@ -56,7 +56,7 @@ pub struct FrontAccount {
     pub answered_by_node: bool,
 }
 
-/// Which clients an entry is for.
+/// The clients of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Clients {
@@ -75,19 +75,19 @@ pub struct EndpointAccount {
     /// The set of all endpoints of the port in its family; that of local ones has
     /// `local` behind.
     pub set: String,
-    /// Where it is.
+    /// The endpoint.
     pub endpoint: String,
     /// In the set of all.
     pub cluster: EndpointStanding,
-    /// In the set of those of this node.
+    /// Its standing in the set of this node's endpoints.
     pub local: EndpointStanding,
 }
 
-/// Is an endpoint in a set?
+/// Whether an endpoint is in a set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EndpointStanding {
-    /// There is no such set: nobody may ask it.
+    /// There is no such set, because no client may use it.
     NoSet,
     /// Yes.
     InForce,
@@ -109,7 +109,7 @@ impl Account {
         }
     }
 
-    /// Adds what [`explain`](crate::explain) says of a Service, and why it has no
+    /// Adds the account of a Service from [`explain`](crate::explain), and why it has no
     /// datapath, if it has none.
     #[must_use]
     pub fn with(mut self, service: &ServiceState, explained: &[ExplainedEndpoint]) -> Self {

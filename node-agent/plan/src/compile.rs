@@ -1,10 +1,10 @@
-//! What one Service means for this node.
+//! Compiles one Service for this node.
 //!
-//! The rules are those of kube-proxy 1.36 (`pkg/proxy/topology.go`, KEP-1669,
-//! KEP-2086, KEP-2433, KEP-4444, KEP-3015): traffic to the cluster IP follows
-//! the internal policy; traffic from outside to any other address follows the
-//! external one; traffic from inside to those is as if it had gone out and come
-//! back through another node, so that it uses all endpoints.
+//! The rules are those of kube-proxy 1.36 (`pkg/proxy/topology.go`, KEP-1669, KEP-2086,
+//! KEP-2433, KEP-4444, KEP-3015): traffic to the cluster IP follows the internal policy;
+//! traffic from outside to any other address follows the external one; traffic from
+//! inside to those is treated as if it had left the cluster and come back through another
+//! node, so that it uses all endpoints.
 
 use std::net::IpAddr;
 
@@ -25,7 +25,7 @@ pub struct DesiredSet {
     /// Identifies the set: `namespace/service:port protocol family`, with
     /// `local` behind if it holds the backends of this node only.
     pub name: Box<str>,
-    /// What clients address.
+    /// The destinations of clients.
     pub keys: Vec<Key>,
     /// Properties, under every key.
     pub flags: ServiceFlags,
@@ -33,9 +33,9 @@ pub struct DesiredSet {
     pub affinity_seconds: u32,
     /// Places of the table for consistent hashing; zero without.
     pub table: u32,
-    /// Who may use keys that are [`SOURCES`](ServiceFlags::SOURCES).
+    /// The allowed clients of keys with [`SOURCES`](ServiceFlags::SOURCES).
     pub sources: Vec<IpNet>,
-    /// Who answers: sorted, each once.
+    /// The backends: sorted, each once.
     pub backends: Vec<Backend>,
     /// Entries that it should have and for which the maps have no room.
     pub missing: usize,
@@ -44,19 +44,19 @@ pub struct DesiredSet {
 /// A key under which a set is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// What clients address.
+    /// The destination of clients.
     pub key: ServiceKey,
-    /// Properties, beside those of the set.
+    /// Flags, besides those of the set.
     pub flags: ServiceFlags,
-    /// Who has it, if several want it.
+    /// The precedence among sets that want the same key.
     pub rank: Rank,
 }
 
-/// Who has a key, if several want it: the first of these; of equals the one
-/// whose object is older; of these the one whose name sorts first.
+/// The precedence for a key that several sets want: the first variant wins; of equals the
+/// one whose object is older; of these the one whose name sorts first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
-    /// What this node answers itself.
+    /// An override, which the node answers itself.
     Override,
     /// A cluster IP, which the API server hands out once only.
     ClusterIp,
@@ -83,7 +83,7 @@ pub enum Family {
 pub(crate) const MOST_BACKENDS: usize = 16_384;
 const _: () = assert!(MOST_BACKENDS <= maglev::MOST_BACKENDS);
 
-/// From where a Service is seen.
+/// The node from which a Service is seen.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     pub(crate) node: Option<Name>,
@@ -93,11 +93,11 @@ pub(crate) struct View {
     pub(crate) own: Vec<IpAddr>,
 }
 
-/// What a Service comes to.
+/// The compiled form of a Service.
 #[derive(Debug, Default)]
 pub(crate) struct CompiledService {
     pub(crate) sets: Vec<DesiredSet>,
-    /// UDP endpoints that still serve, whoever may use them.
+    /// UDP endpoints that still serve, for any client.
     pub(crate) datagrams: Vec<Datagrams>,
     pub(crate) problems: Vec<Reason>,
     /// Ready endpoints on this node, for load balancers that ask.
@@ -120,7 +120,7 @@ pub(crate) struct Candidate {
     pub(crate) state: State,
 }
 
-/// What the endpoints of a service port as a whole decide about each of them.
+/// Decisions from all endpoints of a service port about each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Preference {
     near: HintLevel,
@@ -138,7 +138,7 @@ enum HintLevel {
     Node,
 }
 
-/// Why an endpoint is not used.
+/// The reason why an endpoint is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UnusedReason {
     /// It is not ready, and not serving while it ends either.
@@ -319,9 +319,9 @@ pub(crate) fn candidates<'a>(
             }));
         }
     }
-    // One endpoint may stand in several slices while it moves between them, and
-    // an address may pass from a pod that ends to a new one: the best state
-    // counts, and with it all that is said there.
+    // One endpoint may be in several slices while it moves between them, and an address
+    // may pass from a terminating pod to a new one: the best state counts, with
+    // everything in its entry.
     found.sort_unstable_by(|a, b| {
         (a.address, a.port)
             .cmp(&(b.address, b.port))
@@ -442,8 +442,8 @@ impl Preference {
     pub(crate) fn from_candidates(found: &[Candidate]) -> Self {
         let ready = || found.iter().filter(|it| it.state.is_ready());
         let any_ready = ready().next().is_some();
-        // A hint counts only if every ready endpoint has one: else the
-        // controller is at work, and who has none would be left out.
+        // Hints count only if every ready endpoint has one: otherwise the controller is
+        // still at work, and endpoints without one would be left out.
         let near = if any_ready
             && ready().all(|it| it.state.has_node_hints())
             && ready().any(|it| it.state.is_hinted_here())
@@ -465,7 +465,7 @@ impl Preference {
         }
     }
 
-    /// Why an endpoint is not used where all may be.
+    /// Returns why an endpoint is not used where all may be.
     pub(crate) fn unused(self, it: &Candidate) -> Option<UnusedReason> {
         if !it.state.is_ready() {
             return Self::unready(it, self.any_ready);
@@ -477,7 +477,7 @@ impl Preference {
         }
     }
 
-    /// Why an endpoint is not used where only those of this node may be.
+    /// Returns why an endpoint is not used where only those of this node may be.
     pub(crate) fn unused_locally(self, it: &Candidate) -> Option<UnusedReason> {
         if !it.state.is_local() {
             return Some(UnusedReason::NotLocal);
@@ -551,7 +551,7 @@ impl Family {
         }
     }
 
-    /// The family of an address as it stands in keys.
+    /// Returns the family of an address in a key.
     #[must_use]
     pub const fn of_address(address: Address) -> Self {
         if address.is_v4() { Self::V4 } else { Self::V6 }
@@ -574,9 +574,9 @@ impl std::fmt::Display for Family {
     }
 }
 
-/// Can this be the address of a service or of an endpoint? The API server
-/// refuses the others too; a translation to one of them would reach something
-/// on this node that is not meant.
+/// Returns whether this can be the address of a service or of an endpoint. The API server
+/// rejects others, too; a translation to one of them would reach an unintended
+/// destination on this node.
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(ip) => {

@@ -1,4 +1,4 @@
-//! What the maps hold, and what changes it.
+//! The contents of the maps, and their changes.
 
 use std::collections::BTreeMap;
 
@@ -68,14 +68,14 @@ pub struct Current {
     pub nodes: FxHashMap<Address, NodeFlags>,
     /// `INSIDE`.
     pub inside: FxHashSet<IpNet>,
-    /// `SERVED`: ports of which anything is said.
+    /// `SERVED`: the ports with any bits set.
     pub served: FxHashMap<(Protocol, Port), Served>,
     /// `NAMES`.
     pub names: FxHashMap<u32, Box<str>>,
 }
 
 impl Current {
-    /// Does to this copy what the action does to the maps.
+    /// Applies an action to this copy as to the maps.
     pub fn apply(&mut self, action: &Action) {
         match action {
             Action::PutName(set, name) => {
@@ -135,9 +135,9 @@ impl Current {
         }
     }
 
-    /// The backends that an entry leads to, in the order of slots; none if a
-    /// slot is missing, or a member where affinity needs them, or a part of the
-    /// table that consistent hashing needs, or if any of them is wrong.
+    /// Returns the backends of an entry, in the order of slots; `None` if a slot is
+    /// missing, or a member if affinity needs them, or a part of the table that
+    /// consistent hashing needs, or if any of them is wrong.
     #[must_use]
     pub fn backends(&self, service: &Service) -> Option<Vec<Backend>> {
         let backends = self.slots_of(service)?;

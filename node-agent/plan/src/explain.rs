@@ -1,4 +1,4 @@
-//! Why an endpoint is used, or is not.
+//! Explains why an endpoint is used, or is not.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
@@ -20,16 +20,15 @@ pub struct ExplainedEndpoint {
     pub protocol: Protocol,
     /// The family of the endpoint's slice.
     pub family: Family,
-    /// Where the endpoint is.
+    /// The location of the endpoint.
     pub endpoint: EndpointPlace,
-    /// For clients who may use all endpoints; none if nobody may.
+    /// For clients that may use all endpoints; `None` if there are none.
     pub cluster: Option<EndpointUse>,
-    /// For clients who may use those of this node only; none if no policy is
-    /// `Local`.
+    /// For clients that may use only those of this node; `None` if no policy is `Local`.
     pub local: Option<EndpointUse>,
 }
 
-/// Where an endpoint is.
+/// The location of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndpointPlace {
     /// At an address.
@@ -45,11 +44,11 @@ pub enum EndpointUse {
     InForce,
     /// No: others go first, or it may not serve.
     Not(UnusedReason),
-    /// No: the Service has no cluster IP of its family.
+    /// Not used: the Service has no cluster IP of its family.
     WrongFamily,
     /// No: no endpoint can be at its address.
     BadAddress,
-    /// No: its slice has no port of this name and protocol.
+    /// Not used: its slice has no port of this name and protocol.
     NoSuchPort,
     /// No: the port that its slice names is none.
     BadPort,
@@ -57,9 +56,8 @@ pub enum EndpointUse {
     TooMany,
 }
 
-/// Explains each endpoint of each port of a Service, seen from `node` in a
-/// zone; sorted. Nothing if the Service has no datapath here (headless,
-/// ExternalName, another proxy's).
+/// Explains each endpoint of each port of a Service, seen from `node` in a zone; sorted.
+/// Empty if the Service has no datapath here (headless, ExternalName, another proxy's).
 #[must_use]
 pub fn explain(
     node: &str,

@@ -39,7 +39,7 @@ pub(crate) fn table(backends: &[Backend], size: u32) -> Vec<u16> {
     if backends.is_empty() || backends.len() > MOST_BACKENDS || size < 2 {
         return table;
     }
-    // Turns go by identity, not by slot: slots differ from node to node.
+    // Turns are by identity, not by slot: slots differ from node to node.
     let mut order: Vec<u16> = (0..)
         .zip(backends)
         .map(|(slot, _): (u16, _)| slot)
@@ -75,7 +75,7 @@ pub(crate) fn table(backends: &[Backend], size: u32) -> Vec<u16> {
     }
 }
 
-/// The table as values of `MAGLEV`; what is beyond its end is zero.
+/// Returns the table as values of `MAGLEV`; entries beyond its end are zero.
 pub(crate) fn chunks(table: &[u16]) -> impl Iterator<Item = MaglevChunk> {
     table.chunks(MAGLEV_CHUNK as usize).map(|places| {
         let mut chunk = [0; MAGLEV_CHUNK as usize];

@@ -1,12 +1,12 @@
-//! Names of sets: by them a set is found again in the maps after a restart.
+//! Names of sets, which identify a set in the maps after a restart.
 
 use ebpf_abi::SetName;
 
-/// Hexadecimal digits of a hash, and what stands before them.
+/// The length of the hexadecimal hash and its separator.
 const MARK: usize = 1 + 16;
 
-/// The name, as long as `NAMES` takes it. A longer one ends in a hash of all of it:
-/// cut off alone, it would not be found again, and two might become one.
+/// Shortens the name to the limit of `NAMES`. A longer one ends in a hash of the full
+/// name: truncation alone would lose its identity, and two names might become equal.
 pub(crate) fn fit(name: String) -> Box<str> {
     if name.len() <= SetName::LEN {
         return name.into();

@@ -6,8 +6,7 @@ use ebpf_abi::{Address, NodeFlags, Port, Protocol, ServiceKey};
 use ipnet::IpNet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What the plan depends on besides API objects, and may change while the
-/// agent runs.
+/// The plan's inputs besides API objects, which may change while the agent runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// The node's `topology.kubernetes.io/zone`.
@@ -16,8 +15,8 @@ pub struct NodeFacts {
     pub addresses: Vec<NodeAddress>,
     /// Ranges of pods, of the whole cluster: clients there are inside.
     pub inside: Vec<IpNet>,
-    /// Where processes of the node listen that no Service may hide: SSH, the
-    /// kubelet, the API server. At each of the node's addresses.
+    /// Ports of the node's processes that no Service may hide: SSH, the kubelet, the API
+    /// server. They apply to each of the node's addresses.
     pub reserved: Vec<(u16, Protocol)>,
     /// Remote backends answer clients directly, where a Service does not say
     /// otherwise.
@@ -33,15 +32,13 @@ pub struct NodeAddress {
     pub ports: bool,
 }
 
-/// Which of the node's addresses serve node ports: kube-proxy's
-/// `--nodeport-addresses`.
+/// The node's addresses that serve node ports: kube-proxy's `--nodeport-addresses`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NodePortAddresses {
     /// Every one: what kube-proxy does without the option in its mode iptables.
     #[default]
     All,
-    /// Those that the Node object names (`primary`): what it does in its mode
-    /// nftables.
+    /// The addresses in the Node object (`primary`), as in kube-proxy's mode nftables.
     Primary,
     /// Those in these ranges. A family without any range is served at all its
     /// addresses.
@@ -51,11 +48,11 @@ pub enum NodePortAddresses {
 /// An option that is no list of ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadNodePortAddresses {
-    /// What was written.
+    /// The given text.
     pub text: String,
 }
 
-/// The node's entries of maps, and what is asked of them.
+/// The node's entries of maps, and the objects that want them.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) addresses: FxHashMap<Address, NodeFlags>,
@@ -66,7 +63,7 @@ pub(crate) struct Node {
 // === impl NodePortAddresses ===
 
 impl NodePortAddresses {
-    /// From the option's value: ranges, or `primary` alone.
+    /// Parses the option's value: ranges, or `primary` alone.
     ///
     /// # Errors
     ///
@@ -88,8 +85,8 @@ impl NodePortAddresses {
         }
     }
 
-    /// Does an address serve node ports? `primary`: the addresses that the Node
-    /// object names.
+    /// Returns whether an address serves node ports. `primary` are the addresses in the
+    /// Node object.
     #[must_use]
     pub fn serve(&self, address: IpAddr, primary: &[IpAddr]) -> bool {
         match self {

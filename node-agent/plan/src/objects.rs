@@ -1,8 +1,7 @@
 //! The fields of API objects that decide about the datapath.
 //!
-//! Fields are what the API says, unchecked: addresses may be no addresses and
-//! numbers out of range. [`compile`](crate::compile) leaves out what is
-//! senseless.
+//! Fields are unchecked API values: addresses may be invalid and numbers out of range.
+//! [`compile`](crate::compile) leaves out invalid ones.
 
 use std::collections::BTreeMap;
 
@@ -33,9 +32,9 @@ pub struct Metadata {
 pub struct Service {
     /// Name and labels.
     pub metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     pub spec: ServiceSpec,
-    /// What a load balancer gave it.
+    /// The load balancer's status.
     #[serde(deserialize_with = "nullable")]
     pub status: ServiceStatus,
 }
@@ -53,7 +52,7 @@ pub struct ServiceStatus {
 #[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LoadBalancerStatus {
-    /// Where it is reached.
+    /// The load balancer's addresses.
     #[serde(deserialize_with = "nullable")]
     pub ingress: Vec<LoadBalancerIngress>,
 }
@@ -64,8 +63,8 @@ pub struct LoadBalancerStatus {
 pub struct LoadBalancerIngress {
     /// An address; balancers known by a name have none.
     pub ip: Option<String>,
-    /// `VIP` (also if absent): packets arrive with this destination; `Proxy`:
-    /// they do not, and the address is none of ours.
+    /// `VIP` (also if absent): packets arrive with this destination; `Proxy`: they do
+    /// not, and the address is ignored.
     pub ip_mode: Option<String>,
 }
 
@@ -96,20 +95,19 @@ pub struct ServiceSpec {
     /// Addresses that something else brings to the nodes.
     #[serde(rename = "externalIPs", deserialize_with = "nullable")]
     pub external_ips: Vec<String>,
-    /// From where the load balancer's addresses may be used; empty: from
-    /// everywhere.
+    /// The allowed sources of the load balancer's addresses; empty: all sources.
     #[serde(deserialize_with = "nullable")]
     pub load_balancer_source_ranges: Vec<String>,
-    /// Where load balancers ask whether this node has endpoints.
+    /// The port at which load balancers check whether this node has endpoints.
     pub health_check_node_port: Option<i64>,
 }
 
 /// `spec.sessionAffinity`.
 #[derive(Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Affinity {
-    /// Each connection is placed anew.
+    /// Each connection is balanced separately.
     None,
-    /// Connections of one client go to one backend.
+    /// All connections of one client go to one backend.
     #[serde(rename = "ClientIP")]
     ClientIp,
     /// A value that the API does not know.
@@ -174,11 +172,12 @@ pub struct Endpoint {
     /// State.
     #[serde(deserialize_with = "nullable")]
     pub conditions: Conditions,
-    /// Where it runs.
+    /// The node on which it runs.
     pub node_name: Option<String>,
     /// The zone where it runs.
     pub zone: Option<String>,
-    /// Who should use it, as the EndpointSlice controller worked it out.
+    /// The zones and nodes that should use it, as computed by the EndpointSlice
+    /// controller.
     pub hints: Option<Hints>,
 }
 
@@ -206,11 +205,11 @@ pub struct Hint {
 #[derive(Deserialize, Clone, Copy, Default, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conditions {
-    /// May it serve; absent means yes.
+    /// Whether it may serve; absent means yes.
     pub ready: Option<bool>,
     /// Would it be ready if it did not terminate; absent means yes.
     pub serving: Option<bool>,
-    /// Is it about to end; absent means no.
+    /// Whether it is terminating; absent means no.
     pub terminating: Option<bool>,
 }
 
@@ -232,9 +231,9 @@ pub struct EndpointPort {
 pub struct Pod {
     /// Name.
     pub metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     pub spec: PodSpec,
-    /// What is.
+    /// The observed state.
     #[serde(deserialize_with = "nullable")]
     pub status: PodStatus,
 }
@@ -270,7 +269,7 @@ pub struct ContainerPort {
     pub container_port: i64,
     /// The node's port; zero or absent means none.
     pub host_port: Option<i64>,
-    /// Which of the node's addresses; absent or unspecified means all.
+    /// The node's address to use; absent or unspecified means all.
     #[serde(rename = "hostIP")]
     pub host_ip: Option<String>,
     /// `TCP` (also if absent), `UDP` or `SCTP`.

@@ -1,4 +1,4 @@
-//! Keeps what was planned and says what to change.
+//! Keeps the plan and computes changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -43,7 +43,7 @@ use removed_backends::note_gone;
 use served::Ports;
 use set::Set;
 
-/// What the plan depends on besides API objects.
+/// The plan's configuration besides API objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// This node's name: endpoints that run on it are local.
@@ -54,7 +54,7 @@ pub struct Config {
     pub facts: NodeFacts,
 }
 
-/// What a load balancer is told at a Service's `healthCheckNodePort`.
+/// The response to a load balancer at a Service's `healthCheckNodePort`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
     /// The Service's namespace.
@@ -67,8 +67,8 @@ pub struct HealthCheck {
     pub local_ready: usize,
 }
 
-/// The plan: API objects as far as they matter, the sets made of them, and
-/// what the maps hold after the actions handed out so far.
+/// The plan: the relevant API objects, their sets, and the maps' contents after the
+/// actions so far.
 ///
 /// Until the first [`resync`](Self::resync) it only collects: a Service whose
 /// EndpointSlices have not been listed yet must not lose its backends.
@@ -80,7 +80,7 @@ pub struct Planner {
     node: Node,
     view: View,
     services: FxHashMap<Arc<str>, KnownService>,
-    /// Which service a slice belongs to.
+    /// The service of each slice.
     slices: FxHashMap<Box<str>, Arc<str>>,
     pods: FxHashMap<Arc<str>, KnownPod>,
     sets: FxHashMap<u32, Set>,
@@ -95,7 +95,7 @@ pub struct Planner {
     health_version: u64,
     problems: BTreeMap<Owner, Vec<Reason>>,
     problems_version: u64,
-    /// Whose sets did not find room.
+    /// The owners of sets that did not find room.
     starved: BTreeSet<Owner>,
 }
 
@@ -198,8 +198,8 @@ impl Planner {
         self.replan(changed)
     }
 
-    /// A Pod of this node appeared, changed or (`None`) went. Others must not
-    /// be told.
+    /// Handles a Pod of this node that was added, changed or (`None`) deleted. Must not
+    /// be called for other nodes' Pods.
     pub fn pod_changed(&mut self, namespace: &str, name: &str, pod: Option<&Pod>) -> Vec<Action> {
         let key = join(namespace, name);
         let state = pod.and_then(PodState::from_pod);
@@ -252,8 +252,8 @@ impl Planner {
         }
         let mut batch = Batch::default();
         batch.change_node(&former, &self.node);
-        // Who may have a key depends on where the node listens, and what there
-        // is to tell on its addresses. Both are looked up in memory.
+        // The winner of a key depends on the node's own ports, and problems on its
+        // addresses. Both are looked up in memory.
         let same_addresses = former.addresses.len() == self.node.addresses.len()
             && former
                 .addresses
@@ -293,7 +293,7 @@ impl Planner {
         self.room = room;
     }
 
-    /// How full the maps are, with what this plan has written.
+    /// Returns how full the maps are, including this plan's writes.
     #[must_use]
     pub fn fullness(&self) -> [Fullness; 5] {
         use ebpf_abi::maps;
@@ -312,12 +312,12 @@ impl Planner {
         ]
     }
 
-    /// UDP backends that went since this was asked last.
+    /// Returns UDP backends that were removed since the last call.
     pub fn take_gone(&mut self) -> Vec<RemovedBackends> {
         std::mem::take(&mut self.gone)
     }
 
-    /// What health checks answer, in the order of names.
+    /// Returns the health check responses, in the order of names.
     pub fn health_checks(&self) -> impl Iterator<Item = &HealthCheck> {
         self.health.values()
     }
@@ -345,8 +345,8 @@ impl Planner {
         self.problems_version
     }
 
-    /// The sets in force: identifier, generation, content; backends in the
-    /// order of slots.
+    /// Returns the sets in force: identifier, generation, content; backends in the order
+    /// of slots.
     pub fn sets(&self) -> impl Iterator<Item = (u32, u32, &DesiredSet)> {
         self.sets
             .iter()
@@ -384,7 +384,7 @@ impl Planner {
         self.finish(batch)
     }
 
-    /// Makes the sets of one object what they are to be.
+    /// Brings the sets of one object to the desired state.
     fn plan(&mut self, owner: &Owner, batch: &mut Batch) {
         let (former, created, desired) = match owner {
             Owner::Override => {
@@ -407,7 +407,7 @@ impl Planner {
         };
         self.starved.remove(owner);
         batch.owners.insert(owner.clone());
-        // Which former set each wanted one is: mostly the one in its place.
+        // Match each wanted set with a former one: usually the one in its place.
         let mut known: Vec<Option<u32>> = vec![None; desired.len()];
         let mut named: Option<FxHashMap<&str, usize>> = None;
         let mut gone = Ids::new();
@@ -497,7 +497,7 @@ impl Planner {
         }
     }
 
-    /// Makes a set what is desired: the known one of its name, if there is one.
+    /// Writes a set as desired, replacing the known one of its name.
     fn put(
         &mut self,
         owner: &Owner,

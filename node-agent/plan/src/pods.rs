@@ -31,8 +31,8 @@ struct HostPort {
 }
 
 impl PodState {
-    /// None for pods without host ports of their own: those in the node's own
-    /// namespace, those that have no address yet, and those that are over.
+    /// Returns `None` for pods without own host ports: those in the node's network
+    /// namespace, those without an address yet, and terminated ones.
     pub(crate) fn from_pod(pod: &Pod) -> Option<Self> {
         let over = matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"));
         if pod.spec.host_network || over {

@@ -1,4 +1,4 @@
-//! What of an object is not in force, for events on it.
+//! Parts of an object that are not in force, for events on it.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,9 +9,9 @@ use crate::compile::Family;
 /// Something of a Service or Pod that this node does not do as written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Problem {
-    /// Whose fault it is.
+    /// The object.
     pub object: Object,
-    /// What is not done, and why not.
+    /// What is not in force, and why.
     pub reason: Reason,
 }
 
@@ -26,19 +26,19 @@ pub struct Object {
     pub name: Box<str>,
 }
 
-/// Why something of an object is not in force.
+/// The reason why a part of an object is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The address and port belong to someone who goes before.
     Taken {
-        /// What is addressed.
+        /// The address and port.
         front: Front,
-        /// Who has it.
+        /// The object that has it.
         by: Box<str>,
     },
     /// The node itself listens there.
     Reserved {
-        /// What is addressed.
+        /// The address and port.
         front: Front,
     },
     /// An external IP or load balancer's address is one of the node's own: its
@@ -49,24 +49,24 @@ pub enum Reason {
     },
     /// No address, or one that no Service can have.
     BadAddress {
-        /// Which field.
+        /// The field.
         field: &'static str,
         /// Its content.
         text: Box<str>,
     },
     /// An address of a family in which the Service has no cluster IP.
     WrongFamily {
-        /// Which field.
+        /// The field.
         field: &'static str,
         /// The address.
         address: Address,
     },
     /// No range of addresses.
     BadRange {
-        /// What was written.
+        /// The given text.
         text: Box<str>,
     },
-    /// A port that is none, of an unknown protocol, or there twice.
+    /// An invalid port, an unknown protocol, or a duplicate.
     BadPort {
         /// Its name, or its number if it has none.
         port: Box<str>,
@@ -77,7 +77,7 @@ pub enum Reason {
     BadEndpoints {
         /// How many.
         count: usize,
-        /// One of them.
+        /// An example.
         example: Box<str>,
     },
     /// More endpoints than a Service may have here; the first ones serve.
@@ -164,7 +164,7 @@ impl Reason {
         }
     }
 
-    /// Is it only to be known, while all is in force as written?
+    /// Returns whether it is only a notice, and everything is in force as written.
     #[must_use]
     pub const fn is_notice(&self) -> bool {
         matches!(self, Self::OwnAddress { .. })
@@ -253,8 +253,7 @@ impl Front {
         }
     }
 
-    /// Clients inside: the entry that stands for both scopes in what people
-    /// are told.
+    /// Returns whether a key is reported: that of inside clients stands for both scopes.
     pub(crate) fn is_told(key: &ServiceKey) -> bool {
         key.scope == Scope::INTERNAL
     }

@@ -1,5 +1,5 @@
-//! What is programmed on this node, and what is not and why: the maps' contents
-//! beside what the plan says of the objects.
+//! Reports what is programmed on this node, and what is not and why: the maps' contents
+//! beside the plan's accounts of the objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
@@ -17,18 +17,19 @@ use crate::current::Current;
 
 /// Behind the name of a set of endpoints of this node only.
 const LOCAL: &str = " local";
-/// Endpoints that are not used for the same reason, of which people are told one
-/// by one; of the others they are told how many there are.
+/// The number of unused endpoints with the same reason that are listed one by one; others
+/// are counted.
 const TOLD: usize = 10;
 
-/// Selects what a report contains.
+/// Selects the contents of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReportSelection {
     /// Everything.
     All,
     /// The Service or Pod of a namespace and name.
     Object(String, String),
-    /// Who is reached at an address, or answers there; at one port or at any.
+    /// An address at which clients reach something, or of an endpoint; at one port or at
+    /// any.
     Place(IpAddr, Option<u16>),
 }
 
@@ -36,8 +37,8 @@ pub enum ReportSelection {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Why reasons are unknown, and with them whatever the maps do not hold; none:
-    /// the agent has told them.
+    /// Why reasons, and everything that is not in the maps, are unknown; `None` if the
+    /// agent reported them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasons_unknown: Option<String>,
     /// Services, Pods with host ports, and what the node answers itself.
@@ -59,7 +60,7 @@ pub struct ObjectReport {
     pub nothing: Option<String>,
     /// Sets of endpoints and what leads to them.
     pub sets: Vec<SetReport>,
-    /// What it asks for and does not get.
+    /// Requests that are not in force.
     pub problems: Vec<String>,
 }
 
@@ -82,14 +83,14 @@ pub struct SetReport {
     /// Places of the table of consistent hashing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<u32>,
-    /// What becomes of clients while there is no endpoint.
+    /// The treatment of clients while there is no endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients_are: Option<&'static str>,
-    /// Who may use addresses that are for some clients only.
+    /// The allowed sources of addresses with restricted clients.
     pub sources: Vec<IpNet>,
-    /// What leads to it, or should.
+    /// Addresses that lead to it, or should.
     pub addresses: Vec<AddressReport>,
-    /// Who answers, or might.
+    /// Endpoints that are used, or might be.
     pub endpoints: Vec<EndpointReport>,
 }
 
@@ -105,10 +106,10 @@ pub struct AddressReport {
     pub protocol: String,
     /// For which clients.
     pub clients: Clients,
-    /// What it is, as far as that is known.
+    /// The kind of address, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Do the maps lead from it to this set?
+    /// Whether the maps lead from it to this set.
     pub programmed: bool,
     /// Only for clients in the set's source ranges.
     pub restricted: bool,
@@ -117,7 +118,7 @@ pub struct AddressReport {
     /// The node itself answers there, as it does for cluster DNS.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub answered_by_node: bool,
-    /// Why it is not programmed, or what is odd.
+    /// Why it is not programmed, or what is unexpected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -126,15 +127,15 @@ pub struct AddressReport {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointReport {
-    /// Where it is.
+    /// The endpoint.
     pub endpoint: String,
-    /// Is it in the maps?
+    /// Whether it is in the maps.
     pub programmed: bool,
     /// On this node.
     pub local: bool,
     /// It is ending, and serves since no other is ready.
     pub terminating: bool,
-    /// Why it is not programmed, or what is odd.
+    /// Why it is not programmed, or what is unexpected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -149,7 +150,7 @@ struct HeldSet<'a> {
 // === impl Report ===
 
 impl Report {
-    /// Joins what the maps hold with what the agent says; without the agent the
+    /// Combines the maps' contents with the agent's accounts; without the agent the
     /// reasons are unknown.
     #[must_use]
     pub fn new(
@@ -179,7 +180,7 @@ impl Report {
             let object = ObjectReport::of(account, &mut held, maps, &sources);
             objects.insert(object.key(), object);
         }
-        // What nobody spoke of.
+        // Sets without an account.
         for (name, held) in held {
             let (kind, namespace, object) = owner_of_set(&name);
             let place = (kind.to_owned(), namespace.to_owned(), object.to_owned());
@@ -294,7 +295,7 @@ impl ObjectReport {
 // === impl SetReport ===
 
 impl SetReport {
-    /// `endpoints`: none if nobody said anything of them.
+    /// Builds the report of a set; `endpoints` is `None` if there is no account of them.
     fn of(
         name: &str,
         held: Option<&HeldSet<'_>>,
@@ -338,7 +339,7 @@ impl SetReport {
     }
 }
 
-/// What leads to a set, or should.
+/// Returns the addresses that lead to a set, or should.
 fn addresses(held: Option<&HeldSet<'_>>, fronts: &[&FrontAccount]) -> Vec<AddressReport> {
     type Place<'a> = (IpAddr, u16, String, Clients);
     let mut all: BTreeMap<Place<'_>, AddressReport> = BTreeMap::new();
@@ -450,7 +451,7 @@ fn report_endpoints(
     all
 }
 
-/// To whom a set of this name belongs: kind, namespace, name.
+/// Returns the owner of a set of this name: kind, namespace, name.
 #[must_use]
 pub fn owner_of_set(set: &str) -> (&'static str, &str, &str) {
     let (kind, rest) = match set.split_once(' ') {

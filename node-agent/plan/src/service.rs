@@ -26,13 +26,13 @@ const AFFINITY_SECONDS: i64 = 10_800;
 /// The API's upper limit: one day.
 const AFFINITY_SECONDS_MOST: i64 = 86_400;
 
-/// Most source ranges of one Service; the API has no limit.
+/// The limit on source ranges of one Service; the API has none.
 const MOST_RANGES: usize = 1_024;
 /// Most ports of one Service. The API knows no limit but the object's size, in
 /// which tens of thousands fit, and as many addresses: their product would fill
 /// every map.
 const MOST_PORTS: usize = 1_024;
-/// Most problems of one object of which anybody is told.
+/// The limit on reported problems of one object.
 pub(crate) const MOST_PROBLEMS: usize = 32;
 /// Most pairs of a port and an address of one Service.
 const MOST_PAIRS: usize = 8_192;
@@ -40,7 +40,7 @@ const MOST_PAIRS: usize = 8_192;
 /// The part of a Service that matters here, checked.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ServiceState {
-    /// Why it has no datapath on any node; none if it has one.
+    /// Why it has no datapath on any node; `None` if it has one.
     nothing: Option<&'static str>,
     /// The older one of two that want the same goes first.
     pub(crate) created: u64,
@@ -49,7 +49,7 @@ pub struct ServiceState {
     pub(crate) affinity_seconds: Option<u32>,
     pub(crate) internal_local: bool,
     pub(crate) external_local: bool,
-    /// Who may use the load balancer's addresses, if not everybody.
+    /// The allowed sources of the load balancer's addresses, if restricted.
     pub(crate) ranges: Vec<IpNet>,
     /// Families in which ranges were written, valid or not.
     restricted: [bool; 2],
@@ -68,13 +68,13 @@ pub(crate) struct ServicePortState {
 // === impl ServiceState ===
 
 impl ServiceState {
-    /// Why a Service has no datapath on any node; none if it has one.
+    /// Returns why a Service has no datapath on any node; `None` if it has one.
     #[must_use]
     pub const fn nothing(&self) -> Option<&'static str> {
         self.nothing
     }
 
-    /// What has a datapath, if it has addresses.
+    /// Returns the parts with a datapath, if it has addresses.
     fn served(service: &Service) -> Option<Self> {
         let spec = &service.spec;
         let mut state = Self {
@@ -122,7 +122,7 @@ impl ServiceState {
         {
             state.add("externalIPs", text, Rank::ExternalIp);
         }
-        // The policy is left over from another type otherwise.
+        // Otherwise the policy is a leftover of another type.
         state.external_local = spec.external_traffic_policy.as_deref() == Some("Local")
             && (matches!(kind, "NodePort" | "LoadBalancer") || !spec.external_ips.is_empty());
         if kind == "LoadBalancer" && state.external_local {
@@ -196,9 +196,9 @@ impl ServiceState {
         }
     }
 
-    /// Ranges of one family say nothing of the other, and one that holds every
-    /// address is no restriction (as kube-proxy has it). What is no range lets
-    /// nobody in.
+    /// Parses source ranges. Ranges of one family do not restrict the other, and one that
+    /// contains every address is no restriction (as in kube-proxy). An invalid range
+    /// admits no client.
     fn read_ranges(&mut self, texts: &[String]) {
         let mut unreadable = false;
         for text in texts.iter().map(|text| text.trim()) {
@@ -234,7 +234,7 @@ impl ServiceState {
         }
     }
 
-    /// Families in which the Service is served: those of its cluster IPs.
+    /// Returns the families in which the Service is served: those of its cluster IPs.
     pub(crate) fn families(&self) -> impl Iterator<Item = Family> + '_ {
         self.addresses
             .iter()
@@ -242,19 +242,20 @@ impl ServiceState {
             .map(|(address, _)| Family::of_address(*address))
     }
 
-    /// Are the load balancer's addresses of this family for some clients only?
+    /// Returns whether the load balancer's addresses of this family are restricted to
+    /// some clients.
     pub(crate) fn is_restricted(&self, family: Family) -> bool {
         self.restricted[usize::from(family == Family::V6)]
     }
 
-    /// Is any load balancer's address for some clients only?
+    /// Returns whether any load balancer address is restricted to some clients.
     pub(crate) fn has_ranges(&self) -> bool {
         self.restricted.contains(&true)
     }
 
-    /// Who may use the load balancer's addresses of a family: its ranges. A node
-    /// in them that has such an address at an interface speaks from it to it, so
-    /// that the addresses are let in too then (as kube-proxy has it).
+    /// Returns the allowed sources of the load balancer's addresses of a family: its
+    /// ranges. A node in them that has such an address on an interface uses it as its
+    /// source, so the addresses are admitted, too (as in kube-proxy).
     pub(crate) fn sources(&self, family: Family, own: &[IpAddr]) -> Vec<IpNet> {
         let its = |range: &&IpNet| Family::for_address(range.addr()) == family;
         let mut sources: Vec<IpNet> = self.ranges.iter().filter(its).copied().collect();
@@ -298,7 +299,7 @@ impl From<&Service> for Arc<ServiceState> {
     }
 }
 
-/// Why a Service is not for this datapath at all; none if it is.
+/// Returns why a Service is not for this datapath at all; `None` if it is.
 fn foreign(service: &Service) -> Option<&'static str> {
     if service.metadata.labels.contains_key(PROXY_NAME) {
         return Some(
@@ -309,7 +310,7 @@ fn foreign(service: &Service) -> Option<&'static str> {
         .then_some("it is of type ExternalName: a name for DNS, without addresses")
 }
 
-/// Why a Service without a datapath has none.
+/// Returns why a Service without a datapath has none.
 fn unserved(service: &Service) -> &'static str {
     let spec = &service.spec;
     let mut addresses = spec.cluster_ips.iter().chain(&spec.cluster_ip);
@@ -324,8 +325,8 @@ fn unserved(service: &Service) -> &'static str {
     }
 }
 
-/// The digits of a time in UTC (`2026-01-02T03:04:05Z`), which sort as times
-/// do; what has none is youngest.
+/// Returns the digits of a time in UTC (`2026-01-02T03:04:05Z`), which sort as times do;
+/// a missing time counts as newest.
 pub(crate) fn created(metadata: &Metadata) -> u64 {
     let text = metadata.creation_timestamp.as_deref().unwrap_or_default();
     let digits = text.bytes().filter(u8::is_ascii_digit).take(14);

@@ -23,18 +23,18 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Sets of hints that are compared before one more is kept: slices have few.
 const ALIKE: usize = 8;
 
-/// The part of an EndpointSlice that matters here. It is the same for whoever
-/// looks at it, so that who keeps objects and who plans share one.
+/// The relevant part of an EndpointSlice. It does not depend on the viewer, so that the
+/// object cache and the planner share one.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SliceState {
-    /// The Service's name; none where it is nobody's.
+    /// The Service's name; `None` if it belongs to no Service.
     service: Option<Box<str>>,
-    /// None where no Service here uses it: it holds names, or is headless.
+    /// `None` if no Service here uses it: it contains names, or is headless.
     family: Option<Family>,
     pub(crate) ports: Box<[PortState]>,
     pub(crate) endpoints: Box<[EndpointState]>,
     hints: Box<[HintSet]>,
-    /// What of it is left out; mostly nothing.
+    /// The parts that are left out; usually none.
     bad: Option<Box<SliceProblems>>,
 }
 
@@ -45,7 +45,7 @@ struct SliceProblems {
     endpoints: Vec<Box<str>>,
     /// Ports without a number by which endpoints could be reached.
     ports: Vec<(Box<str>, Protocol)>,
-    /// The first number that is none, by its port's name.
+    /// The first invalid number, by its port's name.
     number: Option<Box<str>>,
 }
 
@@ -63,11 +63,11 @@ pub(crate) struct EndpointState {
     node: Option<Name>,
     /// Whatever does not depend on who looks at it.
     state: State,
-    /// Which of the slice's hints are its own, from 1 on; 0: it has none.
+    /// The index of its hints in the slice, from 1 on; 0: it has none.
     hints: u16,
 }
 
-/// Who should use endpoints; sorted, each once.
+/// The zones and nodes that should use endpoints; sorted, each once.
 #[derive(Debug, PartialEq, Eq)]
 struct HintSet {
     zones: Box<[Name]>,
@@ -80,16 +80,16 @@ struct HintSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name(NonZeroU64);
 
-/// What is said of an endpoint, as bits. The order is that of preference where
-/// several slices say something of one endpoint: a pod that goes on before one
-/// that ends and had the same address, then what is ready.
+/// The state of an endpoint, as bits. The order is that of preference if several slices
+/// contain one endpoint: a pod that is not terminating before a terminating one that had
+/// the same address, then readiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct State(u8);
 
 // === impl SliceState ===
 
 impl SliceState {
-    /// From an EndpointSlice's parts; `label` knows its labels.
+    /// Converts an EndpointSlice's parts; `label` returns its labels.
     #[must_use]
     pub fn new<'a>(
         label: impl Fn(&str) -> Option<&'a str>,
@@ -178,7 +178,7 @@ impl SliceState {
         self.family.and(self.service.as_deref())
     }
 
-    /// The endpoints' ports, as far as they are numbers of ports.
+    /// Returns the endpoints' valid port numbers.
     pub fn ports(&self) -> impl Iterator<Item = u16> + '_ {
         self.ports.iter().map(|it| it.port)
     }
@@ -187,7 +187,7 @@ impl SliceState {
         self.family == Some(family)
     }
 
-    /// What is said of an endpoint, seen from a node.
+    /// Returns the state of an endpoint, seen from a node.
     pub(crate) fn seen(&self, endpoint: &EndpointState, view: &View) -> State {
         let place = usize::from(endpoint.hints).checked_sub(1);
         let hints = place.and_then(|place| self.hints.get(place));
@@ -224,7 +224,7 @@ impl SliceState {
         bad.map(|text| &**text)
     }
 
-    /// Has it such a port, but without a number that could be one?
+    /// Returns whether it has this port without a valid number.
     pub(crate) fn has_bad_port(&self, port: &PortState) -> bool {
         let mut bad = self.bad.iter().flat_map(|bad| &bad.ports);
         bad.any(|(name, protocol)| *name == port.name && *protocol == port.protocol)
@@ -249,7 +249,7 @@ impl From<&EndpointSlice> for Arc<SliceState> {
     }
 }
 
-/// The number of an endpoint's hints among those of its slice.
+/// Returns the index of an endpoint's hints among those of its slice.
 fn number(known: &mut Vec<HintSet>, hints: Option<&Hints>) -> u16 {
     let names = |hints: &[Hint]| {
         let mut names: Vec<Name> = hints.iter().map(|hint| Name::hash(&hint.name)).collect();
@@ -267,8 +267,8 @@ fn number(known: &mut Vec<HintSet>, hints: Option<&Hints>) -> u16 {
     }
     let alike = known.iter().rev().take(ALIKE).position(|it| *it == set);
     let place = alike.map_or(known.len(), |back| known.len() - 1 - back);
-    // More sets than numbers: as if nothing were hinted, which is always right,
-    // if less near.
+    // With more sets than indexes, no hints apply, which is always correct, if less
+    // local.
     let Ok(number) = u16::try_from(place + 1) else {
         return 0;
     };
@@ -287,7 +287,7 @@ impl Name {
         Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// None for the name of nobody.
+    /// Returns `None` for an empty name.
     pub(crate) fn of_any(text: &str) -> Option<Self> {
         (!text.is_empty()).then(|| Self::hash(text))
     }
@@ -362,7 +362,7 @@ impl State {
         self.0 & Self::NOT_TERMINATING == 0
     }
 
-    /// May it serve while no other is ready (KEP-1669)?
+    /// Returns whether it may serve while no other is ready (KEP-1669).
     pub(crate) const fn may_step_in(self) -> bool {
         self.is_serving() && self.is_terminating()
     }

@@ -1,10 +1,9 @@
-//! Situations: objects as users write them, and what the maps hold for them.
+//! Compares the planned content of maps with expected files.
 //!
-//! Each `situations/*.yaml` holds a Node (the one that plans), Services,
-//! EndpointSlices and Pods; the file of the same name that ends in `.txt` holds
-//! what comes of it, and is read by people when it changes: `ORLOP_BLESS=1`
-//! writes it anew. Beside the maps it says problems, health checks, and for
-//! every endpoint why it is used or not.
+//! Each `situations/*.yaml` holds a Node (the planning one), Services, EndpointSlices and Pods;
+//! the file of the same name that ends in `.txt` holds the result, which a person reviews when it
+//! changes: `ORLOP_BLESS=1` regenerates it. Besides the maps it lists problems, health checks, and
+//! for every endpoint why it is used or not.
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};

@@ -1,9 +1,9 @@
-//! What compiling costs: `cargo bench -p node-agent-policy`. Prints a table.
+//! Measures compilation: `cargo bench -p node-agent-policy`. Prints a table.
 //!
-//! A cluster of 50 namespaces, 100 nodes, 5 000 pods of 10 applications a
-//! namespace and 1 000 policies, as of one node with 110 pods, and as of the
-//! whole cluster (as `orlop policy test` compiles it). Then policies that each
-//! name a port of their own, ten thousand of them.
+//! A cluster of 50 namespaces, 100 nodes, 5 000 pods of 10 applications per namespace and
+//! 1 000 policies, as seen by one node with 110 pods, and as seen by the whole cluster
+//! (as `orlop policy test` compiles it). Then ten thousand policies, each with a port of
+//! its own.
 
 #![allow(missing_docs, reason = "a program")]
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use node_agent_policy::objects::*;
 use node_agent_policy::{Compiler, Config};
 
-/// Counts what is held.
+/// Counts allocated memory.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -202,7 +202,7 @@ fn compiler(node: Option<&str>, pods: usize, policies: usize, unique: bool) -> C
     compiler
 }
 
-/// What a change takes, and what becomes of what it replaced once programs have ended.
+/// Applies a change, and frees what it replaced.
 fn settle(compiler: &mut Compiler) {
     black_box(compiler.sync());
     while let Some(mark) = compiler.mark() {
@@ -229,8 +229,8 @@ fn put(compiler: &mut Compiler, policy: &NetworkPolicy) {
     settle(compiler);
 }
 
-/// What a changed policy takes: the least of a few rounds, so that the worst of
-/// many policies is what it costs and not what another process took meanwhile.
+/// Measures a changed policy: the minimum of a few rounds, so that other processes do not
+/// count.
 fn changed(compiler: &mut Compiler, before: &NetworkPolicy, after: &NetworkPolicy) -> Duration {
     let mut least = Duration::MAX;
     for _ in 0..3 {

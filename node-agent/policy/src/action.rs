@@ -1,4 +1,4 @@
-//! What changes the maps, as data.
+//! Changes of the maps as data.
 
 use ebpf_abi::policy::{
     EndpointKey, EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses, VerdictKey,
@@ -11,12 +11,12 @@ use crate::address::Prefix;
 /// every one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Removes what a former agent may have left under an epoch that is about
-    /// to be written for the first time.
+    /// Removes entries that a former agent may have left under an epoch before its first
+    /// write.
     Clear(u32),
     /// Names a rule, for people.
     PutRule(u32, Box<str>),
-    /// Writes an entry that nothing refers to yet, or that says what it said.
+    /// Writes an entry that nothing refers to yet, or that does not change.
     PutVerdict(VerdictKey, PolicyVerdict),
     /// Says of ports in which classes they are; all rulesets know the classes.
     PutPorts(u32, PortClasses),
@@ -24,10 +24,9 @@ pub enum Action {
     PutPeer(u32, Prefix, PeerEntry),
     /// Says what applies to one side of a pod or node; the ruleset is complete.
     PutEndpoint(EndpointKey, EndpointPolicy),
-    /// From here on everything is looked up under this epoch, and flows are
-    /// decided again.
+    /// Looks up everything under this epoch from now on, and decides flows again.
     PutRoot(PolicyRoot),
-    /// Nothing applies any more: a pod is closed, a node open.
+    /// Removes a policy: a pod is then closed, a node open.
     DeleteEndpoint(EndpointKey),
     /// Forgets a prefix, under an epoch.
     DeletePeer(u32, Prefix),
@@ -40,14 +39,14 @@ pub enum Action {
 }
 
 impl Action {
-    /// Must all programs have ended first that read an older root than is in force? It
-    /// removes, or writes anew, what that may lead to.
+    /// Returns whether all programs that read a former root must have ended first: it
+    /// removes or rewrites what that root may lead to.
     #[must_use]
     pub const fn waits(&self) -> bool {
         matches!(self, Self::Clear(_) | Self::Prune(_))
     }
 
-    /// Does to a model of the maps what it does to the maps.
+    /// Applies it to a model of the maps as to the maps.
     pub fn apply(&self, model: &mut PolicyModel) {
         match self {
             Self::PutRule(..) | Self::DeleteRule(_) => {}

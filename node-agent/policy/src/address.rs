@@ -34,8 +34,8 @@ impl Prefix {
         }
     }
 
-    /// Reads `address/bits`; bits beyond the prefix are ignored, as upstream
-    /// does. None if it is no prefix.
+    /// Parses `address/bits`; bits beyond the prefix are ignored, as upstream does.
+    /// Returns `None` if it is not a prefix.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = text.split_once('/')?;
@@ -79,13 +79,13 @@ impl Prefix {
         self.bits
     }
 
-    /// Is it of IPv4?
+    /// Returns whether it is an IPv4 prefix.
     #[must_use]
     pub fn is_v4(self) -> bool {
         self.bits >= BEFORE_V4 && Self::V4.first == self.first & mask(BEFORE_V4)
     }
 
-    /// Is all of `other` in it? Families do not contain each other.
+    /// Returns whether it contains all of `other`. Families do not contain each other.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {
         self.bits <= other.bits

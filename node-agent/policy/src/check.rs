@@ -35,21 +35,21 @@ use crate::policy::protocol;
 pub use change::{Change, changes};
 pub use objects::Objects;
 
-/// Why expectations cannot be checked.
+/// Error that prevents a check.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Error {
     /// A document that is not what its kind says.
     Document {
         /// Its kind and name.
         what: String,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// An end that is nobody.
+    /// An unknown end.
     End(String),
-    /// A port that is none.
+    /// An invalid port.
     Port(String),
-    /// Nothing is expected.
+    /// There are no expectations.
     Nothing,
 }
 
@@ -98,13 +98,13 @@ pub struct PolicyTest {
 #[derive(Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct ExpectedFlows {
-    /// Who sends.
+    /// The client.
     pub from: OneOrMany,
-    /// Who is to receive.
+    /// The server.
     pub to: OneOrMany,
     /// Destination ports.
     pub port: OneOrMany,
-    /// What becomes of it.
+    /// The expected verdict.
     pub expect: ExpectedVerdict,
 }
 
@@ -114,7 +114,8 @@ pub struct ExpectedFlows {
 pub struct Matrix {
     /// Destination ports.
     pub port: OneOrMany,
-    /// Whom each may reach; of those that are named here it reaches no others.
+    /// The ends that each may reach; those named here that are not in its list, it may
+    /// not.
     pub allow: BTreeMap<String, Vec<String>>,
 }
 
@@ -155,20 +156,20 @@ impl OneOrMany {
 pub struct CheckedFlow {
     /// Destination port, as it was written.
     pub port: String,
-    /// What was expected.
+    /// The expected verdict.
     pub expected: ExpectedVerdict,
-    /// What is.
+    /// The actual verdict.
     pub explanation: Explanation,
 }
 
 impl CheckedFlow {
-    /// Is it as expected?
+    /// Returns whether it is as expected.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.explanation.allow == (self.expected == ExpectedVerdict::Allow)
     }
 
-    /// Why it is as it is: the side that denies, or both.
+    /// Returns the reason: the side that denies, or both.
     #[must_use]
     pub fn why(&self) -> String {
         let sides = [&self.explanation.egress, &self.explanation.ingress];
@@ -190,7 +191,7 @@ impl CheckedFlow {
 /// Checks all expectations over objects.
 ///
 /// # Errors
-/// An end or a port that is none, or no expectations at all.
+/// An invalid end or port, or no expectations at all.
 pub fn check(objects: &Objects, tests: &[PolicyTest]) -> Result<Vec<CheckedFlow>, Error> {
     let mut compiler = Compiler::new(Config::default());
     objects.apply_to(&mut compiler);

@@ -51,13 +51,13 @@ pub use view::Sizes;
 /// Inputs of the compiler besides API objects.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Whose pods get rulesets. None: all pods and nodes of the cluster, as
-    /// for questions about it; then nothing is local.
+    /// The node whose pods get rulesets. `None`: all pods and nodes of the cluster, as
+    /// for queries about it; then nothing is local.
     pub node: Option<String>,
-    /// Ports of the node that a host firewall does not close: the API
-    /// server's, the agent's, those of routes between nodes.
+    /// Ports of the node that a host firewall does not close: the API server's, the
+    /// agent's, those of routes between nodes.
     pub protected: Vec<PortRange>,
-    /// The root that the maps hold, of whoever wrote them before.
+    /// The root in the maps, of any former writer.
     pub previous: PolicyRoot,
 }
 
@@ -69,7 +69,7 @@ type NodeId = u32;
 pub struct Compiler {
     config: Config,
     root: PolicyRoot,
-    /// Has the first round been?
+    /// Whether the first round has run.
     started: bool,
 
     namespaces: FxHashMap<Arc<str>, NamespaceState>,
@@ -86,7 +86,7 @@ pub struct Compiler {
     current: BTreeMap<ObjectName, PolicyId>,
     next_policy: PolicyId,
     next_cookie: u32,
-    /// Whose the cookies from there on are.
+    /// The owners of cookies, by the first cookie of each.
     cookies: BTreeMap<u32, PolicyId>,
     problems: BTreeMap<ObjectName, Vec<String>>,
 
@@ -148,7 +148,7 @@ impl Dirty {
 
 #[derive(Debug, Default)]
 struct NamespaceState {
-    /// None: pods are there, the object is not; nothing is known of them.
+    /// `None`: there are pods, but not the object, so that nothing is known about them.
     labels: Option<Labels>,
     atoms: Index,
     subjects: Index,
@@ -174,7 +174,7 @@ struct NodeState {
     name: Box<str>,
     labels: Labels,
     addresses: SmallVec<[u128; 2]>,
-    /// From which its pods have their addresses.
+    /// The ranges of its pods' addresses.
     ranges: SmallVec<[Prefix; 2]>,
     local: bool,
     rulesets: [RulesetId; 2],
@@ -187,7 +187,7 @@ struct Host {
     pods: SmallVec<[PodId; 1]>,
     /// It was given as this node's own.
     own: bool,
-    /// What the maps say, once they do.
+    /// The entry in the maps, once it is written.
     said: Option<PeerEntry>,
     bindings: SmallVec<[u32; 1]>,
 }
@@ -228,7 +228,7 @@ impl Compiler {
             .map(|it| ports.acquire(*it))
             .collect();
         let root = PolicyRoot {
-            // 0 is what an empty map says.
+            // 0 means an empty map.
             epoch: config.previous.epoch.checked_add(1).unwrap_or(1),
             generation: config.previous.generation,
         };
@@ -282,12 +282,13 @@ impl Compiler {
         }
     }
 
-    /// A pod as it is now; none: it is gone.
+    /// Updates a pod; `None` removes it.
     pub fn pod(&mut self, namespace: &str, name: &str, pod: Option<&Pod>) {
         self.put_pod(namespace, name, pod, None);
     }
 
-    /// A pod with the addresses that it was just given, before its status says so.
+    /// Updates a pod with the addresses that it was just given, before its status
+    /// contains them.
     pub fn pod_at(&mut self, pod: &Pod, addresses: &[IpAddr]) {
         let metadata = &pod.metadata;
         self.put_pod(
@@ -357,7 +358,7 @@ impl Compiler {
         self.put_policy(&object, policy.map(crate::lower::cluster_network_policy));
     }
 
-    /// What of policies was not understood, and what was made of it.
+    /// Returns the parts of policies that were not understood, and their treatment.
     pub fn problems(&self) -> impl Iterator<Item = (&ObjectName, &str)> {
         self.problems
             .iter()

@@ -1,5 +1,5 @@
-//! Which selectors select an object, without trying them all: each is found
-//! by a label that it needs.
+//! Finds the selectors that match an object without evaluating all of them: each is
+//! indexed by a label that it needs.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -39,7 +39,7 @@ impl Index {
         self.rest.retain(|it| *it != number);
     }
 
-    /// Selectors that may select what has these labels; each once.
+    /// Returns selectors that may match these labels; each once.
     pub fn candidates<'a>(&'a self, labels: &'a Labels) -> impl Iterator<Item = u32> + 'a {
         labels
             .pairs()

@@ -1,4 +1,4 @@
-//! Equal things once, under a number, as long as somebody holds them.
+//! Interned values with numbers and reference counts.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl<T: Hash + Eq> Interner<T> {
         (number, true)
     }
 
-    /// Holds it once less; the thing, if nobody does any more.
+    /// Releases it once; returns the value if it is unused now.
     pub fn release(&mut self, number: u32) -> Option<Arc<T>> {
         let item = self.items.get_mut(&number)?;
         item.holders -= 1;

@@ -12,8 +12,8 @@ use crate::objects::LabelSelector;
 pub struct Labels(Box<str>);
 
 impl Labels {
-    /// Packs. What could not be a label (a `=` in its key, a line's end) is
-    /// left out: nothing could select it.
+    /// Packs labels. Invalid labels (a `=` in the key, a line break) are left out:
+    /// nothing could select them.
     #[must_use]
     pub fn new(labels: &BTreeMap<String, String>) -> Self {
         let mut text = String::new();
@@ -44,9 +44,9 @@ impl Labels {
     }
 }
 
-/// A label selector whose requirements must all hold. It is made of the parsed form and
-/// ordered, so that selectors that say the same are one key of the index, and it holds
-/// strings of their own length, since a cluster has many; [`Operator::holds`] evaluates it.
+/// A label selector whose requirements must all hold. It is normalised, so that equal
+/// selectors are one key of the index, and holds strings of exact size, since a cluster
+/// has many; [`Operator::holds`] evaluates it.
 #[derive(Clone, Default, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Selector(Box<[Requirement]>);
 
@@ -101,13 +101,13 @@ impl Selector {
         Some(Self(requirements.into()))
     }
 
-    /// Does it select everything?
+    /// Returns whether it selects everything.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Does it select something with these labels?
+    /// Returns whether it selects an object with these labels.
     #[must_use]
     pub fn matches(&self, labels: &Labels) -> bool {
         self.0.iter().all(|requirement| {
@@ -121,8 +121,8 @@ impl Selector {
         })
     }
 
-    /// Labels (`key=value`) of which everything that it selects has one; none
-    /// if there is no such set. By these an index finds it.
+    /// Returns labels (`key=value`) one of which every selected object has; `None` if
+    /// there is no such set. The index finds it by these.
     #[must_use]
     pub fn needs(&self) -> Option<Vec<Box<str>>> {
         self.0

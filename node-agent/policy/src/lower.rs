@@ -1,15 +1,15 @@
-//! Objects of the API to [`Policy`](crate::policy::Policy): one file a kind.
+//! Lowers API objects to [`Policy`](crate::policy::Policy): one file per kind.
 //!
-//! What is not understood never allows more than what is: a rule that accepts
-//! matches nothing by it, one that denies or passes on denies all (the
-//! ClusterNetworkPolicy API's rule for unknown peers, applied to everything).
+//! Parts that are not understood never allow more: an allow rule then matches nothing,
+//! and a deny or pass rule denies everything (the ClusterNetworkPolicy API's rule for
+//! unknown peers, applied to everything).
 //!
 //! # The host firewall
 //!
-//! A policy with the annotation [`APPLIES_TO`]` = "nodes"` is for nodes: its
-//! subject's labels (`spec.subject.namespaces`, or `spec.podSelector`) are those
-//! of nodes. NetworkPolicies may do so in the namespace [`HOST_NAMESPACE`] only:
-//! who may write policies of a namespace must not reach nodes by it.
+//! A policy with the annotation [`APPLIES_TO`]` = "nodes"` is for nodes: its subject's
+//! labels (`spec.subject.namespaces`, or `spec.podSelector`) are those of nodes.
+//! NetworkPolicies may do so only in the namespace [`HOST_NAMESPACE`]: authors of
+//! policies in other namespaces must not affect nodes.
 
 mod cluster;
 mod network_policy;
@@ -65,8 +65,8 @@ fn range(protocol: ebpf_abi::Protocol, first: i64, last: i64) -> Option<PortRang
     })
 }
 
-/// Nothing of the policy may allow, and what would pass on is denied: its
-/// subject, or its tier, is not understood.
+/// Makes the policy allow nothing and deny instead of pass: its subject, or its tier, is
+/// not understood.
 fn distrust(policy: &mut Policy) {
     for rules in [&mut policy.ingress, &mut policy.egress]
         .into_iter()

@@ -1,8 +1,7 @@
 //! The fields of API objects that decide about policy.
 //!
-//! Fields are what the API says, unchecked: addresses may be no addresses and
-//! numbers out of range. [`lower`](crate::lower) makes the best of what is
-//! senseless, and that is never to allow more.
+//! Fields are unchecked API values: addresses may be invalid and numbers out of range.
+//! [`lower`](crate::lower) never lets invalid values allow more.
 
 use std::collections::BTreeMap;
 
@@ -33,9 +32,9 @@ pub struct Metadata {
 pub struct Pod {
     /// Name, namespace and labels.
     pub metadata: Metadata,
-    /// What it is.
+    /// The desired state.
     pub spec: PodSpec,
-    /// Where it is.
+    /// The observed state.
     #[serde(deserialize_with = "nullable")]
     pub status: PodStatus,
 }
@@ -47,7 +46,7 @@ pub struct PodSpec {
     /// The node; empty as long as none is chosen.
     #[serde(deserialize_with = "nullable")]
     pub node_name: String,
-    /// Is it in the node's network?
+    /// Whether it is in the node's network.
     #[serde(deserialize_with = "nullable")]
     pub host_network: bool,
     /// For the names of ports.
@@ -151,7 +150,7 @@ impl NodeSpec {
 #[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
 #[serde(default)]
 pub struct NodeStatus {
-    /// Addresses and names; what is no address is left out.
+    /// Addresses and names; names are left out.
     #[serde(deserialize_with = "nullable")]
     pub addresses: Vec<NodeAddress>,
 }
@@ -170,7 +169,7 @@ pub struct NodeAddress {
 pub struct NetworkPolicy {
     /// Name and namespace.
     pub metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     #[serde(deserialize_with = "nullable")]
     pub spec: NetworkPolicySpec,
 }
@@ -182,10 +181,10 @@ pub struct NetworkPolicySpec {
     /// The pods; absent means all of the namespace.
     #[serde(deserialize_with = "nullable")]
     pub pod_selector: LabelSelector,
-    /// What may come in.
+    /// Rules for incoming traffic.
     #[serde(deserialize_with = "nullable")]
     pub ingress: Vec<NetworkPolicyIngress>,
-    /// What may go out.
+    /// Rules for outgoing traffic.
     #[serde(deserialize_with = "nullable")]
     pub egress: Vec<NetworkPolicyEgress>,
     /// `Ingress`, `Egress`; absent: `Ingress`, and `Egress` if it has rules.
@@ -197,10 +196,10 @@ pub struct NetworkPolicySpec {
 #[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
 #[serde(default)]
 pub struct NetworkPolicyIngress {
-    /// From whom; none means anybody.
+    /// The sources; empty means all.
     #[serde(deserialize_with = "nullable")]
     pub from: Vec<NetworkPolicyPeer>,
-    /// To which ports; none means all.
+    /// The ports; empty means all.
     #[serde(deserialize_with = "nullable")]
     pub ports: Vec<NetworkPolicyPort>,
 }
@@ -209,10 +208,10 @@ pub struct NetworkPolicyIngress {
 #[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
 #[serde(default)]
 pub struct NetworkPolicyEgress {
-    /// To whom; none means anybody.
+    /// The destinations; empty means all.
     #[serde(deserialize_with = "nullable")]
     pub to: Vec<NetworkPolicyPeer>,
-    /// To which ports; none means all.
+    /// The ports; empty means all.
     #[serde(deserialize_with = "nullable")]
     pub ports: Vec<NetworkPolicyPort>,
 }
@@ -268,7 +267,7 @@ pub enum IntOrString {
 pub struct ClusterNetworkPolicy {
     /// Name.
     pub metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     #[serde(deserialize_with = "nullable")]
     pub spec: ClusterNetworkPolicySpec,
 }
@@ -284,10 +283,10 @@ pub struct ClusterNetworkPolicySpec {
     /// The pods.
     #[serde(deserialize_with = "nullable")]
     pub subject: PodPeer,
-    /// Rules for what comes in, in order.
+    /// Rules for incoming traffic, in order.
     #[serde(deserialize_with = "nullable")]
     pub ingress: Vec<ClusterIngress>,
-    /// Rules for what goes out, in order.
+    /// Rules for outgoing traffic, in order.
     #[serde(deserialize_with = "nullable")]
     pub egress: Vec<ClusterEgress>,
 }
@@ -323,7 +322,7 @@ pub struct ClusterIngress {
     pub name: String,
     /// `Accept`, `Deny` or `Pass`.
     pub action: String,
-    /// From whom.
+    /// The sources.
     #[serde(deserialize_with = "nullable")]
     pub from: Vec<PodPeer>,
     /// With which protocols and ports; none means all.
@@ -340,7 +339,7 @@ pub struct ClusterEgress {
     pub name: String,
     /// `Accept`, `Deny` or `Pass`.
     pub action: String,
-    /// To whom.
+    /// The destinations.
     #[serde(deserialize_with = "nullable")]
     pub to: Vec<ClusterEgressPeer>,
     /// With which protocols and ports; none means all.
@@ -379,7 +378,7 @@ pub struct ClusterProtocol {
     pub destination_named_port: String,
 }
 
-/// What of a protocol.
+/// The ports of a protocol.
 #[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterPorts {
@@ -387,7 +386,7 @@ pub struct ClusterPorts {
     pub destination_port: Option<ClusterPort>,
 }
 
-/// A port, or a range of them.
+/// A port, or a range of ports.
 #[derive(Deserialize, Clone, Default, Debug, PartialEq, Eq)]
 #[serde(default)]
 pub struct ClusterPort {

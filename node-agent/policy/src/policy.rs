@@ -1,4 +1,4 @@
-//! What a policy object says, in one form for all kinds: lowered.
+//! Policies of all kinds in one form: lowered.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// Where a policy stands among all. The order is that of evaluation.
+/// The tier of a policy. The order is that of evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     /// Before all others; by priority, then by name.
@@ -62,17 +62,17 @@ impl fmt::Display for Tier {
 pub struct Policy {
     /// The object.
     pub name: ObjectName,
-    /// Where it stands.
+    /// The tier.
     pub tier: Tier,
-    /// To whom it applies.
+    /// The pods or nodes to which it applies.
     pub subject: Subject,
-    /// May it close what the host firewall keeps open?
+    /// Whether it may close ports that the host firewall keeps open.
     pub forced: bool,
-    /// Rules for what comes in; none if it says nothing about that.
+    /// Rules for incoming traffic; `None` if it does not restrict that.
     pub ingress: Option<Vec<PolicyRule>>,
-    /// Rules for what goes out; none if it says nothing about that.
+    /// Rules for outgoing traffic; `None` if it does not restrict that.
     pub egress: Option<Vec<PolicyRule>>,
-    /// What of it was not understood, and what was made of that.
+    /// The parts that were not understood, and their treatment.
     pub problems: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub struct PodSelector {
 }
 
 impl PodSelector {
-    /// Does it select every pod?
+    /// Returns whether it selects every pod.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.pods.is_everything()
@@ -130,11 +130,11 @@ pub struct PolicyRule {
     pub index: usize,
     /// Its name, if it has one.
     pub name: Box<str>,
-    /// What becomes of what matches.
+    /// The verdict on matching traffic.
     pub action: RuleVerdict,
-    /// Whom it matches; none: anybody.
+    /// The peers that it matches; `None`: all.
     pub peers: Option<Vec<RulePeer>>,
-    /// What it matches; none: everything.
+    /// The ports that it matches; `None`: all.
     pub ports: Option<Vec<PortMatch>>,
 }
 
@@ -186,7 +186,7 @@ impl fmt::Display for Networks {
     }
 }
 
-/// What a rule matches.
+/// The ports that a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortMatch {
     /// These ports.

@@ -1,11 +1,11 @@
-//! Classes of ports: ports that no rule tells apart share one.
+//! Classes of ports: ports that no rule distinguishes share one.
 //!
-//! A class is the signature of the ranges that hold a port. Class 0 is that of
-//! ports in no range, and of protocols without ports. There may be 65 535
-//! classes; each takes a range of its own, so policies name fewer.
+//! A class is the signature of the ranges that contain a port. Class 0 is that of ports
+//! in no range, and of protocols without ports. There may be 65 535 classes; each takes a
+//! range of its own, so policies name fewer.
 //!
-//! A range that comes or goes is looked at where it lies and nowhere else: a
-//! policy's ports cost the same beside ten others and beside ten thousand.
+//! The cost of an added or removed range depends only on its own ports: a policy's ports
+//! cost the same beside ten others and beside ten thousand.
 
 mod pieces;
 
@@ -30,9 +30,9 @@ pub type ClassId = u16;
 #[derive(Debug)]
 pub struct Ports {
     ranges: Interner<PortRange>,
-    /// Ranges that came or went since classes were settled.
+    /// Ranges that were added or removed since classes were last computed.
     moved: BTreeMap<PortId, MovedRange>,
-    /// Of each protocol.
+    /// The pieces of each protocol.
     pieces: [Pieces; PROTOCOLS.len()],
     classes: Classes,
 }
@@ -40,7 +40,7 @@ pub struct Ports {
 #[derive(Clone, Copy, Debug)]
 struct MovedRange {
     range: PortRange,
-    /// It came; else it went.
+    /// Whether it was added; otherwise it was removed.
     came: bool,
 }
 
@@ -62,19 +62,19 @@ struct Classes {
 struct Class {
     /// The ranges that hold its ports, sorted.
     signature: Arc<[PortId]>,
-    /// How many pieces are of it.
+    /// The number of its pieces.
     pieces: usize,
 }
 
 /// The changes of port classes.
 #[derive(Debug, Default)]
 pub struct ClassChanges {
-    /// Ranges of classes that came or went.
+    /// Ranges of added or removed classes.
     pub ranges: FxHashSet<PortId>,
     /// Elements of the table to write.
     pub elements: Vec<(u32, PortClasses)>,
-    /// Classes that went. Nobody gets their numbers until they are
-    /// [given back](Ports::give_back).
+    /// Removed classes. Their numbers are not reused until they are [given
+    /// back](Ports::give_back).
     pub gone: Vec<ClassId>,
 }
 
@@ -106,14 +106,14 @@ impl Ports {
         let Some(range) = self.ranges.release(number) else {
             return;
         };
-        // What came and went before anybody looked was never there.
+        // A range that was added and removed in between never existed.
         if self.moved.remove(&number).is_none() {
             let range = *range;
             self.moved.insert(number, MovedRange { range, came: false });
         }
     }
 
-    /// Is there something to settle?
+    /// Returns whether classes have to be recomputed.
     pub fn is_dirty(&self) -> bool {
         !self.moved.is_empty()
     }
@@ -142,14 +142,14 @@ impl Ports {
         self.classes.known.len()
     }
 
-    /// Nobody knows these classes any more that went.
+    /// Releases the numbers of these removed classes for reuse.
     pub fn give_back(&mut self, classes: &[ClassId]) {
         for class in classes {
             self.classes.left.remove(class);
         }
     }
 
-    /// Makes the classes of what came and went. Those that stay keep their
+    /// Recomputes the classes of added and removed ranges. Kept classes keep their
     /// numbers.
     pub fn recompute_classes(&mut self, epoch: u32) -> ClassChanges {
         let mut changed = ClassChanges::default();
@@ -215,7 +215,7 @@ fn within(pieces: &Pieces, moved: &[(PortId, MovedRange)]) -> BTreeMap<u16, Move
 // === impl Classes ===
 
 impl Classes {
-    /// The class whose ranges are those of another one but for what moved.
+    /// Returns the class whose ranges are those of another one except for the moved ones.
     fn beside(
         &mut self,
         old: ClassId,
@@ -252,7 +252,7 @@ impl Classes {
         class
     }
 
-    /// A number that is nobody's, and that nobody may know from before.
+    /// Returns an unused number that nothing may know from before.
     fn free(&mut self) -> ClassId {
         for _ in 0..u16::MAX {
             self.last = self.last.checked_add(1).unwrap_or(1);
@@ -275,7 +275,7 @@ impl Classes {
         }
     }
 
-    /// Forgets those of these classes that no port is of any more.
+    /// Removes those of these classes that have no ports any more.
     fn forget(&mut self, left: FxHashSet<ClassId>, changed: &mut ClassChanges) {
         for number in left {
             if self.known.get(&number).is_none_or(|it| it.pieces > 0) {

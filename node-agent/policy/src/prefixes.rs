@@ -65,7 +65,7 @@ impl Prefixes {
         new
     }
 
-    /// Takes a set's mentions back; those prefixes that nobody mentions any more.
+    /// Removes a set's references; returns prefixes without remaining references.
     pub fn remove(&mut self, number: u32, set: &Networks) -> Vec<Prefix> {
         let mut gone = Vec::new();
         for prefix in set.within.iter().chain(&set.except) {
@@ -85,8 +85,8 @@ impl Prefixes {
         gone
     }
 
-    /// Says anew in which ranges everything inside a set is; the prefixes for
-    /// which that changed.
+    /// Recomputes the ranges of everything inside a set; returns the prefixes for which
+    /// they changed.
     pub fn refresh(&mut self, set: &Networks) -> Vec<Prefix> {
         let mut changed = Vec::new();
         for outer in &set.within {
@@ -104,7 +104,7 @@ impl Prefixes {
         changed
     }
 
-    /// Says anew in which ranges one prefix is.
+    /// Recomputes the ranges of one prefix.
     pub fn refresh_one(&mut self, prefix: Prefix) {
         let signature = self.compute(prefix);
         if let Some(mention) = self.mentions.get_mut(&prefix) {
@@ -126,7 +126,7 @@ impl Prefixes {
             .map_or_else(Arc::default, |mention| Arc::clone(&mention.signature))
     }
 
-    /// Is it mentioned?
+    /// Returns whether it is referenced.
     pub fn is_mentioned(&self, prefix: Prefix) -> bool {
         self.mentions.contains_key(&prefix)
     }

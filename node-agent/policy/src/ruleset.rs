@@ -53,24 +53,24 @@ pub mod atom {
 /// Identifies a ruleset: rulesets with equal keys are one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// Of a node whose API and agent must stay reachable.
+    /// Whether it is for a node whose API and agent must stay reachable.
     pub protected: bool,
     /// In the order of evaluation.
     pub policies: Box<[PolicyId]>,
-    /// Of incoming traffic: the pod's ports whose names the policies use.
+    /// For incoming traffic: the pod's ports whose names the policies use.
     pub named: Box<[(Box<str>, PortRange)]>,
 }
 
 /// A rule over atoms.
 #[derive(Clone, Debug)]
 pub struct AtomRule {
-    /// What becomes of what matches.
+    /// The verdict on matching traffic.
     pub action: RuleVerdict,
-    /// Whom; none: anybody.
+    /// The peers; `None`: all.
     pub peers: Option<Box<[Term]>>,
-    /// What; none: everything.
+    /// The ports; `None`: all.
     pub ports: Option<Box<[PortTerm]>>,
     /// Its number for people.
     pub cookie: u32,
@@ -83,16 +83,16 @@ pub enum Term {
     AllPods,
     /// Every address of a family.
     Family {
-        /// Which.
+        /// Whether it is IPv4.
         v4: bool,
         /// Without these.
         except: Option<AtomId>,
     },
-    /// Who has this atom.
+    /// Peers with this atom.
     Atom(AtomId),
 }
 
-/// What a rule matches.
+/// The ports that a rule matches.
 #[derive(Clone, Debug)]
 pub enum PortTerm {
     /// A range.
@@ -101,7 +101,7 @@ pub enum PortTerm {
     Named {
         /// The name.
         name: Box<str>,
-        /// Of this protocol only.
+        /// Only this protocol.
         protocol: Option<Protocol>,
     },
 }
@@ -111,7 +111,7 @@ pub enum PortTerm {
 pub struct PeerClass {
     /// See [`PeerEntry`].
     pub kind: u32,
-    /// What matches, sorted.
+    /// The matching atoms, sorted.
     pub atoms: Box<[AtomId]>,
 }
 
@@ -142,7 +142,7 @@ pub struct Binding {
 /// A binding in use, as rulesets see it.
 #[derive(Clone, Copy, Debug)]
 pub struct BindingInUse<'a> {
-    /// What.
+    /// The binding.
     pub binding: &'a Binding,
     /// Its range's number.
     pub port: PortId,
@@ -151,9 +151,9 @@ pub struct BindingInUse<'a> {
 /// The verdicts of a ruleset for one peer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
-    /// To ports in no class below.
+    /// The verdict for ports in no class below.
     pub default: AttributedVerdict,
-    /// To others, by class.
+    /// The verdicts for others, by class.
     pub classes: Box<[(ClassId, AttributedVerdict)]>,
 }
 
@@ -167,7 +167,7 @@ pub struct AttributedVerdict {
 }
 
 impl Row {
-    /// What it says to a class.
+    /// Returns the verdict for a class.
     pub fn said(&self, class: ClassId) -> AttributedVerdict {
         self.classes
             .iter()
@@ -199,12 +199,12 @@ type Mask = SmallVec<[u64; 2]>;
 /// A ruleset with all its entries.
 #[derive(Debug)]
 pub struct Ruleset {
-    /// What it is made of.
+    /// The policies that it consists of.
     pub key: Key,
     rules: Vec<AtomRule>,
-    /// Where the tiers end: rules of Admin, of NetworkPolicies, of Baseline.
+    /// The ends of the tiers: rules of Admin, of NetworkPolicies, of Baseline.
     ends: [usize; 2],
-    /// Some NetworkPolicy selects the pods: who says so when none allows.
+    /// The cookie of the denial if some NetworkPolicy selects the pods and none allows.
     isolated: Option<u32>,
     by_atom: FxHashMap<AtomId, SmallVec<[u32; 2]>>,
     by_port: FxHashMap<PortId, SmallVec<[u32; 2]>>,
@@ -320,12 +320,12 @@ impl Ruleset {
         self.names.iter().map(|it| &**it)
     }
 
-    /// Ranges by which it tells ports apart, but for those of names.
+    /// Returns the ranges by which it distinguishes ports, except those of names.
     pub fn ports(&self) -> impl Iterator<Item = PortId> {
         self.by_port.keys().copied()
     }
 
-    /// What it says to a peer. `bound` are the peer's named ports.
+    /// Returns the row for a peer. `bound` are the peer's named ports.
     pub fn row(&self, peer: &PeerClass, bound: &[BindingInUse<'_>], ports: &Ports) -> Row {
         let mask = self.mask(peer);
         let (mut possible, mut by_name) = (mask.clone(), None);
@@ -412,10 +412,10 @@ impl Ruleset {
         mask
     }
 
-    /// The tiers in their order, from `tier` on: Admin's first match, then
-    /// NetworkPolicies together, then Baseline's first match, then everything is
-    /// allowed. Of rules that are `possible` and not `sure`, nobody knows whether they
-    /// match: what may be denied is denied.
+    /// Evaluates the tiers in their order, from `tier` on: Admin's first match, then
+    /// NetworkPolicies together, then Baseline's first match, then everything is allowed.
+    /// It is unknown whether rules match that are `possible` and not `sure`: what may be
+    /// denied is denied.
     fn decide(&self, mut tier: usize, sure: &Mask, possible: &Mask) -> AttributedVerdict {
         for (word, (certain, left)) in sure.iter().zip(possible).enumerate() {
             let mut left = *left;

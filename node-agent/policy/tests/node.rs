@@ -1,4 +1,4 @@
-//! One node: what it keeps open, and an agent that starts anew.
+//! Tests one node: the connections that it keeps open, and a restart of the agent.
 
 #[path = "support/halted.rs"]
 mod halted;

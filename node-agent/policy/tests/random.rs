@@ -1,7 +1,7 @@
-//! Random clusters: what the maps say is what the specification says.
+//! Compares the verdicts of maps with the specification in random clusters.
 //!
-//! `ORLOP_POLICY_PAIRS=10000000 cargo test -p node-agent-policy --test random`
-//! asks more; `ORLOP_POLICY_SEED` begins elsewhere. A failure names its seed.
+//! `ORLOP_POLICY_PAIRS=10000000 cargo test -p node-agent-policy --test
+//! random` checks more pairs; `ORLOP_POLICY_SEED` sets the first seed. A failure names its seed.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Well-known situations as files: policies, pods, and who reaches whom.
+//! Tests well-known cases from files: policies, pods, and the allowed connections.
 
 use std::path::Path;
 

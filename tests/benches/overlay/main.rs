@@ -1,10 +1,10 @@
-//! What pods of two nodes get through between them: through our VXLAN and over
-//! native routes, with all our programs, beside the kernel's own VXLAN device and
-//! plain routing between namespaces that stand as the pods do and where no program is.
+//! Measures the throughput between pods of two nodes: through our VXLAN and over native routes,
+//! with all our programs, and, for comparison, through the kernel's own VXLAN device and plain
+//! routing between namespaces in place of pods, without our programs.
 //!
-//! `cargo bench -p tests --bench overlay`; the programs are the built ones, or those
-//! in `$ORLOP_PROGRAMS`. The cases take turns in every round, `ORLOP_ROUNDS` (15) times,
-//! so that what else the machine does hits all alike. Needs root, kubectl and iperf3.
+//! `cargo bench -p tests --bench overlay` uses the built programs, or those in `$ORLOP_PROGRAMS`.
+//! The cases alternate in every round, `ORLOP_ROUNDS` (15) times, so that other load affects all
+//! of them alike. The benchmark needs root, kubectl and iperf3.
 
 mod plain;
 mod speed;

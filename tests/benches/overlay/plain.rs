@@ -1,5 +1,5 @@
-//! Two hosts without any program of ours on the nodes' bridge, each with a namespace
-//! behind a veth pair in the place of a pod.
+//! Two hosts without our programs on the nodes' bridge, each with a namespace behind a veth pair
+//! in place of a pod.
 //!
 //! ```text
 //! pod ── veth ── host ── eth0 ── br0 ── eth0 ── host ── veth ── pod

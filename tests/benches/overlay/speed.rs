@@ -1,4 +1,4 @@
-//! How much gets through from one network namespace to another.
+//! The throughput from one network namespace to another.
 
 use std::fmt;
 use std::fs::File;

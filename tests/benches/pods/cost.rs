@@ -1,4 +1,4 @@
-//! What programs take, and how busy the machine is.
+//! The costs of programs and the load of the machine.
 
 use std::{fmt, fs, time::Duration};
 

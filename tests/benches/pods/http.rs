@@ -1,4 +1,4 @@
-//! HTTP by hand over TLS, for streams that are to be seen as they come.
+//! A minimal HTTP client over TLS for streams that are observed as they arrive.
 
 use std::{fs::File, io, net::SocketAddr, os::fd::AsFd as _, path::PathBuf, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What the agent takes while nothing happens.
+//! Measures the cost of an idle agent.
 
 use std::time::Duration;
 

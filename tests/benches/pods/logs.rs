@@ -1,4 +1,4 @@
-//! A container's log to one reader, from the node's own port.
+//! Measures a container's log with one reader at the node's own port.
 
 use std::{
     fs::{self, File},

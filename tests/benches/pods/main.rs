@@ -1,9 +1,8 @@
-//! What a node's pods wait for, and what the node's agent costs meanwhile.
+//! Measures the latency of pods on a node, and the costs of the node's agent meanwhile.
 //!
-//! `cargo bench -p tests --bench pods` brings one test host up and measures it;
-//! `-- --figures start,logs` takes only some of the figures. The same figures of another
-//! agent, here of a stock kubelet with kube-proxy whose programs are in the control group
-//! `stock-1/system`:
+//! `cargo bench -p tests --bench pods` starts one test host and measures it;
+//! `-- --figures start,logs` selects figures. This measures another agent, here a stock kubelet
+//! with kube-proxy whose programs are in the control group `stock-1/system`:
 //!
 //! ```text
 //! cargo bench -p tests --bench pods -- --kubeconfig FILE --node stock-1 \
@@ -11,9 +10,9 @@
 //!     --image registry.k8s.io/pause:3.10.2
 //! ```
 //!
-//! Pods are bound to the node by who makes them, so that no scheduler is measured. Times
-//! are those at which a watch of the API delivers what is waited for. Needs root and
-//! kubectl. What else runs on the machine spoils times, so its load is printed beside.
+//! The benchmark binds pods to the node itself, so no scheduler is measured. A time ends when a
+//! watch of the API delivers the awaited change. The benchmark needs root and kubectl. Other load
+//! on the machine distorts times, so the load is printed beside them.
 
 use std::path::PathBuf;
 

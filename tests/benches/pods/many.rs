@@ -1,4 +1,4 @@
-//! Many pods at once, and nothing of them afterwards.
+//! Measures many pods at once, and checks that nothing of them remains.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! The agent's end and start beside many pods.
+//! Measures stopping and starting the agent with many pods.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! From bind to Ready.
+//! Measures the time from binding to Ready.
 
 use std::{slice, time::Duration};
 

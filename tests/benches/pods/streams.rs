@@ -1,6 +1,6 @@
-//! Logs that are followed, commands with standard input and forwarded ports, all at once
-//! and through the API server. Each is held against what it has to bring: at its opening,
-//! and again once all are open.
+//! Measures followed logs, commands with standard input and forwarded ports, all at once and
+//! through the API server. The content of each stream is checked after it opens, and again when
+//! all are open.
 
 use std::{
     fs::OpenOptions,

@@ -1,4 +1,4 @@
-//! The node that is measured.
+//! The measured node.
 
 use std::{
     path::PathBuf,

@@ -1,4 +1,4 @@
-//! What a watch of the API tells of pods, and when.
+//! The pod events of a watch, and their times.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

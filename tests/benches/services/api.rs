@@ -1,6 +1,6 @@
-//! An API server that has Services, EndpointSlices and a Node: HTTP/2 over TLS as
-//! kube-apiserver's, every object an event of its own, and then changes as they
-//! are told.
+//! An API server with Services, EndpointSlices and a Node. It serves HTTP/2 over TLS as
+//! kube-apiserver does, sends every object as an event of its own, and then the changes that the
+//! benchmark makes.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -1,5 +1,5 @@
-//! A host for the agent: network and mounts of its own, which end with this
-//! process, and a control group; and who asks a Service there.
+//! A host for the agent: network and mount namespaces that end with this process, and a control
+//! group; and clients of Services there.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

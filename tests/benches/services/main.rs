@@ -1,11 +1,10 @@
-//! What the datapath costs with 10 000 Services of ten endpoints each: the start
-//! with empty maps and with full ones, memory, and a change. The real agent
-//! (`orlop node-agent --datapath-only`), the real maps, an API server that only
-//! says what it was given.
+//! Measures the costs of the datapath with 10 000 Services of ten endpoints each: the start with
+//! empty and with full maps, memory, and a change. The agent (`orlop node-agent --datapath-only`)
+//! and its maps are real; the API server only serves the given objects.
 //!
-//! `cargo bench -p tests --bench services`; the program is the built one, or that
-//! in `$ORLOP_PROGRAMS`. `ORLOP_SERVICES` makes it more or fewer. Needs root. The
-//! machine should be idle; processor time is told beside time for where it is not.
+//! `cargo bench -p tests --bench services` uses the built program, or the one in
+//! `$ORLOP_PROGRAMS`. `ORLOP_SERVICES` sets the number of Services. The benchmark needs root. The
+//! machine should be idle; processor time is printed beside elapsed time in case it is not.
 
 mod api;
 mod host;

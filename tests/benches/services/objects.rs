@@ -1,5 +1,5 @@
-//! Services and EndpointSlices as a cluster has them: with owners, managers of
-//! fields, references to pods and the annotations of controllers.
+//! Services and EndpointSlices like those of a cluster: with owners, field managers, references to
+//! pods and the annotations of controllers.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What processes cost, from `/proc`.
+//! The costs of processes, from `/proc`.
 
 use std::{fmt, fs, time::Duration};
 

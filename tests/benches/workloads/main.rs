@@ -1,14 +1,15 @@
-//! How fast the controllers of a control plane make the pods of a StatefulSet and of a
-//! DaemonSet, and tell in EndpointSlices that pods are ready; and what the control plane costs with many nodes and pods while nothing changes.
+//! Measures how fast the controllers of a control plane create the pods of a StatefulSet and of a
+//! DaemonSet and add ready pods to EndpointSlices, and the costs of the control plane with many
+//! nodes and pods while nothing changes.
 //!
-//! Measures any cluster without nodes of its own, Orlop's or a stock one:
+//! It measures any cluster without nodes of its own, Orlop's or a stock one:
 //!
 //! ```text
 //! cargo bench -p tests --bench workloads -- --kubeconfig FILE --pid controllers=123
 //! ```
 //!
-//! The nodes are objects that nobody stands behind, and are removed afterwards, so the pods
-//! never start: what is timed ends when the last pod exists, as a watch sees it.
+//! The nodes are objects without machines and are removed afterwards, so the pods never start: a
+//! time ends when a watch shows the last pod.
 
 use std::{
     path::PathBuf,

@@ -1,8 +1,8 @@
-//! How soon a pod that becomes ready stands so in its EndpointSlice, when many do at once.
+//! Measures how soon pods that become ready at the same time are ready in their EndpointSlice.
 //!
-//! The time of a pod begins with the answer to the write of its status and ends with the
-//! event of its slice. One watch tells of all slices, so that what measures takes little of
-//! the processors that the control plane runs on.
+//! The time of a pod starts with the answer to the write of its status and ends with the event of
+//! its slice. One watch delivers all slices, so that the measurement takes little of the control
+//! plane's processors.
 
 use std::{
     collections::HashMap,

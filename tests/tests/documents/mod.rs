@@ -1,5 +1,5 @@
-//! Documents lead somewhere: paths in backticks are in the tree, and links between documents
-//! lead to a file and to one of its headings. A file that moves takes its mentions along.
+//! Checks documents: paths in backticks exist in the tree, and links between documents lead to a
+//! file and to one of its headings. A change that moves a file also updates its mentions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

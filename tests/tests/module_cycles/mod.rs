@@ -1,5 +1,5 @@
 //! Import cycles among the modules of a crate. Modules that import each other can only be
-//! learned, tested and replaced together.
+//! understood, tested and replaced together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -64,7 +64,7 @@ fn bytes(path: &str, content: Vec<u8>) -> File {
     }
 }
 
-/// The files below a folder, by their paths; none where there is no such folder.
+/// Returns the files below a folder, by their paths; none if there is no such folder.
 fn tree(folder: &Path, name: &str) -> Result<Vec<File>, Error> {
     let mut files = Vec::new();
     let mut folders: Vec<(PathBuf, String)> = vec![(folder.to_owned(), name.to_owned())];

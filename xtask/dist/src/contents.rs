@@ -147,7 +147,7 @@ pub fn text(path: impl Into<String>, content: impl Into<String>) -> File {
     }
 }
 
-/// The program, run for what it prints about itself.
+/// The program, run to print facts about itself.
 struct Orlop {
     path: PathBuf,
     runner: Option<String>,

@@ -25,7 +25,7 @@ pub struct Crate {
     pub checksum: Option<String>,
     /// Whether it is of this workspace.
     pub is_own: bool,
-    /// Where its source is.
+    /// The folder of its source.
     pub folder: PathBuf,
     /// Names and versions of those it is linked with.
     pub dependencies: BTreeSet<(String, String)>,
@@ -89,7 +89,7 @@ pub fn linked(workspace: &Path, target: &Target) -> Result<Vec<Crate>, Error> {
     Ok(crates)
 }
 
-/// What each package is linked with: neither what only builds nor what only tests use.
+/// Returns what each package is linked with, without build and test dependencies.
 fn linked_with(metadata: &cargo_metadata::Metadata) -> BTreeMap<PackageId, Vec<PackageId>> {
     let nodes = metadata.resolve.iter().flat_map(|it| &it.nodes);
     nodes

@@ -17,7 +17,7 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("prerm", include_str!("../files/deb/prerm")),
 ];
 
-/// What the package says about itself.
+/// The description of the package.
 pub const DESCRIPTION: &str = "\
 Kubernetes 1.36 compatible cluster for bare metal
  Control plane and node agent in one program. The agent runs pods, balances

@@ -1,16 +1,16 @@
-//! What stops packing.
+//! Errors of packaging.
 
 use std::path::{Path, PathBuf};
 
-/// Why no artefact is made.
+/// Reason why no artefact is made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder.
     #[error("cannot use `{}`", path.display())]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -20,19 +20,19 @@ pub enum Error {
     /// A program for another machine.
     #[error("`{}` is for {found}, not for {wanted}", path.display())]
     OtherMachine {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What it is for.
+        /// The actual target.
         found: String,
-        /// What it is to be for.
+        /// The expected target.
         wanted: String,
     },
-    /// A program that is none.
+    /// A program that is not an ELF file.
     #[error("`{}` is no program", path.display())]
     NoElf {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: object::Error,
     },
@@ -41,7 +41,7 @@ pub enum Error {
     Run {
         /// The command.
         command: String,
-        /// What it said.
+        /// Its output.
         output: String,
     },
     /// A program above its limit.
@@ -66,10 +66,10 @@ pub enum Error {
     /// Keys and signatures.
     #[error("cannot sign or verify")]
     Signature(#[source] minisign::PError),
-    /// Files that are not what the sums say.
+    /// Files do not match their sums.
     #[error("{0}")]
     Sums(String),
-    /// A date that is none.
+    /// An invalid date.
     #[error("SOURCE_DATE_EPOCH is `{0}`; it must be a number of seconds")]
     Epoch(String),
 }

@@ -16,13 +16,13 @@ use crate::{
     target::Target,
 };
 
-/// What is packed.
+/// What to pack.
 #[derive(Args)]
 pub struct Options {
     /// Targets, each with the folder of its programs. May be repeated.
     #[arg(long = "programs", required = true, value_name = "TRIPLE=FOLDER", value_parser = programs)]
     programs: Vec<(String, PathBuf)>,
-    /// Where the artefacts go.
+    /// Folder of the artefacts.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
     /// Secret key that signs the sums, as `keygen` makes it.
@@ -33,8 +33,13 @@ pub struct Options {
     limit: Option<u64>,
 }
 
-fn programs(text: &str) -> Result<(String, PathBuf), String> {
-    let (triple, folder) = text.split_once('=').ok_or("write TRIPLE=FOLDER")?;
+/// Error for programs without their target.
+#[derive(Debug, thiserror::Error)]
+#[error("write TRIPLE=FOLDER")]
+struct NoTarget;
+
+fn programs(text: &str) -> Result<(String, PathBuf), NoTarget> {
+    let (triple, folder) = text.split_once('=').ok_or(NoTarget)?;
     Ok((triple.to_owned(), folder.into()))
 }
 
@@ -127,7 +132,7 @@ fn archive(images: &[xtask_oci::Image], created: &str, out: &Path) -> Result<Vec
     Ok(bytes)
 }
 
-/// Writes artefacts, their sums and the signature, and says what there is.
+/// Writes artefacts, their sums and the signature, and lists them.
 fn write(options: &Options, mut artefacts: Vec<(String, Vec<u8>)>) -> Result<(), Error> {
     artefacts.sort_by(|a, b| a.0.cmp(&b.0));
     let all = artefacts

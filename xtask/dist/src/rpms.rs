@@ -8,7 +8,7 @@ use crate::{contents::CONFIGURATION, deb::DESCRIPTION, error::Error, target::Tar
 /// Writes the package.
 ///
 /// # Errors
-/// What the library says of the files.
+/// The library's error about the files.
 pub fn write(files: &[File], target: &Target, version: &str, epoch: u64) -> Result<Vec<u8>, Error> {
     let (summary, description) = DESCRIPTION.split_once('\n').unwrap_or((DESCRIPTION, ""));
     let description: Vec<&str> = description.lines().map(str::trim).collect();

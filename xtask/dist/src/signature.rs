@@ -21,7 +21,7 @@ pub fn sums<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
 /// Signs a text with an unencrypted secret key.
 ///
 /// # Errors
-/// A key that is none, or is encrypted.
+/// An invalid or encrypted key.
 pub fn sign(text: &str, key: &Path, version: &str) -> Result<String, Error> {
     let secret = fs::read_to_string(key).map_err(at(key))?;
     let secret = SecretKeyBox::from_string(&secret)

@@ -1,4 +1,4 @@
-//! What programs are built for.
+//! The targets of packages.
 
 use object::{Architecture, Object};
 
@@ -16,10 +16,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target by its triple.
+    /// Returns a target by its triple.
     ///
     /// # Errors
-    /// One for which there are no packages.
+    /// A target without packages.
     pub fn parse(triple: &str) -> Result<Self, Error> {
         let known = [("x86_64", "amd64"), ("aarch64", "arm64")];
         let found = known.into_iter().find(|(machine, _)| {
@@ -35,7 +35,7 @@ impl Target {
         })
     }
 
-    /// Whether an ELF file is for it.
+    /// Returns whether an ELF file is for it.
     pub fn is_of(&self, file: &object::File<'_>) -> bool {
         match file.architecture() {
             Architecture::X86_64 => self.machine == "x86_64",
@@ -44,7 +44,7 @@ impl Target {
         }
     }
 
-    /// What runs its programs on this machine: nothing, or an emulator.
+    /// Returns the emulator for its programs on this machine, if one is needed.
     pub fn runner(&self) -> Option<String> {
         (self.machine != std::env::consts::ARCH).then(|| format!("qemu-{}-static", self.machine))
     }

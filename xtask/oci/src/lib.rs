@@ -14,11 +14,11 @@ pub struct File {
     pub path: String,
     /// Permissions.
     pub mode: u32,
-    /// What it is.
+    /// Its content.
     pub content: Content,
 }
 
-/// What a file is.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A regular file with these bytes.

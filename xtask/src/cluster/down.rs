@@ -30,8 +30,8 @@ const FILES: [&str; 7] = [
     "servers",
     SERVER,
 ];
-/// Files that make a folder a state folder: one of them is there from the first moment of `up`
-/// to the end of `down`, also of one that keeps the state.
+/// Files that mark a state folder: one of them exists from the beginning of `up` to the
+/// end of `down`, also in one that keeps the state.
 const MARKS: [&str; 6] = [
     "cluster.json",
     "host.pid",
@@ -41,12 +41,12 @@ const MARKS: [&str; 6] = [
     "server/server-1",
 ];
 
-/// Ends the cluster in `dir` and removes what it left: processes, and with them
-/// namespaces, mounts and pins; control groups; files, but the store when
-/// `keep_state` is set. A cluster that is half up or long dead goes the same way.
+/// Stops the cluster in `dir` and removes its traces: processes, and with them
+/// namespaces, mounts and pins; control groups; files, except the store if `keep_state`
+/// is set. This works for a cluster that is half up or long dead, too.
 ///
 /// # Errors
-/// When `dir` is no state folder, or a control group or a file cannot be removed.
+/// When `dir` is not a state folder, or a control group or a file cannot be removed.
 pub fn down(dir: &Path, keep_state: bool) -> Result<(), Error> {
     let started = Instant::now();
     ensure_own(dir)?;

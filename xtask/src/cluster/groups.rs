@@ -11,7 +11,7 @@ use nix::{
     unistd::Pid,
 };
 
-/// Where hierarchies are mounted: all of them, and the v2 one.
+/// Returns the mount points of hierarchies: all of them, and the v2 one.
 pub fn roots() -> (Vec<PathBuf>, Option<PathBuf>) {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let mut all = Vec::new();
@@ -39,7 +39,7 @@ pub fn enter(group: &str) -> std::io::Result<()> {
     for root in roots().0 {
         let system = root.join(group).join("system");
         fs::create_dir_all(&system)?;
-        // A new v1 cpuset group has no CPU until it is given some.
+        // A new v1 cpuset group has no CPU until some are assigned.
         for file in ["cpuset.cpus", "cpuset.mems"] {
             if let Ok(value) = fs::read_to_string(root.join(file)) {
                 for folder in system
@@ -86,8 +86,8 @@ pub fn processes(group: &str) -> Vec<i32> {
     pids
 }
 
-/// Ends what still runs in a group and removes the group; gives what is left
-/// after about ten seconds.
+/// Kills the processes in a group and removes the group; returns what is left after about
+/// ten seconds.
 pub fn remove(group: &str) -> Vec<PathBuf> {
     for _ in 0..200 {
         for pid in processes(group) {

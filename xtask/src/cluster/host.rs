@@ -25,8 +25,8 @@ use crate::error::{Error, at, while_doing};
 /// Made by `up` in the host's folder once its leg is there.
 const JOINED: &str = "/mnt/joined";
 
-/// A program whose name is a file in this folder is not started (again) until the file is
-/// gone.
+/// A folder: a program with a file of its name in it is not (re)started until the file is
+/// removed.
 const HELD: &str = "/mnt/held";
 
 /// Variables of a program's environment, `NAME=VALUE` a line in a file named after it, read at
@@ -36,11 +36,11 @@ const ENVIRONMENT: &str = "/mnt/environment";
 /// How long a program that ended stays down.
 const RESTART: Duration = Duration::from_millis(200);
 
-/// Holds the namespace of the bridge until it is killed, and joins this machine's loopback to
-/// the servers if its folder says so.
+/// Holds the namespace of the bridge until it is killed, and relays this machine's
+/// loopback to the servers if its folder configures that.
 ///
 /// # Errors
-/// When its control group cannot be made.
+/// When its control group cannot be created.
 pub fn hold(group: &str, folder: &Path) -> Result<(), Error> {
     groups::enter(group).map_err(at(Path::new("/sys/fs/cgroup")))?;
     relay::run(folder)?;
@@ -67,8 +67,8 @@ pub fn first_process(folder: &Path) -> Result<(), Error> {
     keep_running(&host.programs)
 }
 
-/// `up` joins the host to the bridge as soon as its namespace exists, and says
-/// so with a file; programs that look for the node's address start after that.
+/// `up` connects the host to the bridge as soon as its namespace exists, and creates a
+/// file; programs that need the node's address start after that.
 fn wait_for_network() {
     let deadline = Instant::now() + Duration::from_secs(30);
     while !Path::new(JOINED).exists() && Instant::now() < deadline {

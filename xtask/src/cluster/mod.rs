@@ -79,10 +79,10 @@ impl Cluster {
         )
     }
 
-    /// Reads the record; `None` when there is none.
+    /// Reads the record; returns `None` if there is none.
     ///
     /// # Errors
-    /// When it is there and cannot be read or understood.
+    /// When it cannot be read or parsed.
     pub fn load(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join("cluster.json");
         let bytes = match fs::read(&path) {

@@ -14,10 +14,10 @@ pub const PREFIX: u8 = 24;
 /// That of their IPv6 network.
 const PREFIX_6: u8 = 64;
 
-/// Which addresses a cluster has, and how its nodes reach each other's pods.
+/// The addresses of a cluster, and the routes between its nodes' pods.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Net {
-    /// IPv6 addresses beside those of IPv4.
+    /// Whether there are IPv6 addresses beside IPv4.
     pub dual_stack: bool,
     /// The agents' `--overlay`; their default unless given.
     pub overlay: Option<String>,
@@ -58,8 +58,8 @@ pub const fn of_server(server: u8) -> u8 {
 /// The address of all servers together.
 pub const SERVERS: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 10);
 
-/// The bridge's own address, by which this machine's loopback reaches the servers. Nothing is
-/// routed by it.
+/// The bridge's own address, through which this machine's loopback reaches the servers.
+/// Nothing is routed through it.
 const BRIDGE: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
 
 /// The address of the n-th test host, from 1.
@@ -113,13 +113,13 @@ pub fn join(lan: i32, node: i32, number: u8, net: &Net) -> Result<(), Error> {
     ip_in(node, "link set eth0 up")?;
     if net.dual_stack {
         let address = address_6(number);
-        // Nobody else has it, and who waits for that would start without it.
+        // The address is unused, and programs would otherwise start without it.
         ip_in(
             node,
             &format!("addr add {address}/{PREFIX_6} dev eth0 nodad"),
         )?;
     }
-    // A default route as a real machine has one; nobody answers there.
+    // A default route as on a real machine; nothing answers there.
     ip_in(node, "route add default via 10.88.0.1")?;
     if net.has_servers {
         pods_of_servers(node, number)?;

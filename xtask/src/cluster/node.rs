@@ -100,7 +100,7 @@ impl<'a> NodeHost<'a> {
         self.kill()
     }
 
-    /// Ends the host at once, as a power cut does. Its disk stays.
+    /// Stops the host immediately, as a power cut does. Its disk stays.
     ///
     /// # Errors
     /// When a control group stays.

@@ -40,7 +40,7 @@ const FILES: [&str; 6] = [
     "server",
 ];
 
-/// What is brought up, and with what.
+/// The options of the cluster.
 struct Options {
     /// The state folder.
     dir: PathBuf,
@@ -55,12 +55,12 @@ pub fn is_one(dir: &Path) -> bool {
     dir.join(RECORD).exists()
 }
 
-/// Brings the cluster up, shows it at work, and leaves it running. Without a
-/// folder of programs, they are built.
+/// Starts the cluster, demonstrates it, and leaves it running. Without a folder of
+/// programs, they are built.
 ///
 /// # Errors
-/// The first thing that is missing or fails; what was started is ended again,
-/// the logs stay.
+/// The first thing that is missing or fails; what was started is stopped again, the logs
+/// stay.
 pub fn up(dir: &Path, no_demo: bool, programs: Option<&Path>) -> Result<(), Error> {
     if programs.is_none() {
         setup::setup()?;
@@ -172,8 +172,8 @@ fn start(options: &Options, folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends the cluster and removes what it left on the machine; with `keep_state`
-/// the server's store and keys stay.
+/// Stops the cluster and removes its traces from the machine; with `keep_state` the
+/// server's store and keys stay.
 ///
 /// # Errors
 /// What cannot be removed.
@@ -189,7 +189,7 @@ pub fn down(dir: &Path, keep_state: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends the process and removes what a node leaves on its machine.
+/// Stops the process and removes a node's traces from its machine.
 fn leave(dir: &Path, orlop: &Path) -> Result<(), Error> {
     end(dir)?;
     output(
@@ -251,8 +251,8 @@ fn running(dir: &Path) -> Option<i32> {
     is_ours.then_some(pid)
 }
 
-/// The command line of a process; `None` if there is none, or it has ended. In
-/// the middle of an exec it is empty for a moment.
+/// Returns the command line of a process; `None` if there is none, or it has ended.
+/// During an exec it is empty for a moment.
 fn words_of(pid: i32) -> Option<Vec<u8>> {
     for _ in 0..50 {
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;

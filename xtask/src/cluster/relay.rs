@@ -1,8 +1,9 @@
-//! How this machine's loopback reaches the servers of a cluster of test hosts: connections to a
-//! port of the loopback go on to the address that the servers share, from the bridge's namespace.
+//! Relays this machine's loopback to the servers of a cluster of test hosts: connections
+//! to a port of the loopback are forwarded to the address that the servers share, from
+//! the bridge's namespace.
 //!
-//! That is the cable from this machine to the test network, no part of how clients find a server:
-//! which of them has the address is their own matter.
+//! That is the cable from this machine to the test network, and no part of how clients
+//! find a server: the servers themselves decide which of them has the address.
 
 use std::{
     fs,
@@ -18,15 +19,16 @@ use nix::sys::socket::{setsockopt, sockopt};
 use super::network;
 use crate::error::{Error, at};
 
-/// The file in the bridge's folder that says so.
+/// The configuration file in the bridge's folder.
 const FILE: &str = "relay";
 /// How long a connection waits for a server.
 const PATIENCE: Duration = Duration::from_secs(5);
 const ATTEMPT: Duration = Duration::from_millis(500);
-/// Connections at once.
+/// The limit on concurrent connections.
 const MOST: usize = 1000;
 
-/// Has the process that will hold the bridge in `folder` relay the socket that it gets.
+/// Configures the process that will hold the bridge in `folder` to relay the socket that
+/// it gets.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -37,11 +39,11 @@ pub fn prepare(folder: &Path) -> Result<(), Error> {
     fs::write(&path, target.to_string()).map_err(at(&path))
 }
 
-/// Relays the socket that is this process's standard input, if the folder says so. Returns only
-/// if it does not.
+/// Relays the socket that is this process's standard input, if the folder configures it.
+/// Returns only if it does not.
 ///
 /// # Errors
-/// When the file cannot be understood.
+/// When the file cannot be parsed.
 pub fn run(folder: &Path) -> Result<(), Error> {
     let path = folder.join(FILE);
     let Ok(text) = fs::read_to_string(&path) else {
@@ -81,8 +83,8 @@ fn connect(target: SocketAddr) -> Option<TcpStream> {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         if let Ok(server) = TcpStream::connect_timeout(&target, ATTEMPT) {
-            // When the address moves, the next packet meets a server that knows nothing of the
-            // connection and resets it: there is one within a second.
+            // When the address moves, the next packet reaches a server that does not know
+            // the connection and resets it: there is one within a second.
             let _ = setsockopt(&server, sockopt::KeepAlive, &true);
             let _ = setsockopt(&server, sockopt::TcpKeepIdle, &1);
             let _ = setsockopt(&server, sockopt::TcpKeepInterval, &1);

@@ -31,7 +31,7 @@ pub fn data(dir: &Path, number: u8) -> PathBuf {
     dir.join("server").join(name(number))
 }
 
-/// The kubeconfig by which one server is asked.
+/// Returns the kubeconfig for one server.
 pub fn kubeconfig(dir: &Path, number: u8) -> PathBuf {
     dir.join("servers")
         .join(format!("{}.kubeconfig", name(number)))
@@ -79,7 +79,7 @@ pub fn start(
     }
     for number in 1..=options.servers {
         wait(&orlop, dir, number)?;
-        // From now on it starts without being told to join.
+        // From now on it starts without joining.
         let folder = node_dir(dir, &name(number));
         let mut host = Host::load(&folder)?;
         for program in &mut host.programs {
@@ -196,8 +196,9 @@ fn wait(orlop: &Path, dir: &Path, number: u8) -> Result<(), Error> {
             Err(error) if Instant::now() >= until => {
                 let log = node_dir(dir, &name(number)).join("logs/server.log");
                 return Err(Error::State(format!(
-                    "{} does not answer after {PATIENCE:?} ({error}): see {}",
+                    "{} does not answer after {PATIENCE:?} ({}): see {}",
                     name(number),
+                    error.chain(),
                     log.display()
                 )));
             }

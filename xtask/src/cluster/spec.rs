@@ -1,4 +1,4 @@
-//! What a test host is told to be: written by `up`, read by its first process.
+//! The specification of a test host: written by `up`, read by its first process.
 
 use std::path::Path;
 

@@ -21,7 +21,7 @@ use crate::{
     setup,
 };
 
-/// What `up` is asked for.
+/// The options of `up`.
 pub struct Options {
     /// Number of nodes, 1 to 50.
     pub nodes: u8,
@@ -120,10 +120,10 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
     config_path = "/mnt/registries"
 "#;
 
-/// Brings the cluster up and shows it at work.
+/// Starts the cluster and demonstrates it.
 ///
 /// # Errors
-/// The first thing that is missing or fails; what was started is ended again.
+/// The first thing that is missing or fails; what was started is stopped again.
 pub fn up(options: &Options) -> Result<(), Error> {
     if options.programs.is_none() {
         setup::setup()?;
@@ -141,7 +141,7 @@ pub fn up(options: &Options) -> Result<(), Error> {
             return Err(Error::State(occupied(dir, &cluster, &up)));
         }
     }
-    // What a cluster that was killed left behind.
+    // Leftovers of a cluster that was killed.
     down::stop(dir)?;
     let result = start(options, dir);
     if result.is_err() {
@@ -160,7 +160,7 @@ fn is_on_overlay(dir: &Path) -> bool {
         .is_some_and(|found| found.filesystem_type() == nix::sys::statfs::OVERLAYFS_SUPER_MAGIC)
 }
 
-/// What to do about the cluster that is in `dir` already, some of whose hosts are up.
+/// Returns what to do about the existing cluster in `dir`, some of whose hosts are up.
 fn occupied(dir: &Path, cluster: &Cluster, up: &[bool]) -> String {
     let state = dir.display();
     let mut text = format!("a cluster is up in {state}");
@@ -332,7 +332,7 @@ fn keeper(
     i32::try_from(child.id()).map_err(|error| Error::State(error.to_string()))
 }
 
-/// Waits until the process has a network namespace of its own.
+/// Waits until the process has its own network namespace.
 ///
 /// # Errors
 /// When it gets none in time.

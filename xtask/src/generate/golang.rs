@@ -1,5 +1,5 @@
-//! Reads Go type declarations, as far as API packages use them: structs with
-//! tags, named types, and the `+markers` in the comments above.
+//! Parses Go type declarations, as far as API packages use them: structs with tags, named
+//! types, and the `+markers` in the comments above.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The types that Kubernetes works with inside, as far as its messages show them.
+//! Kubernetes' internal types, as far as its messages show them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use crate::error::Error;
 
 const INSIDE: &str = "k8s.io/kubernetes/pkg/apis/";
 
-/// What messages show, and whatever it holds.
+/// The types in messages; their fields' types are included.
 const SHOWN: [(&str, &[&str]); 9] = [
     (
         "core",

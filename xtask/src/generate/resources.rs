@@ -183,8 +183,8 @@ fn of_version(
     Ok(())
 }
 
-/// The hash is made of group, version and kind of what is stored: the served
-/// version that gives it is the one.
+/// The hash is computed from group, version and kind of the stored object: the served
+/// version with that hash is the storage version.
 fn storage(api: &PublishedApi, hash: &str, kind: &str) -> Option<(String, String)> {
     api.discovery
         .keys()

@@ -11,8 +11,7 @@ use crate::error::Error;
 
 const META: &str = "k8s.io/apimachinery/pkg/apis/meta/v1";
 
-/// Kinds that belong to no stored resource: what every group knows, what webhooks are
-/// sent, and metrics.
+/// Kinds without a stored resource: those of every group, those of webhooks, and metrics.
 const MORE: [(&str, &[&str]); 6] = [
     (
         META,
@@ -209,8 +208,7 @@ enum Special {
     Shape(&'static str),
 }
 
-/// Types that are published only as part of the one which they stand in: its name
-/// by theirs.
+/// Types that are only published inside another one: its name by theirs.
 type Holders = BTreeMap<String, String>;
 
 fn collect_type(

@@ -38,8 +38,8 @@ const DEFINITIONS: [&str; 2] = [
     "k8s.io/apiextensions-apiserver/pkg/generated/openapi",
 ];
 
-/// Where parameters stand in the published document of the core group: name of
-/// the options, path, method (empty: those of the path).
+/// The location of parameters in the published document of the core group: name of the
+/// options, path, method (empty: those of the path).
 const OPTIONS: [(&str, &str, &str); 12] = [
     ("ListOptions", "configmaps", "get"),
     ("CreateOptions", "configmaps", "post"),
@@ -71,7 +71,7 @@ pub fn file<'a>(
             .map_err(|error| failed(format!("cannot read `{}`: {error}", path.display())))?;
         read_enumerations(&text, &mut enumerations);
     }
-    // Those that the tables hold, and those that stand for plain values there.
+    // Types in the tables, and those that represent plain values there.
     let plain = [
         "io.k8s.apimachinery.pkg.api.resource.Quantity",
         "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime",

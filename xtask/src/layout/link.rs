@@ -20,8 +20,8 @@ const PROGRAM: &str = "orlop-";
 /// The one linker that knows how.
 const LLD: &str = "-fuse-ld=lld";
 
-/// Links as rustc says, by `linker`; the program in the order of the file `order`. What is
-/// linked is told to the file `told`, if there is to be one.
+/// Links as rustc requests, by `linker`; the program in the order of the file `order`.
+/// Writes the linked functions to the file `told`, if given.
 pub fn link(linker: &Path, order: &Path, told: Option<&Path>, arguments: &[OsString]) -> ExitCode {
     let mut command = Command::new(linker);
     command.args(arguments);
@@ -41,7 +41,7 @@ pub fn link(linker: &Path, order: &Path, told: Option<&Path>, arguments: &[OsStr
     ExitCode::FAILURE
 }
 
-/// Which program is linked, if it is one that is put in order.
+/// Returns the linked program, if it is one that is ordered.
 fn program(arguments: &[OsString]) -> Option<&Path> {
     let at = arguments.iter().position(|it| it == "-o")?;
     let program = Path::new(arguments.get(at + 1)?);
@@ -87,7 +87,7 @@ fn ordered(
     Ok(file)
 }
 
-/// What a former link told.
+/// Parses the list of a former link.
 pub fn told(text: &str) -> Vec<LinkedSymbols> {
     let function = |line: &str| {
         let mut words = line.splitn(3, ' ').map(str::to_owned);

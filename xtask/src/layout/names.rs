@@ -1,16 +1,17 @@
-//! What functions are known by: their names without what changes with every version.
+//! Stable identities of functions: their names without the parts that change with every
+//! version.
 
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-/// How many bytes of a hash stand for a name.
+/// The number of bytes of a hash that identify a name.
 const BYTES: usize = 5;
-/// What the functions of aws-lc begin with; its version follows.
+/// The prefix of the functions of aws-lc; its version follows.
 const AWS_LC: &str = "aws_lc_";
 
-/// What a function of a file given to the linker is known by: its crate and its name.
-/// The instances of a generic function in one crate share it.
+/// Returns the identity of a function of a linked file: its crate and its name. The
+/// instances of a generic function in one crate share it.
 pub fn digest(file: &Path, name: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(krate(file));
@@ -31,8 +32,8 @@ fn krate(file: &Path) -> &str {
     name.strip_prefix("lib").unwrap_or(name)
 }
 
-/// A mangled name without the numbers that stand for versions of crates and of the
-/// compiler, for types, and for what the optimiser copied.
+/// Returns a mangled name without the parts for versions of crates and of the compiler,
+/// for types, and for the optimiser's copies.
 fn stable(name: &str) -> String {
     let name = name.split(".llvm.").next().unwrap_or(name);
     if let Some(rest) = name.strip_prefix(AWS_LC) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What the order's file begins with.
+/// The header of the order file.
 const HEADER: &str = "\
 # Functions of `orlop` in the order in which they lie: a hash of crate and name, and the size.
 # Written by `cargo xtask layout merge`, see xtask/src/layout.rs.
@@ -11,7 +11,7 @@ const HEADER: &str = "\
 /// A function that is linked, as the order knows functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedSymbols {
-    /// Of its crate and name; the instances of a generic function share it.
+    /// The digest of its crate and name; the instances of a generic function share it.
     pub digest: String,
     /// Tells these apart.
     pub size: u64,
@@ -33,8 +33,8 @@ pub fn written<'a>(linked: &[LinkedSymbols], called: impl Iterator<Item = &'a st
     text
 }
 
-/// The names of those that the order's text knows, in order: a function that has its name
-/// alone, whatever its size is by now; of others, those of a size that was called.
+/// Returns the names of linked functions in the order file's order: a function with a
+/// unique name, whatever its size is now; of others, those of a recorded size.
 pub fn names(text: &str, linked: &[LinkedSymbols]) -> Vec<String> {
     let mut places: HashMap<&str, BTreeMap<u64, usize>> = HashMap::new();
     let entries = text.lines().filter_map(|line| line.split_once(' '));

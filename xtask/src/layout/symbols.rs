@@ -10,9 +10,9 @@ use crate::error::{Error, at};
 pub struct Function {
     /// As the linker knows it.
     pub name: String,
-    /// Where it is; of an object, in its section.
+    /// The address; in an object, within its section.
     pub address: u64,
-    /// Of its code, in bytes.
+    /// The size of its code, in bytes.
     pub size: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Which functions of a program are called, in which order.
+//! Records which functions of a program are called, in which order.
 //!
-//! A breakpoint stands at the beginning of each function and is taken away when it is
-//! met, so that the program soon runs as fast as ever. What was called before the second
-//! phase is noted apart: a program that works calls other functions than one that starts.
+//! There is a breakpoint at the beginning of each function, which is removed when it is
+//! hit, so that the program is soon as fast as usual. Calls before the second phase are
+//! recorded separately: a working program calls other functions than a starting one.
 
 mod ptrace;
 
@@ -55,7 +55,7 @@ fn noted(command: &[String], second: Option<u32>, into: &Path, signals: bool) ->
     command.arg0(program).args(arguments);
     let child = ptrace::spawn(&mut command).map_err(at(&path))?;
     if signals {
-        ptrace::pass_signals_on(child).map_err(while_doing("cannot follow signals"))?;
+        ptrace::pass_signals_on(child).map_err(while_doing("forward signals"))?;
     }
     let mut traced = TracedFaults {
         program: child,
@@ -98,7 +98,7 @@ fn noted(command: &[String], second: Option<u32>, into: &Path, signals: bool) ->
                 traced.again().map_err(at(&path))?;
             }
             Err(Errno::EINTR) => {}
-            Err(errno) => return Err(while_doing("cannot wait for the program")(errno)),
+            Err(errno) => return Err(while_doing("wait for the program")(errno)),
         }
     }
 }
@@ -108,7 +108,7 @@ struct TracedFaults {
     program: Pid,
     /// How far from its own addresses it was loaded.
     moved: u64,
-    /// What is below the breakpoints, by the program's own addresses.
+    /// The code under the breakpoints, by the program's own addresses.
     covered: HashMap<u64, u8>,
     /// Functions that were called, by the program's own addresses.
     called: Vec<u64>,
@@ -131,7 +131,7 @@ impl TracedFaults {
         let memory = memory(self.program)?;
         for address in functions {
             let mut byte = [0];
-            // What is not loaded is not called.
+            // Functions that are not loaded are not called.
             if memory
                 .read_exact_at(&mut byte, self.moved + address)
                 .is_ok()
@@ -153,7 +153,7 @@ impl TracedFaults {
         Ok(())
     }
 
-    /// Lets a thread go on that stopped; at a breakpoint, without it.
+    /// Continues a stopped thread; at a breakpoint, without it.
     fn goes_on(&mut self, status: WaitStatus) -> io::Result<()> {
         match status {
             WaitStatus::Stopped(pid, Signal::SIGTRAP) if self.passes(pid)? => {
@@ -175,7 +175,7 @@ impl TracedFaults {
         let Some(byte) = self.covered.get(&address) else {
             return Ok(false);
         };
-        // A child has the breakpoints in memory of its own.
+        // A child has the breakpoints in its own memory.
         let memory = memory(thread)?;
         let mut there = [0];
         memory.read_exact_at(&mut there, after - 1)?;

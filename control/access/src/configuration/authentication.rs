@@ -1,5 +1,5 @@
-//! `AuthenticationConfiguration`: issuers of JSON Web Tokens, and which paths
-//! nobody in particular may ask for.
+//! `AuthenticationConfiguration`: issuers of JSON Web Tokens, and paths for anonymous
+//! requests.
 
 use std::collections::HashSet;
 
@@ -11,16 +11,16 @@ use super::egress::Kind;
 use super::{ConfigurationError, Problems};
 use crate::oidc::{self, Expression, Issuer, Mapping};
 
-/// What the file says, checked and compiled.
+/// The contents of the file, validated and compiled.
 #[derive(Debug, Default)]
 pub struct Authentication {
     /// Issuers whose tokens are believed.
     pub issuers: Vec<Issuer>,
-    /// Who may be anonymous; `None` when the file says nothing of it.
+    /// Anonymous requests; `None` if the file does not configure them.
     pub anonymous: Option<Anonymous>,
 }
 
-/// Which requests may come without credentials.
+/// The requests that are allowed without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Anonymous {
     /// None.
@@ -252,7 +252,7 @@ fn check_audiences(issuer: &IssuerFile, path: &str, problems: &mut Problems) {
     }
 }
 
-/// Compiles the rules; nothing when one of them is wrong.
+/// Compiles an issuer; returns `None` if one of its rules is invalid.
 fn issuer(jwt: &Jwt, path: &str, problems: &mut Problems) -> Option<Issuer> {
     let before = problems.0.len();
     let file = &jwt.issuer;
@@ -426,8 +426,8 @@ fn check_extra_key(key: &str, path: &str, problems: &mut Problems) {
     }
 }
 
-/// Whoever maps an address that was never verified to a name lets everybody
-/// choose the name.
+/// Checks that unverified email addresses are not mapped to user names, which would let
+/// anyone choose the name.
 fn check_email(jwt: &Jwt, path: &str, problems: &mut Problems) {
     let username = &jwt.claim_mappings.username.expression;
     let uses = |text: &str, claim: &str| {

@@ -29,7 +29,7 @@ pub enum Authorizer {
     Webhook(Box<Webhook>),
 }
 
-/// Another server that is asked.
+/// An authorization webhook.
 #[derive(Debug)]
 pub struct Webhook {
     /// Its name in metrics.
@@ -42,11 +42,11 @@ pub struct Webhook {
     pub timeout: Duration,
     /// `v1` or `v1beta1` of `SubjectAccessReview`.
     pub version: String,
-    /// Whether what it cannot say is a no; else it has no opinion then.
+    /// Whether a failure denies the request; otherwise it has no opinion then.
     pub denies_on_failure: bool,
     /// The kubeconfig that names it.
     pub kubeconfig: PathBuf,
-    /// It is asked only when all are true.
+    /// Conditions that must all hold before it is called.
     pub conditions: Vec<MatchCondition>,
 }
 
@@ -57,7 +57,7 @@ pub struct MatchCondition {
     program: Program,
 }
 
-/// The modes that there are.
+/// The known modes.
 pub const MODES: [&str; 6] = [
     "ABAC",
     "AlwaysAllow",
@@ -418,7 +418,7 @@ static REQUEST: Object = Object {
 // === impl Webhook ===
 
 impl Webhook {
-    /// Whether it is asked about a request (the specification of a
+    /// Returns whether it is called for a request (the specification of a
     /// `SubjectAccessReview`).
     ///
     /// # Errors
@@ -448,11 +448,11 @@ impl Webhook {
     }
 }
 
-/// The authorizers of `--authorization-mode`; the webhook's settings come from
+/// Returns the authorizers of `--authorization-mode`; the webhook's settings come from
 /// flags, too.
 ///
 /// # Errors
-/// Modes that there are not, or twice.
+/// Unknown or duplicate modes.
 pub fn of_modes(
     modes: &[String],
     webhook: Option<Webhook>,

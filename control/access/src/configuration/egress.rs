@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{ConfigurationError, Problems};
 
-/// For whom a connection is: what an `egressSelection` is named after.
+/// The destination of a connection, which names an `egressSelection`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Other parts of the control plane, and what its operators run beside it:
@@ -16,27 +16,27 @@ pub enum Kind {
     ControlPlane,
     /// The store.
     Etcd,
-    /// What the control plane looks after: nodes, pods and services.
+    /// What the control plane manages: nodes, pods and services.
     Cluster,
 }
 
 /// One way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// Whose.
+    /// The destination.
     pub kind: Kind,
-    /// Which way.
+    /// The connection type.
     pub way: Way,
 }
 
 /// How connections are made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Way {
-    /// By this machine itself.
+    /// A direct connection.
     Direct,
-    /// By a proxy that is asked with `CONNECT` (RFC 9110, 9.3.6).
+    /// Through a proxy with `CONNECT` (RFC 9110, 9.3.6).
     HttpConnect(Transport),
-    /// By a konnectivity server that listens on a Unix socket.
+    /// Through a konnectivity server that listens on a Unix socket.
     Grpc(PathBuf),
 }
 
@@ -59,10 +59,9 @@ pub enum Transport {
 /// PEM files for a proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificates {
-    /// Of the authority that vouches for the proxy; those that the machine believes
-    /// unless given.
+    /// The authority of the proxy's certificate; those of the machine unless given.
     pub authority: Option<PathBuf>,
-    /// What is shown to the proxy.
+    /// The client certificate for the proxy.
     pub certificate: PathBuf,
     /// Its key.
     pub key: PathBuf,
@@ -73,7 +72,7 @@ pub struct Certificates {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct EgressFile {
-    /// None are none.
+    /// The selections; an absent list is empty.
     egress_selections: Option<Vec<SelectionFile>>,
 }
 
@@ -127,7 +126,7 @@ const KINDS: [(&str, Kind); 3] = [
     ("etcd", Kind::Etcd),
 ];
 const PROTOCOLS: [&str; 3] = ["Direct", "HTTPConnect", "GRPC"];
-/// Where kube-apiserver finds what is wrong, in whichever selection it is.
+/// The path in kube-apiserver's errors, for every selection.
 const PATH: &str = "service.connection";
 
 /// Reads and checks a file; `exists` tells whether there is a file of a name.
@@ -178,8 +177,8 @@ impl Kind {
         }
     }
 
-    /// What an issuer's `egressSelectorType` means; none: it is reached directly,
-    /// whatever is said of other connections.
+    /// Parses an issuer's `egressSelectorType`; `None` is a direct connection, whatever
+    /// is configured for other connections.
     pub(super) fn of_issuer(text: &str) -> Option<Self> {
         match text {
             "controlplane" => Some(Self::ControlPlane),

@@ -11,7 +11,7 @@ use control_types::status::quote;
 use control_types::{value, yaml};
 use serde::de::DeserializeOwned;
 
-/// Why a configuration cannot be used.
+/// Error for an unusable configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigurationError {
@@ -36,8 +36,8 @@ fn read<T: DeserializeOwned>(text: &[u8], kind: &str) -> Result<T, Configuration
     read_of(text, kind, "apiserver.config.k8s.io", &versions)
 }
 
-/// Reads a file of a kind of `group`, in one of `versions`, which are alike; the first
-/// is the one that is told of.
+/// Reads a file of a kind of `group`, in one of `versions`, which are alike; errors name
+/// the first.
 fn read_of<T: DeserializeOwned>(
     text: &[u8],
     kind: &str,
@@ -64,7 +64,7 @@ fn read_of<T: DeserializeOwned>(
     value::from_value(&tree).map_err(|error| unreadable(error.to_string()))
 }
 
-/// Gathers what is wrong, in the API's words.
+/// Collects validation errors, in the API's words.
 #[derive(Debug, Default)]
 struct Problems(Vec<String>);
 

@@ -1,5 +1,5 @@
-//! Which node has to do with which object, kept as counters: how many pods of a
-//! node refer to a thing. Names stand once, however many pods refer to them.
+//! Counts which objects a node's pods refer to. Names are interned, however many pods
+//! refer to them.
 
 use compact_str::CompactString;
 use control_load_balancer::{PASSWORD_NAMESPACE, PASSWORD_SECRET};
@@ -32,11 +32,11 @@ pub(super) enum OwnNode {
 pub(super) struct Graph {
     nodes: FxHashMap<CompactString, u32>,
     targets: FxHashMap<Target, u32>,
-    /// By the number of a target; one without nodes is free.
+    /// Slots by the number of a target; one without nodes is free.
     slots: Vec<Slot>,
     free: Vec<u32>,
     pods: FxHashMap<VertexName, Pod>,
-    /// Volume → what it belongs to.
+    /// Volumes with their owners.
     volumes: FxHashMap<CompactString, Volume>,
     /// Secret → volumes that are mounted with it.
     unlocked: FxHashMap<VertexName, SmallVec<[CompactString; 1]>>,

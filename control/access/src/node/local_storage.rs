@@ -30,7 +30,7 @@ pub(super) struct LocalStorage {
     classes: FxHashMap<CompactString, Vec<Template>>,
 }
 
-/// What uses a class on a node.
+/// A use of a class on a node.
 #[derive(Debug)]
 struct Use {
     node: CompactString,
@@ -190,8 +190,8 @@ impl Use {
     }
 }
 
-/// Puts values in place of `${token}`, as external-provisioner does; none, when there is
-/// no such value.
+/// Substitutes values for `${token}`, as external-provisioner does; returns `None` if a
+/// value is missing.
 fn fill<'a>(template: &str, value: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
     let mut text = String::new();
     let mut rest = template;

@@ -1,11 +1,11 @@
-//! What a node's agent may do.
+//! Authorization of node agents.
 //!
-//! An agent may do what the role `system:node` says, but read only what has to
-//! do with its node: itself, its pods, what they refer to, the volumes they
-//! mount; and write only its own lease, CSI node and resource slices. The
-//! answers and their words are those of kube-apiserver's node authorizer. Beyond it, an
-//! agent reads the Secrets that BGPPeers name which select its node, follows the claims
-//! and volumes of its node's own disks, and reads the Secrets that their classes name.
+//! An agent may do what the role `system:node` allows, but may read only objects related
+//! to its node: itself, its pods, the objects that they refer to, the volumes that they
+//! mount; and may write only its own lease, CSI node and resource slices. Decisions and
+//! messages are those of kube-apiserver's node authorizer. In addition, an agent reads
+//! the Secrets of BGPPeers that select its node, follows the claims and volumes of its
+//! node's own disks, and reads the Secrets of their classes.
 
 mod graph;
 mod local_storage;
@@ -26,7 +26,7 @@ use self::graph::{Graph, OwnNode, VertexKind};
 use self::local_storage::LocalStorage;
 use crate::{Attributes, Rule, bootstrap};
 
-/// What pods on which node refer to; decides for node agents.
+/// The references of pods by node, for decisions about node agents.
 pub struct NodeGraph {
     rules: Vec<Rule>,
     graph: RwLock<Graph>,
@@ -47,7 +47,7 @@ pub enum OfNode {
     Slice,
 }
 
-/// Why an agent may not; empty when there is nothing to say.
+/// The reason of a denial; empty if there is nothing to say.
 type NodeDenial = Result<(), String>;
 
 // === impl OfNode ===
@@ -221,8 +221,8 @@ impl NodeGraph {
         self.refers(node, kind, asked)
     }
 
-    /// An agent reads its pods' service accounts to learn their annotations, and
-    /// gets tokens for them.
+    /// An agent reads its pods' service accounts for their annotations, and requests
+    /// tokens for them.
     fn account(&self, node: &str, asked: &Attributes) -> NodeDenial {
         if asked.verb == "get" && asked.subresource.is_empty() {
             return self.read_only(node, VertexKind::ServiceAccount, asked);
@@ -361,8 +361,8 @@ fn keeps(asked: &Attributes) -> bool {
     )
 }
 
-/// The lease of the node's own name. One that is to be made has no name yet in
-/// the request: admission compares it.
+/// Allows the lease with the node's own name. A create request has no name yet: admission
+/// compares it.
 fn lease(node: &str, asked: &Attributes) -> NodeDenial {
     if !keeps(asked) {
         return refuse("can only get, create, update, patch, or delete a node lease");

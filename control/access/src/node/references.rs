@@ -1,4 +1,4 @@
-//! What pods and volumes refer to, so that the node of the pod may read it.
+//! The references of pods and volumes, which the pod's node may read.
 
 use control_types::meta;
 use control_types::value::Value;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{Claims, Issuer, Keys, Mapping, OidcError};
 use crate::tokens;
 
-/// Where a claim is.
+/// The location of a distributed claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// The claim.
@@ -26,10 +26,10 @@ pub struct Source {
 }
 
 impl Issuer {
-    /// Where the groups of these claims are, if they are elsewhere.
+    /// Returns the source of the groups claim, if it is distributed.
     ///
     /// # Errors
-    /// [`OidcError::Distributed`] when the claims name no place.
+    /// [`OidcError::Distributed`] if the claims name no source.
     pub fn source(&self, claims: &Claims) -> Result<Option<Source>, OidcError> {
         let Some(Mapping::Claim(claim, _)) = &self.groups else {
             return Ok(None);
@@ -75,10 +75,10 @@ impl Issuer {
         }))
     }
 
-    /// Who says that the token of a source is its own.
+    /// Returns the issuer of the token of a source.
     ///
     /// # Errors
-    /// [`OidcError::Distributed`] when nobody does.
+    /// [`OidcError::Distributed`] if there is none.
     pub fn issuer_of(source: &Source, token: &str) -> Result<String, OidcError> {
         tokens::unverified_issuer(token).ok_or_else(|| {
             OidcError::Distributed(format!(
@@ -88,12 +88,12 @@ impl Issuer {
         })
     }
 
-    /// Adds the claim of a source, from the token that was found there; `keys` are
-    /// those of its issuer.
+    /// Adds the claim of a source, from the token that it returned; `keys` are those of
+    /// its issuer.
     ///
     /// # Errors
-    /// [`OidcError::Signature`] when other keys may be needed, else
-    /// [`OidcError::Distributed`] when the token is not right or lacks the claim.
+    /// [`OidcError::Signature`] if other keys may be needed, otherwise
+    /// [`OidcError::Distributed`] if the token is invalid or lacks the claim.
     pub fn expand(
         &self,
         claims: &mut Claims,

@@ -1,4 +1,4 @@
-//! The keys of an issuer (RFC 7517), and signatures made with them (RFC 7515): RSA
+//! The keys of an issuer (RFC 7517), and verification of their signatures (RFC 7515): RSA
 //! with PKCS#1 and PSS padding, and ECDSA on the curves of NIST.
 
 use aws_lc_rs::signature::{
@@ -26,7 +26,7 @@ enum Key {
     Point(String, Vec<u8>),
 }
 
-/// Why no signature can be verified, or this one is not right.
+/// Error for unusable keys or an invalid signature.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeysError {
@@ -77,8 +77,8 @@ impl Keys {
         Ok(Self(keys.iter().filter_map(one).collect()))
     }
 
-    /// The claims of a token that one of the keys signed with one of the
-    /// algorithms. Nothing is said of their time or truth.
+    /// Returns the claims of a token that one of the keys signed with one of the
+    /// algorithms. The claims themselves, including times, are not checked.
     ///
     /// # Errors
     /// [`KeysError`].
@@ -103,7 +103,7 @@ impl Keys {
                 .map_err(|error| KeysError::Malformed(error.to_string()))
         };
         let header = object(&decode(header)?)?;
-        // What must be understood, and is not (RFC 7515, section 4.1.11).
+        // Critical headers that are not supported (RFC 7515, section 4.1.11).
         if header.contains_key("crit") {
             return Err(malformed("it has critical headers"));
         }
@@ -183,7 +183,7 @@ fn rsa(algorithm: &str) -> Option<&'static RsaParameters> {
     })
 }
 
-/// An algorithm goes with one curve (RFC 7518, section 3.4).
+/// Returns the algorithm for one curve (RFC 7518, section 3.4).
 fn ecdsa(algorithm: &str, curve: &str) -> Option<&'static EcdsaVerificationAlgorithm> {
     Some(match (algorithm, curve) {
         ("ES256", "P-256") => &signature::ECDSA_P256_SHA256_FIXED,

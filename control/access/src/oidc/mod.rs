@@ -13,24 +13,24 @@ pub use self::distributed::Source;
 pub use self::keys::{ALGORITHMS, Keys, KeysError};
 pub use self::user::{Claims, OidcError};
 
-/// An issuer, and what is made of its claims.
+/// An issuer, and the mapping of its claims.
 #[derive(Debug)]
 pub struct Issuer {
     /// Its name: the claim `iss`, and where it is found unless `discovery_url` is set.
     pub url: String,
-    /// Where its discovery document is.
+    /// The URL of its discovery document.
     pub discovery_url: Option<String>,
     /// The authorities of its server, PEM; those of the machine if unset.
     pub authority: Option<String>,
-    /// By which way its server is reached; directly if unset.
+    /// The egress for its server; direct if unset.
     pub egress: Option<Kind>,
-    /// Tokens must be for one of them.
+    /// The audiences, one of which a token must have.
     pub audiences: Vec<String>,
-    /// Which algorithms may sign.
+    /// The accepted signing algorithms.
     pub algorithms: Vec<String>,
     /// Claims that must have a value.
     pub required: Vec<(String, String)>,
-    /// What must be true of the claims.
+    /// Rules that the claims must satisfy.
     pub claim_rules: Vec<Expression>,
     /// The user's name.
     pub username: Mapping,
@@ -38,16 +38,16 @@ pub struct Issuer {
     pub groups: Option<Mapping>,
     /// The user's uid.
     pub uid: Option<Mapping>,
-    /// What else is known of the user.
+    /// Further attributes of the user.
     pub extra: Vec<(String, Expression)>,
-    /// What must be true of the user.
+    /// Rules that the user must satisfy.
     pub user_rules: Vec<Expression>,
 }
 
-/// Where something of a user comes from.
+/// The source of a user's property.
 #[derive(Debug)]
 pub enum Mapping {
-    /// A claim, and what is put before it.
+    /// A claim, and the prefix of its value.
     Claim(String, String),
     /// An expression over `claims`.
     Expression(Expression),
@@ -58,7 +58,7 @@ pub enum Mapping {
 pub struct Expression {
     /// As it was written.
     pub text: String,
-    /// What is said when it is false.
+    /// The message if it is false.
     pub message: String,
     /// As it runs.
     pub program: Program,

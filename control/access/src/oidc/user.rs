@@ -1,4 +1,4 @@
-//! From claims to a user.
+//! Maps claims to a user.
 
 use control_cel::{Bindings, Budget, List, Val};
 use control_types::value::Value as Tree;
@@ -10,7 +10,7 @@ use crate::tokens::CREDENTIAL_ID;
 use crate::user::AUTHENTICATED;
 use crate::{User, tokens};
 
-/// Why a token of an issuer names no user; worded as kube-apiserver words it.
+/// Error for a token that names no user; the message is kube-apiserver's.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OidcError {
@@ -28,7 +28,21 @@ pub enum OidcError {
     Distributed(String),
 }
 
-/// What a token says, verified.
+/// Error of an expression about claims or users; the message is kube-apiserver's.
+#[derive(Debug, thiserror::Error)]
+enum ExpressionError {
+    #[error("expression '{expression}' resulted in error: {error}")]
+    Failed {
+        expression: String,
+        error: control_cel::Error,
+    },
+    #[error("{0}")]
+    Type(&'static str),
+    #[error("validation expression '{expression}' failed: {message}")]
+    Rule { expression: String, message: String },
+}
+
+/// The verified claims of a token.
 pub type Claims = Map<String, Value>;
 
 /// How much later than its beginning a token may be used earlier: what clocks may
@@ -266,8 +280,8 @@ fn string(claims: &Map<String, Value>, name: &str) -> Result<String, &'static st
     found.as_str().map(str::to_owned).ok_or("it is no text")
 }
 
-/// The claims as expressions read them: a name that is no identifier can be
-/// written escaped, too (`claims.a__dash__b`).
+/// Returns the claims as expressions read them: names that are not identifiers also have
+/// an escaped form (`claims.a__dash__b`).
 fn tree(value: &Value) -> Tree {
     match value {
         Value::Object(map) => {
@@ -300,28 +314,25 @@ fn user_info(user: &User) -> Tree {
     info
 }
 
-/// Evaluates an expression over one variable and takes what is needed of the
-/// result.
+/// Evaluates an expression over one variable and converts the result.
 fn evaluate<T>(
     expression: &Expression,
     variable: &str,
     tree: &Tree,
     take: impl FnOnce(&Val<'_>) -> Result<T, &'static str>,
-) -> Result<T, String> {
+) -> Result<T, ExpressionError> {
     let bindings = Bindings::new().with(variable, Val::tree(tree));
     let result = expression
         .program
         .evaluate(&bindings, &mut Budget::per_call())
-        .map_err(|error| {
-            format!(
-                "expression '{}' resulted in error: {error}",
-                expression.text
-            )
+        .map_err(|error| ExpressionError::Failed {
+            expression: expression.text.clone(),
+            error,
         })?;
-    take(&result).map_err(str::to_owned)
+    take(&result).map_err(ExpressionError::Type)
 }
 
-fn text(expression: &Expression, tree: &Tree) -> Result<String, String> {
+fn text(expression: &Expression, tree: &Tree) -> Result<String, ExpressionError> {
     evaluate(expression, "claims", tree, |value| {
         let text = value.as_str().map(str::to_owned);
         text.ok_or("claim expression must return a string")
@@ -329,7 +340,7 @@ fn text(expression: &Expression, tree: &Tree) -> Result<String, String> {
 }
 
 /// A text, a list of texts, or nothing; empty texts are left out.
-fn texts(expression: &Expression, tree: &Tree) -> Result<Vec<String>, String> {
+fn texts(expression: &Expression, tree: &Tree) -> Result<Vec<String>, ExpressionError> {
     const WRONG: &str = "expression must return a string or a list of strings";
     evaluate(expression, "claims", tree, |value| {
         let all: Option<Vec<String>> = match value {
@@ -351,7 +362,7 @@ fn texts(expression: &Expression, tree: &Tree) -> Result<Vec<String>, String> {
     })
 }
 
-fn check_rules(rules: &[Expression], variable: &str, tree: &Tree) -> Result<(), String> {
+fn check_rules(rules: &[Expression], variable: &str, tree: &Tree) -> Result<(), ExpressionError> {
     for rule in rules {
         let holds = evaluate(rule, variable, tree, |value| {
             value
@@ -359,10 +370,10 @@ fn check_rules(rules: &[Expression], variable: &str, tree: &Tree) -> Result<(), 
                 .ok_or("validation expression must return a boolean")
         })?;
         if !holds {
-            return Err(format!(
-                "validation expression '{}' failed: {}",
-                rule.text, rule.message
-            ));
+            return Err(ExpressionError::Rule {
+                expression: rule.text.clone(),
+                message: rule.message.clone(),
+            });
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What bound tokens say, and whether it is still true.
+//! The claims of bound tokens, and their validity.
 
 use std::borrow::Cow;
 
@@ -58,7 +58,7 @@ pub(super) struct Private {
     pub warnafter: Option<i64>,
 }
 
-/// Who says to have issued a token, before anything of it is believed.
+/// Returns the unverified issuer of a token.
 pub(crate) fn issuer(token: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Issuer<'a> {
@@ -95,8 +95,8 @@ impl Audiences {
 // === impl Bound ===
 
 impl BoundObject {
-    /// Whose token this is, if its time has come and is not over, and what it is
-    /// bound to is there.
+    /// Returns the subject of a token if it is valid at this time and the object that it
+    /// is bound to exists.
     pub fn check(
         &self,
         now: i64,

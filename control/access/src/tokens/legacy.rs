@@ -6,7 +6,7 @@ use super::{Bearer, Existing, Reference, TokenError};
 use crate::User;
 use crate::user::split_service_account;
 
-/// Who signs such tokens.
+/// The issuer of such tokens.
 pub(super) const ISSUER: &str = "kubernetes/serviceaccount";
 /// The label of a Secret that holds the day of its token's last use.
 pub const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
@@ -54,7 +54,7 @@ impl Legacy {
         }
     }
 
-    /// Whose token this is, if its Secret still holds it.
+    /// Returns the subject of a token if its Secret still contains it.
     pub fn check(
         &self,
         token: &str,

@@ -1,6 +1,6 @@
-//! Tokens whose signature was verified. That costs as much as all the rest of a
-//! read; a client shows the same token with every request. What the claims say is
-//! looked at anew each time.
+//! A cache of verified signatures. Verification costs as much as the rest of a read
+//! request, and clients send the same token with every request. The claims are checked
+//! each time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use super::claims::Claims;
 /// How many are remembered, a few hundred bytes each.
 const MOST: usize = 8192;
 
-/// By the digest of a token: the tokens themselves are not kept.
+/// Claims by the digest of a token: the tokens themselves are not kept.
 #[derive(Default)]
 pub(super) struct VerifiedTokens(Mutex<FxHashMap<[u8; 32], Arc<Claims>>>);
 
@@ -54,7 +54,7 @@ impl VerifiedTokens {
         let claims = Arc::new(claims);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&keys, &current.load()) {
-            // The key may have been taken away meanwhile.
+            // The key may have been removed in between.
             return Ok(claims);
         }
         if all.len() >= MOST {

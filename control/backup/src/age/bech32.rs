@@ -42,8 +42,8 @@ pub(super) fn decode(prefix: &str, text: &str) -> Option<[u8; 32]> {
     regroup(key, 5, 8, false)?.try_into().ok()
 }
 
-/// Groups of `from` bits as groups of `to` bits. What is left over has to be zero unless
-/// it is padded.
+/// Regroups groups of `from` bits to groups of `to` bits. The remainder must be zero
+/// unless it is padded.
 fn regroup(data: &[u8], from: u32, to: u32, pad: bool) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let (mut bits, mut count) = (0_u32, 0);

@@ -40,18 +40,18 @@ pub struct Recipient([u8; 32]);
 #[derive(Clone)]
 pub struct Identity([u8; 32]);
 
-/// Why something is not read or written.
+/// Error of encryption or decryption.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A recipient that is none.
+    /// An invalid recipient.
     #[error(
         "`{0}` is no recipient of age: give one that `age-keygen` or `orlop backup keygen` prints, `age1…`"
     )]
     Recipient(String),
-    /// An identity that is none.
+    /// An invalid identity.
     #[error("this is no identity of age: give one that begins with AGE-SECRET-KEY-1")]
     Identity,
-    /// Nobody who could read.
+    /// No identity matches a recipient.
     #[error("no identity fits: the backup is encrypted for other recipients")]
     NoMatch,
     /// A header that cannot be read.
@@ -119,7 +119,7 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// A new one.
+    /// Generates a new identity.
     ///
     /// # Errors
     /// [`Error::Crypto`] when the system has no random numbers.
@@ -129,11 +129,11 @@ impl Identity {
         Ok(Self(key))
     }
 
-    /// The identities in the text of a file, as `age-keygen` writes it: one a line,
-    /// comments begin with `#`.
+    /// Parses the identities in a file, as `age-keygen` writes it: one per line, comments
+    /// begin with `#`.
     ///
     /// # Errors
-    /// [`Error::Identity`] for another line, and when there is none.
+    /// [`Error::Identity`] for another line, and if there is none.
     pub fn parse_file(text: &str) -> Result<Vec<Self>, Error> {
         let found: Vec<Self> = text
             .lines()
@@ -153,7 +153,7 @@ impl Identity {
         bech32::encode("age-secret-key-", &self.0).to_uppercase()
     }
 
-    /// Who encrypts for this identity.
+    /// Returns the recipient of this identity.
     ///
     /// # Errors
     /// [`Error::Crypto`].
@@ -220,8 +220,7 @@ fn header_mac(file_key: &[u8], header: &str) -> Result<(hmac::Key, hmac::Tag), E
     Ok((key, tag))
 }
 
-/// Begins a file that `recipients` can read; what is written afterwards goes into it
-/// encrypted.
+/// Begins a file for `recipients`; later writes are encrypted.
 ///
 /// # Errors
 /// [`Error::Crypto`], [`Error::Io`].

@@ -8,7 +8,7 @@ use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
 const CHUNK: usize = 64 << 10;
 const TAG: usize = 16;
 
-/// Encrypts what is written to it. Without [`EncryptWriter::finish`], the file is refused.
+/// Encrypts written data. Without [`EncryptWriter::finish`], the file is rejected.
 pub struct EncryptWriter<W> {
     out: W,
     key: LessSafeKey,
@@ -16,13 +16,13 @@ pub struct EncryptWriter<W> {
     chunk: Vec<u8>,
 }
 
-/// Decrypts what it reads.
+/// Decrypts the underlying reader.
 pub struct DecryptReader<R> {
     from: R,
     key: LessSafeKey,
     number: u64,
     chunk: Vec<u8>,
-    /// Of `chunk`, what has been given out.
+    /// The number of bytes of `chunk` that were returned.
     given: usize,
     is_last: bool,
 }

@@ -12,15 +12,15 @@ use crate::age::{self, Identity};
 use crate::manifest::{FORMAT, Manifest, StoreSummary};
 use crate::{Entry, Error};
 
-/// What every file of age begins with.
+/// The first bytes of every age file.
 const AGE: &[u8] = b"age-encryption.org/";
 /// The most bytes of one entry, which is held in memory.
 const MAX_ENTRY: u64 = 64 << 20;
 
-/// What an archive holds.
+/// An item of an archive.
 #[derive(Debug)]
 pub enum Item {
-    /// What the backup is; comes first.
+    /// The summary; comes first.
     About(StoreSummary),
     /// A file of the server.
     File(ServerFile),
@@ -33,7 +33,7 @@ pub struct ArchiveReader {
     tar: tar::Archive<Box<dyn Read + Send>>,
 }
 
-/// What was seen, to be compared with the manifest.
+/// The items so far, for comparison with the manifest.
 #[derive(Default)]
 struct SeenEntries {
     about: Option<StoreSummary>,
@@ -67,11 +67,11 @@ impl ArchiveReader {
         })
     }
 
-    /// Reads everything; `take` gets each item. Only when this returns, what was taken is
-    /// known to be whole.
+    /// Reads everything; `take` gets each item. The items are only known to be complete
+    /// when this returns.
     ///
     /// # Errors
-    /// [`Error::Damaged`], [`Error::Format`], or what `take` returns.
+    /// [`Error::Damaged`], [`Error::Format`], or an error of `take`.
     pub fn read(
         mut self,
         mut take: impl FnMut(Item) -> Result<(), Error>,
@@ -93,7 +93,7 @@ impl ArchiveReader {
             }
             seen.entry(&name, mode, content.into(), &mut take)?;
         }
-        // To the very end, so that what was cut off behind the last entry is found.
+        // To the very end, so that truncation after the last entry is detected.
         let mut rest = self.tar.into_inner();
         io::copy(&mut rest, &mut io::sink()).map_err(unreadable)?;
         seen.finish()

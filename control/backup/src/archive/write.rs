@@ -57,7 +57,7 @@ impl<W: Write> Write for Layer<W> {
 }
 
 impl<W: Write> ArchiveWriter<W> {
-    /// Begins an archive, which is not encrypted if there is nobody to encrypt it for.
+    /// Begins an archive, which is not encrypted if there are no recipients.
     ///
     /// # Errors
     /// When it cannot be written.

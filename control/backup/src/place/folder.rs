@@ -1,5 +1,5 @@
-//! Backups in a folder. One that is being written has another name and is locked by its
-//! writer: what a crash left is removed by the next backup.
+//! Backups in a folder. An incomplete one has another name and is locked by its writer:
+//! the next backup removes leftovers of a crash.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -32,7 +32,7 @@ impl Folder {
         Self(path.to_owned())
     }
 
-    /// Removes what writers left that are gone.
+    /// Removes leftovers of writers that no longer run.
     fn tidy(&self) -> Result<(), Error> {
         for entry in fs::read_dir(&self.0).map_err(Error::file(&self.0))? {
             let path = entry.map_err(Error::file(&self.0))?.path();

@@ -1,7 +1,7 @@
-//! Where backups are: a folder, or a bucket of S3-compatible storage.
+//! Destinations of backups: a folder, or a bucket of S3-compatible storage.
 //!
-//! Calls wait for the disk or the network: make them on a thread that may, such as those of
-//! `tokio::task::spawn_blocking`, inside a runtime.
+//! Calls block on the disk or the network: make them on a blocking thread, such as those
+//! of `tokio::task::spawn_blocking`, inside a runtime.
 
 mod folder;
 mod s3;
@@ -24,7 +24,7 @@ pub enum Address {
     S3 {
         /// The bucket.
         bucket: String,
-        /// What names of objects begin with: empty, or ends with `/` for a place.
+        /// The prefix of object names: empty, or ends with `/` for a place.
         key: String,
     },
 }
@@ -38,8 +38,8 @@ pub struct StoredBackup {
     pub size: u64,
 }
 
-/// Receives the bytes of a backup. A sink that is dropped before [`Sink::commit`] removes what it
-/// wrote.
+/// Receives the bytes of a backup. A sink that is dropped before [`Sink::commit`] removes
+/// its data.
 pub trait Sink: Write + Send {
     /// Makes the backup durable and visible; returns its size in bytes.
     ///
@@ -50,7 +50,7 @@ pub trait Sink: Write + Send {
 
 /// Keeps backups.
 pub trait Place: Send + Sync {
-    /// What people call it.
+    /// Returns its name for people.
     fn describe(&self) -> String;
 
     /// The backups, oldest first.

@@ -1,4 +1,4 @@
-//! Into a file of the embedded store. All keys keep their revisions.
+//! Restores into a file of the embedded store. All keys keep their revisions.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::Error;
 use crate::archive::{ArchiveReader, Item};
 use crate::manifest::StoreSummary;
 
-/// The keys that are written at once.
+/// The number of keys per batch.
 const BATCH: usize = 4096;
 const BATCH_BYTES: usize = 16 << 20;
 

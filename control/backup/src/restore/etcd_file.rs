@@ -1,6 +1,6 @@
-//! Into a file for etcd: what `etcdctl snapshot restore` (or `etcdutl`) makes new members of.
-//! All keys keep their revisions, and the store begins at the one that is chosen, which no
-//! means of a running etcd can do.
+//! Restores into a file for etcd: the input of `etcdctl snapshot restore` (or `etcdutl`)
+//! for new members. All keys keep their revisions, and the store begins at the chosen
+//! one, which is impossible in a running etcd.
 //!
 //! The file is a bbolt database with etcd's buckets, followed by its SHA-256 digest:
 //!
@@ -28,7 +28,7 @@ use crate::manifest::StoreSummary;
 use crate::{Entry, Error};
 use bolt::{Bolt, BoltBucket};
 
-/// Where a key's message lies in the spool.
+/// The position of a key's message in the spool.
 struct Row {
     revision: Revision,
     offset: u64,

@@ -20,7 +20,7 @@ pub struct DataFolder {
     is_done: bool,
 }
 
-/// The file by which a folder says that somebody works in it.
+/// The file that marks a folder as in use.
 const LOCK: &str = ".restoring";
 
 /// Whether a process has the embedded store of a folder open.
@@ -31,12 +31,11 @@ pub fn is_in_use(folder: &Path) -> bool {
 }
 
 impl DataFolder {
-    /// Begins a folder that will be at `target`. What a crash left of an earlier attempt is
-    /// removed.
+    /// Begins a folder for `target`. Removes leftovers of a crashed attempt.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`] when there is a store or a key at `target` and it is not to be
-    /// replaced; [`Error::Store`] when a process uses it.
+    /// [`Error::NotEmpty`] if there is a store or a key at `target` and it is not to be
+    /// replaced; [`Error::Store`] if a process uses it.
     pub fn begin(target: &Path, replace: bool) -> Result<Self, Error> {
         let holds_something = ["store.redb", "pki", "etcd"]
             .iter()

@@ -1,5 +1,5 @@
-//! Into a store that runs and can be written by its own means alone: an etcd. Values and
-//! keys are the same, revisions are new.
+//! Restores into a running store through its API: an etcd. Values and keys are the same,
+//! revisions are new.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use super::RestoreSummary;
 use crate::archive::{ArchiveReader, Item};
 use crate::{Entry, Error};
 
-/// How many writes are made at once.
+/// The number of concurrent writes.
 const WRITERS: usize = 128;
 /// How many keys wait to be written.
 const BATCH: usize = 2048;
 /// A key that is written to raise the revision, and deleted then.
 const RAISED: &[u8] = b"orlop.dev/revision";
-/// By how many revisions it is raised at most.
+/// The limit by which it is raised.
 const MAX_RAISE: Revision = 5_000_000;
-/// After how many of them the past is compacted, so that the file stays small.
+/// The number of them after which the history is compacted, so that the file stays small.
 const COMPACTED_EVERY: Revision = 100_000;
 
 /// Fills an empty store from a backup, and raises its revision to `ahead` more than the
@@ -151,7 +151,7 @@ pub async fn raise_revision(
 
 async fn compact(store: &dyn Store, revision: Revision) -> Result<(), Error> {
     match store.compact(revision).await {
-        // Somebody else has done so.
+        // Another process has done so.
         Ok(()) | Err(control_store::Error::Compacted { .. }) => Ok(()),
         Err(error) => Err(Error::Store(error)),
     }

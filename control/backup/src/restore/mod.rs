@@ -18,10 +18,10 @@ pub use live::{raise_revision, restore_live};
 use crate::archive::ServerFile;
 use crate::manifest::Manifest;
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Clone, Debug)]
 pub struct RestoreSummary {
-    /// What the backup holds.
+    /// The contents of the backup.
     pub manifest: Manifest,
     /// Files of the server, which are not written yet.
     pub files: Vec<ServerFile>,
@@ -34,9 +34,9 @@ const GAP: Revision = 1_000_000_000;
 /// How many revisions a second a cluster is taken to make at most.
 const PER_SECOND: Revision = 10_000;
 
-/// The revision at which a restored store begins, so that it lies beyond all that clients
-/// have seen: beyond what was written after the backup, also by a cluster that was restored
-/// from the same backup earlier, and beyond a store that it replaces.
+/// Returns the revision at which a restored store begins, beyond everything that clients
+/// have seen: later writes of the original cluster, an earlier restore of the same
+/// backup, and a replaced store.
 #[must_use]
 pub fn restored_revision(
     backup: Revision,

@@ -1,5 +1,6 @@
-//! A bucket in memory that answers as S3 does, as far as backups go, and refuses what is not
-//! signed as AWS' documentation says ("Authenticating Requests: Using Query Parameters").
+//! A bucket in memory that answers as S3 does, as far as backups need it. It refuses requests
+//! without a signature as AWS' documentation defines it ("Authenticating Requests: Using Query
+//! Parameters").
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -55,7 +55,7 @@ fn date_time(text: &str) -> Vec<String> {
 fn uri(text: &str) -> Vec<String> {
     match super::url::Url::read(text) {
         Ok(_) => Vec::new(),
-        Err(why) => vec![why],
+        Err(error) => vec![error.to_string()],
     }
 }
 

@@ -36,7 +36,7 @@ fn address_of(text: &str) -> std::result::Result<IpAddr, Error> {
     }
 }
 
-/// Why a text is no address, as Go tells it.
+/// Returns why text is not an address, in Go's words.
 fn why_no_address(text: &str) -> &'static str {
     let first = text.find(['.', ':', '%']).and_then(|at| text.get(at..));
     if !first.is_some_and(|rest| rest.starts_with('.')) {
@@ -154,7 +154,7 @@ properties! {
         IpAddr::V6(ip) => ip.segments()[0] & 0xff0f == 0xff02,
     };
     is_link_local_unicast = link_local;
-    // what can be sent beyond a link: private addresses count, too
+    // global unicast: includes private addresses
     is_global_unicast = |ip| {
         let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
         !(broadcast || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || link_local(ip))
@@ -201,7 +201,7 @@ pub(crate) fn contains_ip<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
     let (network, bits, address) = match args {
         [Val::Cidr(network, bits), Val::Ip(address)] => (network, bits, *address),
         [Val::Cidr(network, bits), Val::Text(text)] => {
-            // what is no address is no argument
+            // an invalid address is not an argument
             let address = address_of(text).map_err(|_| Error::NoSuchOverload)?;
             (network, bits, address)
         }

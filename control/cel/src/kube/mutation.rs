@@ -1,4 +1,4 @@
-//! What mutations make: typed objects and the operations of a JSON patch.
+//! Results of mutations: typed objects and JSON patch operations.
 
 use std::rc::Rc;
 

@@ -17,13 +17,43 @@ pub struct Semver {
 /// A part of what stands behind the hyphen.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum VersionPart {
-    // numbers stand before text
+    // numbers precede text
     Number(u64),
     Text(String),
 }
 
+/// Error for text that is not a version; the message is that of the library that Kubernetes
+/// uses.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SemverError {
+    #[error("Version string empty")]
+    Empty,
+    #[error("No Major.Minor.Patch elements found")]
+    Elements,
+    #[error("Build meta data is empty")]
+    EmptyBuild,
+    #[error("Invalid character(s) found in build meta data {0:?}")]
+    Build(String),
+    #[error("short version cannot contain PreRelease/Build meta data")]
+    Short,
+    #[error("Prerelease is empty")]
+    EmptyPrerelease,
+    #[error("Numeric PreRelease version must not contain leading zeroes {0:?}")]
+    PrereleaseZeroes(String),
+    #[error("value out of range")]
+    PrereleaseRange,
+    #[error("Invalid character(s) found in prerelease {0:?}")]
+    Prerelease(String),
+    #[error("Invalid character(s) found in {part} number {text:?}", part = .part.to_ascii_lowercase())]
+    Number { part: &'static str, text: String },
+    #[error("{part} number must not contain leading zeroes {text:?}")]
+    NumberZeroes { part: &'static str, text: String },
+    #[error("strconv.ParseUint: parsing {0:?}: value out of range")]
+    NumberRange(String),
+}
+
 impl Semver {
-    /// The order of two versions; what is built makes no difference.
+    /// Compares two versions; build metadata is ignored.
     pub(crate) fn order(&self, other: &Self) -> Ordering {
         let released = |version: &Self| version.before.is_empty();
         self.numbers
@@ -37,14 +67,14 @@ impl Semver {
         self.order(other).is_eq()
     }
 
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, SemverError> {
         if text.is_empty() {
-            return Err("Version string empty".to_owned());
+            return Err(SemverError::Empty);
         }
         let mut parts = text.splitn(3, '.');
         let (Some(major), Some(minor), Some(rest)) = (parts.next(), parts.next(), parts.next())
         else {
-            return Err("No Major.Minor.Patch elements found".to_owned());
+            return Err(SemverError::Elements);
         };
         let (rest, build) = match rest.split_once('+') {
             Some((rest, build)) => (rest, Some(build)),
@@ -69,10 +99,8 @@ impl Semver {
             before: before.map(VersionPart::read).collect::<Result<_, _>>()?,
             build: build
                 .map(|part| match part {
-                    "" => Err("Build meta data is empty".to_owned()),
-                    part if !is_word(part) => Err(format!(
-                        "Invalid character(s) found in build meta data {part:?}"
-                    )),
+                    "" => Err(SemverError::EmptyBuild),
+                    part if !is_word(part) => Err(SemverError::Build(part.to_owned())),
                     part => Ok(part.to_owned()),
                 })
                 .collect::<Result<_, _>>()?,
@@ -80,7 +108,7 @@ impl Semver {
     }
 
     /// Reads more: with a `v` before, without minor and patch, with zeros before numbers.
-    fn read_loosely(text: &str) -> Result<Self, String> {
+    fn read_loosely(text: &str) -> Result<Self, SemverError> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text
             .splitn(3, '.')
@@ -98,7 +126,7 @@ impl Semver {
             .collect();
         if parts.len() < 3 {
             if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
-                return Err("short version cannot contain PreRelease/Build meta data".to_owned());
+                return Err(SemverError::Short);
             }
             parts.resize(3, "0".to_owned());
         }
@@ -107,23 +135,21 @@ impl Semver {
 }
 
 impl VersionPart {
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, SemverError> {
         if text.is_empty() {
-            return Err("Prerelease is empty".to_owned());
+            return Err(SemverError::EmptyPrerelease);
         }
         if text.bytes().all(|c| c.is_ascii_digit()) {
             if text.len() > 1 && text.starts_with('0') {
-                return Err(format!(
-                    "Numeric PreRelease version must not contain leading zeroes {text:?}"
-                ));
+                return Err(SemverError::PrereleaseZeroes(text.to_owned()));
             }
             return text
                 .parse()
                 .map(Self::Number)
-                .map_err(|_| "value out of range".to_owned());
+                .map_err(|_| SemverError::PrereleaseRange);
         }
         if !is_word(text) {
-            return Err(format!("Invalid character(s) found in prerelease {text:?}"));
+            return Err(SemverError::Prerelease(text.to_owned()));
         }
         Ok(Self::Text(text.to_owned()))
     }
@@ -133,23 +159,20 @@ fn is_word(text: &str) -> bool {
     text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-')
 }
 
-fn number(name: &str, text: &str) -> Result<u64, String> {
-    let lower = name.to_ascii_lowercase();
+fn number(part: &'static str, text: &str) -> Result<u64, SemverError> {
     if text.is_empty() || !text.bytes().all(|c| c.is_ascii_digit()) {
-        return Err(format!(
-            "Invalid character(s) found in {lower} number {text:?}"
-        ));
+        let text = text.to_owned();
+        return Err(SemverError::Number { part, text });
     }
     if text.len() > 1 && text.starts_with('0') {
-        return Err(format!(
-            "{name} number must not contain leading zeroes {text:?}"
-        ));
+        let text = text.to_owned();
+        return Err(SemverError::NumberZeroes { part, text });
     }
     text.parse()
-        .map_err(|_| format!("strconv.ParseUint: parsing {text:?}: value out of range"))
+        .map_err(|_| SemverError::NumberRange(text.to_owned()))
 }
 
-fn read(args: &[Val<'_>]) -> Result<Result<Semver, String>, Error> {
+fn read(args: &[Val<'_>]) -> Result<Result<Semver, SemverError>, Error> {
     match args {
         [Val::Text(text)] | [Val::Text(text), Val::Bool(false)] => Ok(Semver::read(text)),
         [Val::Text(text), Val::Bool(true)] => Ok(Semver::read_loosely(text)),
@@ -160,7 +183,7 @@ fn read(args: &[Val<'_>]) -> Result<Result<Semver, String>, Error> {
 pub(crate) fn parse<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
     match read(args)? {
         Ok(version) => Ok(Val::Semver(Rc::new(version))),
-        Err(why) => Err(Error::of(why)),
+        Err(error) => Err(Error::of(error.to_string())),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::run::node::Meter;
+use crate::run::strings::quoted;
 use crate::run::{Entries, Error, Key, Text, Val};
 
 /// The parts of a URL.
@@ -18,24 +19,53 @@ pub struct Url {
     rest: String,
 }
 
+/// Error for text that is not a URL; the message is Go's.
+#[derive(Debug, thiserror::Error)]
+#[error("parse {url}: {problem}", url = quoted(.url))]
+pub(crate) struct UrlError {
+    url: String,
+    problem: UrlProblem,
+}
+
+/// The problem of a URL.
+#[derive(Debug, thiserror::Error)]
+enum UrlProblem {
+    #[error("empty url")]
+    Empty,
+    #[error("net/url: invalid control character in URL")]
+    Control,
+    #[error("missing protocol scheme")]
+    Scheme,
+    #[error("invalid URI for request")]
+    Relative,
+    #[error("missing ']' in host")]
+    Bracket,
+    #[error("invalid port {} after host", quoted(.0))]
+    Port(String),
+    #[error("invalid character {} in host name", quoted(.0))]
+    HostCharacter(String),
+    #[error("invalid URL escape {}", quoted(.0))]
+    Escape(String),
+}
+
 impl Url {
-    /// Reads a URL as a request has it: absolute, or a path. The error is worded as Go's.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| {
-            Err(format!(
-                "parse {}: {why}",
-                crate::run::strings::quoted(text)
-            ))
+    /// Parses a URL as in a request: absolute, or a path.
+    pub(crate) fn read(text: &str) -> Result<Self, UrlError> {
+        let wrong = |problem: UrlProblem| {
+            Err(UrlError {
+                url: text.to_owned(),
+                problem,
+            })
         };
         if text.is_empty() {
-            return wrong("empty url");
+            return wrong(UrlProblem::Empty);
         }
         if text.bytes().any(|c| c < 0x20 || c == 0x7f) {
-            return wrong("net/url: invalid control character in URL");
+            return wrong(UrlProblem::Control);
         }
         let (whole, fragment) = text.split_once('#').unwrap_or((text, ""));
         let (scheme, rest) = match whole.split_once(':') {
-            Some(("", _)) => return wrong("missing protocol scheme"),
+            Some(("", _)) => return wrong(UrlProblem::Scheme),
             Some((scheme, rest)) if is_scheme(scheme) => (scheme.to_ascii_lowercase(), rest),
             Some((head, _))
                 if !head.contains('/')
@@ -43,16 +73,16 @@ impl Url {
                         c.is_ascii_digit() || matches!(c, '+' | '-' | '.')
                     }) =>
             {
-                return wrong("missing protocol scheme");
+                return wrong(UrlProblem::Scheme);
             }
             _ => (String::new(), whole),
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         if !rest.starts_with('/') {
             if scheme.is_empty() {
-                return wrong("invalid URI for request");
+                return wrong(UrlProblem::Relative);
             }
-            // what has a scheme and no slash is opaque
+            // a URL with a scheme and no slash is opaque
             return Ok(Self {
                 scheme,
                 host: String::new(),
@@ -72,14 +102,11 @@ impl Url {
             }
             _ => ("", rest, ""),
         };
-        if let Err(why) = check_host(host) {
-            return wrong(&why);
+        if let Err(problem) = check_host(host) {
+            return wrong(problem);
         }
         if let Some(escape) = bad_escape(path) {
-            return wrong(&format!(
-                "invalid URL escape {}",
-                crate::run::strings::quoted(&escape)
-            ));
+            return wrong(UrlProblem::Escape(escape));
         }
         Ok(Self {
             scheme,
@@ -105,11 +132,11 @@ fn is_scheme(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'-' | b'.'))
 }
 
-fn check_host(host: &str) -> Result<(), String> {
+fn check_host(host: &str) -> Result<(), UrlProblem> {
     let port = match host.strip_prefix('[') {
         Some(inner) => match inner.split_once(']') {
             Some((_, port)) => port,
-            None => return Err("missing ']' in host".to_owned()),
+            None => return Err(UrlProblem::Bracket),
         },
         None => match host.rfind(':') {
             Some(at) => host.get(at..).unwrap_or(""),
@@ -121,10 +148,7 @@ fn check_host(host: &str) -> Result<(), String> {
         None => port.is_empty(),
     };
     if !right {
-        return Err(format!(
-            "invalid port {} after host",
-            crate::run::strings::quoted(port)
-        ));
+        return Err(UrlProblem::Port(port.to_owned()));
     }
     if let Some(c) = host.chars().find(|c| {
         matches!(
@@ -132,15 +156,12 @@ fn check_host(host: &str) -> Result<(), String> {
             ' ' | '"' | '<' | '>' | '^' | '`' | '{' | '|' | '}' | '\\'
         )
     }) {
-        return Err(format!(
-            "invalid character {} in host name",
-            crate::run::strings::quoted(&c.to_string())
-        ));
+        return Err(UrlProblem::HostCharacter(c.to_string()));
     }
     Ok(())
 }
 
-/// The first escape that is none.
+/// Returns the first invalid escape.
 fn bad_escape(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     bytes
@@ -256,7 +277,7 @@ pub(crate) fn query<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Erro
     };
     let mut all: BTreeMap<String, Vec<Val<'a>>> = BTreeMap::new();
     for pair in url.query.split('&') {
-        // with a semicolon, or with escapes that are none, a pair is no pair
+        // a pair with a semicolon or an invalid escape is dropped
         if pair.is_empty() || pair.contains(';') {
             continue;
         }

@@ -13,11 +13,11 @@ use super::value::Val;
 
 /// Decides whether a request may be made.
 pub trait Authorizer: fmt::Debug {
-    /// Whether what is described may be done.
+    /// Decides a question.
     fn authorize(&self, question: &Question) -> Decision;
 }
 
-/// What an expression asks the authorizer.
+/// A question for the authorizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
     /// A service account by namespace and name; `None`: who made the request.
@@ -38,18 +38,18 @@ pub struct Question {
     pub field_selector: String,
     /// Selector of labels, as written; what does not parse asks for no labels.
     pub label_selector: String,
-    /// What is to be done: an API verb, or that of HTTP for paths.
+    /// The verb: of the API, or of HTTP for paths.
     pub verb: String,
 }
 
-/// What the authorizer answers.
+/// The authorizer's decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Whether it may be done.
     pub allowed: bool,
-    /// Why, as far as known.
+    /// The reason, if known.
     pub reason: String,
-    /// What failed on the way.
+    /// The error, if any.
     pub error: Option<String>,
 }
 
@@ -63,13 +63,13 @@ enum Stage {
     Decided(Decision),
 }
 
-/// A question as far as it is put, or its answer.
+/// An incomplete question, or its decision.
 #[derive(Clone, Debug)]
 pub struct Check<'a> {
     authorizer: &'a dyn Authorizer,
     stage: Stage,
     question: Question,
-    /// What `authorizer.requestResource` is.
+    /// The value of `authorizer.requestResource`.
     request: Option<Rc<Check<'a>>>,
 }
 

@@ -1,5 +1,5 @@
-//! From the checked tree to a program: names become slots, constants are
-//! folded where cel-go folds them, calls get their function and cost.
+//! Compiles the checked tree to a program: names become slots, constants are folded where
+//! cel-go folds them, calls get their function and cost.
 
 use std::collections::HashMap;
 
@@ -294,7 +294,7 @@ impl Compiler<'_> {
         }
         let pattern = match (name, arguments.as_slice()) {
             ("matches", [_, Node::Const(Const::Text(pattern))]) => {
-                Some(regex::compile(pattern).map_err(Error::of)?)
+                Some(regex::compile(pattern).map_err(|error| Error::of(error.to_string()))?)
             }
             _ => None,
         };
@@ -341,8 +341,8 @@ impl Compiler<'_> {
         }))
     }
 
-    /// How a call is paid for. Where the types leave several ways to call a
-    /// function open, some are paid as if nothing was known of them.
+    /// Returns the cost rule of a call. If the types allow several overloads, some are
+    /// charged as if nothing was known about them.
     fn cost(&self, at: &Expr, name: &str, method: bool) -> Rule {
         let is = |place: usize, wanted: &[Type]| {
             self.checked
@@ -415,7 +415,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The way into a value, one step further.
+/// Extends the path into a value by one step.
 fn extend(target: Node, step: Step, test: bool) -> Node {
     match target {
         Node::Path {
@@ -434,7 +434,7 @@ fn extend(target: Node, step: Step, test: bool) -> Node {
             }
         }
         target => {
-            // a condition is no value of its own: its branches are stepped into
+            // a condition is not a value: its branches are stepped into
             let charged = !matches!(target, Node::If(_));
             Node::Path {
                 base: Base::Node(Box::new(target)),

@@ -164,7 +164,6 @@ fn uint<'a>(value: &Val<'a>) -> Result<'a> {
 }
 
 fn double<'a>(value: &Val<'a>) -> Result<'a> {
-    #[allow(clippy::cast_precision_loss)]
     Ok(Val::Double(match value {
         Val::Double(number) => *number,
         Val::Int(number) => *number as f64,

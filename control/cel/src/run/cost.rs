@@ -1,5 +1,5 @@
-//! What calls cost: the figures of cel-go's cost tracker and of the estimators
-//! of Kubernetes' libraries. A character that is looked at costs a tenth.
+//! Costs of calls: the figures of cel-go's cost tracker and of the estimators of
+//! Kubernetes' libraries. Each examined character costs a tenth.
 
 use super::value::Val;
 
@@ -54,7 +54,7 @@ fn quarter(size: u64) -> u64 {
     size.div_ceil(4)
 }
 
-/// What a call costs.
+/// Returns the cost of a call.
 pub(crate) fn of_call(rule: Rule, args: &[Val<'_>], result: Option<&Val<'_>>) -> u64 {
     let size = |at: usize| args.get(at).map_or(1, Val::size);
     match rule {
@@ -122,7 +122,7 @@ pub(crate) fn of_call(rule: Rule, args: &[Val<'_>], result: Option<&Val<'_>>) ->
     }
 }
 
-/// What sorting so many numbers costs.
+/// Returns the cost of sorting this many items.
 pub(crate) fn sort(items: usize) -> u64 {
     let items = items as u64;
     items.saturating_mul(items).saturating_mul(2) + 11

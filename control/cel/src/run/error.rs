@@ -1,15 +1,15 @@
-//! Why an expression has no value.
+//! Errors of evaluation.
 
 use std::borrow::Cow;
 
-/// Why an expression has no value; worded as cel-go words it, since users meet
-/// it in the messages of policies and rules.
+/// Error of an evaluation; the message is that of cel-go, since policies and rules show
+/// it to users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// What the expression does is wrong for these values.
+    /// The operation fails for these values.
     #[error("{0}")]
     Failed(Cow<'static, str>),
-    /// A map has no such key.
+    /// A map lacks the key.
     #[error("no such key: {0}")]
     NoSuchKey(String),
     /// A function or operator does not take values of these types.

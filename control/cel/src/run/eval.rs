@@ -1,6 +1,6 @@
-//! Walks a compiled expression. Costs are those of cel-go with the estimators
-//! of Kubernetes, since limits on them are part of what users can rely on: a
-//! variable and each step into it cost 1, macros what their expansion costs.
+//! Evaluates a compiled expression. Costs are those of cel-go with the estimators of
+//! Kubernetes, since limits on them are part of the API: a variable and each step into it
+//! cost 1, macros the cost of their expansion.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub(crate) struct Machine<'a, 'e> {
 
 type Result<'a, T = Val<'a>> = std::result::Result<T, Error>;
 
-/// What an empty list or map, a list, a map, a typed object costs to make.
+/// The costs of creating an empty list or map, a list, a map, a typed object.
 const LIST: u64 = 10;
 const MAP: u64 = 30;
 const MADE: u64 = 40;
@@ -83,7 +83,7 @@ impl<'a> Machine<'a, '_> {
             },
             Base::Node(node) => self.eval(node)?,
         };
-        // what is there is wrapped again once a step was optional
+        // after an optional step, the value is wrapped again
         let mut optional = false;
         if !steps.is_empty()
             && let Val::Optional(inner) = &at
@@ -104,7 +104,7 @@ impl<'a> Machine<'a, '_> {
             let next = match self.step(&at, step, presence) {
                 Ok(next) => next,
                 Err(error) => {
-                    // what fails is paid for, too: `||` may go on behind it
+                    // a failure is charged, too: `||` may continue after it
                     self.meter.charge(1 + u64::from(charged && !test))?;
                     return Err(error);
                 }
@@ -303,7 +303,7 @@ impl<'a> Machine<'a, '_> {
         let Val::Optional(inner) = target else {
             return Err(Error::NoSuchOverload);
         };
-        // the macro asks for the value twice: whether it is there, and what it is
+        // the macro evaluates the value twice: its presence, and its value
         let again = self.meter.cost - before;
         self.meter.charge(1)?;
         let Some(inner) = inner else {
@@ -420,7 +420,7 @@ impl<'a> Machine<'a, '_> {
         pairs: impl Iterator<Item = std::result::Result<(Val<'a>, Val<'a>), Error>>,
         decisive: bool,
     ) -> Result<'a> {
-        // whether to go on: `@not_strictly_false(…)` on the result so far
+        // whether to continue: `@not_strictly_false(…)` on the result so far
         let again = if decisive { 3 } else { 2 };
         let mut failed = None;
         let mut pairs = pairs.peekable();
@@ -545,7 +545,7 @@ impl<'a> Machine<'a, '_> {
     }
 }
 
-/// The item or entry of `at` at `by`; `None` when there is none and `presence`
+/// Returns the item or entry of `at` at `by`; `None` if it is missing and `presence`
 /// allows that.
 fn index<'a>(at: &Val<'a>, by: &Val<'a>, presence: bool) -> Result<'a, Option<Val<'a>>> {
     let found = match at {
@@ -557,7 +557,6 @@ fn index<'a>(at: &Val<'a>, by: &Val<'a>, presence: bool) -> Result<'a, Option<Va
             let whole = match by {
                 Val::Int(number) => Some(*number),
                 Val::Uint(number) => i64::try_from(*number).ok(),
-                #[allow(clippy::float_cmp, clippy::cast_precision_loss)]
                 Val::Double(number) if (*number as i64) as f64 == *number => Some(*number as i64),
                 Val::Double(number) => {
                     return Err(Error::of(format!(
@@ -591,9 +590,9 @@ fn index<'a>(at: &Val<'a>, by: &Val<'a>, presence: bool) -> Result<'a, Option<Va
     }
 }
 
-/// What is told of arguments that a function does not take: some functions are
-/// told with the types of their arguments, operators only when their first
-/// operand has nothing like it.
+/// Returns the error for arguments that a function does not accept: for some functions it
+/// contains the types of the arguments, for operators only if the first operand has no
+/// such operator.
 fn no_overload(name: &str, arguments: &[Val<'_>]) -> Error {
     let number = |value: &Val<'_>| matches!(value, Val::Int(_) | Val::Uint(_) | Val::Double(_));
     let time = |value: &Val<'_>| matches!(value, Val::Duration(_) | Val::Timestamp(_));

@@ -206,7 +206,7 @@ pub(crate) fn sort_by_keys<'a>(
         }
     }
     let mut all: Vec<(&Val<'a>, &Val<'a>)> = keys.iter().zip(items).collect();
-    // what cannot be ordered was refused above, but for NaN
+    // values that cannot be ordered were rejected above, except NaN
     all.sort_by(|(a, _), (b, _)| order(a, b).unwrap_or(Ordering::Equal));
     Ok(Val::list(
         all.into_iter().map(|(_, item)| item.clone()).collect(),

@@ -40,7 +40,7 @@ pub(crate) enum Node {
         /// Whether reading the variable itself costs: it does not in the
         /// branches of a condition and as an index.
         charged: bool,
-        /// Whether only the presence of the last step is asked for.
+        /// Whether only the presence of the last step is tested.
         test: bool,
     },
     And(Box<[Node]>),
@@ -108,7 +108,7 @@ pub(crate) struct Fold {
 }
 
 impl Const {
-    /// As a value. Lists and maps are made anew.
+    /// Returns it as a value. Lists and maps are copied.
     pub fn value(&self) -> Val<'_> {
         match self {
             Self::Null => Val::Null,
@@ -157,8 +157,8 @@ impl<'a> ConstructedValue<'a> {
         self.field(name)
     }
 
-    /// What is wrong with the names of the types within: an object in the field
-    /// `b` of an `Object.a` must be an `Object.a.b`; lists and maps have no names.
+    /// Returns the wrong type names within: an object in the field `b` of an `Object.a`
+    /// must be an `Object.a.b`; lists and maps have no names.
     #[must_use]
     pub fn misnamed(&self) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -204,7 +204,7 @@ fn compare(value: &Val<'_>, wanted: &str, wrong: &mut Vec<String>) {
     }
 }
 
-/// What a function gets to do its work: it pays for what it makes.
+/// The context of a function, which charges for what it allocates.
 #[derive(Debug)]
 pub(crate) struct Meter {
     pub cost: u64,
@@ -241,6 +241,6 @@ impl Meter {
     }
 }
 
-/// Far beyond what the cost limits allow to expressions that are charged in
-/// full: some 64 million items or bytes in one evaluation.
+/// The work limit, far beyond what the cost limits allow to expressions that are charged
+/// in full: some 64 million items or bytes in one evaluation.
 const MOST_WORK: u64 = 64 << 20;

@@ -57,7 +57,7 @@ pub(crate) fn add<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
     }
 }
 
-/// Both lists after each other; declared sets and maps take over only what is new.
+/// Concatenates both lists; declared sets and maps only add new items.
 fn join<'a>(meter: &mut Meter, a: &List<'a>, b: &List<'a>) -> Result<'a> {
     meter.work(a.len() + b.len())?;
     let kind = match a {
@@ -213,8 +213,8 @@ fn weight(value: &Val<'_>) -> usize {
     }
 }
 
-/// Whether two values are the same; those of different kinds are not, but
-/// numbers compare by their value.
+/// Returns whether two values are equal; those of different kinds are not, except that
+/// numbers compare by value.
 pub(crate) fn equal(a: &Val<'_>, b: &Val<'_>) -> bool {
     match (a, b) {
         (Val::Null, Val::Null) => true,
@@ -304,7 +304,6 @@ fn numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Option<Ordering>> {
     }
     // a double and an integer: beyond the range of the integers the double
     // decides, within it both are compared as doubles
-    #[allow(clippy::cast_precision_loss)]
     fn mixed(double: f64, integer: &Val<'_>) -> Option<Option<Ordering>> {
         let (least, most) = match integer {
             Val::Int(_) => (i64::MIN as f64, i64::MAX as f64),

@@ -1,4 +1,4 @@
-//! What callers hold: compiled expressions, values for their variables, budgets.
+//! The callers' types: compiled expressions, values for their variables, budgets.
 
 use super::compile::CompiledNode;
 use super::error::Error;
@@ -15,12 +15,12 @@ pub struct Program {
     of: Type,
 }
 
-/// What an evaluation may cost.
+/// The cost limits of evaluations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// What one evaluation may cost.
+    /// The limit of one evaluation.
     pub call: u64,
-    /// What is left for all evaluations together; each takes what it costs.
+    /// The remaining budget of all evaluations together; each consumes its cost.
     pub left: u64,
 }
 
@@ -31,11 +31,11 @@ pub struct Bindings<'a> {
 }
 
 impl Budget {
-    /// What one evaluation may cost: some tenth of a second.
+    /// The limit of one evaluation: about a tenth of a second.
     pub const CALL: u64 = 1_000_000;
-    /// What the rules of a policy or of a custom resource may cost together.
+    /// The limit of the rules of a policy or of a custom resource together.
     pub const OBJECT: u64 = 10_000_000;
-    /// What the match conditions of a webhook or policy may cost together.
+    /// The limit of the match conditions of a webhook or policy together.
     pub const MATCH_CONDITIONS: u64 = 2_500_000;
 
     /// A budget for many evaluations of which none costs more than [`Self::CALL`].
@@ -121,8 +121,8 @@ impl Program {
     /// Evaluates the expression.
     ///
     /// # Errors
-    /// What fails in it, or [`Error::CostLimit`] and [`Error::Budget`] when it
-    /// costs more than it may. What it cost is taken from the budget in any case.
+    /// A failure of the expression, or [`Error::CostLimit`] and [`Error::Budget`] if it
+    /// exceeds its limits. The cost is always charged to the budget.
     pub fn evaluate<'a>(
         &'a self,
         bindings: &Bindings<'a>,
@@ -149,7 +149,7 @@ impl Program {
             None => {
                 budget.left = 0;
                 match result {
-                    // the limit of the call is told rather than that of all
+                    // the limit of the call is reported rather than that of all
                     Err(error) if error.is_final() => Err(error),
                     _ => Err(Error::Budget),
                 }

@@ -269,7 +269,7 @@ tests! {
 }
 
 fn regex(pattern: &str) -> std::result::Result<regex::Regex, Error> {
-    crate::regex::compile(pattern).map_err(Error::of)
+    crate::regex::compile(pattern).map_err(|error| Error::of(error.to_string()))
 }
 
 pub(crate) fn matches<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {

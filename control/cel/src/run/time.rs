@@ -4,7 +4,7 @@ use super::error::Error;
 use super::node::Meter;
 use super::value::{Moment, Val};
 
-/// The first second of the year 1, since 1970: before it there is no time.
+/// The first second of the year 1, since 1970: the lower bound of timestamps.
 pub(crate) const YEAR_ONE: i64 = -62_135_596_800;
 /// The last second of the year 9999.
 const LAST: i64 = 253_402_300_799;

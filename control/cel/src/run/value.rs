@@ -1,5 +1,5 @@
-//! Values while an expression runs: parts of the object tree stay where they
-//! are, only what an expression makes is owned.
+//! Values at run time: parts of the object tree are borrowed, and only constructed values
+//! are owned.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -49,7 +49,7 @@ pub struct Moment {
 /// A list.
 #[derive(Clone, Debug)]
 pub enum List<'a> {
-    /// An array of the tree, and what it is declared as.
+    /// An array of the tree, with its schema.
     Tree(&'a [Value], Option<&'a Schema>),
     /// Made by the expression.
     Own(Rc<[Val<'a>]>),
@@ -58,12 +58,12 @@ pub enum List<'a> {
 /// A map.
 #[derive(Clone, Debug)]
 pub enum Entries<'a> {
-    /// An object of the tree, and what it is declared as.
+    /// An object of the tree, with its schema.
     Tree(&'a Map, Option<&'a Schema>),
     /// Made by the expression.
     Own(Rc<BTreeMap<Key<'a>, Val<'a>>>),
-    /// Entries that were made, where the value of an absent text key is an empty map.
-    /// Such a key is still not `in` the map.
+    /// Constructed entries, in which an absent text key reads as an empty map. Such a key
+    /// is still not `in` the map.
     Defaulting(Rc<BTreeMap<Key<'a>, Val<'a>>>),
     /// Variables that are evaluated when they are first read.
     Lazy(&'a dyn Lazy<'a>),
@@ -71,7 +71,7 @@ pub enum Entries<'a> {
 
 /// Named values that are made on demand, such as a policy's variables.
 pub trait Lazy<'a>: fmt::Debug {
-    /// The value called `name`; `None` when there is none.
+    /// Returns the variable `name`; `None` if there is none.
     fn get(&'a self, name: &str) -> Option<Result<Val<'a>, Error>>;
 }
 
@@ -116,7 +116,7 @@ pub enum Val<'a> {
     Semver(Rc<Semver>),
     /// `kubernetes.NamedFormat`
     Format(&'static NamedFormat),
-    /// A question to the authorizer, as far as it is put, or its answer.
+    /// An incomplete question to the authorizer, or its decision.
     Check(Rc<Check<'a>>),
     /// A typed object or a JSON patch operation that a mutation makes.
     Object(Rc<ConstructedValue<'a>>),
@@ -131,7 +131,7 @@ pub struct ConstructedValue<'a> {
     pub fields: Vec<(&'a str, Val<'a>)>,
 }
 
-/// What a key of a map may be; numbers of equal value are the same key.
+/// The key of a map; numbers of equal value are the same key.
 #[derive(Clone, Debug)]
 pub enum Key<'a> {
     /// A truth value.
@@ -177,7 +177,7 @@ impl<'a> Val<'a> {
     pub fn semver(text: &str) -> Result<Self, Error> {
         Semver::read(text)
             .map(|version| Self::Semver(Rc::new(version)))
-            .map_err(Error::of)
+            .map_err(|error| Error::of(error.to_string()))
     }
 
     /// A map that was made, from text to values.
@@ -343,7 +343,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether there is no item.
+    /// Returns whether there are no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -376,7 +376,7 @@ impl<'a> Entries<'a> {
     pub fn len(&self) -> usize {
         match self {
             Self::Tree(map, None) => map.len(),
-            // what is not declared is not there
+            // undeclared fields are absent
             Self::Tree(map, Some(schema)) if schema.is_object() => {
                 map.keys().filter(|key| schema.field(key).is_some()).count()
             }
@@ -386,7 +386,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// Whether there is no entry.
+    /// Returns whether there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -485,7 +485,6 @@ impl<'a> Key<'a> {
             Val::Text(text) => Self::Text(text.clone()),
             Val::Double(number) => {
                 let whole = *number as i64;
-                #[allow(clippy::float_cmp, clippy::cast_precision_loss)]
                 if whole as f64 == *number && number.abs() < 9.2e18 {
                     Self::Int(whole)
                 } else {

@@ -1,4 +1,4 @@
-//! Which events are written, counted, combined or dropped.
+//! Decides which events are written, counted, combined or dropped.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const SIMILAR: usize = 10;
 /// … when they come within this time.
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 
-/// Events about one object that may be written at once …
+/// Events about one object that may be written in a burst …
 const BURST: f64 = 25.0;
 /// … and the time after which one more may.
 const REFILL: Duration = Duration::from_secs(300);
@@ -19,7 +19,7 @@ const REFILL: Duration = Duration::from_secs(300);
 /// Entries kept; beyond it those that rested are forgotten.
 const REMEMBERED: usize = 4096;
 
-/// What to do with an event.
+/// The decision about an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Write a new object.
@@ -30,7 +30,7 @@ pub(super) enum Decision {
     Drop,
 }
 
-/// What was written so far.
+/// The events that were written so far.
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
     written: FxHashMap<Note, WrittenEvent>,
@@ -59,7 +59,7 @@ struct Budget {
 }
 
 impl Correlator {
-    /// What to do with `note`, and the note as it is to be written.
+    /// Decides about `note`, and returns it in the form to write.
     pub(super) fn decide(&mut self, now: Instant, note: Note) -> (Note, Decision) {
         self.forget_the_oldest(now);
         let note = self.combine(now, note);
@@ -153,7 +153,7 @@ impl Correlator {
         if self.budgets.len() > REMEMBERED {
             self.budgets.retain(|_, budget| !old(budget.last));
         }
-        // many objects within a short time: starting anew costs only counts
+        // many objects within a short time: starting over costs only counts
         if self.written.len() > 4 * REMEMBERED {
             self.written.clear();
             self.groups.clear();

@@ -1,7 +1,7 @@
-//! Which events about what lasts are recorded again.
+//! Limits events about a lasting condition.
 //!
-//! A loop that tries again and again would say the same at each attempt, and often in
-//! other words: how much space is left changes from one to the next, so that the
+//! A loop that retries would record the same event at each attempt, and often with
+//! another message: free space, for example, changes between attempts, so that the
 //! correlator takes them for different events.
 
 use std::collections::HashMap;
@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use super::ObjectReference;
 
-/// When what lasts is said again, so that its event does not expire while it lasts.
+/// The interval at which a lasting condition is recorded again, so that its event does
+/// not expire.
 const AGAIN: Duration = Duration::from_secs(600);
 
-/// Entries kept; beyond it those that may be said again anyway are forgotten.
+/// The limit on entries; beyond it, entries that no longer suppress anything are dropped.
 const REMEMBERED: usize = 4096;
 
 /// Lets an event through when it begins, when its cause is another one, and every ten
@@ -30,8 +31,9 @@ struct LastEvent {
 }
 
 impl RepeatFilter {
-    /// Whether an event about an object is recorded. `cause` is what of it does not
-    /// change while it lasts, such as the code of an error; it need not be readable.
+    /// Returns whether to record an event about an object. `cause` is the part that does
+    /// not change while the condition lasts, such as an error code; it need not be
+    /// readable.
     pub fn passes(&self, about: &ObjectReference, reason: &str, cause: &str) -> bool {
         self.passes_at(Instant::now(), about, reason, cause)
     }
@@ -54,7 +56,7 @@ impl RepeatFilter {
         true
     }
 
-    /// Forgets the events about an object, so that the next one is recorded at once.
+    /// Forgets the events about an object, so that the next one is recorded immediately.
     pub fn forget(&self, about: &ObjectReference) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.retain(|(object, _), _| object != about);

@@ -1,4 +1,5 @@
-//! Leases of others: whether somebody does a work instead of us.
+//! Observes leases of other processes: whether another one does the work instead of this
+//! one.
 
 use std::time::Duration;
 

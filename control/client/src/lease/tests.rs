@@ -1,4 +1,4 @@
-//! Leases against a server that leaves requests without an answer, in virtual time.
+//! Tests leases in virtual time against a server that leaves requests unanswered.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ struct Server {
     writes: Arc<Mutex<Vec<Instant>>>,
     /// Writes, counted from 0, that are neither answered nor stored.
     silent: std::ops::Range<usize>,
-    /// Writes, counted from 0, that are answered with 500 at once and not stored.
+    /// Writes, counted from 0, that are answered with 500 and not stored.
     refused: std::ops::Range<usize>,
     /// Time between storing a write and answering it.
     slow: Duration,

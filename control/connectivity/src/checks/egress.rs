@@ -1,4 +1,4 @@
-//! Out of the pod network.
+//! Checks from pods to addresses outside of the pod network.
 
 use super::List;
 use crate::check::Client;

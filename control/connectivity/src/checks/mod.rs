@@ -1,4 +1,4 @@
-//! The checks, one file per group. Each is a function of what is known of the cluster.
+//! The checks, one file per group. Each is a function of the cluster's topology.
 
 use crate::{
     check::{Check, Client, Group, Step},
@@ -15,8 +15,8 @@ mod pods;
 mod policy;
 mod services;
 
-/// Connections of checks that want an answer of each endpoint. With two endpoints chosen at
-/// random, one of them is missed once in half a million.
+/// The number of connections of checks that need an answer from each endpoint. With two
+/// endpoints chosen at random, one of them is missed once in half a million.
 const CONNECTIONS: u32 = 20;
 
 /// All checks of these groups.

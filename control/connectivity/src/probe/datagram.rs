@@ -48,7 +48,7 @@ const IPV4_HEADERS: usize = 20 + 8;
 /// Bytes of an IPv6 header and of a UDP header.
 const IPV6_HEADERS: usize = 40 + 8;
 
-/// Sends a datagram to an echo server and waits for it. Gives its size.
+/// Sends a datagram to an echo server and waits for its echo. Returns its size.
 pub fn echo(target: &str, size: DatagramSize) -> Result<usize, ProbeFailure> {
     let mut addresses = target
         .to_socket_addrs()
@@ -106,12 +106,12 @@ fn whole_packet(socket: &UdpSocket, address: SocketAddr) -> Result<usize, ProbeF
             (mtu, IPV6_HEADERS)
         }
     };
-    // Loopback devices have an MTU above what a datagram can hold.
+    // Loopback devices have an MTU beyond the size of a datagram.
     let mtu = usize::try_from(mtu).unwrap_or(0).min(65_535);
     Ok(mtu.saturating_sub(headers))
 }
 
-/// A failure with the size of what was sent.
+/// Returns a failure with the size of the datagram.
 fn sized(error: std::io::Error, bytes: usize) -> ProbeFailure {
     let mut failed = ProbeFailure::from(error);
     failed.detail = format!("{} (datagram of {bytes} bytes)", failed.detail);

@@ -8,7 +8,7 @@ use std::{
 use super::{TIMEOUT, failure::ProbeFailure};
 use crate::operation::{Failure, Record};
 
-/// Where the name servers are written down.
+/// The file with the name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// The addresses of a name, as programs get them.
@@ -21,7 +21,8 @@ pub fn resolve(name: &str) -> Result<Vec<IpAddr>, ProbeFailure> {
     Ok(addresses)
 }
 
-/// What the resolver says. It has no codes in Rust; its texts are those of `gai_strerror(3)`.
+/// Classifies a resolver error. It has no codes in Rust; its texts are those of
+/// `gai_strerror(3)`.
 pub fn failed(name: &str, error: &std::io::Error) -> ProbeFailure {
     let text = error.to_string();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));

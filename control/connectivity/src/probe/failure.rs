@@ -16,7 +16,7 @@ pub struct ProbeFailure {
 }
 
 impl ProbeFailure {
-    /// Something came that was not asked for.
+    /// Returns the failure for a wrong answer.
     pub fn wrong(detail: impl Into<String>) -> Self {
         Self {
             failure: Failure::WrongAnswer,

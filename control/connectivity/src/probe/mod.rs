@@ -4,9 +4,9 @@
 //! connectivity probe --name NAME [--serve] [--http PORT] [--echo PORT] [--settle SECONDS]
 //! ```
 //!
-//! Tasks are a JSON list in the environment variable [`TASKS`]. With tasks it ends once they are
-//! done; without, it serves until it is told to end. It needs the standard library only, so
-//! that a static program in an image of its own can be it.
+//! Tasks are a JSON list in the environment variable [`TASKS`]. With tasks it ends once
+//! they are done; without, it serves until it is terminated. It needs only the standard
+//! library, so that it can be a static program in an image of its own.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ mod stream;
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Tasks that are performed at the same time.
 const WORKERS: usize = 6;
-/// Between two tries of a task.
+/// The interval between attempts of a task.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The options of a probe.
@@ -45,14 +45,56 @@ struct Options {
     settle: Duration,
 }
 
+/// Reason why a probe cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An option without its value.
+    #[error("{0} needs a value")]
+    NoValue(String),
+    /// An option with an invalid number.
+    #[error("{option} {text}: {error}")]
+    Number {
+        /// The option.
+        option: String,
+        /// Its value.
+        text: String,
+        /// The problem.
+        error: std::num::ParseIntError,
+    },
+    /// An unknown option.
+    #[error("unknown option `{0}`")]
+    Option(String),
+    /// The tasks in the environment cannot be parsed.
+    #[error("{TASKS}: {0}")]
+    Tasks(serde_json::Error),
+    /// A port cannot be served.
+    #[error("ports {http} and {echo}: {error}")]
+    Ports {
+        /// The port of HTTP.
+        http: u16,
+        /// The port of echoes.
+        echo: u16,
+        /// The system's error.
+        error: std::io::Error,
+    },
+    /// Termination signals cannot be handled.
+    #[error("cannot {action} signals: {error}")]
+    Signals {
+        /// The operation.
+        action: &'static str,
+        /// The system's error.
+        error: nix::Error,
+    },
+}
+
 /// Runs the probe with the words after `connectivity probe`.
 ///
 /// # Errors
-/// Options or tasks that cannot be read, or a port that is taken, in words.
-pub fn run(words: impl IntoIterator<Item = String>) -> Result<(), String> {
+/// [`Error`].
+pub fn run(words: impl IntoIterator<Item = String>) -> Result<(), Error> {
     let options = Options::parse(words)?;
     let tasks: Option<Vec<Task>> = match std::env::var(TASKS) {
-        Ok(text) => Some(serde_json::from_str(&text).map_err(|error| format!("{TASKS}: {error}"))?),
+        Ok(text) => Some(serde_json::from_str(&text).map_err(Error::Tasks)?),
         Err(_) => None,
     };
     let until_end = match &tasks {
@@ -60,8 +102,12 @@ pub fn run(words: impl IntoIterator<Item = String>) -> Result<(), String> {
         Some(_) => None,
     };
     if options.serve {
-        serve::start(&options.name, options.http, options.echo)
-            .map_err(|error| format!("ports {} and {}: {error}", options.http, options.echo))?;
+        let (http, echo) = (options.http, options.echo);
+        serve::start(&options.name, http, echo).map_err(|error| Error::Ports {
+            http,
+            echo,
+            error,
+        })?;
     }
     if let Some(tasks) = tasks {
         perform(&tasks, options.settle);
@@ -80,7 +126,7 @@ fn perform(tasks: &[Task], settle: Duration) {
                     let report = settle_task(task, settle);
                     let line = serde_json::to_string(&report).unwrap_or_default();
                     let mut out = std::io::stdout().lock();
-                    // Nobody is left to be told when the log is closed.
+                    // Nobody reads the log when it is closed.
                     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
                 }
             });
@@ -110,7 +156,7 @@ fn settle_task(task: &Task, settle: Duration) -> Report {
     }
 }
 
-/// Performs an operation once; gives the time of each request, too.
+/// Performs an operation once; also returns the time of each request.
 fn attempt(operation: &Operation) -> (Outcome, Vec<Duration>) {
     if let Operation::Ask { target, count } = operation {
         return ask(target, *count);
@@ -172,7 +218,7 @@ fn ask(target: &str, count: u32) -> (Outcome, Vec<Duration>) {
 // === impl Options ===
 
 impl Options {
-    fn parse(words: impl IntoIterator<Item = String>) -> Result<Self, String> {
+    fn parse(words: impl IntoIterator<Item = String>) -> Result<Self, Error> {
         let mut options = Self {
             name: String::new(),
             serve: false,
@@ -182,10 +228,14 @@ impl Options {
         };
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+            let mut value = || words.next().ok_or_else(|| Error::NoValue(word.clone()));
             let number = |text: String| {
                 let parsed = text.parse::<u16>();
-                parsed.map_err(|error| format!("{word} {text}: {error}"))
+                parsed.map_err(|error| Error::Number {
+                    option: word.clone(),
+                    text,
+                    error,
+                })
             };
             match word.as_str() {
                 "--serve" => options.serve = true,
@@ -193,7 +243,7 @@ impl Options {
                 "--http" => options.http = number(value()?)?,
                 "--echo" => options.echo = number(value()?)?,
                 "--settle" => options.settle = Duration::from_secs(number(value()?)?.into()),
-                other => return Err(format!("unknown option `{other}`")),
+                other => return Err(Error::Option(other.to_owned())),
             }
         }
         Ok(options)

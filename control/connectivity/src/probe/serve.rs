@@ -9,7 +9,7 @@ use std::{
 
 use nix::sys::signal::{SigSet, Signal};
 
-use super::TIMEOUT;
+use super::{Error, TIMEOUT};
 
 /// Bytes of a request that are read at most.
 const REQUEST: u64 = 8192;
@@ -17,7 +17,7 @@ const REQUEST: u64 = 8192;
 /// How long the port of another socket is waited for: on a node's own network, the probe of an
 /// earlier test may still be ending.
 const BUSY: Duration = Duration::from_secs(30);
-/// Between two tries to take a port.
+/// The interval between attempts to listen.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Starts to serve: HTTP that answers with `NAME CLIENT`, and echoes.
@@ -28,7 +28,7 @@ pub fn start(name: &str, http: u16, echo: u16) -> std::io::Result<()> {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let name = name.clone();
-            // A client that goes away is its own business.
+            // A client that disconnects is not an error.
             thread::spawn(move || drop(answer(&stream, &name)));
         }
     });
@@ -68,16 +68,22 @@ pub struct EndSignals(SigSet);
 
 impl EndSignals {
     /// Blocks them in this thread and those that it starts from now on.
-    pub fn block() -> Result<Self, String> {
+    pub fn block() -> Result<Self, Error> {
         let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
         let blocked = signals.thread_block().map(|()| Self(signals));
-        blocked.map_err(|error| format!("cannot block signals: {error}"))
+        blocked.map_err(|error| Error::Signals {
+            action: "block",
+            error,
+        })
     }
 
     /// Waits for one.
-    pub fn wait(self) -> Result<(), String> {
+    pub fn wait(self) -> Result<(), Error> {
         let waited = self.0.wait().map(drop);
-        waited.map_err(|error| format!("cannot wait for signals: {error}"))
+        waited.map_err(|error| Error::Signals {
+            action: "wait for",
+            error,
+        })
     }
 }
 

@@ -68,7 +68,7 @@ pub fn echo(target: &str, bytes: usize) -> Result<(), ProbeFailure> {
         let writer = scope.spawn(|| (&stream).write_all(&sent));
         let read = (&stream).read_exact(&mut received);
         if read.is_err() {
-            // Whoever cannot be read from is not to be written to either.
+            // Without a response there is nothing to write either.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
         let written = writer.join().unwrap_or(Ok(()));

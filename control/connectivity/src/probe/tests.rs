@@ -1,4 +1,4 @@
-//! A probe against another one on the loopback device.
+//! Tests a probe against another one on the loopback device.
 
 use std::net::{TcpListener, UdpSocket};
 

@@ -142,7 +142,7 @@ impl Approver {
         let Some(request) = self.requests.by_key(&key) else {
             return Ok(None);
         };
-        let Ok(asked) = request.read() else {
+        let Some(asked) = request.read() else {
             return Ok(None);
         };
         if request.spec.signer_name == KUBELET_SERVING && !self.approves_serving {
@@ -188,7 +188,7 @@ impl Approver {
             }
         };
         let Some(reason) = reason else {
-            tracing::debug!(request = %key, "left to people");
+            tracing::debug!(request = %key, "request left to administrators");
             return Ok(None);
         };
         change(&self.client, &request, "approval", |object| {

@@ -12,8 +12,7 @@ use crate::work;
 
 const PERIOD: Duration = Duration::from_secs(600);
 
-/// How long a request stays that was decided, and that nobody decided about;
-/// in seconds, as upstream.
+/// Lifetimes of decided and undecided requests in seconds, as upstream.
 const DECIDED: i64 = 3600;
 const PENDING: i64 = 24 * 3600;
 
@@ -70,7 +69,7 @@ impl Cleaner {
             tracing::info!(removed, "old certificate requests removed");
         }
         if let Some(error) = failure {
-            tracing::warn!(error = %error.chain(), "cannot remove a certificate request; trying again later");
+            tracing::warn!(error = %error.chain(), "failed to remove a certificate request, retrying later");
         }
     }
 }

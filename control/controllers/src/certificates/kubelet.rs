@@ -1,11 +1,11 @@
-//! What requests of nodes' agents look like.
+//! Recognises the certificate requests of nodes' agents.
 
 use control_pki::Requested;
 
 use super::{CLIENT, KUBELET_CLIENT, KUBELET_SERVING};
 use crate::views::CertificateSigningRequest;
 
-/// Why a request is none of those that its signer signs; `None` if it is.
+/// Returns why a request is not one that its signer signs; `None` if it is.
 pub(super) fn fault(
     request: &CertificateSigningRequest,
     asked: &Requested,

@@ -1,5 +1,5 @@
-//! Certificates for those who ask the API for them: approved by rule, signed by
-//! the cluster's authority, forgotten when old.
+//! CertificateSigningRequests: approved by rule, signed by the cluster's authority,
+//! deleted when old.
 
 mod approving;
 mod cleaning;
@@ -30,12 +30,10 @@ const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 
 impl CertificateSigningRequest {
-    /// The request itself, its signature checked.
-    fn read(&self) -> Result<Requested, String> {
-        let pem = STANDARD
-            .decode(&self.spec.request)
-            .map_err(|error| error.to_string())?;
-        Requested::parse(&pem)
+    /// Returns the parsed request if it is valid and its signature verified.
+    fn read(&self) -> Option<Requested> {
+        let pem = STANDARD.decode(&self.spec.request).ok()?;
+        Requested::parse(&pem).ok()
     }
 
     fn has(&self, condition: &str) -> bool {
@@ -45,7 +43,7 @@ impl CertificateSigningRequest {
             .any(|c| c.r#type == condition && matches!(c.status.as_str(), "True" | ""))
     }
 
-    /// Whether somebody approved or denied it.
+    /// Returns whether it was approved or denied.
     fn is_decided(&self) -> bool {
         self.has("Approved") || self.has("Denied")
     }
@@ -61,8 +59,8 @@ impl CertificateSigningRequest {
     }
 }
 
-/// Changes a request as it is on the server now, through a subresource; one
-/// that is gone or was replaced stays as it is.
+/// Changes the current state of a request through a subresource; a request that was
+/// deleted or recreated is left alone.
 async fn change(
     client: &Client,
     request: &CertificateSigningRequest,

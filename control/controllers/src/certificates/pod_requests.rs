@@ -19,7 +19,7 @@ const REQUESTS: Resource = Resource::namespaced(
 );
 
 const PERIOD: Duration = Duration::from_secs(300);
-/// How long a request stays, in seconds. A kubelet gets its certificate, or gives up, sooner.
+/// Lifetime of a request in seconds. A kubelet gets its certificate, or gives up, sooner.
 const LIFE: i64 = 15 * 60;
 
 /// Removes old requests.
@@ -66,7 +66,7 @@ async fn clean(client: &Client, resource: &Resource, requests: &Reflector<Metada
     if let Some(error) = failure {
         tracing::warn!(
             error = error.chain(),
-            "cannot remove a pod certificate request; trying again later"
+            "failed to remove a pod certificate request, retrying later"
         );
     }
 }

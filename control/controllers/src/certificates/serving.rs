@@ -30,7 +30,7 @@ pub(super) enum ServingVerdict {
     Vouched,
     /// No trusted source confirms this name or address; an administrator may add it.
     Unvouched(String),
-    /// The request contains a name or address that belongs to somebody else.
+    /// The request contains a name or address that the node may not use.
     Forbidden(String),
 }
 

@@ -123,7 +123,7 @@ impl CertificateSigner {
             .await
             .map(|()| None)
         };
-        let Ok(asked) = request.read() else {
+        let Some(asked) = request.read() else {
             return Ok(None);
         };
         match decide(&request, &asked, self.longest) {

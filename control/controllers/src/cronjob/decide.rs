@@ -1,5 +1,5 @@
-//! What a CronJob needs: finished jobs noted and in the end removed, the next job
-//! started, nothing started twice.
+//! Decides what a CronJob needs: records finished jobs and eventually removes them,
+//! starts the next job, and starts none twice.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct CronJobSnapshot<'a> {
     pub cron: &'a CronJob,
     /// The jobs that it controls.
     pub jobs: &'a [Arc<Job>],
-    /// Of those that it calls active, the uids that the server does not have.
+    /// The uids among its active jobs that the server does not have.
     pub gone: &'a HashSet<Text>,
     /// The current time.
     pub now: Timestamp,
@@ -28,7 +28,7 @@ pub struct CronJobSnapshot<'a> {
 /// An event: its type, reason and message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
-    /// Whether somebody may want to look.
+    /// Whether the event is a warning.
     pub warning: bool,
     /// One word.
     pub reason: &'static str,
@@ -41,7 +41,7 @@ pub struct News {
 pub struct CronJobDecision {
     /// Finished jobs that are too many, the oldest first.
     pub remove: Vec<Arc<Job>>,
-    /// What people are told before anything is started.
+    /// The events to record before a job is started.
     pub news: Vec<News>,
     /// The status before anything is started.
     pub status: CronJobStatus,
@@ -77,10 +77,11 @@ pub fn decide(snapshot: &CronJobSnapshot<'_>) -> CronJobDecision {
     decision
 }
 
-/// The schedule with its zone; whether it has one of its own, which is discouraged.
+/// Returns the schedule with its zone, and whether the schedule contains a zone, which is
+/// discouraged.
 ///
 /// # Errors
-/// What people are told of a schedule or zone that cannot be used.
+/// The event for an unusable schedule or zone.
 pub fn schedule(cron: &CronJob) -> Result<(Schedule, bool), News> {
     let spec = &cron.spec;
     let text = spec.schedule.as_str();
@@ -166,7 +167,7 @@ fn too_old(snapshot: &CronJobSnapshot<'_>) -> Vec<Arc<Job>> {
     all
 }
 
-/// What has become of the jobs since it was last written down.
+/// Records what has happened to the jobs since the last status.
 fn note_jobs(snapshot: &CronJobSnapshot<'_>, decision: &mut CronJobDecision) {
     let status = &mut decision.status;
     for job in snapshot.jobs {
@@ -186,7 +187,7 @@ fn note_jobs(snapshot: &CronJobSnapshot<'_>, decision: &mut CronJobDecision) {
             decision.news.push(normal("SawCompletedJob", message));
         }
         if how == "Complete" {
-            // None is before any.
+            // `None` sorts first.
             status.last_successful_time =
                 status.last_successful_time.max(job.status.completion_time);
         }
@@ -205,7 +206,7 @@ fn start(snapshot: &CronJobSnapshot<'_>, decision: &mut CronJobDecision) {
     let CronJobSnapshot { cron, now, .. } = *snapshot;
     let spec = &cron.spec;
     let (schedule, own_zone) = match schedule(cron) {
-        // A zone that is none is told even while nothing is started.
+        // An invalid zone is reported even while nothing is started.
         Err(news) if !spec.suspend || news.reason == "UnknownTimeZone" => {
             decision.news.push(news);
             return;
@@ -253,7 +254,7 @@ fn start(snapshot: &CronJobSnapshot<'_>, decision: &mut CronJobDecision) {
         ));
         return;
     }
-    // What is started now counts for the wait.
+    // The job that is started now determines the wait.
     let mut after = cron.clone();
     after.status.last_schedule_time = Some(time);
     decision.wake = times::wait(&after, &schedule, now);

@@ -1,4 +1,4 @@
-//! CronJobs: a Job whenever the schedule says so.
+//! CronJobs: create Jobs on a schedule.
 
 mod decide;
 mod times;
@@ -84,8 +84,8 @@ impl CronJobs {
             if when(previous) != when(current)
                 && let Ok((schedule, _)) = decide::schedule(current)
             {
-                // A new schedule is of the time that comes: what it would have started
-                // before nobody waits for.
+                // A new schedule applies to the future: nobody waits for what it would
+                // have started in the past.
                 if let Some(wait) = times::wait(current, &schedule, Timestamp::now()) {
                     self.queue.add_after(key, wait);
                 }
@@ -119,7 +119,7 @@ impl CronJobs {
             wake,
         } = decide(&snapshot);
         let about = ObjectReference::to_object(&CronJob::RESOURCE, &cron.metadata);
-        // A Job for this schedule time may have finished and be gone already.
+        // The Job for this schedule time may already be finished and deleted.
         if start.is_some() && !self.is_current(&cron).await? {
             return Ok(Some(work::CACHE_BEHIND));
         }
@@ -180,8 +180,8 @@ impl CronJobs {
         }
     }
 
-    /// Deletes a job and records an event. Succeeds if the job is gone, or its name was
-    /// reused by another one.
+    /// Deletes a job and records an event. Succeeds if the job no longer exists, or its
+    /// name belongs to another one.
     async fn delete(&self, about: &ObjectReference, name: &str, uid: &str) -> Result<(), Error> {
         let options = DeleteOptions::of_uid(uid).propagation(Propagation::Background);
         let deleted = self

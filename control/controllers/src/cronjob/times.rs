@@ -12,13 +12,13 @@ use crate::views::CronJob;
 /// Added to every wait, for clocks that differ a little.
 const PADDING: Duration = Duration::from_millis(100);
 
-/// More missed times than this are told as a warning.
+/// More missed times than this are reported as a warning.
 const MANY: i64 = 100;
 
 /// Scheduled times up to now that were not met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// From when on it was looked.
+    /// The start of the search.
     pub since: Timestamp,
     /// The last time that was due; none when none was.
     pub last: Option<Timestamp>,
@@ -28,13 +28,13 @@ pub struct Due {
     pub many: bool,
 }
 
-/// Two times of the schedule are the same, as far as can be seen: it has none.
+/// Two times of the schedule coincide, so that no interval can be computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("time difference between two schedules is less than 1 second")]
 pub struct NoDifference;
 
-/// What was due between the last start (or the creation) and `now`; with `deadline`,
-/// not earlier than one may start late.
+/// Returns the times that were due between the last start (or the creation) and `now`;
+/// with `deadline`, only those that may still start.
 ///
 /// # Errors
 /// [`NoDifference`].
@@ -91,7 +91,7 @@ pub fn due(
     })
 }
 
-/// How long until the next time; none when there is none.
+/// Returns the time until the next start; `None` if there is none.
 #[must_use]
 pub fn wait(cron: &CronJob, schedule: &Schedule, now: Timestamp) -> Option<Duration> {
     let from = match due(cron, schedule, now, false) {

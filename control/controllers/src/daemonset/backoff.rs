@@ -1,5 +1,5 @@
-//! How long a DaemonSet leaves failed pods where they are: kubelets may reject a pod
-//! again and again, and each would be replaced at once.
+//! Back-off for failed pods of a DaemonSet: kubelets may reject a pod repeatedly, and
+//! each would be replaced immediately.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -36,7 +36,7 @@ pub(super) struct DaemonSetSnapshot<'a> {
     pub(super) now: Timestamp,
 }
 
-/// Why a finished pod is deleted.
+/// The reason why a finished pod is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DeletionReason {
     Failed,
@@ -59,7 +59,8 @@ pub(super) enum DaemonSetAction {
     Wake(Duration),
 }
 
-/// Which pods the set adopts, which it releases, and all that are its own then.
+/// Returns the pods that the set adopts, those that it releases, and the resulting pods
+/// of the set.
 pub(super) fn claim_pods(
     set: &DaemonSet,
     pods: &[Arc<Pod>],
@@ -153,7 +154,7 @@ impl<'a> View<'a> {
     fn new(snapshot: &'a DaemonSetSnapshot<'a>) -> Self {
         let mut pods: BTreeMap<&str, Vec<&Arc<Pod>>> = BTreeMap::new();
         for pod in snapshot.pods {
-            // somebody else removes what has ended and is being deleted
+            // terminating pods that have ended are removed by another controller
             if pod.is_terminal() && pod.metadata.is_terminating() {
                 continue;
             }
@@ -221,7 +222,7 @@ impl<'a> View<'a> {
                 ),
             }
         }
-        // Nobody else deletes a pod that waits for a node which is gone.
+        // No other controller deletes a pod that waits for a node which no longer exists.
         let known: BTreeSet<&str> = self
             .nodes
             .iter()
@@ -394,7 +395,7 @@ impl<'a> View<'a> {
                 }
                 continue;
             }
-            // pods of a node that is gone are removed with it
+            // pods of a deleted node are removed with it
             let Some(should_run) = eligible.get(node) else {
                 continue;
             };

@@ -181,7 +181,7 @@ fn ended_pods_are_reported_and_replaced_after_a_while() {
         print(&run_case(&waiting)),
         "succeeded on-b; delete on-b; wake 4s"
     );
-    // what somebody else removes does not keep a node from getting a pod
+    // a pod that another controller removes does not keep a node from getting a pod
     assert_eq!(run(on_delete(), &["a"], &["a failed going"]), "create a");
 }
 

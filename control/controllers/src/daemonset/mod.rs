@@ -142,11 +142,11 @@ impl DaemonSets {
         if behind.is_some() {
             return Ok(behind);
         }
-        // The history of a set that is being deleted goes with it, or is orphaned.
+        // The history of a set that is being deleted is deleted with it, or is orphaned.
         if set.metadata.is_terminating() {
             return Ok(None);
         }
-        // before the pods are read: what comes in between is then not missed
+        // before the pods are read, so that changes in between are not missed
         let settled = self.expectations.settled(&key);
         let (changes, pods) = decide::claim_pods(&set, &self.pods.claimable(&set.metadata));
         for (claim, pod) in changes {
@@ -265,7 +265,7 @@ impl DaemonSets {
 
     // === Revisions ===
 
-    /// Makes sure that there is exactly one revision of the template, with the highest
+    /// Ensures that there is exactly one revision of the template, with the highest
     /// number.
     async fn revisions(
         &self,
@@ -426,7 +426,7 @@ fn revision_label(revision: &Revision) -> Text {
     revision_hash(&revision.metadata)
 }
 
-/// The label of a revision, or its name as long as it has none.
+/// Returns the label of a revision, or its name if it has no label.
 fn revision_hash(meta: &Meta) -> Text {
     let label = meta.labels.get(POD_REVISION_LABEL);
     label.map_or_else(|| meta.name.clone(), Text::from)

@@ -22,14 +22,14 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
-/// The taint that daemon pods with `hostNetwork` tolerate, too.
+/// The taint that daemon pods with `hostNetwork` tolerate as well.
 const TOLERATED_BY_HOST_NETWORK: (&str, &str) =
     ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
 /// Whether a daemon pod belongs on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Eligibility {
-    /// One is created where there is none.
+    /// Whether a pod is created where none exists.
     pub(super) should_run: bool,
     /// One that is there may stay.
     pub(super) should_continue: bool,

@@ -41,7 +41,7 @@ pub fn inherit(annotations: &mut BTreeMap<Text, Text>, deployment: &Meta, revisi
     let number: i64 = match &old {
         None => 0,
         Some(text) if text.is_empty() => 0,
-        // somebody else's word: leave it
+        // not ours: keep it
         Some(text) => match text.parse() {
             Ok(number) => number,
             Err(_) => return,
@@ -66,7 +66,7 @@ pub fn inherit(annotations: &mut BTreeMap<Text, Text>, deployment: &Meta, revisi
     annotations.insert(HISTORY.into(), text.into());
 }
 
-/// Notes the Deployment's size, by which a later change of it is recognised.
+/// Records the Deployment's size, so that a later change is recognised.
 pub fn set_sizes(annotations: &mut BTreeMap<Text, Text>, bounds: &RolloutBounds) {
     annotations.insert(DESIRED.into(), bounds.replicas.to_string().into());
     let max = bounds.replicas.saturating_add(bounds.max_surge);

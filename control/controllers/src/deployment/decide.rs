@@ -1,7 +1,7 @@
-//! What a Deployment needs: ReplicaSets created, scaled, removed; its status.
+//! Decides what a Deployment needs: ReplicaSets to create, scale and remove; its status.
 //!
-//! The decision works on a copy of the numbers and changes it as it goes, so
-//! that one decision holds all steps that need no answer of the cluster.
+//! The decision updates a working copy of the sizes, so that one decision holds all steps
+//! that need no response of the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub struct NewSet {
     pub selector: LabelSelector,
     /// The Deployment's template with the hash.
     pub template: Value,
-    /// From the Deployment.
+    /// The Deployment's `minReadySeconds`.
     pub min_ready_seconds: i32,
 }
 
@@ -241,7 +241,7 @@ impl<'a> RolloutPlan<'a> {
         upsert(&mut self.status.conditions, condition);
     }
 
-    /// A paused rollout makes no progress, and must not be blamed for it.
+    /// Records that a paused rollout is not expected to make progress.
     fn note_pause(&mut self) {
         if !self.has_deadline() {
             return;
@@ -264,8 +264,8 @@ impl<'a> RolloutPlan<'a> {
         }
     }
 
-    /// The wanted size changed since some active set was last told of it. A
-    /// `Recreate` with several active sets has to end the old ones instead.
+    /// Returns whether the desired size changed since it was recorded on some active set.
+    /// A `Recreate` with several active sets has to end the old ones instead.
     fn is_scaling(&self) -> bool {
         let active = self
             .old
@@ -284,7 +284,7 @@ impl<'a> RolloutPlan<'a> {
             .any(|desired| desired != self.bounds.replicas)
     }
 
-    /// Gives the newest set the highest revision, and creates it if told to.
+    /// Gives the newest set the highest revision, and creates it if `create` is set.
     fn sync_revision(&mut self, create: bool) {
         let max_old = self
             .old
@@ -503,7 +503,7 @@ impl<'a> RolloutPlan<'a> {
         if room <= 0 {
             return false;
         }
-        // pods that do not work can go without loss, and would block the rest
+        // unhealthy pods can be removed without loss, and would block the rest
         let mut cleaned = 0;
         for set in self.old.iter_mut().filter(|set| set.replicas > 0) {
             if cleaned >= room {
@@ -784,7 +784,7 @@ fn progressing(status: &str, reason: &str, message: String, now: Timestamp) -> C
     condition
 }
 
-/// Sets the size in the working copy, and the annotations that go with it.
+/// Sets the size in the working copy, and the corresponding annotations.
 fn resize(set: &mut WorkingReplicaSet<'_>, replicas: i32, bounds: &RolloutBounds) {
     set.replicas = replicas;
     set.available = set.available.min(replicas);
@@ -806,7 +806,7 @@ fn progressed(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
         || new.available_replicas > old.available_replicas
 }
 
-/// `<deployment>-<hash>`, cut to what a name may be.
+/// Returns `<deployment>-<hash>`, truncated to the length limit of names.
 fn set_name(deployment: &str, hash: &str) -> Text {
     const LIMIT: usize = 253;
     let room = LIMIT.saturating_sub(hash.len() + 1);

@@ -80,7 +80,7 @@ impl Deployments {
                 this.queue.add(key);
             }
         });
-        // a Recreate waits for the last old pod to be gone
+        // a Recreate waits until the last old pod is removed
         let this = Arc::clone(self);
         self.pods.on_change(move |change| {
             let ended = change.current.as_ref().is_none_or(|pod| pod.is_terminal());
@@ -221,8 +221,8 @@ impl Deployments {
         Ok(wake)
     }
 
-    /// Creates the ReplicaSet of a new template. False when the namespace is
-    /// being deleted, so that there is nothing more to do.
+    /// Creates the ReplicaSet of a new template. Returns false if the namespace is being
+    /// deleted, so that there is nothing more to do.
     async fn create_set(
         &self,
         deployment: &Deployment,

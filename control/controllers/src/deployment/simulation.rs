@@ -119,7 +119,7 @@ impl World {
         })
     }
 
-    /// What the controller would do now.
+    /// Returns what the controller would do now.
     pub(super) fn look(&mut self) -> String {
         let mut text = String::new();
         for action in self.decide() {
@@ -219,7 +219,7 @@ impl World {
             .collect()
     }
 
-    /// How many templates have pods that are not gone.
+    /// Returns the number of templates with remaining pods.
     pub(super) fn live_templates(&self) -> usize {
         self.sets
             .iter()
@@ -401,7 +401,7 @@ impl World {
     }
 }
 
-/// What may happen next, chosen by the test.
+/// A possible next step, chosen by the test.
 #[derive(Debug, Clone)]
 enum Move {
     Deployment,
@@ -460,7 +460,7 @@ proptest! {
         prop_assert!(newest.iter().all(|s| s.spec.template.digest == world.deployment.spec.template.digest));
     }
 
-    /// From any sizes of any sets, a size is reached in bounded steps.
+    /// Any sizes of any sets converge in bounded steps.
     #[test]
     fn any_state_converges(
         sizes in prop::collection::vec(0i32..9, 1..5),

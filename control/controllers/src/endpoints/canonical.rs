@@ -72,8 +72,8 @@ pub fn repack(subsets: Vec<EndpointSubset>) -> Vec<EndpointSubset> {
     packed
 }
 
-/// Orders values of a type of the API by the hash of their dumps. What has no dump would
-/// come last; these types have no such values.
+/// Sorts values of an API type by the hash of their dumps. Values without a dump would
+/// sort last; these types have none.
 fn order<T: Serialize>(name: &str, values: &mut [T]) {
     if values.len() > 1 {
         values.sort_by_cached_key(|value| {

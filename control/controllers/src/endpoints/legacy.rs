@@ -20,7 +20,7 @@ use crate::written::OwnWrites;
 /// Addresses that one object may hold; the rest is cut off and said so.
 const CAPACITY: usize = 1000;
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-/// Who made the object: mirroring leaves ours alone.
+/// The manager of the object: mirroring ignores ours.
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGER: &str = "endpoint-controller";
 
@@ -68,7 +68,7 @@ enum EndpointsAction {
     Update(EndpointsContent),
 }
 
-/// Decides what the object of a Service, which has a selector, needs.
+/// Decides what the Endpoints of a Service with a selector need.
 fn decide(
     service: &Service,
     selected: &[Arc<Pod>],
@@ -220,7 +220,7 @@ impl EndpointsController {
         let Some(service) = self.services.by_key(&key) else {
             self.written.forget(&key);
             self.triggers.forget(&key);
-            // only what we made: others keep theirs without a Service, too
+            // only objects that we created: others keep theirs without a Service
             let ours = current.filter(|e| e.metadata.labels.get(MANAGED_BY) == Some(MANAGER));
             let Some(endpoints) = ours else {
                 return Ok(None);

@@ -1,5 +1,5 @@
-//! Slices made from Endpoints that others write, for Services without
-//! a selector (KEP-0752): what reads slices then sees those, too.
+//! Mirrors Endpoints that others write to EndpointSlices, for Services without a selector
+//! (KEP-0752).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a pod means to a Service: its addresses and ports.
+//! The addresses and ports that a pod contributes to a Service.
 
 use std::net::IpAddr;
 
@@ -39,8 +39,8 @@ pub fn hostname(pod: &Pod, service: &Service) -> Option<Text> {
         .then(|| pod.spec.hostname.clone())
 }
 
-/// The number of the port that a Service port targets in this pod; `None` when
-/// the pod has no port of that name and protocol.
+/// Returns the port number that a Service port targets in this pod; `None` if the pod has
+/// no port of that name and protocol.
 #[must_use]
 pub fn target_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
     match &port.target_port {
@@ -94,8 +94,8 @@ pub fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
         .collect()
 }
 
-/// Whether a change of a pod can change endpoints: what this compares is all
-/// that endpoints are made of.
+/// Returns whether a change of a pod can change endpoints: it compares everything that
+/// endpoints are computed from.
 #[must_use]
 pub fn endpoint_changed(old: &Pod, new: &Pod) -> bool {
     old.metadata.uid != new.metadata.uid

@@ -1,7 +1,7 @@
-//! The slices of one manager: which they are, and the writes to them.
+//! Reads and writes the EndpointSlices of one manager.
 //!
-//! Slices are kept of Services and of Endpoints that people write. What is wanted
-//! differs between them; how it gets to the server does not.
+//! Both Services and user-written Endpoints have slices. The desired slices are computed
+//! differently; the writes are the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) struct SliceReconciler {
 }
 
 impl SliceReconciler {
-    /// Of slices with this managed-by label.
+    /// Returns a reconciler for slices with this managed-by label.
     pub fn new(ctx: &Context, manager: &'static str) -> Self {
         Self {
             slices: ctx.slices(),
@@ -46,8 +46,8 @@ impl SliceReconciler {
             .map(|name| Key::new(slice.metadata.namespace.clone(), name))
     }
 
-    /// The slices of a Service; `Err` is how long to wait at most until the cache
-    /// shows what was written last.
+    /// Returns the slices of a Service; `Err` is the longest wait until the cache shows
+    /// the last write.
     pub fn current(&self, key: &Key) -> Result<Vec<Arc<EndpointSlice>>, Duration> {
         if !self.expectations.settled(key) {
             return Err(FORGOTTEN_AFTER);

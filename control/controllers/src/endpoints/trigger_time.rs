@@ -20,7 +20,7 @@ struct LastTriggerTime {
     service: Option<Timestamp>,
 }
 
-/// What was seen of each Service and its pods.
+/// The last trigger times of each Service and its pods.
 #[derive(Default)]
 pub struct TriggerTimes(Mutex<HashMap<Key, LastTriggerTime>>);
 
@@ -51,7 +51,7 @@ impl TriggerTimes {
         trigger.map_or(Value::Null, |at| time::seconds(at).into())
     }
 
-    /// Forgets a Service that is gone.
+    /// Forgets a deleted Service.
     pub fn forget(&self, key: &Key) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.remove(key);

@@ -20,8 +20,9 @@ pub fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
-/// A strategic merge as far as controllers use it: lists of conditions merge by type,
-/// finalizers are a set, `$deleteFromPrimitiveList` removes; all else as [`merge`].
+/// A strategic merge patch, limited to what controllers use: lists of conditions merge by
+/// type, finalizers are a set, `$deleteFromPrimitiveList` removes; everything else as
+/// [`merge`].
 pub fn strategic(into: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
         *into = patch.clone();
@@ -66,8 +67,8 @@ pub fn strategic(into: &mut Value, patch: &Value) {
     }
 }
 
-/// A server-side apply by a manager that owns all fields of the status that it applies: they
-/// are replaced, but for conditions, which merge by type.
+/// A server-side apply by a manager that owns all fields of the status that it applies:
+/// they are replaced, except for conditions, which merge by type.
 pub fn apply(into: &mut Value, patch: &Value) {
     let mut rest = patch.clone();
     let status = rest

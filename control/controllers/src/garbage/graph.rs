@@ -1,4 +1,4 @@
-//! Who owns whom, over all kinds, and what an object's fate is.
+//! The graph of owners and dependents over all kinds, and the fate of each object.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
@@ -24,7 +24,7 @@ pub struct OwnedObject {
     pub identity: Identity,
     /// Its owners.
     pub owners: Box<[OwnerReference]>,
-    /// Deletion was asked for.
+    /// Whether deletion was requested.
     pub deleting: bool,
     /// It waits for [`FOREGROUND`].
     pub foreground: bool,
@@ -72,7 +72,7 @@ impl OwnedObject {
         self.identity.uid.to_compact_string()
     }
 
-    /// Whether ownership and fate are those of an earlier state of the object.
+    /// Returns whether ownership and fate equal those of an earlier state of the object.
     fn is_owned_as(&self, earlier: &Self) -> bool {
         let fate = |it: &Self| (it.deleting, it.foreground, it.orphan);
         self.owners == earlier.owners && fate(self) == fate(earlier)
@@ -82,9 +82,9 @@ impl OwnedObject {
 /// An object in the graph.
 #[derive(Debug, Clone)]
 pub struct GraphNode {
-    /// Which resource, by the number that the loop gave it.
+    /// The resource, by the number that the loop gave it.
     pub resource: usize,
-    /// The object, which the cache of its resource holds, too.
+    /// The object, shared with the cache of its resource.
     pub object: Arc<OwnedObject>,
 }
 
@@ -111,9 +111,9 @@ pub enum ObjectFate {
     Stay,
     /// Take the owner from these, then its orphan finalizer from the object.
     Orphan(Vec<Text>),
-    /// All dependents that it waited for are gone: take the finalizer.
+    /// All dependents that it waited for are deleted: remove the finalizer.
     Unblock,
-    /// It waits for these; they may need to be told.
+    /// It waits for these dependents, whose deletion may still have to start.
     Wait(Vec<Text>),
     /// It has owners that must be looked at.
     Judge,
@@ -199,7 +199,7 @@ impl Graph {
         gone.iter().flat_map(|uid| self.remove(uid)).collect()
     }
 
-    /// Forgets an object that is gone. Returns whose fate may have changed.
+    /// Removes a deleted object. Returns the objects whose fate may have changed.
     pub fn remove(&mut self, uid: &Text) -> Vec<Text> {
         let Some(node) = self.nodes.remove(uid) else {
             return Vec::new();
@@ -239,7 +239,7 @@ impl Graph {
         list
     }
 
-    /// What the graph says about an object.
+    /// Returns the fate of an object.
     #[must_use]
     pub fn fate(&self, uid: &str) -> ObjectFate {
         let Some(node) = self.nodes.get(uid) else {
@@ -267,8 +267,8 @@ impl Graph {
         ObjectFate::Judge
     }
 
-    /// Whether an object that waits for its dependents waits, through these, for
-    /// `other`: of a circle nobody needs to wait for the others.
+    /// Returns whether an object that waits for its dependents waits, through these, for
+    /// `other`: no member of a cycle needs to wait for the others.
     fn waits_for(&self, uid: &str, other: &str) -> bool {
         let mut seen: HashSet<&str> = HashSet::new();
         let mut next = vec![uid];
@@ -300,8 +300,8 @@ impl Graph {
         })
     }
 
-    /// Sorts an object's owners; `is_gone` says whether one that the graph does
-    /// not know is really gone.
+    /// Classifies an object's owners; `is_gone` says whether an owner that the graph does
+    /// not know is really deleted.
     #[must_use]
     pub fn classify(
         &self,

@@ -15,8 +15,8 @@ use crate::views::Text;
 /// every object that was looked up in vain.
 #[derive(Debug, Default)]
 pub struct FollowedKinds {
-    /// By the number that nodes of the graph carry. No number is used twice: a task that
-    /// still follows a removed kind cannot report for another one.
+    /// The kinds by the number that nodes of the graph carry. Numbers are never reused: a
+    /// task that still follows a removed kind cannot report for another one.
     kinds: BTreeMap<usize, CollectedKind>,
     next_number: usize,
     /// Objects with an owner of a kind that is not followed.

@@ -1,16 +1,15 @@
-//! The garbage collector: objects whose owners are gone are deleted.
+//! The garbage collector: deletes objects whose owners no longer exist.
 //!
-//! It follows the metadata of every kind, custom ones too. The graph may lag
-//! behind the server, so nothing is deleted on its word alone: owners that it
-//! does not know are asked for, and a deletion holds only for the revision of
-//! the object that was judged.
+//! It follows the metadata of every kind, including custom ones. The graph may lag behind
+//! the server, so it never suffices for a deletion: the server is asked for unknown
+//! owners, and a deletion applies only to the revision of the object that was judged.
 //!
-//! The graph never proves that an object has no dependents. Work starts when the
-//! graph holds the first lists of all kinds, and while the list of a kind that is
-//! followed later is outstanding, foreground deletion waits. The `orphan` finalizer
-//! is removed only after the dependents of every kind were listed from the server:
-//! without the finalizer, dependents that still name the owner would be deleted
-//! although a user asked to keep them.
+//! The graph never proves that an object has no dependents. Work starts when the graph
+//! holds the first lists of all kinds, and while the list of a kind that was added later
+//! is outstanding, foreground deletion waits. The `orphan` finalizer is removed only
+//! after the dependents of every kind were listed from the server: without the finalizer,
+//! dependents that still name the owner would be deleted although a user asked to keep
+//! them.
 
 mod graph;
 mod kinds;
@@ -57,13 +56,13 @@ const LIST_POLL: Duration = Duration::from_millis(100);
 /// Interval at which an object is judged again whose owner exists on the server, but not
 /// in the graph: the graph may never learn of such an owner's deletion.
 const UNKNOWN_OWNER: Duration = Duration::from_secs(30);
-/// How many kinds are listed at once in search of dependents.
+/// The number of kinds that are listed concurrently in search of dependents.
 const LISTS_AT_ONCE: usize = 8;
 
-/// How many objects are worked on at once.
+/// The number of objects that are processed concurrently.
 const WORKERS: usize = 20;
 
-/// Deletes what nobody owns any more.
+/// Deletes objects without remaining owners.
 pub const CONTROLLER: Controller = Controller {
     name: "garbage-collector-controller",
     service_account: "generic-garbage-collector",
@@ -122,7 +121,7 @@ impl GarbageCollector {
             done = tokio::time::timeout(FIRST_LISTS, first_lists) => {
                 let missing = self.kinds().unlisted();
                 if done.is_err() || missing > 0 {
-                    tracing::warn!(missing, "some kinds cannot be read; collecting without them");
+                    tracing::warn!(missing, "failed to read some kinds, collecting garbage without them");
                 }
             }
         }
@@ -163,7 +162,7 @@ impl GarbageCollector {
         let found = match discovery::collectable(&self.client, &known).await {
             Ok(found) => found,
             Err(error) => {
-                tracing::debug!(error = %error.chain(), "cannot discover custom and aggregated resources");
+                tracing::debug!(error = %error.chain(), "failed to discover custom and aggregated resources");
                 return false;
             }
         };
@@ -362,7 +361,7 @@ impl GarbageCollector {
             .await
     }
 
-    /// The object as it is on the server, unless it is gone.
+    /// Returns the object from the server, or `None` if it was deleted.
     async fn live(
         &self,
         node: &GraphNode,
@@ -409,7 +408,7 @@ impl GarbageCollector {
         }
         let verdict = {
             let graph = self.graph();
-            // one that the graph forgot since is asked for next time
+            // if the graph has forgotten it since, the next attempt asks again
             let owners = graph.classify(&meta.owner_references, |uid| {
                 gone.get(uid).copied().unwrap_or(false)
             });
@@ -448,7 +447,7 @@ impl GarbageCollector {
         work::unless_gone(deleted).map(|()| None)
     }
 
-    /// Whether an owner that the graph does not know is really gone.
+    /// Returns whether an owner that the graph does not know is really deleted.
     async fn is_gone(
         &self,
         resource: &Resource,
@@ -456,7 +455,7 @@ impl GarbageCollector {
         namespace: &str,
     ) -> Result<bool, Error> {
         if resource.namespaced && namespace.is_empty() {
-            // such an owner cannot be named; upstream only warns, too
+            // such an owner cannot be looked up; upstream only warns, too
             return Ok(false);
         }
         match self
@@ -505,8 +504,8 @@ impl GarbageCollector {
         if !meta.owner_references.iter().any(|it| is_dropped(&it.uid)) {
             return Ok(());
         }
-        // The whole object: references that stay are written as they are, with what the view
-        // leaves out.
+        // The whole list of references: the remaining ones are written unchanged,
+        // including fields that the view leaves out.
         let fresh = self
             .client
             .get::<Value>(resource, &meta.namespace, &meta.name)

@@ -1,5 +1,5 @@
-//! The kinds that are followed, and the whole controller against a fake API server, in
-//! paused time. What it promises under faults is in `tests/model/garbage.rs`.
+//! Tests of the followed kinds, and of the whole controller against a fake API server in
+//! paused time. `tests/model/garbage.rs` checks its behaviour under faults.
 
 use serde_json::Value;
 use tokio::time::sleep;

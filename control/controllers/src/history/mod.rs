@@ -1,9 +1,9 @@
 //! ControllerRevisions: the history of StatefulSets and DaemonSets.
 //!
 //! A revision holds the strategic merge patch that restores a pod template. Its bytes
-//! decide its hash, its hash its name, and the name is a label of each pod: they equal
+//! determine its hash, its hash its name, and the name is a label of each pod. They equal
 //! those of kube-controller-manager, so that a cluster moves from one to the other
-//! without a pod being replaced.
+//! without replacing a pod.
 
 mod serialize;
 pub(crate) use serialize::{go_json, patch, template_of};
@@ -22,7 +22,7 @@ use crate::{hash, work};
 pub(crate) const POD_REVISION_LABEL: &str = "controller-revision-hash";
 /// The label of a StatefulSet's revision that holds its hash.
 pub(crate) const HASH_LABEL: &str = "controller.kubernetes.io/hash";
-/// Comparisons that are remembered before all of them are forgotten.
+/// The limit on remembered comparisons; all are forgotten beyond it.
 const REMEMBERED: usize = 10_000;
 
 /// The write after which a revision of the current template exists.
@@ -59,7 +59,8 @@ pub(crate) fn update_revision(revisions: &[Arc<Revision>], digest: u64) -> Updat
     }
 }
 
-/// The oldest of the sorted `revisions` that are not live, beyond `limit` of them.
+/// Returns the oldest of the sorted `revisions` that are not live, beyond `limit` of
+/// them.
 pub(crate) fn surplus(
     revisions: &[Arc<Revision>],
     is_live: impl Fn(&Revision) -> bool,
@@ -106,8 +107,7 @@ impl History {
         }
     }
 
-    /// The revisions that `owner` controls, and the orphans; sorted. All of them match
-    /// the selector.
+    /// Returns the revisions that `owner` controls and the matching orphans, sorted.
     pub(crate) fn list(&self, owner: &Meta, selector: &LabelSelector) -> Vec<Arc<Revision>> {
         let mut found = self.revisions.claimable(owner);
         found.retain(|revision| selector.matches(|key| revision.metadata.labels.get(key)));
@@ -152,7 +152,7 @@ impl History {
             .map(drop)
     }
 
-    /// Deletes a revision; one that is gone is no failure.
+    /// Deletes a revision; succeeds if it does not exist.
     pub(crate) async fn delete(&self, revision: &Meta) -> Result<(), Error> {
         let options = DeleteOptions::of_uid(revision.uid.as_str());
         let resource = &resources::CONTROLLER_REVISIONS;

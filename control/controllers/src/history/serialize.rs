@@ -1,8 +1,8 @@
-//! The data of a revision, byte for byte as kube-controller-manager serialises it.
+//! Serialises the data of a revision, byte for byte as kube-controller-manager does.
 //!
-//! Upstream encodes the typed object, decodes it into untyped maps and encodes those: so
-//! keys are sorted, numbers have gone through a float, `<`, `>` and `&` are escaped, and
-//! structs without a pointer are present even when they are empty.
+//! Upstream encodes the typed object, decodes it into untyped maps and encodes those. So
+//! keys are sorted, numbers have passed through a float, `<`, `>` and `&` are escaped,
+//! and structs without a pointer are present even when they are empty.
 
 use std::fmt::Write as _;
 
@@ -149,7 +149,7 @@ fn write(value: &Value, out: &mut String) {
 
 /// Numbers go through a 64-bit float, whose shortest form without an exponent is written.
 fn write_number(number: &serde_json::Number, out: &mut String) {
-    /// Integers up to here are floats, too.
+    /// Integers up to this are exact floats.
     const EXACT: u64 = 1 << 53;
     let written = match (number.as_i64(), number.as_f64()) {
         (Some(whole), _) if whole.unsigned_abs() <= EXACT => write!(out, "{whole}"),

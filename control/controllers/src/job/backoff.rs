@@ -48,7 +48,7 @@ impl BackoffRecord {
     }
 }
 
-/// How long to wait after so many failures, the last of them at a time.
+/// Returns the remaining back-off after some failures, the last of them at a time.
 #[must_use]
 pub fn left(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
     if failures == 0 {
@@ -61,8 +61,8 @@ pub fn left(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
     doubled.saturating_sub(passed)
 }
 
-/// When a pod finished, as well as can be told: by its containers, by when it ceased
-/// to be ready, by when it was deleted, or else by when it was created.
+/// Returns when a pod finished, from the best source: its containers, when it ceased to
+/// be ready, when it was deleted, or else when it was created.
 #[must_use]
 pub fn finished_at(pod: &Pod) -> Timestamp {
     let ended = |status: &ContainerStatus| status.state.terminated.as_ref()?.finished_at;

@@ -1,6 +1,6 @@
-//! What a Job needs now: whether it has finished, and which pods to make or delete.
-//! The order of questions is upstream's, since a Job can be several things at once:
-//! what earlier decisions said, failure, success.
+//! Decides whether a Job has finished, and which pods to create or delete. Checks are in
+//! upstream's order, since several conditions can hold at a time: earlier decisions,
+//! failure, success.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -57,21 +57,22 @@ pub enum Work {
 pub struct NewIndex {
     /// The index.
     pub index: i32,
-    /// How often pods of it failed, where that is counted: what counts, and what not.
+    /// The failures of its pods, where they are counted: those that count, and those that
+    /// are ignored.
     pub failures: Option<(i32, i32)>,
 }
 
 /// The result of a decision.
 #[derive(Debug, Clone, Default)]
 pub struct JobDecision {
-    /// How the Job ends: `FailureTarget` or `SuccessCriteriaMet`, or `Failed` after it
-    /// was told.
+    /// How the Job ends: `FailureTarget` or `SuccessCriteriaMet`, or `Failed` after that
+    /// was reported.
     pub finished: Option<Condition>,
-    /// What is to be done with pods.
+    /// The work on pods.
     pub work: Work,
     /// Pods that run or are to.
     pub active: i32,
-    /// Of these, the ready ones.
+    /// The ready ones among them.
     pub ready: i32,
     /// Pods being deleted.
     pub terminating: i32,
@@ -97,7 +98,7 @@ pub struct JobDecision {
     pub wake: Option<Duration>,
 }
 
-/// A pod's index; none when it has none that is valid.
+/// Returns a pod's index; `None` if it has no valid one.
 #[must_use]
 pub fn index_of(pod: &Pod) -> Option<i32> {
     let index: i32 = pod.metadata.annotations.get(INDEX)?.parse().ok()?;
@@ -195,7 +196,7 @@ impl JobSnapshot<'_> {
     }
 }
 
-/// What was decided before, and what the policy makes of failed pods.
+/// Returns an earlier decision, or the result of the failure policy.
 fn ended_before(snapshot: &JobSnapshot<'_>) -> Option<Condition> {
     let JobSnapshot { job, pods, now, .. } = *snapshot;
     let said = |kind: &str| {
@@ -268,7 +269,7 @@ fn restarted_too_often(pods: &[Arc<Pod>], limit: i32) -> bool {
     restarts > 0 && restarts >= limit
 }
 
-/// What is to be known of an indexed Job.
+/// Computes the status of an indexed Job.
 fn indexed(snapshot: &JobSnapshot<'_>, active: &[&Arc<Pod>], decision: &mut JobDecision) {
     let JobSnapshot { job, pods, now, .. } = *snapshot;
     let completions = job.completions();
@@ -373,7 +374,7 @@ fn failures_of(pod: &Pod) -> (i32, i32) {
     (number(FAILURES).unwrap_or(0), number(IGNORED).unwrap_or(0))
 }
 
-/// Which pods to make or delete.
+/// Decides which pods to create or delete.
 fn manage(snapshot: &JobSnapshot<'_>, active: &[&Arc<Pod>], decision: &mut JobDecision) {
     let JobSnapshot { job, now, .. } = *snapshot;
     if job.spec.suspend {
@@ -497,7 +498,7 @@ fn surplus(snapshot: &JobSnapshot<'_>, active: &[&Arc<Pod>], least: usize) -> Ve
     ordered.sort_by(|a, b| pod_deletion_order((a, 0), (b, 0), now));
     let (mut go, mut stay) = (Vec::new(), Vec::new());
     let mut seen = HashSet::new();
-    // What has come furthest stays.
+    // Keep the pods that are furthest along.
     for pod in ordered.into_iter().rev() {
         let stays = !job.is_indexed() || job.index(pod).is_some_and(|index| seen.insert(index));
         if stays { &mut stay } else { &mut go }.push(Arc::clone(pod));
@@ -539,15 +540,15 @@ impl Job {
 pub struct WorkResult {
     /// Pods that were deleted.
     pub deleted: i32,
-    /// Of these, the ready ones.
+    /// The ready ones among them.
     pub deleted_ready: i32,
     /// Pods that were made.
     pub created: i32,
 }
 
 impl JobDecision {
-    /// Takes note of what came of the work: what could not be done delays the end, and
-    /// the last pods to end may complete the Job.
+    /// Records the result of the work: failures delay the end, and the last pods to end
+    /// may complete the Job.
     pub fn worked(&mut self, snapshot: &JobSnapshot<'_>, worked: WorkResult) {
         let JobSnapshot {
             job, settled, now, ..
@@ -575,7 +576,7 @@ impl JobDecision {
     }
 }
 
-/// The status with what the work made of it, before pods are counted.
+/// Returns the status after the work, before pods are counted.
 #[must_use]
 pub fn status(decision: &JobDecision, job: &Job, now: Timestamp) -> JobStatus {
     let mut status = job.status.clone();
@@ -605,8 +606,8 @@ pub fn status(decision: &JobDecision, job: &Job, now: Timestamp) -> JobStatus {
     status
 }
 
-/// Puts a condition into its list, unless it says the same already, or says that
-/// nothing is so of which nothing was said. Tells whether the list changed.
+/// Puts a condition into the list, unless the list already has it, or the condition is
+/// false and absent. Returns whether the list changed.
 pub fn put(list: &mut Vec<Condition>, new: Condition) -> bool {
     match list.iter_mut().find(|one| one.r#type == new.r#type) {
         Some(old) => {

@@ -1,4 +1,4 @@
-//! Decisions about Jobs, and how their pods are counted.
+//! Tests decisions about Jobs, and how their pods are counted.
 
 use std::collections::HashSet;
 use std::sync::Arc;

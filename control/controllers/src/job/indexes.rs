@@ -7,8 +7,8 @@ use std::fmt;
 pub struct Indexes(Vec<(i32, i32)>);
 
 impl Indexes {
-    /// Reads what a status says; of what is not understood nothing is taken, nor of
-    /// indexes from `completions` on.
+    /// Parses the indexes in a status; ignores invalid parts and indexes from
+    /// `completions` on.
     #[must_use]
     pub fn parse(text: &str, completions: i32) -> Self {
         let mut out = Self::default();
@@ -52,7 +52,7 @@ impl Indexes {
         sizes.sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

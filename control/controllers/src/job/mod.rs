@@ -1,4 +1,4 @@
-//! Jobs: pods until enough of them have succeeded, or too many failed.
+//! Jobs: run pods until enough of them have succeeded, or too many have failed.
 
 pub mod backoff;
 mod decide;
@@ -32,10 +32,10 @@ use crate::views::{Condition, Job, JobStatus, Pod, seconds_now};
 use crate::work::{self, Outcome};
 use crate::written::OwnWrites;
 
-/// What keeps a pod until it is counted.
+/// The finalizer that keeps a pod until it is counted.
 pub(crate) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
-/// Who looks after a Job that does not say who does.
+/// The manager of a Job that does not name one.
 const MANAGER: &str = "kubernetes.io/job-controller";
 
 /// Pods that are made, deleted or counted in one go.
@@ -98,7 +98,7 @@ fn owner_of(pod: &Pod) -> Option<Key> {
         .then(|| Key::new(pod.metadata.namespace.clone(), owner.name.clone()))
 }
 
-/// Whether somebody else looks after the Job.
+/// Returns whether another controller manages the Job.
 fn is_of_others(job: &Job) -> bool {
     !job.spec.managed_by.is_empty() && job.spec.managed_by != MANAGER
 }
@@ -165,7 +165,7 @@ impl Jobs {
         }
     }
 
-    /// A pod of nobody that appears or changes its labels may match some Job now.
+    /// An orphaned pod that appears or changes its labels may match some Job now.
     fn orphan_changed(&self, previous: Option<&Pod>, pod: &Pod) {
         let same = previous.is_some_and(|before| {
             before.metadata.labels == pod.metadata.labels
@@ -209,7 +209,7 @@ impl Jobs {
                 .warning(&about, "UnknownCompletionMode", message);
             return Ok(None);
         }
-        // Before the pods are read: what comes in between is then not missed.
+        // Before the pods are read, so that changes in between are not missed.
         let settled = self.expectations.settled(&key);
         let released = self.releases.leaving(&key);
         let pods = self.claim(&job).await?;
@@ -344,8 +344,8 @@ impl Jobs {
         self.recorder.normal(about, "Completed", "Job completed");
     }
 
-    /// Patches the status of the Job at the revision in `meta`. Returns the new metadata, or
-    /// `None` when the Job is gone.
+    /// Patches the status of the Job at the revision in `meta`. Returns the new metadata,
+    /// or `None` if the Job was deleted.
     async fn write_status(&self, meta: &Meta, status: &JobStatus) -> Result<Option<Meta>, Error> {
         let patch = track::patch(meta, status);
         let written = self

@@ -1,5 +1,5 @@
-//! Pods that keep the finalizer of Jobs although no Job counts them any more: of Jobs
-//! that are gone or have finished, and such as were let go.
+//! Removes the Job finalizer from pods that no Job counts any more: those of deleted or
+//! finished Jobs, and released ones.
 
 use control_client::resources;
 
@@ -9,8 +9,8 @@ use crate::views::{Job, Pod};
 use crate::work::Outcome;
 
 impl Jobs {
-    /// Has the pods looked at that a Job leaves behind; without one, all of the
-    /// namespace that have the finalizer.
+    /// Queues the pods that a Job leaves behind; without a Job, all pods of the namespace
+    /// with the finalizer.
     pub(super) fn look_for_orphans(&self, namespace: &str, job: Option<&Job>) {
         let pods = match job {
             Some(job) => self.pods.owned_by(namespace, &job.metadata.uid),
@@ -51,7 +51,7 @@ impl Jobs {
         let Some(owner) = pod.metadata.controller() else {
             return true;
         };
-        // What others control, others release.
+        // Pods of other controllers are released by those.
         let Some(key) = owner_of(pod) else {
             return false;
         };

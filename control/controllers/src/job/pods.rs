@@ -1,4 +1,4 @@
-//! What is done to a Job's pods: made, deleted, released after they were counted.
+//! Creates, deletes and, after counting, releases a Job's pods.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const LONGEST_PREFIX: usize = 58;
 
 impl Jobs {
-    /// Makes or deletes pods as decided. What succeeded, and the first failure.
+    /// Creates or deletes pods as decided. Returns the number of successes and the first
+    /// failure.
     pub(super) async fn work(
         &self,
         key: &Key,
@@ -47,8 +48,8 @@ impl Jobs {
         }
     }
 
-    /// Takes the finalizer from pods that stand in the status; those that lost it are
-    /// no longer among the tracked ones.
+    /// Removes the finalizer from pods that the status has counted; those without it are
+    /// no longer tracked.
     pub(super) async fn release(
         &self,
         key: &Key,

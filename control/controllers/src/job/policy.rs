@@ -1,11 +1,11 @@
-//! What a Job says of failures and of early success.
+//! Pod failure policies and success policies of Jobs.
 
 use serde::Deserialize;
 
 use super::indexes::Indexes;
 use crate::views::{ContainerStatus, Pod, Text, null_as_default};
 
-/// What becomes of failed pods; the first rule that matches decides.
+/// Rules for failed pods; the first rule that matches decides.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct FailurePolicy {
@@ -44,9 +44,9 @@ pub struct ExitCodes {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct PodConditionPattern {
-    /// Such as `DisruptionTarget`.
+    /// The condition, such as `DisruptionTarget`.
     pub r#type: Text,
-    /// Such as `True`.
+    /// The condition's status, such as `True`.
     pub status: Text,
 }
 
@@ -71,7 +71,7 @@ impl PodFailureVerdict {
     }
 }
 
-/// What a failed pod means by a policy; it counts where there is none.
+/// Evaluates a failed pod by a policy; without a policy it counts.
 #[must_use]
 pub fn judge(policy: Option<&FailurePolicy>, pod: &Pod) -> PodFailureVerdict {
     let rules = policy.map_or(&[][..], |policy| &policy.rules);
@@ -142,12 +142,12 @@ fn ended_with<'a>(pod: &'a Pod, codes: &ExitCodes) -> Option<(&'a str, i32)> {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct SuccessPolicy {
-    /// Any of them is enough.
+    /// The rules, one of which suffices.
     #[serde(deserialize_with = "null_as_default")]
     pub rules: Vec<SuccessRule>,
 }
 
-/// Indexes that have to succeed, or so many of them, or so many of all.
+/// Indexes that have to succeed, or a number of them, or a number of all.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SuccessRule {

@@ -1,6 +1,6 @@
-//! How finished pods are counted exactly once (KEP-2307): a pod keeps a finalizer until
-//! its uid stands in the status; the status is written, the finalizer taken away, and
-//! then the uid becomes a number. Whatever is lost in between is found again.
+//! Counts finished pods exactly once (KEP-2307): a pod keeps a finalizer until the status
+//! contains its uid; then the finalizer is removed, and the uid becomes part of a count.
+//! An interruption at any step is recovered.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::decide::{JobDecision, JobSnapshot, condition, index_of, is_failed, is
 use crate::views::{Condition, JobStatus, Phase, Pod, Text};
 use crate::work;
 
-/// What is to be counted.
+/// The result of counting.
 #[derive(Debug, Clone, Default)]
 pub struct Count {
     /// The status to be written first.
@@ -29,7 +29,7 @@ pub struct Count {
     pub end: Option<Condition>,
 }
 
-/// What to count now; `status`: with all but that.
+/// Returns what to count now; `status` is the status without it.
 #[must_use]
 pub fn count(snapshot: &JobSnapshot<'_>, decision: &JobDecision, status: JobStatus) -> Count {
     let JobSnapshot { job, now, .. } = *snapshot;
@@ -106,7 +106,7 @@ pub fn count(snapshot: &JobSnapshot<'_>, decision: &JobDecision, status: JobStat
             "SuccessCriteriaMet" => "Complete",
             _ => "Failed",
         };
-        // It is told before it is so: until then pods are counted.
+        // Completion is announced before it holds: until then pods are counted.
         if end.r#type != last && Condition::find(&count.status.conditions, &end.r#type).is_none() {
             count.status.conditions.push(end.clone());
         }

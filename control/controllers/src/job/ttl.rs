@@ -1,4 +1,4 @@
-//! Finished Jobs that say so are deleted after a time, with their pods (KEP-592).
+//! Deletes finished Jobs with a TTL, and their pods (KEP-592).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +76,7 @@ impl FinishedJob {
         if let Some(left) = left(at, Timestamp::now()) {
             return Ok(Some(left));
         }
-        // The time may have been changed meanwhile.
+        // The TTL may have changed.
         let fresh: Job = match self
             .client
             .get(&resources::JOBS, &key.namespace, &key.name)

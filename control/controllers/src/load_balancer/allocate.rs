@@ -1,15 +1,15 @@
-//! Which Service gets which addresses.
+//! Allocates load balancer addresses to Services.
 //!
-//! A pure function of pools and Services. What a Service has, it keeps as long as
-//! it may have it; who is older keeps first. Then those are served that ask for
-//! certain addresses, then all others, the older first, each from the first pool
-//! (by name) that selects it, the lowest free address first. So the result
-//! depends neither on the order of events nor on what ran before.
+//! A pure function of pools and Services. A Service keeps its addresses as long as they
+//! are valid; on conflict the oldest Service keeps them. Then Services that request
+//! certain addresses are served, then all others, the oldest first, each from the first
+//! pool (by name) that selects it, the lowest free address first. So the result depends
+//! neither on the order of events nor on earlier runs.
 //!
-//! Two Services may have one address if both carry the same sharing key, no port
-//! of theirs is the same, and both spread traffic over all nodes; or, where one
-//! does not, both do not and select the same pods: else an address would have to
-//! be announced from nodes that can serve only one of them.
+//! Two Services may share an address if both carry the same sharing key, they have no
+//! port in common, and both spread traffic over all nodes, or both do not and select the
+//! same pods. Otherwise an address would have to be announced from nodes that can serve
+//! only one of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -36,7 +36,7 @@ pub(super) struct AddressClaim {
     pub all_families: bool,
     /// The addresses asked for by name.
     pub requested: Vec<IpAddr>,
-    /// What of the request cannot be read.
+    /// The part of the request that cannot be parsed.
     pub malformed: Option<String>,
     /// The pool asked for by name.
     pub pool: Option<Text>,
@@ -47,11 +47,11 @@ pub(super) struct AddressClaim {
     /// `externalTrafficPolicy: Local`.
     pub local: bool,
     pub selector: Option<BTreeMap<Text, Text>>,
-    /// What its status says.
+    /// The addresses in its status.
     pub current: Vec<IpAddr>,
 }
 
-/// Why a Service does not get all addresses that it requests.
+/// The reason why a Service does not get all addresses that it requests.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
     #[error("{0}")]
@@ -85,8 +85,8 @@ pub(super) struct Assignment {
     pub problem: Option<Problem>,
 }
 
-/// Gives addresses of `pools` (in the order of their names) to all `claims`.
-/// Those of nodes are nobody's.
+/// Allocates addresses of `pools` (in the order of their names) to all `claims`.
+/// Addresses of nodes are never allocated.
 pub(super) fn allocate(
     pools: &[Pool],
     nodes: &BTreeSet<IpAddr>,
@@ -186,7 +186,7 @@ impl<'a> AddressBook<'a> {
                 {
                     shared.remove(&address);
                 }
-                // What is free again may lie before a cursor.
+                // A released address may be before a cursor.
                 self.cursors.clear();
             }
         }
@@ -222,7 +222,7 @@ impl<'a> AddressBook<'a> {
             && self.hindrance(index, address).is_none()
     }
 
-    /// Who has the address already and cannot share it with this one.
+    /// Returns what holds the address already and cannot share it with this Service.
     fn hindrance(&self, index: usize, address: IpAddr) -> Option<Problem> {
         let claim = self.claims[index];
         let holders = self.holders.get(&address)?;
@@ -234,12 +234,12 @@ impl<'a> AddressBook<'a> {
         })
     }
 
-    /// All that was asked for by name, or nothing.
+    /// Allocates all addresses that were requested by name, or none.
     fn give_requested(&mut self, index: usize, given: &mut GivenAddresses) -> Option<Problem> {
         let claim = self.claims[index];
         let problem = self.requested_problem(index, given);
         if problem.is_some() {
-            // Half of what was asked for is not what was asked for.
+            // A partial allocation does not satisfy the request.
             for address in given.v4.take().into_iter().chain(given.v6.take()) {
                 self.release(index, address);
             }
@@ -397,7 +397,7 @@ impl<'a> AddressBook<'a> {
     }
 }
 
-/// Why two Services cannot have one address.
+/// Returns why two Services cannot share an address.
 fn why_apart(a: &AddressClaim, b: &AddressClaim) -> Option<&'static str> {
     if a.sharing.is_none() || a.sharing != b.sharing {
         return Some("both need the same annotation orlop.dev/allow-shared-ip");

@@ -1,4 +1,4 @@
-//! What a Service asks for, read from it.
+//! The address request of a Service.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -10,7 +10,8 @@ use super::allocate::AddressClaim;
 use crate::views::Service;
 
 impl AddressClaim {
-    /// Of a Service in a namespace with these labels, which has these addresses.
+    /// Reads the request of a Service in a namespace with these labels; `current` are its
+    /// addresses.
     pub(super) fn from_service(
         service: &Service,
         namespace_labels: StringMap,
@@ -23,7 +24,7 @@ impl AddressClaim {
         let (requested, malformed) =
             match requested(annotation(WANTED_ADDRESSES), &spec.load_balancer_ip) {
                 Ok(all) => (all, None),
-                Err(text) => (Vec::new(), Some(text)),
+                Err(error) => (Vec::new(), Some(error.to_string())),
             };
         Self {
             namespace: meta.namespace.clone(),
@@ -59,18 +60,29 @@ impl AddressClaim {
     }
 }
 
-/// The addresses asked for: by the annotation, by `spec.loadBalancerIP`, or by
+/// Error for a request for addresses that cannot be met by any pool.
+#[derive(Debug, thiserror::Error)]
+enum RequestError {
+    #[error("`{text}` in the {place} is no IP address")]
+    Address { text: String, place: &'static str },
+    #[error(
+        "the annotation orlop.dev/load-balancer-ips names two addresses of a family: a Service has one of each"
+    )]
+    Family,
+    #[error(
+        "spec.loadBalancerIP and the annotation orlop.dev/load-balancer-ips contradict each other: remove one"
+    )]
+    Contradiction,
+}
+
+/// Returns the requested addresses: by the annotation, by `spec.loadBalancerIP`, or by
 /// both if they agree.
-fn requested(annotation: Option<&str>, field: &str) -> Result<Vec<IpAddr>, String> {
+fn requested(annotation: Option<&str>, field: &str) -> Result<Vec<IpAddr>, RequestError> {
     let mut all: Vec<IpAddr> = Vec::new();
     for text in annotation.into_iter().flat_map(|text| text.split(',')) {
         let address = parse(text, "annotation orlop.dev/load-balancer-ips")?;
         if all.iter().any(|known| known.is_ipv4() == address.is_ipv4()) {
-            return Err(
-                "the annotation orlop.dev/load-balancer-ips names two addresses of a family: \
-                 a Service has one of each"
-                    .to_owned(),
-            );
+            return Err(RequestError::Family);
         }
         all.push(address);
     }
@@ -81,19 +93,17 @@ fn requested(annotation: Option<&str>, field: &str) -> Result<Vec<IpAddr>, Strin
     if all.is_empty() {
         all.push(address);
     } else if !all.contains(&address) {
-        return Err(
-            "spec.loadBalancerIP and the annotation orlop.dev/load-balancer-ips contradict each \
-             other: remove one"
-                .to_owned(),
-        );
+        return Err(RequestError::Contradiction);
     }
     Ok(all)
 }
 
-fn parse(text: &str, of: &str) -> Result<IpAddr, String> {
+fn parse(text: &str, place: &'static str) -> Result<IpAddr, RequestError> {
     let text = text.trim();
-    text.parse()
-        .map_err(|_| format!("`{text}` in the {of} is no IP address"))
+    text.parse().map_err(|_| RequestError::Address {
+        text: text.to_owned(),
+        place,
+    })
 }
 
 #[cfg(test)]
@@ -131,13 +141,16 @@ mod tests {
 
     #[test]
     fn contradictions_are_named() {
-        let with = |annotation: &str, field: &str| requested(Some(annotation), field).unwrap_err();
+        let with = |annotation: &str, field: &str| {
+            requested(Some(annotation), field).unwrap_err().to_string()
+        };
         assert!(with("10.0.0.1,10.0.0.2", "").contains("two addresses"));
         assert!(with("10.0.0.1", "10.0.0.2").contains("contradict"));
         assert!(with("10.0.0.1,x", "").contains("`x`"));
         assert!(
             requested(None, "y")
                 .unwrap_err()
+                .to_string()
                 .contains("spec.loadBalancerIP")
         );
         let null = claim(

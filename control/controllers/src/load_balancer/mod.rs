@@ -1,15 +1,14 @@
-//! Load balancer addresses: gives those of `IPPool`s to Services of type
-//! LoadBalancer, and takes them back.
+//! Load balancer addresses: allocates addresses of `IPPool`s to Services of type
+//! LoadBalancer, and releases them.
 //!
-//! One decision is about all Services, since an address that one has no other may
-//! get; changes that come together are one decision. The Service's status is the
-//! only record: a restart reads it again. Before an address is written the
-//! Service gets Kubernetes' cleanup finalizer, so that it does not go while its
-//! address is announced, and the annotation `orlop.dev/load-balancer-assigned`,
-//! by which we know later that it is ours to clean up.
+//! One decision covers all Services, since an address can serve only one of them;
+//! concurrent changes lead to one decision. The Service's status is the only record, and
+//! a restart reads it again. Before an address is written the Service gets Kubernetes'
+//! cleanup finalizer, so that it is not removed while its address is announced, and the
+//! annotation `orlop.dev/load-balancer-assigned`, which marks it as ours to clean up.
 //!
-//! Without any pool nothing is given: a cluster that does not use this, or has
-//! another implementation, sees nothing of it.
+//! Without any pool nothing is allocated: clusters that use another implementation, or
+//! none, are not affected.
 
 mod allocate;
 mod claim;
@@ -36,7 +35,7 @@ use crate::work::{self, Outcome};
 
 /// Changes that come within this time are decided on together.
 const GATHER: Duration = Duration::from_millis(20);
-/// How many Services are written at once.
+/// The number of Services that are written concurrently.
 const AT_ONCE: usize = 8;
 /// For how long the cache may show less than we wrote. Then it is believed: the
 /// object may be another of the same name.
@@ -96,9 +95,9 @@ struct LoadBalancer {
     namespaces: Arc<KindCache<Namespace>>,
     nodes: Arc<KindCache<Node>>,
     queue: Queue<Key>,
-    /// What was written to Services, for as long as the cache does not show it.
+    /// Writes to Services that the cache does not show yet.
     wrote: Mutex<HashMap<Key, LastWrite>>,
-    /// What was last told of a Service that has not what it wants.
+    /// The last event about each Service without the addresses that it wants.
     told: Mutex<BTreeMap<Key, String>>,
 }
 
@@ -134,7 +133,7 @@ enum ServiceAction {
     Free(Key),
 }
 
-/// What differs from what was decided.
+/// Returns the differences between the Services and the decision.
 fn diff(
     services: &[Arc<Service>],
     wanted: &[Assignment],
@@ -190,7 +189,7 @@ impl LoadBalancer {
                 tokio::select! {
                     () = shutdown.cancelled() => return,
                     change = changes.recv() => match change {
-                        // What we write ourselves into a pool's status is no news.
+                        // Our own writes to a pool's status cause no work.
                         Some(change) if pools::is_news(&change) => self.queue.add(everything()),
                         Some(_) => {}
                         None => return,
@@ -256,8 +255,8 @@ impl LoadBalancer {
         result
     }
 
-    /// The addresses that each Service has: by its status, or by what we wrote
-    /// there since.
+    /// Returns the current addresses of each Service: from its status, or from a newer
+    /// write of ours.
     fn current(&self, services: &[Arc<Service>]) -> HashMap<Key, Vec<IpAddr>> {
         let mut wrote = self.wrote.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = HashMap::with_capacity(services.len());
@@ -353,7 +352,7 @@ impl LoadBalancer {
             ServiceAction::Free(_) => self.free(&service).await,
         };
         match done {
-            // Gone, or the cache is behind: its event decides anew.
+            // Deleted, or the cache is stale: its event leads to a new decision.
             Err(error) if error.is_not_found() => Ok(()),
             other => other,
         }
@@ -426,7 +425,7 @@ impl LoadBalancer {
             .iter()
             .map(|address| json!({"ip": address.to_string(), "ipMode": "VIP"}))
             .collect();
-        // With the uid: another Service of the same name has a decision of its own.
+        // With the uid: another Service of the same name is decided separately.
         let patch = json!({
             "metadata": {"uid": meta.uid.as_str()},
             "status": {"loadBalancer": {"ingress": ingress}},

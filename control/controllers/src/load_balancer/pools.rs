@@ -34,7 +34,7 @@ pub(super) struct IpPool {
     pub status: IpPoolStatus,
 }
 
-/// What we said of it.
+/// The status that we report.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct IpPoolStatus {
@@ -79,8 +79,8 @@ pub(super) fn is_news(change: &Change<IpPool>) -> bool {
     }
 }
 
-/// What is to be written of pools whose status says something else: their names,
-/// and a patch each. `objects`, `pools` and `wrong` are of one length and order.
+/// Returns the pools whose status has to change: their names, and a patch each.
+/// `objects`, `pools` and `wrong` have the same length and order.
 pub(super) fn statuses(
     objects: &[Arc<IpPool>],
     pools: &[Pool],
@@ -93,7 +93,7 @@ pub(super) fn statuses(
         .collect();
     let mut used = vec![0_i64; pools.len()];
     for address in in_use {
-        // Of pools that overlap, the first has what is in both.
+        // Addresses in overlapping pools count for the first one.
         if let Some(at) = pools.iter().position(|pool| pool.contains(address)) {
             used[at] += 1;
         }

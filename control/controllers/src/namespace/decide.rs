@@ -1,4 +1,4 @@
-//! What remains of a namespace, and what its status says about it.
+//! Evaluates the remaining contents of a namespace, and its status.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use jiff::Timestamp;
 
 use crate::views::{Condition, Text};
 
-/// How long a namespace waits for its second sweep; each further one waits twice
-/// as long. Events end the wait earlier.
+/// Delay before the second sweep of a namespace; it doubles for each further sweep.
+/// Events end the wait earlier.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 /// The longest wait for an event that may have been missed.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ pub struct Sweep {
     pub finalizers: BTreeMap<String, usize>,
     /// Deletions that failed.
     pub failures: Vec<String>,
-    /// Why the resources that exist could not be found out.
+    /// Why discovery failed, if it did.
     pub discovery: Option<String>,
 }
 
@@ -45,8 +45,8 @@ impl Sweep {
         }
     }
 
-    /// Whether the sweep found everything that remains. Then only those resources need
-    /// further sweeps until they are empty.
+    /// Returns whether the sweep found everything that remains. Then only those resources
+    /// need further sweeps until they are empty.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.failures.is_empty() && self.discovery.is_none()

@@ -1,15 +1,14 @@
-//! Deletion of namespaces with all that is in them.
+//! Deletes namespaces with all their contents.
 //!
-//! The API server marks a namespace; this controller deletes the contents and
-//! then takes `kubernetes` from its finalizers, by which the namespace goes.
-//! Which resources there are is the registry's table, and what discovery names
-//! beyond it (custom and aggregated resources).
+//! The API server marks a namespace; this controller deletes the contents and then
+//! removes `kubernetes` from the finalizers, which deletes the namespace. The resources
+//! are those of the registry's table and of discovery (custom and aggregated resources).
 //!
-//! The first sweep covers all resources. While objects remain, most further sweeps
-//! cover only their resources. A sweep starts when the last object of a resource is gone,
-//! which the pods' cache and, in a long wait, a watch per resource report, and, in
-//! case an event was missed, after a delay that doubles each time. A last sweep of
-//! all resources precedes the removal of the finalizer.
+//! The first sweep covers all resources. While objects remain, most further sweeps cover
+//! only their resources. A sweep starts when the last object of a resource is deleted, as
+//! reported by the pods' cache and, in a long wait, by a watch per resource; in case an
+//! event was missed, also after a delay that doubles each time. A last sweep of all
+//! resources precedes the removal of the finalizer.
 
 mod decide;
 
@@ -35,10 +34,10 @@ const FINALIZER: &str = "kubernetes";
 
 /// The number of sweeps without progress after which the remaining resources are watched.
 const WATCH_AFTER: u32 = 2;
-/// How many resources of one namespace are watched at once.
+/// The number of resources of one namespace that are watched concurrently.
 const WATCHED: usize = 16;
 
-/// Deletes what is in namespaces that are being deleted.
+/// Deletes the contents of terminating namespaces.
 pub const CONTROLLER: Controller = Controller {
     name: "namespace-controller",
     service_account: "namespace-controller",
@@ -115,7 +114,7 @@ impl Namespaces {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a terminating namespace when its last pod is gone.
+    /// Queues a terminating namespace when its last pod is deleted.
     fn pod_gone(&self, namespace: &Text) {
         let waits = self.terminating().contains_key(namespace);
         if waits && self.pods.namespace(namespace).is_empty() {
@@ -202,15 +201,15 @@ impl Namespaces {
         *watch = Some((remaining, AbortOnDropHandle::new(task)));
     }
 
-    /// Deletes everything once and counts what is left.
+    /// Deletes everything once and counts what remains.
     async fn sweep_all(&self, namespace: &str) -> Sweep {
         let (all, discovery) = self.resources().await;
         self.sweep(namespace, all, discovery).await
     }
 
-    /// Deletes the objects of these resources once and counts what is left. Pods go
-    /// before all else, so that none runs without what protects and configures it
-    /// (KEP-5080). `discovery` says why there may be more resources.
+    /// Deletes the objects of these resources once and counts what remains. Pods are
+    /// deleted before everything else, so that none runs without the objects that protect
+    /// and configure it (KEP-5080). `discovery` says why there may be more resources.
     async fn sweep(&self, namespace: &str, all: Vec<Resource>, discovery: Option<String>) -> Sweep {
         let mut sweep = Sweep {
             discovery,
@@ -268,8 +267,8 @@ impl Namespaces {
         Ok(self.client.list::<Metadata>(resource, &here).await?.items)
     }
 
-    /// All namespaced resources that can be listed and deleted: one version of
-    /// each. The second value says what discovery failed with.
+    /// Returns all namespaced resources that can be listed and deleted, one version of
+    /// each, and the error of discovery if it failed.
     async fn resources(&self) -> (Vec<Resource>, Option<String>) {
         let mut seen = BTreeSet::new();
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! The whole controller against a fake API server, in paused time.
+//! Tests the whole controller against a fake API server in paused time.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::fake_api::FakeApi;
 const NAMESPACE: &str = "/api/v1/namespaces/x";
 const HELD: &str = "/api/v1/namespaces/x/configmaps/held";
 
-/// A server with the namespace `x`, whose deletion was asked for.
+/// Returns a server with the namespace `x`, whose deletion was requested.
 fn server() -> FakeApi {
     let api = FakeApi::new();
     api.put(

@@ -14,8 +14,8 @@ use crate::work::{self, Outcome};
 /// The annotation, in seconds.
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
-/// Numbers of nodes, the least and the most, and the seconds that are right for them. They
-/// overlap, so that one node more or less does not change all.
+/// Minimum and maximum numbers of nodes, and the TTL in seconds between them. They
+/// overlap, so that adding or removing one node does not change all.
 const STEPS: [(usize, usize, u32); 5] = [
     (0, 100, 0),
     (90, 500, 15),

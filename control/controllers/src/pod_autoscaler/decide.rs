@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::behavior::{ReplicaBounds, ScalingHistory};
+use super::error::MetricError;
 use super::replicas::{Goal, Proposal, Round, Samples, Tolerances, requests, total};
 use super::view::{
     AutoscalerStatus, CustomMetric, HorizontalPodAutoscaler, MetricName, MetricSpec,
@@ -58,7 +59,7 @@ pub(super) struct Measurements<'a> {
     /// Replicas that the target has.
     pub(super) actual: i32,
     /// An answer for each metric of the spec.
-    pub(super) answers: &'a [Result<MetricsAnswer, String>],
+    pub(super) answers: &'a [Result<MetricsAnswer, MetricError>],
 }
 
 /// One evaluation of an autoscaler: its next status and events.
@@ -69,7 +70,7 @@ pub(super) struct Evaluation<'a> {
     now: Timestamp,
 }
 
-/// Why a metric says nothing.
+/// The reason why a metric is unusable.
 struct Failure {
     reason: &'static str,
     /// For the condition and the event.
@@ -92,7 +93,7 @@ impl<'a> Evaluation<'a> {
         self.hpa.spec.min_replicas.unwrap_or(1)
     }
 
-    /// The target has no readable scale.
+    /// Records that the target has no readable scale.
     pub(super) fn no_scale(&mut self, problem: &str) {
         self.warn("FailedGetScale", problem.to_owned());
         let message =
@@ -122,7 +123,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// The pods of the target cannot be told from others.
+    /// Records that the target's pods cannot be selected.
     pub(super) fn bad_selector(
         &mut self,
         current: i32,
@@ -307,12 +308,12 @@ pub(super) fn tolerances(hpa: &HorizontalPodAutoscaler) -> Tolerances {
     }
 }
 
-/// The replicas that one metric asks for, what it is called, and its status.
+/// Returns the replicas that one metric proposes, its name, and its status.
 fn propose(
     spec: &MetricSpec,
     measured: &Measurements<'_>,
     namespace: &str,
-    answer: &Result<MetricsAnswer, String>,
+    answer: &Result<MetricsAnswer, MetricError>,
 ) -> Result<(Proposal, String, Value), Failure> {
     let kind = spec.r#type.as_str();
     match (kind, &spec.resource, &spec.container_resource) {
@@ -334,18 +335,18 @@ fn propose(
     }
 }
 
-fn samples(answer: &Result<MetricsAnswer, String>) -> Result<Samples, String> {
+fn samples(answer: &Result<MetricsAnswer, MetricError>) -> Result<Samples, MetricError> {
     match answer {
         Ok(MetricsAnswer::Samples(samples)) => Ok(samples.clone()),
-        Ok(MetricsAnswer::Values(_)) => Err("no metrics returned".to_owned()),
+        Ok(MetricsAnswer::Values(_)) => Err(MetricError::NoMetrics),
         Err(error) => Err(error.clone()),
     }
 }
 
-fn sum(answer: &Result<MetricsAnswer, String>) -> Result<i64, String> {
+fn sum(answer: &Result<MetricsAnswer, MetricError>) -> Result<i64, MetricError> {
     match answer {
         Ok(MetricsAnswer::Values(values)) => Ok(total(values.iter().copied())),
-        Ok(MetricsAnswer::Samples(_)) => Err("no metrics returned".to_owned()),
+        Ok(MetricsAnswer::Samples(_)) => Err(MetricError::NoMetrics),
         Err(error) => Err(error.clone()),
     }
 }
@@ -354,7 +355,7 @@ fn by_resource(
     metric: &ResourceMetric,
     of_container: bool,
     measured: &Measurements<'_>,
-    answer: &Result<MetricsAnswer, String>,
+    answer: &Result<MetricsAnswer, MetricError>,
 ) -> Result<(Proposal, String, Value), Failure> {
     let name = metric.name.as_str();
     let container = if of_container {
@@ -364,10 +365,11 @@ fn by_resource(
     };
     let target = &metric.target;
     let average = target.average_value.as_deref().and_then(milli);
-    let compute = || -> Result<Proposal, String> {
+    let compute = || -> Result<Proposal, MetricError> {
         let is_cpu = name == "cpu";
         let fetch = || {
-            samples(answer).map_err(|e| format!("unable to get metrics for resource {name}: {e}"))
+            samples(answer)
+                .map_err(|error| error.within(format!("unable to get metrics for resource {name}")))
         };
         if let Some(average) = average {
             let proposal = fetch().and_then(|samples| {
@@ -375,17 +377,19 @@ fn by_resource(
                     .round
                     .by_pods(samples, Goal::Average(average), is_cpu)
             });
-            return proposal.map_err(|error| format!("failed to get {name} usage: {error}"));
+            return proposal.map_err(|error| error.within(format!("failed to get {name} usage")));
         }
         let Some(percent) = target.average_utilization else {
-            return Err("invalid resource metric source: neither an average utilization target nor an average value (usage) target was set".into());
+            return Err(MetricError::NoTarget(
+                "invalid resource metric source: neither an average utilization target nor an average value (usage) target was set",
+            ));
         };
         let proposal = fetch().and_then(|samples| {
             let requests = requests(measured.round.pods, container, name)?;
             let goal = Goal::Utilization(percent, &requests);
             measured.round.by_pods(samples, goal, is_cpu)
         });
-        proposal.map_err(|error| format!("failed to get {name} utilization: {error}"))
+        proposal.map_err(|error| error.within(format!("failed to get {name} utilization")))
     };
     let (reason, r#type, field) = if of_container {
         (
@@ -403,7 +407,7 @@ fn by_resource(
         } else {
             format!("failed to get {name} resource metric value: {problem}")
         },
-        problem,
+        problem: problem.to_string(),
     })?;
     let mut current = json!({"averageValue": resource_quantity(name, proposal.usage)});
     if let Some(percent) = proposal.utilization {
@@ -424,12 +428,12 @@ fn by_resource(
 fn by_pods(
     metric: &CustomMetric,
     measured: &Measurements<'_>,
-    answer: &Result<MetricsAnswer, String>,
+    answer: &Result<MetricsAnswer, MetricError>,
 ) -> Result<(Proposal, String, Value), Failure> {
     let name = &metric.metric.name;
     let target = metric.target.average_value.as_deref().and_then(milli);
     let proposal = samples(answer)
-        .map_err(|error| format!("unable to get metric {name}: {error}"))
+        .map_err(|error| error.within(format!("unable to get metric {name}")))
         .and_then(|samples| {
             let goal = Goal::Average(target.unwrap_or(0));
             measured.round.by_pods(samples, goal, false)
@@ -437,7 +441,7 @@ fn by_pods(
         .map_err(|problem| Failure {
             reason: "FailedGetPodsMetric",
             error: format!("failed to get pods metric value: {problem}"),
-            problem,
+            problem: problem.to_string(),
         })?;
     let status = json!({"type": "Pods", "pods": {"metric": metric.metric,
         "current": {"averageValue": quantity(proposal.usage)}}});
@@ -448,14 +452,18 @@ fn by_object(
     metric: &CustomMetric,
     measured: &Measurements<'_>,
     namespace: &str,
-    answer: &Result<MetricsAnswer, String>,
+    answer: &Result<MetricsAnswer, MetricError>,
 ) -> Result<(Proposal, String, Value), Failure> {
     const REASON: &str = "FailedGetObjectMetric";
     let name = &metric.metric.name;
     let object = &metric.described_object;
     let usage = sum(answer).map_err(|error| {
         let (kind, of) = (&object.kind, &object.name);
-        format!("unable to get metric {name}: {error} on {kind} {namespace}/{of}")
+        MetricError::OnObject {
+            what: format!("unable to get metric {name}"),
+            error: Box::new(error),
+            object: format!("{kind} {namespace}/{of}"),
+        }
     });
     let target = &metric.target;
     let value = target.value.as_deref().and_then(milli);
@@ -467,7 +475,7 @@ fn by_object(
                 .map_err(|problem| Failure {
                     reason: REASON,
                     error: format!("failed to get object metric value: {problem}"),
-                    problem,
+                    problem: problem.to_string(),
                 })?;
             ("value", proposal, format!("{} metric {name}", object.kind))
         }
@@ -477,7 +485,7 @@ fn by_object(
                 error: format!(
                     "failed to get object metric value: failed to get {name} object metric: {problem}"
                 ),
-                problem,
+                problem: problem.to_string(),
             })?;
             let proposal = measured.round.by_average(usage, average, measured.actual);
             ("averageValue", proposal, external_title(&metric.metric))
@@ -500,13 +508,15 @@ fn by_external(
     metric: &CustomMetric,
     measured: &Measurements<'_>,
     namespace: &str,
-    answer: &Result<MetricsAnswer, String>,
+    answer: &Result<MetricsAnswer, MetricError>,
 ) -> Result<(Proposal, String, Value), Failure> {
     const REASON: &str = "FailedGetExternalMetric";
     let name = &metric.metric.name;
     let usage = sum(answer).map_err(|error| {
         let selector = selector_text(metric.metric.selector.as_ref());
-        format!("unable to get external metric {namespace}/{name}/{selector}: {error}")
+        error.within(format!(
+            "unable to get external metric {namespace}/{name}/{selector}"
+        ))
     });
     let failure = |problem: String, what: &str| Failure {
         reason: REASON,
@@ -518,7 +528,7 @@ fn by_external(
     let (field, proposal) = match (average, value) {
         (Some(average), _) => {
             let what = format!("failed to get {name} external metric: ");
-            let usage = usage.map_err(|problem| failure(problem, &what))?;
+            let usage = usage.map_err(|error| failure(error.to_string(), &what))?;
             let proposal = measured.round.by_average(usage, average, measured.actual);
             ("averageValue", proposal)
         }
@@ -526,7 +536,7 @@ fn by_external(
             let what = format!("failed to get external metric {name}: ");
             let proposal = usage
                 .and_then(|usage| measured.round.by_value(usage, value))
-                .map_err(|problem| failure(problem, &what))?;
+                .map_err(|error| failure(error.to_string(), &what))?;
             ("value", proposal)
         }
         (None, None) => {

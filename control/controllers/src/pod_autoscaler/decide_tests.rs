@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::behavior::{ReplicaBounds, ScalingHistory};
 use super::decide::{Course, Evaluation, Measurements, MetricsAnswer, Rescale, tolerances};
+use super::error::MetricError;
 use super::replicas::{Goal, Round, Sample, Samples, Tolerances, requests};
 use super::view::{Behavior, HorizontalPodAutoscaler, ScaledPod};
 use crate::views::Text;
@@ -80,7 +81,9 @@ fn utilization(
         now: now(),
     };
     let goal = Goal::Utilization(target, &requests);
-    let proposal = round.by_pods(samples(values), goal, true)?;
+    let proposal = round
+        .by_pods(samples(values), goal, true)
+        .map_err(|error| error.to_string())?;
     Ok((proposal.replicas, proposal.utilization.unwrap()))
 }
 
@@ -142,11 +145,11 @@ fn nothing_to_go_by_is_an_error() {
     let mut all = pods(&["ready"]);
     all[0].spec.containers[0].resources.requests.clear();
     assert_eq!(
-        requests(&all, "", "cpu").unwrap_err(),
+        requests(&all, "", "cpu").unwrap_err().to_string(),
         "missing request for cpu in container c of Pod p0"
     );
     assert_eq!(
-        requests(&all, "other", "cpu").unwrap_err(),
+        requests(&all, "other", "cpu").unwrap_err().to_string(),
         "container other not found in Pod p0"
     );
 }
@@ -258,7 +261,7 @@ fn policies_bound_what_changes_within_their_period() {
             ScalingHistory::default().normalize(desired, &bounds(current, Some(&behavior), 0));
         assert_eq!(got.replicas, want, "{select} {current} {desired}");
     }
-    // what was done within the period counts
+    // changes within the period count
     let behavior = behavior(
         rules("Max", json!([policy("Pods", 4, 60)])),
         rules(
@@ -326,7 +329,7 @@ fn conditions(look: &Evaluation<'_>) -> Vec<String> {
 fn measure<'a>(
     hpa: &'a HorizontalPodAutoscaler,
     current: i32,
-    answers: &[Result<MetricsAnswer, String>],
+    answers: &[Result<MetricsAnswer, MetricError>],
 ) -> (Evaluation<'a>, Option<Rescale>) {
     let pods = pods(&vec!["ready"; usize::try_from(current).unwrap()]);
     let mut look = Evaluation::new(hpa, now());
@@ -396,7 +399,12 @@ fn metric_that_fails_stops_scaling_down_but_not_up() {
     metrics.push(json!({"type": "Pods", "pods": {"metric": {"name": "qps"},
         "target": {"type": "AverageValue", "averageValue": "10"}}}));
     let hpa = autoscaler(metrics.into());
-    let failed = || Err("unable to fetch metrics from custom metrics API: no".to_owned());
+    let failed = || {
+        Err(MetricError::Unavailable {
+            api: "custom metrics API",
+            why: "no".to_owned(),
+        })
+    };
     let low = [
         Ok(MetricsAnswer::Samples(samples(&[100, 100, 100]))),
         failed(),

@@ -1,4 +1,4 @@
-//! The loop against a server in memory, in paused time.
+//! Tests the loop against an API server in memory, in paused time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -121,7 +121,7 @@ async fn pods_that_two_autoscalers_count_are_not_scaled() {
     api.put(&AUTOSCALER.replace("/web", "/zweb"), other);
     let _running = api.run(&CONTROLLER, Config::default());
     tokio::time::sleep(Duration::from_secs(50)).await;
-    // the first look knows of one alone
+    // the first reconciliation knows only one of them
     let first = replicas.load(Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(replicas.load(Ordering::SeqCst), first);

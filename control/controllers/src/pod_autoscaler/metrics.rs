@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 use super::decide::MetricsAnswer;
+use super::error::{MetricError, ScaleError};
 use super::replicas::{Sample, Samples};
 use super::view::{CustomMetric, MetricSpec, ObjectRef, milli};
 use crate::views::{LabelSelector, Text, null_as_default};
@@ -58,13 +59,13 @@ struct MetricValue {
 /// Reads a metric of a target whose pods `selector` selects.
 ///
 /// # Errors
-/// The reason why there is no answer, in upstream's words.
+/// The reason of the failure, in upstream's words.
 pub(super) async fn fetch(
     client: &Client,
     namespace: &str,
     selector: &str,
     spec: &MetricSpec,
-) -> Result<MetricsAnswer, String> {
+) -> Result<MetricsAnswer, MetricError> {
     match (
         spec.r#type.as_str(),
         &spec.resource,
@@ -91,7 +92,7 @@ pub(super) async fn fetch(
             ("Pods", Some(metric), ..) => of_pods(client, namespace, selector, metric).await,
             ("Object", _, Some(metric), _) => of_object(client, namespace, metric).await,
             ("External", .., Some(metric)) => external(client, namespace, metric).await,
-            _ => Err("unknown metric source".to_owned()),
+            _ => Err(MetricError::Source),
         },
     }
 }
@@ -101,13 +102,13 @@ async fn resource(
     namespace: &str,
     selector: &str,
     (resource, container): (&str, &str),
-) -> Result<MetricsAnswer, String> {
+) -> Result<MetricsAnswer, MetricError> {
     const API: &str = "resource metrics API";
     let selection = Selection::all().namespace(namespace).labels(selector);
     let metrics = client.list::<PodMetrics>(&POD_METRICS, &selection).await;
     let metrics = metrics.map_err(|error| unavailable(API, &error))?;
     if metrics.items.is_empty() {
-        return Err(format!("no metrics returned from {API}"));
+        return Err(MetricError::Empty(API));
     }
     let mut samples = Samples::new();
     for pod in &metrics.items {
@@ -140,7 +141,7 @@ async fn of_pods(
     namespace: &str,
     selector: &str,
     metric: &CustomMetric,
-) -> Result<MetricsAnswer, String> {
+) -> Result<MetricsAnswer, MetricError> {
     let labels = query_of(metric.metric.selector.as_ref())?;
     let values = custom(client, |version| {
         let name = &metric.metric.name;
@@ -155,7 +156,7 @@ async fn of_pods(
     })
     .await?;
     if values.is_empty() {
-        return Err("no metrics returned from custom metrics API".to_owned());
+        return Err(MetricError::Empty("custom metrics API"));
     }
     let sample = |value: &MetricValue| {
         let window = value.window_seconds.map(SignedDuration::from_secs);
@@ -173,7 +174,7 @@ async fn of_object(
     client: &Client,
     namespace: &str,
     metric: &CustomMetric,
-) -> Result<MetricsAnswer, String> {
+) -> Result<MetricsAnswer, MetricError> {
     let object = &metric.described_object;
     let (group, version) = group_version(&object.api_version);
     let is_namespace = object.kind == "Namespace" && group.is_empty();
@@ -181,7 +182,7 @@ async fn of_object(
         String::new()
     } else {
         let found = scalable(client, (group, version, &object.kind)).await;
-        let found = found.map_err(|error| format!("unable to map object to resource: {error}"))?;
+        let found = found.map_err(|error| MetricError::Mapping(error.to_string()))?;
         found.to_string()
     };
     let labels = query_of(metric.metric.selector.as_ref())?;
@@ -198,10 +199,7 @@ async fn of_object(
     .await?;
     match values.as_slice() {
         [one] => Ok(MetricsAnswer::Values(vec![milli(&one.value).unwrap_or(0)])),
-        many => Err(format!(
-            "unable to fetch metrics from custom metrics API: the custom metrics API server returned {} results when we asked for exactly one",
-            many.len()
-        )),
+        many => Err(MetricError::Count(many.len())),
     }
 }
 
@@ -209,7 +207,7 @@ async fn external(
     client: &Client,
     namespace: &str,
     metric: &CustomMetric,
-) -> Result<MetricsAnswer, String> {
+) -> Result<MetricsAnswer, MetricError> {
     const API: &str = "external metrics API";
     let path = format!("{EXTERNAL}/namespaces/{namespace}/{}", metric.metric.name);
     let labels = query_of(metric.metric.selector.as_ref())?;
@@ -217,7 +215,7 @@ async fn external(
     let values: Result<MetricValues, Error> = client.request(Method::GET, &path, None::<&()>).await;
     let values = values.map_err(|error| unavailable(API, &error))?.items;
     if values.is_empty() {
-        return Err(format!("no metrics returned from {API}"));
+        return Err(MetricError::Empty(API));
     }
     let values = values.iter().map(|one| milli(&one.value).unwrap_or(0));
     Ok(MetricsAnswer::Values(values.collect()))
@@ -227,7 +225,7 @@ async fn external(
 async fn custom(
     client: &Client,
     path: impl Fn(&str) -> String,
-) -> Result<Vec<MetricValue>, String> {
+) -> Result<Vec<MetricValue>, MetricError> {
     let newest = ask(client, &path("v1beta2")).await;
     let answer = match newest {
         Err(error) if error.is_not_found() => {
@@ -250,17 +248,17 @@ async fn ask(client: &Client, path: &str) -> Result<Vec<MetricValue>, Error> {
     Ok(values.items)
 }
 
-fn unavailable(api: &str, error: &Error) -> String {
+fn unavailable(api: &'static str, error: &Error) -> MetricError {
     let absent = error
         .status()
         .is_some_and(|status| status.code == 404 && status.details.kind.is_empty());
     let why = if absent && api == "resource metrics API" {
-        // What client-go makes of an answer without a status.
+        // The error that client-go creates for a response without a status.
         "the server could not find the requested resource (get pods.metrics.k8s.io)".to_owned()
     } else {
         error.chain()
     };
-    format!("unable to fetch metrics from {api}: {why}")
+    MetricError::Unavailable { api, why }
 }
 
 /// The resource of a kind.
@@ -270,7 +268,7 @@ fn unavailable(api: &str, error: &Error) -> String {
 pub(super) async fn scalable(
     client: &Client,
     (group, version, kind): (&str, &str, &str),
-) -> Result<Resource, String> {
+) -> Result<Resource, ScaleError> {
     #[derive(Deserialize)]
     struct Served {
         #[serde(default)]
@@ -300,7 +298,10 @@ pub(super) async fn scalable(
     };
     let path = format!("{base}/{version}");
     let served: Result<Served, Error> = client.request(Method::GET, &path, None::<&()>).await;
-    let unknown = || format!("no matches for kind \"{kind}\" in group \"{group}\"");
+    let unknown = || ScaleError::NoMatch {
+        kind: kind.to_owned(),
+        group: group.to_owned(),
+    };
     match served {
         Ok(served) => {
             let mut named = served.resources.into_iter();
@@ -310,7 +311,7 @@ pub(super) async fn scalable(
                 .ok_or_else(unknown)
         }
         Err(error) if error.is_not_found() => Err(unknown()),
-        Err(error) => Err(error.chain()),
+        Err(error) => Err(ScaleError::Client(error)),
     }
 }
 
@@ -320,9 +321,9 @@ pub(super) fn group_version(api_version: &str) -> (&str, &str) {
 }
 
 /// A selector as a query takes it; empty without one.
-fn query_of(selector: Option<&LabelSelector>) -> Result<String, String> {
+fn query_of(selector: Option<&LabelSelector>) -> Result<String, MetricError> {
     let selector = selector.map(Selector::try_from).transpose();
-    let selector = selector.map_err(|error| error.to_string())?;
+    let selector = selector.map_err(MetricError::Selector)?;
     Ok(selector.map(|it| it.to_string()).unwrap_or_default())
 }
 
@@ -366,9 +367,10 @@ mod tests {
         let unknown: LabelSelector = serde_json::from_value(serde_json::json!({
             "matchExpressions": [{"key": "a", "operator": "Near"}]}))
         .unwrap();
+        let error = query_of(Some(&unknown)).unwrap_err();
         assert_eq!(
-            query_of(Some(&unknown)),
-            Err("\"Near\" is not a valid label selector operator".to_owned())
+            error.to_string(),
+            "\"Near\" is not a valid label selector operator"
         );
     }
 }

@@ -4,6 +4,7 @@ mod behavior;
 mod decide;
 #[cfg(test)]
 mod decide_tests;
+mod error;
 #[cfg(test)]
 mod loop_tests;
 mod metrics;
@@ -26,6 +27,7 @@ use serde_json::{Value, json};
 
 use self::behavior::ScalingHistory;
 use self::decide::{Course, Evaluation, Measurements, Rescale};
+use self::error::{MetricError, ScaleError};
 use self::replicas::Round;
 use self::view::{AUTOSCALERS, Scale, ScaledPod};
 use crate::Controller;
@@ -76,7 +78,7 @@ struct Autoscalers {
     recorder: Recorder,
     autoscalers: Arc<KindCache<HorizontalPodAutoscaler>>,
     past: Mutex<HashMap<Key, ScalingHistory>>,
-    /// Which pods each autoscaler counts, to find pods that two of them do.
+    /// The pod selector of each autoscaler, to find pods that two of them select.
     selectors: Mutex<HashMap<Key, Selector>>,
     queue: Queue<Key>,
 }
@@ -129,7 +131,7 @@ impl Autoscalers {
     async fn look(&self, key: &Key, hpa: &HorizontalPodAutoscaler, look: &mut Evaluation<'_>) {
         let target = match self.target(hpa).await {
             Ok(target) => target,
-            Err(problem) => return look.no_scale(&problem),
+            Err(error) => return look.no_scale(&error.to_string()),
         };
         let current = target.scale.spec.replicas;
         let mut past = self.past().get(key).cloned().unwrap_or_default();
@@ -187,14 +189,14 @@ impl Autoscalers {
         self.past().insert(key.clone(), past);
     }
 
-    /// Reads the scale of what is scaled.
-    async fn target(&self, hpa: &HorizontalPodAutoscaler) -> Result<ScaleTarget, String> {
+    /// Reads the scale of the target.
+    async fn target(&self, hpa: &HorizontalPodAutoscaler) -> Result<ScaleTarget, ScaleError> {
         let of = &hpa.spec.scale_target_ref;
         let (group, version) = metrics::group_version(&of.api_version);
         let resource = metrics::scalable(&self.client, (group, version, &of.kind)).await?;
         let object = self.read_scale(&resource, hpa).await;
-        let object = object.map_err(|error| error.chain())?;
-        let scale = Scale::deserialize(&object).map_err(|error| error.to_string())?;
+        let object = object.map_err(ScaleError::Client)?;
+        let scale = Scale::deserialize(&object).map_err(ScaleError::Decode)?;
         Ok(ScaleTarget {
             resource,
             object,
@@ -218,8 +220,8 @@ impl Autoscalers {
         self.client.request(Method::GET, &path, None::<&()>).await
     }
 
-    /// The pods of a target. `None`, and a condition that says why, when they cannot be
-    /// told from those of others.
+    /// Returns the pods of a target. Returns `None` and sets a condition if they cannot
+    /// be told from those of others.
     async fn pods(
         &self,
         key: &Key,
@@ -293,7 +295,7 @@ impl Autoscalers {
         &self,
         hpa: &HorizontalPodAutoscaler,
         scale: &Scale,
-    ) -> Vec<Result<decide::MetricsAnswer, String>> {
+    ) -> Vec<Result<decide::MetricsAnswer, MetricError>> {
         let (namespace, selector) = (&hpa.metadata.namespace, &scale.status.selector);
         let all = hpa.spec.metrics.iter();
         let all = all.map(|spec| metrics::fetch(&self.client, namespace, selector, spec));

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::error::MetricError;
 use super::view::ScaledPod;
 use crate::views::{Phase, Text};
 
@@ -79,24 +80,24 @@ struct Groups<'a> {
 }
 
 impl Round<'_> {
-    /// Replicas by a metric that each pod has. `is_cpu`: usage of pods that start does
-    /// not count.
+    /// Computes replicas from a per-pod metric. With `is_cpu`, the usage of starting pods
+    /// does not count.
     ///
     /// # Errors
-    /// When there is nothing to go by, in upstream's words.
+    /// When there is no usable value, in upstream's words.
     pub(super) fn by_pods(
         &self,
         mut samples: Samples,
         goal: Goal<'_>,
         is_cpu: bool,
-    ) -> Result<Proposal, String> {
+    ) -> Result<Proposal, MetricError> {
         if self.pods.is_empty() {
-            return Err("no pods returned by selector while calculating replica count".into());
+            return Err(MetricError::NoPods);
         }
         let groups = self.group(&samples, is_cpu);
         samples.retain(|pod, _| !groups.ignored.contains(pod) && !groups.unready.contains(pod));
         if samples.is_empty() {
-            return Err("did not receive metrics for targeted pods (pods might be unready)".into());
+            return Err(MetricError::NoSamples);
         }
         let (ratio, usage, utilization) = goal.ratio(&samples)?;
         let proposal = |replicas| Proposal {
@@ -143,20 +144,18 @@ impl Round<'_> {
         Ok(proposal(if turns { self.current } else { replicas }))
     }
 
-    /// Replicas by a value for all pods together.
+    /// Computes replicas from one value for all pods.
     ///
     /// # Errors
     /// When the target has no pods, in upstream's words.
-    pub(super) fn by_value(&self, usage: i64, target: i64) -> Result<Proposal, String> {
+    pub(super) fn by_value(&self, usage: i64, target: i64) -> Result<Proposal, MetricError> {
         let ratio = quotient(usage, target);
         let replicas = if self.current == 0 {
             ceil(ratio)
         } else if self.tolerances.is_within(ratio) {
             self.current
         } else if self.pods.is_empty() {
-            return Err(
-                "unable to calculate ready pods: no pods returned by selector while calculating replica count".into(),
-            );
+            return Err(MetricError::NoReadyPods);
         } else {
             let ready = self.pods.iter().filter(|pod| pod.is_running_and_ready());
             ceil(ratio * float(ready.count()))
@@ -226,7 +225,7 @@ impl Round<'_> {
 
 impl Goal<'_> {
     /// Usage by target, the average usage, and the utilization.
-    fn ratio(&self, samples: &Samples) -> Result<(f64, i64, Option<i32>), String> {
+    fn ratio(&self, samples: &Samples) -> Result<(f64, i64, Option<i32>), MetricError> {
         match self {
             Self::Average(target) => {
                 let total = total(samples.values().map(|sample| sample.value));
@@ -241,7 +240,7 @@ impl Goal<'_> {
                 let used = total(known.iter().map(|(used, _)| *used));
                 let requested = total(known.iter().map(|(_, requested)| *requested));
                 if requested == 0 {
-                    return Err("no metrics returned matched known pods".into());
+                    return Err(MetricError::NoKnownPods);
                 }
                 let percent = used.saturating_mul(100) / requested;
                 let percent = i32::try_from(percent).unwrap_or(i32::MAX);
@@ -263,8 +262,8 @@ impl Goal<'_> {
     }
 }
 
-/// What each pod requests of a resource, in thousandths: of one container when it is
-/// named, else of the pod, if it says so itself, else of all containers.
+/// Returns each pod's request of a resource in thousandths: that of the named container;
+/// otherwise the pod-level request; otherwise the sum over all containers.
 ///
 /// # Errors
 /// When a request is missing, in upstream's words.
@@ -272,7 +271,7 @@ pub(super) fn requests(
     pods: &[ScaledPod],
     container: &str,
     resource: &str,
-) -> Result<BTreeMap<Text, i64>, String> {
+) -> Result<BTreeMap<Text, i64>, MetricError> {
     let mut all = BTreeMap::new();
     for pod in pods {
         all.insert(
@@ -283,7 +282,7 @@ pub(super) fn requests(
     Ok(all)
 }
 
-fn request(pod: &ScaledPod, container: &str, resource: &str) -> Result<i64, String> {
+fn request(pod: &ScaledPod, container: &str, resource: &str) -> Result<i64, MetricError> {
     let name = &pod.metadata.name;
     let spec = &pod.spec;
     let sidecars = spec
@@ -291,7 +290,7 @@ fn request(pod: &ScaledPod, container: &str, resource: &str) -> Result<i64, Stri
         .iter()
         .filter(|c| c.restart_policy == "Always");
     let containers = spec.containers.iter().chain(sidecars);
-    // what the pod says of some resources, its containers say of the others
+    // pod-level requests cover some resources, those of containers the others
     let is_pod_level = ["cpu", "memory"]
         .iter()
         .any(|r| spec.resources.requests.contains_key(*r))
@@ -308,9 +307,10 @@ fn request(pod: &ScaledPod, container: &str, resource: &str) -> Result<i64, Stri
             .filter_map(|c| c.resources.request(resource))
             .collect();
         if of_containers.is_empty() {
-            return Err(format!(
-                "missing pod-level request for {resource} in Pod {name}"
-            ));
+            return Err(MetricError::NoPodRequest {
+                resource: resource.to_owned(),
+                pod: name.to_string(),
+            });
         }
         return Ok(total(of_containers.into_iter()));
     }
@@ -318,10 +318,11 @@ fn request(pod: &ScaledPod, container: &str, resource: &str) -> Result<i64, Stri
     for one in containers {
         if container.is_empty() || one.name == container {
             let Some(request) = one.resources.request(resource) else {
-                let container = &one.name;
-                return Err(format!(
-                    "missing request for {resource} in container {container} of Pod {name}"
-                ));
+                return Err(MetricError::NoRequest {
+                    resource: resource.to_owned(),
+                    container: one.name.to_string(),
+                    pod: name.to_string(),
+                });
             };
             sum = sum.saturating_add(request);
         }
@@ -332,7 +333,10 @@ fn request(pod: &ScaledPod, container: &str, resource: &str) -> Result<i64, Stri
     if container.is_empty() {
         Ok(sum)
     } else {
-        Err(format!("container {container} not found in Pod {name}"))
+        Err(MetricError::NoContainer {
+            container: container.to_owned(),
+            pod: name.to_string(),
+        })
     }
 }
 

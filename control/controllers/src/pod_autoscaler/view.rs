@@ -1,4 +1,4 @@
-//! HorizontalPodAutoscalers and the pods that they count, as far as they are read.
+//! Lean views of HorizontalPodAutoscalers and the pods that they count.
 
 use control_client::{Meta, Resource, View};
 use control_types::quantity::Quantity;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::views::{Condition, LabelSelector, Phase, Text, null_as_default};
 
-/// Where HorizontalPodAutoscalers are served.
+/// The resource of HorizontalPodAutoscalers.
 pub(super) const AUTOSCALERS: Resource = Resource::namespaced(
     "autoscaling",
     "v2",
@@ -70,7 +70,7 @@ pub struct ObjectRef {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MetricSpec {
-    /// Which source.
+    /// The kind of source.
     pub r#type: Text,
     /// A resource of all containers.
     pub resource: Option<ResourceMetric>,
@@ -100,7 +100,7 @@ pub struct ResourceMetric {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CustomMetric {
-    /// Which metric.
+    /// The metric.
     pub metric: MetricName,
     /// The object that has it.
     pub described_object: ObjectRef,
@@ -114,7 +114,7 @@ pub struct CustomMetric {
 pub struct MetricName {
     /// Its name.
     pub name: Text,
-    /// Which of its values count.
+    /// Selects the values that count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
 }
@@ -129,7 +129,7 @@ pub struct MetricTarget {
     pub value: Option<Text>,
     /// For each pod on average.
     pub average_value: Option<Text>,
-    /// In percent of what the pods request, on average.
+    /// In percent of the pods' requests, on average.
     pub average_utilization: Option<i32>,
 }
 
@@ -188,7 +188,7 @@ pub struct AutoscalerStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// The subresource `scale` of what is scaled.
+/// The subresource `scale` of the target.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Scale {
@@ -209,8 +209,8 @@ pub(super) struct ScaleStatus {
     pub(super) selector: String,
 }
 
-/// A pod with what it requests. Read from the server when it is needed: no cache keeps
-/// the requests of all pods for the few that are scaled by them.
+/// A pod with its requests. Read from the server on demand: no cache keeps the requests
+/// of all pods for the few that are scaled by them.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ScaledPod {

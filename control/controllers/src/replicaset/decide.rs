@@ -1,4 +1,4 @@
-//! What a ReplicaSet needs: pods claimed, created, deleted; its status.
+//! Decides what a ReplicaSet needs: pods to claim, create and delete; its status.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,10 +21,10 @@ pub struct ReplicaSetSnapshot<'a> {
     pub set: &'a ReplicaSet,
     /// Pods that name it as their controller, and orphans of its namespace.
     pub pods: &'a [Arc<Pod>],
-    /// Pods of every set with the same owner: a node that holds many of them
-    /// gives one up first.
+    /// The pods of every set with the same owner: on scale-down, nodes with many of them
+    /// go first.
     pub related: &'a [Arc<Pod>],
-    /// Pods, by uid, whose deletion was asked for and is not in the cache yet.
+    /// The uids of pods whose deletion was requested and is not in the cache yet.
     pub leaving: &'a HashSet<Text>,
     /// Whether the cache has seen all that this controller did to the set.
     pub settled: bool,
@@ -52,8 +52,8 @@ pub enum ReplicaSetAction {
     Wake(Duration),
 }
 
-/// Decides what to do now. The status supposes that the actions before it
-/// succeed; after a failure, [`status`] says what to write instead.
+/// Decides what to do now. The status assumes that the preceding actions succeed; after a
+/// failure, [`status`] returns what to write instead.
 #[must_use]
 pub fn decide(snapshot: &ReplicaSetSnapshot<'_>) -> Vec<ReplicaSetAction> {
     let set = snapshot.set;

@@ -130,7 +130,7 @@ impl<S: ReplicaSetKind> Sets<S> {
         if set.spec.selector.is_empty() {
             return Ok(None);
         }
-        // before the pods are read: what comes in between is then not missed
+        // before the pods are read, so that changes in between are not missed
         let settled = self.expectations.settled(&key);
         let leaving = self.expectations.leaving(&key);
         let pods = self.pods.claimable(&set.metadata);

@@ -14,7 +14,7 @@ const MOST_CONSUMERS: usize = 256;
 pub(super) enum TemplateClaimName {
     /// The claim has this name; `made_for_pod` says that the pod must be its owner.
     Known { name: Text, made_for_pod: bool },
-    /// None is needed.
+    /// No claim is needed.
     Unneeded,
     /// The claim was not created from this template yet.
     Missing { template: Text },
@@ -50,7 +50,7 @@ pub(super) fn is_done(pod: &Pod) -> bool {
 /// A claim that the pod owns.
 pub(super) struct OwnedClaim {
     pub name: Text,
-    /// The entry of the pod's spec that it was made for, if it says so.
+    /// The entry of the pod's spec that it was created for, if annotated.
     pub entry: Option<Text>,
 }
 
@@ -158,8 +158,8 @@ pub(super) enum ClaimAction {
     Delete,
 }
 
-/// What to do for a claim. `is_gone` says whether a pod that may use it is gone or done;
-/// `owner` is the pod that it was made for, as far as the cache shows one of that name.
+/// Decides what to do with a claim. `is_gone` says whether a consumer pod is deleted or
+/// done; `owner` is the cached pod with the name of the claim's owner, if any.
 pub(super) fn decide_claim(
     claim: &ResourceClaim,
     is_gone: impl Fn(&Consumer) -> bool,

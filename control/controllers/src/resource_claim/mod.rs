@@ -1,6 +1,6 @@
-//! The resource-claim controller: makes the ResourceClaims that pods ask for by templates,
-//! notes their names in the pods' status, and gives devices back when the last pod that
-//! was allowed to use them is gone.
+//! The resource-claim controller: creates the ResourceClaims that pods request by
+//! templates, records their names in the pods' status, and releases devices when the last
+//! consumer pod has ended.
 
 mod decide;
 
@@ -172,7 +172,8 @@ impl ResourceClaims {
         }
     }
 
-    /// The claims that a pod owns: those of the cache, and those that were just made.
+    /// Returns the claims that a pod owns: those of the cache, and those that were just
+    /// created.
     async fn owned(&self, pod: &Pod) -> Result<Vec<OwnedClaim>, Error> {
         let meta = &pod.metadata;
         let view = |claim: &ResourceClaim| OwnedClaim {
@@ -279,12 +280,12 @@ impl ResourceClaims {
             return Ok(None);
         }
         self.write_pod_status(&pod, recorded).await?;
-        // Until the cache shows it, what was made is remembered.
+        // A created claim is remembered until the cache shows it.
         Ok(Some(SHOWN_AFTER))
     }
 
-    /// Makes the claim of an entry; `None` when there is no template, which the pod's
-    /// event says.
+    /// Creates the claim of an entry; returns `None` if there is no template, and records
+    /// an event on the pod.
     async fn create(&self, pod: &Pod, entry: &str, template: &str) -> Result<Option<Text>, Error> {
         let made = self.create_from(pod, entry, template).await;
         let why = match &made {
@@ -449,8 +450,8 @@ impl ResourceClaims {
         Ok(None)
     }
 
-    /// Whether a pod that may use a claim is gone or done. The server is asked for one
-    /// that the cache does not show: the scheduler may be ahead of it.
+    /// Returns whether a consumer pod is deleted or done. If the cache does not show it,
+    /// the server is asked: the scheduler may be ahead of the cache.
     async fn is_gone(&self, namespace: &str, consumer: &Consumer) -> Result<bool, Error> {
         if self.memory().deleted.contains(&consumer.uid) {
             return Ok(true);

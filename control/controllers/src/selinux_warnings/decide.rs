@@ -1,4 +1,4 @@
-//! Which pods disagree about the SELinux label of a volume (KEP-1710).
+//! Finds pods that disagree about the SELinux label of a volume (KEP-1710).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -140,7 +140,8 @@ impl LabelledPod {
 }
 
 impl SelinuxOptions {
-    /// The label, with the node's defaults left open; empty when all of it is.
+    /// Returns the label without parts that the node fills in; empty if it fills in
+    /// everything.
     fn label(&self) -> String {
         let Self {
             user,
@@ -229,7 +230,7 @@ pub struct VolumeUsers {
 }
 
 impl VolumeUsers {
-    /// Notes how a pod uses its volumes. Returns the conflicts of what is new.
+    /// Records how a pod uses its volumes. Returns the conflicts of new usages.
     pub fn set(&mut self, pod: &Key, usages: Vec<Usage>) -> Vec<Conflict> {
         let before = self.of_pods.get(pod);
         let new: Vec<Usage> = usages

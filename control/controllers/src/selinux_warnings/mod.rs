@@ -1,7 +1,8 @@
-//! Warnings about pods that use the same volume with different SELinux labels: on one node
-//! only one of them would reach it, once volumes are mounted with their label (KEP-1710).
+//! Warns about pods that use the same volume with different SELinux labels: on one node
+//! only one of them could access it, once volumes are mounted with their label
+//! (KEP-1710).
 //!
-//! Off unless it is named: only clusters with SELinux have use for it.
+//! Off by default: only clusters with SELinux need it.
 
 mod decide;
 

@@ -62,8 +62,8 @@ pub(super) struct PodWork {
 /// One write; actions run in order.
 #[derive(Debug, Clone)]
 pub(super) enum StatefulSetAction {
-    /// Work on pods: one after the other, or all at once when the set is parallel. After
-    /// a failure no further work is begun.
+    /// Work on pods: one after the other, or all at once if the set is parallel. After a
+    /// failure no further work is started.
     Work(Vec<PodWork>),
     /// Write this status.
     Status(StatefulSetStatus),
@@ -71,7 +71,8 @@ pub(super) enum StatefulSetAction {
     Wake(Duration),
 }
 
-/// Which pods the set adopts, which it releases, and all that are its own then.
+/// Returns the pods that the set adopts, those that it releases, and the resulting pods
+/// of the set.
 pub(super) fn claim_pods(
     set: &StatefulSet,
     pods: &[Arc<Pod>],
@@ -98,8 +99,8 @@ pub(super) fn claim_pods(
     (changes, own)
 }
 
-/// Decides what to do now. The status supposes that all work succeeds; after a failure,
-/// [`status`] says what to write instead.
+/// Decides what to do now. The status assumes that all work succeeds; after a failure,
+/// [`status`] returns what to write instead.
 pub(super) fn decide(snapshot: &StatefulSetSnapshot<'_>) -> Vec<StatefulSetAction> {
     let mut plan = SetPlan::new(snapshot);
     let mut status = status(snapshot);
@@ -194,10 +195,10 @@ fn is_running_and_ready(pod: &Pod) -> bool {
     pod.status.phase == Phase::Running && pod.is_ready()
 }
 
-/// Pods by what the set wants of them, and the work on them.
+/// Pods by their role in the set, and the work on them.
 struct SetPlan<'a> {
     snapshot: &'a StatefulSetSnapshot<'a>,
-    /// One for each ordinal in range; none where there is no pod.
+    /// One for each ordinal in range; `None` where the pod is missing.
     replicas: Vec<Option<&'a Arc<Pod>>>,
     /// Those out of range, the highest ordinal first.
     condemned: Vec<(i32, &'a Arc<Pod>)>,
@@ -253,7 +254,7 @@ impl<'a> SetPlan<'a> {
         start.saturating_add(i32::try_from(index).unwrap_or(i32::MAX))
     }
 
-    /// Creates what is missing and deletes what is too much. `false` when the update has
+    /// Creates missing pods and deletes surplus ones. Returns `false` if the update has
     /// to wait.
     fn scale(&mut self) -> bool {
         let mut phase = Vec::new();
@@ -271,7 +272,7 @@ impl<'a> SetPlan<'a> {
         self.delete_condemned()
     }
 
-    /// Returns the steps for the pod of an index, and whether those after it may go on.
+    /// Returns the steps for the pod of an index, and whether later pods may proceed.
     fn replica(&mut self, index: usize) -> (Vec<PodStep>, bool) {
         let ordinal = self.ordinal_of(index);
         let Some(pod) = self.replicas.get(index).copied().flatten() else {
@@ -354,8 +355,8 @@ impl<'a> SetPlan<'a> {
         templates.filter_map(move |t| find(&identity::claim_name(t, set, ordinal)))
     }
 
-    /// Creates the claims of an ordinal that do not exist. `false` when one of them is
-    /// being deleted.
+    /// Creates the missing claims of an ordinal. Returns `false` if one of them is being
+    /// deleted.
     fn create_claims(&self, ordinal: i32, creating: bool, steps: &mut Vec<PodStep>) -> bool {
         let set = self.snapshot.set;
         let mut leaving = Vec::new();
@@ -401,8 +402,8 @@ impl<'a> SetPlan<'a> {
         self.phases.push(phase);
     }
 
-    /// Deletes pods out of range. In order, that is one, and only when those of lower
-    /// ordinals are available, unless it is the lowest that is not.
+    /// Deletes pods out of range. In ordered mode that is one pod, and only if those of
+    /// lower ordinals are available, unless it is itself the lowest unavailable one.
     fn delete_condemned(&mut self) -> bool {
         let unavailable = |(_, pod): &&(i32, &Arc<Pod>)| self.is_unavailable(Some(pod));
         let replicas_fail = self.replicas.iter().any(|r| self.is_unavailable(*r));

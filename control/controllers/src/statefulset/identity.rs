@@ -151,7 +151,7 @@ pub(super) fn replicas(set: &StatefulSet) -> i32 {
     set.spec.replicas.unwrap_or(1).max(0)
 }
 
-/// A pod as an owner of claims: it may not exist yet, and has no uid then.
+/// A pod as an owner of claims; it has no uid if it does not exist yet.
 #[derive(Debug, Clone)]
 pub(super) struct PodOwner {
     pub(super) name: Text,

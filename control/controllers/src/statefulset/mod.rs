@@ -24,7 +24,7 @@ use crate::work::{self, Outcome};
 use crate::written::OwnWrites;
 use crate::{Controller, pod_events};
 
-/// Most pods that a parallel set is worked on at once.
+/// The limit on pods of a parallel set that are processed concurrently.
 const BATCH: usize = 500;
 
 /// Keeps the pods and claims of StatefulSets.
@@ -69,7 +69,7 @@ struct SetRevisions {
     collisions: i32,
 }
 
-/// Why work on a pod ended early.
+/// The reason why work on a pod ended early.
 enum Stop {
     /// A claim is being deleted. Its last event brings the set back.
     Waiting,
@@ -239,7 +239,7 @@ impl StatefulSets {
 
     // === Revisions ===
 
-    /// Makes sure that there is a revision of the template.
+    /// Ensures that there is a revision of the template.
     async fn revisions(&self, set: &StatefulSet) -> Result<SetRevisions, Error> {
         let meta = &set.metadata;
         let all = self.history.list(meta, &set.spec.selector);
@@ -309,7 +309,7 @@ impl StatefulSets {
 
     // === Pods and claims ===
 
-    /// Does one phase of work.
+    /// Performs one phase of work.
     async fn work(
         &self,
         key: &Key,
@@ -346,7 +346,7 @@ impl StatefulSets {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Does the work on one pod.
+    /// Performs the work on one pod.
     async fn work_on(
         &self,
         key: &Key,
@@ -462,8 +462,8 @@ impl StatefulSets {
         work::merge(&self.client, resource, claim, "", &patch).await
     }
 
-    /// Gives a pod its labels and volumes. The server refuses other volumes than a pod
-    /// has, which users are told.
+    /// Updates a pod's labels and volumes. The server rejects changed volumes; an event
+    /// reports that.
     async fn update_pod(
         &self,
         set: &StatefulSet,

@@ -52,8 +52,8 @@ pub(super) fn is_stale(set: &StatefulSet, pod: &PodOwner, claim: &Meta) -> bool 
         && has_stale_reference(claim, &pod_reference(pod))
 }
 
-/// The owners that a claim should have instead of its own; `None` when it has the right
-/// ones or must be left alone.
+/// Returns the owners that a claim should have instead of its own; `None` if they are
+/// right or must be left alone.
 pub(super) fn new_owners(set: &StatefulSet, pod: &PodOwner, claim: &Meta) -> Option<NewOwners> {
     let set_reference = work::reference_to(&resources::STATEFUL_SETS, &set.metadata);
     let pod_reference = pod_reference(pod);
@@ -70,7 +70,7 @@ pub(super) fn new_owners(set: &StatefulSet, pod: &PodOwner, claim: &Meta) -> Opt
             .filter(|r| !refers_to(r, &set_reference) && !refers_to(r, &pod_reference))
             .cloned()
     };
-    // Stale references were dealt with; what is left is somebody else's controller.
+    // Stale references were handled above; the remaining one is another controller.
     let is_conflicting = !policy.retains_all() && others().any(|r| r.is_controller());
     if is_conflicting {
         return (owned_by(&set_reference) || owned_by(&pod_reference)).then(|| NewOwners {

@@ -1,4 +1,4 @@
-//! What comes next for the migrations of one resource, and what their conditions say.
+//! Decides the next step of a resource's migrations, and their conditions.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ pub enum MigrationStep {
     Migrate(Arc<Migration>),
 }
 
-/// The next step of the migrations of one resource: one of them runs at a time.
+/// Returns the next step of the migrations of one resource, of which one runs at a time.
 pub fn decide(mut migrations: Vec<Arc<Migration>>) -> Option<MigrationStep> {
     migrations.retain(|migration| !migration.metadata.is_terminating());
     migrations.sort_by(|a, b| {
@@ -152,7 +152,7 @@ impl NewCondition {
         }
     }
 
-    /// It cannot go on.
+    /// The migration has failed.
     pub const fn failed(message: String) -> Self {
         Self {
             kind: "Failed",

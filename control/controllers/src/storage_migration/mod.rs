@@ -1,8 +1,8 @@
-//! Storage version migration (KEP-4192): every object of a resource is written once more,
-//! so that it is stored in the current version and under the current encryption key.
+//! Storage version migration (KEP-4192): every object of a resource is rewritten, so that
+//! it is stored in the current version and under the current encryption key.
 //!
-//! Objects are written by an empty apply that carries uid and revision. One that changed
-//! meanwhile was written by that change, and its conflict is no failure.
+//! Objects are written by an empty apply with uid and revision. A conflict is not a
+//! failure: the concurrent change has rewritten the object.
 
 mod decide;
 
@@ -86,8 +86,8 @@ struct Migrator {
 }
 
 impl Migrator {
-    /// Does the next step of the migrations of a resource. Each step changes one of them,
-    /// and its event brings the key back.
+    /// Performs the next step of a resource's migrations. Each step changes one of them,
+    /// and its event requeues the key.
     async fn sync(&self, key: Key) -> Outcome {
         let resource = GroupResource {
             group: key.namespace.clone(),
@@ -235,7 +235,7 @@ impl Migrator {
         }
     }
 
-    /// A resource that is not served: a new one may not be in discovery yet.
+    /// Handles a resource that is not served: discovery may not list a new one yet.
     async fn unknown(&self, migration: &Migration, why: &str) -> Outcome {
         let made = migration.metadata.creation_timestamp;
         let age = made.map(|made| seconds_now().as_second() - made.as_second());

@@ -1,4 +1,4 @@
-//! Whole migrations against a server in memory.
+//! Tests whole migrations against an API server in memory.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const MIGRATION: &str =
     "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations/secrets-again";
 const SECRET: &str = "/api/v1/namespaces/n/secrets/s";
 
-/// Answers discovery as a server with the gate does; `verbs` are those of Secrets.
+/// Answers discovery like a server with the feature gate; `verbs` are those of Secrets.
 fn discovery(request: &Recorded, verbs: &[&str]) -> Option<(u16, Value)> {
     let resources = match request.path.as_str() {
         "/apis/storagemigration.k8s.io/v1beta1" => {

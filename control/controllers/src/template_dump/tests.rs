@@ -1,4 +1,4 @@
-//! Dumps beside those of Go.
+//! Compares dumps with those of Go.
 
 use serde_json::{Value, json};
 

@@ -18,9 +18,9 @@ pub type JobCondition = Condition;
 pub struct Job {
     /// Name, owner.
     pub metadata: Meta,
-    /// What was asked for.
+    /// The desired state.
     pub spec: JobSpec,
-    /// What this controller reported last.
+    /// The last reported status.
     pub status: JobStatus,
 }
 
@@ -57,9 +57,9 @@ pub struct JobSpec {
     pub ttl_seconds_after_finished: Option<i32>,
     /// No pods while set.
     pub suspend: bool,
-    /// Which pods are its own.
+    /// Selects its pods.
     pub selector: LabelSelector,
-    /// What a pod looks like.
+    /// The pod template.
     pub template: Template,
     /// Another controller's business, unless this is empty or ours.
     pub managed_by: Text,
@@ -69,7 +69,7 @@ pub struct JobSpec {
     pub backoff_limit_per_index: Option<i32>,
     /// Indexes that may fail.
     pub max_failed_indexes: Option<i32>,
-    /// What becomes of failed pods.
+    /// The rules for failed pods.
     pub pod_failure_policy: Option<FailurePolicy>,
     /// When it has succeeded early.
     pub success_policy: Option<SuccessPolicy>,
@@ -122,9 +122,9 @@ pub struct UncountedPods {
 pub struct CronJob {
     /// Name.
     pub metadata: Meta,
-    /// What was asked for.
+    /// The desired state.
     pub spec: CronJobSpec,
-    /// What this controller reported last.
+    /// The last reported status.
     pub status: CronJobStatus,
 }
 
@@ -142,7 +142,7 @@ pub struct CronJobSpec {
     pub concurrency_policy: Text,
     /// No jobs while set.
     pub suspend: bool,
-    /// What a job looks like, as a JSON tree.
+    /// The job template as a JSON tree.
     pub job_template: Value,
     /// Finished jobs to keep.
     pub successful_jobs_history_limit: Option<i32>,

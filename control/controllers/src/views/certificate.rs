@@ -13,38 +13,38 @@ use super::common::{Condition, Text, list, null_as_default};
 pub struct CertificateSigningRequest {
     /// Name, uid, creation time.
     pub metadata: Meta,
-    /// What is asked for, and by whom.
+    /// The request and its sender.
     pub spec: RequestSpec,
-    /// What was decided.
+    /// The decision.
     pub status: RequestStatus,
 }
 
-/// What is asked for, and by whom; never changes.
+/// The request and its sender; immutable.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RequestSpec {
     /// The PKCS #10 request: PEM, in base64.
     pub request: String,
-    /// Who is to sign.
+    /// The requested signer.
     pub signer_name: Text,
-    /// What the certificate is for.
+    /// The requested usages.
     #[serde(deserialize_with = "list")]
     pub usages: Vec<Text>,
     /// For how long, if not for the usual time.
     pub expiration_seconds: Option<i64>,
-    /// Who sent it, as the API server stated.
+    /// The sender's user name, as recorded by the API server.
     pub username: Text,
     /// The sender's uid.
     pub uid: Text,
     /// The sender's groups.
     #[serde(deserialize_with = "list")]
     pub groups: Vec<Text>,
-    /// What else is known of the sender.
+    /// Further attributes of the sender.
     #[serde(deserialize_with = "null_as_default")]
     pub extra: BTreeMap<String, Vec<Text>>,
 }
 
-/// What was decided.
+/// The decision.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct RequestStatus {

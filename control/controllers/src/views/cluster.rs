@@ -1,4 +1,4 @@
-//! Namespaces and what each of them must hold.
+//! Namespaces and the objects that each of them must contain.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub struct NamespaceSpec {
 pub struct NamespaceStatus {
     /// `Active` or `Terminating`.
     pub phase: Text,
-    /// What hinders its deletion.
+    /// Conditions that block its deletion.
     #[serde(deserialize_with = "list")]
     pub conditions: Vec<Condition>,
 }

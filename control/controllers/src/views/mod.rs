@@ -1,8 +1,8 @@
-//! Lean views: of every kind only the fields that some controller reads.
+//! Lean views: the fields of each kind that some controller reads.
 //!
-//! All controllers share one cache per kind, so a view is the union of what
-//! they need. Whatever is not here is dropped while decoding; writes are
-//! therefore patches and never a view sent back.
+//! All controllers share one cache per kind, so a view is the union of what they need.
+//! Other fields are dropped while decoding; so writes are patches, and a view is never
+//! sent back.
 
 mod batch;
 mod certificate;

@@ -13,9 +13,9 @@ use super::common::{IntOrString, Text, list, null_as_default};
 pub struct Service {
     /// Name, labels.
     pub metadata: Meta,
-    /// What was asked for.
+    /// The desired state.
     pub spec: ServiceSpec,
-    /// Where it is reached from outside.
+    /// The addresses by which it is reached from outside.
     pub status: ServiceStatus,
 }
 
@@ -23,11 +23,11 @@ pub struct Service {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceStatus {
-    /// Of a Service of type LoadBalancer.
+    /// The status of a Service of type LoadBalancer.
     pub load_balancer: LoadBalancerStatus,
 }
 
-/// Where a load balancer is reached.
+/// The addresses of a load balancer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct LoadBalancerStatus {
@@ -46,7 +46,7 @@ pub struct Ingress {
 }
 
 impl ServiceStatus {
-    /// The load balancer's addresses; what is none is left out.
+    /// Returns the load balancer's addresses; invalid ones are left out.
     #[must_use]
     pub fn addresses(&self) -> Vec<std::net::IpAddr> {
         let ingress = self.load_balancer.ingress.iter();
@@ -60,7 +60,7 @@ impl ServiceStatus {
 pub struct ServiceSpec {
     /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
     pub r#type: Text,
-    /// Which pods answer; none at all when absent.
+    /// Selects the backend pods; none if absent.
     pub selector: Option<BTreeMap<Text, Text>>,
     /// Its ports.
     #[serde(deserialize_with = "list")]
@@ -73,7 +73,7 @@ pub struct ServiceSpec {
     pub ip_families: Vec<Text>,
     /// `SingleStack`, `PreferDualStack` or `RequireDualStack`.
     pub ip_family_policy: Option<Text>,
-    /// Which implementation gives a load balancer; absent for the default one.
+    /// The load balancer implementation; absent for the default one.
     pub load_balancer_class: Option<Text>,
     /// The address asked for (deprecated, and used all the same).
     #[serde(rename = "loadBalancerIP", deserialize_with = "null_as_default")]
@@ -99,12 +99,12 @@ pub struct ServicePort {
     pub app_protocol: Option<Text>,
     /// Its number at the Service's address.
     pub port: i32,
-    /// Where the pods listen.
+    /// The port of the pods.
     pub target_port: Option<IntOrString>,
 }
 
 impl Service {
-    /// Whether it has no address of its own.
+    /// Returns whether it has no cluster address.
     #[must_use]
     pub fn is_headless(&self) -> bool {
         self.spec.cluster_ip.is_empty() || self.spec.cluster_ip == "None"
@@ -132,7 +132,7 @@ pub struct EndpointSlice {
     /// The endpoints, at most 100.
     #[serde(deserialize_with = "list")]
     pub endpoints: Vec<Endpoint>,
-    /// The ports that all of them have.
+    /// The ports of all endpoints.
     #[serde(deserialize_with = "list")]
     pub ports: Vec<EndpointPort>,
 }
@@ -158,7 +158,7 @@ pub struct Endpoint {
     /// The zone of that node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<Text>,
-    /// Where it should be used from.
+    /// The zones and nodes from which it should be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hints: Option<Hints>,
 }
@@ -167,13 +167,13 @@ pub struct Endpoint {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct ConditionsOfEndpoint {
-    /// May get new connections.
+    /// Whether it may get new connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
     /// Answers, though perhaps terminating.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serving: Option<bool>,
-    /// Is being deleted.
+    /// Whether it is being deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<bool>,
 }

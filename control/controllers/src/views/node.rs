@@ -30,7 +30,7 @@ pub struct NodeSpec {
     /// All pod ranges, at most one of each family.
     #[serde(rename = "podCIDRs", deserialize_with = "list")]
     pub pod_cidrs: Vec<Text>,
-    /// What keeps pods away.
+    /// Taints, which repel pods.
     #[serde(deserialize_with = "list")]
     pub taints: Vec<Taint>,
 }
@@ -42,7 +42,7 @@ pub struct NodeStatus {
     /// Ready, pressure and so on.
     #[serde(deserialize_with = "list")]
     pub conditions: Vec<Condition>,
-    /// Where it is reached.
+    /// The addresses of the node.
     #[serde(deserialize_with = "list")]
     pub addresses: Vec<NodeAddress>,
     /// Volumes that its kubelet mounts, or is about to.
@@ -57,7 +57,7 @@ pub struct NodeStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct AttachedVolume {
-    /// Its driver's name and the driver's name of it.
+    /// The driver's name and the driver's name of the node.
     pub name: Text,
 }
 

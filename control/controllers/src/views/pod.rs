@@ -14,9 +14,9 @@ use super::common::{Requirement, Text, is_present, list, null_as_default};
 pub struct Pod {
     /// Name, labels, owners.
     pub metadata: Meta,
-    /// What was asked for.
+    /// The desired state.
     pub spec: PodSpec,
-    /// What the node reported.
+    /// The node's report.
     pub status: PodStatus,
 }
 
@@ -60,7 +60,7 @@ pub struct PodResourceClaim {
     pub name: Text,
     /// The claim, if it is not made for the pod.
     pub resource_claim_name: Option<Text>,
-    /// The template that it is made from.
+    /// The template from which the claim is created.
     pub resource_claim_template_name: Option<Text>,
 }
 
@@ -198,9 +198,9 @@ pub struct Toleration {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
-    /// Where it is in its life.
+    /// The phase of its lifecycle.
     pub phase: Phase,
-    /// Why it is in that phase, e.g. `Evicted`.
+    /// The reason of that phase, e.g. `Evicted`.
     pub reason: Text,
     /// The pod's first address.
     #[serde(rename = "podIP")]
@@ -248,7 +248,7 @@ pub struct PodCondition {
     pub last_transition_time: Option<Timestamp>,
 }
 
-/// A container's state, as far as controllers need it.
+/// The parts of a container's state that controllers need.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStatus {
@@ -293,7 +293,7 @@ pub enum Phase {
     Running,
     /// All ended well.
     Succeeded,
-    /// All ended, at least one of them badly.
+    /// All containers ended, at least one of them with a failure.
     Failed,
     /// Anything that this version does not know.
     #[serde(other)]
@@ -301,7 +301,7 @@ pub enum Phase {
 }
 
 impl Pod {
-    /// Ended for good: succeeded or failed.
+    /// Returns whether the pod has succeeded or failed.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase, Phase::Succeeded | Phase::Failed)

@@ -201,7 +201,7 @@ pub struct VolumeSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct VolumeAffinity {
-    /// What their labels must be.
+    /// The required labels.
     #[serde(deserialize_with = "null_as_default")]
     pub required: NodeTerms,
 }
@@ -301,7 +301,7 @@ impl Volume {
         self.metadata.annotations.contains_key(annotation)
     }
 
-    /// Whether it is bound to a claim or reserved for it.
+    /// Returns whether it is bound to a claim or reserved for it.
     #[must_use]
     pub fn is_bound_to(&self, claim: &Claim) -> bool {
         is_bound_to(self, claim)
@@ -422,7 +422,7 @@ pub struct StorageClass {
     pub provisioner: Text,
     /// `Immediate` or `WaitForFirstConsumer`.
     pub volume_binding_mode: Option<Text>,
-    /// Where its volumes may be.
+    /// The topologies in which its volumes may be.
     #[serde(deserialize_with = "list")]
     pub allowed_topologies: Vec<AllowedTopology>,
 }
@@ -537,13 +537,13 @@ pub struct AttachmentSource {
 pub struct AttachmentStatus {
     /// Whether the volume is attached.
     pub attached: bool,
-    /// Why it could not be attached.
+    /// The error of attaching.
     pub attach_error: Option<AttachmentError>,
-    /// Why it could not be detached.
+    /// The error of detaching.
     pub detach_error: Option<AttachmentError>,
 }
 
-/// Why a volume could not be attached or detached.
+/// The error of attaching or detaching a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct AttachmentError {

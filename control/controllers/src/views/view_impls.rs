@@ -1,4 +1,4 @@
-//! Which resource each view is of.
+//! The resource of each view.
 
 use control_client::{Meta, Resource, View, resources};
 

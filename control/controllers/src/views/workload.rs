@@ -1,4 +1,4 @@
-//! The workload kinds of `apps`, and what they have in common.
+//! The workload kinds of `apps` and their common parts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,11 @@ use crate::{hash, history};
 /// The label that a Deployment adds to the pods of each of its ReplicaSets.
 pub(crate) const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// A pod template, kept as the text it came as.
+/// A pod template, kept as its original text.
 ///
-/// Controllers only compare templates and copy them into pods; a tree of the
-/// whole would cost ten times the memory. The digest leaves out the
-/// `pod-template-hash` label and whatever JSON can say in two ways, so that
-/// equal digests mean equal templates.
+/// Controllers only compare templates and copy them into pods; a full tree would cost ten
+/// times the memory. The digest leaves out the `pod-template-hash` label and differences
+/// that JSON allows for equal values, so that equal digests mean equal templates.
 #[derive(Debug, Clone, Default)]
 pub struct Template {
     /// The template as JSON.
@@ -48,7 +47,7 @@ impl Template {
         }
     }
 
-    /// The template as a tree; an empty object when there is none.
+    /// Returns the template as a tree; an empty object if there is none.
     #[must_use]
     pub fn to_value(&self) -> Value {
         serde_json::from_str(&self.json).unwrap_or_else(|_| Value::Object(serde_json::Map::new()))
@@ -67,9 +66,9 @@ impl<'de> Deserialize<'de> for Template {
 pub struct Deployment {
     /// Name, annotations, generation.
     pub metadata: Meta,
-    /// What was asked for.
+    /// The desired state.
     pub spec: DeploymentSpec,
-    /// What this controller reported last.
+    /// The last reported status.
     pub status: DeploymentStatus,
 }
 
@@ -79,9 +78,9 @@ pub struct Deployment {
 pub struct DeploymentSpec {
     /// Wanted pods; the server's default is 1.
     pub replicas: Option<i32>,
-    /// Which pods are its own.
+    /// Selects its pods.
     pub selector: LabelSelector,
-    /// What a pod looks like.
+    /// The pod template.
     pub template: Template,
     /// How pods are replaced.
     pub strategy: Strategy,
@@ -148,9 +147,9 @@ pub struct DeploymentStatus {
 pub struct ReplicaSet {
     /// Name, owner, annotations.
     pub metadata: Meta,
-    /// What was asked for.
+    /// The desired state.
     pub spec: ReplicaSetSpec,
-    /// What this controller reported last.
+    /// The last reported status.
     pub status: ReplicaSetStatus,
 }
 
@@ -160,9 +159,9 @@ pub struct ReplicaSet {
 pub struct ReplicaSetSpec {
     /// Wanted pods; the server's default is 1.
     pub replicas: Option<i32>,
-    /// Which pods are its own.
+    /// Selects its pods.
     pub selector: LabelSelector,
-    /// What a pod looks like.
+    /// The pod template.
     pub template: Template,
     /// Seconds for which a pod must be ready to count as available.
     pub min_ready_seconds: i32,
@@ -242,9 +241,9 @@ impl<'de> Deserialize<'de> for ReplicationController {
 pub struct StatefulSet {
     /// Name, generation.
     pub metadata: Meta,
-    /// What was asked for.
+    /// The desired state.
     pub spec: StatefulSetSpec,
-    /// What this controller reported last.
+    /// The last reported status.
     pub status: StatefulSetStatus,
 }
 
@@ -254,9 +253,9 @@ pub struct StatefulSet {
 pub struct StatefulSetSpec {
     /// Wanted pods; the server's default is 1.
     pub replicas: Option<i32>,
-    /// Which pods are its own.
+    /// Selects its pods.
     pub selector: LabelSelector,
-    /// What a pod looks like.
+    /// The pod template.
     pub template: Template,
     /// The headless service that names the pods.
     pub service_name: Text,
@@ -271,13 +270,13 @@ pub struct StatefulSetSpec {
     pub revision_history_limit: Option<i32>,
     /// Seconds for which a pod must be ready to count as available.
     pub min_ready_seconds: i32,
-    /// Where ordinals start.
+    /// The range of ordinals.
     pub ordinals: Ordinals,
-    /// What becomes of claims.
+    /// The retention policy of claims.
     pub persistent_volume_claim_retention_policy: ClaimRetention,
 }
 
-/// Where the ordinals of a StatefulSet start.
+/// The start of a StatefulSet's ordinals.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Ordinals {
@@ -285,7 +284,7 @@ pub struct Ordinals {
     pub start: i32,
 }
 
-/// What becomes of the claims of a StatefulSet.
+/// The retention policy of a StatefulSet's claims.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimRetention {
@@ -325,9 +324,9 @@ pub struct StatefulSetStatus {
 pub struct DaemonSet {
     /// Name, generation.
     pub metadata: Meta,
-    /// What was asked for.
+    /// The desired state.
     pub spec: DaemonSetSpec,
-    /// What this controller reported last.
+    /// The last reported status.
     pub status: DaemonSetStatus,
 }
 
@@ -335,9 +334,9 @@ pub struct DaemonSet {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonSetSpec {
-    /// Which pods are its own.
+    /// Selects its pods.
     pub selector: LabelSelector,
-    /// What a pod looks like.
+    /// The pod template.
     pub template: Template,
     /// How pods are replaced.
     pub update_strategy: Strategy,
@@ -384,7 +383,7 @@ pub struct Revision {
 }
 
 /// Identifies the content of a revision. The content itself, a whole template, is read
-/// from the server by whoever needs it.
+/// from the server when needed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RevisionData {
     /// The digest of the data as upstream serialises it.
@@ -406,9 +405,9 @@ impl<'de> Deserialize<'de> for RevisionData {
 pub struct PodDisruptionBudget {
     /// Name, generation.
     pub metadata: Meta,
-    /// What was asked for.
+    /// The desired state.
     pub spec: BudgetSpec,
-    /// What this controller reported last.
+    /// The last reported status.
     pub status: BudgetStatus,
 }
 
@@ -418,9 +417,9 @@ pub struct PodDisruptionBudget {
 pub struct BudgetSpec {
     /// Pods that must stay.
     pub min_available: Option<IntOrString>,
-    /// Pods that may be gone.
+    /// The number of pods that may be unavailable.
     pub max_unavailable: Option<IntOrString>,
-    /// Which pods it is about; none at all when absent.
+    /// Selects its pods; none if absent.
     pub selector: Option<LabelSelector>,
 }
 

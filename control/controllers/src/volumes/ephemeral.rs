@@ -1,5 +1,5 @@
-//! Makes the claims of generic ephemeral volumes: one for each such volume of a pod, with
-//! the pod as its controller, so that it goes with the pod.
+//! Creates the claims of generic ephemeral volumes: one for each such volume of a pod,
+//! with the pod as its controller, so that it is deleted with the pod.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub const CONTROLLER: Controller = Controller {
 enum EphemeralAction {
     /// The claim of this name is missing.
     Create { volume: Text, claim: String },
-    /// The claim is there and belongs to somebody else.
+    /// A claim of that name exists and belongs to another owner.
     Conflict { volume: Text, message: String },
 }
 

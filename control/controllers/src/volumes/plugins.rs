@@ -1,5 +1,5 @@
-//! What kube-controller-manager's volume plug-ins can do: they recognise, and no longer
-//! provision or delete. All of that is up to CSI drivers.
+//! The volume plug-ins of kube-controller-manager: they recognise volumes, and no longer
+//! provision or delete them. CSI drivers do that.
 
 pub(super) use control_types::volumes::migrated_driver;
 
@@ -35,38 +35,51 @@ pub(crate) fn driver_of_migrated(volume: &Volume) -> Option<&'static str> {
     migrated_driver(migrated_plugin(volume)?)
 }
 
-/// Returns who provisions volumes of a class with this provisioner.
+/// Reason why no volume plug-in handles a volume; the message is kube-controller-manager's.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PluginError {
+    #[error("Failed to create provisioner: provisioning in volume plugin {0:?} is disabled")]
+    Disabled(&'static str),
+    #[error("no provisionable volume plugin matched")]
+    NoProvisioner,
+    #[error("no deletable volume plugin matched")]
+    NoDeleter,
+    #[error("no volume plugin matched name: {0}")]
+    Unknown(String),
+    #[error("{0}")]
+    HostPath(String),
+    #[error("error getting deleter volume plugin for volume {volume:?}: {why}")]
+    Deleter { volume: String, why: &'static str },
+}
+
+/// Returns the provisioner of volumes of a class with this provisioner.
 ///
 /// # Errors
-/// The message of the event: nobody does.
-pub(super) fn provisioner(name: &str) -> Result<&str, String> {
+/// The message of the event if there is none.
+pub(super) fn provisioner(name: &str) -> Result<&str, PluginError> {
     if let Some(driver) = migrated_driver(name) {
         return Ok(driver);
     }
     match name {
-        HOST_PATH => Err(format!(
-            "Failed to create provisioner: provisioning in volume plugin {name:?} is disabled"
-        )),
-        NFS | LOCAL => Err("no provisionable volume plugin matched".to_owned()),
-        other if other.starts_with("kubernetes.io/") => {
-            Err(format!("no volume plugin matched name: {other}"))
-        }
+        HOST_PATH => Err(PluginError::Disabled(HOST_PATH)),
+        NFS | LOCAL => Err(PluginError::NoProvisioner),
+        other if other.starts_with("kubernetes.io/") => Err(PluginError::Unknown(other.to_owned())),
         external => Ok(external),
     }
 }
 
-/// Whether somebody outside deletes the storage behind a released volume.
+/// Checks that an external driver deletes the storage behind a released volume.
 ///
 /// # Errors
-/// The message of the event: nobody does.
-pub(super) fn external_deleter(volume: &Volume) -> Result<(), String> {
+/// The message of the event if there is none.
+pub(super) fn external_deleter(volume: &Volume) -> Result<(), PluginError> {
     let provisioned_by = volume.metadata.annotations.get(PROVISIONED_BY);
     if let Some(name) = provisioned_by.filter(|name| !name.is_empty()) {
         return match name {
-            HOST_PATH => Err(no_deleter_of_host_path(volume)),
-            NFS | LOCAL => Err("no deletable volume plugin matched".to_owned()),
+            HOST_PATH => Err(PluginError::HostPath(no_deleter_of_host_path(volume))),
+            NFS | LOCAL => Err(PluginError::NoDeleter),
             name if name.starts_with("kubernetes.io/") => {
-                Err(format!("no volume plugin matched name: {name}"))
+                Err(PluginError::Unknown(name.to_owned()))
             }
             _ => Ok(()),
         };
@@ -75,21 +88,18 @@ pub(super) fn external_deleter(volume: &Volume) -> Result<(), String> {
         return Ok(());
     }
     if volume.spec.host_path.is_some() {
-        return Err(no_deleter_of_host_path(volume));
+        return Err(PluginError::HostPath(no_deleter_of_host_path(volume)));
     }
     let why = if volume.spec.nfs || volume.spec.local {
         "no deletable volume plugin matched"
     } else {
         "no volume plugin matched"
     };
-    let name = &volume.metadata.name;
-    Err(format!(
-        "error getting deleter volume plugin for volume {:?}: {why}",
-        name.as_str()
-    ))
+    let volume = volume.metadata.name.to_string();
+    Err(PluginError::Deleter { volume, why })
 }
 
-/// Folders of nodes are not deleted: this process does not run on the node.
+/// Host paths are not deleted: this process does not run on the node.
 /// kube-controller-manager deletes those below `/tmp` of its own machine.
 fn no_deleter_of_host_path(volume: &Volume) -> String {
     let path = volume.spec.host_path.as_ref().map_or("", |host| &host.path);

@@ -1,4 +1,4 @@
-//! Which claims a pod uses.
+//! The claims that a pod uses.
 
 use std::borrow::Cow;
 

@@ -31,8 +31,8 @@ impl<V: View> WrittenViews<V> {
             .insert(Key::from_meta(view.meta()), Arc::clone(view));
     }
 
-    /// The newest known version of an object. One that the cache does not show was
-    /// deleted: only what it shows is written.
+    /// Returns the newest known version of an object. An object that the cache does not
+    /// show was deleted: only objects that it shows are written.
     pub(super) fn get(&self, key: &Key) -> Option<Arc<V>> {
         let cached = self.kind.by_key(key);
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);

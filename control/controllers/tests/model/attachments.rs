@@ -1,5 +1,5 @@
-//! Attachments of volumes: no volume of one node is attached to two, and none is detached
-//! that its node may have mounted.
+//! Checks volume attachments: no volume of one node is attached to two, and none is detached while
+//! its node may have it mounted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

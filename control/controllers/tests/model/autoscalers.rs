@@ -1,5 +1,5 @@
-//! HorizontalPodAutoscalers without metrics: the number of replicas comes to lie within
-//! the bounds, unless it is nought, and stays there.
+//! Checks HorizontalPodAutoscalers without metrics: the number of replicas moves into the bounds,
+//! unless it is zero, and stays there.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

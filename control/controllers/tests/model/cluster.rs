@@ -1,5 +1,5 @@
-//! A cluster of the model: the server, the environment, and controllers that die and
-//! come back, driven by a history of steps.
+//! A cluster of the model: the server, the environment, and controllers that crash and restart,
+//! driven by a history of steps.
 
 use std::time::Duration;
 

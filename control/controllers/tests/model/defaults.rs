@@ -1,4 +1,4 @@
-//! What the server fills in when an object is created, as far as controllers rely on it.
+//! Defaults that the server sets when an object is created, as far as controllers rely on them.
 
 use serde_json::{Map, Value, json};
 

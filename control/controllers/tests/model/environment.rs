@@ -1,4 +1,4 @@
-//! What a cluster has besides controllers: a scheduler and kubelets, much simplified.
+//! The parts of a cluster besides controllers: a scheduler and kubelets, much simplified.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

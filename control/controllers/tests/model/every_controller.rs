@@ -1,4 +1,4 @@
-//! What holds for every controller, alone and all together.
+//! Checks the properties of every controller, alone and all together.
 
 use control_controllers::CONTROLLERS;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What happens to a cluster, step by step, as proptest draws it.
+//! The history of a cluster, step by step, as proptest generates it.
 
 use std::time::Duration;
 

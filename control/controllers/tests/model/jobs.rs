@@ -1,4 +1,4 @@
-//! Jobs and CronJobs: work is done, and never twice.
+//! Checks Jobs and CronJobs: every run is done, and none is done twice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Nodes that fail, pods that leave them, and namespaces that end.
+//! Checks nodes that fail, evicted pods, and namespaces that are deleted.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The objects that clusters of the model begin with.
+//! The initial objects of clusters in the model.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Quotas: what is used is what is there.
+//! Checks quotas: the recorded usage equals the usage of existing objects.
 
 use std::time::Duration;
 

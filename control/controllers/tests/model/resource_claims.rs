@@ -1,5 +1,5 @@
-//! Claims to devices: each pod has one for each template, none outlives its pod, and
-//! devices are given back when nobody uses them.
+//! Checks resource claims: each pod has one per template, none outlives its pod, and devices are
+//! released when nobody uses them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

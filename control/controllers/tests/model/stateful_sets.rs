@@ -1,5 +1,5 @@
-//! StatefulSets: a pod and its claims for each ordinal, all of one revision, and a history
-//! that neither grows nor repeats itself.
+//! Checks StatefulSets: each ordinal has a pod and its claims, all of one revision, and the
+//! history of revisions neither grows without bound nor repeats itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 

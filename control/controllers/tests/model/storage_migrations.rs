@@ -1,5 +1,5 @@
-//! Storage version migrations: each ends, at most one of a resource runs at a time, and every
-//! object that was there before is written.
+//! Checks storage version migrations: each ends, at most one per resource runs at a time, and
+//! every object that existed before is rewritten.
 
 use control_client::Resource;
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! Volumes and claims: each volume has at most one claim, each claim one volume, and the
-//! claims of pods come and go with them.
+//! Checks volumes and claims: each volume has at most one claim, each claim one volume, and the
+//! claims of pods are created and deleted with them.
 
 use std::collections::BTreeMap;
 

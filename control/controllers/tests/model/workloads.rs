@@ -1,5 +1,5 @@
-//! Deployments, ReplicaSets and Services: as many pods as were asked for, and each of
-//! them in the slices.
+//! Checks Deployments, ReplicaSets and Services: the requested number of pods exists, and each of
+//! them is in the EndpointSlices.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Claims, and what they are given.
+//! Claims and their allocations.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ pub struct ExactDeviceRequest {
     /// How many, with `ExactCount`.
     #[serde(skip_serializing_if = "is_zero")]
     pub count: i64,
-    /// Whether devices in use are given, too, for administration.
+    /// Whether devices in use may be allocated, too, for administration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_access: Option<bool>,
     /// Taints that are tolerated.
@@ -83,7 +83,7 @@ pub struct ExactDeviceRequest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CapacityRequirements {
-    /// By the names of capacities.
+    /// Amounts by the names of capacities.
     #[serde(
         deserialize_with = "named_quantities",
         serialize_with = "write_quantities",
@@ -142,7 +142,7 @@ pub struct DeviceClaimConfiguration {
 
 // === AllocationResult ===
 
-/// What a claim was given.
+/// The allocation of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AllocationResult {
@@ -195,7 +195,7 @@ pub struct AllocatedDevice {
     /// The identity of the share, for a device that several claims share.
     #[serde(rename = "shareID", skip_serializing_if = "Option::is_none")]
     pub share_id: Option<CompactString>,
-    /// What the share consumes.
+    /// The consumed amounts of the share.
     #[serde(
         deserialize_with = "named_quantities",
         serialize_with = "write_quantities",

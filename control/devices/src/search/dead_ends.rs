@@ -4,8 +4,8 @@ use super::{Position, Search, Stop};
 use crate::plan::AlternativePlan;
 
 impl<'a> Search<'a> {
-    /// Whether some request needs more devices than there are for it, whatever is chosen
-    /// for others.
+    /// Returns whether some request needs more devices than exist for it, whatever is
+    /// chosen for others.
     pub(super) fn is_hopeless(&mut self) -> Result<bool, Stop> {
         for (claim, plan) in self.plans.iter().enumerate() {
             for (request, plan) in plan.requests.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Which devices may be chosen for a request.
+//! Finds the devices that may be chosen for a request.
 
 use super::{Candidate, Position, Search, Stop};
 use crate::allocator::AllocationError;
@@ -141,7 +141,7 @@ impl<'a> Search<'a> {
             )
     }
 
-    /// What a request consumes of a candidate, if that much is left.
+    /// Returns the consumption of a request on a candidate, if that much is left.
     pub(super) fn consumption(&self, at: Position, candidate: usize) -> Option<ConsumedCapacity> {
         let one = self.candidates.get(candidate)?;
         let in_use = self.in_use.get(one.pool).copied().flatten();

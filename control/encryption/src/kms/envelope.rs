@@ -1,4 +1,4 @@
-//! What lies in the store, and how keys are derived of a seed.
+//! The stored form, and the derivation of keys from a seed.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ pub(super) struct EncryptedObject {
     pub encrypted_dek_source_type: i32,
 }
 
-/// What keys are derived of: HKDF-SHA256's expansion with 32 random bytes, which
-/// stand before the value.
+/// The seed of keys: HKDF-SHA256's expansion with 32 random bytes, which precede the
+/// value.
 pub(super) struct Seed(hkdf::Prk);
 
 struct Length;

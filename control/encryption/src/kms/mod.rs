@@ -1,14 +1,14 @@
-//! KMS v2: keys that a key manager beside this server encrypts
-//! (KEP-3299, `k8s.io/kms/apis/v2`).
+//! KMS v2: keys that a key manager beside this server encrypts (KEP-3299,
+//! `k8s.io/kms/apis/v2`).
 //!
-//! The manager encrypts a seed, once for as long as its own key is the same. Each
-//! value is encrypted with a key that is derived of the seed; the encrypted seed
-//! lies beside the value, so that any server with the same manager reads it.
+//! The manager encrypts a seed, once for as long as its own key is unchanged. Each value
+//! is encrypted with a key that is derived from the seed; the encrypted seed is stored
+//! beside the value, so that any server with the same manager reads it.
 //!
-//! Values are read and written where nothing waits, while the manager is asked
-//! over a socket: that is done by a thread of its own. Reading waits for it when
-//! a seed comes that is not known yet, which is once for each key of the manager
-//! and each server that wrote; writing never does.
+//! Values are read and written synchronously, while the manager is called over a socket:
+//! a separate thread does that. Reading waits for it when a seed is not known yet, which
+//! happens once for each key of the manager and each server that wrote; writing never
+//! waits.
 
 mod envelope;
 
@@ -28,7 +28,7 @@ use crate::providers::{Cipher as _, OpenedValue};
 
 /// For so long after the manager last did its part values are still encrypted.
 const WRITES: Duration = Duration::from_secs(3 * 60);
-/// How often the manager is asked whether it is well.
+/// The interval of health checks of the manager.
 const EVERY: Duration = Duration::from_secs(60);
 /// How often when it is not.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ pub(crate) struct Kms {
     seeds: Mutex<FxHashMap<[u8; 32], KeySource>>,
 }
 
-/// What values are encrypted with at present.
+/// The current key for encryption.
 struct State {
     seed: Arc<Seed>,
     key_id: String,
@@ -55,8 +55,7 @@ struct State {
     until: Instant,
 }
 
-/// What the manager decrypted: a seed, or the key itself, as servers of before
-/// 1.29 wrote.
+/// What the manager decrypted: a seed, or the key itself in data of servers before 1.29.
 #[derive(Clone)]
 enum KeySource {
     Seed(Arc<Seed>),
@@ -99,7 +98,7 @@ impl Kms {
                     let Some(kms) = probed.upgrade() else { return };
                     let well = kms.health().is_ok();
                     drop(kms);
-                    // In small steps: what is configured anew must not keep it.
+                    // In small steps, so that a new configuration is not delayed.
                     let end = Instant::now() + if well { EVERY } else { AGAIN };
                     while Instant::now() < end {
                         std::thread::sleep(Duration::from_millis(500));
@@ -139,7 +138,7 @@ impl Kms {
     pub(crate) fn probe(&self) {
         let result = self.renew();
         if let Err(error) = &result {
-            tracing::warn!(name = self.name, %error, "the key manager does not do its part");
+            tracing::warn!(name = self.name, %error, "key manager is unhealthy");
         }
         let detail = result.err().map(|error| match error {
             Error::Kms { detail, .. } => detail,
@@ -149,7 +148,7 @@ impl Kms {
     }
 
     fn renew(&self) -> Result<(), Error> {
-        // Begun before the manager is asked: it is the most that may pass.
+        // Taken before the manager is called: an upper bound.
         let until = Instant::now() + WRITES;
         let status = self
             .client
@@ -227,7 +226,7 @@ impl Kms {
             annotations: state.annotations.clone(),
             encrypted_dek_source_type: SEED,
         };
-        // A vector takes what it is given.
+        // Writing to a vector cannot fail.
         let _ = prost::Message::encode(&object, out);
         Ok(())
     }
@@ -306,8 +305,8 @@ impl Kms {
     }
 }
 
-/// What an encrypted seed is remembered by. Lengths are part of it, so that
-/// nothing of one field can pass for a part of the next.
+/// Returns the cache key of an encrypted seed. It includes lengths, so that no part of
+/// one field can be taken for a part of the next.
 fn identity(
     kind: i32,
     encrypted: &[u8],

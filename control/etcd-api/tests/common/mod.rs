@@ -1,4 +1,4 @@
-//! A client of etcd's API by this crate's messages, for a real etcd and for the store.
+//! A client of etcd's API with this crate's messages, for a real etcd and for the embedded store.
 
 #![allow(dead_code, reason = "each test uses what it needs of the common parts")]
 

@@ -1,4 +1,4 @@
-//! What a level counts.
+//! Statistics of a level.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const SEAT_RATIOS: &[f64] = &[
 const REQUEST_RATIOS: &[f64] = &[0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0];
 const DEMAND_RATIOS: &[f64] = &[0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0];
 
-/// What is counted of the requests of one flow schema in one level.
+/// Statistics of the requests of one flow schema in one level.
 #[derive(Clone, Debug)]
 pub struct FlowStats {
     /// How many wait.
@@ -46,13 +46,13 @@ pub struct FlowStats {
     pub executed: Histogram,
     /// How long watches took to begin.
     pub watch_began: Histogram,
-    /// How long queues were, with who came in.
+    /// Queue lengths at each enqueueing.
     pub queue_length: Histogram,
     /// The seats that requests were thought to need.
     pub seats: Histogram,
 }
 
-/// What is counted of all requests of a level.
+/// Statistics of all requests of a level.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// How many wait.
@@ -71,20 +71,20 @@ pub struct Totals {
     pub cancelled: u64,
     /// The meter when one was last served.
     pub last_meter: SeatSeconds,
-    /// Where in the virtual world that one began.
+    /// The virtual time at which that one began.
     pub last_start: SeatSeconds,
 }
 
 /// How full a level was, over time.
 #[derive(Debug)]
 pub struct Utilization {
-    /// Seats in use, of those that there are.
+    /// The ratio of seats in use to all seats.
     pub seats: TimedRatio,
     /// Requests that wait, of those for which there is room.
     pub waiting: TimedRatio,
-    /// Requests being answered, of the seats that there are.
+    /// The ratio of executing requests to all seats.
     pub executing: TimedRatio,
-    /// Seats that could be used, of those that there are.
+    /// The ratio of demanded seats to all seats.
     pub demand: TimedRatio,
 }
 

@@ -1,4 +1,4 @@
-//! Which parts of a tree replace what was there as a whole.
+//! The parts of a tree that are replaced as a whole.
 
 use control_types::value::Value;
 

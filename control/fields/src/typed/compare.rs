@@ -1,4 +1,4 @@
-//! What differs between two trees of one type, in one walk.
+//! Compares two trees of one type in one walk.
 
 use control_types::value::{Map, Value};
 
@@ -13,7 +13,7 @@ const ADDED: u8 = 1;
 const MODIFIED: u8 = 2;
 const REMOVED: u8 = 4;
 
-/// What differs between two trees.
+/// The differences between two trees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Paths that only the second has.
@@ -25,7 +25,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The comparison without what the filter drops.
+    /// Returns the comparison without what the filter drops.
     #[must_use]
     pub fn filtered(self, filter: Option<&Filter>) -> Self {
         match filter {
@@ -38,7 +38,7 @@ impl Comparison {
         }
     }
 
-    /// What the second tree brings: added and modified.
+    /// Returns the added and modified paths of the second tree.
     #[must_use]
     pub fn brought(&self) -> Set {
         self.modified.union(&self.added)
@@ -88,8 +88,8 @@ impl Comparison {
 /// Compares two trees.
 ///
 /// # Errors
-/// When a value fits the type in neither tree, or an item of a list map or set
-/// cannot be told from the others.
+/// When a value fits the type in neither tree, or an item of a list map or set has no
+/// unique identity.
 pub fn compare(schema: Schema<'_>, old: &Value, new: &Value) -> Result<Comparison, Problems> {
     let mut problems = Problems::default();
     let level = walk(schema, Some(old), Some(new), &mut problems);
@@ -98,12 +98,12 @@ pub fn compare(schema: Schema<'_>, old: &Value, new: &Value) -> Result<Compariso
     problems.or(comparison)
 }
 
-/// What differs at a value and below it.
+/// The differences of a value and below it.
 #[derive(Default)]
 struct Level {
     marks: u8,
     nodes: Vec<ComparedNode>,
-    /// Marks of all nodes, to skip what has none of a kind.
+    /// Flags of all nodes, to skip subtrees without a kind of difference.
     below: u8,
 }
 

@@ -9,11 +9,11 @@ use crate::element::Element;
 use crate::schema::{Kind, ListAtom, MapAtom, Relation, Schema};
 use crate::set::Set;
 
-/// The set of all leaves, items and empty or unnamed members of a tree: what
-/// somebody owns who applies it.
+/// Returns the set of all leaves, items and empty or unnamed members of a tree, which its
+/// applier owns.
 ///
 /// # Errors
-/// When an item of a list map or set cannot be told from the others.
+/// When an item of a list map or set has no unique identity.
 pub fn field_set(schema: Schema<'_>, value: &Value) -> Result<Set, Problems> {
     Ok(walk(schema, value)?.0)
 }

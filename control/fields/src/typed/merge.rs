@@ -9,13 +9,13 @@ use super::{Problems, element_of, find, items, members};
 use crate::element::Element;
 use crate::schema::{Kind, ListAtom, MapAtom, Relation, Schema};
 
-/// Lays `config` over `live`. Nothing is removed; leaves of `config` win. Lists
-/// that are maps or sets keep the order of `live` for what only `live` has, and
-/// take that of `config` for the rest.
+/// Merges `config` over `live`. Nothing is removed; leaves of `config` win. Lists that
+/// are maps or sets keep the order of `live` for items only in `live`, and take that of
+/// `config` for the rest.
 ///
 /// # Errors
-/// When a value fits the type in neither tree, or an item of a list map or set
-/// cannot be told from the others or comes twice in `config`.
+/// When a value fits the type in neither tree, or an item of a list map or set has no
+/// unique identity or occurs twice in `config`.
 pub fn merge(schema: Schema<'_>, live: &Value, config: &Value) -> Result<Value, Problems> {
     let mut problems = Problems::default();
     let merged = walk(schema, Some(live), Some(config), &mut problems);
@@ -36,7 +36,7 @@ fn walk(
         (None, _) => handle(right.kind(), live, config, problems),
         _ => {
             if !left.alike(&right) {
-                // Only what is wrong with the first kind counts.
+                // Only errors of the first kind count.
                 handle(left.kind(), live, config, problems);
             }
             handle(right.kind(), live, config, problems)
@@ -120,8 +120,8 @@ fn maps(
     (!merged.is_empty()).then_some(Value::Object(merged))
 }
 
-/// The items of a list with their elements. `None` stands for an item that
-/// comes twice: such are not merged.
+/// Returns the items of a list with their elements. `None` stands for a duplicate item:
+/// such are not merged.
 fn index<'a>(
     list: &ListAtom<'_>,
     items: &'a [Value],
@@ -170,11 +170,11 @@ fn lists(
     }
     let mut out = Vec::with_capacity(left.len().max(right.len()));
     let mut take = |left: Option<&Value>, right: Option<&Value>| {
-        // What is wrong below an item does not keep the list from being merged.
+        // Errors below an item do not keep the list from being merged.
         let merged = walk(list.item, left, right, &mut Problems::default());
         out.extend(merged);
     };
-    // Items that both have keep the order of `config`; the next of them.
+    // Common items keep the order of `config`; this is the next of them.
     let mut shared = right
         .iter()
         .map(|(element, _)| element)

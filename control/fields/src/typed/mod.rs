@@ -21,12 +21,12 @@ pub use merge::merge;
 pub use remove::{extract, remove};
 pub use validate::{Duplicates, validate};
 
-/// What is wrong with one value of a tree.
+/// A problem of one value of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where, as in `.spec.containers[name="a"]`.
+    /// The path, as in `.spec.containers[name="a"]`.
     pub path: String,
-    /// What.
+    /// The problem.
     pub message: String,
 }
 
@@ -87,29 +87,45 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The element that selects an item of a list map or set.
-fn element_of(list: &ListAtom<'_>, item: &Value) -> Result<Element, String> {
+/// Error for an item of a list map or set without an identity; the message is that of
+/// structured-merge-diff.
+#[derive(Debug, thiserror::Error)]
+enum ElementError {
+    #[error("invalid indexing of non-associative list")]
+    Atomic,
+    #[error("associative list without keys has an element that's a map type")]
+    SetOfMaps,
+    #[error("not supported: associative list with lists as elements")]
+    SetOfLists,
+    #[error("associative list without keys has an element that's an explicit null")]
+    SetOfNulls,
+    #[error("associative list with keys may not have a null element")]
+    Null,
+    #[error("associative list with keys may not have non-map elements")]
+    NoMap,
+    #[error("couldn't find default value for {0}: associative list may not have non-map types")]
+    NoDefault(String),
+    #[error(
+        "associative list with keys has an element that omits all key fields [{0}] (and doesn't have default values for any key fields)"
+    )]
+    NoKeys(String),
+}
+
+/// Returns the element that selects an item of a list map or set.
+fn element_of(list: &ListAtom<'_>, item: &Value) -> Result<Element, ElementError> {
     match list.relation {
-        Relation::Atomic => Err("invalid indexing of non-associative list".into()),
+        Relation::Atomic => Err(ElementError::Atomic),
         Relation::Set => match item {
-            Value::Object(_) => {
-                Err("associative list without keys has an element that's a map type".into())
-            }
-            Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
-            Value::Null => {
-                Err("associative list without keys has an element that's an explicit null".into())
-            }
+            Value::Object(_) => Err(ElementError::SetOfMaps),
+            Value::Array(_) => Err(ElementError::SetOfLists),
+            Value::Null => Err(ElementError::SetOfNulls),
             scalar => Ok(Element::value(scalar.clone())),
         },
         Relation::Map(names) => {
             let map = match item {
                 Value::Object(map) => map,
-                Value::Null => {
-                    return Err("associative list with keys may not have a null element".into());
-                }
-                _ => {
-                    return Err("associative list with keys may not have non-map elements".into());
-                }
+                Value::Null => return Err(ElementError::Null),
+                _ => return Err(ElementError::NoMap),
             };
             let mut fields = Vec::with_capacity(names.len());
             for name in names {
@@ -118,9 +134,7 @@ fn element_of(list: &ListAtom<'_>, item: &Value) -> Result<Element, String> {
                 } else if let Some(of) = list.item.atom().map {
                     fields.extend(of.default_of(name).map(|value| (Key::new(name), value)));
                 } else {
-                    return Err(format!(
-                        "couldn't find default value for {name}: associative list may not have non-map types"
-                    ));
+                    return Err(ElementError::NoDefault((*name).to_owned()));
                 }
             }
             if fields.is_empty() && !names.is_empty() {
@@ -128,10 +142,7 @@ fn element_of(list: &ListAtom<'_>, item: &Value) -> Result<Element, String> {
                     .iter()
                     .map(|name| control_types::status::quote(name))
                     .collect();
-                return Err(format!(
-                    "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
-                    names.join(" ")
-                ));
+                return Err(ElementError::NoKeys(names.join(" ")));
             }
             Ok(Element::key(fields))
         }

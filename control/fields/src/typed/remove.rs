@@ -1,4 +1,4 @@
-//! A tree without some of its items, or only with them.
+//! Removes or extracts items of a tree.
 
 use control_types::value::{Map, Value};
 
@@ -7,8 +7,8 @@ use crate::element::Element;
 use crate::schema::{Kind, ListAtom, MapAtom, Relation, Schema};
 use crate::set::Set;
 
-/// The tree without the members and items of a set. What becomes empty by that
-/// becomes `null`.
+/// Removes the members and items of a set from the tree. Containers that become empty
+/// become `null`.
 #[must_use]
 pub fn remove(schema: Schema<'_>, value: &Value, gone: &Set) -> Value {
     walk(schema, value, gone, false)
@@ -70,8 +70,8 @@ fn of_map(map: &MapAtom<'_>, members: &Map, set: &Set, extract: bool) -> Value {
         let schema = map.member(key).unwrap_or(Schema::Deduced);
         if set.member(&element) {
             if extract {
-                // As structured-merge-diff has it, the whole set goes down with
-                // a member that is in it, and not what is below it.
+                // As in structured-merge-diff, the whole set is passed down with a member
+                // that is in it, not the part below it.
                 kept.push_unchecked(key.clone(), walk(schema, value, set, true));
             }
             continue;

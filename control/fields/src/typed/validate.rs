@@ -95,7 +95,7 @@ fn all_members(map: &MapAtom<'_>, members: &Map, duplicates: Duplicates, problem
     }
 }
 
-/// What is wrong with a scalar.
+/// Returns the problem of a scalar.
 pub(super) fn scalar_problem(scalar: Scalar, value: Option<&Value>) -> Option<String> {
     let value = value.filter(|value| !value.is_null())?;
     // Nearly every value fits: only of one that does not is a text made.

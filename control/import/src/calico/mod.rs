@@ -1,11 +1,11 @@
 //! Calico's NetworkPolicy, GlobalNetworkPolicy, Tier, NetworkSet and GlobalNetworkSet
 //! (`projectcalico.org/v3`, `crd.projectcalico.org/v1`).
 //!
-//! How Calico decides: tiers in order, in each the policies that select the pod in order, in each
-//! the rules in order. The first rule that matches allows, denies or passes on to the next tier.
-//! A pod that some policy of a tier selects, and no rule matches, is denied there, or passed on if
-//! the tier says so. After all tiers pods are open. NetworkPolicies of Kubernetes are policies of
-//! the tier `default`, with order 1000.
+//! Calico evaluates tiers in order, in each tier the policies that select the pod in
+//! order, and in each policy the rules in order. The first matching rule allows, denies
+//! or passes to the next tier. If a policy of a tier selects a pod and no rule matches,
+//! the tier denies, or passes if it is configured so. After all tiers pods are open.
+//! NetworkPolicies of Kubernetes are policies of the tier `default`, with order 1000.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,8 +151,9 @@ fn compare(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or(Ordering::Equal)
 }
 
-/// In the last tiers that have policies, Pass leads to the end of all tiers, where pods are open.
-/// In the tier of NetworkPolicies that is what Allow says; with tiers after it, it cannot be said.
+/// In the last tiers with policies, Pass leads to the end of all tiers, where pods are
+/// open. In the tier of NetworkPolicies that equals Allow; with later tiers, it cannot be
+/// expressed.
 fn pass_is_final(tiers: &mut [Tier]) {
     let has_after = tiers
         .iter()
@@ -350,7 +351,7 @@ impl CalicoReader {
     }
 }
 
-/// The directions that a policy is about: without `types` those that it has rules for, and
+/// Returns the directions of a policy: without `types` those that it has rules for, and
 /// ingress if it has none.
 fn types(spec: &PolicySpec) -> Result<BTreeSet<Direction>, InvalidValue> {
     let mut all = BTreeSet::new();
@@ -377,7 +378,7 @@ fn types(spec: &PolicySpec) -> Result<BTreeSet<Direction>, InvalidValue> {
     Ok(all)
 }
 
-/// What the rules of a policy have in common.
+/// State shared by the rules of a policy.
 struct Context<'a> {
     reader: &'a CalicoReader,
     surroundings: &'a Surroundings,
@@ -394,7 +395,7 @@ impl Context<'_> {
             "Allow" | "allow" => Action::Allow,
             "Deny" | "deny" => Action::Deny,
             "Pass" | "pass" | "next-tier" => Action::Pass,
-            // It goes on with the next rule.
+            // It continues with the next rule.
             "Log" | "log" => return Ok(None),
             other => {
                 return Err(InvalidValue(format!(

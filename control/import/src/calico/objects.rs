@@ -1,5 +1,5 @@
-//! The fields of Calico's objects. Those that are not here are errors: they may restrict what
-//! the others allow.
+//! The fields of Calico's objects. Unknown fields are errors: they may restrict what the
+//! others allow.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub(super) struct CalicoRule {
     pub metadata: Option<Value>,
 }
 
-/// One end of what a rule matches.
+/// One end of a rule's match.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(super) struct Entity {

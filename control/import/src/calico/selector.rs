@@ -1,7 +1,7 @@
 //! Calico's selector language: `app == 'web' && !(tier in {'a', 'b'} || has(old))`.
 //!
-//! A selector that is read can be asked whether labels match, and becomes a disjunction of label
-//! selectors where one can say the same.
+//! A parsed selector can be evaluated on labels, and converted to a disjunction of label
+//! selectors if that can express it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::labels::{
 pub enum Selector {
     /// `all()`.
     All,
-    /// `global()`: what has no namespace.
+    /// `global()`: objects without a namespace.
     Global,
     /// A test of a label's presence and value.
     Label(String, Test),
@@ -56,13 +56,13 @@ impl fmt::Display for TextTest {
 pub struct SyntaxError {
     /// The text.
     pub text: String,
-    /// What would be right.
+    /// The expected token.
     pub expected: &'static str,
-    /// Where, from 1.
+    /// The position, from 1.
     pub at: usize,
 }
 
-/// Why no label selectors can say the same.
+/// Reason why no label selectors can express it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Inexpressible {
     /// A label selector compares whole values.
@@ -186,7 +186,8 @@ impl Selector {
 /// The pods for which a label passes a test.
 type LabelTranslation = dyn Fn(&str, Test) -> Result<Disjunction, Inexpressible>;
 
-/// A label of a pod, as Calico has it: those that it adds itself, and those of its namespace.
+/// Returns the test of a pod label, including those that Calico adds itself, and those of
+/// its namespace.
 fn pod_label(key: &str, test: Test) -> Result<Disjunction, Inexpressible> {
     if key == "projectcalico.org/serviceaccount" || key.starts_with("pcsa.") {
         return Err(Inexpressible::ServiceAccount(key.to_owned()));

@@ -68,7 +68,8 @@ pub fn convert(objects: &[Value], settings: &Settings) -> Result<Report, Malform
     Ok(arrange(&[tier], &surroundings, settings, "cilium"))
 }
 
-/// The policy with its rules of one action. Losses that concern all of it are in both.
+/// Returns the policy with its rules of one action. Losses that concern all of it are in
+/// both.
 fn only(policy: &Policy, action: Action) -> Policy {
     let some = |side: &Side| Side {
         rules: side
@@ -485,7 +486,7 @@ impl CiliumReader<'_> {
                 None => return Ok(PodSelection::Nobody),
             }
         }
-        // What cannot exist is found only when it is simplified alone.
+        // Contradictions are only found when it is simplified alone.
         Ok(match all.and(&Conjunction::default()) {
             Some(all) => PodSelection::Pods(vec![all]),
             None => PodSelection::Nobody,
@@ -499,7 +500,7 @@ enum PodSelection {
 }
 
 enum SelectorRefusal {
-    /// It has no counterpart.
+    /// It cannot be converted.
     Loss(String),
     /// It is no selector.
     Malformed(InvalidValue),
@@ -512,7 +513,7 @@ enum LabelScope {
     Constant(Option<&'static str>),
 }
 
-/// What a label of Cilium is of Kubernetes'.
+/// Converts a label of Cilium to Kubernetes'.
 fn label(key: &str) -> Result<LabelScope, SelectorRefusal> {
     let key = match key.split_once([':', '.']) {
         Some(("k8s" | "any", rest)) if key.contains(':') => rest,

@@ -1,5 +1,5 @@
-//! The fields of Cilium's objects. Those that are not here are errors: they may restrict what
-//! the others allow.
+//! The fields of Cilium's objects. Unknown fields are errors: they may restrict what the
+//! others allow.
 
 use control_types::label_selector::LabelSelector;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ pub(super) struct CiliumSpec {
     pub log: Option<Value>,
 }
 
-/// Whether what a policy does not match is denied.
+/// Whether unmatched traffic is denied.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct DefaultDeny {
@@ -91,7 +91,7 @@ pub(super) struct PortProtocol {
     pub protocol: Option<String>,
 }
 
-/// What of requests is allowed.
+/// The allowed requests.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct L7 {

@@ -1,10 +1,10 @@
 //! MetalLB's IPAddressPool, L2Advertisement, BGPPeer, BGPAdvertisement and Community
 //! (`metallb.io`, `v1beta1` and `v1beta2`) as IPPool, L2Announcement, BGPPeer and
-//! BGPAdvertisement; and how addresses are taken over from it.
+//! BGPAdvertisement; and the take-over of addresses from it.
 //!
-//! A list of node or Service selectors means one of them. Advertisements become one object for
-//! each, since those add up. Pools and peers do not: their selectors are merged into one where
-//! that can be said.
+//! A list of node or Service selectors means any of them. An advertisement becomes one
+//! object for each, since advertisements add up. Pools and peers do not: their selectors
+//! are merged into one if that is possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -338,7 +338,7 @@ impl Conversion {
         };
         let is_set = |it: &Option<String>| it.as_deref().is_some_and(|it| !it.is_empty());
         let mut lost: Vec<(&str, &str)> = Vec::new();
-        // Without these there is no session that could be the same.
+        // Without these there is no corresponding session.
         let mut impossible: Vec<(&str, &str)> = Vec::new();
         let asn = match (
             spec.peer_asn.filter(|it| *it != 0),

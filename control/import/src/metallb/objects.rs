@@ -1,5 +1,5 @@
-//! The fields of MetalLB's objects. Those that are not here are errors: they may restrict what
-//! the others say.
+//! The fields of MetalLB's objects. Unknown fields are errors: they may restrict the
+//! others.
 
 use control_types::label_selector::LabelSelector;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ pub(super) struct PoolSpec {
     pub service_allocation: Option<ServiceAllocation>,
 }
 
-/// Which Services a pool is for.
+/// The Services of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(super) struct ServiceAllocation {

@@ -1,4 +1,4 @@
-//! Services whose addresses MetalLB gave: what they need so that they keep them.
+//! Services with addresses of MetalLB: the changes with which they keep them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -30,7 +30,7 @@ pub struct ServedService {
     pub pools: Vec<String>,
     /// Annotations that it lacks.
     pub annotations: BTreeMap<String, String>,
-    /// Its TCP ports, by which it can be asked.
+    /// Its TCP ports, for probing.
     pub ports: Vec<u16>,
     /// `externalTrafficPolicy: Local`: only nodes with an endpoint announce it.
     pub is_local: bool,
@@ -51,10 +51,10 @@ impl ServedService {
     }
 }
 
-/// The pools among converted objects.
+/// Returns the pools among converted objects.
 ///
 /// # Errors
-/// An IPPool that is none.
+/// An invalid IPPool.
 pub fn pools(objects: &[Value]) -> Result<Vec<Pool>, MalformedObject> {
     let mut all = Vec::new();
     for object in objects.iter().filter(|it| it["kind"] == "IPPool") {

@@ -1,25 +1,26 @@
-//! How addresses are taken over from MetalLB, in which order. Pure.
+//! Plans the take-over of addresses from MetalLB, step by step. Pure.
 //!
-//! MetalLB's controller is stopped first, so that one program gives addresses out. Then Orlop's
-//! controller takes the Services over with the addresses that they have.
+//! MetalLB's controller is stopped first, so that only one program assigns addresses.
+//! Then Orlop's controller takes over the Services with their present addresses.
 //!
-//! **ARP and NDP.** Two nodes may answer for an address at once: whichever a client asks forwards
-//! what arrives. So Orlop announces an address first, and once a node holds it, MetalLB is made to
-//! stop for it alone: the address moves to a pool of MetalLB's that no advertisement names.
-//! MetalLB's speakers refuse a configuration in which an address that they announce is in no pool,
-//! or in two, and go on with the former one: so two writes are one change for them. They also
-//! look for one pool that has all addresses of a Service. So addresses that Services connect move
-//! together.
+//! **ARP and NDP.** Two nodes may answer for an address at once: the one that a client
+//! asks forwards the packets. So Orlop announces an address first, and once a node holds
+//! it, MetalLB stops for it alone: the address moves to a pool of MetalLB's that no
+//! advertisement names. MetalLB's speakers reject a configuration in which an announced
+//! address is in no pool, or in two, and keep the former one: so two writes are one
+//! change for them. They also look for one pool with all addresses of a Service. So
+//! addresses that Services connect move together.
 //!
-//! **BGP.** A router has one session with an address of a node: the second is refused as long as
-//! the first is up. So the session changes hands node by node, while the other nodes go on
-//! announcing the same addresses: a route loses one of its next hops for some seconds, and is
-//! never withdrawn as a whole. A node is passed on once the one before it has its session and
-//! its routes. Where only one node announces an address, its route is away for that time; this is
-//! refused unless it is accepted.
+//! **BGP.** A router has one session with an address of a node: the second is refused
+//! while the first is up. So the session moves node by node, while the other nodes keep
+//! announcing the same addresses: a route loses one of its next hops for some seconds,
+//! and is never withdrawn as a whole. The next node follows once the previous one has its
+//! session and its routes. If only one node announces an address, its route is absent for
+//! that time; this is refused unless it is accepted.
 //!
-//! What is not taken over yet is marked by labels: Orlop's announcements select Services that
-//! have [`LABEL`], and its peers nodes that have it; MetalLB's speakers run on nodes that do not.
+//! Labels mark what is not taken over yet: Orlop's announcements select Services that
+//! have [`LABEL`], and its peers nodes that have it; MetalLB's speakers run on nodes that
+//! do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -37,7 +38,7 @@ pub const LABEL: &str = "orlop.dev/metallb";
 pub const TAKEN: &str = "taken-over";
 /// MetalLB's pool for addresses that it does not announce any more.
 pub const PARKED: &str = "orlop-taken-over";
-/// The ConfigMap in MetalLB's namespace that holds what is needed to go back.
+/// The ConfigMap in MetalLB's namespace with the information for the way back.
 pub const RECORD: &str = "orlop-migrate-metallb";
 
 /// A task of the take-over.
@@ -69,7 +70,7 @@ pub enum Task {
     Finish,
 }
 
-/// Why nothing is done.
+/// The reason why nothing is done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// A route would be withdrawn.

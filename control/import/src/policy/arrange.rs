@@ -48,7 +48,8 @@ pub fn arrange(
         notes: BTreeSet::new(),
     };
     arrangement.note_losses();
-    // Each round leaves more out; without news, all that is left can be said.
+    // Each round leaves more out; without changes, everything that is left can be
+    // expressed.
     let emission = loop {
         let before = (arrangement.left_out.len(), arrangement.lost.len());
         let mut emission = Emission::new(prefix);
@@ -87,11 +88,11 @@ struct Arrangement<'a> {
     notes: BTreeSet<Remark>,
 }
 
-/// Who says what an entry says.
+/// The origin of an entry.
 #[derive(Clone, Copy)]
 enum Origin<'a> {
     Rule(Position, usize),
-    /// The end of a tier, for what a policy selects.
+    /// The end of a tier, for pods that a policy selects.
     End(Position),
     Native(&'a NativePolicy),
 }
@@ -101,7 +102,8 @@ struct Entry<'a> {
     origin: Origin<'a>,
     tier: usize,
     stage: Stage,
-    /// Whether the end of the tier decides about what the policy's rules do not match.
+    /// Whether the end of the tier decides about traffic that no rule of the policy
+    /// matches.
     selects: bool,
     action: Action,
     subject: Conjunction,
@@ -328,8 +330,8 @@ impl<'a> Arrangement<'a> {
         }
     }
 
-    /// Whether a denial changes anything: a later rule may allow the same, or nothing else
-    /// denies it. The end of a tier that a NetworkPolicy stands for is none.
+    /// Returns whether a denial has an effect: a later rule may allow the same, or
+    /// nothing else denies it. The end of a tier that a NetworkPolicy implies has none.
     fn is_needed(entry: &Entry<'_>, later: &[&Entry<'_>]) -> bool {
         if entry.action != Action::Deny {
             return false;
@@ -539,7 +541,7 @@ impl<'a> Arrangement<'a> {
         }
     }
 
-    /// What policies select is denied unless it is allowed.
+    /// Denies traffic of selected pods unless it is allowed.
     fn place_selections(&mut self, direction: Direction, emission: &mut Emission) {
         for position in self.positions() {
             let tier = &self.tiers[position.0];

@@ -24,7 +24,7 @@ pub(super) enum ClusterTier {
     Baseline,
 }
 
-/// Where a policy is evaluated: tier, whether at the tier's end, position in the tier.
+/// The position of a policy: tier, whether at the tier's end, position in the tier.
 type Order = (usize, bool, usize);
 
 /// All objects to be.
@@ -60,7 +60,7 @@ impl Emission {
         }
     }
 
-    /// A NetworkPolicy for these pods, with what a rule allows.
+    /// Returns a NetworkPolicy for these pods, with what a rule allows.
     pub(super) fn add_namespaced(
         &mut self,
         (id, name): (&ObjectId, &str),
@@ -110,7 +110,7 @@ impl Emission {
         });
     }
 
-    /// The objects; what has no place is refused.
+    /// Returns the objects; what cannot be placed is refused.
     pub(super) fn objects(self, refused: &mut BTreeSet<Remark>) -> Vec<Value> {
         let mut all = Vec::new();
         let mut names = BTreeSet::new();
@@ -200,7 +200,8 @@ fn in_order(
     all
 }
 
-/// The objects of runs that share a priority; further ones where there are too many rules.
+/// Returns the objects of runs that share a priority; further ones if there are too many
+/// rules.
 fn cluster_policies(
     prefix: &str,
     tier: ClusterTier,

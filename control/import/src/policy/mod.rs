@@ -1,7 +1,7 @@
-//! Policies of other projects in one form: tiers of ordered policies, as Calico has them.
+//! Policies of other projects in one form: tiers of ordered policies, as in Calico.
 //!
-//! Cilium's policies fit in, too: one tier whose denials come first. [`arrange`] decides for each
-//! rule whether it becomes part of a NetworkPolicy or of a ClusterNetworkPolicy.
+//! Cilium's policies fit in, too: one tier whose denials come first. [`arrange`] decides
+//! for each rule whether it becomes part of a NetworkPolicy or of a ClusterNetworkPolicy.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ pub use native::{NamespaceLabels, NativePolicy};
 /// Whether a rule is about traffic to the subject or from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// To the subject.
+    /// Traffic to the subject.
     Ingress,
-    /// From the subject.
+    /// Traffic from the subject.
     Egress,
 }
 
-/// What becomes of traffic that a rule matches.
+/// The action of a matching rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// Allowed, finally.
@@ -76,13 +76,13 @@ impl Protocol {
 /// Destination ports of a protocol.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Port {
-    /// From the first to the last.
+    /// A range of ports, inclusive.
     Range(Protocol, u16, u16),
     /// Those of this name that the destination pod has.
     Named(Protocol, String),
 }
 
-/// What a rule matches of a flow, apart from its ends.
+/// The protocols and ports that a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ports {
     /// Everything, also protocols without ports.
@@ -91,7 +91,7 @@ pub enum Ports {
     Listed(Vec<Port>),
 }
 
-/// The other end of what a rule matches.
+/// The peers that a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peers {
     /// Anybody.
@@ -100,19 +100,19 @@ pub enum Peers {
     Listed(ListedPeers),
 }
 
-/// The other end of what a rule matches: one of these; nobody if all are empty.
+/// The peers that a rule matches: any of these; none if all are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListedPeers {
     /// Pods.
     pub pods: Disjunction,
-    /// Addresses, those of pods included.
+    /// Addresses, including those of pods.
     pub blocks: Vec<Block>,
     /// All nodes.
     pub nodes: bool,
 }
 
 impl ListedPeers {
-    /// Whether they match nobody.
+    /// Returns whether they match no peer.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.blocks.is_empty() && !self.nodes
@@ -124,9 +124,9 @@ impl ListedPeers {
 pub struct Rule {
     /// Its field, such as `ingress[0]`.
     pub place: String,
-    /// What becomes of what it matches.
+    /// The action.
     pub action: Action,
-    /// The pods of the policy that it is about; those of the policy unless given.
+    /// The pods of the policy to which it applies; all of them unless given.
     pub subject: Option<Disjunction>,
     /// The other end.
     pub peers: Peers,
@@ -151,13 +151,13 @@ impl Rule {
     }
 }
 
-/// What a policy says about one direction.
+/// A policy's rules for one direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Side {
     /// Its rules, in order.
     pub rules: Vec<Rule>,
-    /// Whether its tier's end decides about what no rule matches. Otherwise such traffic is
-    /// decided as if the policy did not exist.
+    /// Whether the end of its tier decides about unmatched traffic. Otherwise such
+    /// traffic is decided as if the policy did not exist.
     pub selects: bool,
 }
 
@@ -170,7 +170,8 @@ pub struct Policy {
     pub name: String,
     /// The pods that it applies to.
     pub subject: Disjunction,
-    /// Why the whole policy cannot be converted. The subject is then wider than the policy's.
+    /// Why the whole policy cannot be converted. The subject is then wider than the
+    /// policy's.
     pub losses: Vec<(String, String)>,
     /// Rules for traffic to these pods.
     pub ingress: Option<Side>,
@@ -181,7 +182,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// What it says about a direction.
+    /// Returns its rules for a direction.
     #[must_use]
     pub const fn side(&self, direction: Direction) -> Option<&Side> {
         match direction {
@@ -191,7 +192,7 @@ impl Policy {
     }
 }
 
-/// Where a tier is, seen from the one in which NetworkPolicies of Kubernetes are.
+/// The position of a tier relative to the one with Kubernetes' NetworkPolicies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// Before it.
@@ -207,7 +208,7 @@ pub enum Stage {
 pub struct Tier {
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its position.
     pub stage: Stage,
     /// Whether what no rule of policies that select a pod matches is denied; otherwise the next
     /// tier decides.
@@ -219,7 +220,7 @@ pub struct Tier {
 /// How to convert.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Emit what is left of policies of which a part cannot be converted.
+    /// Emit the remainder of policies of which a part cannot be converted.
     pub lossy: bool,
     /// Write cluster-wide policies into each of the given namespaces where no
     /// ClusterNetworkPolicy can say the same.

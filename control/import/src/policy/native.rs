@@ -1,5 +1,5 @@
-//! What else of the cluster decides about the conversion: namespaces, nodes and the
-//! NetworkPolicies that stay.
+//! Other objects of the cluster that affect the conversion: namespaces, nodes and the
+//! remaining NetworkPolicies.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Surroundings {
                     all.namespaces.insert(name, labels);
                 }
                 ("v1", "Node") => all.add_node(object, settings),
-                // What was imported before is what is imported now.
+                // Earlier imports are replaced by this one.
                 ("networking.k8s.io/v1", "NetworkPolicy")
                     if !object["metadata"]["annotations"][IMPORTED_FROM].is_string() =>
                 {
@@ -70,7 +70,7 @@ impl Surroundings {
         Ok(all)
     }
 
-    /// Ranges that are given stand for what Nodes say.
+    /// Given ranges replace those of Nodes.
     fn add_node(&mut self, node: &Value, settings: &Settings) {
         let texts = |pointer: &str| {
             let list = node.pointer(pointer).and_then(Value::as_array);

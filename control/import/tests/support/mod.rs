@@ -1,4 +1,4 @@
-//! A small cluster, and what Orlop decides in it about all flows.
+//! A small cluster, and Orlop's verdict for every flow in it.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! `DefaultStorageClass`, `DefaultIngressClass` and
-//! `StorageObjectInUseProtection`: objects that name no class get the cluster's,
-//! and what is in use is not deleted under its users.
+//! `DefaultStorageClass`, `DefaultIngressClass` and `StorageObjectInUseProtection`:
+//! objects that name no class get the cluster's default, and objects in use are protected
+//! from deletion.
 
 use control_types::value::Value;
 

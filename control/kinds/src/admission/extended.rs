@@ -1,5 +1,5 @@
-//! `ExtendedResourceToleration`: who asks for an extended resource may run on the
-//! nodes that are kept for it by a taint of its name.
+//! `ExtendedResourceToleration`: pods that request an extended resource tolerate the
+//! taint of its name, which reserves nodes for them.
 
 use std::collections::BTreeSet;
 

@@ -9,8 +9,7 @@ use ipnet::IpNet;
 use super::Refusal;
 use crate::tree::Read;
 
-/// Refuses external addresses that a Service did not have before and that are not in the
-/// ranges for them.
+/// Rejects new external addresses of a Service outside of the allowed ranges.
 ///
 /// # Errors
 /// When there are any.

@@ -1,5 +1,5 @@
-//! `LimitRanger`: what a namespace's `LimitRange`s give to pods that ask for
-//! nothing, and the bounds that they set for pods and claims.
+//! `LimitRanger`: the defaults that a namespace's `LimitRange`s set for pods without
+//! requests, and the bounds for pods and claims.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::rules::quantity::{self, Nanos};
 use crate::rules::resources::shown;
 use crate::tree::{Read, Write};
 
-/// Where the pod says what was set for it.
+/// The annotation that lists the applied defaults.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// Amounts by resource, each with how it is written.
 type Amounts = BTreeMap<String, (Nanos, String)>;
 
-/// Gives the containers of `pod` what `range` states for those that ask for
-/// nothing, and notes on the pod what was set.
+/// Applies the defaults of `range` to the containers of `pod`, and records them on the
+/// pod.
 pub fn default_limits(range: &Value, pod: &mut Value) {
     let (mut limits, mut requests) = (Map::new(), Map::new());
     for limit in range.at("spec").items("limits") {
@@ -59,7 +59,7 @@ pub fn default_limits(range: &Value, pod: &mut Value) {
     }
 }
 
-/// Sets what is missing; answers the names of what was set, sorted.
+/// Sets missing members; returns the names of those that were set, sorted.
 fn fill(container: &mut Value, field: &str, defaults: &Map) -> Vec<String> {
     let mut set = Vec::new();
     for (name, amount) in defaults.iter() {
@@ -81,7 +81,7 @@ fn sort(value: &mut Value) {
     }
 }
 
-/// Why `object` (a pod or a claim) does not keep to `range`; none: it does.
+/// Returns why `object` (a pod or a claim) violates `range`; `None` if it does not.
 #[must_use]
 pub fn check_limits(range: &Value, object: &Value, is_claim: bool) -> Option<Refusal> {
     let mut found = Vec::new();
@@ -110,7 +110,7 @@ pub fn check_limits(range: &Value, object: &Value, is_claim: bool) -> Option<Ref
             _ => {}
         }
     }
-    // several reasons are told as a set, each of them once
+    // several reasons are reported as a set, each once
     let mut told: Vec<String> = Vec::new();
     for reason in found {
         if !told.contains(&reason) {
@@ -229,9 +229,9 @@ fn ratio(
     (observed > allowed).then(|| format!("{rule}, but provided ratio is {observed:.6}"))
 }
 
-/// What a pod asks for as a whole: the sum of the containers that run side by
-/// side, or what its start needs if that is more; what the pod states itself for
-/// CPU and memory takes precedence.
+/// Returns a pod's total: the sum of the containers that run side by side, or the maximum
+/// during its start if that is larger; pod-level values for CPU and memory take
+/// precedence.
 fn total(spec: &Value, field: &str) -> Amounts {
     let of = |container: &Value| amounts(container.at("resources").at(field));
     let mut sum = Amounts::new();

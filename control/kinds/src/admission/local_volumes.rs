@@ -1,8 +1,8 @@
 //! `NodeRestriction` for the driver of local volumes: an agent provisions volumes on its
-//! own disks, for claims that the scheduler gave to its node, and touches no others.
+//! own disks, for claims that the scheduler assigned to its node, and changes no others.
 //!
 //! A volume object can name any storage of any machine, and pods of any node mount it. So
-//! an agent writes none but those of this driver that are on its own node.
+//! an agent may only write those of this driver that are on its own node.
 
 use control_types::meta;
 use control_types::status::quote;
@@ -93,9 +93,9 @@ pub fn node_deletes_volume(node: &str, volume: &Value) -> Result<(), Refusal> {
     Err(own_volumes_only(node))
 }
 
-/// An agent's change of a claim itself: it gives back a claim for which its node was
-/// selected. Scheduler and controllers select nodes: an agent that did could have any
-/// claim's pods come to it.
+/// Checks an agent's change of a claim: it may only give back a claim for which its node
+/// was selected. Scheduler and controllers select nodes: an agent that could do so would
+/// attract the pods of any claim.
 ///
 /// # Errors
 /// Why the agent may not write it.
@@ -137,10 +137,10 @@ pub fn node_reports_volume_of_claim(node: &str, new: &Value, old: &Value) -> Res
     super::node_reports_claim(node, &without_attributes(new), &without_attributes(old))
 }
 
-/// What an agent says of storage that can be provisioned: only its own.
+/// Checks an agent's report of storage capacity, which must be its own.
 ///
 /// # Errors
-/// That it is about another node.
+/// When it concerns another node.
 pub fn node_publishes_capacity(node: &str, capacity: &Value) -> Result<(), Refusal> {
     let labels = capacity.path(&["nodeTopology", "matchLabels"]);
     let one = matches!(labels, Some(Value::Object(labels)) if labels.len() == 1);

@@ -1,12 +1,11 @@
-//! The pure part of admission: what a request's object gets, and why it is
-//! refused, given the other objects that the rule looks at. The API server finds
-//! those objects, keeps the order of the steps, and words the answer
-//! (`pods "x" is forbidden: …`) around the reasons given here.
+//! The pure part of admission: how a request's object is changed, and why it is rejected,
+//! given the other objects that the rule needs. The API server finds those objects, keeps
+//! the order of the steps, and adds the standard prefix (`pods "x" is forbidden: …`) to
+//! the reasons returned here.
 //!
-//! The steps are those of Kubernetes 1.36, in its order; which of them are on is
-//! the API server's to say:
-//! first all that change the object, then, after the kind's own validation, all
-//! that only look at it.
+//! The steps are those of Kubernetes 1.36, in its order: first all that change the
+//! object, then, after the kind's own validation, all that only check it. The API server
+//! decides which of them are enabled.
 
 mod claims;
 mod classes;
@@ -57,5 +56,5 @@ pub use toleration_limits::{
 pub use tolerations::{Stay, default_tolerations};
 pub use topology::check_anti_affinity;
 
-/// Why a request is refused: the text after `is forbidden: ` in the response.
+/// The reason of a rejection: the text after `is forbidden: ` in the response.
 pub type Refusal = String;

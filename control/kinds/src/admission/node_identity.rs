@@ -1,10 +1,10 @@
-//! Which addresses are a node's, and which of them its agent may report.
+//! The addresses of a node, and those that its agent may report.
 //!
-//! A node's agent writes its own Node and the status of its pods. What stands there moves
-//! other people's traffic: Services follow `status.podIPs`, the API server dials
+//! A node's agent writes its own Node and the status of its pods. These fields redirect
+//! traffic of others: Services follow `status.podIPs`, the API server dials
 //! `status.addresses`, other nodes route to both. So an agent may report only addresses
-//! that nobody else holds, and the control plane records the one fact that an agent cannot
-//! choose: the address from which it registered.
+//! that no other node holds, and the control plane records the one fact that an agent
+//! cannot choose: the address from which it registered.
 
 use std::net::IpAddr;
 
@@ -21,13 +21,13 @@ const OWN_ANNOTATIONS: &str = "orlop.dev/";
 /// Annotation of a Node: the addresses from which its agent registered, as the API server
 /// saw them. Written once, by the API server.
 pub const JOINED_FROM: &str = "orlop.dev/joined-from";
-/// Annotation of a Node: further names and addresses of it, separated by commas. Written by
+/// Annotation of a Node with further names and addresses, separated by commas. Written by
 /// administrators.
 pub const SERVING_NAMES: &str = "orlop.dev/serving-names";
 /// Annotation of a Node: pools of addresses for its pods, JSON: names to ranges.
 pub const IP_POOLS: &str = "orlop.dev/ip-pools";
 
-/// The addresses of one Node, by who vouches for them.
+/// The addresses of one Node, by their source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeAddresses {
     /// `metadata.name`.
@@ -143,8 +143,8 @@ impl ReservedAddresses {
     }
 }
 
-/// Returns the value of [`JOINED_FROM`] for a node whose agent asks from `peer`. An agent in
-/// the API server's own process has no peer; it is believed.
+/// Returns the value of [`JOINED_FROM`] for a node whose agent connects from `peer`. An
+/// agent in the API server's own process has no peer and is trusted.
 #[must_use]
 pub fn joined_from(node: &Value, peer: Option<IpAddr>) -> String {
     match peer {
@@ -156,8 +156,8 @@ pub fn joined_from(node: &Value, peer: Option<IpAddr>) -> String {
     }
 }
 
-/// Checks an agent's write of its Node: annotations of the control plane stay as they are,
-/// but for `joined_from`, which the API server adds; and the pods' ranges stay.
+/// Checks an agent's write of its Node: annotations of the control plane must not change,
+/// except that the API server adds `joined_from`; the pod ranges must not change.
 ///
 /// # Errors
 /// Why the agent may not write it.
@@ -248,9 +248,9 @@ pub fn node_reports_addresses(
 
 /// Addresses in a pod's status.
 struct PodAddresses {
-    /// Of the pod.
+    /// The addresses of the pod.
     pod: Vec<IpAddr>,
-    /// Of its host.
+    /// The addresses of its host.
     host: Vec<IpAddr>,
 }
 
@@ -278,9 +278,10 @@ pub fn adds_pod_addresses(new: &Value, old: &Value) -> bool {
         || now.host.iter().any(|ip| !before.host.contains(ip))
 }
 
-/// Checks the addresses in a pod's status that the agent of `own` adds. A pod has an address
-/// of its node's ranges or of the node itself; where the node has no range, any that nobody
-/// else holds. `others` returns the other nodes; it is called only when it matters.
+/// Checks the addresses that the agent of `own` adds to a pod's status. They must be in
+/// the node's ranges or belong to the node itself; if the node has no range, any address
+/// that no other node holds is allowed. `others` returns the other nodes; it is called
+/// only if needed.
 ///
 /// # Errors
 /// Why the agent may not report them.

@@ -1,5 +1,5 @@
-//! `NodeRestriction`: an agent writes only what is about its own node and the pods
-//! on it, and cannot draw other pods to itself.
+//! `NodeRestriction`: an agent writes only its own node and the pods on it, and cannot
+//! attract other pods.
 
 use std::collections::BTreeSet;
 
@@ -51,11 +51,11 @@ const PLAIN_VOLUMES: &[&str] = &[
     "vsphereVolume",
 ];
 
-/// A new pod of an agent: one that mirrors what the node runs anyway. `uid` is that
-/// of the node's object.
+/// Checks a new pod of an agent, which must mirror a static pod. `uid` is that of the
+/// node's object.
 ///
 /// # Errors
-/// Why the agent may not make it.
+/// Why the agent may not create it.
 pub fn node_makes_pod(node: &str, uid: &str, pod: &Value) -> Result<(), Refusal> {
     let shown = quote(node);
     if meta::annotation(pod, MIRROR).is_none() {
@@ -105,7 +105,7 @@ pub fn node_makes_pod(node: &str, uid: &str, pod: &Value) -> Result<(), Refusal>
     }
 }
 
-/// What of the API a pod needs, if anything.
+/// Returns the kind of API object that a pod refers to, if any.
 fn referred(spec: &Value) -> Option<&'static str> {
     if !spec.text("serviceAccountName").is_empty() {
         return Some("serviceaccounts");
@@ -298,7 +298,7 @@ pub fn node_writes_node(node: &str, new: &Value, old: Option<&Value>) -> Result<
     })
 }
 
-/// Labels by which a node could draw pods to itself that are not meant for it.
+/// Returns whether a label could attract pods that are not meant for the node.
 fn is_forbidden(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let within = |parent: &str| {

@@ -11,10 +11,10 @@ use crate::tree::{Read, Write};
 /// The annotation of a namespace with the labels of its nodes.
 pub const NODE_SELECTOR: &str = "scheduler.alpha.kubernetes.io/node-selector";
 
-/// Reads `a=b,c=d`.
+/// Parses `a=b,c=d`.
 ///
 /// # Errors
-/// The part that is none of that form.
+/// The invalid part.
 pub fn read_node_selector(text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut found = BTreeMap::new();
     for part in text.split(',').filter(|_| !text.is_empty()) {

@@ -5,19 +5,19 @@ use control_types::value::Value;
 use super::Refusal;
 use crate::tree::{Read, Write};
 
-/// What a class gives to a pod.
+/// The priority fields of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Priority {
-    /// Name of the class; "" when there is none.
+    /// Name of the class; empty if there is none.
     pub class: String,
     /// The number; the greater goes first.
     pub value: i64,
-    /// `PreemptLowerPriority` or `Never`; `None` when the class says nothing.
+    /// `PreemptLowerPriority` or `Never`; `None` if the class does not set it.
     pub preemption: Option<String>,
 }
 
 impl Priority {
-    /// What a `PriorityClass` gives.
+    /// Returns the priority of a `PriorityClass`.
     #[must_use]
     pub fn from_class(class: &Value) -> Self {
         let preemption = class.text("preemptionPolicy");
@@ -28,7 +28,7 @@ impl Priority {
         }
     }
 
-    /// What a pod without a class gets where no class is the default.
+    /// Returns the priority of a pod without a class if no class is the default.
     #[must_use]
     pub fn without_class() -> Self {
         Self {
@@ -38,8 +38,8 @@ impl Priority {
     }
 }
 
-/// The class that pods without one get. Of several the least, so that a race
-/// of two administrators harms nobody.
+/// Returns the default class of pods. If there are several, the one with the lowest value
+/// applies, so that a race of two administrators is harmless.
 pub fn global_default<'a>(classes: impl Iterator<Item = &'a Value>) -> Option<&'a Value> {
     classes
         .filter(|class| class.flag("globalDefault"))

@@ -1,5 +1,5 @@
-//! `AlwaysPullImages`: every image is pulled anew, so that a pod's own credentials
-//! decide whether it may use an image that lies on the node already.
+//! `AlwaysPullImages`: every image is pulled again, so that a pod's own credentials
+//! decide whether it may use an image that is already on the node.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub fn always_pull(pod: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// Refuses what somebody has made pull less often since.
+/// Rejects a pull policy that was weakened after admission.
 ///
 /// # Errors
 /// The first such container or volume.

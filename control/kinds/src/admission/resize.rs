@@ -1,5 +1,5 @@
-//! `PodResizeValidator` and `NodeDeclaredFeatureValidator`: a pod changes its size
-//! in place only as far as its node can.
+//! `PodResizeValidator` and `NodeDeclaredFeatureValidator`: a pod is resized in place
+//! only if its node supports that.
 
 use control_types::quantity::Quantity;
 use control_types::status::quote;
@@ -9,13 +9,13 @@ use super::Refusal;
 use crate::quota;
 use crate::tree::{Read, same};
 
-/// Why a resize is refused: the machine-readable cause and the message.
+/// The reason of a rejected resize: the machine-readable cause and the message.
 pub type ResizeRefusal = (&'static str, Refusal);
 
-/// Whether a resized pod still fits its node.
+/// Checks that a resized pod still fits its node.
 ///
 /// # Errors
-/// When the node cannot resize pods, or does not have what the pod asks for.
+/// When the node cannot resize pods, or lacks the requested resources.
 pub fn check_resize(pod: &Value, node: &Value) -> Result<(), ResizeRefusal> {
     let meta = node.at("metadata");
     let system = meta.at("labels").text("kubernetes.io/os");
@@ -55,7 +55,7 @@ pub fn check_resize(pod: &Value, node: &Value) -> Result<(), ResizeRefusal> {
     Err(("NodeCapacity", why))
 }
 
-/// What a node must declare for an update of one of its pods.
+/// Returns the features that a node must declare for an update of one of its pods.
 #[must_use]
 pub fn features_for_update(new: &Value, old: &Value) -> Vec<&'static str> {
     let mut features = Vec::new();
@@ -78,10 +78,10 @@ pub fn features_for_update(new: &Value, old: &Value) -> Vec<&'static str> {
     features
 }
 
-/// Whether a node declares what an update needs.
+/// Checks that a node declares the features that an update needs.
 ///
 /// # Errors
-/// Naming what it does not.
+/// Names the missing features.
 pub fn check_features(features: &[&str], node: &Value) -> Result<(), Refusal> {
     let declared = node.at("status").items("declaredFeatures");
     let missing: Vec<&str> = features

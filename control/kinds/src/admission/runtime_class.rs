@@ -53,7 +53,7 @@ pub fn apply_runtime_class(pod: &mut Value, class: &Value) -> Result<(), Refusal
     Ok(())
 }
 
-/// Why a pod's overhead is not that of its class (`None`: it names no class).
+/// Checks that a pod's overhead is that of its class (`None` if it names no class).
 ///
 /// # Errors
 /// When they differ.

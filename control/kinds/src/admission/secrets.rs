@@ -1,5 +1,5 @@
-//! `ServiceAccount`: pods of accounts that say so use only the secrets that the
-//! account lists (`kubernetes.io/enforce-mountable-secrets`).
+//! `ServiceAccount`: pods of accounts with the annotation
+//! `kubernetes.io/enforce-mountable-secrets` use only the secrets that the account lists.
 
 use control_types::value::Value;
 
@@ -16,7 +16,7 @@ pub fn limits_secrets(account: &Value) -> bool {
     )
 }
 
-/// Whether a new pod uses only secrets of its account.
+/// Checks that a new pod uses only secrets of its account.
 ///
 /// # Errors
 /// The first that is not one of them.
@@ -46,7 +46,7 @@ pub fn check_secrets(pod: &Value, account: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether the ephemeral containers of a pod use only secrets of its account.
+/// Checks that the ephemeral containers of a pod use only secrets of its account.
 ///
 /// # Errors
 /// The first that is not one of them.

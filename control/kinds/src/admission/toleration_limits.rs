@@ -28,8 +28,8 @@ pub fn read_tolerations(text: &str) -> Result<Vec<Value>, String> {
     }
 }
 
-/// Adds what the namespace gives, and that of a node short of memory to a pod that
-/// is not of the least quality of service.
+/// Adds the namespace's default tolerations, and the memory-pressure toleration to pods
+/// that are not BestEffort.
 pub fn add_tolerations(pod: &mut Value, given: &[Value]) {
     let mut more = given.to_vec();
     if qos_class(pod) != "BestEffort" {

@@ -12,17 +12,17 @@ const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const CPU: &str = "targetCPUUtilizationPercentage";
 const CURRENT_CPU: &str = "currentCPUUtilizationPercentage";
-/// What is aimed at when nothing is said.
+/// The default target utilization.
 const DEFAULT_UTILIZATION: i64 = 80;
 
-/// The metric for a use of CPU in percent of what is asked for.
+/// The metric for CPU utilization in percent of requests.
 pub(crate) fn cpu_metric(percent: i64) -> Value {
     value!({"type": "Resource", "resource": {
         "name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}
     }})
 }
 
-/// What is aimed at when nothing is said.
+/// The default metric.
 pub(crate) fn default_metric() -> Value {
     cpu_metric(DEFAULT_UTILIZATION)
 }
@@ -236,7 +236,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("External", "external"),
 ];
 
-/// Copies members under other names, as far as they are there.
+/// Copies existing members under other names.
 fn rename(from: &Value, names: &[(&str, &str)]) -> Value {
     let mut out = Value::object();
     for (old, new) in names.iter().filter(|(old, _)| from.has(old)) {
@@ -245,7 +245,7 @@ fn rename(from: &Value, names: &[(&str, &str)]) -> Value {
     out
 }
 
-/// Puts what a source's metric is, where the source is not a resource of the pods.
+/// Writes a source's metric, for sources other than pod resources.
 fn put_metric(to: &mut Value, member: &str, source: &Value) {
     if matches!(member, "object" | "pods" | "external") {
         let names = [

@@ -1,4 +1,4 @@
-//! Between the versions of a kind that differ in more than their name.
+//! Conversion between versions of a kind that differ in more than their name.
 
 mod autoscaler;
 
@@ -11,8 +11,8 @@ pub fn autoscaler_from_v1(object: &mut Value) {
     autoscaler::from_v1(object);
 }
 
-/// Brings a `HorizontalPodAutoscaler` from `autoscaling/v2` to `v1`. What `v1`
-/// has no field for is kept in annotations.
+/// Converts a `HorizontalPodAutoscaler` from `autoscaling/v2` to `v1`. Annotations keep
+/// fields that `v1` lacks.
 pub fn autoscaler_to_v1(object: &mut Value) {
     autoscaler::to_v1(object);
 }

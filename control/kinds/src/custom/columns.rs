@@ -1,4 +1,4 @@
-//! `additionalPrinterColumns`: what a table shows beside the name.
+//! `additionalPrinterColumns`: table columns besides the name.
 
 use control_types::value::{Value, from_value};
 use control_types::{go, intern, time};

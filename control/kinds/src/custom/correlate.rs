@@ -1,5 +1,5 @@
-//! What of an old object stands where in a new one, and what stays as it was
-//! (KEP-4008): lists that are maps have no order.
+//! Correlates values of an old and a new object, and finds unchanged ones (KEP-4008):
+//! lists that are maps have no order.
 
 use control_types::structural::{ListType, Schema};
 use control_types::value::Value;
@@ -13,7 +13,7 @@ pub(super) fn item<'a>(keys: &[&str], old: &'a Value, item: &Value) -> Option<&'
     same.next().filter(|_| same.next().is_none())
 }
 
-/// Whether a value says what the old one said.
+/// Returns whether a value equals the old one.
 pub(super) fn is_same(schema: Option<&Schema>, value: &Value, old: &Value) -> bool {
     let Some(schema) = schema.filter(|schema| schema.has_lists()) else {
         return value == old;

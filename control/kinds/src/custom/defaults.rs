@@ -1,4 +1,4 @@
-//! Defaults that a definition states: each must be a value of its own schema.
+//! Validation of defaults in a definition: each must be valid in its own schema.
 
 use control_types::structural::Schema;
 use control_types::value;
@@ -11,20 +11,19 @@ use crate::tree::Read;
 
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
-/// What is wrong with the defaults in the schema of whole objects, which is
-/// structural.
+/// Checks the defaults in the structural schema of whole objects.
 pub(crate) fn check(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     node(schema, at, None, true, errors);
 }
 
-/// Where within an object's metadata, kind or version a default stands: the name
-/// of the way from the object to it, the last first.
+/// The position of a default within an object's metadata, kind or version: the names on
+/// the path from the object, the last first.
 #[derive(Clone, Copy)]
 struct MetadataPath<'a> {
     parent: Option<&'a MetadataPath<'a>>,
     /// Nothing: an item of a list.
     name: Option<&'a str>,
-    /// What the way leads into.
+    /// Whether the path leads into metadata.
     meta: bool,
     /// The schema of the object around.
     whole: &'a Value,
@@ -117,7 +116,7 @@ fn value(schema: &Value, default: &Value, root: bool, at: &Path<'_>, errors: &mu
     errors.len() > before
 }
 
-/// Why metadata with the default in its place is none.
+/// Returns why metadata with this default is invalid.
 fn in_metadata(default: &Value, inside: &MetadataPath<'_>) -> Option<String> {
     let mut object = default.clone();
     let mut step = Some(inside);
@@ -176,7 +175,7 @@ fn strip(schema: &mut Value) {
     }
 }
 
-/// Whether it is a value of the schema, and rules hold for it.
+/// Checks that it is valid in the schema, including its rules.
 fn fits(schema: &Value, default: &Value, whole: bool, at: &Path<'_>, errors: &mut Errors) {
     // A number or a text is anything here, as in Kubernetes.
     let mut stated = schema.clone();

@@ -7,7 +7,7 @@ pub(super) fn is_known(format: &str) -> bool {
     !format.is_empty()
         && !matches!(
             format,
-            // Of numbers.
+            // Formats of numbers.
             "int32" | "int64" | "float" | "double"
         )
 }
@@ -43,7 +43,7 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
         "isbn" => isbn10(text) || isbn13(text),
         "k8sshortname" => names::dns_label(text).is_empty(),
         "k8slongname" => names::dns_subdomain(text).is_empty(),
-        // Passwords, and what is not known.
+        // Passwords and unknown formats.
         _ => true,
     }
 }
@@ -92,7 +92,7 @@ fn date(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// RFC 3339, with a few liberties (`2006-01-02 15:04:05` is none of them).
+/// Checks RFC 3339, with a few liberties (which do not include `2006-01-02 15:04:05`).
 fn date_time(text: &str) -> bool {
     let Some((day, time)) = text.split_once(['T', 't']) else {
         return false;

@@ -149,7 +149,8 @@ fn name(text: &str) -> (String, usize) {
     (out, text.len())
 }
 
-/// Where the bracket that begins a text ends; quotes and inner brackets aside.
+/// Returns the position of the bracket that closes the first one, ignoring quotes and
+/// inner brackets.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut depth = 0_usize;

@@ -5,7 +5,7 @@ use control_types::value::{Map, Value};
 
 use crate::error::{Errors, Path};
 
-/// What is wrong with the lists of an object.
+/// Checks the lists of an object.
 pub(super) fn check(schema: &Schema, object: &Value, errors: &mut Errors) {
     if schema.has_lists()
         && let Value::Object(map) = object

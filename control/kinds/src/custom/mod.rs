@@ -1,9 +1,8 @@
-//! Kinds that a CustomResourceDefinition brings: all that is particular to one
-//! of its versions, as data made once of the definition.
+//! Kinds of CustomResourceDefinitions: everything particular to one of their versions, as
+//! data compiled once from the definition.
 //!
-//! It answers the questions that [`crate::Kind`] answers for built-in kinds, and
-//! those that the tables of types answer for them: what objects look like, what
-//! is pruned and defaulted, what is wrong with them.
+//! They provide what [`crate::Kind`] and the tables of types provide for built-in kinds:
+//! the structure of objects, pruning and defaulting, and validation.
 
 mod columns;
 mod correlate;
@@ -38,7 +37,7 @@ pub struct CustomKind {
     pub list_kind: &'static str,
     /// Whether objects live in a namespace.
     pub namespaced: bool,
-    /// What is said with every answer in a version that is deprecated.
+    /// The warning of every response in a deprecated version.
     pub deprecation: Option<String>,
     schema: Schema,
     rules: Option<rules::SchemaRules>,
@@ -50,8 +49,7 @@ pub struct CustomKind {
     selected: Box<[JsonPath]>,
 }
 
-/// Where the numbers of the `scale` subresource are, and how the definition
-/// writes these places.
+/// The paths of the `scale` subresource, and their text in the definition.
 #[derive(Debug)]
 struct CustomScale {
     paths: Scale,
@@ -121,7 +119,7 @@ impl CustomKind {
         self.has_status
     }
 
-    /// Where the `scale` subresource finds its numbers.
+    /// Returns the paths of the `scale` subresource.
     #[must_use]
     pub fn scale(&self) -> Option<Scale> {
         self.scale.as_ref().map(|scale| scale.paths)
@@ -143,8 +141,8 @@ impl CustomKind {
         self.selectable.iter().copied().zip(values).collect()
     }
 
-    /// The fields that a write through an endpoint resets, so that nobody comes to own
-    /// them by it.
+    /// Returns the fields that a write through an endpoint resets, so that no manager
+    /// comes to own them by it.
     #[must_use]
     pub fn reset(&self, subresource: &str) -> Reset {
         match subresource {

@@ -1,7 +1,7 @@
-//! `x-kubernetes-validations`: rules in CEL about values of a schema (KEP-2876).
+//! `x-kubernetes-validations`: CEL rules about values of a schema (KEP-2876).
 //!
-//! Rules are compiled when the first object is written; what is held before is
-//! their text. All rules of an object share one budget.
+//! Rules are compiled when the first object is written; until then only their text is
+//! kept. All rules of an object share one budget.
 
 use std::sync::{Arc, OnceLock};
 
@@ -38,17 +38,17 @@ struct CompiledRule {
     message: Option<Program>,
 }
 
-/// How the evaluation of all rules goes on.
+/// The state of evaluating all rules.
 struct Run<'e> {
     errors: &'e mut Errors,
     budget: Budget,
     ended: bool,
-    /// Only values that are what they were are looked at; else only others.
+    /// Whether only unchanged values are checked; otherwise only changed ones.
     lenient: bool,
 }
 
 impl SchemaRules {
-    /// The rules of a schema; `None` where there are none.
+    /// Returns the rules of a schema; `None` if there are none.
     pub(super) fn new(props: &Value, root: bool) -> Option<Self> {
         props.as_object()?;
         let own: Box<[Rule]> = props
@@ -91,7 +91,7 @@ impl SchemaRules {
         })
     }
 
-    /// What rules say of an object, and of what it was before.
+    /// Evaluates the rules on an object and its former state.
     pub(super) fn check(
         &self,
         structure: &control_types::structural::Schema,
@@ -108,8 +108,8 @@ impl SchemaRules {
         self.below(Some(structure), object, old, "", &mut run);
     }
 
-    /// What rules say of values that an update leaves as they were: it is let through,
-    /// and told (KEP-4008).
+    /// Evaluates the rules on values that an update leaves unchanged: violations are
+    /// allowed, and reported as warnings (KEP-4008).
     pub(super) fn let_through(
         &self,
         structure: &control_types::structural::Schema,

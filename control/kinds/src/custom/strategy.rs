@@ -1,5 +1,5 @@
-//! What becomes of an object of a custom kind on its way in: decoding, the
-//! first state, what an update keeps, and what is wrong with it.
+//! Processing of written objects of a custom kind: decoding, initial state, fields that
+//! an update preserves, and validation.
 
 use control_types::coerce;
 use control_types::meta;
@@ -16,7 +16,8 @@ use crate::tree::{Read, Write};
 /// The type of which the metadata of every object is a part.
 const PARTIAL: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
 
-/// Errors after which rules are not looked at: the object is not what they expect.
+/// Errors after which rules are not evaluated: the object does not have the expected
+/// structure.
 const BLOCKING: &[ErrorKind] = &[
     ErrorKind::NotSupported,
     ErrorKind::Required,
@@ -36,8 +37,8 @@ impl CustomKind {
         self.coerce_with(object, Schema::prune_nulls)
     }
 
-    /// As [`CustomKind::coerce`], of what an apply made: nothing decodes that any
-    /// more, so that every `null` stays, for validation to see.
+    /// As [`CustomKind::coerce`], for the result of an apply: nothing decodes it again,
+    /// so that every `null` stays for validation.
     ///
     /// # Errors
     /// When metadata does not have its type.
@@ -149,7 +150,7 @@ impl CustomKind {
         })
     }
 
-    /// Prepares and validates an update of `status`; `None` where there is no such
+    /// Prepares and validates an update of `status`; `None` if there is no such
     /// subresource.
     pub fn before_status_update(&self, new: &mut Value, old: &Value) -> Option<Vec<FieldError>> {
         if !self.has_status {
@@ -199,7 +200,7 @@ impl CustomKind {
         errors.into_vec()
     }
 
-    /// `x-kubernetes-validations`, unless the object is too wrong for them.
+    /// Evaluates `x-kubernetes-validations`, unless earlier errors block them.
     fn rules(&self, object: &Value, old: Option<&Value>, errors: &mut Errors) {
         let Some(rules) = &self.rules else { return };
         if is_blocked(errors.iter()) {
@@ -214,8 +215,8 @@ impl CustomKind {
         }
     }
 
-    /// Warnings on finalizers that are new and not as one would name them, and on
-    /// rules that what stays does not keep.
+    /// Returns warnings about new finalizers with unconventional names, and about rules
+    /// that unchanged values violate.
     #[must_use]
     pub fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let before: Vec<&str> = old.into_iter().flat_map(meta::finalizers).collect();
@@ -251,8 +252,8 @@ impl CustomKind {
         out
     }
 
-    /// Warnings of an update that is refused for `errors`: on rules that what stays does
-    /// not keep, if it came to rules.
+    /// Returns warnings of an update that is rejected for `errors`: about rules that
+    /// unchanged values violate, if rules were evaluated.
     #[must_use]
     pub fn warnings_of_refused(
         &self,
@@ -287,7 +288,7 @@ impl CustomKind {
                     let detail = accessor_error(path, other, "string");
                     errors.invalid(&Path::new(written), "", detail);
                 }
-                Err(detail) => errors.invalid(&Path::new(written), "", detail),
+                Err(error) => errors.invalid(&Path::new(written), "", error.to_string()),
             }
         }
     }
@@ -313,12 +314,17 @@ fn replicas(object: &Value, path: &[&str], written: &str, errors: &mut Errors) {
             let detail = accessor_error(path, other, "int64");
             errors.invalid(&at, 0_i64, detail);
         }
-        Err(detail) => errors.invalid(&at, 0_i64, detail),
+        Err(error) => errors.invalid(&at, 0_i64, error.to_string()),
     }
 }
 
-/// The value at a path; an error where something on the way is no object.
-fn nested<'a>(object: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, String> {
+/// Error for a path with a value that is not an object; the message is apimachinery's.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct AccessorError(String);
+
+/// Returns the value at a path, if there is one.
+fn nested<'a>(object: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, AccessorError> {
     let mut value = object;
     for (at, name) in path.iter().enumerate() {
         match value {
@@ -327,7 +333,8 @@ fn nested<'a>(object: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, Str
                 None => return Ok(None),
             },
             other => {
-                return Err(accessor_error(&path[..at], other, "map[string]interface{}"));
+                let wanted = "map[string]interface{}";
+                return Err(AccessorError(accessor_error(&path[..at], other, wanted)));
             }
         }
     }
@@ -351,7 +358,7 @@ fn accessor_error(path: &[&str], found: &Value, wanted: &str) -> String {
     )
 }
 
-/// Metadata by its type. Answers the paths of what it does not know.
+/// Decodes metadata by its type. Returns the paths of unknown fields.
 fn metadata_of(object: &mut Value) -> Result<Vec<String>, coerce::Error> {
     let Some(given) = object.get_mut("metadata") else {
         return Ok(Vec::new());
@@ -381,7 +388,7 @@ pub(super) fn embedded(
     embedded_at(schema, value, inner, "", &mut Vec::new())
 }
 
-/// As [`embedded`]; what is dropped is told: `unknown field "spec.pod.metadata.x"`.
+/// As [`embedded`], and reports dropped fields: `unknown field "spec.pod.metadata.x"`.
 fn embedded_at(
     schema: &Schema,
     value: &mut Value,
@@ -424,8 +431,7 @@ fn embedded_at(
     Ok(())
 }
 
-/// What is wrong with embedded objects: they need a kind and a version, and
-/// metadata like any object's.
+/// Checks embedded objects: they need a kind and a version, and valid metadata.
 pub(super) fn embedded_errors(
     schema: &Schema,
     value: &Value,
@@ -490,7 +496,7 @@ pub(super) fn embedded_errors(
     }
 }
 
-/// A text that an embedded object must have; `wrong` says what is wrong with it.
+/// Checks a required text of an embedded object; `wrong` returns what is wrong with it.
 fn embedded_text(
     object: &Value,
     name: &str,

@@ -1,7 +1,7 @@
-//! Validation of a value by its schema, worded as Kubernetes words it.
+//! Validation of a value by its schema, worded as in Kubernetes.
 //!
-//! An update ratchets (KEP-4008): a value that does not fit its schema is let
-//! through where the same value stood before, as far as the old value can be told.
+//! An update ratchets (KEP-4008): an invalid value is allowed if the same value was there
+//! before, as far as the old value can be identified.
 
 use control_types::structural::{Additional, ListType, Rules, Schema, Types};
 use control_types::value::Value;
@@ -9,7 +9,7 @@ use control_types::value::Value;
 use super::{correlate, formats};
 use crate::error::{ErrorKind, Errors, FieldError, Path, quoted};
 
-/// What a look at a value found.
+/// The state of validating a value.
 #[derive(Debug, Default)]
 struct ValidationState {
     errors: Vec<FieldError>,
@@ -18,8 +18,8 @@ struct ValidationState {
     matches: u32,
 }
 
-/// What is wrong with a value, whose name in messages is `name` (empty: the whole
-/// object); errors are at `at`, or below it. `old` is what stood there before.
+/// Validates a value, whose name in messages is `name` (empty for the whole object);
+/// errors are at `at`, or below it. `old` is the former value.
 pub(super) fn check(
     schema: &Schema,
     value: &Value,
@@ -61,7 +61,7 @@ impl ValidationState {
         }
     }
 
-    /// The same is told once.
+    /// Adds an error; equal ones are reported once.
     fn add(&mut self, error: FieldError) {
         if !self.errors.contains(&error) {
             self.errors.push(error);
@@ -95,7 +95,7 @@ fn wrong_type(name: &str, wanted: &str, found: &str) -> FieldError {
     )
 }
 
-/// What a value is told that stands under a type that there is not: nothing is of it.
+/// Returns the error for a schema with an unknown `type`; no value can match it.
 pub(crate) fn of_no_type(schema: &Value, value: &Value, name: &str) -> Option<FieldError> {
     const KNOWN: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
     let wanted = schema
@@ -258,8 +258,8 @@ fn combined(
     }
 }
 
-/// How many alternatives hold, up to `enough`, and what the first of them found,
-/// or the one that the value comes nearest to.
+/// Returns how many alternatives match, up to `enough`, and the errors of the first, or
+/// of the closest one.
 fn nearest(
     schemas: &[Schema],
     value: &Value,

@@ -50,7 +50,8 @@ fn default(object: &mut Value) {
     matching::default_resources(spec.there("matchConstraints"));
 }
 
-/// What both kinds share. Answers what the policy's expressions may name.
+/// Validates what both kinds have in common. Returns the names that the policy's
+/// expressions may use.
 fn common(object: &Value, old: Option<&Value>, errors: &mut Errors) -> Names {
     meta::validate(object, Some(false), names::subdomain_name, errors);
     let (spec, at) = (object.at("spec"), Path::new("spec"));

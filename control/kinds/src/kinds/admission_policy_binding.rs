@@ -135,7 +135,7 @@ fn mutating(object: &Value, errors: &mut Errors) {
     );
 }
 
-/// A selector as Go prints the structure, which is what the column shows.
+/// Prints a selector as Go prints the struct, which is what the column shows.
 fn go_selector(selector: &Value) -> String {
     let mut out = "&LabelSelector{MatchLabels:map[string]string{".to_owned();
     for (key, value) in selector.entries("matchLabels") {

@@ -37,7 +37,7 @@ pub(crate) static KIND: Kind = Kind {
     ..PLAIN
 };
 
-/// What is served here is available from the first moment.
+/// Marks local APIs as available immediately.
 fn prepare_create(object: &mut Value) {
     object.drop_field("status");
     if !object.at("spec").has("service") {

@@ -1,4 +1,4 @@
-//! `CertificateSigningRequest`: somebody asks for a certificate.
+//! `CertificateSigningRequest`: a request for a certificate.
 
 use control_types::time;
 use control_types::value::Value;
@@ -82,7 +82,7 @@ fn of_type<'a>(object: &'a Value, kind: &'a str) -> impl Iterator<Item = &'a Val
 
 fn prepare_status_update(new: &mut Value, old: &Value) {
     new.take_from(old, "spec");
-    // whoever only issues certificates must not disturb what was decided
+    // an issuer must not change the decision
     for kind in ["Approved", "Denied"] {
         let before: Vec<&Value> = of_type(old, kind).collect();
         if before.len() != of_type(new, kind).count() {
@@ -131,8 +131,9 @@ fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     meta::validate(object, Some(false), |_, _| names::Messages::new(), errors);
     let (spec, at) = (object.at("spec"), Path::new("spec"));
     let request = spec.text("request");
-    if let Err(why) = pem::certificate_request(request) {
-        errors.invalid(&at.child("request"), spec.at("request").clone(), why);
+    if let Err(error) = pem::certificate_request(request) {
+        let shown = spec.at("request").clone();
+        errors.invalid(&at.child("request"), shown, error.to_string());
     }
     let usages: Vec<&str> = spec.items("usages").iter().map(Read::as_text).collect();
     let usages_at = at.child("usages");
@@ -180,8 +181,9 @@ fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     check_conditions(object, old, errors);
     let certificate = object.at("status").text("certificate");
     let untouched = old.is_some_and(|old| old.at("status").text("certificate") == certificate);
-    if !untouched && let Err(why) = pem::certificates(certificate) {
-        errors.invalid(&Path::new("status.certificate"), "<certificate data>", why);
+    if !untouched && let Err(error) = pem::certificates(certificate) {
+        let at = Path::new("status.certificate");
+        errors.invalid(&at, "<certificate data>", error.to_string());
     }
 }
 

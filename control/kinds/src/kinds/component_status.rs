@@ -1,5 +1,5 @@
-//! `ComponentStatus`: whether a part of the control plane is well. It is never
-//! stored; the API server looks when somebody asks.
+//! `ComponentStatus`: the health of a part of the control plane. It is never stored; the
+//! API server determines it on request.
 
 use control_types::value::Value;
 

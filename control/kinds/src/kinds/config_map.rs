@@ -24,7 +24,7 @@ pub(crate) static KIND: Kind = Kind {
 /// The most bytes that a config map's or a secret's values may have together.
 pub(crate) const MAX_SIZE: usize = 1024 * 1024;
 
-/// How many bytes a base64 text stands for.
+/// Returns the number of bytes that base64 text decodes to.
 pub(crate) fn decoded_len(text: &str) -> usize {
     let padding = text.bytes().rev().take_while(|b| *b == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)
@@ -55,7 +55,7 @@ fn check(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What `immutable: true` forbids.
+/// Rejects changes that `immutable: true` forbids.
 pub(crate) fn check_immutable(
     new: &Value,
     old: &Value,

@@ -1,4 +1,4 @@
-//! `CSIDriver`: what the cluster should know of a storage driver.
+//! `CSIDriver`: the capabilities of a storage driver.
 
 use control_types::value::Value;
 

@@ -70,7 +70,7 @@ fn check(object: &Value, errors: &mut Errors) {
 fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         check(new, errors);
-        // what a driver can hold may change, the rest of it not
+        // a driver's limits may change, its other fields may not
         let fixed = |driver: &Value| {
             let mut driver = driver.clone();
             driver.drop_field("allocatable");

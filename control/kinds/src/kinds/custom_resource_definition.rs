@@ -33,7 +33,7 @@ pub(crate) static KIND: Kind = Kind {
     ..DEFAULT
 };
 
-/// Keeps the definition until the objects of its kind are gone.
+/// Keeps the definition until the objects of its kind are deleted.
 fn begin_deletion(object: &mut Value) {
     control_types::meta::add_finalizer(object, "customresourcecleanup.apiextensions.k8s.io");
     let at = control_types::time::now();
@@ -103,7 +103,7 @@ fn prepare_update(new: &mut Value, old: &Value) {
     note_storage(new);
 }
 
-/// What the name of a definition must be.
+/// Checks the name of a definition.
 fn check_name(object: &Value, errors: &mut Errors) {
     meta::validate_generic(object, Some(false), names::subdomain_name, errors);
     let spec = object.at("spec");
@@ -118,7 +118,7 @@ fn check_name(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// `old`: what it was before.
+/// Validates a definition; `old` is its former state.
 fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, at) = (object.at("spec"), Path::new("spec"));
     let (group, group_at) = (spec.text("group"), at.child("group"));
@@ -142,7 +142,7 @@ fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     check_conversion(spec.at("conversion"), old, &at.child("conversion"), errors);
 }
 
-/// What comes behind the checks of the specification.
+/// Validates what follows the specification.
 fn check_rest(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let accepted = Path::new("status.acceptedNames");
     check_names(object.at("status").at("acceptedNames"), &accepted, errors);
@@ -207,8 +207,7 @@ fn check_approval(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// What the API takes for properties of the whole definition, since all versions
-/// say the same; errors name them there.
+/// Properties of the whole definition, which all versions share; errors name them there.
 struct CommonProperties<'a> {
     versions: &'a [Value],
 }
@@ -409,7 +408,8 @@ fn check_deprecation(version: &Value, at: &Path<'_>, errors: &mut Errors) {
 /// The most fields that objects of a version can be selected by.
 const SELECTABLE: usize = 8;
 
-/// `schema`: that of the objects, and what is wrong if there is none.
+/// Checks selectable fields; `schema` is that of the objects, or the error if there is
+/// none.
 fn check_selectable(
     version: &Value,
     old: Option<&Value>,
@@ -636,7 +636,7 @@ fn check_conversion(conversion: &Value, old: Option<&Value>, at: &Path<'_>, erro
         }
     }
     let known = |reviews: &[Value]| reviews.iter().any(|one| REVIEWS.contains(&one.as_text()));
-    // What was accepted with none that is known may stay so.
+    // A definition that was accepted without a known one may stay so.
     let before = old.map(|old| {
         let webhook = old.dig(&["spec", "conversion", "webhook"]);
         webhook.items("conversionReviewVersions")
@@ -696,12 +696,12 @@ fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
     })
 }
 
-/// Formats that mean nothing are told when they come.
+/// Warns about new formats without effect.
 fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let formats = |definition: &Value| {
         let mut out = Vec::new();
         let versions = definition.at("spec").items("versions");
-        // What all versions say alike is told once.
+        // A warning common to all versions is given once.
         let common = CommonProperties { versions }.has("schema");
         for version in versions
             .iter()

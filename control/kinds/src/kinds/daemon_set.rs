@@ -35,8 +35,8 @@ pub(crate) static KIND: Kind = Kind {
 pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn default(object: &mut Value) {
-    // What is a field within the API server is read from the annotation, and
-    // written there whatever the client sent.
+    // The API server's internal field is read from the annotation, and written there
+    // whatever the client sent.
     let generation = template_generation(object);
     set_template_generation(object, generation);
     let spec = object.make("spec");

@@ -28,7 +28,7 @@ pub(crate) static KIND: Kind = Kind {
     ..DEFAULT
 };
 
-/// Where scalable workloads keep their numbers.
+/// The scale paths of workloads.
 pub(crate) const SCALE: Scale = Scale {
     spec_replicas: &["spec", "replicas"],
     status_replicas: &["status", "replicas"],

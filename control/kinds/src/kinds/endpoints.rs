@@ -82,7 +82,7 @@ fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
             format!("parsing time {stamp:?} as \"2006-01-02T15:04:05.999999999Z07:00\": cannot parse {stamp:?} as \"2006\""),
         );
     }
-    // what was accepted once may stay
+    // addresses that were accepted before may stay
     if !old.is_some_and(|old| same(old.at("subsets"), object.at("subsets"))) {
         check_subsets(object, errors);
     }

@@ -192,7 +192,7 @@ fn check_series(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What holds for events of both groups.
+/// Checks the rules for events of both groups.
 fn older_rules(object: &Value, names: &EventFieldNames, errors: &mut Errors) {
     let own = object.at("metadata").text("namespace");
     let about = object.at(names.about).text("namespace");

@@ -65,7 +65,7 @@ fn newest(object: &Value) -> Value {
 fn default(object: &mut Value) {
     object.make("spec").absent("minReplicas", 1_i64);
     if is_v1(object) {
-        // what v2 fills in is seen in v1, too
+        // defaults of v2 are visible in v1
         convert::autoscaler_from_v1(object);
         convert::autoscaler_to_v1(object);
         return;
@@ -79,7 +79,7 @@ fn default(object: &mut Value) {
     }
 }
 
-/// Who says how fast it scales in one direction gets what is usual for the other.
+/// Sets the defaults of a scaling direction that is configured in part.
 pub(crate) fn default_behavior(behavior: &mut Value) {
     let percent = value!({"type": "Percent", "value": 100, "periodSeconds": 15});
     let pods = value!({"type": "Pods", "value": 4, "periodSeconds": 15});
@@ -153,7 +153,7 @@ fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// What a reference must say of its group.
+/// The requirement on the group of a reference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Group {
     Any,
@@ -407,7 +407,7 @@ fn row(object: &Value, now: Now) -> Vec<Value> {
     ]
 }
 
-/// What is observed and what is aimed at, for the first two metrics.
+/// Shows current and target values of the first two metrics.
 fn metrics_cell(metrics: &[Value], observed: &[Value]) -> String {
     if metrics.is_empty() {
         return "<none>".to_owned();

@@ -1,4 +1,4 @@
-//! `IPAddress`: an address of the services that somebody holds.
+//! `IPAddress`: an allocated address of a Service.
 
 use control_types::value::Value;
 

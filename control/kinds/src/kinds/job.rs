@@ -62,7 +62,7 @@ fn default(object: &mut Value) {
     labels_from_template(object);
 }
 
-/// A job without labels has those of its pods.
+/// Gives a job without labels those of its pods.
 fn labels_from_template(object: &mut Value) {
     let template = object.at("spec").at("template");
     let labels = template.at("metadata").at("labels").clone();
@@ -100,7 +100,7 @@ fn prepare_create(object: &mut Value) {
     if object.at("spec").flag("manualSelector") {
         return;
     }
-    // labels that the job has from its pods grow with theirs
+    // labels that the job has from its pods change with theirs
     let template = object.at("spec").at("template").at("metadata");
     let labels = object.at("metadata").at("labels");
     let labelled = template.size("labels") > 0 && same(labels, template.at("labels"));

@@ -1,4 +1,4 @@
-//! `LimitRange`: what one pod, container or claim of a namespace may take.
+//! `LimitRange`: limits for each pod, container or claim of a namespace.
 
 use control_types::value::Value;
 

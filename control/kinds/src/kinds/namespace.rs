@@ -55,7 +55,7 @@ fn prepare_create(object: &mut Value) {
         finalizers.push("kubernetes".into());
     }
     spec.put("finalizers", Value::Array(finalizers));
-    // the label must name the generated name, too
+    // the label must contain generated names, too
     default(object);
 }
 

@@ -1,4 +1,4 @@
-//! `PersistentVolumeClaim`: a wish for storage.
+//! `PersistentVolumeClaim`: a request for storage.
 
 use control_types::value::Value;
 
@@ -52,8 +52,8 @@ fn prepare_update(new: &mut Value, old: &Value) {
     sources(new.make("spec"), old.at("spec"));
 }
 
-/// What a claim is filled from (KEP 1495): `dataSource` takes claims and
-/// snapshots only, and the two fields follow each other.
+/// Synchronises the two fields for the source of a claim (KEP 1495): `dataSource` accepts
+/// only claims and snapshots.
 fn sources(spec: &mut Value, old: &Value) {
     // CrossNamespaceVolumeDataSource is off
     if !spec.at("dataSourceRef").text("namespace").is_empty() && !old.has("dataSourceRef") {

@@ -96,7 +96,7 @@ fn default(object: &mut Value) {
     }
 }
 
-/// What has a limit and no request asks for its limit.
+/// Sets missing requests to the limits.
 fn requests_from_limits(container: &mut Value) {
     let Some(resources) = container.there("resources") else {
         return;
@@ -111,7 +111,8 @@ fn requests_from_limits(container: &mut Value) {
     }
 }
 
-/// A pod with limits of its own asks for what its containers ask, else for its limits.
+/// Sets missing pod-level requests to the sum of its containers' requests, or else to its
+/// limits.
 fn pod_level_requests(spec: &mut Value) {
     let limits = spec.at("resources").at("limits").clone();
     let Value::Object(limits) = limits else {
@@ -295,7 +296,7 @@ fn prepare_resize(new: &mut Value, old: &Value) {
     generic::raise_generation_on(new, old, &["spec"]);
 }
 
-/// How long a pod may take to stop, given what the deletion asked for.
+/// Returns the grace period of a pod, given the one in the deletion request.
 fn grace_period(pod: &Value, asked: Option<i64>) -> i64 {
     let spec = pod.at("spec");
     let ended = matches!(pod.at("status").text("phase"), "Succeeded" | "Failed");
@@ -396,7 +397,7 @@ impl Restarts {
     }
 }
 
-/// What the columns READY, STATUS and RESTARTS sum up.
+/// The values of the columns READY, STATUS and RESTARTS.
 struct Summary {
     ready: usize,
     total: usize,

@@ -42,7 +42,7 @@ fn default(object: &mut Value) {
     labels_from_template(object);
 }
 
-/// Without a selector or labels of its own a controller has those of its pods.
+/// Gives a controller without selector or labels those of its pods.
 fn labels_from_template(object: &mut Value) {
     let spec = object.make("spec");
     let labels = spec.at("template").at("metadata").at("labels").clone();

@@ -1,4 +1,4 @@
-//! `ResourceClaim` and `ResourceClaimTemplate`: a wish for devices.
+//! `ResourceClaim` and `ResourceClaimTemplate`: requests for devices.
 
 use control_types::value::Value;
 
@@ -72,7 +72,8 @@ fn check_template(object: &Value, errors: &mut Errors) {
     devices::claim(spec.at("spec"), &at.child("spec"), errors);
 }
 
-/// Who uses the claim follows from its allocation; an allocation stays.
+/// Validates a status update: reservations require an allocation, and an allocation is
+/// immutable.
 fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         meta::update(new, old, errors);

@@ -1,4 +1,4 @@
-//! `ResourceQuota`: what a namespace may take in all.
+//! `ResourceQuota`: limits for the sum over a namespace.
 
 use control_types::value::Value;
 

@@ -1,4 +1,4 @@
-//! `RoleBinding` and `ClusterRoleBinding`: who may do what a role allows.
+//! `RoleBinding` and `ClusterRoleBinding`: grant a role to subjects.
 
 use control_types::value;
 use control_types::value::Value;

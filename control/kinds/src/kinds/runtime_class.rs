@@ -84,7 +84,7 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     })
 }
 
-/// Labels of nodes that have gone out of use still work, with a word about it.
+/// Warns about deprecated node labels, which still work.
 fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
     let at = Path::new("scheduling.nodeSelector");
     object

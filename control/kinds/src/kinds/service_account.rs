@@ -23,7 +23,7 @@ pub(crate) static KIND: Kind = Kind {
     ..PLAIN
 };
 
-/// Of the secrets only the names are kept.
+/// Keeps only the names of the secrets.
 fn names_only(object: &mut Value) {
     for secret in object.items_mut("secrets") {
         let mut named = Value::object();

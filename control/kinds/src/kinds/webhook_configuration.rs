@@ -1,5 +1,5 @@
-//! `ValidatingWebhookConfiguration` and `MutatingWebhookConfiguration`: who is
-//! asked before an object is stored.
+//! `ValidatingWebhookConfiguration` and `MutatingWebhookConfiguration`: webhooks that are
+//! called before an object is stored.
 
 use control_types::value::Value;
 

@@ -1,5 +1,5 @@
-//! What the pods of a namespace mean for a stricter policy: they stay, and who
-//! changes the labels is told of them.
+//! Existing pods that violate a stricter policy: they stay, and the change of the
+//! namespace's labels gets warnings about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,8 @@ impl Existing {
         Self { pods: first }
     }
 
-    /// Warnings about all pods that break `enforce`. Looking ends when `is_late` says so.
+    /// Returns warnings about all pods that violate `enforce`. The evaluation stops when
+    /// `is_late` returns true.
     #[must_use]
     pub fn warnings(
         &self,

@@ -1,9 +1,8 @@
-//! Pod security standards: what pods of a namespace may ask of their node.
+//! Pod security standards: restrictions on the pods of a namespace.
 //!
-//! A namespace's labels name a level (`privileged`, `baseline`, `restricted`) and a
-//! version of it, for each of three modes: what is enforced, what is noted in the
-//! audit log, what the client is warned of. A [`Policy`] is read from labels,
-//! [`evaluate`] tells what of a pod breaks a level. Each rule is one file under
+//! A namespace's labels name a level (`privileged`, `baseline`, `restricted`) and its
+//! version, for each of three modes: enforce, audit and warn. A [`Policy`] is parsed from
+//! labels, [`evaluate`] returns the violations of a pod. Each rule is one file under
 //! `checks/` with the versions in which it changed
 //! (<https://kubernetes.io/docs/concepts/security/pod-security-standards/>).
 
@@ -29,12 +28,12 @@ pub struct Pod<'a> {
     pub spec: &'a Value,
 }
 
-/// What of a pod is forbidden by one check.
+/// A violation of one check by a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What is forbidden, in few words: `host namespaces`.
+    /// The violation in short: `host namespaces`.
     pub reason: &'static str,
-    /// Where, for one pod; may be empty.
+    /// The details for one pod; may be empty.
     pub detail: String,
 }
 
@@ -42,8 +41,9 @@ pub struct Violation {
 pub type Violations = Vec<Violation>;
 
 impl<'a> Pod<'a> {
-    /// The pod in an object: itself, or its template. `template` is the path of what
-    /// holds metadata and spec (empty: the object). None: it has no template.
+    /// Returns the pod in an object: itself, or its template. `template` is the path of
+    /// the value with metadata and spec (empty for the object). Returns `None` if it has
+    /// no template.
     #[must_use]
     pub fn within(object: &'a Value, template: &[&str]) -> Option<Self> {
         let holder = object.dig(template);
@@ -64,13 +64,13 @@ impl<'a> Pod<'a> {
         self.spec.at("os").text("name") == "windows"
     }
 
-    /// Whether root in the pod is nobody outside (KEP-127).
+    /// Returns whether the pod uses a user namespace (KEP-127).
     fn has_own_users(&self) -> bool {
         self.spec.truth("hostUsers") == Some(false)
     }
 }
 
-/// What of a pod breaks a level of a version.
+/// Returns a pod's violations of a level in a version.
 #[must_use]
 pub fn evaluate(by: LevelVersion, pod: Pod<'_>) -> Violations {
     let minor = match by.version {
@@ -110,7 +110,7 @@ pub fn evaluate(by: LevelVersion, pod: Pod<'_>) -> Violations {
     found
 }
 
-/// What is forbidden, with its details: for the one who wrote this pod.
+/// Describes violations with details, for the author of this pod.
 #[must_use]
 pub fn details(found: &[Violation]) -> String {
     let one = |violation: &Violation| match violation.detail.as_str() {
@@ -120,7 +120,7 @@ pub fn details(found: &[Violation]) -> String {
     found.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What is forbidden, without details: the same for many pods.
+/// Describes violations without details, equal for many pods.
 #[must_use]
 pub fn reasons(found: &[Violation]) -> String {
     let reasons: Vec<_> = found.iter().map(|violation| violation.reason).collect();

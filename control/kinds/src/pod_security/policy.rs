@@ -1,4 +1,4 @@
-//! What the labels of a namespace ask for.
+//! Parses the pod security labels of a namespace.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use crate::error::{ErrorKind, FieldError};
 /// How much is forbidden, from nothing to most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Nothing is.
+    /// No restrictions.
     Privileged,
-    /// What is known to break out of a container.
+    /// Prevents known privilege escalations.
     Baseline,
     /// All that hardening advises against.
     Restricted,
 }
 
-/// Of which minor release the rules are, from old to new.
+/// The minor release of the rules, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// Those of `v1.<minor>`.
@@ -35,7 +35,7 @@ pub struct LevelVersion {
     pub version: Version,
 }
 
-/// What is asked of the pods of a namespace.
+/// The levels for the pods of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modes {
     /// Pods that break this are refused.
@@ -46,14 +46,14 @@ pub struct Modes {
     pub warn: LevelVersion,
 }
 
-/// A label whose value says nothing.
+/// A label with an invalid value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LabelError<'a> {
     /// Its key.
     pub label: &'static str,
     /// Its value.
     pub value: &'a str,
-    /// What it must be.
+    /// The requirement on it.
     pub must: &'static str,
 }
 
@@ -127,7 +127,7 @@ impl fmt::Display for LevelVersion {
 }
 
 impl LevelVersion {
-    /// What holds where nothing is said.
+    /// The default policy.
     const OPEN: Self = Self {
         level: Level::Privileged,
         version: Version::Latest,
@@ -144,9 +144,9 @@ impl Modes {
         warn: LevelVersion::OPEN,
     };
 
-    /// The policy that labels ask for, `label` answering the value of each. There is
-    /// always one: enforcement that cannot be read is the strictest, and nobody is
-    /// warned by what cannot be read.
+    /// Parses the policy in labels; `label` returns the value of each. There is always a
+    /// policy: an invalid enforcement label means the strictest one, and invalid warning
+    /// labels cause no warnings.
     pub fn from_labels<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, Vec<LabelError<'a>>) {
         Self::OPEN.with(label)
     }
@@ -187,7 +187,7 @@ impl Modes {
         let (enforced, _) = read(ENFORCE, ENFORCE_VERSION, enforce, Level::Restricted);
         read(AUDIT, AUDIT_VERSION, audit, Level::Privileged);
         let (warned, warned_version) = read(WARN, WARN_VERSION, warn, Level::Privileged);
-        // Who is refused pods is also warned of what only makes them.
+        // Enforcement on pods also warns about workload templates.
         if warned.is_none() && enforced == Some(true) && enforce.level > warn.level {
             warn.level = enforce.level;
             if !warned_version {
@@ -204,7 +204,7 @@ impl Modes {
         open(&self.enforce) && open(&self.audit) && open(&self.warn)
     }
 
-    /// Whether pods that were right under `old` may break what is enforced now.
+    /// Returns whether pods that were valid under `old` may violate what is enforced now.
     #[must_use]
     pub fn is_stricter_than(&self, old: &Self) -> bool {
         let (new, old) = (self.enforce, old.enforce);

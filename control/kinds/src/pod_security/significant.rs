@@ -1,11 +1,11 @@
-//! Which updates of a pod are looked at again.
+//! Updates of a pod that are evaluated again.
 
 use control_types::value::Value;
 
 use crate::tree::Read as _;
 
-/// Whether an update of a pod may bring in what was not judged when it was made:
-/// another image, or another container.
+/// Returns whether an update of a pod may introduce what was not evaluated when it was
+/// created: another image, or another container.
 #[must_use]
 pub fn is_significant(new: &Value, old: &Value) -> bool {
     let (new, old) = (new.at("spec"), old.at("spec"));

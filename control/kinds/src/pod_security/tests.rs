@@ -1,5 +1,5 @@
-//! What a stock server (1.36.3) answered to pods under each level and version:
-//! `answers.jsonl` has a line a pod, with the reasons it gave and for which levels.
+//! Compares verdicts with those of a stock server (1.36.3) for pods under each level and version:
+//! `answers.jsonl` has one line per pod, with the reasons and their levels.
 
 use control_types::value;
 
@@ -73,7 +73,7 @@ fn policy<'a>(labels: &[(&'a str, &'a str)]) -> (String, Vec<String>) {
 fn labels_make_a_policy() {
     let cases: &[(&[(&str, &str)], &str)] = &[
         (&[], "privileged:latest privileged:latest privileged:latest"),
-        // Who enforces also warns, in the same version, unless told otherwise.
+        // Enforcement also warns, in the same version, unless set otherwise.
         (
             &[("enforce", "baseline"), ("enforce-version", "v1.20")],
             "baseline:v1.20 privileged:latest baseline:v1.20",

@@ -1,4 +1,4 @@
-//! What policies of both kinds have.
+//! Parts that policies of both kinds share.
 
 use control_types::value::Value;
 
@@ -8,7 +8,7 @@ use super::scope::Variables;
 use crate::rules::expressions::Names;
 use crate::tree::Read;
 
-/// What a policy says before its own expressions.
+/// The parts of a policy before its own expressions.
 #[derive(Debug)]
 pub struct PolicyPreamble {
     conditions: Option<Conditions>,
@@ -18,7 +18,7 @@ pub struct PolicyPreamble {
 }
 
 impl PolicyPreamble {
-    /// Compiles it, and gives what the expressions after it may name.
+    /// Compiles them, and returns the names that the following expressions may use.
     pub fn compile(spec: &Value) -> (Self, Names) {
         let ignore_failures = spec.text("failurePolicy") == "Ignore";
         let mut names = Names {

@@ -20,7 +20,7 @@ pub struct Conditions {
 /// Whether conditions are met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Met {
-    /// All are, or there are none.
+    /// All match, or there are none.
     Yes,
     /// One is not, or cannot be evaluated while failures are ignored.
     No,
@@ -29,9 +29,9 @@ pub enum Met {
 }
 
 impl Conditions {
-    /// Compiles the items of `matchConditions`; none: there are none. `params`:
-    /// whether they may name parameters. `ignore_failures`: whether the failure
-    /// policy is `Ignore`.
+    /// Compiles the items of `matchConditions`; an empty list always matches. `params`:
+    /// whether they may use parameters. `ignore_failures`: whether the failure policy is
+    /// `Ignore`.
     #[must_use]
     pub fn compile(list: &[Value], params: bool, ignore_failures: bool) -> Option<Self> {
         let names = Names {

@@ -1,4 +1,4 @@
-//! What the expressions of policies look at.
+//! The input of policy expressions.
 
 use control_cel::{Authorizer, Bindings, Check, Question, Val};
 use control_types::value::Value;
@@ -13,7 +13,7 @@ pub struct Facts<'a> {
     /// `request`: the `AdmissionRequest` without its objects. May be null for
     /// what does not read it.
     pub request: &'a Value,
-    /// `namespaceObject`; none for what is in no namespace.
+    /// `namespaceObject`; `None` for cluster-scoped objects.
     pub namespace: Option<&'a Value>,
     /// `params`; none where a binding names none.
     pub params: Option<&'a Value>,

@@ -1,10 +1,10 @@
-//! What admission policies decide: `ValidatingAdmissionPolicy` (KEP-3488),
-//! `MutatingAdmissionPolicy` (KEP-3962) and the match conditions that they share
-//! with webhooks (KEP-3716).
+//! Evaluation of admission policies: `ValidatingAdmissionPolicy` (KEP-3488),
+//! `MutatingAdmissionPolicy` (KEP-3962) and the match conditions that they share with
+//! webhooks (KEP-3716).
 //!
-//! A policy is compiled once. A request is looked at through [`Facts`], which
-//! borrow its trees: nothing is copied into another form. Which policies a
-//! request is about, and with which parameters, is decided elsewhere.
+//! A policy is compiled once. Requests are passed as [`Facts`], which borrow their trees:
+//! nothing is converted. The matching of policies, requests and parameters is done
+//! elsewhere.
 
 mod common;
 mod conditions;

@@ -1,4 +1,4 @@
-//! `MutatingAdmissionPolicy`: what it makes of an object.
+//! `MutatingAdmissionPolicy`: computes mutations of an object.
 
 use control_cel::{Budget, List, Type, Val};
 use control_types::value::{Map, Value};
@@ -23,7 +23,7 @@ struct AppliedMutation {
     made: Expression,
 }
 
-/// What a mutation asks for.
+/// The result of a mutation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mutation {
     /// These fields, to be merged into the object as an apply does.
@@ -33,8 +33,7 @@ pub enum Mutation {
 }
 
 impl MutatingPolicy {
-    /// Compiles the `spec` of a policy. What does not compile fails when it is
-    /// evaluated.
+    /// Compiles the `spec` of a policy. Parts that do not compile fail on evaluation.
     #[must_use]
     pub fn compile(spec: &Value) -> Self {
         let (common, mut names) = PolicyPreamble::compile(spec);
@@ -83,16 +82,16 @@ impl MutatingPolicy {
         self.mutations.len()
     }
 
-    /// Whether there are no mutations.
+    /// Returns whether there are no mutations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.mutations.is_empty()
     }
 
-    /// What the mutation of this number asks for.
+    /// Evaluates the mutation with this number.
     ///
     /// # Errors
-    /// Why it cannot be told, as users read it.
+    /// Why it fails, as a message for users.
     pub fn mutate(&self, number: usize, facts: &Facts<'_>) -> Result<Mutation, String> {
         let Some(change) = self.mutations.get(number) else {
             return Ok(Mutation::Patch(Value::Array(Vec::new())));
@@ -115,7 +114,7 @@ impl MutatingPolicy {
     }
 }
 
-/// An object's types must be named like the fields that they stand in.
+/// Checks that an object's types are named like the fields that contain them.
 fn named(value: &Val<'_>) -> Result<(), String> {
     let Val::Object(made) = value else {
         return Ok(());

@@ -10,14 +10,14 @@ use super::Facts;
 use crate::rules::expressions::{self, Names};
 use crate::tree::Read;
 
-/// An expression; what does not compile is told when it is evaluated.
+/// An expression; a compile error is reported on evaluation.
 #[derive(Debug)]
 pub(super) struct Expression {
     text: Box<str>,
     program: Result<Program, String>,
 }
 
-/// Why an expression gives no value.
+/// The reason why an expression has no value.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// It fails.
@@ -27,7 +27,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// As users are told of it.
+    /// Returns the message for users.
     pub fn message(self) -> String {
         match self {
             Self::Own(why) => why,
@@ -40,21 +40,21 @@ impl Failure {
 #[derive(Debug, Default)]
 pub(super) struct Variables(Vec<(Box<str>, Expression)>);
 
-/// What the expressions of one run may name.
+/// The variables that the expressions of one run may use.
 #[derive(Debug)]
 pub(super) struct Scope<'a> {
     variables: &'a Variables,
     /// The facts, and the variables themselves.
     bindings: OnceCell<Bindings<'a>>,
     made: RefCell<Vec<CompiledExpression<'a>>>,
-    /// What variables have cost that nobody has paid yet.
+    /// The cost of variables that was not charged yet.
     owed: Cell<u64>,
 }
 
 #[derive(Clone, Debug)]
 enum CompiledExpression<'a> {
     Not,
-    /// It is being made: whoever reads it now would wait for itself.
+    /// It is being evaluated: reading it now would be a cycle.
     Now,
     Done(Result<Val<'a>, Error>),
 }
@@ -73,7 +73,7 @@ impl Expression {
         &self.text
     }
 
-    /// Why it does not compile.
+    /// Returns why it does not compile.
     pub fn broken(&self) -> Option<&str> {
         self.program.as_ref().err().map(String::as_str)
     }
@@ -116,8 +116,7 @@ impl Expression {
 // === impl Variables ===
 
 impl Variables {
-    /// Compiles `spec.variables`; `names` gets what the expressions behind them
-    /// may name.
+    /// Compiles `spec.variables`; adds to `names` what the following expressions may use.
     pub fn compile(spec: &Value, names: &mut Names) -> Self {
         let all = spec.items("variables").iter().map(|stated| {
             let (name, text) = (stated.text("name"), stated.text("expression"));

@@ -1,4 +1,4 @@
-//! Policies decide as those of kube-apiserver do.
+//! Tests that policies decide as those of kube-apiserver do.
 
 use std::cell::Cell;
 
@@ -29,7 +29,7 @@ fn pod() -> Value {
     })
 }
 
-/// What a policy with this `spec` says of a pod.
+/// Evaluates a policy with this `spec` on a pod.
 fn decide(spec: &Value, params: Option<&Value>) -> Verdict {
     let (object, request) = (pod(), value!({"operation": "CREATE", "name": "a"}));
     let (authorizer, resource) = (Nobody::default(), Question::default());

@@ -1,4 +1,4 @@
-//! What the types of the objects that a policy is about say of its expressions:
+//! Type checking of a policy's expressions against the types of its objects:
 //! `status.typeChecking` of a `ValidatingAdmissionPolicy`.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::tree::Read;
 pub struct Subject {
     /// `group/version, Kind=kind`, as warnings begin.
     pub name: String,
-    /// What its objects look like; none: anything.
+    /// The schema of its objects; `None` allows anything.
     pub schema: Option<Arc<Schema>>,
 }
 

@@ -1,4 +1,4 @@
-//! `ValidatingAdmissionPolicy`: what it says of a request.
+//! `ValidatingAdmissionPolicy`: evaluates requests.
 
 use std::time::{Duration, Instant};
 
@@ -32,16 +32,16 @@ struct Validation {
     reason: Box<str>,
 }
 
-/// All that a policy says of a request. Validations that hold say nothing.
+/// The result of a policy. Successful validations leave no trace.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// What does not hold, or could not be evaluated.
+    /// Validations that failed, or could not be evaluated.
     pub findings: Vec<Finding>,
-    /// What the audit log is to be told.
+    /// Annotations for the audit log.
     pub annotations: Vec<Annotation>,
 }
 
-/// Why there is a finding.
+/// The reason of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The validation says no.
@@ -57,13 +57,13 @@ pub enum Cause {
 /// A validation that does not hold, or could not be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which validation; 0 where it is about all.
+    /// The index of the validation; 0 if the finding concerns all.
     pub index: usize,
-    /// Why.
+    /// The reason.
     pub cause: Cause,
     /// Whether the request is to be denied; else the failure is ignored.
     pub denies: bool,
-    /// What users are told.
+    /// The message for users.
     pub message: String,
     /// The reason of the answer; empty: the usual one.
     pub reason: String,
@@ -71,23 +71,23 @@ pub struct Finding {
     pub elapsed: Duration,
 }
 
-/// What the audit log is to be told by one annotation.
+/// An audit annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Annotation {
     /// Its key, without the policy's name.
     pub key: String,
-    /// What comes of it.
+    /// The outcome.
     pub note: Note,
     /// How long the evaluation took.
     pub elapsed: Duration,
 }
 
-/// What comes of an annotation.
+/// The outcome of an audit annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// Its text.
     Text(String),
-    /// It could not be made, and the request is to be denied for it.
+    /// It failed, and the request is denied for that.
     Failed(String),
 }
 
@@ -104,7 +104,7 @@ impl Cause {
         }
     }
 
-    /// As metrics name it. What is refused is an error for them, too.
+    /// Returns its name in metrics. Rejections count as errors there, too.
     #[must_use]
     pub fn metric(self) -> &'static str {
         match self {
@@ -116,8 +116,7 @@ impl Cause {
 }
 
 impl ValidatingPolicy {
-    /// Compiles the `spec` of a policy. What does not compile fails when it is
-    /// evaluated.
+    /// Compiles the `spec` of a policy. Parts that do not compile fail on evaluation.
     #[must_use]
     pub fn compile(spec: &Value) -> Self {
         let (common, names) = PolicyPreamble::compile(spec);
@@ -173,7 +172,7 @@ impl ValidatingPolicy {
             || self.annotations.iter().any(|(_, made)| made.reads(name))
     }
 
-    /// What the policy says of a request.
+    /// Evaluates the policy on a request.
     #[must_use]
     pub fn decide(&self, facts: &Facts<'_>) -> Verdict {
         match self.common.concerns(facts) {
@@ -193,7 +192,7 @@ impl ValidatingPolicy {
         verdict
     }
 
-    /// All that is said is that the policy fails.
+    /// Returns the verdict that the policy as a whole failed.
     fn failed(&self, why: String) -> Verdict {
         let finding = self.failure(0, why, Duration::ZERO);
         Verdict {
@@ -295,7 +294,8 @@ impl ValidatingPolicy {
 }
 
 impl Validation {
-    /// What users are told: what the expression makes, else the text, else the rule.
+    /// Returns the message for users: the result of the expression, else the text, else
+    /// the rule.
     fn message(&self, made: Option<&Val<'_>>) -> String {
         let made = made
             .and_then(Val::as_str)

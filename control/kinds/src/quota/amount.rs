@@ -16,7 +16,7 @@ pub struct Amount {
     format: Format,
 }
 
-/// Amounts by the names of what is limited.
+/// Amounts by resource name.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Usage(BTreeMap<String, Amount>);
 
@@ -171,7 +171,7 @@ impl Usage {
         }
     }
 
-    /// What is more here than there.
+    /// Returns the excess over `other`.
     pub(super) fn more_than(&self, other: &Self) -> Self {
         let mut more = self.clone();
         for (name, amount) in &mut more.0 {
@@ -196,13 +196,13 @@ impl Usage {
         self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
     }
 
-    /// Names of what is below zero.
+    /// Returns the names of negative amounts.
     pub(super) fn negative(&self) -> Vec<&str> {
         let below = self.iter().filter(|(_, amount)| amount.nanos < 0);
         below.map(|(name, _)| name).collect()
     }
 
-    /// Names of what is more here than there, of those that are in both.
+    /// Returns the names of amounts that exceed `limits`, among those in both.
     pub(super) fn beyond(&self, limits: &Self) -> Vec<String> {
         let beyond = |(name, amount): &(&str, Amount)| {
             limits

@@ -39,7 +39,7 @@ fn usage(claim: &Value) -> Usage {
     take("persistentvolumeclaims", Amount::number(1));
     if let Some(asked) = spec.dig(&["resources", "requests"]).get("storage") {
         let mut size = Amount::from_value(asked).whole();
-        // An expansion that failed may have taken more than is asked for now.
+        // A failed expansion may have taken more than the current request.
         if let Some(allocated) = claim.dig(&["status", "allocatedResources"]).get("storage") {
             size = size.max(Amount::from_value(allocated)).whole();
         }

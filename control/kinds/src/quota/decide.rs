@@ -1,4 +1,4 @@
-//! What a request owes to quotas, and whether they have it.
+//! Computes what a request is charged, and whether quotas allow it.
 
 use control_types::value::Value;
 
@@ -21,12 +21,12 @@ pub struct Request<'a> {
     pub old: Option<&'a Value>,
 }
 
-/// What a request owes to one quota.
+/// The charge of a request on one quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// The name of the quota.
     pub quota: String,
-    /// What it takes more than before.
+    /// The increase over the former usage.
     pub more: Usage,
     /// Whether it is taken even where it is not there: it was taken already, and
     /// this only tells.
@@ -36,7 +36,7 @@ pub struct Charge {
     pub counted: Usage,
 }
 
-/// Why a request gets nothing.
+/// The reason of a rejection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unpaid {
     /// A quota refuses it.
@@ -66,12 +66,12 @@ impl Request<'_> {
     }
 }
 
-/// What a request owes to each of the quotas of its namespace; what `limits` name
-/// must be covered by one of them.
+/// Computes the charge of a request on each quota of its namespace; a quota must cover
+/// what `limits` name.
 ///
 /// # Errors
-/// Why a quota refuses it already before it is asked for the amount, or because of it;
-/// or what is not covered.
+/// Why a quota rejects the request before or because of the amount; or the limited
+/// resources without a quota.
 pub fn assess(
     quotas: &[Value],
     request: &Request<'_>,
@@ -127,7 +127,7 @@ pub fn assess(
         .old
         .map(|old| (old, usage(group, plural, old, classes, now)));
     let more_than_had = |quota: Option<&Value>| match &had {
-        // What the quota counted already is paid for.
+        // Amounts that the quota already counted are not charged again.
         Some((old, had))
             if quota.is_none_or(|quota| scopes::matches(quota, group, plural, old)) =>
         {

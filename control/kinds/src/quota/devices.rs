@@ -22,8 +22,8 @@ const OF_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 const IMPLICIT: &str = "requests.deviceclass.resource.kubernetes.io/";
 /// The most devices that a request for all can be given.
 const ALL: i64 = 32;
-/// A claim that the scheduler made for what a pod asks as extended resource; the
-/// pod pays for that.
+/// The annotation of a claim that the scheduler created for a pod's extended resources,
+/// which the pod is charged for.
 const FOR_POD: &str = "resource.kubernetes.io/extended-resource-claim";
 
 fn tracks(name: &str, classes: Classes<'_>) -> bool {

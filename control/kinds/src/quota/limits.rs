@@ -1,16 +1,16 @@
-//! What may be taken only where a quota covers it: `limitedResources` of the
-//! configuration of the plugin `ResourceQuota`.
+//! Resources that require a covering quota: `limitedResources` in the configuration of
+//! the plugin `ResourceQuota`.
 //!
-//! As in Kubernetes, scopes of all limits are compared with every kind that knows
-//! scopes, whatever resource the limit names, and a quota covers a scope by its name
-//! alone, whatever values it selects.
+//! As in Kubernetes, scopes of all limits are compared with every kind that has scopes,
+//! whatever resource the limit names, and a quota covers a scope by its name alone,
+//! whatever values it selects.
 
 use control_types::value::Value;
 
 use super::{Usage, measure};
 use crate::tree::Read as _;
 
-/// What must be covered; nothing unless configured.
+/// The resources that require a quota; none unless configured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits(pub Vec<Limit>);
 
@@ -21,7 +21,7 @@ pub struct Limit {
     pub group: String,
     /// Plural of the resource.
     pub plural: String,
-    /// Parts of names: what is taken under a name with such a part must be covered.
+    /// Substrings of names: resources whose name contains one require a quota.
     pub contains: Vec<String>,
     /// Scopes (`ScopedResourceSelectorRequirement`): objects in them must be covered.
     pub scopes: Vec<Value>,
@@ -64,7 +64,7 @@ impl Limits {
     }
 }
 
-/// Scopes as Go prints a list of them.
+/// Prints scopes as Go prints a list of them.
 pub(super) fn show(scopes: &[&Value]) -> String {
     let one = |scope: &&Value| {
         let values: Vec<&str> = scope.items("values").iter().map(Value::as_text).collect();

@@ -1,10 +1,10 @@
-//! Quotas: what a namespace may take in all.
+//! Quotas: limits for the sum over a namespace.
 //!
-//! [`usage`] measures an object, [`assess`] tells what a request owes to the quotas
-//! of its namespace, [`pay`] adds that to one quota unless it is too much, and
-//! [`recount`] counts anew. [`count_unknown`] counts what the status of a new quota
-//! lacks. All are pure; who stores the result of [`pay`] on the
-//! condition that nobody else has written meanwhile gives no more than there is.
+//! [`usage`] measures an object, [`assess`] computes the charge of a request on the
+//! quotas of its namespace, [`pay`] adds it to one quota unless that exceeds the limit,
+//! and [`recount`] counts from scratch. [`count_unknown`] counts what the status of a new
+//! quota lacks. All are pure; callers that store the result of [`pay`] with a
+//! precondition on the revision never exceed a quota.
 //!
 //! Each kind that is measured by more than its number is one file
 //! (<https://kubernetes.io/docs/concepts/policy/resource-quotas/>).
@@ -30,15 +30,15 @@ use control_types::value::Value;
 
 use crate::tree::{Read, Write};
 
-/// Device classes by name, and the extended resource that each stands for (may be
-/// empty). Needed for claims to devices only.
+/// Device classes by name, and the extended resource that each stands for (may be empty).
+/// Needed only for device claims.
 pub type Classes<'a> = &'a [(String, String)];
 
-/// What is particular to the kinds that are measured by more than their number.
+/// Everything particular to the kinds that are measured by more than their number.
 struct Measure {
     group: &'static str,
     plural: &'static str,
-    /// What an object takes.
+    /// Returns the usage of an object.
     usage: fn(&Value, Classes<'_>, jiff::Timestamp) -> Usage,
     /// Whether a limit of this name is about the kind.
     tracks: fn(&str, Classes<'_>) -> bool,
@@ -46,9 +46,15 @@ struct Measure {
     handles: fn(&Request<'_>) -> bool,
     /// Whether an object has the property that a scope of a quota asks for.
     in_scope: fn(&Value, &Value) -> bool,
-    /// What an object must state where these are limited; otherwise why not.
-    constraints: fn(&[&str], &Value) -> Result<(), String>,
+    /// Checks that an object sets what is required if these resources are limited.
+    constraints: fn(&[&str], &Value) -> Result<(), ConstraintError>,
 }
+
+/// Error for an object that does not set limited resources, each with the containers that
+/// lack it; the message is kube-apiserver's.
+#[derive(Debug, thiserror::Error)]
+#[error("must specify {}", .0.join("; "))]
+struct ConstraintError(Vec<String>);
 
 const MEASURES: &[Measure] = &[
     pods::MEASURE,
@@ -65,7 +71,7 @@ const ALIASES: &[&str] = &[
     "secrets",
 ];
 
-/// What is never counted: nothing is stored of it, or it always was free.
+/// Resources that are never counted: they are not stored, or were always free.
 const FREE: &[(&str, &str)] = &[
     ("", "bindings"),
     ("", "componentstatuses"),
@@ -117,7 +123,7 @@ fn is_count(group: &str, plural: &str, name: &str) -> bool {
     }
 }
 
-/// What an object takes at this time.
+/// Returns the usage of an object at this time.
 #[must_use]
 pub fn usage(
     group: &str,
@@ -173,7 +179,7 @@ pub struct Counted {
     pub group: String,
     /// Its plural.
     pub plural: String,
-    /// All of them.
+    /// All objects.
     pub objects: Vec<Value>,
 }
 
@@ -187,8 +193,8 @@ pub fn next_change(all: &[Counted], now: jiff::Timestamp) -> Option<jiff::Timest
     ends.filter(|end| *end >= now).min()
 }
 
-/// The status of a quota by what there is. What is limited and not among `all` keeps
-/// the usage that is known.
+/// Computes the status of a quota from existing objects. Limited resources that are not
+/// in `all` keep their known usage.
 #[must_use]
 pub fn recount(
     quota: &Value,

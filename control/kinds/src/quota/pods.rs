@@ -1,9 +1,9 @@
-//! Pods: their number, and what they ask for while they are not over.
+//! Pods: their number, and their requests until they have terminated.
 
 use control_types::meta;
 use control_types::value::Value;
 
-use super::{Amount, Measure, Request, Usage, scopes};
+use super::{Amount, ConstraintError, Measure, Request, Usage, scopes};
 use crate::rules::{qos, resources};
 use crate::tree::Read as _;
 
@@ -29,7 +29,7 @@ const RESOURCES: &[&str] = &[
     "limits.ephemeral-storage",
     "pods",
 ];
-/// What every container must state when it is limited.
+/// The resources that every container must set if they are limited.
 const MUST: &[&str] = &[
     "cpu",
     "memory",
@@ -104,7 +104,7 @@ fn reaches_other_namespaces(affinity: &Value) -> bool {
     })
 }
 
-fn constraints(limited: &[&str], pod: &Value) -> Result<(), String> {
+fn constraints(limited: &[&str], pod: &Value) -> Result<(), ConstraintError> {
     let spec = pod.at("spec");
     if is_stated_for_the_whole(spec.at("resources"), &["requests", "limits"]) {
         return Ok(());
@@ -136,7 +136,7 @@ fn constraints(limited: &[&str], pod: &Value) -> Result<(), String> {
     if told.is_empty() {
         return Ok(());
     }
-    Err(format!("must specify {}", told.join("; ")))
+    Err(ConstraintError(told))
 }
 
 fn usage(pod: &Value, now: jiff::Timestamp) -> Usage {
@@ -163,7 +163,7 @@ pub(super) fn end_of_grace(pod: &Value) -> Option<jiff::Timestamp> {
     at.checked_add(jiff::SignedDuration::from_secs(grace)).ok()
 }
 
-/// What sums of requests and limits are under the names of quotas.
+/// Converts sums of requests and limits to the names of quotas.
 fn compute(requests: &Usage, limits: &Usage) -> Usage {
     let mut usage = Usage::default();
     usage.set("pods", Amount::number(1));
@@ -198,16 +198,15 @@ fn is_of_pods(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-/// What a pod requests by its specification alone, by resource.
+/// Returns a pod's requests by resource, from its specification alone.
 pub(crate) fn requests_of(pod: &Value) -> Value {
     let mut wanted = Value::object();
     wanted.insert("spec", pod.at("spec").clone());
     asked(&wanted, "requests").to_value()
 }
 
-/// All that a pod asks for in `list` (`requests`, `limits`): what its containers need
-/// side by side or one after the other, what it states for all of them, and its
-/// overhead.
+/// Sums up a pod's `list` (`requests`, `limits`): the needs of its containers side by
+/// side or one after the other, pod-level values, and its overhead.
 fn asked(pod: &Value, list: &str) -> Usage {
     let spec = pod.at("spec");
     let mut sum = of_containers(pod, list);
@@ -223,7 +222,7 @@ fn asked(pod: &Value, list: &str) -> Usage {
         }
     }
     for (name, amount) in spec.entries("overhead") {
-        // Where nothing is limited, overhead limits nothing.
+        // Without limits, overhead limits nothing.
         let is_limited = sum.get(name).is_some_and(|sum| sum != Amount::number(0));
         if list == "requests" || is_limited {
             sum.add(name, Amount::from_value(amount));
@@ -256,7 +255,8 @@ fn of_containers(pod: &Value, list: &str) -> Usage {
     sum
 }
 
-/// What a container asks for, or still has while it is being resized (KEP-1287).
+/// Returns a container's amounts, including those that it still has while it is being
+/// resized (KEP-1287).
 fn of_container(pod: &Value, container: &Value, statuses: &str, list: &str) -> Usage {
     let asked = Usage::from_list(container.at("resources").at(list));
     let name = container.text("name");

@@ -1,4 +1,4 @@
-//! Which objects of a kind a quota is about.
+//! Selects the objects of a kind that a quota counts.
 
 use control_types::labels::Operator;
 use control_types::value::Value;
@@ -42,7 +42,7 @@ pub(super) fn none(_scope: &Value, _object: &Value) -> bool {
     false
 }
 
-/// Whether one of the names (or, without any, none) is what a selector asks for.
+/// Returns whether a selector matches one of the names, or the absence of names.
 pub(super) fn selects(selector: &Value, names: &[&str]) -> bool {
     let values = selector.items("values").iter();
     let values: Vec<&str> = values.map(super::super::tree::Read::as_text).collect();

@@ -1,4 +1,4 @@
-//! Services: their number, and what they take of nodes and load balancers.
+//! Services: their number, and their use of nodes and load balancers.
 
 use control_types::value::Value;
 
@@ -27,7 +27,7 @@ fn usage(service: &Value) -> Usage {
     let number = |count: usize| Amount::number(i64::try_from(count).unwrap_or(i64::MAX));
     let (node_ports, balancers) = match spec.text("type") {
         "NodePort" => (ports.len(), 0),
-        // What is not allocated by itself counts when it is asked for.
+        // Ports that are not allocated automatically count if they are set.
         "LoadBalancer" if spec.truth("allocateLoadBalancerNodePorts") == Some(false) => {
             let asked = ports.iter().filter(|port| port.num("nodePort") != 0);
             (asked.count(), 1)

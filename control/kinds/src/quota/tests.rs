@@ -1,4 +1,4 @@
-//! The rules of quotas, one kind after the other.
+//! Tests the rules of quotas, one kind after the other.
 
 use control_types::value;
 
@@ -418,7 +418,7 @@ fn what_is_limited_must_be_covered_by_a_quota() {
     assert_eq!(ask(&[of("requests.storage")], &claim), refused(&uncovered));
     let charges = ask(&[of(gold)], &claim).expect("it is covered");
     assert_eq!(charges.len(), 1);
-    // What takes nothing of it needs no quota.
+    // An object that uses nothing of it needs no quota.
     let other = value!({"spec": {"storageClassName": "tin"}});
     assert_eq!(ask(&[], &other), Ok(vec![]));
     // Nor do other kinds.

@@ -1,5 +1,5 @@
-//! Quotas whose usage nobody has counted yet: new ones, and those that limit more than
-//! when they were counted last.
+//! Quotas whose usage was not counted yet: new ones, and those that limit more than at
+//! the last count.
 
 use control_types::value::Value;
 

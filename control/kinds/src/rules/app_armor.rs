@@ -1,5 +1,5 @@
-//! AppArmor profiles named by annotation, as pods named them before 1.30, become
-//! those of the field: what the field says is what nodes do (KEP-24).
+//! Converts AppArmor annotations, which pods used before 1.30, to the field, which nodes
+//! apply (KEP-24).
 
 use control_types::value::Value;
 
@@ -39,7 +39,7 @@ pub(crate) fn from_annotations(pod: &mut Value) {
     }
 }
 
-/// What an annotation says as a field; none: it says nothing valid.
+/// Converts an annotation to the field; `None` if it is invalid.
 fn profile(text: &str) -> Option<Value> {
     let mut profile = Value::object();
     match text {

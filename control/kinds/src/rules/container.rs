@@ -44,7 +44,7 @@ const RESOURCE_FIELDS: &[&str] = &[
 ];
 const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 
-/// What all containers have in common.
+/// Validates what all containers have in common.
 fn common(c: &Value, around: &PodContext<'_>, at: &Path<'_>, errors: &mut Errors) {
     let name = c.text("name");
     if name.is_empty() {
@@ -234,7 +234,7 @@ pub(crate) fn ephemeral_containers(
     }
 }
 
-/// A pod's images have no spaces around them; templates may hold what a pod may not.
+/// Rejects spaces around the images of pods; templates may have them.
 pub(crate) fn image_spaces(c: &Value, at: &Path<'_>, errors: &mut Errors) {
     let image = c.text("image");
     if image.trim().len() != image.len() {

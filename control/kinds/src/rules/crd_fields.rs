@@ -6,9 +6,8 @@ use control_types::value::{Map, Value};
 use crate::error::{Errors, Path};
 use crate::tree::Read;
 
-/// The members of a schema in the order of the API's own type: name in JSON, name
-/// there, and whether it may stand at the root of a schema with a status of its
-/// own.
+/// The members of a schema in the order of the API's own type: name in JSON, name there,
+/// and whether it may be at the root of a schema with a status subresource.
 const MEMBERS: &[(&str, &str, bool, ZeroValue)] = &[
     ("id", "ID", false, ZeroValue::Text),
     ("$schema", "Schema", false, ZeroValue::Text),
@@ -111,7 +110,7 @@ const MEMBERS: &[(&str, &str, bool, ZeroValue)] = &[
     ),
 ];
 
-/// What a member is shown as when it is not there, and what is in it.
+/// The zero value of a member in messages, and its nested type.
 #[derive(Clone, Copy)]
 enum ZeroValue {
     Null,
@@ -122,7 +121,7 @@ enum ZeroValue {
     Rules,
 }
 
-/// What may stand at the root where `status` is validated apart.
+/// Checks what may be at the root when `status` is validated separately.
 pub(crate) fn check_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (name, _, allowed, zero) in MEMBERS {
         let value = schema.at(name);
@@ -223,16 +222,33 @@ fn rule(rule: &Value) -> Value {
     }))
 }
 
-/// The names and the schema of what a path (`.spec.color`) leads to; `arrays`:
-/// whether names may stand in brackets.
+/// Error for a path that leads to no field; the message is kube-apiserver's.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PathError {
+    #[error("array notation is not allowed")]
+    Array,
+    #[error("unexpected end of JSON path")]
+    End,
+    #[error("expected single quoted string but got {0}")]
+    NoString(String),
+    #[error("expected ] but got {0}")]
+    NoBracket(String),
+    #[error("expected [ or . but got: {0}")]
+    NoDelimiter(String),
+    #[error("does not refer to a valid field")]
+    NoField,
+}
+
+/// Returns the names and the schema that a path (`.spec.color`) leads to; `arrays`:
+/// whether names may be in brackets.
 ///
 /// # Errors
-/// Why it leads nowhere.
+/// [`PathError`].
 pub(crate) fn field<'s>(
     path: &str,
     schema: &'s Value,
     arrays: bool,
-) -> Result<(Vec<String>, Option<&'s Value>), String> {
+) -> Result<(Vec<String>, Option<&'s Value>), PathError> {
     let mut names = Vec::new();
     let mut of = Some(schema);
     let mut rest = path;
@@ -240,26 +256,26 @@ pub(crate) fn field<'s>(
         let name = match token {
             "[" => {
                 if !arrays {
-                    return Err("array notation is not allowed".into());
+                    return Err(PathError::Array);
                 }
-                let token = next_token(&mut rest).ok_or("unexpected end of JSON path")?;
+                let token = next_token(&mut rest).ok_or(PathError::End)?;
                 let quoted = token
                     .strip_prefix('\'')
                     .and_then(|token| token.strip_suffix('\''));
                 let name = quoted
-                    .ok_or_else(|| format!("expected single quoted string but got {token}"))?
+                    .ok_or_else(|| PathError::NoString(token.to_owned()))?
                     .replace("\\'", "'");
                 of = Some(step(of, &name)?);
                 match next_token(&mut rest) {
-                    None => return Err("unexpected end of JSON path".into()),
+                    None => return Err(PathError::End),
                     Some("]") => {}
-                    Some(other) => return Err(format!("expected ] but got {other}")),
+                    Some(other) => return Err(PathError::NoBracket(other.to_owned())),
                 }
                 names.push(name);
                 continue;
             }
-            "." => next_token(&mut rest).ok_or("unexpected end of JSON path")?,
-            other => return Err(format!("expected [ or . but got: {other}")),
+            "." => next_token(&mut rest).ok_or(PathError::End)?,
+            other => return Err(PathError::NoDelimiter(other.to_owned())),
         };
         of = Some(step(of, name)?);
         names.push(name.to_owned());
@@ -267,17 +283,16 @@ pub(crate) fn field<'s>(
     Ok((names, of.filter(|of| of.as_object().is_some())))
 }
 
-fn step<'s>(of: Option<&'s Value>, name: &str) -> Result<&'s Value, String> {
-    const NOWHERE: &str = "does not refer to a valid field";
-    let of = of.ok_or(NOWHERE)?;
+fn step<'s>(of: Option<&'s Value>, name: &str) -> Result<&'s Value, PathError> {
+    let of = of.ok_or(PathError::NoField)?;
     if of.size("properties") > 0 {
         let found = of.at("properties").get(name);
-        return found.ok_or_else(|| NOWHERE.to_owned());
+        return found.ok_or(PathError::NoField);
     }
     if of.has("additionalProperties") {
         return Ok(of.at("additionalProperties"));
     }
-    Err(NOWHERE.into())
+    Err(PathError::NoField)
 }
 
 /// The next delimiter, quoted name or plain name.
@@ -337,7 +352,8 @@ mod tests {
             (".", "unexpected end of JSON path"),
             (".map['x']", "array notation is not allowed"),
         ] {
-            assert_eq!(of(path, false), Err(why.to_owned()), "{path}");
+            let error = of(path, false).map_err(|error| error.to_string());
+            assert_eq!(error, Err(why.to_owned()), "{path}");
         }
     }
 }

@@ -1,10 +1,9 @@
-//! `x-kubernetes-validations` of a definition (KEP-2876): what rules may say, and
-//! what they may cost at worst.
+//! `x-kubernetes-validations` of a definition (KEP-2876): validation of rules and their
+//! estimated costs.
 //!
-//! Expressions are compiled as they are when objects are checked. Kubernetes keeps
-//! two environments, one for expressions that are new and one for those that were
-//! stored before, so that a server can be taken back by a version; since 1.34 every
-//! library has long been in both, so there is one here.
+//! Expressions are compiled as they are when objects are checked. Kubernetes keeps two
+//! environments, one for new expressions and one for stored ones, so that a server can be
+//! downgraded; since 1.34 every library has long been in both, so there is one here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +15,9 @@ use control_types::value::Value;
 use crate::error::{ErrorKind, Errors, FieldError, Path};
 use crate::tree::Read;
 
-/// How many of the most expensive expressions are told.
+/// The number of most expensive expressions that are reported.
 const TOLD: usize = 4;
-/// What a rule may give as reason.
+/// The allowed reasons of a rule.
 const REASONS: &[&str] = &[
     "FieldValueDuplicate",
     "FieldValueForbidden",
@@ -135,9 +134,8 @@ fn quoted(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Compiles all rules of a schema that is otherwise right, and adds up what they may
-/// cost. `unchanged`: the schema was stored before, so single rules may cost what
-/// they like.
+/// Compiles all rules of an otherwise valid schema, and sums up their estimated costs.
+/// `unchanged`: the schema was stored before, so the cost of single rules is not limited.
 pub(crate) fn expressions(schema: &Value, at: &Path<'_>, unchanged: bool, errors: &mut Errors) {
     let mut walk = RuleWalk {
         errors,
@@ -183,11 +181,11 @@ struct RulePlace<'a> {
     schema: &'a Value,
     /// Whether it is that of a whole object.
     resource: bool,
-    /// How often a value of it can be there at most; `None`: nothing bounds that.
+    /// The maximum number of its values; `None` if unbounded.
     cardinality: Option<u64>,
     /// The first part around it whose values cannot be found again in an older object.
     uncorrelated: Option<String>,
-    /// What expressions see of it, as far as that is known from around it.
+    /// The schema that expressions see, as far as the context determines it.
     declared: Option<Arc<Schema>>,
 }
 
@@ -238,7 +236,7 @@ impl RuleWalk<'_> {
             self.node(below, &at.child("additionalProperties"));
         }
         let properties = at.child("properties");
-        // in the order of names, for stock has none
+        // in the order of names; upstream has no defined order
         let ordered: BTreeMap<&str, &Value> = schema.entries("properties").collect();
         for (name, inner) in ordered {
             let declared = known
@@ -348,7 +346,7 @@ impl RuleWalk<'_> {
         }
     }
 
-    /// Counts what an expression may cost.
+    /// Adds the estimated cost of an expression.
     fn observe(&mut self, what: &str, cost: u64, at: &Path<'_>) {
         if !self.unchanged && cost > RULE_LIMIT {
             self.errors.forbidden(at, exceeds(what, cost, RULE_LIMIT));

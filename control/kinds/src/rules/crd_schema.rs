@@ -1,6 +1,6 @@
-//! Schemas of custom resources, as a definition states them: what a schema may say
-//! at all, and what its parts must be to each other. What makes it structural is in
-//! [`super::crd_structural`], what its defaults must be in `custom::defaults`.
+//! Schemas in a definition: which members are allowed, and their consistency.
+//! [`super::crd_structural`] checks that they are structural, `custom::defaults` their
+//! defaults.
 
 use control_types::value::Value;
 
@@ -9,9 +9,9 @@ use crate::error::{Errors, Path};
 use crate::tree::Read;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
-/// Members that only say what every object has.
+/// Members that every object has.
 const META: [&str; 3] = ["metadata", "kind", "apiVersion"];
-/// What a schema nested in many others is not looked into.
+/// The depth below which nested schemas are not checked.
 const DEPTH: usize = 128;
 
 /// The schema of a version, at its place (`openAPIV3Schema`). `unchanged`: it was
@@ -44,7 +44,7 @@ pub(crate) fn root(
     }
     match unsupported {
         Some(why) => errors.invalid(at, "", why),
-        // Only of what is a schema is it known what expressions see.
+        // Expressions have a type only where there is a schema.
         None => crd_rules::expressions(schema, at, unchanged, errors),
     }
 }
@@ -52,9 +52,9 @@ pub(crate) fn root(
 /// The path of a schema.
 #[derive(Clone, Copy, Default)]
 struct SchemaPlace<'a> {
-    /// Why there may be no defaults.
+    /// Why defaults are forbidden, if they are.
     no_defaults: Option<&'a str>,
-    /// Within what every object has.
+    /// Whether this is within members that every object has.
     meta: bool,
 }
 
@@ -86,7 +86,7 @@ fn node(schema: &Value, at: &Path<'_>, place: SchemaPlace<'_>, depth: usize, err
     crd_rules::texts(schema, at, errors);
 }
 
-/// What a schema may say.
+/// Checks the supported members of a schema.
 fn supported(schema: &Value, at: &Path<'_>, place: SchemaPlace<'_>, errors: &mut Errors) {
     let of = schema.text("type");
     if !of.is_empty() {

@@ -1,5 +1,5 @@
-//! What makes a schema structural (KEP-1027): the type of every value is said, once
-//! and outside of junctors, which only validate what is said outside of them.
+//! Structural schemas (KEP-1027): the type of every value is specified, once and outside
+//! of junctors, which only validate.
 
 use control_types::structural::Pattern;
 use control_types::value::{Map, Value};
@@ -14,7 +14,7 @@ const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 /// Deeper schemas are refused elsewhere.
 const DEPTH: usize = 128;
 
-/// What a schema says that no structural one can; nothing for most.
+/// Returns a member that no structural schema may have; `None` for most.
 pub(crate) fn unsupported(schema: &Value, depth: usize) -> Option<String> {
     schema.as_object()?;
     if depth > DEPTH {
@@ -68,7 +68,7 @@ pub(crate) fn unsupported(schema: &Value, depth: usize) -> Option<String> {
         .or_else(|| go(schema.at("additionalProperties")))
 }
 
-/// Why a schema is not structural, in order of the alphabet.
+/// Returns why a schema is not structural, in alphabetical order.
 pub(crate) fn check(schema: &Value, at: &Path<'_>) -> Vec<FieldError> {
     let mut errors = Errors::new();
     invariants(schema, SchemaLevel::Root, at, &mut errors);
@@ -162,7 +162,7 @@ fn invariants(schema: &Value, level: SchemaLevel, at: &Path<'_>, errors: &mut Er
     }
 }
 
-/// What is said of the members that every object has.
+/// Checks the schema of the members that every object has.
 fn metadata(
     schema: &Value,
     level: SchemaLevel,
@@ -215,7 +215,7 @@ fn metadata(
     }
 }
 
-/// Whether clauses are those of a number or a text, and no more.
+/// Returns whether clauses are exactly integer or string.
 fn is_either(any: &Value) -> bool {
     let is = |clause: &Value, kind: &str| {
         clause.as_object().is_some_and(|map| map.len() == 1) && clause.text("type") == kind
@@ -253,7 +253,7 @@ fn validations(
     }
 }
 
-/// A schema within a junctor: it says nothing of structure.
+/// Checks a schema within a junctor, which must not specify structure.
 fn nested(schema: &Value, skip_any: bool, at: &Path<'_>, errors: &mut Errors) {
     validations(schema, skip_any, false, at, errors);
     if schema.at("items").as_object().is_some() {
@@ -299,7 +299,7 @@ fn nested(schema: &Value, skip_any: bool, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What junctors validate must be said outside of them.
+/// Checks that everything that junctors validate is specified outside of them.
 fn complete(
     validation: &Value,
     schema: Option<&Value>,
@@ -354,7 +354,7 @@ fn complete_nested(
     }
 }
 
-/// Why a text is no regular expression of RE2's syntax.
+/// Returns why text is not a regular expression of RE2's syntax.
 fn bad_pattern(pattern: &str) -> Option<String> {
     const PARSING: &str = "error parsing regexp: ";
     if let Some(count) = repeated_too_often(pattern) {

@@ -1,5 +1,4 @@
-//! What the API fills in for pod specs, containers, probes and volumes,
-//! wherever they occur.
+//! Defaults of pod specs, containers, probes and volumes, wherever they occur.
 
 use control_types::value::Value;
 

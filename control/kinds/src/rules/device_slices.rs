@@ -347,7 +347,7 @@ fn is_version(text: &str) -> bool {
         && build.is_none_or(|build| build.split('.').all(word))
 }
 
-/// What a request may take of a capacity that is shared (KEP 5075).
+/// Validates the request policy of a shared capacity (KEP 5075).
 fn policy(capacity: &Value, at: &Path<'_>, errors: &mut Errors) {
     let (most, policy) = (capacity.at("value"), capacity.at("requestPolicy"));
     let values = policy.items("validValues");
@@ -529,7 +529,7 @@ fn counters(owner: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Where one device is, when each says so for itself.
+/// Validates the placement of one device, if each device specifies its own.
 fn place(device: &Value, each: bool, at: &Path<'_>, errors: &mut Errors) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
     let fields = ["nodeName", "nodeSelector", "allNodes"];
@@ -622,7 +622,7 @@ fn driver_pool_device(owner: &Value, at: &Path<'_>, errors: &mut Errors) {
     errors.invalid_each(&at.child("device"), device, names::dns_label(device));
 }
 
-/// What a claim was given; `known`: the names of its requests.
+/// Validates an allocation; `known` are the names of the claim's requests.
 pub(crate) fn allocation(allocation: &Value, known: &[String], at: &Path<'_>, errors: &mut Errors) {
     let devices_at = at.child("devices");
     let all = devices_at.child("results");
@@ -663,7 +663,7 @@ pub(crate) fn allocation(allocation: &Value, known: &[String], at: &Path<'_>, er
     }
 }
 
-/// What drivers say of the devices of a claim.
+/// Validates the drivers' reports about the devices of a claim.
 pub(crate) fn statuses(status: &Value, at: &Path<'_>, errors: &mut Errors) {
     let id = |owner: &Value| {
         let mut id = ["driver", "pool", "device"]

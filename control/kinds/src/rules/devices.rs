@@ -13,7 +13,7 @@ const REQUESTS: usize = 32;
 const ALTERNATIVES: usize = 8;
 const EXPRESSION: usize = 10 * 1024;
 
-/// What an expression about a device may cost.
+/// The cost limit of a device expression.
 const COST: u64 = 1_000_000;
 /// How large a device is at most, which bounds what expressions cost.
 static LARGEST_DEVICE: LazyLock<Arc<Schema>> = LazyLock::new(|| {
@@ -28,7 +28,7 @@ static LARGEST_DEVICE: LazyLock<Arc<Schema>> = LazyLock::new(|| {
     ])
 });
 
-/// What the API fills in for `spec.devices`.
+/// Sets the defaults of `spec.devices`.
 pub(crate) fn default_claim(spec: &mut Value) {
     let Some(devices) = spec.there("devices") else {
         return;
@@ -277,7 +277,7 @@ pub(crate) fn request_names(devices: &Value) -> Vec<String> {
     known
 }
 
-/// What a driver is told; opaque to the cluster.
+/// Validates the configuration for a driver, which is opaque to the cluster.
 pub(crate) fn configuration(config: &Value, at: &Path<'_>, errors: &mut Errors) {
     let at = at.child("opaque");
     if !config.has("opaque") {

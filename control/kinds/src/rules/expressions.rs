@@ -1,38 +1,37 @@
-//! CEL expressions about admission requests: what they may name, and what they
-//! must give.
+//! CEL expressions about admission requests: available names and required types.
 
 use control_cel::{Env, Object, Program, Type};
 use control_types::value::Value;
 
 use crate::error::{ErrorKind, Errors, Path};
 
-/// What an expression may name besides the request itself.
+/// The names that an expression may use besides the request itself.
 #[derive(Clone, Default)]
 pub(crate) struct Names {
     /// `params`: the policy has parameters.
     pub params: bool,
     /// `authorizer`.
     pub authorizer: bool,
-    /// `variables`: those that stand before.
+    /// `variables`: the preceding ones.
     pub variables: Option<Vec<(String, Type)>>,
     /// `Object{…}` and `JSONPatch{…}`: a mutation is stated.
     pub patches: bool,
-    /// What is known of objects and parameters; none: nothing before a request comes.
+    /// The types of objects and parameters; `None` if unknown before a request.
     pub types: Option<Types>,
 }
 
-/// The types of what a policy is about.
+/// The types of the objects that a policy applies to.
 #[derive(Clone)]
 pub(crate) struct Types {
-    /// Of `object` and `oldObject`.
+    /// The type of `object` and `oldObject`.
     pub object: Type,
-    /// Of `params`.
+    /// The type of `params`.
     pub params: Type,
 }
 
 impl Names {
-    /// One more variable, for the expressions behind it. What the environment
-    /// cannot say of its type is known only when it is read, as in Kubernetes.
+    /// Declares a variable for the following expressions. Types that the environment
+    /// cannot express are checked at run time, as in Kubernetes.
     pub(crate) fn declare(&mut self, name: &str, of: &Type) {
         let of = declared(of);
         let all = self.variables.get_or_insert_default();
@@ -70,7 +69,7 @@ impl Names {
     }
 }
 
-/// What is known of a variable of this type.
+/// Returns the declared type of a variable of this type.
 fn declared(of: &Type) -> Type {
     match of {
         Type::List(items) => Type::list(declared(items)),
@@ -115,7 +114,7 @@ pub(crate) fn check(
     }
 }
 
-/// Compiles `expression`; worded as [`check`] words what is wrong with it.
+/// Compiles `expression`; errors are worded as in [`check`].
 pub(crate) fn compile(expression: &str, names: &Names, wanted: &[Type]) -> Result<Program, String> {
     let program = control_cel::compile(expression, &names.env())
         .map_err(|issues| format!("compilation failed: {issues}"))?;
@@ -130,7 +129,7 @@ pub(crate) fn type_of(expression: &str, names: &Names) -> Result<Type, String> {
     control_cel::check(expression, &names.env()).map_err(|issues| issues.to_string())
 }
 
-/// What is wrong with the type of a result.
+/// Returns what is wrong with the type of a result.
 fn unwanted(of: &Type, wanted: &[Type]) -> Option<String> {
     if wanted.is_empty() || wanted.contains(of) {
         return None;

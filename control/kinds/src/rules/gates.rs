@@ -1,11 +1,11 @@
-//! Fields behind feature gates that are off in 1.36 by default: a new object
-//! loses them, and an update may keep only what was there before.
+//! Fields behind feature gates that are off by default in 1.36: a new object loses them,
+//! and an update keeps only existing ones.
 
 use control_types::value::Value;
 
 use crate::tree::{Read, Write};
 
-/// Drops from a pod spec what is behind a gate, unless `old` has it in use.
+/// Drops gated fields from a pod spec, unless `old` uses them.
 pub(crate) fn pod_spec(spec: &mut Value, old: Option<&Value>) {
     let sources = |spec: &Value, kind: &str| {
         spec.items("volumes")

@@ -71,7 +71,8 @@ fn parse(text: &str, at: &Path<'_>, errors: &mut Errors) -> Option<IpAddr> {
     right.then_some(address)
 }
 
-/// An address in a field that is older than the strict rules: what was there before may stay.
+/// Validates an address in a field that is older than the strict rules: existing values
+/// may stay.
 pub(crate) fn legacy(text: &str, known: &[&str], at: &Path<'_>, errors: &mut Errors) -> bool {
     known.contains(&text) || parse(text, at, errors).is_some()
 }

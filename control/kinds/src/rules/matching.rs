@@ -1,4 +1,4 @@
-//! Which requests a webhook or a policy is about.
+//! Match rules of webhooks and policies.
 
 use control_types::value::Value;
 
@@ -6,14 +6,14 @@ use super::{labels, names, one_of};
 use crate::error::{Errors, Path};
 use crate::tree::{Read, Write};
 
-/// What the API fills in for rules.
+/// Sets the defaults of rules.
 pub(crate) fn default_rules(rules: &mut [Value]) {
     for rule in rules {
         rule.absent("scope", "*");
     }
 }
 
-/// What the API fills in for `matchConstraints` and `matchResources`.
+/// Sets the defaults of `matchConstraints` and `matchResources`.
 pub(crate) fn default_resources(resources: Option<&mut Value>) {
     let Some(resources) = resources else { return };
     resources.absent("matchPolicy", "Equivalent");
@@ -27,7 +27,7 @@ fn texts<'a>(owner: &'a Value, field: &str) -> Vec<&'a str> {
     owner.items(field).iter().map(Read::as_text).collect()
 }
 
-/// `*` must stand alone.
+/// Checks that `*` is the only item.
 fn alone(owner: &Value, field: &str, others: &str, at: &Path<'_>, errors: &mut Errors) {
     let list = texts(owner, field);
     if list.len() > 1 && list.contains(&"*") {
@@ -162,7 +162,7 @@ pub(crate) fn only_writes(resources: &Value, at: &Path<'_>, errors: &mut Errors)
     }
 }
 
-/// Where a webhook is called.
+/// Validates the endpoint of a webhook.
 pub(crate) fn client(config: &Value, at: &Path<'_>, errors: &mut Errors) {
     match (config.has("url"), config.has("service")) {
         (true, false) => url(config.text("url"), &at.child("url"), errors),

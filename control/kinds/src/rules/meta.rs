@@ -1,5 +1,4 @@
-//! Object metadata: names, labels, annotations, owners, finalizers, and what
-//! an update may not change.
+//! Object metadata: names, labels, annotations, owners, finalizers, and immutable fields.
 
 use control_types::value::Value;
 
@@ -297,7 +296,7 @@ pub(crate) fn keep_generation(new: &mut Value, old: &Value) {
         .take_from(old.at("metadata"), "generation");
 }
 
-/// What the server once set stays when an update leaves it out or, for times, changes it.
+/// Restores system fields that an update leaves out or, for times, changes.
 pub(crate) fn keep_system_fields(new: &mut Value, old: &Value) {
     let old = old.at("metadata");
     let new = new.make("metadata");

@@ -104,7 +104,7 @@ pub(crate) fn difference(name: &str, before: &Value, after: &Value) -> String {
     diff::unified(&internal::form(name, before), &internal::form(name, after))
 }
 
-/// A number that may not be negative.
+/// Checks that a number is not negative.
 pub(crate) fn non_negative(number: i64, at: &Path<'_>, errors: &mut Errors) {
     if number < 0 {
         errors.invalid(at, number, "must be greater than or equal to 0");

@@ -1,12 +1,11 @@
 //! Names: DNS labels and subdomains, qualified names, keys, ports, numbers.
 //!
-//! Every function returns the messages of what is wrong with a text; none
-//! means that it is right. The messages are those that the API documents and
-//! that clients match on.
+//! Every function returns the messages about invalid text; none if it is valid. The
+//! messages are those that the API documents and that clients match on.
 
 use crate::error::{Errors, Path};
 
-/// Messages saying what is wrong; empty when nothing is.
+/// Messages about invalid text; empty if it is valid.
 pub type Messages = Vec<String>;
 
 const LABEL_FMT: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
@@ -323,7 +322,7 @@ pub fn http_header(text: &str) -> Messages {
     )]
 }
 
-/// A name that can stand as one segment of a URL path.
+/// Validates a name that is one segment of a URL path.
 #[must_use]
 pub fn path_segment(text: &str) -> Messages {
     match text {
@@ -334,7 +333,7 @@ pub fn path_segment(text: &str) -> Messages {
     path_segment_prefix(text)
 }
 
-/// A prefix of a name that can stand as one segment of a URL path.
+/// Validates a prefix of a name that is one segment of a URL path.
 #[must_use]
 pub fn path_segment_prefix(text: &str) -> Messages {
     ["/", "%"]
@@ -348,7 +347,8 @@ pub fn path_segment_prefix(text: &str) -> Messages {
 /// prefix (`generateName`), whose last hyphen will be followed by more.
 pub(crate) type NameRule = fn(&str, prefix: bool) -> Messages;
 
-/// A prefix without its trailing hyphen, replaced by a letter that stands for what follows.
+/// Replaces the trailing hyphen of a prefix by a letter that stands for the generated
+/// rest.
 fn unprefixed(text: &str, prefix: bool) -> String {
     match text.strip_suffix('-') {
         Some(head) if prefix && !head.is_empty() => format!("{head}a"),

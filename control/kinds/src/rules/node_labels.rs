@@ -1,12 +1,11 @@
-//! Labels of nodes that have gone out of use: they still work, with a word
-//! about what to use instead.
+//! Deprecated node labels: they still work, with a warning that names the replacement.
 
 use control_types::value::Value;
 
 use crate::error::Path;
 use crate::tree::Read;
 
-/// What a client should know of a node label that has gone out of use.
+/// Returns the warning about a deprecated node label.
 pub(crate) fn deprecated(key: &str) -> Option<&'static str> {
     Some(match key {
         "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",

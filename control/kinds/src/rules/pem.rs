@@ -1,5 +1,5 @@
-//! Certificates and requests for them, in PEM inside of base64: as far as they
-//! can be looked at without cryptography.
+//! Certificates and certificate requests, in PEM within base64, as far as they can be
+//! checked without cryptography.
 
 /// One block of PEM.
 struct Block {
@@ -90,51 +90,64 @@ fn is_sequence(der: &[u8]) -> bool {
     rest.len() - size == length
 }
 
-/// A request for a certificate (PKCS #10).
+/// Error for text that is not the expected PEM; the message is kube-apiserver's.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PemError {
+    #[error("PEM block type must be CERTIFICATE REQUEST")]
+    NoRequest,
+    #[error("asn1: structure error: the request is not one DER sequence")]
+    Request,
+    #[error("must contain at least one CERTIFICATE PEM block")]
+    NoCertificate,
+    #[error("only CERTIFICATE PEM blocks are allowed, found {0}")]
+    Label(String),
+    #[error("no PEM block headers are permitted")]
+    Headers,
+    #[error("x509: malformed certificate")]
+    Certificate,
+}
+
+/// Checks a certificate request (PKCS #10).
 ///
 /// # Errors
-/// Why it is none.
-pub(crate) fn certificate_request(encoded: &str) -> Result<(), String> {
-    let wrong = "PEM block type must be CERTIFICATE REQUEST";
+/// [`PemError`].
+pub(crate) fn certificate_request(encoded: &str) -> Result<(), PemError> {
     let text = base64(encoded).and_then(|bytes| String::from_utf8(bytes).ok());
-    let text = text.ok_or(wrong)?;
+    let text = text.ok_or(PemError::NoRequest)?;
     let all = blocks(&text);
     let block = all
         .first()
         .filter(|block| block.label == "CERTIFICATE REQUEST");
-    let block = block.ok_or(wrong)?;
+    let block = block.ok_or(PemError::NoRequest)?;
     if is_sequence(&block.der) {
         Ok(())
     } else {
-        Err("asn1: structure error: the request is not one DER sequence".to_owned())
+        Err(PemError::Request)
     }
 }
 
-/// Certificates, if there are any.
+/// Checks certificates, if there are any.
 ///
 /// # Errors
-/// Why they are none.
-pub(crate) fn certificates(encoded: &str) -> Result<(), String> {
+/// [`PemError`].
+pub(crate) fn certificates(encoded: &str) -> Result<(), PemError> {
     if encoded.is_empty() {
         return Ok(());
     }
     let text = base64(encoded).and_then(|bytes| String::from_utf8(bytes).ok());
     let all = blocks(&text.unwrap_or_default());
     if all.is_empty() {
-        return Err("must contain at least one CERTIFICATE PEM block".to_owned());
+        return Err(PemError::NoCertificate);
     }
     for block in all {
         if block.label != "CERTIFICATE" {
-            let label = crate::error::quoted(&block.label);
-            return Err(format!(
-                "only CERTIFICATE PEM blocks are allowed, found {label}"
-            ));
+            return Err(PemError::Label(crate::error::quoted(&block.label)));
         }
         if block.has_headers {
-            return Err("no PEM block headers are permitted".to_owned());
+            return Err(PemError::Headers);
         }
         if !is_sequence(&block.der) {
-            return Err("x509: malformed certificate".to_owned());
+            return Err(PemError::Certificate);
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Where a pod may run: node selectors, affinity, topology spread.
+//! Placement of pods: node selectors, affinity, topology spread.
 
 use control_types::value::Value;
 

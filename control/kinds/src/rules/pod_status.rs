@@ -1,4 +1,4 @@
-//! What a status of a pod may say, and what it may take back.
+//! Validation of a pod's status and of its transitions.
 
 use control_types::value::Value;
 
@@ -73,7 +73,7 @@ fn nominated(after: &Value, before: &Value, spec_before: &Value, errors: &mut Er
     }
 }
 
-/// Whether a rule of some container starts all of them anew.
+/// Returns whether a rule of some container restarts all of them.
 fn all_restart(spec: &Value) -> bool {
     ["initContainers", "containers"]
         .iter()
@@ -111,7 +111,7 @@ fn restarts(c: &Value, spec: &Value, code: i64) -> bool {
     }
 }
 
-/// A container that ended for good does not come back.
+/// Checks that a terminated container does not come back.
 fn ended(
     after: &Value,
     before: &Value,

@@ -1,5 +1,5 @@
-//! What a pod spec may say and yet is told not to: deprecated fields, names
-//! that come twice, files that overlap, fractions of bytes.
+//! Warnings about valid but discouraged pod specs: deprecated fields, duplicate names,
+//! overlapping files, fractions of bytes.
 
 use control_types::value::Value;
 
@@ -24,7 +24,7 @@ const ANNOTATIONS: &[(&str, &str)] = &[
         "non-functional in v1.11+; use the \"sysctls\" field instead",
     ),
 ];
-/// Volumes whose plugins are gone, as the warning names them.
+/// Volumes whose plugins were removed, and their names in the warning.
 const VOLUMES: &[(&str, &str, &str)] = &[
     (
         "photonPersistentDisk",
@@ -80,7 +80,7 @@ pub(crate) fn check(
     template: Option<&Path<'_>>,
     out: &mut Vec<String>,
 ) {
-    // a pod's own fields stand at the root
+    // a pod's own fields are at the root
     let (meta_text, spec_text) = match template {
         Some(at) => (
             at.child("metadata.annotations").to_string(),
@@ -264,7 +264,7 @@ fn volumes(list: &[Value], all: &Path<'_>, out: &mut Vec<String>) {
     }
 }
 
-/// A file that a volume puts somewhere, and what it comes from.
+/// A file of a volume, and its source.
 #[derive(Clone, PartialEq, Eq)]
 struct File {
     path: String,
@@ -406,7 +406,7 @@ fn seccomp(context: &Value, annotations: &Value, key: &str, at: &Path<'_>, out: 
     }
 }
 
-/// Whether whoever wrote a new pod named a container's profile in the field.
+/// Returns whether the author of a new pod set a container's profile in the field.
 fn gives_profile(metadata: &Value, container: &str) -> bool {
     let key = format!(
         "k:{{\"name\":{}}}",

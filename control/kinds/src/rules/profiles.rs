@@ -1,6 +1,5 @@
-//! Profiles of seccomp and AppArmor that annotations name, as pods named them before
-//! there were fields: what they may say, and that they say what the fields say
-//! (KEP-135, KEP-24).
+//! Seccomp and AppArmor profiles in annotations, which pods used before there were
+//! fields: valid values, and consistency with the fields (KEP-135, KEP-24).
 
 use control_types::value::Value;
 
@@ -14,7 +13,7 @@ const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// What annotations may say of profiles. `at`: where the annotations stand.
+/// Validates annotations of profiles. `at` is the path of the annotations.
 pub(crate) fn annotations(all: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     let entries = || all.as_object().into_iter().flatten();
     if all.has(SECCOMP_POD) {
@@ -50,8 +49,8 @@ fn seccomp(profile: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Where annotations and fields name profiles, they name the same. `at`: where the
-/// spec stands.
+/// Checks that annotations and fields name the same profiles. `at` is the path of the
+/// spec.
 pub(crate) fn fields(annotations: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if annotations
         .as_object()

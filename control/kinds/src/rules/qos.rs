@@ -35,8 +35,8 @@ fn compute(resources: &Value) -> Compute {
     }
 }
 
-/// What the containers of a pod request together: the sum of those that run
-/// side by side, or the largest initial one if that is more.
+/// Returns the requests of a pod's containers: the sum of those that run side by side, or
+/// the largest init container if that is more.
 pub(crate) fn container_requests(spec: &Value) -> Map {
     let mut sums: BTreeMap<String, (Nanos, bool)> = BTreeMap::new();
     let add = |sums: &mut BTreeMap<String, (Nanos, bool)>, container: &Value| {

@@ -40,7 +40,7 @@ pub(crate) fn format(nanos: Nanos, binary: bool) -> String {
     Quantity::from_nanos(nanos, format).to_string()
 }
 
-/// Rounds what is finer than a thousandth up, as resource lists are kept.
+/// Rounds up to thousandths, as resource lists are stored.
 pub(crate) fn round_list_to_milli(list: Option<&mut Value>) {
     let Some(Value::Object(map)) = list else {
         return;

@@ -98,7 +98,7 @@ fn pod_name(text: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A quantity: not negative, and whole for what is counted.
+/// Validates a quantity: not negative, and whole for countable resources.
 pub(crate) fn amount(name: &str, value: &Value, at: &Path<'_>, errors: &mut Errors) {
     let nanos = quantity::of(value);
     if nanos < 0 {
@@ -113,7 +113,7 @@ fn hugepage_size(name: &str) -> Option<quantity::Nanos> {
     quantity::parse(name.strip_prefix("hugepages-")?)
 }
 
-/// Whose resources are looked at.
+/// The owner of the validated resources.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResourcesOwner {
     /// A container.

@@ -93,8 +93,8 @@ pub(crate) fn tolerations(list: &[Value], at: &Path<'_>, errors: &mut Errors) {
                 );
             }
             "Exists" => {}
-            // Those that compare numbers are known, but off (KEP-5471); only who
-            // asks for one of them is told of them.
+            // Numeric operators are known, but disabled (KEP-5471); only a toleration
+            // that uses one is told about them.
             other @ ("Lt" | "Gt") => errors.not_supported(
                 &at.child("operator"),
                 other,

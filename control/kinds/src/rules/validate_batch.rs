@@ -44,7 +44,7 @@ fn cron_job_spec(object: &Value, old: Option<&Value>, errors: &mut Errors) {
         if let Err(problem) = Schedule::parse(schedule) {
             errors.invalid(&at, schedule, problem.to_string());
         }
-        // What has one may keep it.
+        // An existing one may stay.
         let had_zone = before.is_some_and(|before| before.text("schedule").contains("TZ"));
         match (schedule.contains("TZ"), had_zone) {
             (true, true) if spec.has("timeZone") => errors.invalid(

@@ -1,5 +1,4 @@
-//! Jobs: their spec, what an update may change, and which statuses may follow
-//! one another.
+//! Jobs: validation of their spec, of updates, and of status transitions.
 
 use control_types::internal;
 use control_types::value::Value;
@@ -301,7 +300,7 @@ fn success_policy(spec: &Value, all: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// `prefixed`: whether the labels with a domain are wanted, too.
+/// Validates a generated selector; `prefixed` requires the labels with a domain as well.
 fn generated_selector(object: &Value, prefixed: bool, errors: &mut Errors) {
     let spec = object.at("spec");
     if spec.flag("manualSelector") || !spec.has("selector") {
@@ -436,8 +435,8 @@ fn completions(after: &Value, before: &Value, errors: &mut Errors) {
     }
 }
 
-/// Before the pods of a suspended job exist it may still be told where they go
-/// and what they ask for (KEP 2926, KEP 5440).
+/// Checks changes of the template: before the pods of a suspended job exist, its
+/// placement and requests may change (KEP 2926, KEP 5440).
 fn template(new: &Value, old: &Value, errors: &mut Errors) {
     let at = SPEC.child("template");
     let (after, before) = (new.at("spec").at("template"), old.at("spec").at("template"));
@@ -500,8 +499,8 @@ fn finished(job: &Value) -> bool {
     holds(job, "Complete") || holds(job, "Failed")
 }
 
-/// An update of the status: what is checked of a field is checked when it
-/// changes, so that a status that was wrong before can still be put right.
+/// Validates an update of the status: fields are only checked when they change, so that
+/// an invalid status can still be corrected.
 pub(crate) fn job_status(new: &Value, old: &Value) -> Vec<FieldError> {
     collect(|errors| {
         meta::update(new, old, errors);
@@ -783,27 +782,37 @@ fn transitions(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// One interval of indexes (`3` or `3-5`) below `most`.
-fn interval(text: &str, most: i64) -> Result<(i64, i64), String> {
-    let number = |part: &str| -> Result<i64, String> {
-        let number: i64 = part.parse().map_err(|_| {
-            format!(
-                "cannot convert string to integer for index: {}",
-                quoted(part)
-            )
-        })?;
+/// Error for an invalid list of indexes; the message is kube-apiserver's.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum IndexError {
+    #[error("cannot convert string to integer for index: {}", quoted(.0))]
+    NoNumber(String),
+    #[error("too large index: {}", quoted(.0))]
+    TooLarge(String),
+    #[error(
+        "the fragment {} violates the requirement that an index interval can have at most two parts separated by '-'",
+        quoted(.0)
+    )]
+    Parts(String),
+    #[error("non-increasing order, previous: {previous}, current: {current}")]
+    Order { previous: i64, current: i64 },
+}
+
+/// Parses an interval of indexes (`3` or `3-5`) below `most`.
+fn interval(text: &str, most: i64) -> Result<(i64, i64), IndexError> {
+    let number = |part: &str| {
+        let number: i64 = part
+            .parse()
+            .map_err(|_| IndexError::NoNumber(part.to_owned()))?;
         if number >= most {
-            return Err(format!("too large index: {}", quoted(part)));
+            return Err(IndexError::TooLarge(part.to_owned()));
         }
         Ok(number)
     };
     let mut parts = text.split('-');
     let (first, last, more) = (parts.next().unwrap_or(""), parts.next(), parts.next());
     if more.is_some() {
-        return Err(format!(
-            "the fragment {} violates the requirement that an index interval can have at most two parts separated by '-'",
-            quoted(text)
-        ));
+        return Err(IndexError::Parts(text.to_owned()));
     }
     let first = number(first)?;
     let Some(last) = last else {
@@ -811,15 +820,16 @@ fn interval(text: &str, most: i64) -> Result<(i64, i64), String> {
     };
     let last = number(last)?;
     if first >= last {
-        return Err(format!(
-            "non-increasing order, previous: {first}, current: {last}"
-        ));
+        return Err(IndexError::Order {
+            previous: first,
+            current: last,
+        });
     }
     Ok((first, last))
 }
 
 /// How many indexes a list of intervals holds (`0,2-4`).
-fn indexes(text: &str, most: i64) -> Result<i64, String> {
+fn indexes(text: &str, most: i64) -> Result<i64, IndexError> {
     if text.is_empty() {
         return Ok(0);
     }
@@ -827,9 +837,10 @@ fn indexes(text: &str, most: i64) -> Result<i64, String> {
     for part in text.split(',') {
         let (first, last) = interval(part, most)?;
         if let Some(previous) = previous.filter(|previous| *previous >= first) {
-            return Err(format!(
-                "non-increasing order, previous: {previous}, current: {first}"
-            ));
+            return Err(IndexError::Order {
+                previous,
+                current: first,
+            });
         }
         total += last - first + 1;
         previous = Some(last);
@@ -866,8 +877,8 @@ mod tests {
     #[test]
     fn indexes_are_counted_and_checked() {
         assert_eq!(indexes("0-2,4", 5), Ok(4));
-        assert!(indexes("0-2,2", 5).is_err_and(|e| e.starts_with("non-increasing")));
-        assert!(indexes("5", 5).is_err_and(|e| e.starts_with("too large")));
+        assert!(indexes("0-2,2", 5).is_err_and(|e| e.to_string().starts_with("non-increasing")));
+        assert!(indexes("5", 5).is_err_and(|e| e.to_string().starts_with("too large")));
         assert!(indexes("1-2-3", 5).is_err());
         assert_eq!(overlap("0-2,5", "4-6", 9), Some(5));
         assert_eq!(overlap("0-2", "3", 9), None);

@@ -1,4 +1,4 @@
-//! What a pod may say, and what an update of a pod may change.
+//! Validation of pods and of their updates.
 
 use control_types::internal;
 use control_types::value::Value;
@@ -434,7 +434,7 @@ pub(crate) fn metadata_and_spec(object: &Value, errors: &mut Errors) {
     }
 }
 
-/// What annotations say to the cluster, of a pod and of a template.
+/// Validates the annotations of a pod or a template that the cluster interprets.
 pub(crate) fn annotations(annotations: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     if annotations.has(MIRROR) && spec.text("nodeName").is_empty() {
         errors.invalid(
@@ -598,7 +598,7 @@ fn unchangeable(after: &Value, before: &Value) -> Value {
         rest.take_from(before, "terminationGracePeriodSeconds");
     }
     if !before.items("schedulingGates").is_empty() {
-        // a gated pod may still be told where to go
+        // the placement of a gated pod may still change
         rest.take_from(before, "nodeSelector");
         let (then, now) = (before.at("affinity"), rest.at("affinity"));
         let node = then.at("nodeAffinity");
@@ -614,7 +614,7 @@ fn unchangeable(after: &Value, before: &Value) -> Value {
     rest
 }
 
-/// Where a gated pod may be told to go: only to fewer nodes than before (KEP-3838).
+/// Validates the placement of a gated pod, which may only be narrowed (KEP-3838).
 fn gated(after: &Value, before: &Value, errors: &mut Errors) {
     let mut selected = before.entries("nodeSelector");
     if !selected.all(|(key, value)| {

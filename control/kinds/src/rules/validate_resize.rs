@@ -37,7 +37,7 @@ pub(crate) fn resize(new: &Value, old: &Value) -> Vec<FieldError> {
             known => known,
         };
         if qos::class(after) != class {
-            // what the status says is shown, which stays what it was
+            // the message shows the status, which is unchanged
             let shown = new.at("status").text("qosClass");
             let why = "Pod QOS Class may not change as a result of resizing";
             errors.invalid(&SPEC, shown, why);
@@ -69,7 +69,7 @@ pub(crate) fn resize(new: &Value, old: &Value) -> Vec<FieldError> {
     })
 }
 
-/// What the pod as a whole asks for; `rest` gets back what may change.
+/// Validates pod-level requests; restores in `rest` what may change.
 fn of_the_pod(rest: &mut Value, before: &Value, errors: &mut Errors) {
     let sets = |spec: &Value| {
         let all = spec.at("resources");
@@ -125,7 +125,7 @@ fn same_containers(after: &Value, before: &Value, errors: &mut Errors) -> bool {
     errors.len() == found
 }
 
-/// No amount goes away.
+/// Checks that no amount is removed.
 fn removed(after: &Value, before: &Value, errors: &mut Errors) {
     for list in ["initContainers", "containers"] {
         let all = SPEC.child(list);

@@ -1,4 +1,4 @@
-//! What a Service may say.
+//! Validation of Services.
 
 use control_types::value::Value;
 

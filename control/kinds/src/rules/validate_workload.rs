@@ -1,5 +1,5 @@
-//! Workloads that keep pods running: what they may say of replicas,
-//! selectors, templates and strategies.
+//! Workloads that keep pods running: validation of replicas, selectors, templates and
+//! strategies.
 
 use control_types::internal;
 use control_types::value::Value;
@@ -69,7 +69,7 @@ fn selector(spec: &Value, empty: &str, errors: &mut Errors) -> bool {
     let selector = spec.at("selector");
     if selector.is_null() {
         errors.required(&at, "");
-        // what is not there selects nothing
+        // an absent selector selects nothing
         matches_template(spec, errors);
         return true;
     }
@@ -113,7 +113,7 @@ fn matches_template(spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// What a number or a percentage comes to, and whether it is well-formed.
+/// Validates a number or a percentage, and returns its value.
 pub(crate) fn amount(value: &Value, at: &Path<'_>, errors: &mut Errors) {
     match value {
         Value::String(text) => errors.invalid_each(at, text, names::percent(text)),
@@ -121,7 +121,7 @@ pub(crate) fn amount(value: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The number of an amount: percentages by their number, too.
+/// Returns the number of an amount, also of a percentage.
 fn size(value: &Value) -> i64 {
     match value {
         // a number in quotes is no percentage, but still read as one
@@ -546,7 +546,7 @@ fn stateful_set_spec(object: &Value, update: bool, errors: &mut Errors) {
     }
     let at = SPEC.child("template");
     template(&pods, &at, errors);
-    // labels and annotations are looked at once more
+    // labels and annotations are checked again
     let metadata = pods.at("metadata");
     labels::labels(metadata.at("labels"), &at.child("labels"), errors);
     meta::annotations(metadata.at("annotations"), &at.child("annotations"), errors);

@@ -22,7 +22,7 @@ const HOST_PATH_TYPES: &[&str] = &[
     "Socket",
 ];
 
-/// Whose volumes these are.
+/// The owner of these volumes.
 #[derive(Clone, Copy)]
 pub(crate) struct VolumesOwner<'a> {
     /// Name of the pod; "" for a template.

@@ -1,5 +1,4 @@
-//! What is particular to pods of Windows: their users and credentials, and
-//! the fields that mean nothing there.
+//! Windows pods: their users and credentials, and the fields that do not apply to them.
 
 use control_types::value::Value;
 

@@ -5,8 +5,8 @@ use control_types::value::Value;
 use super::Now;
 use crate::tree::Read;
 
-/// A duration in seconds in the short form of tables: two units at most, one
-/// where the second would say nothing.
+/// Formats a duration in seconds in the short form of tables: at most two units, one if
+/// the second is irrelevant.
 pub(crate) fn duration(seconds: i64) -> String {
     // a little before zero is a difference of clocks
     if seconds < -1 {
@@ -50,7 +50,7 @@ pub(crate) fn duration(seconds: i64) -> String {
     format!("{}y", days / 365)
 }
 
-/// The time from an RFC 3339 stamp to `now`; `<unknown>` when there is none.
+/// Returns the age of an RFC 3339 stamp; `<unknown>` if there is none.
 pub(crate) fn since(stamp: &str, now: Now) -> String {
     if stamp.is_empty() {
         return "<unknown>".into();

@@ -22,13 +22,13 @@ pub struct Column {
     pub r#type: &'static str,
     /// `OpenAPI` format; the column of names has `name`.
     pub format: &'static str,
-    /// What the column shows.
+    /// The description of the column.
     pub description: &'static str,
     /// 0: always shown; 1: in wide output only.
     pub priority: i32,
 }
 
-/// What the columns of most kinds say of the name and the age.
+/// The descriptions of name and age in most tables.
 const NAME_TEXT: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 const CREATED_TEXT: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 

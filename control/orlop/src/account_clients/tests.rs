@@ -1,4 +1,4 @@
-//! Tokens of accounts that are missing, refused and renewed.
+//! Tests missing, refused and renewed tokens of service accounts.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -34,7 +34,7 @@ pub fn server_files(data_dir: &Path) -> Result<Vec<ServerFile>, Error> {
         for path in &record.files {
             files.push(read(path, external_name(path))?);
         }
-        // How the server was called, for whoever restores it.
+        // The server's command line, for restoring.
         files.push(read(&data_dir.join(FILE), format!("{EXTERNAL}{FILE}"))?);
     }
     Ok(files)

@@ -1,5 +1,5 @@
-//! What commands and the server share about backups: where they go, for whom they are
-//! encrypted, and which files they hold.
+//! Backup options of commands and the server: destination, encryption, and included
+//! files.
 
 mod files;
 mod schedule;
@@ -27,7 +27,7 @@ pub const KUBERNETES: &str = "1.36";
 #[derive(Args, Clone, Debug, Default)]
 #[group(id = "s3")]
 pub struct S3 {
-    /// URL of S3-compatible storage; AWS unless given. Credentials are those of the variables
+    /// URL of S3-compatible storage; AWS unless given. Credentials are read from
     /// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
     #[arg(long, value_name = "URL")]
     s3_endpoint: Option<String>,
@@ -94,7 +94,7 @@ pub fn identities(file: Option<&Path>) -> Result<Vec<Identity>, Error> {
     Identity::parse_file(&text).map_err(|error| Error::Backup(control_backup::Error::Age(error)))
 }
 
-/// What a backup of a store says about itself.
+/// Returns the summary of a store for its backup.
 ///
 /// # Errors
 /// When the store cannot be read.

@@ -1,5 +1,5 @@
-//! Backups that a server makes by itself. Of several servers one does, the leader of an
-//! election of its own.
+//! Scheduled backups of a server. With several servers, the leader of a separate election
+//! makes them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ use crate::error::Error;
 
 /// The lease of the server that makes backups, in `kube-system`.
 const LEASE: &str = "orlop-backup";
-/// How long after a failure it is tried again, if the schedule says nothing earlier.
+/// Delay of a retry after a failure, unless the schedule is earlier.
 const RETRY: Duration = Duration::from_secs(300);
 
 /// Backups that the server makes.
@@ -36,7 +36,7 @@ pub struct ScheduledBackup {
     /// for another zone).
     #[arg(long, value_name = "SCHEDULE", requires = "backup_to")]
     backup_schedule: Option<String>,
-    /// Where backups go: a folder, or s3://BUCKET/PREFIX.
+    /// Destination of backups: a folder, or s3://BUCKET/PREFIX.
     #[arg(long, value_name = "PLACE", requires = "backup_schedule")]
     backup_to: Option<Address>,
     /// Backups to keep: a number, or a time such as 30d. The newest is kept in any case.
@@ -45,14 +45,14 @@ pub struct ScheduledBackup {
     /// age recipient (`age1…`) that backups are encrypted for. May be repeated.
     #[arg(long, value_name = "RECIPIENT")]
     backup_recipient: Vec<Recipient>,
-    /// Do not encrypt backups: whoever reads one has all keys and Secrets of the cluster.
+    /// Do not encrypt backups: their readers get all keys and Secrets of the cluster.
     #[arg(long)]
     backup_plain: bool,
     #[command(flatten)]
     s3: S3,
 }
 
-/// What the server knows of its backups.
+/// Statistics of a server's backups.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     is_on: bool,
@@ -80,10 +80,10 @@ struct BackupPlan {
 // === impl Scheduled ===
 
 impl ScheduledBackup {
-    /// Checks options that do not fit, before anything is made.
+    /// Checks that the options are consistent, before anything is created.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The inconsistency.
     pub fn check(&self) -> Result<(), Error> {
         let Some(schedule) = &self.backup_schedule else {
             return Ok(());
@@ -131,7 +131,7 @@ fn parse(schedule: &str) -> Result<Schedule, Error> {
         .map_err(|error| Error::Option(format!("--backup-schedule `{schedule}`: {error}")))
 }
 
-/// When the next backup is due: one that was missed at once.
+/// Returns when the next backup is due: immediately if one was missed.
 fn next_due(schedule: &Schedule, last: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     match last {
         Some(last) => schedule.next(last).map(|due| due.max(now)),
@@ -142,7 +142,7 @@ fn next_due(schedule: &Schedule, last: Option<Timestamp>, now: Timestamp) -> Opt
 // === impl Plan ===
 
 impl BackupPlan {
-    /// Makes backups when they are due, until told to stop.
+    /// Makes backups when they are due, until `stop`.
     async fn run(&self, client: &Client, identity: &str, stop: CancellationToken) {
         let recorder = Recorder::new(client, "orlop-backup", identity, EventFormat::Core);
         let mut not_before = Timestamp::now();
@@ -159,7 +159,7 @@ impl BackupPlan {
                 }
             };
             let Some(due) = due.map(|due| due.max(not_before)) else {
-                tracing::warn!("the schedule of backups names no time within five years");
+                tracing::warn!("backup schedule has no time within five years");
                 return stop.cancelled().await;
             };
             let pause = Duration::try_from(due.duration_since(now)).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Collects what goes into a support bundle. Secrets, keys and kubeconfigs are not read at
-//! all; what is read passes through `redact`.
+//! Collects the contents of a support bundle. Secrets, keys and kubeconfigs are never
+//! read; everything else passes through `redact`.
 
 use std::{
     fs,
@@ -76,18 +76,18 @@ const MOST: u64 = 8 << 20;
 /// How long a program may take.
 const PROGRAM_WITHIN: Duration = Duration::from_secs(15);
 
-/// Where to look.
+/// The paths to collect from.
 #[derive(Clone, Debug)]
 pub struct BundlePaths {
     /// This machine's parts.
     pub machine: machine::MachinePaths,
-    /// What preflight looks at.
+    /// The paths for preflight checks.
     pub checks: checks::ProbePaths,
-    /// How far logs go back, as journalctl reads it.
+    /// The start of logs, in journalctl's format.
     pub since: String,
 }
 
-/// Collects what this machine tells.
+/// Collects the state of this machine.
 pub async fn of_machine(bundle: &mut SupportBundle, places: &BundlePaths) {
     let facts = checks::gather(&places.checks).await;
     let findings = checks::judge(&facts, MachineRole::Whole);
@@ -157,7 +157,7 @@ pub async fn of_machine(bundle: &mut SupportBundle, places: &BundlePaths) {
     }
 }
 
-/// Collects what the API server tells.
+/// Collects the state of the cluster from the API server.
 pub async fn of_cluster(bundle: &mut SupportBundle, client: &Client) {
     for (name, path) in [
         ("readyz.txt", "/readyz?verbose"),
@@ -192,7 +192,7 @@ pub fn add_json(bundle: &mut SupportBundle, name: &str, mut value: Value) {
     bundle.add(name, &text, Keep::Head);
 }
 
-/// Names, sizes and modes of files, without what is in them.
+/// Lists names, sizes and modes of files, without their contents.
 fn list(folder: &Path, listing: &mut String, count: &mut usize) {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -221,7 +221,7 @@ fn list(folder: &Path, listing: &mut String, count: &mut usize) {
     }
 }
 
-/// What a program prints.
+/// Returns the output of a program.
 async fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
     let running = Command::new(program)
         .args(arguments)

@@ -28,7 +28,7 @@ pub struct SupportBundle {
     contents: Vec<Entry>,
 }
 
-/// What the bundle says of one of its files.
+/// A file of the bundle in its index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
     /// Its path in the archive.
@@ -38,17 +38,17 @@ pub struct Entry {
     /// Bytes that were left out.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut: usize,
-    /// Why there is none, or not all.
+    /// Why it is missing or incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// Which end of a text is cut off when it is too long.
+/// The part of a text that is kept when it is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// What comes first matters, as in a list.
+    /// The beginning, as of a list.
     Head,
-    /// What comes last matters, as in a log.
+    /// The end, as of a log.
     Tail,
 }
 
@@ -94,7 +94,7 @@ impl SupportBundle {
         });
     }
 
-    /// What is in it.
+    /// Returns the index.
     pub fn contents(&self) -> &[Entry] {
         &self.contents
     }

@@ -1,4 +1,4 @@
-//! `orlop agent`: a machine joins a cluster and is a node of it from then on.
+//! `orlop agent`: joins a cluster and runs as its node from then on.
 
 use std::path::PathBuf;
 
@@ -13,13 +13,13 @@ use crate::{
     memory, run,
 };
 
-/// What to type, for the help.
+/// Examples in the help.
 pub const EXAMPLES: &str = "\
 The first start needs --join, --token and --ca-cert-hash; `orlop token create` on the server
 prints the whole line. Later starts use the credentials that the first one got, and renew them in
 time. Instead of --token, ORLOP_TOKEN may hold the token, which then is in no list of processes.";
 
-/// Where the credentials are, and how to get them.
+/// Credentials, and how to get them.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
@@ -35,8 +35,8 @@ pub struct Options {
         value_name = "ID.SECRET"
     )]
     token: Option<String>,
-    /// Hash of the cluster's authority: sha256: and 64 hexadecimal digits. May be repeated, then
-    /// one of them must be right.
+    /// Hash of the cluster's authority: sha256: and 64 hexadecimal digits. May be
+    /// repeated; one of them must match.
     #[arg(long, value_name = "HASH", value_delimiter = ',')]
     ca_cert_hash: Vec<String>,
     /// Folder of the node's credentials; made if missing.
@@ -49,10 +49,10 @@ pub struct Options {
     node: Node,
 }
 
-/// Runs until a signal. Datapath and pods go on working afterwards.
+/// Runs until a signal. Datapath and pods keep working afterwards.
 ///
 /// # Errors
-/// Why the machine cannot join, or lacks what a node needs.
+/// Why the machine cannot join, or what it lacks to be a node.
 pub async fn run(options: Options) -> Result<(), Error> {
     memory::thrifty();
     let shutdown = run::shutdown_on_signals()?;
@@ -64,7 +64,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
         hashes: options.ca_cert_hash,
     });
     if !options.join_only {
-        // Nothing is asked for that could not be used.
+        // Nothing is requested that could not be used.
         let agent = options.node.complete(Some(folder.serving()))?;
         node_agent::check(&agent, &shutdown)
             .await
@@ -84,12 +84,12 @@ pub async fn run(options: Options) -> Result<(), Error> {
         return Ok(());
     }
     while serve(&folder, &name, &options.node, &shutdown).await? == End::Renewed {
-        tracing::info!("starting again with the new certificate");
+        tracing::info!("restarting with the new certificate");
     }
     Ok(())
 }
 
-/// Why the agent ended without a fault.
+/// The reason why the agent ended without a fault.
 #[derive(PartialEq, Eq)]
 enum End {
     Shutdown,

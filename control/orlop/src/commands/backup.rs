@@ -25,7 +25,7 @@ Examples:
   orlop backup list --from /var/backups/orlop
   orlop backup verify --identity /root/backup.key /var/backups/orlop/orlop-….backup.age";
 
-/// What to do.
+/// Subcommand and options.
 #[derive(Args)]
 pub struct Options {
     #[command(subcommand)]
@@ -39,7 +39,7 @@ enum Command {
     Create(Create),
     /// List the backups of a folder or bucket.
     List(List),
-    /// Read a whole backup: checksums, every object, and what is missing.
+    /// Verify a whole backup: checksums, every object, and missing parts.
     Verify(verify::Verify),
     /// Make a key for backups and print its recipient.
     Keygen(Keygen),
@@ -47,13 +47,13 @@ enum Command {
 
 #[derive(Args)]
 struct Create {
-    /// Where the backup goes: a folder, or s3://BUCKET/PREFIX.
+    /// Destination of the backup: a folder, or s3://BUCKET/PREFIX.
     #[arg(long, value_name = "PLACE")]
     to: Address,
     /// age recipient (`age1…`) that the backup is encrypted for. May be repeated.
     #[arg(long, value_name = "RECIPIENT")]
     recipient: Vec<Recipient>,
-    /// Do not encrypt: whoever reads the backup has all keys and Secrets of the cluster.
+    /// Do not encrypt: readers of the backup get all keys and Secrets of the cluster.
     #[arg(long)]
     plain: bool,
     /// Folder of the server's store, authorities and keys.
@@ -67,7 +67,7 @@ struct Create {
 
 #[derive(Args)]
 struct List {
-    /// Where the backups are: a folder, or s3://BUCKET/PREFIX.
+    /// Location of the backups: a folder, or s3://BUCKET/PREFIX.
     #[arg(long, value_name = "PLACE")]
     from: Address,
     #[command(flatten)]
@@ -84,7 +84,7 @@ struct Keygen {
     file: PathBuf,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
 /// What cannot be read or written.

@@ -9,14 +9,14 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{error::Error, token_keys};
 
-/// Certificates that a running server makes anew by itself.
+/// Certificates that a running server renews.
 const LEAVES: [&str; 4] = [
     "admin",
     "apiserver",
     "apiserver-kubelet-client",
     "front-proxy-client",
 ];
-/// What can be made anew by hand.
+/// Names that can be renewed manually.
 const NAMES: [&str; 5] = [
     "admin",
     "apiserver",
@@ -29,7 +29,7 @@ const SERVICE_ACCOUNT: &str = "service-account";
 /// How long a running server takes at most to notice.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Which server, and what to do.
+/// Server and subcommand.
 #[derive(Args)]
 pub struct Options {
     /// Folder of the server's store, authorities and keys.
@@ -39,25 +39,25 @@ pub struct Options {
     command: Command,
 }
 
-/// What to do.
+/// Subcommand.
 #[derive(Subcommand)]
 enum Command {
     /// Show the certificates and how long they are good.
     Status,
-    /// Have certificates made anew now; a running server shows them within seconds.
+    /// Renew certificates now; a running server uses them within seconds.
     Rotate {
-        /// Which; all but the authorities and service-account unless given. The last is the key
-        /// that signs service accounts' tokens: tokens of the old one are believed until its
-        /// sa-TIME.pub is deleted.
+        /// Certificates to renew; all except the authorities and service-account unless
+        /// given. The latter is the key that signs service accounts' tokens: tokens of
+        /// the old key stay valid until its sa-TIME.pub is deleted.
         #[arg(value_parser = NAMES, value_name = "NAME")]
         names: Vec<String>,
     },
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// Files that cannot be used.
+/// Unusable files.
 pub async fn run(options: Options) -> Result<(), Error> {
     let dir = options.data_dir.join("pki");
     match options.command {

@@ -40,7 +40,7 @@ enum ShellArg {
     Fish,
 }
 
-/// Which pages.
+/// Manual pages to write.
 #[derive(Args)]
 pub struct ManOptions {
     /// The command, such as `node-agent uninstall`; that of orlop itself unless given.
@@ -63,12 +63,12 @@ pub fn run(options: &Options, mut command: clap::Command) {
     print!("{}", String::from_utf8_lossy(&script));
 }
 
-/// Prints a page, or writes all.
+/// Prints one page, or writes all pages.
 ///
 /// # Errors
-/// [`Error::Option`] for a command that there is not; [`Error::File`].
+/// [`Error::Option`] for an unknown command; [`Error::File`].
 pub fn man(options: &ManOptions, mut command: clap::Command) -> Result<(), Error> {
-    // Names of subcommands get those of their parents only here.
+    // Only this adds the parents' names to subcommands.
     command.build();
     match &options.dir {
         Some(folder) => write_pages(&command, folder),
@@ -91,7 +91,8 @@ fn find<'a>(command: &'a clap::Command, words: &[String]) -> Result<&'a clap::Co
     })
 }
 
-/// A page of section 1, named as git(1) names those of its commands: `orlop-node-agent`.
+/// Renders a page of section 1, named as git(1) names those of its commands:
+/// `orlop-node-agent`.
 fn page(command: &clap::Command) -> Result<Vec<u8>, Error> {
     let mut text = Vec::new();
     let page = Man::new(command.clone()).title(file_stem(command));

@@ -1,10 +1,10 @@
-//! `orlop config`: what may stand in the file of `--config`.
+//! `orlop config`: prints a complete file for `--config`.
 
 use clap::Args;
 
 use crate::config;
 
-/// Of which command.
+/// The command of the file.
 #[derive(Args)]
 pub struct Options {
     /// The command whose file is printed.

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use control_connectivity::Group;
 use serde_json::json;
 
+use crate::values::InvalidValue;
 use crate::{
     connectivity::{self, Line, Plan, Verdict},
     error::Error,
@@ -28,7 +29,7 @@ removed in the end, also after Ctrl-C.";
 /// The image of probes on clusters that can pull it, or that have it.
 const IMAGE: &str = concat!("registry.orlop.dev/orlop:", env!("CARGO_PKG_VERSION"));
 
-/// What to do.
+/// Subcommand.
 #[derive(Subcommand)]
 pub enum Command {
     /// Deploy probes, check Services, DNS, policy, node ports, host network, MTU and egress, and
@@ -44,7 +45,7 @@ pub enum Command {
     },
 }
 
-/// Which cluster, and how.
+/// Cluster and checks.
 #[derive(Args)]
 pub struct TestOptions {
     #[command(flatten)]
@@ -85,7 +86,7 @@ pub struct TestOptions {
     /// How the result is printed.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Exit code if a check fails; 0 if failures are to be told by the output alone.
+    /// Exit code if a check fails; 0 to report failures only in the output.
     #[arg(long, default_value_t = 1, value_name = "CODE")]
     exit_code: u8,
 }
@@ -98,10 +99,10 @@ enum Output {
     Json,
 }
 
-fn group(name: &str) -> Result<Group, String> {
+fn group(name: &str) -> Result<Group, InvalidValue> {
     Group::named(name).ok_or_else(|| {
         let names = Group::ALL.map(Group::name).join(", ");
-        format!("no such group; there are {names}")
+        InvalidValue::new(name, "group of checks", format!("there are {names}"))
     })
 }
 
@@ -112,9 +113,8 @@ fn group(name: &str) -> Result<Group, String> {
 pub fn run(command: Command) -> Result<(), Error> {
     match command {
         Command::Test(options) => crate::run::command(test(*options)),
-        Command::Probe { words } => {
-            control_connectivity::probe::run(words).map_err(Error::Connectivity)
-        }
+        Command::Probe { words } => control_connectivity::probe::run(words)
+            .map_err(|error| Error::Connectivity(error.to_string())),
     }
 }
 
@@ -253,6 +253,11 @@ mod tests {
         assert_eq!(chosen, [Group::Dns]);
         assert_eq!(groups(&[], &[]).unwrap(), Group::ALL);
         assert!(groups(&[Group::Dns], &[Group::Dns]).is_err());
-        assert!(group("nothing").unwrap_err().contains("node-ports"));
+        assert!(
+            group("nothing")
+                .unwrap_err()
+                .to_string()
+                .contains("node-ports")
+        );
     }
 }

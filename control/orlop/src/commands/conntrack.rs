@@ -11,21 +11,22 @@ use node_agent::{Connection, Flows};
 use serde_json::json;
 
 use crate::error::Error;
+use crate::values::InvalidValue;
 
-/// Which connections, and what to do with them.
+/// Connections, and what to do with them.
 #[derive(Args)]
 pub struct Options {
     /// Only those to this service: ADDRESS or ADDRESS:PORT, as the client asked.
     #[arg(long, value_parser = place, value_name = "ADDRESS[:PORT]")]
     service: Option<(IpAddr, Option<u16>)>,
-    /// Only those of this client: ADDRESS or ADDRESS:PORT.
+    /// Only connections of this client: ADDRESS or ADDRESS:PORT.
     #[arg(long, value_parser = place, value_name = "ADDRESS[:PORT]")]
     client: Option<(IpAddr, Option<u16>)>,
     /// Forget them: their next packets begin new connections, or are refused. Needs --service or
     /// --client.
     #[arg(long)]
     flush: bool,
-    /// Where eBPF programs and maps are pinned.
+    /// Directory of pinned eBPF programs and maps.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
     /// How they are printed.
@@ -41,7 +42,7 @@ enum Output {
     Json,
 }
 
-/// Prints or forgets them.
+/// Prints or deletes them.
 ///
 /// # Errors
 /// When there are no maps, or they cannot be read or written.
@@ -99,14 +100,15 @@ fn as_json(it: &Connection) -> serde_json::Value {
     })
 }
 
-fn place(text: &str) -> Result<(IpAddr, Option<u16>), String> {
+fn place(text: &str) -> Result<(IpAddr, Option<u16>), InvalidValue> {
     let whole = text
         .parse::<SocketAddr>()
         .map(|it| (it.ip(), Some(it.port())));
     whole
         .or_else(|_| text.parse::<IpAddr>().map(|ip| (ip, None)))
         .map_err(|_| {
-            format!("`{text}` is no address: write ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT")
+            let way_out = "write ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT";
+            InvalidValue::new(text, "address", way_out)
         })
 }
 

@@ -18,7 +18,7 @@ use crate::{
     values,
 };
 
-/// Which controllers, with what.
+/// Controllers and their settings.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub struct Options {
     /// Prefix length of a node's IPv6 range.
     #[arg(long, value_name = "LENGTH", default_value_t = 64)]
     node_cidr_mask_size_ipv6: u8,
-    /// The ranges of Service addresses; no kubelet gets a serving certificate for one of them.
+    /// Ranges of Service addresses; no kubelet gets a serving certificate for them.
     #[arg(long, value_delimiter = ',')]
     service_cluster_ip_range: Vec<IpNet>,
     /// Leave Services of type LoadBalancer that name no loadBalancerClass to others.
@@ -83,7 +83,7 @@ pub struct Options {
     /// PEM file of the key that signs the tokens in Secrets of service accounts.
     #[arg(long, value_name = "FILE")]
     service_account_private_key_file: Option<PathBuf>,
-    /// Act as a service account of its own for each controller, rather than as the kubeconfig's
+    /// Use a separate service account for each controller, rather than the kubeconfig's
     /// user for all.
     #[arg(
         long,
@@ -212,7 +212,7 @@ fn signer(path: &Path) -> Result<TokenSigner, Error> {
     Ok(token_keys::legacy_signer(Tokens::new(Arc::new(key))))
 }
 
-/// What the controllers count.
+/// Writes the controllers' metrics.
 fn write_metrics(page: &mut Page) {
     let mut text = String::new();
     control_client::metrics::write(&mut text);

@@ -14,7 +14,7 @@ use crate::{error::Error, values};
 
 const CLUSTER: &str = "orlop";
 
-/// Whose credentials.
+/// Subject of the credentials.
 #[derive(Subcommand)]
 pub enum Command {
     /// The administrator's kubeconfig.
@@ -23,7 +23,7 @@ pub enum Command {
     Node(NodeCredentials),
 }
 
-/// Where the authority is, and which server is meant.
+/// The authority and the server.
 #[derive(Args)]
 pub struct Common {
     /// The server's data folder; the authority is made there if it is not yet.

@@ -1,4 +1,4 @@
-//! `orlop debug`: what a node really does.
+//! `orlop debug`: shows the actual state of a node.
 
 use std::path::PathBuf;
 
@@ -6,12 +6,12 @@ use clap::Subcommand;
 
 use crate::error::Error;
 
-/// What to look at.
+/// Subcommand.
 #[derive(Subcommand)]
 pub enum Command {
-    /// What the eBPF maps hold, in words: services, backends, counters.
+    /// Print the contents of the eBPF maps: services, backends, counters.
     Services {
-        /// Where eBPF programs and maps are pinned.
+        /// Directory of pinned eBPF programs and maps.
         #[arg(long, default_value = node_agent::PINS)]
         pin_dir: PathBuf,
     },

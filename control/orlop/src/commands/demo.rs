@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{error::Error, kubeconfig::Kubeconfig};
 
-/// What the demo does and with what.
+/// Contents of the demo.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Checks what the calls from the node need, before anything is created.
+    /// Checks the requirements of calls from the node, before anything is created.
     fn check(&self) -> Result<(), Error> {
         if self.only_wait {
             return Ok(());
@@ -75,7 +75,7 @@ struct Demo {
 /// Runs the demo.
 ///
 /// # Errors
-/// [`Error::Demo`] naming what did not happen in time, or what the API said.
+/// [`Error::Demo`] naming what did not happen in time, or the API's error.
 pub async fn run(options: Options) -> Result<(), Error> {
     options.check()?;
     let mut demo = Demo {
@@ -97,7 +97,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
 }
 
 impl Demo {
-    /// Asks until the answer is there, showing what is awaited.
+    /// Polls until there is an answer, and shows what it waits for.
     async fn step<T>(
         &mut self,
         what: &str,

@@ -1,4 +1,4 @@
-//! `orlop encryption`: how what is stored is encrypted, and with another key.
+//! `orlop encryption`: shows encryption at rest, and changes its keys.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use serde_json::Value;
 
 use crate::{error::Error, kubeconfig::Kubeconfig};
 
-/// Where a server tells about it.
+/// The server's endpoint about encryption.
 const PATH: &str = "/orlop/v1/encryption";
-/// Objects that are read at once.
+/// The number of objects per page.
 const PAGE: usize = 200;
 /// How long a server takes at most to notice that its keys changed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Which server, and what to do.
+/// Server and subcommand.
 #[derive(Args)]
 pub struct Options {
     /// Folder of the server's store, authorities and keys.
@@ -32,19 +32,20 @@ pub struct Options {
     command: Command,
 }
 
-/// What to do.
+/// Subcommand.
 #[derive(Subcommand)]
 enum Command {
-    /// Show what is encrypted with which keys.
+    /// Show the encrypted resources and their keys.
     Status,
-    /// Write everything anew that is not stored as configured.
+    /// Rewrite all objects that are not stored as configured.
     Rewrite,
-    /// Make a new key, write all Secrets anew with it, and drop the old keys. For the
-    /// server's own key file; with an EncryptionConfiguration, change that and rewrite.
+    /// Create a new key, rewrite all Secrets with it, and drop the old keys. This is for
+    /// the server's own key file; with an EncryptionConfiguration, edit that and use
+    /// `rewrite`.
     Rotate,
 }
 
-/// What the server tells.
+/// The server's report about encryption.
 #[derive(Debug, Deserialize)]
 struct EncryptionStatus {
     healthy: bool,
@@ -52,7 +53,7 @@ struct EncryptionStatus {
     resources: Vec<EncryptionRow>,
 }
 
-/// What it tells of a resource.
+/// The report about a resource.
 #[derive(Debug, Deserialize)]
 struct EncryptionRow {
     resource: String,
@@ -72,10 +73,10 @@ impl EncryptionStatus {
     }
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// A server that cannot be asked, files that cannot be used.
+/// An unreachable server, unusable files.
 pub async fn run(options: Options) -> Result<(), Error> {
     let own = [options.data_dir.join("admin.kubeconfig")];
     let client = options
@@ -132,7 +133,7 @@ fn table(told: &EncryptionStatus) -> String {
     out
 }
 
-/// What a prefix is called in words.
+/// Describes a storage prefix.
 fn plain(prefix: &str) -> &str {
     match prefix {
         "" => "not encrypted",
@@ -180,8 +181,8 @@ async fn rewrite(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes one object as it is; tells whether it did. One that changed or went
-/// meanwhile needs it no more.
+/// Rewrites one object unchanged; returns whether it did. An object that was changed or
+/// deleted in between needs no rewrite.
 async fn put(
     client: &Client,
     row: &EncryptionRow,
@@ -189,7 +190,7 @@ async fn put(
     item: &Value,
 ) -> Result<bool, Error> {
     let mut object = item.clone();
-    // Items of a list do not say what they are.
+    // Items of a list do not repeat their type.
     let kind = list["kind"].as_str().unwrap_or_default();
     object["kind"] = kind.trim_end_matches("List").into();
     object["apiVersion"] = list["apiVersion"].clone();

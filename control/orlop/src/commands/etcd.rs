@@ -17,12 +17,12 @@ use crate::{
     table::table,
 };
 
-/// What to type, for the help.
+/// Examples in the help.
 pub const EXAMPLES: &str = "\
 Run it on a server: it asks the members with the server's keys. Replace a machine that is gone for
 good with `orlop etcd members replace NAME`, which prints the line for the new machine.";
 
-/// Which server, and what to do.
+/// Server and subcommand.
 #[derive(Args)]
 pub struct Options {
     /// Data folder of the server on this machine.
@@ -39,7 +39,7 @@ pub struct Options {
     command: Command,
 }
 
-/// What to do.
+/// Subcommand.
 #[derive(Subcommand)]
 enum Command {
     /// Show the members, or change them.
@@ -50,8 +50,9 @@ enum Command {
         #[command(subcommand)]
         change: Option<MemberChange>,
     },
-    /// Have the member of this machine go on alone when most of the others are lost for good.
-    /// Stop the server before. What only the others have is lost.
+    /// Continue with the member of this machine alone when most of the others are
+    /// permanently lost. Stop the server first. Changes that only the others have are
+    /// lost.
     Recover(recover::Options),
 }
 
@@ -66,7 +67,7 @@ enum MemberChange {
     Replace(MemberRemoval),
 }
 
-/// Which member, and how carefully.
+/// Member, and safety checks.
 #[derive(Args)]
 struct MemberRemoval {
     /// Its name, or its number as `members list` shows it.
@@ -77,10 +78,10 @@ struct MemberRemoval {
     force: bool,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// A folder without a member, members that do not answer, a removal that is refused.
+/// A folder without a member, members that do not answer, a refused removal.
 pub async fn run(options: Options) -> Result<(), Error> {
     let (json, change) = match &options.command {
         Command::Members { json, change } => (json, change),
@@ -134,7 +135,7 @@ async fn admin(options: &Options) -> Result<Admin, Error> {
         .chain(record.others.clone())
         .collect();
     let admin = Admin::new(credentials, known);
-    // Those that came later are known to those that are there.
+    // Existing members know those that were added later.
     let members = admin.members().await.map_err(failed)?;
     let mut urls: Vec<String> = members
         .into_iter()
@@ -158,7 +159,7 @@ fn list(members: &[MemberView], as_json: bool) -> Result<(), Error> {
     }
 }
 
-/// What is wrong with a member, if anything is.
+/// Returns the problem of a member, if any.
 fn problem(member: &MemberView) -> Option<String> {
     let Some(status) = &member.status else {
         return Some(if member.name.is_empty() {

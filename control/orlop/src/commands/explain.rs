@@ -22,7 +22,7 @@ Examples:
 Ends with code 1 when there is no such pod or the cluster does not answer; a pod that fits
 nowhere is an answer like any other.";
 
-/// What is explained.
+/// What to explain.
 #[derive(Args)]
 pub struct Options {
     #[command(subcommand)]
@@ -31,9 +31,9 @@ pub struct Options {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Why a pod is where it is, or is on no node: what rejects it on each node, and how each
-    /// plugin scores the others. For a pod that is bound, what would be decided now if it were
-    /// not.
+    /// Explain why a pod is on its node, or is on none: what rejects it on each node, and
+    /// how each plugin scores the others. For a bound pod, show what would be decided now
+    /// if it were pending.
     #[command(after_help = EXAMPLES)]
     Pod(PodOptions),
 }
@@ -74,7 +74,7 @@ struct ExplainReport {
     /// The pods with which it is scheduled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pod_group: Option<PodGroupReport>,
-    /// What preemption does.
+    /// The effect of preemption.
     #[serde(skip_serializing_if = "Option::is_none")]
     preemption: Option<Evictions>,
     #[serde(flatten)]
@@ -93,7 +93,7 @@ struct PodGroupReport {
     min_count: Option<usize>,
     /// How many pods there are, the explained one included.
     pods: usize,
-    /// How many of them are on nodes.
+    /// The number of them that are on nodes.
     scheduled: usize,
     /// How many of the others fit now, all together.
     fitting: usize,
@@ -128,7 +128,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Explains a pod as if it were on no node.
+/// Explains a pod as if it were pending.
 fn report(mut objects: ObjectSet, namespace: &str, name: &str) -> Result<ExplainReport, Error> {
     let Some(mut pod) = objects.remove(&resources::PODS, namespace, name) else {
         return Err(Error::Option(format!(
@@ -141,7 +141,7 @@ fn report(mut objects: ObjectSet, namespace: &str, name: &str) -> Result<Explain
         spec.remove("nodeName");
     }
     if let Some(status) = pod.get_mut("status").and_then(Value::as_object_mut) {
-        // A pod that ended is explained as if it were to start.
+        // A terminated pod is explained as if it were to start.
         status.remove("phase");
     }
     let pod: Arc<Pod> = Arc::new(view(&pod).map_err(Error::Objects)?);
@@ -186,7 +186,7 @@ fn report(mut objects: ObjectSet, namespace: &str, name: &str) -> Result<Explain
 /// The pod's PodGroup, and what becomes of its pods together.
 fn pod_group(cluster: &mut Cluster, pod: &Arc<Pod>) -> Option<PodGroupReport> {
     let gang = pod.gang()?;
-    // Where nobody made a PodGroup yet, this one is awaited all the same.
+    // If the PodGroup does not exist yet, the pod waits for it regardless.
     cluster.gangs.enable();
     cluster.gangs.observe(pod);
     let group = cluster.gangs.group(&gang).cloned();

@@ -13,6 +13,7 @@ use node_agent::flows::{Flow, FlowEnd, FlowFilter, FlowList, FlowVerdict, Missed
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
+use crate::values::InvalidValue;
 use crate::{
     error::Error,
     nodes::{Cluster, Nodes},
@@ -27,7 +28,7 @@ Examples:
   orlop flows --summary --since 1h              who talked to whom, and what became of it
   orlop flows -o json | jq .reason              one object a line";
 
-/// Flows of one answer unless it is said otherwise.
+/// Default number of flows in one answer.
 const LAST: usize = 100;
 /// Flows of one answer of which a summary is made, a node.
 const ALL: usize = 100_000;
@@ -35,10 +36,10 @@ const ALL: usize = 100_000;
 const WAIT: Duration = Duration::from_millis(500);
 /// How often flows that waited are printed.
 const TICK: Duration = Duration::from_millis(100);
-/// When a node is asked again that said no more.
+/// Delay before a node that had no more flows is asked again.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Which flows, and how they are shown.
+/// Filters and output.
 #[derive(Args)]
 pub struct Options {
     /// Go on: print flows as they come.
@@ -47,8 +48,8 @@ pub struct Options {
     /// A pod at either end, as NAMESPACE/NAME; or a namespace's pods, as NAMESPACE/.
     #[arg(long, value_parser = pod, value_name = "NAMESPACE/[NAME]")]
     pod: Option<String>,
-    /// What became of them: forwarded (a sample, see --flows-sample of the agent), dropped or
-    /// refused.
+    /// Only flows with this verdict: forwarded (a sample, see --flows-sample of the
+    /// agent), dropped or refused.
     #[arg(long)]
     verdict: Option<FlowVerdict>,
     /// Not older than that: 30s, 5m, 1h.
@@ -60,10 +61,10 @@ pub struct Options {
     /// Only of this node; may be repeated.
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
-    /// Show also what a node sends to its own pods, which is mostly probes.
+    /// Include traffic from a node to its own pods, which is mostly probes.
     #[arg(long)]
     probes: bool,
-    /// Count who talked to whom, and what became of it.
+    /// Count the flows between each pair of peers by verdict.
     #[arg(long)]
     summary: bool,
     /// How they are shown.
@@ -169,14 +170,15 @@ pub async fn run(options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a node sends to a pod of its own, as a kubelet's probes do.
+/// Returns whether a node sends to a pod of its own, as a kubelet's probes do.
 fn is_probe(flow: &Flow) -> bool {
     flow.verdict == FlowVerdict::Forwarded
         && flow.source.node.as_deref() == Some(flow.node.as_str())
         && flow.destination.pod.is_some()
 }
 
-/// The rule that decided; without one, what docs/reference/counters.md says of the reason.
+/// Returns the rule that decided; without one, the description of the reason in
+/// docs/reference/counters.md.
 fn why(flow: &Flow) -> &str {
     flow.rule
         .as_deref()
@@ -227,7 +229,7 @@ fn json(it: &impl Serialize) -> String {
 }
 
 const HEAD: [&str; 7] = ["TIME", "NODE", "VERDICT", "PROTO", "FROM", "TO", "WHY"];
-/// Widths while flows come: what is still to come is not known.
+/// Column widths while following flows, since later ones are unknown.
 const WIDTHS: [usize; 7] = [12, 10, 17, 5, 30, 30, 0];
 
 fn row(flow: &Flow) -> [String; 7] {
@@ -263,7 +265,7 @@ fn counted_row(it: &FlowCount<'_>) -> [String; 7] {
     ]
 }
 
-/// Who talked to whom, without clients' ports: how often, and when last.
+/// Groups flows without clients' ports: their number, and the time of the last one.
 fn summarised(flows: &[Flow]) -> BTreeMap<FlowKind, (u64, Timestamp)> {
     let mut all = BTreeMap::new();
     for flow in flows {
@@ -352,16 +354,16 @@ async fn follow_one(
             Ok(()) => return,
             Err(why) => eprintln!("orlop: {node} cannot be asked: {why}; trying again"),
         }
-        // What was there is known by now.
+        // Earlier flows are known by now.
         query.retain(|(name, _)| *name != "last");
         tokio::time::sleep(AGAIN).await;
     }
 }
 
-/// Flows of several nodes in the order of time, as far as they come in time.
+/// Merges the flows of several nodes in order of time, as far as they arrive in time.
 #[derive(Default)]
 struct Merge {
-    /// By time, and by when they came.
+    /// By time and order of arrival.
     waiting: BTreeMap<(Timestamp, u64), (Instant, Flow)>,
     number: u64,
 }
@@ -390,19 +392,20 @@ impl Merge {
     }
 }
 
-fn pod(text: &str) -> Result<String, String> {
+fn pod(text: &str) -> Result<String, InvalidValue> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.contains('/') => {
             Ok(text.to_owned())
         }
-        _ => Err(format!(
-            "`{text}` is no pod: write NAMESPACE/NAME, or NAMESPACE/ for all of its"
-        )),
+        _ => {
+            let way_out = "write NAMESPACE/NAME, or NAMESPACE/ for all of its";
+            Err(InvalidValue::new(text, "pod", way_out))
+        }
     }
 }
 
-fn age(text: &str) -> Result<SignedDuration, String> {
-    let wrong = || format!("`{text}` is no age: write 30s, 5m, 2h or 1h30m");
+fn age(text: &str) -> Result<SignedDuration, InvalidValue> {
+    let wrong = || InvalidValue::new(text, "age", "write 30s, 5m, 2h or 1h30m");
     let age: SignedDuration = text.parse().map_err(|_| wrong())?;
     if age.is_negative() {
         Err(wrong())

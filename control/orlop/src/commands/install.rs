@@ -41,7 +41,7 @@ const BINDINGS: Resource = Resource::cluster(
 /// How often is looked whether the agent serves.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What is installed, and where.
+/// What to install, and where.
 #[derive(Args)]
 pub struct Options {
     /// Serve Services beside kube-proxy, until `orlop migrate kube-proxy` takes its place.
@@ -63,10 +63,10 @@ pub struct Options {
     /// The cgroup v2 folder whose processes see Services; the root of the hierarchy unless given.
     #[arg(long)]
     cgroup: Option<PathBuf>,
-    /// Where eBPF programs and maps are pinned.
+    /// Directory of pinned eBPF programs and maps.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
-    /// Where the agent's options are written.
+    /// Path of the file with the agent's options.
     #[arg(long, default_value = CONFIG, value_name = "FILE")]
     write_config: PathBuf,
     /// Write no unit of systemd and start nothing: print the command that starts the agent.

@@ -1,19 +1,19 @@
-//! `orlop load-balancer`: what a cluster needs to know to give load balancer
-//! addresses out and announce them.
+//! `orlop load-balancer`: installs the definitions that a cluster needs to assign and
+//! announce load balancer addresses.
 
 use clap::{Args, Subcommand};
 use control_client::{Client, Discard, Error as ClientError, Resource};
 use control_load_balancer::{DEFINITIONS, RIGHTS};
 use serde_json::Value;
 
-/// What to do.
+/// Subcommand and options.
 #[derive(Args)]
 pub struct Options {
     #[command(subcommand)]
     command: Command,
 }
 
-/// What to do.
+/// Subcommand.
 #[derive(Subcommand)]
 enum Command {
     /// Print the definitions of IPPool, L2Announcement, BGPPeer and BGPAdvertisement, for
@@ -68,10 +68,10 @@ const KINDS: &[(&str, Resource)] = &[
 /// Under which name the definitions are applied.
 const MANAGER: &str = "orlop-server";
 
-/// Has a cluster know the definitions, as they are in this version.
+/// Installs the definitions of this version in a cluster.
 ///
 /// # Errors
-/// What the API server says.
+/// The API server's error.
 pub async fn define(client: &Client) -> Result<(), ClientError> {
     for object in documents(DEFINITIONS) {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);

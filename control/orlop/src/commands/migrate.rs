@@ -26,23 +26,23 @@ Examples:
 /// How often a node is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Whose place is taken.
+/// The implementation to replace.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Take kube-proxy's place on nodes whose agents serve beside it
-    /// (`orlop node-agent install --datapath-only`), one node after another, and stop at the first
-    /// that is worse than before. Connections go on.
+    /// Replace kube-proxy on nodes whose agents serve beside it (`orlop node-agent
+    /// install --datapath-only`), one node after another, and stop at the first node that
+    /// is worse than before. Connections continue.
     #[command(name = "kube-proxy", after_help = EXAMPLES)]
     KubeProxy(Options),
-    /// Take load balancer addresses over from MetalLB: convert its objects, then announce its
-    /// addresses one after another before MetalLB stops, and stop at the first that answers worse.
-    /// Run it where clients are: addresses are asked from this machine. Services keep their
-    /// addresses.
+    /// Take over load balancer addresses from MetalLB: convert its objects, then announce
+    /// its addresses one after another before MetalLB stops, and stop at the first
+    /// address that answers worse. Run it where clients are: this machine probes the
+    /// addresses. Services keep their addresses.
     #[command(after_help = migrate_metallb::EXAMPLES)]
     Metallb(migrate_metallb::Options),
 }
 
-/// Which nodes, and which way.
+/// Nodes and direction.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
@@ -59,8 +59,9 @@ pub struct Options {
     /// How long one node may take.
     #[arg(long, value_parser = values::duration, default_value = "3m", value_name = "DURATION")]
     timeout: Duration,
-    /// kube-proxy's DaemonSet. Where there is none, stop kube-proxy on each node when this command
-    /// waits for it: move its static pod away, or start k3s with --disable-kube-proxy.
+    /// DaemonSet of kube-proxy. If there is none, stop kube-proxy on each node when this
+    /// command waits for it: move its static pod away, or start k3s with
+    /// --disable-kube-proxy.
     #[arg(
         long,
         default_value = "kube-system/kube-proxy",
@@ -69,10 +70,10 @@ pub struct Options {
     daemon_set: String,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// What keeps it from beginning, or the node at which it stopped.
+/// Why it cannot begin, or the node at which it stopped.
 pub async fn run(command: Command) -> Result<(), Error> {
     let options = match command {
         Command::KubeProxy(options) => options,
@@ -186,7 +187,7 @@ impl Migration {
         Ok(list.items.iter().map(NodeState::from_node).collect())
     }
 
-    /// The DaemonSet; none if there is none.
+    /// Returns the DaemonSet, if there is one.
     async fn daemon_set(&self) -> Result<Option<Value>, Error> {
         let (namespace, name) = self.daemon_set_name()?;
         let got = self

@@ -27,8 +27,8 @@ Examples:
 pub struct Options {
     #[command(flatten)]
     kubeconfig: Kubeconfig,
-    /// File or folder of MetalLB's objects; may be repeated. They are converted and printed, and
-    /// no cluster is asked.
+    /// File or folder of MetalLB's objects; may be repeated. They are converted and
+    /// printed without contacting a cluster.
     #[arg(
         short = 'f',
         long = "file",
@@ -36,7 +36,7 @@ pub struct Options {
         conflicts_with = "undo"
     )]
     pub files: Vec<PathBuf>,
-    /// Give the addresses back to MetalLB, from what was recorded.
+    /// Return the addresses to MetalLB, as recorded at the take-over.
     #[arg(long)]
     pub undo: bool,
     /// List what would be done, and change nothing.
@@ -70,10 +70,10 @@ pub struct Options {
     pub webhooks: String,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// What keeps it from beginning, or the address or node at which it stopped.
+/// Why it cannot begin, or the address or node at which it stopped.
 pub async fn run(options: Options) -> Result<(), Error> {
     if !options.files.is_empty() {
         return options.print_converted();

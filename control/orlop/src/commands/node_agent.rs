@@ -17,15 +17,16 @@ use super::{
     service_options::ServiceArgs,
     uninstall::{Drain, OnExit, remove},
 };
+use crate::values::InvalidValue;
 use crate::{address, error::Error, kubeconfig, memory, run, servers, values};
 
-/// Where pods' addresses come from unless it is said otherwise.
+/// The default range of pod addresses.
 const CLUSTER_CIDR: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16);
 
-/// Whom pods ask for names unless it is said otherwise.
+/// The default address of cluster DNS.
 const CLUSTER_DNS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 96, 0, 10));
 
-/// How many pods a node runs unless it is said otherwise; the kubelet's default.
+/// The default limit on pods, as the kubelet's.
 const MAX_PODS: u32 = 110;
 
 /// For which node, and where.
@@ -48,8 +49,8 @@ pub struct Options {
     /// plugin, routes and policy. Cluster DNS is left to its own pods.
     #[arg(long, conflicts_with_all = ["datapath_only", "serving"])]
     without_pods: bool,
-    /// With --datapath-only: what becomes of the datapath when this process is told to end; it is
-    /// kept unless this says otherwise.
+    /// With --datapath-only: fate of the datapath when this process is terminated; kept
+    /// by default.
     #[arg(long, value_enum, requires = "datapath_only")]
     on_exit: Option<OnExit>,
     #[command(flatten)]
@@ -60,13 +61,13 @@ pub struct Options {
     serving: ServingFiles,
 }
 
-/// What is done once.
+/// One-time operations.
 #[derive(Subcommand)]
 pub enum Verb {
     /// Find and remove what kube-proxy left in the kernel: chains of iptables, tables of nftables,
     /// virtual servers of IPVS, sets.
     CleanupKubeProxy {
-        /// Only say what there is.
+        /// Only print what would be removed.
         #[arg(long)]
         dry_run: bool,
     },
@@ -80,7 +81,7 @@ pub enum Verb {
     Uninstall(super::uninstall::Options),
 }
 
-/// What every way to run the agent needs to know.
+/// Options of every way to run the agent.
 // Other commands flatten it as well: groups need unique names.
 #[derive(Args)]
 #[group(id = "node")]
@@ -92,7 +93,7 @@ pub struct Node {
     /// of the hierarchy unless given.
     #[arg(long)]
     cgroup: Option<PathBuf>,
-    /// Where eBPF programs and maps are pinned.
+    /// Directory of pinned eBPF programs and maps.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
     #[command(flatten)]
@@ -117,7 +118,7 @@ struct ServingFiles {
     client_ca_file: Option<PathBuf>,
 }
 
-/// What the datapath alone does not need.
+/// Options that the datapath alone does not need.
 #[derive(Args)]
 #[group(id = "whole")]
 #[command(next_help_heading = "Options of the whole agent")]
@@ -126,8 +127,8 @@ struct NodeOptions {
     /// route leaves unless given.
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
     node_ip: Vec<IpAddr>,
-    /// Who initializes the node and keeps its addresses: `external` for a cloud controller
-    /// manager, until which the node has the taint
+    /// Component that initializes the node and maintains its addresses: `external` for a
+    /// cloud controller manager, until which the node has the taint
     /// node.cloudprovider.kubernetes.io/uninitialized.
     #[arg(long, value_name = "PROVIDER", value_parser = ["", "external"])]
     cloud_provider: Option<String>,
@@ -138,10 +139,11 @@ struct NodeOptions {
     /// unix:///run/containerd/containerd.sock.
     #[arg(long, value_name = "SOCKET")]
     container_runtime_endpoint: Option<String>,
-    /// Where pods' volumes are.
+    /// Directory of pods' volumes.
     #[arg(long, default_value = "/var/lib/kubelet", value_name = "FOLDER")]
     root_dir: PathBuf,
-    /// Where pods' logs are; the kubelet's configuration may name it, else it is /var/log/pods.
+    /// Directory of pods' logs; defaults to that of the kubelet's configuration, else
+    /// /var/log/pods.
     #[arg(long, value_name = "FOLDER")]
     pod_logs_dir: Option<PathBuf>,
     /// The cluster DNS service's address, which the agent answers itself; the kubelet's
@@ -158,8 +160,9 @@ struct NodeOptions {
     /// Most pods on this node; the kubelet's configuration may say it, else it is 110.
     #[arg(long, value_name = "NUMBER")]
     max_pods: Option<u32>,
-    /// The kubelet's configuration (`KubeletConfiguration` of `kubelet.config.k8s.io/v1beta1`); what
-    /// it sets and this agent does not do is named at the start. Options go before it.
+    /// Configuration of the kubelet (`KubeletConfiguration` of
+    /// `kubelet.config.k8s.io/v1beta1`); settings that this agent does not support are
+    /// logged at the start. Options take precedence.
     #[arg(long, value_name = "FILE")]
     kubelet_config: Option<PathBuf>,
     /// A `CredentialProviderConfig`, or a folder of such files; `credentialprovider/config.yaml` in
@@ -170,7 +173,7 @@ struct NodeOptions {
         requires = "image_credential_provider_bin_dir"
     )]
     image_credential_provider_config: Option<PathBuf>,
-    /// Where the programs are that it names.
+    /// Directory of the programs that it names.
     #[arg(
         long,
         value_name = "FOLDER",
@@ -192,8 +195,8 @@ struct NodeOptions {
     /// Whether pods leave the cluster as their node.
     #[arg(long, value_enum, default_value_t = MasqueradeMode::Auto)]
     masquerade: MasqueradeMode,
-    /// Where pods leave it as themselves, in the form of ip-masq-agent's configuration; it is
-    /// read again when it changes.
+    /// Destinations to which pods keep their own address, in the format of
+    /// ip-masq-agent's configuration; reloaded when it changes.
     #[arg(long, default_value = "/etc/config/ip-masq-agent", value_name = "FILE")]
     masquerade_config: PathBuf,
     /// Whether network policy is enforced on this node's pods.
@@ -202,7 +205,8 @@ struct NodeOptions {
     /// How many of the last flows are kept for `orlop flows`; 0 records none.
     #[arg(long, default_value_t = flows::FlowOptions::default().kept, value_name = "NUMBER")]
     flows_kept: usize,
-    /// Of connections that policy allows, one in so many is recorded; 0: none. Drops always are.
+    /// Sampling of allowed connections: one in this many is recorded; 0 for none. Drops
+    /// are always recorded.
     #[arg(long, default_value_t = flows::FlowOptions::default().sample, value_name = "NUMBER")]
     flows_sample: u32,
     /// With --without-pods: the port at which `orlop flows` and `orlop why` ask this agent,
@@ -216,18 +220,18 @@ struct NodeOptions {
     /// The CNI plugin to install; `orlop-cni` beside this program unless given.
     #[arg(long, value_name = "FILE")]
     cni_plugin: Option<PathBuf>,
-    /// Where the container runtime looks for CNI plugins.
+    /// Directory in which the container runtime looks for CNI plugins.
     #[arg(long, default_value = "/opt/cni/bin", value_name = "FOLDER")]
     cni_bin_dir: PathBuf,
-    /// Where the container runtime looks for CNI configurations.
+    /// Directory in which the container runtime looks for CNI configurations.
     #[arg(long, default_value = "/etc/cni/net.d", value_name = "FOLDER")]
     cni_conf_dir: PathBuf,
 }
 
-/// Runs until a signal. Datapath and pods go on working afterwards.
+/// Runs until a signal. Datapath and pods keep working afterwards.
 ///
 /// # Errors
-/// An unusable kubeconfig, or a machine that lacks what is needed.
+/// An unusable kubeconfig, or missing requirements of the machine.
 pub async fn run(options: Options) -> Result<(), Error> {
     match options.verb {
         Some(Verb::CleanupKubeProxy { dry_run }) => return cleanup(dry_run),
@@ -282,8 +286,8 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|panic| Err(Error::Start(panic.into())))
 }
 
-/// Lets the agent read pods as the service account for that where the API server of the
-/// kubeconfig has no PodEndpoints.
+/// Lets the agent read pods through the designated service account if the API server of
+/// the kubeconfig has no PodEndpoints.
 pub(super) fn with_policy_account(
     options: node_agent::AgentOptions,
     kubeconfig: PathBuf,
@@ -381,12 +385,12 @@ impl Node {
         })
     }
 
-    /// All that the agent needs, with this serving certificate, whatever the kubelet's
-    /// configuration says of one.
+    /// Returns the complete settings of the agent, with this serving certificate,
+    /// whatever the kubelet's configuration says about one.
     ///
     /// # Errors
-    /// [`Error::Start`] when the host's or this program's name cannot be read, and what is
-    /// wrong with files that options name.
+    /// [`Error::Start`] if the name of the host or of this program cannot be read, and
+    /// errors in files that options name.
     pub fn complete(
         &self,
         serving: Option<ServingCertificates>,
@@ -525,13 +529,13 @@ impl NodeOptions {
     }
 }
 
-/// What is said first, or else the default.
+/// Returns the first given value, or else the default.
 fn first<T: Clone + From<&'static str>>(said: [&Option<T>; 2], default: &'static str) -> T {
     let first = said.into_iter().flatten().next();
     first.cloned().unwrap_or_else(|| default.into())
 }
 
-/// Which local volumes a node has.
+/// The local volumes of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LocalVolumes {
     Auto,
@@ -540,16 +544,17 @@ enum LocalVolumes {
 }
 
 impl std::str::FromStr for LocalVolumes {
-    type Err = String;
+    type Err = InvalidValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
         match text {
             "auto" => Ok(Self::Auto),
             "off" => Ok(Self::Off),
             path if path.contains('/') => Ok(Self::File(path.into())),
-            other => Err(format!(
-                "`{other}` is no path: write auto, off, or ./{other}"
-            )),
+            other => {
+                let way_out = format!("write auto, off, or ./{other}");
+                Err(InvalidValue::new(other, "path", way_out))
+            }
         }
     }
 }
@@ -591,7 +596,7 @@ enum OverlayMode {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum MasqueradeMode {
-    /// Where nobody knows the way back to pods.
+    /// To destinations that have no route back to pods.
     Auto,
     /// Nowhere: others do it, or pods' addresses are routed.
     None,
@@ -601,7 +606,7 @@ enum MasqueradeMode {
 enum PolicyMode {
     /// Yes: a policy that forbids a connection ends it.
     Enforce,
-    /// Of new connections; those that were allowed go on.
+    /// Only new connections; existing ones continue.
     KeepEstablished,
     /// No: other pods and machines reach all pods.
     Off,
@@ -618,8 +623,8 @@ fn beside_this_program(name: &str) -> Result<PathBuf, Error> {
     Ok(this.parent().unwrap_or(Path::new("/")).join(name))
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+fn label(text: &str) -> Result<(String, String), InvalidValue> {
     text.split_once('=')
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .ok_or_else(|| format!("`{text}` is no label: write KEY=VALUE"))
+        .ok_or_else(|| InvalidValue::new(text, "label", "write KEY=VALUE"))
 }

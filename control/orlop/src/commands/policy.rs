@@ -11,53 +11,54 @@ use serde_json::Value;
 use super::policy_import::{self, Import};
 use crate::{error::Error, kubeconfig::Kubeconfig};
 
-/// What to do.
+/// Subcommand and options.
 #[derive(Args)]
 pub struct Options {
     #[command(subcommand)]
     command: Command,
 }
 
-/// What to do.
+/// Subcommand.
 #[derive(Subcommand)]
 enum Command {
-    /// Check expectations: which flows are allowed, which are denied, and by what.
+    /// Test expectations: which flows are allowed, which are denied, and by which rule.
     ///
-    /// FILE holds documents of kind PolicyTest, and may hold manifests. Objects come from
-    /// there, from --objects, and with --live or --kubeconfig from a cluster; a manifest stands
-    /// for the cluster's object of the same name. With --apply, what would be decided otherwise
-    /// after a change is told. Ends with code 1 when a flow is not as expected, with
-    /// --apply: would not be.
+    /// FILE contains documents of kind PolicyTest, and may contain manifests. Objects are
+    /// read from FILE, from --objects, and with --live or --kubeconfig from a cluster; a
+    /// manifest replaces the cluster's object of the same name. With --apply, print the
+    /// flows that a change would decide differently. Ends with code 1 if a flow is not as
+    /// expected, with --apply: would not be.
     Test(PolicyTest),
     /// Print the definition of ClusterNetworkPolicy, for clusters that lack it.
     Crd,
-    /// Convert Calico's or Cilium's policies to NetworkPolicies and ClusterNetworkPolicies that
-    /// decide the same. What cannot be converted is named, with the reason, and nothing is
-    /// emitted that would allow more.
+    /// Convert Calico's or Cilium's policies to NetworkPolicies and
+    /// ClusterNetworkPolicies that decide the same. What cannot be converted is named,
+    /// with the reason, and no output allows more than the original.
     #[command(after_help = policy_import::EXAMPLES)]
     Import(Import),
 }
 
-/// Where expectations and objects are.
+/// Sources of expectations and objects.
 #[derive(Args)]
 struct PolicyTest {
     /// The expectations.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// A file or folder of manifests (*.yaml, *.yml, *.json); workloads stand for their pods.
+    /// File or folder of manifests (*.yaml, *.yml, *.json); workloads stand for their
+    /// pods.
     #[arg(long, visible_alias = "manifests", value_name = "DIR|FILE")]
     objects: Vec<PathBuf>,
-    /// A change: a file or folder of manifests that come, or stand for those of the same name.
-    /// Prints the flows that it decides otherwise.
+    /// Change to evaluate: a file or folder of manifests to add, or to replace those of
+    /// the same name. Prints the flows that it decides differently.
     #[arg(long, value_name = "DIR|FILE")]
     apply: Vec<PathBuf>,
-    /// The objects of a cluster count: of the one that --kubeconfig or KUBECONFIG names.
-    /// --kubeconfig alone asks for it, too.
+    /// Use the objects of the cluster that --kubeconfig or KUBECONFIG names. --kubeconfig
+    /// alone implies it.
     #[arg(long)]
     live: bool,
     #[command(flatten)]
     kubeconfig: Kubeconfig,
-    /// Print only what is not as expected.
+    /// Print only flows that are not as expected.
     #[arg(long)]
     quiet: bool,
 }
@@ -77,11 +78,10 @@ pub(super) const CLUSTER_NETWORK_POLICIES: Resource = Resource::cluster(
     "ClusterNetworkPolicy",
 );
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// Files that cannot be read, a cluster that does not answer, expectations that
-/// are none, or that do not hold.
+/// Unreadable files, a cluster that does not answer, invalid or failed expectations.
 pub async fn run(options: Options) -> Result<(), Error> {
     match options.command {
         Command::Crd => {
@@ -104,7 +104,7 @@ impl PolicyTest {
             live(&client, &mut documents).await?;
             controllers(&client, &mut documents).await?;
         }
-        // Later ones stand for earlier ones.
+        // Later documents replace earlier ones.
         for path in &self.objects {
             manifests(path, true, &mut documents)?;
         }
@@ -125,7 +125,7 @@ impl PolicyTest {
         Ok(())
     }
 
-    /// What a change decides otherwise.
+    /// Prints the flows that a change decides differently.
     fn change(&self, documents: Vec<Value>) -> Result<(), Error> {
         let mut after = documents.clone();
         for path in &self.apply {
@@ -222,7 +222,7 @@ async fn controllers(client: &Client, documents: &mut Vec<Value>) -> Result<(), 
             .list::<Value>(resource, &Selection::all())
             .await
             .map_err(Error::Client)?;
-        // One without a controller would stand for pods, which are here themselves.
+        // One without a controller would stand for pods, which are present themselves.
         let controlled = list
             .items
             .into_iter()
@@ -244,8 +244,8 @@ fn holds(it: &CheckedFlow) -> String {
     if it.holds() { "ok" } else { "WRONG" }.to_owned()
 }
 
-/// A line a flow that is decided otherwise: is it as expected then, what was and
-/// what would be decided, and why.
+/// Formats one line per flow that is decided differently: whether it is then as expected,
+/// the decisions before and after, and the reason.
 fn changed(changes: &[Change], only_wrong: bool) -> String {
     let rows: Vec<[String; 7]> = changes
         .iter()
@@ -266,7 +266,8 @@ fn changed(changes: &[Change], only_wrong: bool) -> String {
     crate::table::table(["", "FROM", "TO", "PORT", "BEFORE", "AFTER", "WHY"], &rows)
 }
 
-/// A line a flow: is it as expected, what was asked, what is decided, and why.
+/// Formats one line per flow: whether it is as expected, the flow, the decision, and the
+/// reason.
 fn table(checked: &[CheckedFlow], only_wrong: bool) -> String {
     let rows: Vec<[String; 6]> = checked
         .iter()

@@ -24,7 +24,7 @@ Examples:
 /// Under which name objects are applied.
 const MANAGER: &str = "orlop-policy-import";
 
-/// From where, and how.
+/// Source and output.
 #[derive(Args)]
 pub struct Import {
     /// The project whose policies are converted.
@@ -34,12 +34,12 @@ pub struct Import {
     /// are read from the cluster.
     #[arg(short = 'f', long = "file", value_name = "DIR|FILE")]
     files: Vec<PathBuf>,
-    /// Write the objects into the cluster instead of printing them. Nothing is written if
+    /// Write the objects to the cluster instead of printing them. Nothing is written if
     /// something cannot be converted, unless --lossy is given.
     #[arg(long)]
     apply: bool,
-    /// Convert also policies of which a part has no counterpart, without that part. What is lost
-    /// is still named; where a rule that denies is lost, more is allowed than before.
+    /// Also convert policies with unsupported parts, without those parts. They are still
+    /// named; if a rule that denies is lost, more is allowed than before.
     #[arg(long)]
     lossy: bool,
     /// Write cluster-wide policies into each namespace that exists now, where no
@@ -58,7 +58,7 @@ pub struct Import {
     kubeconfig: Kubeconfig,
 }
 
-/// A project with policies of its own.
+/// A project with its own policies.
 #[derive(Clone, Copy, ValueEnum)]
 enum Source {
     /// NetworkPolicy, GlobalNetworkPolicy, Tier and network sets of Calico.
@@ -116,11 +116,10 @@ const CILIUM_KINDS: [Resource; 4] = [
 ];
 
 impl Import {
-    /// Converts, and prints or applies.
+    /// Converts policies, and prints or applies them.
     ///
     /// # Errors
-    /// Input that cannot be read, and, after everything else was printed, what was not
-    /// converted.
+    /// Unreadable input, and, after everything else was printed, what was not converted.
     pub async fn run(&self) -> Result<(), Error> {
         let mut documents = Vec::new();
         for path in &self.files {
@@ -238,7 +237,7 @@ async fn list(
     Ok(())
 }
 
-/// Writes what was not converted, and notes, to standard error.
+/// Writes unsupported parts, and notes, to standard error.
 pub fn show_remarks(report: &Report) {
     for note in &report.notes {
         eprintln!("note: {note}");

@@ -1,4 +1,4 @@
-//! `orlop preflight`: what this machine has and lacks.
+//! `orlop preflight`: checks the requirements of this machine.
 
 use std::path::PathBuf;
 
@@ -19,13 +19,13 @@ Examples:
 /// For what, and where to look.
 #[derive(Args)]
 pub struct Options {
-    /// What the machine is to do.
+    /// Role of the machine.
     #[arg(long, value_enum, default_value_t = RoleArg::Node)]
     role: RoleArg,
     /// How findings are printed.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Where eBPF programs and maps are pinned.
+    /// Directory of pinned eBPF programs and maps.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
     /// The container runtime's socket.
@@ -65,10 +65,10 @@ pub const DISKS: [&str; 4] = [
     "/var/log/pods",
 ];
 
-/// Prints what was found.
+/// Prints the results.
 ///
 /// # Errors
-/// [`Error::Preflight`] when something is missing that the role requires.
+/// [`Error::Preflight`] if a requirement of the role is not met.
 pub async fn run(options: Options) -> Result<(), Error> {
     let places = ProbePaths {
         pin_dir: options.pin_dir,

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::node_agent::Node;
 use crate::error::Error;
 
-/// What to remove besides what the agent left.
+/// What to remove besides the agent's files.
 #[derive(Args)]
 pub struct Options {
     /// Really do it.
@@ -17,8 +17,8 @@ pub struct Options {
     /// Folder of the node's credentials, removed as well.
     #[arg(long, default_value = "/var/lib/orlop/agent", value_name = "FOLDER")]
     data_dir: PathBuf,
-    /// Folder of a server, with its store and its authorities, to be removed as well: then the
-    /// cluster itself is gone.
+    /// Folder of a server, with its store and its authorities, to remove as well: the
+    /// cluster itself is then lost.
     #[arg(long, value_name = "FOLDER")]
     server_dir: Option<PathBuf>,
     /// Pods on this machine that another kubelet runs or ran. Without this flag nothing is
@@ -29,12 +29,12 @@ pub struct Options {
     node: Node,
 }
 
-/// What happens to pods of another kubelet.
+/// The fate of another kubelet's pods.
 #[derive(Clone, Copy, ValueEnum)]
 enum ForeignPods {
     /// They stay.
     Keep,
-    /// They are removed, too.
+    /// Remove them as well.
     Remove,
 }
 
@@ -73,7 +73,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a folder that Orlop did not make: it has none of the files that make it one.
+/// Rejects a folder that has none of the files that Orlop creates.
 fn is_own(folder: &Path, files: &[&str]) -> Result<(), Error> {
     let failed = |source| Error::File {
         path: folder.to_owned(),

@@ -30,7 +30,7 @@ Examples:
   orlop restore --identity /root/backup.key /var/backups/orlop --etcd managed
   orlop restore --identity /root/backup.key /var/backups/orlop --etcd-snapshot /root/etcd.db";
 
-/// Which backup, and into what.
+/// Backup and destination.
 #[derive(Args)]
 pub struct Options {
     /// The backup: a file or s3://BUCKET/PREFIX/NAME; or a folder or s3://BUCKET/PREFIX, of which
@@ -49,7 +49,7 @@ pub struct Options {
     /// Folder of the server: gets the store and the keys.
     #[arg(long, default_value = "/var/lib/orlop/server")]
     data_dir: PathBuf,
-    /// Replace what is in the folder; it is kept beside it.
+    /// Replace the contents of the folder; they are kept beside it.
     #[arg(long)]
     replace: bool,
     /// Restore the store alone, into etcd, and leave the folder of the server as it is.
@@ -62,8 +62,8 @@ pub struct Options {
     managed: managed::Options,
     #[command(flatten)]
     etcd: NamedEtcd,
-    /// With --etcd-servers: how many revisions were made at most after the backup. The revision is
-    /// raised beyond them, so that no client's watch goes back.
+    /// With --etcd-servers: upper bound of revisions made after the backup. The revision
+    /// is raised by it, so that no client's watch goes backwards.
     #[arg(
         long,
         value_name = "COUNT",
@@ -75,7 +75,7 @@ pub struct Options {
     s3: S3,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
 /// What cannot be read or written; nothing is changed then.
@@ -160,7 +160,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
 }
 
 impl Options {
-    /// Says how to go on.
+    /// Returns the next steps.
     fn next(&self, member: Option<&Record>) -> String {
         let folder = self.data_dir.display();
         if let Some(member) = member {

@@ -10,19 +10,19 @@ use control_scheduler::{Config, Features};
 
 use crate::{component, election, error::Error, kubeconfig::Kubeconfig, run};
 
-/// Which pods, and whether others may be schedulers too.
+/// Pods to schedule, and leader election.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
     file: crate::config::ConfigFile,
     #[command(flatten)]
     kubeconfig: Kubeconfig,
-    /// Place the pods whose `schedulerName` is one of these. Profiles of a
-    /// KubeSchedulerConfiguration given as --config stand for them.
+    /// Schedule pods with one of these values of `schedulerName`. Profiles of a
+    /// KubeSchedulerConfiguration given as --config replace them.
     #[arg(long, value_delimiter = ',', default_value = "default-scheduler")]
     scheduler_names: Vec<String>,
-    /// Feature gates to turn on: GenericWorkload, GangScheduling. docs/reference/scheduler.md
-    /// says what they do.
+    /// Feature gates to enable: GenericWorkload, GangScheduling (see
+    /// docs/reference/scheduler.md).
     #[arg(long, value_delimiter = ',', value_name = "NAME=BOOL")]
     feature_gates: Vec<String>,
     /// Identity in the leader election; the host's name with a random suffix unless given.
@@ -37,7 +37,7 @@ pub struct Options {
     port: component::Options,
 }
 
-/// Why a scheduler's configuration cannot be used.
+/// Error for an unusable configuration of the scheduler.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
     /// It cannot be read.
@@ -79,7 +79,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the scheduler counts.
+/// Writes the scheduler's metrics.
 fn write_metrics(page: &mut Page) {
     let mut text = String::new();
     control_client::metrics::write(&mut text);
@@ -94,10 +94,10 @@ pub fn is_configuration(path: &Path) -> bool {
     config::is_configuration(&text)
 }
 
-/// What a `KubeSchedulerConfiguration` says; with `elects`, with its election.
+/// Reads a `KubeSchedulerConfiguration`; with `elects`, including its election.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The problem with the file.
 pub fn configured(
     path: &Path,
     features: Features,

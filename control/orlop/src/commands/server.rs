@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{api, backups, election, error::Error, notify, run};
 
-/// Which addresses the cluster uses.
+/// Addresses of the cluster.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
@@ -43,8 +43,7 @@ pub struct Options {
 /// Load balancer addresses on bare metal.
 #[derive(Args, Clone, Copy, Default)]
 pub struct LoadBalancer {
-    /// Do not define the kinds by which load balancer addresses are given out (IPPool and
-    /// others): nobody gets one.
+    /// Do not define the kinds that assign load balancer addresses (IPPool and others).
     #[arg(long)]
     no_load_balancer: bool,
     /// Leave Services of type LoadBalancer that name no loadBalancerClass to others.
@@ -145,7 +144,7 @@ where
         .election
         .election_within(times, election::CONTROLLERS, &identity)?;
     let api = Box::pin(options.api.open(false)).await?;
-    // Told to the parts when the network's clients are gone.
+    // Cancelled for the parts when the clients of the network are disconnected.
     let parting = CancellationToken::new();
     let more = more(&api, parting.clone());
     let reader = api.client(component("kube-controller-manager"));
@@ -201,13 +200,13 @@ where
             && let Err(error) = super::load_balancer::define(&definitions).await
         {
             // Services without such addresses work all the same.
-            tracing::warn!(error = %error.chain(), "cannot define the kinds of load balancing");
+            tracing::warn!(error = %error.chain(), "failed to define the load balancer kinds");
         }
         if !options.local_volumes.no_local_volumes
             && let Err(error) = crate::local_volumes::define(&definitions).await
         {
             // Pods without volumes work all the same.
-            tracing::warn!(error = %error.chain(), "cannot define the class of local volumes");
+            tracing::warn!(error = %error.chain(), "failed to define the class of local volumes");
         }
         Ok(())
     };
@@ -323,8 +322,8 @@ async fn dns_service(client: Client, address: Option<IpAddr>) -> Result<(), cont
         .await;
     match created {
         Err(error) if !error.is_already_exists() => {
-            // The cluster works without it, but for names.
-            tracing::warn!(%address, error = %error.chain(), "cannot make the DNS Service");
+            // The cluster works without it, except for names.
+            tracing::warn!(%address, error = %error.chain(), "failed to create the DNS Service");
             Ok(())
         }
         _ => Ok(()),

@@ -10,6 +10,7 @@ use node_agent::{
 };
 
 use crate::error::Error;
+use crate::values::InvalidValue;
 
 /// How services are served.
 // Other commands flatten it as well: groups need unique names.
@@ -35,8 +36,8 @@ pub struct ServiceArgs {
     /// the Node object names; all unless given.
     #[arg(long, value_delimiter = ',', value_name = "RANGE")]
     nodeport_addresses: Vec<String>,
-    /// Ranges of the cluster's pods; those of the Node object unless given, and where the
-    /// server is in the same process, 10.244.0.0/16.
+    /// Ranges of the cluster's pods; defaults to those of the Node object, and to
+    /// 10.244.0.0/16 if the server is in the same process.
     #[arg(long, value_delimiter = ',', value_name = "RANGE")]
     cluster_cidr: Vec<IpNet>,
     /// Show clients of cluster IPs as this node, wherever they are.
@@ -51,10 +52,10 @@ pub struct ServiceArgs {
     /// Ports that translated clients get.
     #[arg(long, value_parser = ports, default_value = "61000-65535", value_name = "FIRST-LAST")]
     client_ports: (u16, u16),
-    /// Where /healthz and /livez are served; `off` for nowhere. 0.0.0.0:10256 unless given.
+    /// Address of /healthz and /livez; `off` to disable. 0.0.0.0:10256 unless given.
     #[arg(long, value_name = "ADDRESS")]
     healthz_bind_address: Option<String>,
-    /// Where /metrics, /configz and /proxyMode are served; `off` for nowhere. 127.0.0.1:10249
+    /// Address of /metrics, /configz and /proxyMode; `off` to disable. 127.0.0.1:10249
     /// unless given.
     #[arg(long, value_name = "ADDRESS")]
     metrics_bind_address: Option<String>,
@@ -92,7 +93,7 @@ impl ServiceArgs {
         self.client_ports
     }
 
-    /// Ranges of the cluster's pods, as far as they were given.
+    /// Returns the given ranges of the cluster's pods.
     pub fn cluster_cidr(&self) -> &[IpNet] {
         &self.cluster_cidr
     }
@@ -117,7 +118,7 @@ impl ServiceArgs {
         Ok(Some(settings))
     }
 
-    /// The options, upon those of kube-proxy's file.
+    /// Merges the options with those of kube-proxy's file.
     ///
     /// # Errors
     /// [`Error::Option`].
@@ -176,7 +177,7 @@ impl ServiceArgs {
     }
 }
 
-fn address(text: &str, port: u16) -> Result<Option<SocketAddr>, String> {
+fn address(text: &str, port: u16) -> Result<Option<SocketAddr>, InvalidValue> {
     if text == "off" || text.is_empty() {
         return Ok(None);
     }
@@ -185,19 +186,19 @@ fn address(text: &str, port: u16) -> Result<Option<SocketAddr>, String> {
         .ok()
         .or_else(bare)
         .map(Some)
-        .ok_or_else(|| format!("`{text}` is no address: write ADDRESS:PORT, or off"))
+        .ok_or_else(|| InvalidValue::new(text, "address", "write ADDRESS:PORT, or off"))
 }
 
 /// Reads a range of ports.
 ///
 /// # Errors
 /// How to write it.
-pub fn ports(text: &str) -> Result<(u16, u16), String> {
+pub fn ports(text: &str) -> Result<(u16, u16), InvalidValue> {
     let parsed = text.split_once('-').and_then(|(first, last)| {
         let (first, last) = (first.parse::<u16>().ok()?, last.parse::<u16>().ok()?);
         (first > 0 && first < last).then_some((first, last))
     });
-    parsed.ok_or_else(|| format!("`{text}` is no range of ports: write FIRST-LAST"))
+    parsed.ok_or_else(|| InvalidValue::new(text, "range of ports", "write FIRST-LAST"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! `orlop services`: what is programmed on this node, and why something is not.
+//! `orlop services`: shows the programmed Services of this node, and why others are
+//! missing.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -9,6 +10,7 @@ use clap::{Args, ValueEnum};
 use node_agent::ReportSelection;
 
 use crate::error::Error;
+use crate::values::InvalidValue;
 
 /// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
@@ -18,14 +20,14 @@ Examples:
   orlop services 10.96.0.10:53        who is reached there, or answers there
   orlop services 192.0.2.1:30080      a node port at an address of this node";
 
-/// Which services.
+/// Services to show.
 #[derive(Args)]
 pub struct Options {
     /// NAMESPACE/NAME of a Service or of a Pod with host ports, or ADDRESS or ADDRESS:PORT at which
     /// one is reached or answers; all unless given.
     #[arg(value_parser = selected, value_name = "NAMESPACE/NAME | ADDRESS[:PORT]")]
     selected: Option<ReportSelection>,
-    /// Where eBPF programs and maps are pinned.
+    /// Directory of pinned eBPF programs and maps.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
     /// How they are printed.
@@ -71,7 +73,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn selected(text: &str) -> Result<ReportSelection, String> {
+fn selected(text: &str) -> Result<ReportSelection, InvalidValue> {
     if let Ok(place) = text.parse::<SocketAddr>() {
         return Ok(ReportSelection::Place(place.ip(), Some(place.port())));
     }
@@ -88,9 +90,10 @@ fn selected(text: &str) -> Result<ReportSelection, String> {
                 name.to_owned(),
             ))
         }
-        _ => Err(format!(
-            "`{text}` is neither: write NAMESPACE/NAME, ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT"
-        )),
+        _ => {
+            let way_out = "write NAMESPACE/NAME, ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT";
+            Err(InvalidValue::new(text, "object or address", way_out))
+        }
     }
 }
 

@@ -29,20 +29,20 @@ A snapshot is a List as kubectl prints it:
 Ends with code 0 when the simulation ran, with code 1 when something cannot be read, and with
 --exit-code also when a pod fits nowhere.";
 
-/// What is simulated.
+/// What to simulate.
 #[derive(Args)]
 pub struct Options {
-    /// Files of YAML or JSON (`-`: standard input) with pods, or with workloads that stand for
-    /// their pods: Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob,
-    /// ReplicationController. What else they hold, such as Services or claims, is taken as
-    /// created.
+    /// Files of YAML or JSON (`-` for standard input) with pods, or with workloads that
+    /// stand for their pods: Deployment, ReplicaSet, StatefulSet, DaemonSet, Job,
+    /// CronJob, ReplicationController. Other objects in them, such as Services or claims,
+    /// count as created.
     #[arg(value_name = "FILE", required_unless_present_any = ["drain", "add_node", "add_like"])]
     files: Vec<PathBuf>,
     /// File with the objects of a cluster. Without it, a cluster is read.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Node that is cordoned, and whose pods are placed elsewhere, but for those of DaemonSets
-    /// and static ones. Repeatable.
+    /// Node to drain: it is cordoned, and its pods are placed elsewhere, except those of
+    /// DaemonSets and static ones. Repeatable.
     #[arg(long, value_name = "NODE")]
     drain: Vec<String>,
     /// File with Node objects that join the cluster. Repeatable.
@@ -70,13 +70,13 @@ enum Output {
     Json,
 }
 
-/// What becomes of all pods.
+/// The outcome for all pods.
 #[derive(Debug, Serialize)]
 struct SimulationReport {
     pods: Vec<SimulationRow>,
 }
 
-/// What becomes of a pod, as the cluster is and after the change.
+/// The outcome for a pod, before and after the change.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SimulationRow {
@@ -88,11 +88,11 @@ struct SimulationRow {
     after: Fate,
 }
 
-/// Prints it.
+/// Prints the outcome.
 ///
 /// # Errors
-/// Files that cannot be read, a cluster that does not answer, nodes that there are not; with
-/// `--exit-code` pods that fit nowhere.
+/// Unreadable files, a cluster that does not answer, unknown nodes; with `--exit-code`
+/// pods that fit nowhere.
 pub async fn run(options: Options) -> Result<(), Error> {
     let mut objects = match &options.snapshot {
         Some(path) => cluster_objects::snapshot(path)?,
@@ -129,7 +129,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// What becomes of the incoming pods, of pending ones, and of those on drained nodes.
+/// Returns the outcome for incoming pods, pending ones, and those on drained nodes.
 fn report(
     objects: ObjectSet,
     incoming: &[workloads::IncomingPods],

@@ -26,7 +26,7 @@ Examples:
 Without a kubeconfig, on a node, the agent's own is used: what the node may not read is shown as
 unknown, which is no failure.";
 
-/// Which cluster and machine.
+/// Cluster and machine.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub struct Options {
     output: Output,
 }
 
-/// Where this machine's parts are.
+/// Paths of this machine's parts.
 #[derive(Args, Clone)]
 #[group(id = "status_places")]
 pub struct PlacesArgs {
@@ -48,10 +48,10 @@ pub struct PlacesArgs {
     /// Folder of an agent on this machine.
     #[arg(long, default_value = "/var/lib/orlop/agent", value_name = "FOLDER")]
     agent_dir: PathBuf,
-    /// Where eBPF programs and maps are pinned.
+    /// Directory of pinned eBPF programs and maps.
     #[arg(long, default_value = node_agent::PINS, value_name = "FOLDER")]
     pin_dir: PathBuf,
-    /// Where the agent on this machine answers health checks.
+    /// Address of the agent's health checks on this machine.
     #[arg(long, default_value = "127.0.0.1:10256", value_name = "ADDRESS")]
     healthz: SocketAddr,
 }
@@ -127,7 +127,7 @@ async fn of_cluster(kubeconfig: &Kubeconfig) -> Vec<Part> {
     }
 }
 
-/// The screen: a line for each part, then what is wrong.
+/// Formats the report: a line for each part, then the problems.
 pub fn text(parts: &[Part], now: Timestamp, style: Style) -> String {
     let row = |part: &Part| {
         [

@@ -1,9 +1,9 @@
-//! `orlop store move`: the store goes from the embedded file to etcd or back, with all keys and
-//! values as they are. A kube-apiserver's etcd is such a store, too.
+//! `orlop store move`: moves the store from the embedded file to etcd or back, with all
+//! keys and values unchanged. A kube-apiserver's etcd is such a store, too.
 //!
-//! Keys are copied while the cluster works, and what changes meanwhile follows. Then the
-//! server is stopped, the rest follows, both stores are compared key by key, and the server
-//! starts with the other store. Writes wait from the stop to the start.
+//! Keys are copied while the cluster works, and later changes follow. Then the server is
+//! stopped, the rest is copied, both stores are compared key by key, and the server
+//! starts with the new store. Writes wait from the stop to the start.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ Examples:
     --stop 'systemctl stop orlop-server' --start 'systemctl start orlop-server'
   orlop store move --to embedded --stop 'systemctl stop orlop-server'";
 
-/// What to do.
+/// Subcommand.
 #[derive(Args)]
 pub struct Options {
     #[command(subcommand)]
@@ -48,7 +48,7 @@ enum StoreKind {
 
 #[derive(Args)]
 struct Move {
-    /// Which store the cluster is to have.
+    /// Destination of the store.
     #[arg(long, value_name = "STORE")]
     to: StoreKind,
     /// Folder of the server.
@@ -75,10 +75,10 @@ const AT_REST: Duration = Duration::from_secs(1);
 const NEAR: Revision = 200;
 const ROUNDS: usize = 50;
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// A store that cannot be read or written, or is not equal afterwards; then the old one stays
+/// A store that cannot be read or written, or differs afterwards; then the old one stays
 /// in use.
 pub async fn run(options: Options) -> Result<(), Error> {
     match options.command {
@@ -205,7 +205,7 @@ impl Move {
         }
     }
 
-    /// Takes the last changes of a source that nobody writes to any more, compares, and makes
+    /// Copies the last changes of a source without further writers, compares, and makes
     /// the target the store of this folder.
     async fn finish(
         &self,
@@ -274,7 +274,7 @@ impl Move {
             }
             return stores::embedded(&self.data_dir.join(STORE));
         }
-        // A server that was told to stop says goodbye first.
+        // A terminating server closes its connections first.
         let began = Instant::now();
         while began.elapsed() < STOP_TIMEOUT {
             let before = source.store.latest().await.map_err(Error::Store)?;

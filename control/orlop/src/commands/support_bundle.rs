@@ -26,14 +26,14 @@ Examples:
 Secrets and ConfigMaps are not read. Keys, tokens, passwords, and values of pods' environment are
 taken out of the rest. Names, addresses and images stay: look through it before you send it.";
 
-/// What is collected, and where it goes.
+/// Contents and destination.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
     kubeconfig: Kubeconfig,
     #[command(flatten)]
     places: PlacesArgs,
-    /// Where the bundle is written; the file must not exist.
+    /// Path of the bundle; the file must not exist.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// How far back logs go, as journalctl reads it.
@@ -42,7 +42,7 @@ pub struct Options {
     /// Megabytes of all files together, before compression.
     #[arg(long, default_value_t = 64, value_name = "NUMBER")]
     max_size: usize,
-    /// How long collecting may take; what is not there by then is left out.
+    /// Time limit of collecting; missing parts are left out.
     #[arg(long, value_parser = values::duration, default_value = "1m30s", value_name = "DURATION")]
     timeout: Duration,
     /// The container runtime's socket.

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::values::InvalidValue;
 use crate::{
     error::Error,
     join,
@@ -22,7 +23,7 @@ use crate::{
     servers::{ServerToken, offer},
 };
 
-/// What to do, and against which cluster.
+/// Cluster and subcommand.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
@@ -31,14 +32,14 @@ pub struct Options {
     command: Command,
 }
 
-/// What to do.
+/// Subcommand.
 #[derive(Subcommand)]
 enum Command {
     /// Make a token, and print the line with which a machine joins.
     Create(CreateToken),
     /// Show the tokens, without their secrets.
     List,
-    /// Delete tokens: nobody joins with them any more. Who did, stays.
+    /// Delete tokens: no machine can join with them any more. Joined machines stay.
     Delete {
         /// The tokens' ids, or whole tokens.
         #[arg(required = true, value_name = "ID")]
@@ -46,11 +47,11 @@ enum Command {
     },
 }
 
-/// What the token is to be.
+/// Properties of the token.
 #[derive(Args)]
 struct CreateToken {
-    /// A token with which a further server joins, in place of a node. It gives whoever has it
-    /// the keys of the cluster. Run this on a server.
+    /// Create a token for a further server instead of a node. It gives its holder the
+    /// keys of the cluster. Run this on a server.
     #[arg(long)]
     server: bool,
     /// With --server: the data folder of the server on this machine.
@@ -60,7 +61,7 @@ struct CreateToken {
     /// 1h, and 24h at most.
     #[arg(long, value_parser = life, value_name = "TIME")]
     ttl: Option<Duration>,
-    /// What it is for, for people.
+    /// Description for people.
     #[arg(long, default_value = "", value_name = "TEXT")]
     description: String,
     /// Groups that who comes with it is in, besides system:bootstrappers. The default is
@@ -86,7 +87,7 @@ struct Secret {
     data: Option<BTreeMap<String, String>>,
 }
 
-/// What is shown of a token.
+/// A row of the list of tokens.
 #[derive(Debug, PartialEq, Eq)]
 struct TokenRow {
     id: String,
@@ -95,10 +96,10 @@ struct TokenRow {
     description: String,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// An unusable kubeconfig, or what the API answers.
+/// An unusable kubeconfig, or the API's error.
 pub async fn run(options: Options) -> Result<(), Error> {
     match &options.command {
         Command::Create(create) => create.check()?,
@@ -155,7 +156,7 @@ impl CreateToken {
         if self.only_token {
             return self.create(client).await;
         }
-        // First: there is no token that nobody can join with.
+        // First, so that no token exists that cannot be used.
         let cluster = cluster_info(client).await?;
         let token = self.create(client).await?;
         Ok(format!(
@@ -363,11 +364,11 @@ async fn delete(client: &Client, id: &str) -> Result<(), Error> {
         })
 }
 
-/// Makes a token for a further server as `orlop token create --server` does; returns the line
-/// with which it joins.
+/// Creates a token for a further server as `orlop token create --server` does; returns
+/// the command line with which it joins.
 ///
 /// # Errors
-/// What the API answers, or a folder that is none of a server.
+/// The API's error, or a folder that is not a server's.
 pub async fn line_for_server(
     client: &Client,
     data_dir: PathBuf,
@@ -384,7 +385,7 @@ pub async fn line_for_server(
     create.run(client).await
 }
 
-/// Small letters and digits that nobody guesses.
+/// Returns random lowercase letters and digits.
 fn random(length: usize) -> String {
     const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
     (0..length)
@@ -394,8 +395,11 @@ fn random(length: usize) -> String {
 }
 
 /// Reads `90s`, `30m`, `24h`, `7d`, `1h30m` or `0`.
-fn life(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time: write a number with s, m, h or d, such as 24h");
+fn life(text: &str) -> Result<Duration, InvalidValue> {
+    let wrong = || {
+        let way_out = "write a number with s, m, h or d, such as 24h";
+        InvalidValue::new(text, "time", way_out)
+    };
     if text == "0" {
         return Ok(Duration::ZERO);
     }

@@ -10,6 +10,7 @@ use ebpf_abi::Protocol;
 use node_agent::{Question, TraceFrom};
 
 use crate::error::Error;
+use crate::values::InvalidValue;
 
 /// Examples shown at the end of `--help`.
 pub const EXAMPLES: &str = "\
@@ -18,20 +19,20 @@ Examples:
   orlop trace 10.244.1.7 10.96.0.10:53/udp           a pod of this node, to cluster DNS
   orlop trace 192.0.2.1 10.96.0.1:443 -o json        a process of this node";
 
-/// Which connection.
+/// Connection to trace.
 #[derive(Args)]
 pub struct Options {
     /// The client: ADDRESS, or ADDRESS:PORT where its port matters.
     #[arg(value_parser = client, value_name = "CLIENT[:PORT]")]
     client: (IpAddr, Option<u16>),
-    /// What it asks for: ADDRESS:PORT, with /udp or /sctp behind unless it is TCP.
+    /// Destination: ADDRESS:PORT, followed by /udp or /sctp unless it is TCP.
     #[arg(value_parser = asked, value_name = "ADDRESS:PORT[/PROTOCOL]")]
     asked: (SocketAddr, Protocol),
-    /// Where the client is. Unless given: an address of this node is the host's, one in the pods'
-    /// ranges a pod's of this node, and any other one outside.
+    /// Location of the client. By default, an address of this node is the host, one in
+    /// the pod ranges is a pod of this node, and any other one is outside.
     #[arg(long, value_enum)]
     from: Option<Place>,
-    /// Where eBPF programs and maps are pinned.
+    /// Directory of pinned eBPF programs and maps.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
     /// How it is printed.
@@ -57,7 +58,7 @@ enum Output {
     Json,
 }
 
-/// Prints it.
+/// Prints the trace.
 ///
 /// # Errors
 /// When there are no maps, or they cannot be read.
@@ -84,7 +85,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn client(text: &str) -> Result<(IpAddr, Option<u16>), String> {
+fn client(text: &str) -> Result<(IpAddr, Option<u16>), InvalidValue> {
     let whole = text
         .parse::<SocketAddr>()
         .map(|it| (it.ip(), Some(it.port())));
@@ -92,20 +93,28 @@ fn client(text: &str) -> Result<(IpAddr, Option<u16>), String> {
     whole
         .or_else(|_| bare.parse::<IpAddr>().map(|ip| (ip, None)))
         .map_err(|_| {
-            format!("`{text}` is no address: write ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT")
+            let way_out = "write ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT";
+            InvalidValue::new(text, "address", way_out)
         })
 }
 
-fn asked(text: &str) -> Result<(SocketAddr, Protocol), String> {
+fn asked(text: &str) -> Result<(SocketAddr, Protocol), InvalidValue> {
     let (place, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
     let protocol = match protocol.to_ascii_lowercase().as_str() {
         "tcp" => Protocol::TCP,
         "udp" => Protocol::UDP,
         "sctp" => Protocol::SCTP,
-        other => return Err(format!("`{other}` is no protocol: write tcp, udp or sctp")),
+        other => {
+            return Err(InvalidValue::new(
+                other,
+                "protocol",
+                "write tcp, udp or sctp",
+            ));
+        }
     };
     place.parse().map(|place| (place, protocol)).map_err(|_| {
-        format!("`{place}` is no address and port: write ADDRESS:PORT or [ADDRESS]:PORT")
+        let way_out = "write ADDRESS:PORT or [ADDRESS]:PORT";
+        InvalidValue::new(place, "address and port", way_out)
     })
 }
 

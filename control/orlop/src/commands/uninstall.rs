@@ -1,4 +1,5 @@
-//! `orlop node-agent uninstall`: this machine's Services are served by somebody else again.
+//! `orlop node-agent uninstall`: returns this machine's Services to another
+//! implementation.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,7 +16,7 @@ Examples:
   orlop node-agent uninstall --datapath-only               let connections end for up to 30s first
   orlop node-agent uninstall --datapath-only --drain 0s    remove all at once";
 
-/// What is removed, and how.
+/// What to remove, and how.
 #[derive(Args)]
 pub struct Options {
     /// Remove what `orlop node-agent --datapath-only` left. To take a whole node out of its
@@ -27,10 +28,11 @@ pub struct Options {
     dry_run: bool,
     #[command(flatten)]
     drain: Drain,
-    /// Where eBPF programs and maps are pinned.
+    /// Directory of pinned eBPF programs and maps.
     #[arg(long, default_value = node_agent::PINS)]
     pin_dir: PathBuf,
-    /// The agent's --client-ports: what it reserved, if it was of a version that keeps no record.
+    /// The agent's --client-ports: the reserved ports, if the agent's version keeps no
+    /// record.
     #[arg(long, value_parser = ports, default_value = "61000-65535", value_name = "FIRST-LAST")]
     client_ports: (u16, u16),
 }
@@ -39,25 +41,25 @@ pub struct Options {
 #[derive(Args, Clone, Copy)]
 #[group(id = "drain_options")]
 pub struct Drain {
-    /// How long packet programs go on translating the connections that they know, while new ones
-    /// are left to kube-proxy; they end earlier when the last connection does. 0s: not at all.
+    /// Time for which packet programs keep translating known connections, while new ones
+    /// are left to kube-proxy; it ends earlier with the last connection. 0s to skip it.
     #[arg(long, value_parser = values::duration, default_value = "30s", value_name = "DURATION")]
     drain: Duration,
 }
 
-/// What becomes of the datapath when the agent ends.
+/// The fate of the datapath when the agent ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnExit {
-    /// It stays in force as it is, and the next start adopts it.
+    /// Keep it in force; the next start adopts it.
     Keep,
-    /// It is removed: somebody else serves Services from then on.
+    /// Remove it: another implementation serves Services from then on.
     Uninstall,
 }
 
 /// Removes the datapath, or lists it.
 ///
 /// # Errors
-/// While an agent works with it, where pods depend on it, or what is left.
+/// If an agent uses it, if pods depend on it, or what could not be removed.
 pub fn run(options: &Options) -> Result<(), Error> {
     if !options.datapath_only {
         return Ok(());

@@ -10,14 +10,14 @@ use control_pki::{Spec, write_public};
 use super::{node_agent::Node, server};
 use crate::{api, error::Error, join, run};
 
-/// What to type, for the help.
+/// Examples in the help.
 pub const EXAMPLES: &str = "\
 It needs root, a kernel with type information (BTF), cgroup v2 and containerd, and checks this
 first. The administrator's kubeconfig is /etc/orlop/admin.kubeconfig unless --write-kubeconfig names
 another place. It runs until it is stopped; pods and services go on working then, and the next start takes
 them over.";
 
-/// Where the administrator's kubeconfig goes.
+/// The path of the administrator's kubeconfig.
 const KUBECONFIG: &str = "/etc/orlop/admin.kubeconfig";
 
 /// The server and this machine as a node.
@@ -37,11 +37,11 @@ pub struct Options {
     node: Node,
 }
 
-/// Runs until a signal. Datapath and pods go on working afterwards.
+/// Runs until a signal. Datapath and pods keep working afterwards.
 ///
 /// # Errors
-/// What this machine lacks, or what cannot be used: folder, store,
-/// certificates, address; a part that ended.
+/// Missing requirements of this machine, an unusable folder, store, certificate or
+/// address; a part that ended.
 pub async fn run(mut options: Options) -> Result<(), Error> {
     let shutdown = run::shutdown_on_signals()?;
     let name = options.node.name()?;

@@ -35,7 +35,7 @@ Examples:
   orlop upgrade rollback --restart 'systemctl restart orlop-server'
   orlop upgrade finish";
 
-/// What to do.
+/// Subcommand.
 #[derive(Args)]
 pub struct Options {
     #[command(subcommand)]
@@ -44,18 +44,18 @@ pub struct Options {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Check what an upgrade would meet: skew, removed APIs, store format, disk, backup. Changes
-    /// nothing.
+    /// Check the preconditions of an upgrade: skew, removed APIs, store format, disk,
+    /// backup. Changes nothing.
     Plan(Box<UpgradeCommandPlan>),
     /// Replace the binary of the server on this machine, or with --node that of the agent.
     Apply(Box<apply::Options>),
     /// Put the binary back that the last upgrade of this machine replaced.
     Rollback(rollback::Options),
-    /// Migrate stored objects to the current storage versions, and remove what a rollback needs.
-    /// Run it on each server once all servers and nodes are upgraded; afterwards there is no
-    /// rollback.
+    /// Migrate stored objects to the current storage versions, and remove the files for a
+    /// rollback. Run it on each server once all servers and nodes are upgraded; a
+    /// rollback is impossible afterwards.
     Finish(finish::Options),
-    /// Print what this binary is, as JSON.
+    /// Print facts about this binary as JSON.
     #[command(hide = true)]
     Facts,
 }
@@ -71,7 +71,7 @@ struct UpgradeCommandPlan {
     kubeconfig: Kubeconfig,
 }
 
-/// Where the programs and files of this machine are.
+/// The paths of programs and files of this machine.
 #[derive(Args)]
 struct Machine {
     /// Folder of the server.
@@ -90,7 +90,7 @@ struct NodeName {
     node_name: Option<String>,
 }
 
-/// What an upgrade leaves for a rollback, beside the binary that it kept.
+/// The record that an upgrade leaves for a rollback, beside the binary that it kept.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record {
@@ -106,11 +106,11 @@ struct Record {
 /// The end of the record's name.
 const RECORD: &str = "upgrade.json";
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// What hinders the upgrade; a new binary that does not come up, after the old one was put
-/// back.
+/// What blocks the upgrade; a new binary that does not come up, after the old one was
+/// restored.
 pub async fn run(options: Options) -> Result<(), Error> {
     match options.command {
         Command::Plan(options) => options.run().await,
@@ -191,10 +191,10 @@ impl Record {
         PathBuf::from(name)
     }
 
-    /// The record of the last upgrade of `binary`.
+    /// Reads the record of the last upgrade of `binary`.
     ///
     /// # Errors
-    /// When there is none, or it cannot be understood.
+    /// When there is none, or it cannot be parsed.
     fn load(binary: &Path) -> Result<Self, Error> {
         let path = Self::path(binary);
         let text = std::fs::read(&path).map_err(|source| Error::File {

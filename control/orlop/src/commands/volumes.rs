@@ -1,4 +1,4 @@
-//! `orlop volumes`: the local volumes of a cluster, and the end of those whose node is gone.
+//! `orlop volumes`: lists local volumes of a cluster, and removes those of lost nodes.
 
 mod forget;
 mod report;
@@ -24,7 +24,7 @@ const DRIVER: &str = "csi.orlop.dev";
 /// Topology key by which a volume belongs to a node.
 const NODE_KEY: &str = "topology.csi.orlop.dev/node";
 
-/// Which volumes, and what to do.
+/// Volumes and subcommand.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Options {
@@ -42,8 +42,8 @@ pub struct Options {
 
 #[derive(Subcommand)]
 enum VolumeVerb {
-    /// Remove the claims, volumes and snapshots of a node that is gone for good. Their data is
-    /// given up.
+    /// Remove the claims, volumes and snapshots of a permanently lost node. Their data is
+    /// abandoned.
     Forget {
         /// Name of the node, whose Node object must be deleted before.
         node: String,
@@ -61,10 +61,10 @@ enum Output {
     Json,
 }
 
-/// Lists volumes, or forgets those of a node.
+/// Lists volumes, or removes those of a node.
 ///
 /// # Errors
-/// A cluster that does not answer, or a node that is still there.
+/// A cluster that does not answer, or a node that still exists.
 pub async fn run(options: Options) -> Result<(), Error> {
     let client = options.kubeconfig.client("orlop-volumes").await?;
     if let Some(VolumeVerb::Forget { node, yes }) = options.verb {

@@ -1,6 +1,6 @@
-//! `orlop why`: why a connection is allowed or dropped, link by link, at both
-//! ends: what the objects say, what each node compiled, what its maps hold, and
-//! where these differ.
+//! `orlop why`: explains why a connection is allowed or dropped, step by step, at both
+//! ends: what the objects say, what each node compiled, what its maps contain, and where
+//! these differ.
 
 mod asked;
 mod report;
@@ -30,10 +30,10 @@ Examples:
   orlop why shop/web node/n1:22 -o json        a pod asks a node
   orlop why shop/db-0:5432 shop/web --from     the other way: shop/web asks shop/db-0";
 
-/// Between whom.
+/// Ends of the connection.
 #[derive(Args)]
 pub struct Options {
-    /// The pod, as NAMESPACE/NAME; with :PORT and /PROTOCOL if it is asked (--from).
+    /// Pod as NAMESPACE/NAME; with :PORT and /PROTOCOL if it is the server (--from).
     #[arg(value_parser = pod, value_name = "POD")]
     pod: AskedPeer,
     /// The other end: NAMESPACE/NAME of a pod, svc/NAMESPACE/NAME, node/NAME or an address, with
@@ -61,10 +61,10 @@ enum Output {
     Json,
 }
 
-/// Prints it.
+/// Prints the explanation.
 ///
 /// # Errors
-/// An API server that does not answer, an end that is nobody, or no port.
+/// An API server that does not answer, an unknown end, or a missing port.
 pub async fn run(options: Options) -> Result<(), Error> {
     let client = options.cluster.client("orlop-why").await?;
     let mut documents = Vec::new();

@@ -1,4 +1,4 @@
-//! What is read of the cluster.
+//! Reads the cluster's objects.
 
 use std::{
     collections::BTreeMap,
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// The nodes that take part: those of these names, else two that are ready.
+/// Returns the participating nodes: those with these names, else two that are ready.
 ///
 /// # Errors
-/// What the API says, or that there is none.
+/// The API's error, or that there is none.
 pub async fn nodes(client: &Client, names: &[String]) -> Result<Vec<Node>, Error> {
     let list = client
         .list::<Value>(&resources::NODES, &Selection::all())
@@ -94,10 +94,10 @@ fn service(service: &Value) -> Service {
     }
 }
 
-/// Where the API server listens, as the Service `default/kubernetes` says.
+/// Returns the addresses of the API server from the Service `default/kubernetes`.
 ///
 /// # Errors
-/// What the API says.
+/// The API's error.
 pub async fn api_server(client: &Client) -> Result<Vec<SocketAddr>, Error> {
     let selection = Selection::all()
         .namespace("default")
@@ -170,7 +170,7 @@ pub fn has_ended(pod: &Value) -> bool {
         .any(|phase| pod["status"]["phase"] == *phase)
 }
 
-/// How a pod is: its phase, and what it waits for.
+/// Describes the state of a pod: its phase, and what it waits for.
 pub fn state(pod: &Value) -> String {
     let status = &pod["status"];
     let phase = status["phase"].as_str().unwrap_or("Unknown");

@@ -1,5 +1,5 @@
-//! The connectivity test: deploys probes in a namespace of its own, collects what they report,
-//! and removes the namespace. What is checked is in `control-connectivity`.
+//! The connectivity test: deploys probes in a separate namespace, collects their reports,
+//! and removes the namespace. `control-connectivity` defines the checks.
 
 use std::{
     collections::BTreeMap,
@@ -51,13 +51,13 @@ pub struct Plan {
 pub struct Line {
     /// Group of the check.
     pub group: &'static str,
-    /// What is checked.
+    /// The checked property.
     pub check: String,
     /// Pod or host network, and node.
     pub from: String,
-    /// What is reached.
+    /// The destination.
     pub to: String,
-    /// What came of it.
+    /// The result.
     pub result: Verdict,
     /// Median time of a request, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,7 +126,7 @@ struct Test<'a> {
     progress: &'a Progress,
 }
 
-/// Between two looks at pods.
+/// The polling interval for pods.
 const POLL: Duration = Duration::from_millis(300);
 /// How long a load balancer may take to give an address.
 const LOAD_BALANCER: Duration = Duration::from_secs(5);
@@ -241,7 +241,7 @@ impl Test<'_> {
         }
     }
 
-    /// A server that ended serves nobody, however long one waits; it says why in its log.
+    /// Returns the error for a server that ended; its log has the reason.
     async fn ended(&self, name: &str, pod: &Value) -> Error {
         let log = gather::log(self.client, self.namespace, name).await;
         let log = log.unwrap_or_default();
@@ -282,7 +282,7 @@ impl Test<'_> {
         })
     }
 
-    /// What the probes report, and for pods that did not report all: how they are.
+    /// Collects the probes' reports, and the state of pods without a complete report.
     async fn reports(
         &self,
         tasks: &BTreeMap<Prober, Vec<Task>>,
@@ -340,14 +340,14 @@ fn tasks(checks: &[Check]) -> BTreeMap<Prober, Vec<Task>> {
     tasks
 }
 
-/// A check's line, with what the probe reported, or how the probe is.
+/// Formats a check's line, with the probe's report, or the probe's state.
 fn line(check: &Check, node: &str, report: Option<&Report>, no_report: Option<&str>) -> Line {
     let (result, why) = match (&check.step, report) {
         (Step::Skip(why), _) => (Verdict::Skip, Some(why.clone())),
         (Step::Run(_, expectation), Some(report)) => {
             match verdict::judge(expectation, &report.outcome) {
                 Ok(()) => (Verdict::Pass, None),
-                Err(why) => (Verdict::Fail, Some(why)),
+                Err(mismatch) => (Verdict::Fail, Some(mismatch.to_string())),
             }
         }
         (Step::Run(..), None) => {

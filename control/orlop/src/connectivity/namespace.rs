@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{POLL, gather};
 use crate::error::Error;
 
-/// From this age on the namespace of another test was left behind.
+/// The age from which the namespace of another test counts as abandoned.
 const STALE: Duration = Duration::from_secs(60 * 60);
 
 /// Creates one.
@@ -27,10 +27,10 @@ pub async fn create(client: &Client) -> Result<String, Error> {
         .ok_or_else(|| Error::Connectivity("the API server gave a namespace no name".to_owned()))
 }
 
-/// Removes a namespace and waits until it is gone.
+/// Removes a namespace and waits until it no longer exists.
 ///
 /// # Errors
-/// What the API says, or that it is still there.
+/// The API's error, or that it still exists.
 pub async fn remove(client: &Client, name: &str, limit: Duration) -> Result<(), Error> {
     let started = Instant::now();
     let mut last = String::new();

@@ -1,4 +1,4 @@
-//! What servers tell each other, in datagrams that only servers of the cluster can make.
+//! Datagrams between servers, which only servers of the cluster can create.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,10 +8,10 @@ use control_pki::{SEAL_KEY_BYTES, fingerprint, open_sealed, seal};
 
 use super::decide::Peer;
 
-/// What a server tells of itself.
+/// A server's announcement about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advert {
-    /// Who it is.
+    /// The server's identity.
     pub id: u64,
     /// Rises with each datagram: an old one is no news.
     pub sequence: u64,
@@ -23,7 +23,7 @@ pub struct Advert {
     pub leaves: bool,
 }
 
-/// What datagrams of one cluster and address are sealed with.
+/// The key that seals the datagrams of one cluster and address.
 pub struct Key {
     bytes: [u8; SEAL_KEY_BYTES],
     context: String,
@@ -36,10 +36,10 @@ const LEAVES: u8 = 4;
 // === impl Key ===
 
 impl Key {
-    /// The key of the cluster whose authority's key is in `pki`.
+    /// Derives the key of the cluster whose authority's key is in `pki`.
     ///
     /// # Errors
-    /// What the system said of the file.
+    /// The system's error for the file.
     pub fn of_cluster(pki: &Path, address: IpAddr) -> io::Result<Self> {
         let authority = std::fs::read(pki.join("ca.key"))?;
         let digest = fingerprint(&authority);

@@ -1,10 +1,10 @@
-//! Who has the control plane's address.
+//! Decides which server has the control plane's address.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A server that is not heard for this long is gone, unless servers were slow of late.
+/// A server that is silent for this long counts as down, unless servers were slow recently.
 pub const SILENCE: Duration = Duration::from_millis(500);
 /// The longest time that [`SilenceLimit`] waits for a server.
 const LONGEST_SILENCE: Duration = Duration::from_secs(2);
@@ -20,7 +20,7 @@ const UNREADY: Duration = Duration::from_millis(2500);
 /// This server.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnState {
-    /// Who it is.
+    /// The server's identity.
     pub id: u64,
     /// Whether it answers requests.
     pub is_ready: bool,
@@ -32,10 +32,10 @@ pub struct OwnState {
     pub was_silent: bool,
 }
 
-/// Another server that was heard of late.
+/// Another server that was heard recently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Who it is.
+    /// The server's identity.
     pub id: u64,
     /// Whether it answers requests.
     pub is_ready: bool,
@@ -43,15 +43,15 @@ pub struct Peer {
     pub is_holder: bool,
 }
 
-/// Returns whether this server is to have the address.
+/// Returns whether this server should have the address.
 ///
-/// Servers that are ready come before others. Among equals the one that has the address keeps
-/// it, so that connections are not cut without need; of two that have it, or if nobody has, it
-/// is the one with the smallest id. One that was silent leaves it to the one that took it
-/// meanwhile: clients are there already.
+/// Ready servers take precedence. Among equals the one that has the address keeps it, so
+/// that connections are not cut without need; if two have it, or none, the one with the
+/// smallest id takes it. A server that was
+/// silent leaves it to the one that took it meanwhile: clients are there already.
 #[must_use]
 pub fn holds(own: OwnState, peers: &[Peer]) -> bool {
-    // One that has just begun may not have heard the holder.
+    // A server that has just started may not have heard the holder.
     if !own.is_holder && own.listened < SILENCE * 2 {
         return false;
     }

@@ -19,10 +19,10 @@ pub struct Interface {
 // === impl Interface ===
 
 impl Interface {
-    /// Finds the interface of this name, or the one that has the address `own`.
+    /// Finds the interface of this name, or the one with the address `own`.
     ///
     /// # Errors
-    /// What the system said, or that there is none.
+    /// The system's error, or that there is none.
     pub fn find(name: Option<&str>, own: IpAddr) -> io::Result<Self> {
         let has_own = |address: &nix::sys::socket::SockaddrStorage| match own {
             IpAddr::V4(own) => address.as_sockaddr_in().is_some_and(|one| one.ip() == own),
@@ -65,7 +65,8 @@ impl Interface {
         let prefix = if address.is_ipv4() { 32 } else { 128 };
         let mut request = handle.address().add(self.index, address, prefix);
         if address.is_ipv6() {
-            // Who had it may hang and still answer: the address is ours at once all the same.
+            // The former holder may hang and still answer: we take the address
+            // immediately regardless.
             let at_once = AddressAttribute::Flags(AddressFlags::Nodad);
             request.message_mut().attributes.push(at_once);
         }
@@ -77,7 +78,7 @@ impl Interface {
                 handle.address().del(message).execute().await
             }
         };
-        // The connection is driven by whoever waits for the answer, and ends with it.
+        // The task that waits for the answer drives the connection, which ends with it.
         let answer = tokio::select! {
             answer = asked => answer,
             () = connection => return Err(io::ErrorKind::BrokenPipe.into()),

@@ -45,8 +45,8 @@ const PORT: u16 = 6444;
 
 /// How often a server tells that it is there.
 const EVERY: Duration = Duration::from_millis(100);
-/// How often the holder announces the address again: whoever asked meanwhile may have been
-/// answered by one that hangs and still has it.
+/// The interval at which the holder repeats its announcement: requests in between may
+/// have been answered by a hanging server that still has the address.
 const ANNOUNCE: Duration = Duration::from_secs(1);
 /// How often it is looked whether the server is ready.
 const LOOK: Duration = Duration::from_millis(300);
@@ -59,7 +59,7 @@ const PATIENCE: Duration = Duration::from_millis(700);
 #[derive(Args, Clone, Default)]
 #[group(id = "shared_address")]
 pub struct Options {
-    /// Address of all servers together, in their network and used by nobody else: one of them
+    /// Address shared by all servers, in their network and otherwise unused: one of them
     /// has it at a time. Give the same to all servers.
     #[arg(long, value_name = "ADDRESS")]
     pub control_plane_address: Option<IpAddr>,
@@ -68,12 +68,12 @@ pub struct Options {
     pub control_plane_interface: Option<String>,
 }
 
-/// What holds the address while it is this server's turn.
+/// Holds the address while this server has it.
 pub struct AddressKeeper {
     address: IpAddr,
     interface: Interface,
     key: Key,
-    /// Who this server is, for as long as this process runs.
+    /// This server's identity, for the lifetime of this process.
     id: u64,
     listener: UdpSocket,
     sender: UdpSocket,
@@ -83,12 +83,12 @@ pub struct AddressKeeper {
 // === impl Options ===
 
 impl Options {
-    /// Opens what is needed; `None` where servers share no address. `own` is the address at
-    /// which others reach this server, `bind` where it listens.
+    /// Opens the sockets; returns `None` if servers share no address. `own` is the
+    /// address at which others reach this server, `bind` where it listens.
     ///
     /// # Errors
-    /// An address of another IP version or where nobody listens, no interface, or no right to
-    /// the sockets.
+    /// An address of another IP version or on which the server does not listen, no
+    /// interface, or no permission for the sockets.
     pub fn open(
         &self,
         own: IpAddr,
@@ -135,8 +135,8 @@ impl Options {
     }
 }
 
-/// Sockets for one interface: one that hears the group, and one that speaks to it. The kernel
-/// sends by the interface whose address the latter has.
+/// Opens sockets for one interface: one that receives the group, and one that sends to
+/// it. The kernel sends through the interface whose address the latter has.
 fn sockets(own: IpAddr, interface: &Interface) -> io::Result<(UdpSocket, UdpSocket, SocketAddr)> {
     let (listener, sender, group) = match own {
         IpAddr::V4(own) => {
@@ -192,9 +192,10 @@ impl AddressKeeper {
         looks: tokio::sync::watch::Receiver<Look>,
         shutdown: &CancellationToken,
     ) {
-        // What a killed process left: it is not our turn before we know it.
+        // An address that a killed process left: this server drops it until it decides to
+        // take it.
         if let Err(error) = self.interface.remove(self.address).await {
-            tracing::warn!(%error, address = %self.address, "cannot remove the control plane's address");
+            tracing::warn!(%error, address = %self.address, "failed to remove the control plane address");
         }
         let began = Instant::now();
         let mut peers = Peers::new(began);
@@ -220,7 +221,7 @@ impl AddressKeeper {
                             }
                         }
                         Err(error) => {
-                            tracing::debug!(%error, "cannot hear the other servers");
+                            tracing::debug!(%error, "failed to receive from the other servers");
                             tokio::time::sleep(EVERY).await;
                         }
                     }
@@ -277,7 +278,7 @@ impl AddressKeeper {
         };
         if let Err(error) = self.sender.send_to(&bytes, self.group).await {
             // A cable that is pulled, or no route yet.
-            tracing::debug!(%error, "cannot tell the other servers");
+            tracing::debug!(%error, "failed to send to the other servers");
         }
     }
 
@@ -290,16 +291,16 @@ impl AddressKeeper {
         };
         match done {
             Ok(()) if take => {
-                tracing::info!(%address, interface, "this server has the control plane's address");
+                tracing::info!(%address, interface, "acquired the control plane address");
                 self.announce().await;
                 true
             }
             Ok(()) => {
-                tracing::info!(%address, interface, "another server has the control plane's address");
+                tracing::info!(%address, interface, "released the control plane address");
                 false
             }
             Err(error) => {
-                tracing::error!(%error, %address, interface, take, "the control plane's address cannot be moved");
+                tracing::error!(%error, %address, interface, take, "failed to manage the control plane address");
                 !take
             }
         }
@@ -308,7 +309,7 @@ impl AddressKeeper {
     async fn announce(&self) {
         let told = node_agent_announce::l2::announce_once(&self.interface.name, self.address).await;
         if let Err(error) = told {
-            tracing::warn!(%error, address = %self.address, "cannot announce the control plane's address");
+            tracing::warn!(%error, address = %self.address, "failed to announce the control plane address");
         }
     }
 }

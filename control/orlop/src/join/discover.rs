@@ -1,4 +1,4 @@
-//! Who the cluster is: its authority, believed by its hash.
+//! Discovers the cluster's authority, verified by its hash.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Error, decode, kubeconfig};
 
-/// What a cluster publishes for machines that join.
+/// The data that a cluster publishes for joining machines.
 #[derive(Clone, Debug)]
 pub struct DiscoveredCluster {
     /// The authority's certificate, PEM.
@@ -39,7 +39,7 @@ pub fn check(server: &str, hashes: &[String]) -> Result<(), Error> {
 /// [`Error`].
 pub async fn cluster(server: &str, hashes: &[String]) -> Result<DiscoveredCluster, Error> {
     check(server, hashes)?;
-    // Nothing secret is sent, and what is answered is believed by its hash.
+    // Nothing secret is sent, and the answer is verified by its hash.
     let anybody = json!({"server": server, "insecure-skip-tls-verify": true});
     let text = kubeconfig(&anybody, &json!({}));
     let client = Client::from_kubeconfig_text(&text, "--join")
@@ -89,7 +89,7 @@ pub async fn cluster(server: &str, hashes: &[String]) -> Result<DiscoveredCluste
     }
 }
 
-/// What the ConfigMap `kube-public/cluster-info` says.
+/// Parses the ConfigMap `kube-public/cluster-info`.
 pub fn read(map: &Value) -> Result<DiscoveredCluster, &'static str> {
     let text = map["data"]["kubeconfig"]
         .as_str()

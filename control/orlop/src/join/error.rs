@@ -1,10 +1,10 @@
-//! What can be in the way of joining, and the way out.
+//! Errors of joining, each with the way out.
 
 use std::{path::PathBuf, time::Duration};
 
 use thiserror::Error;
 
-/// Why a machine cannot be a node. One line each.
+/// Reason why a machine cannot be a node, in one line.
 #[derive(Debug, Error)]
 pub enum Error {
     /// Neither credentials nor a way to get some.
@@ -13,7 +13,7 @@ pub enum Error {
          `orlop token create` prints on the server", folder.display()
     )]
     NotJoined {
-        /// Where they would be.
+        /// The folder in which they should be.
         folder: PathBuf,
     },
     /// The node's certificate is too old to be renewed.
@@ -33,11 +33,11 @@ pub enum Error {
          join under the new name, or give the old one with --node-name", folder.display()
     )]
     OtherNode {
-        /// Where they are.
+        /// The folder in which they are.
         folder: PathBuf,
-        /// Whose they are.
+        /// The node that they belong to.
         found: String,
-        /// Whose they should be.
+        /// The node that they should belong to.
         wanted: String,
     },
     /// The token has not the form of one.
@@ -60,7 +60,7 @@ pub enum Error {
     Unreachable {
         /// The URL.
         server: String,
-        /// What came instead.
+        /// The error instead.
         #[source]
         source: control_client::Error,
     },
@@ -71,18 +71,18 @@ pub enum Error {
     NoInfo {
         /// The URL.
         server: String,
-        /// What it answered.
+        /// The API server's answer.
         #[source]
         source: control_client::Error,
     },
-    /// What it publishes cannot be read.
+    /// The published data is invalid.
     #[error(
         "`{server}` does not tell who it is: {problem} in the ConfigMap kube-public/cluster-info"
     )]
     BadInfo {
         /// The URL.
         server: String,
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
     },
     /// Another authority than the one that was named.
@@ -93,9 +93,9 @@ pub enum Error {
     WrongAuthority {
         /// The URL.
         server: String,
-        /// What it has.
+        /// The actual hash.
         found: String,
-        /// What it should have.
+        /// The expected hash.
         wanted: String,
     },
     /// The server's own certificate is not of the authority, or for another name.
@@ -105,7 +105,7 @@ pub enum Error {
     Foreign {
         /// The URL.
         server: String,
-        /// What TLS said.
+        /// The TLS error.
         #[source]
         source: control_client::Error,
     },
@@ -118,7 +118,7 @@ pub enum Error {
         server: String,
         /// This machine's time.
         now: jiff::Timestamp,
-        /// What TLS said.
+        /// The TLS error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -130,14 +130,14 @@ pub enum Error {
         /// The URL.
         server: String,
     },
-    /// The token is accepted, but may not be used for this.
+    /// The token is accepted, but lacks the permission.
     #[error(
         "`{server}` does not let this token ask for a certificate: it must give a group that may, such as system:bootstrappers in Orlop"
     )]
     MayNot {
         /// The URL.
         server: String,
-        /// What it answered.
+        /// The API server's answer.
         #[source]
         source: control_client::Error,
     },
@@ -148,10 +148,10 @@ pub enum Error {
         name: String,
         /// `denied` or `not signed`.
         how: &'static str,
-        /// What was given as the reason.
+        /// The reason.
         message: String,
     },
-    /// Nobody approved or signed it.
+    /// The request was neither approved nor signed in time.
     #[error(
         "nobody {what} the certificate request `{name}` within {waited:?}: see `kubectl get csr {name}`, and approve it with `kubectl certificate approve {name}`"
     )]
@@ -172,7 +172,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Sorts what came of a request to `server`.
+    /// Classifies the result of a request to `server`.
     pub fn of_request(server: &str, source: control_client::Error) -> Self {
         use control_client::Error as E;
         let server = server.to_owned();

@@ -1,4 +1,4 @@
-//! Where a node keeps its credentials.
+//! The folder of a node's credentials.
 
 use std::{
     fs::DirBuilder,
@@ -35,7 +35,7 @@ impl Folder {
         Self(path.into())
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -73,7 +73,7 @@ impl Folder {
     /// [`Error::OtherNode`], or [`Error::Pki`] for files that cannot be read
     /// and certificates whose time is not now.
     pub fn load(&self, node: &str) -> Result<Option<OwnFiles>, Error> {
-        // Written last: what is before it is complete.
+        // Written last: once it exists, the other files are complete.
         let path = self.file("kubeconfig");
         let config: Value = match std::fs::read_to_string(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

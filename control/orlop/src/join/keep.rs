@@ -44,7 +44,7 @@ pub async fn keep(
                 let error = crate::run::in_one_line(&crate::error::Error::Join(error));
                 tracing::warn!(
                     error,
-                    "cannot keep the node's certificates; trying again in {retry:?}"
+                    "failed to maintain the node's certificates, retrying in {retry:?}"
                 );
                 retry
             }
@@ -92,7 +92,7 @@ async fn round(
             key_pem: asked.key_pem,
         };
         folder.save(&own, node)?;
-        tracing::info!(certificate = %folder.file("client.crt").display(), "the node's certificate is renewed");
+        tracing::info!(certificate = %folder.file("client.crt").display(), "node certificate renewed");
         return Ok(Next::Renewed);
     }
     let path = folder.file("serving.crt");
@@ -125,12 +125,13 @@ async fn round(
         cert_pem: pem,
         key_pem: asked.key_pem,
     })?;
-    tracing::info!(certificate = %path.display(), "the node has a serving certificate");
+    tracing::info!(certificate = %path.display(), "serving certificate obtained");
     Ok(Next::In(Duration::from_secs(1)))
 }
 
-/// Returns those of `names` that the control plane vouches for: a request with any other is
-/// not approved. All of them where the Node has no record, as beside another control plane.
+/// Returns those of `names` that the control plane has recorded: requests with any other
+/// are not approved. Returns all of them if the Node has no record, as with another
+/// control plane.
 fn vouched(node: &Value, names: &[String]) -> Vec<String> {
     let annotation = |key: &str| node["metadata"]["annotations"][key].as_str();
     let Some(joined_from) = annotation(JOINED_FROM) else {
@@ -148,7 +149,7 @@ fn vouched(node: &Value, names: &[String]) -> Vec<String> {
     if vouched.iter().any(is_address) || !names.iter().any(is_address) {
         return vouched;
     }
-    // Without any address nobody reaches the node: whoever approves it shall see what is missing.
+    // Without an address the node is unreachable: the approver shall see what is missing.
     names.to_vec()
 }
 

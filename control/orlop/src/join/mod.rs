@@ -20,14 +20,14 @@ pub use error::Error;
 pub use folder::{Folder, OwnFiles};
 pub use keep::keep;
 
-/// What a machine needs to know to join.
+/// The information for joining.
 #[derive(Clone, Debug)]
 pub struct Join {
     /// The API server's URL.
     pub server: String,
     /// The bootstrap token.
     pub token: String,
-    /// Hashes of the cluster's authority; one of them must be right.
+    /// Hashes of the cluster's authority; one of them must match.
     pub hashes: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ pub async fn ensure(folder: &Folder, node: &str, join: Option<&Join>) -> Result<
     match folder.load(node) {
         Ok(Some(own)) => {
             if join.is_some() {
-                tracing::info!(folder = %folder.path().display(), "the node has joined before: its credentials are used, the token is not");
+                tracing::info!(folder = %folder.path().display(), "node has joined before, using its credentials and ignoring the token");
             }
             Ok(own)
         }
@@ -55,7 +55,7 @@ pub async fn ensure(folder: &Folder, node: &str, join: Option<&Join>) -> Result<
             })?;
             new(folder, node, join).await
         }
-        // What is too old may be replaced by a token.
+        // An expired credential may be replaced with a token.
         Err(Error::Pki(control_pki::Error::Expired { path, expired, .. })) => match join {
             Some(join) => new(folder, node, join).await,
             None => Err(Error::Expired { path, expired }),
@@ -68,7 +68,7 @@ async fn new(folder: &Folder, node: &str, join: &Join) -> Result<OwnFiles, Error
     if control_access::parse_bootstrap_token(&join.token).is_none() {
         return Err(Error::TokenForm);
     }
-    // Nothing is written for options that cannot be used.
+    // Nothing is written for unusable options.
     check(&join.server, &join.hashes)?;
     folder.prepare()?;
     let cluster = cluster(&join.server, &join.hashes).await?;

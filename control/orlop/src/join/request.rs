@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// How long controllers take at most, when they are there.
 const SOON: Duration = Duration::from_secs(5);
 
-/// What the certificate is for.
+/// The purpose of the certificate.
 #[derive(Clone, Copy, Debug)]
 pub enum RequestKind {
     /// Asking the API server.
@@ -22,7 +22,7 @@ pub enum RequestKind {
     Serving,
 }
 
-/// What became of a request.
+/// The state of a request.
 #[derive(Debug, PartialEq, Eq)]
 enum RequestState {
     Pending,

@@ -1,4 +1,4 @@
-//! Joining against a real server on loopback, with its controllers.
+//! Tests joining a real server on loopback with its controllers.
 
 use std::{net::TcpListener, path::Path, time::Duration};
 
@@ -122,7 +122,7 @@ impl Server {
             .create::<Value>(&resources::SECRETS, "kube-system", &body)
             .await
             .expect("created");
-        // Credentials are looked up in the cache, which learns of it a moment later.
+        // Credentials are looked up in the cache, which is updated a moment later.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
@@ -203,8 +203,8 @@ async fn a_machine_joins_serves_and_renews() {
     let again = ensure(&folder, "n1", None).await.expect("no token needed");
     assert_eq!(again.client, own.client);
 
-    // No serving certificate before somebody vouches for the node's addresses, and none for
-    // others'.
+    // No serving certificate before the node's addresses are recorded, and none for
+    // addresses of others.
     let names = ["127.0.0.1".to_owned(), "n1".to_owned()];
     let stop = CancellationToken::new();
     let keeping = {

@@ -1,6 +1,6 @@
-//! Local volumes from the claim to the file: the API server with its controllers and its
-//! scheduler, and what an agent does for volumes, with the identity of its node. No pod
-//! runs: containers and mounts are for the scenarios of whole clusters.
+//! Tests local volumes from the claim to the file, with the API server, its controllers and
+//! scheduler, and an agent that manages volumes with the identity of its node. No pod runs:
+//! scenarios of whole clusters cover containers and mounts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -283,7 +283,7 @@ async fn a_claim_gets_a_volume_on_the_node_of_its_pod_which_grows_and_goes_with_
     let volume: Value = admin.get(&VOLUMES, "", name).await.expect("a volume");
     assert_eq!(volume["spec"]["capacity"]["storage"], "96Mi");
 
-    // It goes with its claim.
+    // It is deleted with its claim.
     delete(admin, &resources::PODS, "writer").await;
     delete(admin, &CLAIMS, "data").await;
     until_gone(admin, &VOLUMES, ("", name)).await;
@@ -307,7 +307,7 @@ async fn claims_for_which_the_node_has_no_space_go_back_to_the_scheduler() {
     .await;
     published(admin).await;
 
-    // The scheduler knows by what is published that there is too little.
+    // The scheduler sees from the published capacity that there is too little.
     create(admin, &CLAIMS, &claim("huge", "4Pi")).await;
     create(admin, &resources::PODS, &pod("waits", "huge")).await;
     let message = event(admin, "waits", "FailedScheduling").await;
@@ -316,7 +316,7 @@ async fn claims_for_which_the_node_has_no_space_go_back_to_the_scheduler() {
         "{message}"
     );
 
-    // Selected all the same, as when the space went meanwhile.
+    // Selected regardless, as if the space had been used in the meantime.
     let mut selected = claim("late", "4Pi");
     selected["metadata"]["annotations"] = json!({SELECTED_NODE: "n"});
     create(admin, &CLAIMS, &selected).await;
@@ -392,7 +392,7 @@ async fn a_snapshot_is_taken_restored_and_deleted() {
     let told = event(admin, "before", "SnapshotReady").await;
     assert_eq!(told, "Snapshot default/before is ready to use.");
 
-    // Whose a content is, and of which snapshot, is not for nodes to say.
+    // A node must not change the node or the snapshot of a content.
     let snapshot = ("default", "before");
     for (resource, (namespace, name), patch, wanted) in [
         (

@@ -1,4 +1,4 @@
-//! What the allocator does with memory that nobody uses any more.
+//! Releases free memory of the allocator.
 
 use std::{
     cell::Cell,
@@ -17,7 +17,7 @@ unsafe extern "C" {
     fn mi_collect(force: bool);
 }
 
-/// How often all threads were asked to give back.
+/// The number of requests to all threads to release memory.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
@@ -35,9 +35,9 @@ pub fn without_huge_pages(arguments: &[std::ffi::OsString]) {
     }
 }
 
-/// Memory that is free is given back at once. While lists come, much is needed for a
-/// moment, and what is not given back then stays: memory is only looked through as more is
-/// freed, and later little is.
+/// Makes the allocator release free memory immediately. Initial lists need much memory
+/// for a moment, and memory that is not released then stays: it is only searched as more
+/// is freed, and later little is.
 pub fn keep_nothing() {
     give_back(AT_ONCE);
 }
@@ -53,17 +53,17 @@ fn give_back(after: c_long) {
     unsafe { mi_option_set(PURGE_DELAY, after) };
 }
 
-/// Asks all threads for what is free in their heaps, which only they can give.
+/// Asks all threads to release the free memory of their heaps, which only they can do.
 pub fn ask_all() {
     ASKED.fetch_add(1, Ordering::Relaxed);
-    // Who sleeps wakes up, so that it goes to sleep again.
+    // Sleeping threads wake up, so that they release memory before they sleep again.
     for _ in 0..tokio::runtime::Handle::current().metrics().num_workers() {
         tokio::spawn(tokio::task::yield_now());
     }
 }
 
-/// Gives back what is free in this thread's heap if that was asked for since it did last:
-/// for threads that are about to sleep.
+/// Releases the free memory of this thread's heap if that was requested since the last
+/// call: for threads that are about to sleep.
 pub fn give_back_when_asked() {
     let asked = ASKED.load(Ordering::Relaxed);
     if DONE.replace(asked) != asked {

@@ -1,4 +1,4 @@
-//! Pages of the program, and of its C library, that nobody runs or reads any more.
+//! Releases pages of the program, and of its C library, that are no longer used.
 
 use std::{
     ffi::{c_int, c_void},
@@ -12,15 +12,15 @@ unsafe extern "C" {
     fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
 }
 
-/// What a process has mapped of a file, and never wrote to.
+/// A mapping of a file that the process never wrote to.
 #[derive(Debug, PartialEq, Eq)]
 struct Mapping {
     start: usize,
     end: usize,
 }
 
-/// A file as `/proc/PID/smaps` names it: its device and inode. What stat(2) says of it may
-/// be another device (overlayfs, btrfs), and a path another file by now.
+/// A file as `/proc/PID/smaps` names it: its device and inode. stat(2) may report another
+/// device (overlayfs, btrfs), and the path may be another file by now.
 type ProgramFile<'a> = (&'a str, &'a str);
 
 /// A line of `/proc/PID/smaps` with which a mapping begins.
@@ -30,8 +30,8 @@ struct Header<'a> {
     file: ProgramFile<'a>,
 }
 
-/// Gives back all pages of the program: those that are needed are mapped again as they
-/// are, out of the file or, mostly, the kernel's cache of it.
+/// Releases all pages of the program: needed ones are mapped again unchanged, from the
+/// file or, mostly, the page cache.
 pub fn give_back() {
     let Ok(smaps) = fs::read_to_string("/proc/self/smaps") else {
         return;

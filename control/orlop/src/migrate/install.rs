@@ -1,15 +1,15 @@
-//! What an installation of the datapath beside kube-proxy writes. Pure.
+//! Plans the files of a datapath installation beside kube-proxy. Pure.
 
 use std::path::{Path, PathBuf};
 
 /// The unit's name.
 pub const UNIT: &str = "orlop-datapath.service";
-/// Where units are.
+/// The directory of units.
 pub const UNITS: &str = "/etc/systemd/system";
-/// Where the agent's options are.
+/// The path of the agent's options.
 pub const CONFIG: &str = "/etc/orlop/datapath.yaml";
 
-/// Whose kubeconfig the agent uses.
+/// The source of the agent's kubeconfig.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// The one that was given.
@@ -33,18 +33,18 @@ const KNOWN: [(&str, Identity); 3] = [
     ),
 ];
 
-/// What is written and started.
+/// The installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
     /// This program.
     pub program: PathBuf,
     /// The agent's kubeconfig.
     pub kubeconfig: PathBuf,
-    /// Whose it is.
+    /// The agent's identity.
     pub identity: Identity,
     /// The Node's name, where it is not the host's.
     pub node_name: Option<String>,
-    /// Where programs and maps are pinned.
+    /// The directory of pinned programs and maps.
     pub pin_dir: PathBuf,
     /// The cgroup whose processes see Services, where it is not the root.
     pub cgroup: Option<PathBuf>,

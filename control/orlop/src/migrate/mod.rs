@@ -1,4 +1,4 @@
-//! From another implementation of Services to Orlop, and back.
+//! Migration from another implementation of Services to Orlop, and back.
 
 pub mod install;
 pub mod metallb;

@@ -1,21 +1,21 @@
-//! Which nodes are to change, in which order, and when to stop. Pure.
+//! Plans which nodes to change, in which order, and when to stop. Pure.
 
 use std::collections::BTreeMap;
 
 use node_agent::kube_proxy_takeover::step::{CONDITION, LABEL, ServiceProxyChoice, TakeoverReason};
 use serde_json::{Value, json};
 
-/// Where the DaemonSet's own affinity is kept until it is put back.
+/// The annotation that keeps the DaemonSet's original affinity.
 pub const ORIGINAL: &str = "orlop.dev/kube-proxy-affinity";
 
-/// A node, as far as this matters.
+/// The state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeState {
     /// Its name.
     pub name: String,
-    /// What its label says.
+    /// The choice in its label.
     pub wanted: ServiceProxyChoice,
-    /// What its agent says; none without an agent.
+    /// The report of its agent; `None` without an agent.
     pub reported: Option<(TakeoverReason, String)>,
 }
 
@@ -30,7 +30,7 @@ pub enum Task {
     RestoreDaemonSet,
 }
 
-/// Why nothing is done.
+/// The reason why nothing is done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Nodes without an agent that reports.
@@ -55,7 +55,7 @@ pub enum Refusal {
 pub enum MigrationProgress {
     /// It arrived.
     Done(String),
-    /// It is on its way; this is what it waits for.
+    /// In progress, with what it waits for.
     Waiting(String),
     /// It stopped.
     Stopped(String),
@@ -146,7 +146,7 @@ pub fn migrate(chosen: &[NodeState], daemon_set: Option<&Value>) -> Result<Vec<T
     let Some(_) = daemon_set.filter(|it| !left.is_empty() && !is_exempting(it)) else {
         return Ok(left);
     };
-    // Its change restarts kube-proxy's pods, which nobody notices where Orlop serves.
+    // Changing it restarts kube-proxy's pods, which is harmless where Orlop serves.
     let beside = chosen
         .iter()
         .filter(|it| it.wanted == ServiceProxyChoice::Restored)
@@ -154,8 +154,9 @@ pub fn migrate(chosen: &[NodeState], daemon_set: Option<&Value>) -> Result<Vec<T
     Ok(beside.chain([Task::ExemptNodes]).chain(left).collect())
 }
 
-/// Plans the way back. `nodes` are all, of which the `chosen` go back. The DaemonSet comes first:
-/// its change restarts kube-proxy's pods, which nobody notices while Orlop serves.
+/// Plans the way back. `nodes` are all nodes, of which the `chosen` go back. The
+/// DaemonSet comes first: changing it restarts kube-proxy's pods, which is harmless while
+/// Orlop serves.
 pub fn undo(nodes: &[NodeState], chosen: &[NodeState], daemon_set: Option<&Value>) -> Vec<Task> {
     let back: Vec<&str> = chosen
         .iter()
@@ -180,8 +181,9 @@ fn is_exempting(daemon_set: &Value) -> bool {
     daemon_set["metadata"]["annotations"][ORIGINAL].is_string()
 }
 
-/// The patch (RFC 7386) with which kube-proxy's pods leave nodes that are `replaced`. Each
-/// term of its own affinity gets the condition, since a node has to fit one of them.
+/// Returns the patch (RFC 7386) that removes kube-proxy's pods from `replaced` nodes.
+/// Each term of its own affinity gets the condition, since a node has to match one of
+/// them.
 pub fn exempting(daemon_set: &Value) -> Value {
     let own = &daemon_set["spec"]["template"]["spec"]["affinity"];
     let condition = json!({"key": LABEL, "operator": "NotIn", "values": ["replaced"]});
@@ -233,7 +235,7 @@ pub fn restoring(daemon_set: &Value) -> Option<Value> {
     Some(json!([{"op": "remove", "path": path}, back]))
 }
 
-/// What the tasks are, for people.
+/// Describes the tasks for people.
 pub fn describe(tasks: &[Task], daemon_set: &str) -> BTreeMap<usize, String> {
     let words = |task: &Task| match task {
         Task::ExemptNodes => format!(

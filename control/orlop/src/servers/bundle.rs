@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Error;
 
-/// Files of the folder of keys that servers share. Certificates that a server makes for itself
-/// are none of them.
+/// Files of the folder of keys that servers share, without certificates that a server
+/// creates for itself.
 const FILES: [&str; 11] = [
     "ca.crt",
     "ca.key",
@@ -24,7 +24,7 @@ const FILES: [&str; 11] = [
     "etcd/ca.key",
 ];
 
-/// What a server that joins receives.
+/// The data that a joining server receives.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Bundle {
     /// Contents by the names of files.

@@ -1,8 +1,8 @@
-//! What can be in the way of a further server, and the way out.
+//! Errors of joining as a server, each with the way out.
 
 use std::path::PathBuf;
 
-/// Why a machine cannot be a further server. One line each.
+/// Reason why a machine cannot be a further server, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The token has not the form of a server's.
@@ -34,11 +34,11 @@ pub enum Error {
     NoKeys {
         /// The server's URL.
         server: String,
-        /// What it answered.
+        /// The answer.
         #[source]
         source: control_client::Error,
     },
-    /// The keys do not open, or are not what was expected.
+    /// The keys cannot be decrypted, or are not as expected.
     #[error(
         "the keys that `{server}` gave cannot be used: {problem}; make a new token with `orlop \
          token create --server` on another server"
@@ -46,7 +46,7 @@ pub enum Error {
     BadKeys {
         /// The server's URL.
         server: String,
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
     },
     /// An option differs from the cluster's.
@@ -56,9 +56,9 @@ pub enum Error {
     Differs {
         /// The option.
         option: &'static str,
-        /// What was given.
+        /// The given value.
         given: String,
-        /// What the cluster has.
+        /// The cluster's value.
         wanted: String,
     },
     /// The cluster keeps objects where this server cannot reach them.
@@ -87,7 +87,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Error, join::JoinedServer};
 use crate::server_record::EtcdRecord;
+use crate::values::InvalidValue;
 
 /// How long a member may take until it knows a leader: the others may be started later.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -81,10 +82,10 @@ pub fn host_name() -> String {
     host.to_string_lossy().to_lowercase()
 }
 
-/// What a client on a server shows to members.
+/// Returns the credentials of a client on a server for members.
 ///
 /// # Errors
-/// Keys that cannot be used.
+/// Unusable keys.
 pub fn credentials(pki: &Path) -> Result<Credentials, Error> {
     let pki = EtcdPki::load_or_create(pki).map_err(Error::Pki)?;
     credentials_of(&pki)
@@ -100,8 +101,8 @@ fn credentials_of(pki: &EtcdPki) -> Result<Credentials, Error> {
 }
 
 /// Reads a size such as `8Gi`.
-fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size of at least 16Mi: write it like 8Gi");
+fn size(text: &str) -> Result<u64, InvalidValue> {
+    let wrong = || InvalidValue::new(text, "size of at least 16Mi", "write it like 8Gi");
     let bytes = Quantity::parse(text)
         .ok()
         .and_then(|quantity| u64::try_from(quantity.value()).ok())
@@ -252,7 +253,7 @@ impl ManagedEtcd {
         self.record.local_url()
     }
 
-    /// What this server shows to its member.
+    /// Returns the TLS files of this server's member.
     pub fn tls(&self) -> Tls {
         let own = &self.credentials;
         Tls {
@@ -275,10 +276,10 @@ impl ManagedEtcd {
         }
     }
 
-    /// What keeps the files of its certificates.
+    /// Returns the maintenance of its certificate files.
     ///
     /// # Errors
-    /// Keys that cannot be read.
+    /// Unreadable keys.
     pub fn certificates(&self, data_dir: &Path) -> Result<MemberCertificates, Error> {
         Ok(MemberCertificates {
             record: self.record.clone(),
@@ -295,7 +296,8 @@ impl ManagedEtcd {
 }
 
 impl MemberCertificates {
-    /// Makes what comes near its end anew. etcd reads the files at every handshake.
+    /// Renews certificates that are close to expiry. etcd reads the files at every
+    /// handshake.
     ///
     /// # Errors
     /// As [`EtcdPki::keep_member`].

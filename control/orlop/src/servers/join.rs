@@ -1,6 +1,6 @@
-//! How a machine becomes a further server: it comes to know the cluster's authority by its hash,
-//! shows the token, opens the shared keys with a part of the token that it keeps to itself, and
-//! brings its member of etcd in.
+//! Joins a machine as a further server: it verifies the cluster's authority by its hash,
+//! presents the token, decrypts the shared keys with a part of the token that it never
+//! sends, and adds its member to etcd.
 
 use std::path::Path;
 
@@ -30,13 +30,13 @@ pub struct Options {
         value_name = "TOKEN"
     )]
     token: Option<String>,
-    /// Hash of the cluster's authority: sha256: and 64 hexadecimal digits. May be repeated, then
-    /// one of them must be right.
+    /// Hash of the cluster's authority: sha256: and 64 hexadecimal digits. May be
+    /// repeated; one of them must match.
     #[arg(long, value_name = "HASH", value_delimiter = ',')]
     ca_cert_hash: Vec<String>,
 }
 
-/// What a server that joins goes on with.
+/// The state with which a joined server continues.
 #[derive(Debug)]
 pub struct JoinedServer {
     /// Members of the managed etcd; none where it is not managed.
@@ -86,7 +86,7 @@ impl Options {
             return Ok(None);
         };
         if has_member {
-            tracing::info!("this server has joined before: the token is not used");
+            tracing::info!("server has joined before, ignoring the token");
             return Ok(None);
         }
         let token = ServerToken::parse(token).ok_or(Error::TokenForm)?;
@@ -115,7 +115,7 @@ impl Options {
         }
         settled?;
         if pki.exists() {
-            // Of the same cluster, as was checked: an attempt that did not come further.
+            // Of the same cluster, as verified: an earlier attempt that did not complete.
             std::fs::remove_dir_all(&aside).map_err(|source| Error::File {
                 path: aside.clone(),
                 source,
@@ -127,7 +127,7 @@ impl Options {
                 source,
             })?;
         }
-        tracing::info!(server, folder = %pki.display(), "this server has the cluster's keys");
+        tracing::info!(server, folder = %pki.display(), "received the cluster's keys");
         Ok(Some(JoinedServer { etcd: bundle.etcd }))
     }
 }
@@ -178,7 +178,7 @@ async fn fetch(client: &Client, server: &str, token: &ServerToken) -> Result<Bun
     Ok(bundle)
 }
 
-/// Compares options with those of the cluster, as which every server must have them.
+/// Compares options with those of the cluster, which all servers must share.
 async fn settle(pki: &Path, server: &str, service_ranges: &[IpNet]) -> Result<(), Error> {
     let keys = Cluster::load_or_create(pki).map_err(Error::Pki)?;
     let own = keys.administrator().map_err(Error::Pki)?;

@@ -23,7 +23,7 @@ pub use error::Error;
 pub use etcd::ManagedEtcd;
 pub use token::ServerToken;
 
-/// Has a client go to any of the cluster's servers, for as long as the process lives.
+/// Lets a client use any of the cluster's servers, for the lifetime of the process.
 pub fn follow(client: &Client) {
     let client = client.clone();
     control_supervise::task("api-servers").spawn_restarting(move || {

@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::address;
+use crate::values::InvalidValue;
 
 /// The names by which clients may call a server.
 #[derive(Clone, Debug)]
 pub struct ServerNames {
     /// The address that options give; that of the default route unless they do.
     pub advertised: Option<IpAddr>,
-    /// Where the server listens.
+    /// The address on which the server listens.
     pub bind: IpAddr,
     /// Ranges of Service addresses: the first of each is the `kubernetes` Service's.
     pub service_ranges: Vec<IpNet>,
@@ -22,8 +23,8 @@ pub struct ServerNames {
 // === impl ServerNames ===
 
 impl ServerNames {
-    /// All names of a server at this address: its own, those of the `kubernetes` Service, and
-    /// loopback.
+    /// Returns all names of a server at this address: its own, those of the `kubernetes`
+    /// Service, and loopback.
     pub fn at(&self, advertised: IpAddr) -> Vec<String> {
         let mut names: Vec<String> = [
             "kubernetes",
@@ -49,7 +50,8 @@ impl ServerNames {
         names
     }
 
-    /// The names that the server has now; those of `before` while the machine has no route.
+    /// Returns the current names of the server; those of `before` while the machine has
+    /// no route.
     pub fn now(&self, before: &[String]) -> Vec<String> {
         let found = match self.advertised {
             Some(address) => Some(address),
@@ -63,7 +65,7 @@ impl ServerNames {
 ///
 /// # Errors
 /// A description of the expected value.
-pub fn certificate_name(text: &str) -> Result<String, String> {
+pub fn certificate_name(text: &str) -> Result<String, InvalidValue> {
     let is_label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63
@@ -76,7 +78,8 @@ pub fn certificate_name(text: &str) -> Result<String, String> {
     if text.parse::<IpAddr>().is_ok() || is_name {
         Ok(text.to_owned())
     } else {
-        Err(format!("`{text}` is neither a DNS name nor an IP address"))
+        let way_out = "write a DNS name or an IP address";
+        Err(InvalidValue::new(text, "name for a certificate", way_out))
     }
 }
 

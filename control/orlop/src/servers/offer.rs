@@ -1,6 +1,7 @@
-//! What `orlop token create --server` leaves in the cluster: a bootstrap token in a group of its
-//! own, the shared keys encrypted under a part of the token that the cluster does not get, and
-//! the right of that one token to read that one Secret. All goes with the token.
+//! Creates the objects of `orlop token create --server`: a bootstrap token in a separate
+//! group, the shared keys encrypted under a part of the token that the cluster does not
+//! get, and the right of that one token to read that one Secret. All are deleted with the
+//! token.
 
 use std::path::Path;
 use std::time::Duration;
@@ -35,10 +36,10 @@ pub fn name(id: &str) -> String {
     format!("orlop-server-keys-{id}")
 }
 
-/// Reads the keys of the server in `data_dir`, and where its etcd is.
+/// Reads the keys of the server in `data_dir`, and its etcd endpoints.
 ///
 /// # Errors
-/// A folder that is none of a server, or one with an embedded store.
+/// A folder that is not a server's, or one with an embedded store.
 pub async fn collect(data_dir: &Path) -> Result<Bundle, Error> {
     let pki = data_dir.join("pki");
     if !pki.join("ca.key").exists() {

@@ -1,8 +1,9 @@
 //! A token with which a server joins: `ID.SECRET.KEY`.
 //!
-//! `ID.SECRET` is a bootstrap token and shows the cluster who asks. `KEY` opens the keys that the
-//! cluster then gives. It is never sent and the cluster does not have it, so neither somebody who
-//! reads the cluster's Secrets nor a machine between learns the keys.
+//! `ID.SECRET` is a bootstrap token that authenticates the machine. `KEY` decrypts the
+//! keys that the cluster then provides. It is never sent and not stored in the cluster,
+//! so neither a reader of the cluster's Secrets nor a machine in the middle learns the
+//! keys.
 
 use control_access::parse_bootstrap_token;
 use control_pki::SEAL_KEY_BYTES;

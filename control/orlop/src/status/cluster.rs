@@ -1,4 +1,4 @@
-//! What the API server tells of a cluster.
+//! Gathers the state of a cluster from the API server.
 
 use control_client::{Client, Error as ClientError, RequestBody};
 use http::{Method, Request};
@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::{ANSWER_WITHIN, Answer, Part, Problem, State};
 
-/// Objects that are read of each kind. What is beyond is counted, not looked at.
+/// The limit on objects of each kind. Further ones are counted, but not examined.
 const LIMIT: u32 = 1_000;
-/// After this long without a renewal nobody leads any more; stock leases last 15 s.
+/// After this long without a renewal a lease counts as lost; stock leases last 15 s.
 const LEASE_LOST: SignedDuration = SignedDuration::from_secs(30);
 /// How long an address may take.
 const ADDRESS_DUE: SignedDuration = SignedDuration::from_secs(60);
@@ -20,7 +20,7 @@ const REQUEST_DUE: SignedDuration = SignedDuration::from_secs(60);
 /// The answers.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterFacts {
-    /// The kubeconfig by which it is asked.
+    /// The kubeconfig in use.
     pub kubeconfig: String,
     /// `/version`.
     pub version: Answer<Value>,
@@ -38,7 +38,7 @@ pub struct ClusterFacts {
     pub policies: Answer<Value>,
 }
 
-/// Asks the API server, all at once.
+/// Sends all queries to the API server concurrently.
 pub async fn gather(client: &Client, kubeconfig: String) -> ClusterFacts {
     let get = |path: &'static str| get(client, path);
     let (version, ready, nodes, leases, requests, services, policies) = tokio::join!(
@@ -66,7 +66,7 @@ pub async fn gather(client: &Client, kubeconfig: String) -> ClusterFacts {
 pub async fn get(client: &Client, path: &str) -> Answer<Value> {
     let separator = if path.contains('?') { '&' } else { '?' };
     let path = format!("{path}{separator}limit={LIMIT}");
-    // Several are asked at once: their states together would be a large future.
+    // Several run concurrently: their combined state would be a large future.
     let asked = Box::pin(client.request::<Value>(Method::GET, &path, None::<&()>));
     match tokio::time::timeout(ANSWER_WITHIN, asked).await {
         Ok(Ok(answer)) => Answer::Known(answer),

@@ -1,4 +1,4 @@
-//! What this machine has of Orlop: a server, an agent, a datapath.
+//! Finds Orlop's parts on this machine: a server, an agent, a datapath.
 
 use std::{
     fs::{self, File},
@@ -17,20 +17,20 @@ use tokio::{
 
 use super::{ANSWER_WITHIN, Answer, Part, Problem, State};
 
-/// Where the parts keep their files, and where the agent answers.
+/// The parts' files, and the agent's address.
 #[derive(Clone, Debug)]
 pub struct MachinePaths {
     /// The server's folder.
     pub server_dir: PathBuf,
     /// The agent's folder.
     pub agent_dir: PathBuf,
-    /// Where programs and maps are pinned.
+    /// The directory of pinned programs and maps.
     pub pin_dir: PathBuf,
     /// The agent's health checks.
     pub healthz: SocketAddr,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// The server; `None` without a store.
@@ -41,7 +41,7 @@ pub struct Facts {
     pub agent: Answer<(u16, String)>,
     /// The datapath; `None` without one.
     pub datapath: Answer<Option<InstalledPins>>,
-    /// Number of objects with a datapath, and what is wrong with them.
+    /// The number of Services with a datapath, and their problems.
     pub services: Answer<(usize, Vec<String>)>,
 }
 
@@ -61,7 +61,7 @@ pub struct Server {
 pub struct Certificate {
     /// Its file.
     pub path: PathBuf,
-    /// From when on it is valid.
+    /// The start of its validity.
     pub begins: Timestamp,
     /// Until when.
     pub expires: Timestamp,
@@ -149,10 +149,10 @@ fn certificates(folder: &Path) -> Vec<Certificate> {
     found
 }
 
-/// Asks for a path of the agent's health or metrics server.
+/// Requests a path of the agent's health or metrics server.
 ///
 /// # Errors
-/// In words, why there is no answer.
+/// The message, if there is no answer.
 pub async fn fetch(address: SocketAddr, path: &str, most: u64) -> Result<(u16, String), String> {
     let asked = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -198,7 +198,7 @@ async fn services(pin_dir: &Path) -> Answer<(usize, Vec<String>)> {
     }
 }
 
-/// Judges what was found. Parts that this machine has not are left out.
+/// Evaluates the findings. Absent parts are left out.
 #[must_use]
 pub fn judge(facts: &Facts, now: Timestamp) -> Vec<Part> {
     let mut parts = Vec::new();

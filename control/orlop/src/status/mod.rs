@@ -27,7 +27,7 @@ pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 pub enum State {
     /// As it should be.
     Ok,
-    /// Nothing is known: there is no such part here, or it may not be asked.
+    /// Unknown: there is no such part here, or it may not be queried.
     Unknown,
     /// Something is wrong.
     Degraded,
@@ -42,9 +42,9 @@ pub struct Part {
     pub name: &'static str,
     /// How it is.
     pub state: State,
-    /// What there is to say in any case.
+    /// The summary, which is always shown.
     pub summary: String,
-    /// What is wrong.
+    /// The problems.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
 }
@@ -53,7 +53,7 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// What is wrong.
+    /// The problem.
     pub what: String,
     /// Since when, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,17 +62,17 @@ pub struct Problem {
     pub way_out: String,
 }
 
-/// What became of a question.
+/// The answer to a query.
 #[derive(Clone, Debug, Default)]
 pub enum Answer<T> {
     /// The answer.
     Known(T),
-    /// It was not asked, for lack of somebody to ask.
+    /// The query was not sent, because there is no peer.
     #[default]
     NotAsked,
-    /// It may not be asked.
+    /// The query is forbidden.
     Forbidden,
-    /// Nobody answered, or with a failure.
+    /// The query failed or got no answer.
     Failed(String),
 }
 
@@ -93,7 +93,7 @@ impl State {
 // === impl Part ===
 
 impl Part {
-    /// A part whose state follows from its problems: none of them is a failure.
+    /// Returns a part whose state follows from its problems: healthy if there are none.
     pub fn new(name: &'static str, summary: impl Into<String>, problems: Vec<Problem>) -> Self {
         let state = if problems.is_empty() {
             State::Ok
@@ -157,7 +157,7 @@ impl<T> Answer<T> {
         }
     }
 
-    /// Why there is none, in words.
+    /// Returns why the state is unknown.
     pub fn why_unknown(&self) -> &str {
         match self {
             Self::Known(_) => "",

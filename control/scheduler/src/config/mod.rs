@@ -26,7 +26,7 @@ pub use wire::LeaderElection;
 /// The version of the files.
 pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
 
-/// Why a file cannot be used.
+/// Error for an unusable file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -41,7 +41,7 @@ pub enum Error {
     /// It is no YAML.
     #[error("the file is no YAML")]
     Yaml(#[source] control_types::yaml::Error),
-    /// A time that is none.
+    /// An invalid duration.
     #[error("leaderElection.{0} is no duration such as 15s")]
     Duration(&'static str),
     /// A field is unknown or of another type.
@@ -56,7 +56,7 @@ pub enum Error {
         index: usize,
         /// The plugin.
         name: String,
-        /// What is wrong.
+        /// The problem.
         #[source]
         source: serde_json::Error,
     },
@@ -68,12 +68,12 @@ pub enum Error {
     Profile {
         /// The profile.
         name: String,
-        /// What is wrong.
+        /// The problem.
         detail: String,
     },
 }
 
-/// What a file says.
+/// The settings of a file.
 pub struct Configuration {
     /// A profile for each `schedulerName`.
     pub profiles: Vec<Profile>,
@@ -100,10 +100,11 @@ fn parse(text: &str) -> Result<Value, Error> {
 }
 
 impl LeaderElection {
-    /// The election as this candidate; `None`: schedulers do not elect.
+    /// Returns the election with this candidate; `None` if schedulers do not elect a
+    /// leader.
     ///
     /// # Errors
-    /// Times that are none.
+    /// Invalid durations.
     pub fn as_candidate(&self, identity: &str) -> Result<Option<Election>, Error> {
         let duration = |field, text: &str| {
             let nanoseconds = control_types::duration::parse(text);
@@ -161,9 +162,9 @@ impl Configuration {
         }
         let profiles = raw.profiles.iter().zip(args);
         let profiles = profiles.map(|(profile, args)| {
-            plugins::profile(profile, args, features).map_err(|detail| Error::Profile {
+            plugins::profile(profile, args, features).map_err(|error| Error::Profile {
                 name: profile.scheduler_name.clone().unwrap_or_default(),
-                detail,
+                detail: error.to_string(),
             })
         });
         let seconds = |seconds: Option<i64>| {

@@ -1,4 +1,5 @@
-//! Which plugins of the default profile a profile keeps, replaces and disables.
+//! Selects the plugins of the default profile that a profile keeps, replaces and
+//! disables.
 
 use super::args::{Args, NodeResourcesFit, ResourceSpec, ShapePoint};
 use super::wire::{PluginSet, Plugins, RawPlugin};
@@ -156,8 +157,27 @@ fn multi_point(custom: &PluginSet, features: Features) -> Vec<RawPlugin> {
     merged
 }
 
-/// The plugins of one extension point, in order: those of `multiPoint` that the point's own
-/// set configures, the others of `multiPoint`, the others of the set.
+/// Error of a profile; the message is kube-scheduler's.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProfileError {
+    #[error("{interface} {plugin:?} does not exist")]
+    Unknown { interface: String, plugin: String },
+    #[error("plugin {plugin:?} does not extend {interface} plugin")]
+    NotExtending { plugin: String, interface: String },
+    #[error("plugin {plugin:?} already registered as {interface:?}")]
+    Twice { plugin: String, interface: String },
+    #[error("no queue sort plugin is enabled for profile with scheduler name {0:?}")]
+    NoQueueSort(String),
+    #[error(
+        "only one queue sort plugin required for profile with scheduler name {name:?}, but got {count}"
+    )]
+    QueueSorts { name: String, count: usize },
+    #[error("at least one bind plugin is needed for profile with scheduler name {0:?}")]
+    NoBind(String),
+}
+
+/// Returns the plugins of one extension point, in order: those of `multiPoint` that the
+/// point's own set configures, the others of `multiPoint`, the others of the set.
 fn expand(
     point: &str,
     interface: &str,
@@ -165,24 +185,29 @@ fn expand(
     own: &PluginSet,
     multi: &[RawPlugin],
     features: Features,
-) -> Result<Vec<RawPlugin>, String> {
+) -> Result<Vec<RawPlugin>, ProfileError> {
     let known = |name: &str| defaults(features).any(|(known, _)| known == name);
+    let unknown = |plugin: &str| ProfileError::Unknown {
+        interface: interface.to_owned(),
+        plugin: plugin.to_owned(),
+    };
+    let twice = |plugin: &str| ProfileError::Twice {
+        plugin: plugin.to_owned(),
+        interface: interface.to_owned(),
+    };
     let mut names: Vec<&str> = Vec::new();
     for plugin in &own.enabled {
         if !known(&plugin.name) {
-            return Err(format!("{interface} {:?} does not exist", plugin.name));
+            return Err(unknown(&plugin.name));
         }
         if !implementing.contains(&plugin.name.as_str()) {
-            return Err(format!(
-                "plugin {:?} does not extend {interface} plugin",
-                plugin.name
-            ));
+            return Err(ProfileError::NotExtending {
+                plugin: plugin.name.clone(),
+                interface: interface.to_owned(),
+            });
         }
         if names.contains(&plugin.name.as_str()) {
-            return Err(format!(
-                "plugin {:?} already registered as {interface:?}",
-                plugin.name
-            ));
+            return Err(twice(&plugin.name));
         }
         names.push(&plugin.name);
     }
@@ -193,7 +218,7 @@ fn expand(
     if !is_disabled("*") {
         for plugin in multi {
             if !known(&plugin.name) {
-                return Err(format!("{interface} {:?} does not exist", plugin.name));
+                return Err(unknown(&plugin.name));
             }
             if !implementing.contains(&plugin.name.as_str()) || is_disabled(&plugin.name) {
                 continue;
@@ -201,10 +226,7 @@ fn expand(
             if has(&own.enabled, &plugin.name) {
                 overridden.push(plugin.name.clone());
             } else if has(&inherited, &plugin.name) {
-                return Err(format!(
-                    "plugin {:?} already registered as {interface:?}",
-                    plugin.name
-                ));
+                return Err(twice(&plugin.name));
             } else {
                 inherited.push(plugin.clone());
             }
@@ -224,7 +246,7 @@ pub(super) fn profile(
     raw: &wire::RawProfile,
     args: Args,
     features: Features,
-) -> Result<Profile, String> {
+) -> Result<Profile, ProfileError> {
     let name = raw.scheduler_name.clone().unwrap_or_default();
     let multi = multi_point(&raw.plugins.multi_point, features);
     let mut points = Vec::new();
@@ -240,18 +262,12 @@ pub(super) fn profile(
     let has = |point: &str, name: &str| at(point).iter().any(|it| it.name == name);
     if at("queueSort").len() != 1 {
         return Err(match at("queueSort").len() {
-            0 => {
-                format!("no queue sort plugin is enabled for profile with scheduler name {name:?}")
-            }
-            several => format!(
-                "only one queue sort plugin required for profile with scheduler name {name:?}, but got {several}"
-            ),
+            0 => ProfileError::NoQueueSort(name),
+            count => ProfileError::QueueSorts { name, count },
         });
     }
     if at("bind").is_empty() {
-        return Err(format!(
-            "at least one bind plugin is needed for profile with scheduler name {name:?}"
-        ));
+        return Err(ProfileError::NoBind(name));
     }
     let is_gated = has("preEnqueue", "SchedulingGates");
     if !is_gated {

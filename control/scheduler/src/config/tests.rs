@@ -1,4 +1,4 @@
-//! What files lead to, and what is said of those that cannot be.
+//! Tests settings read from files, and errors for invalid files.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What cannot be, in kube-scheduler's words.
+//! Validation of configurations, in kube-scheduler's words.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::field::{duplicate, forbidden, invalid, quoted, required, unsupported}
 use super::{API_VERSION, wire};
 use crate::extender::ExtenderConfig;
 
-/// Plugins that there are no more.
+/// Plugins that no longer exist.
 const REMOVED: [&str; 4] = [
     "AzureDiskLimits",
     "CinderLimits",

@@ -6,11 +6,11 @@ use crate::catalog::Catalog;
 use crate::unmet::UnmetReason;
 use crate::view::{Pod, PodClaim, ResourceClaim};
 
-/// Whether the claims exist that the pod names (the plugin's PreEnqueue). A pod without them
-/// is not tried, and nothing is said of it.
+/// Checks that the claims of the pod exist (the plugin's PreEnqueue). Otherwise the pod
+/// is not tried, and no event is recorded.
 ///
 /// # Errors
-/// The first that does not.
+/// The first missing claim.
 pub(super) fn pre_enqueue(pod: &Pod, catalog: &Catalog) -> Result<(), UnmetReason> {
     each_claim(pod, catalog, |_| {})
 }

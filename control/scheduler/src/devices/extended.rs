@@ -1,5 +1,5 @@
-//! Extended resources that devices satisfy: a claim is made for them, with the requests that
-//! the chosen node needs.
+//! Extended resources that devices satisfy: a claim is created for them, with the
+//! requests that the chosen node needs.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) struct ExtendedResources {
     pub stale: Option<Arc<ResourceClaim>>,
 }
 
-/// What a node lacks of the extended resources of a pod.
+/// The extended resources of a pod that a node lacks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MissingResources {
     /// It neither has a resource nor do devices satisfy it.
@@ -54,7 +54,7 @@ impl ExtendedResources {
         Some(Self { resources, stale })
     }
 
-    /// What the node at `place` lacks.
+    /// Returns what the node at `place` lacks.
     pub(super) fn lacking(&self, snapshot: &Snapshot, place: usize) -> MissingResources {
         let mut by_devices = Vec::new();
         let node = snapshot.node(place);

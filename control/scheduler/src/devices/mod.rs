@@ -30,7 +30,7 @@ pub use reservation::{AssumedDevices, DeviceReservation};
 pub use state::DeviceState;
 pub(crate) use unreserve::unreserve;
 
-/// What may make a pod fit that the plugin rejected.
+/// Changes that may help a pod which the plugin rejected.
 const WAKES: Wake = Wake::NODE_ADDED
     .and(Wake::NODE_LABELS)
     .and(Wake::NODE_ALLOCATABLE)

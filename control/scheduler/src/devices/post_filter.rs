@@ -11,7 +11,7 @@ use crate::view::ResourceClaim;
 /// A claim whose devices are given back.
 #[derive(Clone, Debug)]
 pub enum Deallocation {
-    /// Its allocation is of no use to the pod, and nobody else uses it.
+    /// Its allocation does not help the pod, and nothing else uses it.
     Deallocate(Arc<ResourceClaim>),
     /// It was made for extended resources of the pod, in an attempt that failed.
     Delete(Arc<ResourceClaim>),

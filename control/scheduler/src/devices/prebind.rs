@@ -19,7 +19,7 @@ use crate::view::{Consumer, Pod, ResourceClaim};
 /// Pause between attempts that others got in the way of.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Why devices cannot be allocated. Worded as kube-scheduler words it.
+/// Error that prevents the allocation of devices. The message is kube-scheduler's.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimPreBindError {
@@ -29,9 +29,9 @@ pub enum ClaimPreBindError {
     /// A write or a read failed.
     #[error("{what}")]
     Api {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// Why it failed.
+        /// The reason.
         #[source]
         source: Box<Error>,
     },
@@ -40,7 +40,7 @@ pub enum ClaimPreBindError {
     Changed {
         /// The claim, as `namespace/name`.
         claim: String,
-        /// What they did.
+        /// The concurrent change.
         what: &'static str,
     },
     /// Devices are not ready.
@@ -120,7 +120,7 @@ async fn bind_claim(
 }
 
 enum WriteError {
-    /// Somebody else was faster.
+    /// Another writer was faster.
     Conflict(ClaimPreBindError),
     Final(ClaimPreBindError),
 }
@@ -197,7 +197,7 @@ async fn write_claim(
         })
 }
 
-/// What is written to a claim's status.
+/// Returns the patch of a claim's status.
 fn status_patch(
     claim: &ResourceClaim,
     pod: &Pod,

@@ -1,4 +1,4 @@
-//! PreBind against a fake API, in virtual time.
+//! Tests PreBind against a fake API, in virtual time.
 
 use std::convert::Infallible;
 use std::sync::Mutex;
@@ -18,9 +18,9 @@ use crate::devices::unreserve;
 #[derive(Default)]
 struct Api {
     claim: Mutex<Value>,
-    /// What was asked for, and the body.
+    /// The requests with their bodies.
     requests: Mutex<Vec<(String, Value)>>,
-    /// Somebody else changes the claim before so many writes.
+    /// The number of writes before each of which the claim is changed by another writer.
     disturb: Mutex<u32>,
 }
 
@@ -121,7 +121,7 @@ impl Api {
     }
 }
 
-/// RFC 7386, enough of it.
+/// A subset of RFC 7386.
 fn merge(into: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *into = patch.clone();

@@ -1,5 +1,5 @@
-//! The books: which devices there are, which are in use, and what was decided but is not seen
-//! in the caches yet.
+//! Tracks which devices exist, which are in use, and which decisions the caches do not
+//! show yet.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use crate::catalog::{Catalog, CatalogEvent};
 use crate::view::{DeviceClass, Pod, ResourceClaim, ResourceSlice};
 
-/// What was decided of a pod's devices for its node.
+/// The decision about a pod's devices on its node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceReservation {
     pub(super) claims: Vec<ClaimReservation>,
@@ -24,12 +24,12 @@ pub struct DeviceReservation {
     pub(super) failed: Option<String>,
 }
 
-/// What was decided of one claim of a pod.
+/// The decision about one claim of a pod.
 #[derive(Clone, Debug)]
 pub(super) struct ClaimReservation {
     /// The claim as it was when that was decided.
     pub claim: Arc<ResourceClaim>,
-    /// What it is given; `None`: it has its devices.
+    /// The new allocation; `None` if the claim is already allocated.
     pub allocation: Option<Arc<AllocationResult>>,
     /// With a claim for extended resources that is to be made: which request serves which
     /// container.
@@ -37,10 +37,10 @@ pub(super) struct ClaimReservation {
     write: Arc<Write>,
 }
 
-/// How far writing what was decided of a claim has got.
+/// The progress of writing the decision about a claim.
 #[derive(Debug, Default)]
 struct Write {
-    /// Whether it is under way: it may succeed even if the pod is gone.
+    /// Whether a write is in flight: it may succeed even if the pod was deleted.
     is_under_way: AtomicBool,
     /// The claim as it was written last.
     written: Mutex<Option<Arc<ResourceClaim>>>,
@@ -54,7 +54,7 @@ pub struct AssumedDevices {
     pub(super) classes: ExtendedResourceClasses,
     pub(super) allocated: AllocatedDevices,
     pub(super) selectors: Arc<Mutex<SelectorCache>>,
-    /// What is counted as allocated, by the uid of the claim.
+    /// The counted allocations by the uid of the claim.
     counted: FxHashMap<CompactString, Arc<AllocationResult>>,
     /// Allocations that are being written, by the uid of the claim; of claims that are to be
     /// made, by the uid of the pod.
@@ -119,7 +119,7 @@ impl ClaimReservation {
         *written.unwrap_or_else(PoisonError::into_inner) = Some(claim);
     }
 
-    /// What the allocation is known by while it is being written.
+    /// Returns the key of the allocation while it is being written.
     fn key<'a>(&'a self, pod: &'a Pod) -> &'a CompactString {
         if self.mappings.is_some() {
             &pod.metadata.uid
@@ -170,7 +170,7 @@ impl AssumedDevices {
         assumed
     }
 
-    /// Assumes what was decided for a pod.
+    /// Assumes the decision for a pod.
     pub fn reserve(&mut self, pod: &Pod, reservation: &DeviceReservation) {
         for claim in &reservation.claims {
             let Some(allocation) = &claim.allocation else {
@@ -187,8 +187,8 @@ impl AssumedDevices {
         }
     }
 
-    /// Takes back what was assumed for a pod. What was written, or may still be, stays until
-    /// the caches show it or writing has failed.
+    /// Reverts what was assumed for a pod. Completed and pending writes stay until the
+    /// caches show them or the write fails.
     pub fn unreserve(&mut self, pod: &Pod, reservation: &DeviceReservation) {
         for claim in &reservation.claims {
             let key = claim.key(pod);
@@ -207,7 +207,7 @@ impl AssumedDevices {
         }
     }
 
-    /// Drops what the caches show now.
+    /// Drops assumptions that the caches now show.
     pub fn observe(&mut self, event: &CatalogEvent) {
         match event {
             CatalogEvent::ResourceSlice(Change {

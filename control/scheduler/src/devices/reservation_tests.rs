@@ -1,4 +1,4 @@
-//! The books.
+//! Tests the reservations of devices.
 
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ fn what_was_written_stays_until_it_is_seen() {
     reservation.claims[0].set_written(Arc::clone(&written));
     assumed.unreserve(&pod(), &reservation);
     assert!(in_use(&assumed, "x"), "the cache does not show it yet");
-    // the cache may skip it, when the devices were given back meanwhile
+    // the cache may skip it if the devices were released in between
     let later = claim("u", 6, json!({}));
     assumed.observe(&event(Some(&free), Some(&later)));
     assert!(!in_use(&assumed, "x") && !assumed.is_pending("u"));

@@ -1,4 +1,4 @@
-//! Which devices the claims of one pod get, node by node (the plugin's Filter).
+//! Searches devices for the claims of one pod, node by node (the plugin's Filter).
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -27,11 +27,11 @@ use crate::view::ResourceClaim;
 pub(super) struct Searches<'a> {
     variants: Vec<Variant<'a>>,
     effort: Effort,
-    /// Nodes that fit, with what was found.
+    /// Fitting nodes with their choices.
     choices: FxHashMap<usize, Choice>,
     /// Allocated claims, by position, that are of no use on some node.
     pub unavailable: BTreeSet<usize>,
-    /// What is wrong with claims, classes or pools.
+    /// The problem with claims, classes or pools.
     pub error: Option<String>,
     selected: RefCell<FxHashMap<*const NodeSelector, Bits>>,
 }
@@ -45,7 +45,7 @@ struct Variant<'a> {
     allocator: Allocator<'a>,
 }
 
-/// What was found for a node.
+/// The devices that were found for a node.
 struct Choice {
     variant: usize,
     found: Arc<FoundAllocation>,
@@ -58,7 +58,7 @@ struct PlacedNode<'a> {
     selected: &'a RefCell<FxHashMap<*const NodeSelector, Bits>>,
 }
 
-/// Why a node does not fit.
+/// The reason why a node does not fit.
 enum Unfit {
     Because(CompactString),
     /// No node does.
@@ -70,7 +70,7 @@ enum Unfit {
 // === impl Searches ===
 
 impl Searches<'_> {
-    /// The allocations of claims that have none yet, if the pod goes to the node at `place`.
+    /// Returns the allocations of unallocated claims for the node at `place`.
     pub(super) fn allocations(
         &self,
         place: usize,
@@ -308,8 +308,8 @@ impl Node for PlacedNode<'_> {
     }
 
     fn matches(&self, selector: &NodeSelector) -> bool {
-        // Matched for all nodes at once. The slices outlive the search, and so the address
-        // stays that of the selector.
+        // Matched for all nodes at once. The slices outlive the search, so the address
+        // identifies the selector.
         let mut selected = self.selected.borrow_mut();
         let nodes = selected.entry(std::ptr::from_ref(selector));
         let nodes = nodes.or_insert_with(|| {

@@ -1,6 +1,6 @@
-//! What the devices of a pod mean to one decision (the plugin's PreFilter). A pod that lacks
-//! a device stays Pending with a message that names its claim. It is never placed against a
-//! constraint.
+//! The state of a pod's device claims for one decision (the plugin's PreFilter). A pod
+//! that lacks a device stays Pending with a message that names its claim. It is never
+//! placed against a constraint.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) struct Work<'a> {
     pub pod: &'a Pod,
     /// The claims that the pod names.
     pub claims: Vec<PodClaimState>,
-    /// What is special about extended resources.
+    /// The extended resources of the pod that devices satisfy.
     pub extended: Option<ExtendedResources>,
     pub found: RefCell<Searches<'a>>,
 }
@@ -90,7 +90,7 @@ impl<'a> DeviceState<'a> {
         })
     }
 
-    /// What is said of a pod that fits nowhere (the plugin's PostFilter).
+    /// Returns the message for a pod that fits nowhere (the plugin's PostFilter).
     #[must_use]
     pub fn post_filter(&self) -> &'static str {
         match &self.work {
@@ -108,14 +108,14 @@ impl<'a> DeviceState<'a> {
         self.work.as_ref()?.deallocation()
     }
 
-    /// Why the pod cannot be scheduled now, other than that nodes do not fit: claims, classes
-    /// or pools are wrong.
+    /// Returns why the pod cannot be scheduled now regardless of nodes: claims, classes
+    /// or pools are invalid.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         self.work.as_ref()?.found.borrow().error.clone()
     }
 
-    /// What is to be reserved when the pod goes to the node at `place`.
+    /// Returns the reservation for the node at `place`.
     #[must_use]
     pub fn reserve(&self, snapshot: &Snapshot, place: usize) -> DeviceReservation {
         self.work

@@ -1,4 +1,4 @@
-//! What a pod is said to lack, where it goes, and what is reserved for it.
+//! Tests messages about missing devices, chosen nodes, and reservations.
 
 use control_client::{Cache, Change, View};
 use serde_json::{Value, json};
@@ -85,7 +85,8 @@ fn lacks(pod: &Pod, catalog: &Catalog) -> String {
     }
 }
 
-/// The node that a pod goes to, with what is reserved, or why there is none.
+/// Returns the chosen node of a pod with its reservation, or the reason why there is
+/// none.
 fn goes_to(
     cluster: &mut Cluster,
     pod: &Pod,
@@ -226,7 +227,7 @@ fn a_pod_follows_the_devices_that_its_claim_has() {
     let (node, reservation) = goes_to(&mut both, &using("c")).expect("a node");
     assert_eq!(node, "b");
     assert!(reservation.devices.is_empty());
-    // nobody else uses it: it is given back
+    // nothing else uses it: it is deallocated
     let mut other = cluster(catalog_of(&reserved), &["a"]);
     assert_eq!(
         goes_to(&mut other, &using("c")).expect_err("not there"),

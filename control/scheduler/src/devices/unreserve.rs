@@ -1,4 +1,4 @@
-//! Unreserve: takes back what was written for a pod that is not bound after all.
+//! Unreserve: reverts writes for a pod that is not bound after all.
 
 use control_client::{Client, DeleteOptions, Discard, Error, Patch, View};
 use control_devices::api::FINALIZER;
@@ -10,8 +10,8 @@ use crate::view::{Pod, ResourceClaim};
 /// Attempts at a write that others get in the way of.
 pub(super) const ATTEMPTS: u32 = 5;
 
-/// Takes the pod's reservations of claims back, and deletes the claim that was made for its
-/// extended resources. What fails is done with the pod's next attempt.
+/// Removes the pod's reservations of claims, and deletes the claim that was created for
+/// its extended resources. The pod's next attempt repeats what fails.
 pub(crate) async fn unreserve(client: &Client, pod: &Pod, reservation: &DeviceReservation) {
     for claim in &reservation.claims {
         let written = claim.last_written();
@@ -31,7 +31,7 @@ pub(crate) async fn unreserve(client: &Client, pod: &Pod, reservation: &DeviceRe
             Err(error) if error.is_not_found() => {}
             Err(error) => tracing::warn!(
                 namespace = %current.metadata.namespace, claim = %current.metadata.name,
-                error = error.chain(), "cannot take back the reservation of a claim"
+                error = error.chain(), "failed to revert the reservation of a claim"
             ),
         }
         claim.set_under_way(false);

@@ -18,7 +18,7 @@ use crate::view::Pod;
 /// How often claims are looked at.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Why devices do not become ready.
+/// The reason why devices do not become ready.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
@@ -41,7 +41,7 @@ pub enum WaitError {
     /// It takes too long.
     #[error("device binding timeout: context deadline exceeded")]
     Timeout,
-    /// A claim is gone.
+    /// A claim was deleted.
     #[error("could not find ResourceClaim \"{claim}\"")]
     Gone {
         /// The claim, as `namespace/name`.

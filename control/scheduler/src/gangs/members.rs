@@ -1,4 +1,4 @@
-//! Which pods are in which PodGroup, and which of them have a node.
+//! Tracks which pods are in which PodGroup, and which of them have a node.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Gangs {
         before.is_none_or(|it| it.metadata.uid != meta.uid)
     }
 
-    /// A PodGroup is gone.
+    /// Removes a deleted PodGroup.
     pub fn remove_group(&mut self, key: &GangKey) {
         if let Some(gang) = self.gangs.get_mut(key) {
             gang.group = None;
@@ -109,7 +109,7 @@ impl Gangs {
         let known = known.filter(|it| it.pod.metadata.uid == pod.metadata.uid);
         let stage = match known {
             _ if !pod.node_name.is_empty() => MemberStage::Assigned,
-            // The API does not show yet what was decided.
+            // The API does not show the decision yet.
             Some(known) => known.stage,
             None => MemberStage::Unscheduled,
         };
@@ -139,7 +139,7 @@ impl Gangs {
         is_new
     }
 
-    /// A pod is gone.
+    /// Removes a deleted pod.
     pub fn remove(&mut self, key: &PodKey) {
         let Some(gang) = self.gang_of.remove(key) else {
             return;
@@ -156,7 +156,7 @@ impl Gangs {
         self.set_stage(key, MemberStage::Assumed);
     }
 
-    /// A pod that was going to be bound has no node any more.
+    /// Forgets the node of a pod that will not be bound.
     pub fn forget(&mut self, key: &PodKey) {
         self.set_stage(key, MemberStage::Unscheduled);
     }
@@ -171,13 +171,13 @@ impl Gangs {
         })
     }
 
-    /// The pods of a PodGroup that have no node, in the order in which they came.
+    /// Returns the pods of a PodGroup that have no node, in order of arrival.
     #[must_use]
     pub fn unscheduled(&self, key: &GangKey) -> Vec<Arc<Pod>> {
         self.in_stage(key, MemberStage::Unscheduled)
     }
 
-    /// The pods of a PodGroup that are going to be bound, in the order in which they came.
+    /// Returns the pods of a PodGroup that are about to be bound, in order of arrival.
     #[must_use]
     pub fn assumed(&self, key: &GangKey) -> Vec<Arc<Pod>> {
         self.in_stage(key, MemberStage::Assumed)

@@ -1,4 +1,4 @@
-//! Decisions about gangs, on clusters made of objects.
+//! Tests decisions about gangs in clusters built from objects.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ fn waits(decision: &GangDecision) -> Vec<String> {
         .collect()
 }
 
-/// What a decision must leave as it was.
+/// The state that a decision must not change.
 fn state(cluster: &Cluster) -> String {
     let snapshot = &cluster.snapshot;
     let places = 0..snapshot.places();
@@ -166,7 +166,7 @@ fn pods_are_not_tried_before_as_many_exist_as_their_gang_needs() {
         Err("waiting for pods's pod group \"later\" to appear in scheduling queue".to_owned())
     );
     assert_eq!(tried(&cluster, &pod("z", "basic", 1, 0)), Ok(()));
-    // Where PodGroups are not served, pods that name one are like others.
+    // Where PodGroups are not served, pods that name one are ordinary pods.
     let without = Cluster::default();
     assert_eq!(tried(&without, &pod("z", "later", 1, 0)), Ok(()));
 }

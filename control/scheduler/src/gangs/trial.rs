@@ -1,4 +1,4 @@
-//! The decision about all waiting pods of a PodGroup at once: a pure function of the cluster.
+//! Decides all waiting pods of a PodGroup together: a pure function of the cluster.
 
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
@@ -12,39 +12,40 @@ use crate::reserve::Reservation;
 use crate::snapshot::PodKey;
 use crate::view::Pod;
 
-/// What is decided of one pod, as if those before it ran already.
+/// The decision about one pod, as if the preceding ones were already running.
 #[derive(Clone, Debug)]
 pub enum Attempt {
-    /// It goes to a node.
+    /// It is placed on a node.
     Placed {
         /// The node's name.
         node: String,
-        /// What it needs besides the node.
+        /// Its reservations besides the node.
         reservation: Reservation,
     },
     /// It fits nowhere.
     Nowhere {
-        /// Why.
+        /// The reason.
         diagnosis: Box<Diagnosis>,
-        /// Whether others could make room for it.
+        /// Whether preemption could make room for it.
         search: Search,
     },
     /// It cannot be decided.
     Failed(String),
 }
 
-/// A pod, and what is decided of it.
+/// A pod with its decision.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The pod.
     pub pod: Arc<Pod>,
-    /// What is decided of it; `None`: the decision about an earlier one failed.
+    /// The decision; `None` if the decision about an earlier pod failed.
     pub attempt: Option<Attempt>,
-    /// Why it would have to wait for others, if it has a node, or would get one by preemption.
+    /// Why it would have to wait for others, if it has a node or would get one by
+    /// preemption.
     pub waits: Option<String>,
 }
 
-/// What becomes of a PodGroup.
+/// The outcome for a PodGroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The pods that have a node are bound.
@@ -57,7 +58,7 @@ pub enum Verdict {
     Failed(String),
 }
 
-/// What becomes of a PodGroup and its waiting pods.
+/// The outcome for a PodGroup and its waiting pods.
 #[derive(Clone, Debug)]
 pub struct GangDecision {
     /// The group.
@@ -66,8 +67,8 @@ pub struct GangDecision {
     pub members: Vec<Member>,
 }
 
-/// A decision under way. The cluster holds the pods that were placed so far, as if they ran,
-/// until [`Trial::finish`].
+/// A decision in progress. The cluster contains the pods that were placed so far, as if
+/// they were running, until [`Trial::finish`].
 #[must_use = "the cluster is as it was only after `finish`"]
 pub struct Trial {
     members: Vec<Member>,
@@ -76,7 +77,7 @@ pub struct Trial {
     steps: Vec<TrialStep>,
 }
 
-/// A pod that is as if it ran.
+/// A pod that is treated as running.
 struct TrialStep {
     pod: Arc<Pod>,
     reservation: Reservation,
@@ -101,7 +102,7 @@ const WAITS_FOR_PREEMPTION: &str =
     "pod group is unschedulable, pod group is waiting for preemption to complete";
 
 impl Member {
-    /// Whether it gets a node once others made room for it.
+    /// Returns whether it gets a node by preemption.
     #[must_use]
     pub const fn preempts(&self) -> bool {
         match &self.attempt {
@@ -110,8 +111,8 @@ impl Member {
         }
     }
 
-    /// What is said of it though it has a node, or would get one by preemption, in a group that
-    /// is not scheduled.
+    /// Returns the message for a pod that has a node, or would get one by preemption, in
+    /// a group that is not scheduled.
     #[must_use]
     pub fn group_message(&self, verdict: &Verdict) -> String {
         match (verdict, &self.waits) {
@@ -134,8 +135,9 @@ impl Default for Trial {
 }
 
 impl Trial {
-    /// Takes in what was decided of the next pod: it counts as placed for those after it, also
-    /// if others have to make room for it. `Break`: the decision failed.
+    /// Records the decision about the next pod: it counts as placed for the following
+    /// ones, also if preemption has to make room for it. Returns `Break` if the decision
+    /// failed.
     pub fn take(
         &mut self,
         placer: &Placer,
@@ -215,7 +217,7 @@ impl Trial {
         });
     }
 
-    /// Brings the cluster back to what it was. `pods` are all that the decision is about.
+    /// Restores the cluster. `pods` are all pods of the decision.
     pub fn finish(mut self, cluster: &mut Cluster, pods: &[Arc<Pod>]) -> GangDecision {
         for step in self.steps.into_iter().rev() {
             let key: PodKey = step.pod.key();
@@ -240,9 +242,8 @@ impl Trial {
 }
 
 impl Placer {
-    /// What becomes of a PodGroup whose waiting pods are `pods`: all are decided about on one
-    /// state of the cluster, which is unchanged afterwards, more important ones first. `random`
-    /// chooses among equals.
+    /// Decides a PodGroup whose waiting pods are `pods`: all on one state of the cluster,
+    /// which is unchanged afterwards, in order of priority. `random` breaks ties.
     pub fn place_gang(
         &mut self,
         cluster: &mut Cluster,

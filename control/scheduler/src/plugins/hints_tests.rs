@@ -1,4 +1,4 @@
-//! Which events wake a pod that a plugin rejected: a case and a counter-case for each.
+//! Events that wake a pod which a plugin rejected: a case and a counter-case for each.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! InterPodAffinity: pods run near others or away from them, by requirement or by
-//! preference; terms of placed pods about the new one count as well.
+//! preference; terms of placed pods that match the new one count as well.
 
 use super::{Cycle, CycleArgs, Influence, MAX_SCORE, Plugin, RejectedNodes};
 use crate::bits::Bits;

@@ -1,9 +1,9 @@
-//! What decides: one plugin per file, all of one shape, named and weighted as
-//! in kube-scheduler's default profile.
+//! The plugins: one per file, all of one shape, named and weighted as in kube-scheduler's
+//! default profile.
 //!
-//! A plugin works on a *set* of nodes at once. Filters run in order, each on
-//! the nodes that those before it left over, so that a node is reported with
-//! the reasons of the first filter that rejects it.
+//! A plugin works on a *set* of nodes at once. Filters run in order, each on the nodes
+//! that its predecessors accepted, so that a node is reported with the reasons of the
+//! first filter that rejects it.
 
 use std::borrow::Cow;
 
@@ -39,7 +39,8 @@ pub(crate) use self::taint_toleration::untolerated_nodes;
 /// The best score that a plugin gives a node.
 pub const MAX_SCORE: i64 = 100;
 
-/// What plugins that depend on more than the pod and one node need for one decision.
+/// Prepared state of plugins that depend on more than the pod and one node, for one
+/// decision.
 pub struct Cycle<'a> {
     /// The cluster.
     pub snapshot: &'a Snapshot,
@@ -49,7 +50,7 @@ pub struct Cycle<'a> {
     pub relations: &'a Relations,
     /// The pod's topology spread constraints.
     pub spread: SpreadState,
-    /// The pod's affinity terms, and those of placed pods about it.
+    /// The pod's affinity terms, and those of placed pods that match it.
     pub affinity: AffinityState,
     /// The volumes of its claims.
     pub volumes: volumes::VolumeState,
@@ -79,11 +80,11 @@ impl Default for CycleArgs {
 }
 
 impl<'a> Cycle<'a> {
-    /// Prepares all that the plugins need for a pod: for filters, and with `scores` for
-    /// scores, too.
+    /// Prepares the state of all plugins for a pod: for filters, and with `scores` also
+    /// for scores.
     ///
     /// # Errors
-    /// What the pod lacks on all nodes.
+    /// The requirement that no node can satisfy.
     pub fn prepare(
         cluster: &'a Cluster,
         pod: &'a Pod,
@@ -114,7 +115,7 @@ impl<'a> Cycle<'a> {
         })
     }
 
-    /// What is to be reserved when the pod goes to the node at `place`.
+    /// Returns the reservation for the node at `place`.
     #[must_use]
     pub fn reserve(&self, place: usize) -> Reservation {
         Reservation {
@@ -137,8 +138,8 @@ pub trait Plugin: Send + Sync {
         Ok(())
     }
 
-    /// Whether the pod, which is assumed on its node already, may be bound (Permit). A pod that
-    /// waits is asked about again when another one is permitted.
+    /// Decides whether the pod, which is already assumed on its node, may be bound
+    /// (Permit). A waiting pod is decided again when another one is permitted.
     fn permit(&self, _: &Cluster, _: &Pod) -> Permission {
         Permission::Allowed
     }
@@ -173,7 +174,7 @@ pub trait Plugin: Send + Sync {
     /// depend on nothing but the pod and that node, unless `global`.
     fn score(&self, _: &Snapshot, _: &Pod, _nodes: &Bits, _scores: &mut [i64]) {}
 
-    /// Whether a raw score depends on other nodes, too.
+    /// Returns whether a raw score also depends on other nodes.
     fn global(&self) -> bool {
         false
     }
@@ -191,7 +192,7 @@ pub trait Plugin: Send + Sync {
         }
     }
 
-    /// What may make a node that it rejected fit.
+    /// Returns the events that may make a rejected node fit.
     fn wakes(&self) -> Wake {
         Wake::NONE
     }
@@ -209,24 +210,24 @@ pub enum Permission {
     Allowed,
     /// It keeps its node, and may be bound later.
     Wait {
-        /// The plugin that says so.
+        /// The plugin.
         plugin: &'static str,
         /// How long. Then it gives the node back.
         within: std::time::Duration,
-        /// What it waits for, as people read it.
+        /// The human-readable reason for waiting.
         message: &'static str,
     },
-    /// It may not, since something is wrong with what it refers to.
+    /// It must not be bound, since an object that it refers to is invalid.
     Failed(String),
 }
 
-/// How the pods on a node influence what a filter says of it.
+/// How the pods on a node influence a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Influence {
     /// Not at all.
     None,
-    /// By what they request: the pod needs so much of these resources (`pods` for the number
-    /// of pods), and the node has what they leave over.
+    /// By their requests: the pod needs these amounts (`pods` for the number of pods),
+    /// and the node has what its pods leave free.
     Resources(Vec<(String, i64)>),
     /// In other ways.
     Any,
@@ -245,7 +246,7 @@ pub struct Rejection {
     pub(crate) plugin: usize,
     /// As people read it.
     pub(crate) reason: Cow<'static, str>,
-    /// Which nodes.
+    /// The rejected nodes.
     pub(crate) nodes: Bits,
     /// Whether evicting pods could help.
     pub(crate) resolvable: bool,
@@ -309,7 +310,7 @@ impl RejectedNodes {
         }
     }
 
-    /// Forgets what was said of `nodes`.
+    /// Forgets the reasons of `nodes`.
     pub(crate) fn forget(&mut self, nodes: &Bits) {
         for rejection in &mut self.rejections {
             rejection.nodes.subtract(nodes);

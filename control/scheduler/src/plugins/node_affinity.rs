@@ -94,8 +94,8 @@ impl Plugin for NodeAffinity {
         NAME
     }
 
-    /// A set of names (a daemon's pod) narrows the search: the other nodes are
-    /// not said to fail the affinity.
+    /// A set of names (a daemon's pod) narrows the search: the other nodes are not
+    /// reported as failing the affinity.
     fn narrow(
         &self,
         snapshot: &Snapshot,

@@ -1,5 +1,6 @@
-//! NodeResourcesFit: what a pod asks for must be free; the scoring strategy prefers nodes
-//! with more (LeastAllocated) or less (MostAllocated, RequestedToCapacityRatio) to spare.
+//! NodeResourcesFit: a pod's requests must be free; the scoring strategy prefers nodes
+//! with more (LeastAllocated) or less (MostAllocated, RequestedToCapacityRatio) free
+//! capacity.
 
 use compact_str::CompactString;
 
@@ -278,8 +279,8 @@ fn has_more(pod: &Pod, old: &Node, new: &Node) -> bool {
     is.pods > was.pods || wanted.any(|(name, _)| is.get(name) > was.get(name))
 }
 
-/// What a pod asks for; for CPU and memory that of its containers alone, with a minimum for
-/// those that ask for none.
+/// Returns a pod's request; for CPU and memory that of its containers alone, with a
+/// minimum for containers without requests.
 fn nonzero_request(requests: &Requests, name: &str) -> i64 {
     match name {
         "cpu" => requests.cpu_scored,

@@ -59,8 +59,8 @@ pub(crate) fn system_defaults(selector: &LabelSelector) -> [Spread; 2] {
     })
 }
 
-/// The constraints for a pod without any: those of the profile, about the pods that it is
-/// grouped with.
+/// Returns the constraints for a pod without any: the default constraints of the profile,
+/// for the pods of its services and controller.
 fn default_constraints(
     pod: &Pod,
     catalog: &Catalog,
@@ -104,7 +104,7 @@ fn default_selector(pod: &Pod, catalog: &Catalog) -> LabelSelector {
     if !catalog.services.is_empty() {
         let services = catalog.services.snapshot();
         for service in services.namespace(namespace) {
-            // Absent: it has no pods; empty: it has all.
+            // An absent selector selects no pods; an empty one selects all.
             let Some(wanted) = &service.spec.selector else {
                 continue;
             };

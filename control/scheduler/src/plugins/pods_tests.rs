@@ -54,7 +54,7 @@ impl Lists {
         Some(count.copied().unwrap_or(0))
     }
 
-    /// Why a node does not fit by affinity.
+    /// Returns why a node does not fit by affinity.
     fn affinity(&self, pod: &Pod, node: &Node) -> Option<&'static str> {
         let shape = &pod.shape;
         let (mut near, mut away, mut placed) = Default::default();
@@ -252,7 +252,7 @@ impl Lists {
     }
 }
 
-/// What a plugin says, by node: why not, and the score of all nodes.
+/// Returns the results of a plugin by node: rejections, and the scores of all nodes.
 fn verdicts(
     plugin: &dyn Plugin,
     snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! Which plugins decide for the pods of one `schedulerName`, and with which weights.
+//! The plugins and weights for the pods of one `schedulerName`.
 
 use super::{
     CycleArgs, Plugin, balanced_allocation, image_locality, inter_pod_affinity, node_affinity,
@@ -16,7 +16,7 @@ pub(crate) struct EnabledPlugin {
     pub(crate) narrows: bool,
     /// Whether it rejects nodes (Filter).
     pub(crate) filters: bool,
-    /// By how much its scores count; 0: it does not score.
+    /// The weight of its scores; 0 if it does not score.
     pub(crate) weight: i64,
     /// Whether it keeps pods from being tried (PreEnqueue).
     pub(crate) gates: bool,
@@ -24,13 +24,13 @@ pub(crate) struct EnabledPlugin {
     pub(crate) permits: bool,
 }
 
-/// What decides for the pods of one `schedulerName`.
+/// The plugins for the pods of one `schedulerName`.
 pub struct Profile {
     /// The name.
     pub scheduler_name: String,
     pub(crate) plugins: Vec<EnabledPlugin>,
     pub(crate) args: CycleArgs,
-    /// How preemption searches; `None`: there is none.
+    /// The arguments of preemption; `None` if it is disabled.
     pub(crate) preemption: Option<PreemptionArgs>,
     /// Seconds that volumes have to be bound.
     pub(crate) bind_timeout_seconds: u64,

@@ -1,4 +1,4 @@
-//! Binding: a pod is assumed on its node at once and bound in the background.
+//! Binding: a pod is assumed on its node immediately and bound in the background.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,7 +20,7 @@ use crate::queue::Attempts;
 use crate::reserve::Reservation;
 use crate::view::Pod;
 
-/// What the pod needs besides its node is being written.
+/// The pod's reservations are being written.
 const PREPARING: u8 = 0;
 /// It is being bound.
 const BINDING: u8 = 1;
@@ -32,20 +32,20 @@ pub(super) struct AssumedPod {
     pub(super) pod: Arc<Pod>,
     pub(super) node: String,
     pub(super) reservation: Reservation,
-    /// What it waits for before anything is written.
+    /// The permission that it waits for before any write.
     permit: Option<PermitWait>,
     attempts: Option<Attempts>,
     /// [`PREPARING`], [`BINDING`] or [`PREEMPTED`].
     stage: AtomicU8,
     /// Ends the preparation of the binding: a more important pod needs the room.
     preempted: CancellationToken,
-    /// Who binds it, if that is not the scheduler.
+    /// The extender that binds it, if any.
     extender: Option<Extender>,
     /// When the decision began.
     began: Instant,
 }
 
-/// Why a pod could not be bound.
+/// The reason why a pod could not be bound.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BindError {
     #[error("0/1 nodes are available: 1 {0}.")]
@@ -80,8 +80,8 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 impl AssumedPod {
-    /// Binds the pod. What it needs besides its node is written first, which may take minutes:
-    /// it does not hold up other bindings meanwhile.
+    /// Binds the pod. Its reservations are written first, which may take minutes; other
+    /// bindings proceed concurrently.
     async fn carry_out(
         &self,
         binder: &PreBinder,
@@ -96,7 +96,7 @@ impl AssumedPod {
             }
             let permitted = tokio::select! {
                 () = self.preempted.cancelled() => Err(BindError::Preempted),
-                permitted = wait.permitted() => permitted.map_err(BindError::Refused),
+                permitted = wait.permitted() => permitted.map_err(|error| BindError::Refused(error.to_string())),
             };
             permitted?;
         }
@@ -201,7 +201,7 @@ impl AssumedPod {
         if let Err(error) = written.await {
             tracing::warn!(
                 namespace = %meta.namespace, pod = %meta.name, error = error.chain(),
-                "cannot write nominatedNodeName"
+                "failed to write nominatedNodeName"
             );
         }
     }
@@ -247,11 +247,11 @@ impl Scheduler {
         self.cluster.gangs.assume(&key);
         let waits = match self.permit(&pod) {
             Ok(waits) => waits,
-            Err(message) => {
+            Err(error) => {
                 self.cluster.gangs.forget(&key);
                 self.cluster.assumed.unreserve(&pod, &reservation);
                 self.cluster.snapshot.remove_pod(&key);
-                self.cannot_decide(&pod, message, began, permit);
+                self.cannot_decide(&pod, error.to_string(), began, permit);
                 return;
             }
         };
@@ -291,7 +291,7 @@ impl Scheduler {
                     .unreserve(&assumption.pod, &assumption.reservation)
                     .await;
             }
-            // at shutdown nobody listens
+            // at shutdown the receiver is dropped
             let _ = results.send(BindResult {
                 assumption,
                 result,
@@ -342,13 +342,13 @@ impl Scheduler {
         };
         metrics::attempt(&pod.scheduler_name, outcome, took);
         let key = pod.key();
-        // seen bound meanwhile, or gone, or made again: nothing to take back
+        // already bound, deleted or recreated: nothing to revert
         if self
             .assumed
             .get(&key)
             .is_none_or(|assumed| !Arc::ptr_eq(assumed, &assumption))
         {
-            // but for what may have been written until now
+            // except for completed and pending writes
             self.cluster.assumed.unreserve(pod, reservation);
             return;
         }
@@ -368,7 +368,7 @@ impl Scheduler {
         };
         tracing::warn!(
             namespace = %meta.namespace, pod = %meta.name, node, error = chain(&error),
-            "cannot bind, trying again"
+            "failed to bind, retrying"
         );
         self.queue.put(&present, now(), |_, _| false);
         let reason = if is_refused {

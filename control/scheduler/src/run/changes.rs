@@ -1,4 +1,4 @@
-//! What happens in the cluster: snapshot, nominations and queue follow.
+//! Applies changes of the cluster to snapshot, nominations and queue.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Scheduler {
             }
         } else if self.assumed.contains_key(&key) {
             if pod.metadata.is_terminating() {
-                // It will never run; what it holds is free.
+                // It will never run; its resources are free.
                 self.forget(&key);
             }
             // else an event from before its binding
@@ -150,8 +150,8 @@ impl Scheduler {
         }
     }
 
-    /// An assumed pod is seen on a node, or gone (an empty name). What was reserved for it
-    /// on that node stays until the caches show it; anything else is taken back.
+    /// Handles an assumed pod that was seen on a node, or deleted (an empty name). Its
+    /// reservation on that node stays until the caches show it; any other is reverted.
     /// Returns whether it was assumed there.
     pub(super) fn settle(&mut self, key: &PodKey, node: &str) -> bool {
         let Some(assumption) = self.assumed.remove(key) else {

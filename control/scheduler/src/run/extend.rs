@@ -14,14 +14,14 @@ use crate::preempt::{self, Candidate, NoPreemption, Preemption};
 use crate::view::Pod;
 
 impl Scheduler {
-    /// The extenders that are to be asked about a pod.
+    /// Returns the extenders to call for a pod.
     fn interested(&self, pod: &Pod) -> Vec<Extender> {
         let extenders = self.extenders.iter();
         let interested = extenders.filter(|it| it.is_interested(pod));
         interested.cloned().collect()
     }
 
-    /// What is to become of a pod; `None`: it is not one of ours any more.
+    /// Decides a pod; returns `None` if it no longer needs a node.
     pub(super) async fn decide(&mut self, pod: &Arc<Pod>) -> Result<Option<Decision>, Error> {
         let interested = self.interested(pod);
         let Some(placer) = self.placers.get_mut(&pod.scheduler_name) else {
@@ -124,7 +124,7 @@ impl Scheduler {
         Ok(extension)
     }
 
-    /// Extenders add to the scores of nodes. One that fails has no opinion.
+    /// Calls extenders for scores. One that fails is ignored.
     async fn prioritize(&self, extenders: &[Extender], pod: &Value, extension: &mut Extension) {
         let snapshot = &self.cluster.snapshot;
         let names = extension.allowed.iter().map(|at| snapshot.name(at));
@@ -145,7 +145,7 @@ impl Scheduler {
         }
     }
 
-    /// Which pods to evict for a pod; extenders may refuse some.
+    /// Chooses pods to evict for a pod; extenders may exclude some.
     pub(super) async fn preempt(
         &mut self,
         pod: &Arc<Pod>,

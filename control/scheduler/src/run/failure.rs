@@ -1,4 +1,5 @@
-//! Pods that fit nowhere, or whose binding failed: what is done for them, and what is said.
+//! Handles pods that fit nowhere, or whose binding failed: preemption, events and
+//! conditions.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +18,7 @@ use crate::preempt::{Preemption, Search};
 use crate::view::Pod;
 
 impl Scheduler {
-    /// The pod fits nowhere: others may have to make room for it, else it waits.
+    /// Handles a pod that fits nowhere: it preempts others or waits.
     pub(super) async fn unschedulable(
         &mut self,
         pod: &Arc<Pod>,
@@ -49,7 +50,7 @@ impl Scheduler {
         found.into()
     }
 
-    /// Does and says what follows from a pod that fits nowhere; it waits or backs off already.
+    /// Reports a pod that fits nowhere; it already waits or backs off.
     pub(super) fn reject(
         &mut self,
         pod: &Arc<Pod>,
@@ -86,8 +87,8 @@ impl Scheduler {
         self.tell_failure(pod, "Unschedulable", message, nomination, permit);
     }
 
-    /// Where the pod goes cannot be decided, for a reason that has nothing to do with nodes:
-    /// it is tried again after a back-off.
+    /// Handles a pod that cannot be decided for a reason unrelated to nodes: it is tried
+    /// again after a back-off.
     pub(super) fn cannot_decide(
         &mut self,
         pod: &Arc<Pod>,
@@ -113,7 +114,7 @@ impl Scheduler {
                 Err(error) if error.is_conflict() || error.is_not_found() => {}
                 Err(error) => tracing::warn!(
                     namespace = %pod.metadata.namespace, pod = %pod.metadata.name,
-                    error = error.chain(), "cannot give devices of a claim back"
+                    error = error.chain(), "failed to deallocate a claim"
                 ),
             }
         });
@@ -131,7 +132,7 @@ impl Scheduler {
             return;
         }
         metrics::victims(preemption.victims.len());
-        // Those that are not bound yet go back to the queue instead.
+        // Pods that are not bound yet go back to the queue instead.
         preemption.victims.retain(|victim| {
             let assumption = self.assumed.get(&victim.key());
             let is_recalled = assumption.is_some_and(|it| it.preempt());
@@ -171,10 +172,10 @@ impl Scheduler {
                 tracing::warn!(
                     namespace = %evictions.preemptor.metadata.namespace,
                     pod = %evictions.preemptor.metadata.name,
-                    error = error.chain(), "cannot evict all pods"
+                    error = error.chain(), "failed to evict all pods"
                 );
             }
-            // at shutdown nobody listens
+            // at shutdown the receiver is dropped
             let _ = results.send((evictions.preemptor.key(), result.is_ok()));
         });
     }
@@ -242,7 +243,7 @@ impl Scheduler {
                 Err(error) if error.is_not_found() => {}
                 Err(error) => tracing::warn!(
                     namespace = %meta.namespace, pod = %meta.name, error = error.chain(),
-                    "cannot write the condition PodScheduled"
+                    "failed to write the condition PodScheduled"
                 ),
             }
         });
@@ -256,7 +257,7 @@ pub(super) fn unscheduled(pod: &Pod, reason: &str, message: &str, now: jiff::Tim
         "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
     });
     if pod.metadata.generation > 0 {
-        // KEP-5067: what the judgement is about.
+        // KEP-5067: the generation that the decision is based on.
         condition["observedGeneration"] = json!(pod.metadata.generation);
     }
     let known = pod.scheduled.as_deref();

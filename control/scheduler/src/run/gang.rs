@@ -19,7 +19,7 @@ use crate::metrics::{self, AttemptResult};
 use crate::place::Decision;
 use crate::view::{Pod, PodGroup};
 
-/// How long to wait before asking again what the API server serves.
+/// Delay before discovery is repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Watches PodGroups if the feature is on and the API server serves them.
@@ -38,17 +38,14 @@ pub(super) async fn watch(client: &Client, features: Features) -> Option<Reflect
                 return None;
             }
             Err(error) => {
-                tracing::warn!(
-                    error = error.chain(),
-                    "cannot ask which resources are served"
-                );
+                tracing::warn!(error = error.chain(), "failed to discover served resources");
                 tokio::time::sleep(ASK_AGAIN).await;
             }
         }
     }
 }
 
-/// The next change; never, if there are no PodGroups.
+/// Returns the next change; never returns if there are no PodGroups.
 pub(super) async fn recv(changes: &mut Option<Changes<PodGroup>>) -> Option<Change<PodGroup>> {
     match changes {
         Some(changes) => changes.recv().await,
@@ -98,7 +95,7 @@ impl Scheduler {
         permit: OwnedSemaphorePermit,
     ) {
         let pods = self.take_members(gang, due);
-        if let Err(message) = self.one_profile(&pods) {
+        if let Some(message) = Self::mixed_profiles(&pods) {
             let mut permit = Some(permit);
             for pod in &pods {
                 self.cannot_decide(pod, message.clone(), began, permit.take());
@@ -139,21 +136,17 @@ impl Scheduler {
         pods
     }
 
-    /// Whether one profile decides about all pods of a PodGroup.
-    fn one_profile(&self, pods: &[Arc<Pod>]) -> Result<(), String> {
+    /// Returns the message about pods of a PodGroup with different profiles, if there are any.
+    fn mixed_profiles(pods: &[Arc<Pod>]) -> Option<String> {
         let mut names = pods.iter().map(|pod| &pod.scheduler_name);
-        let Some(first) = names.next() else {
-            return Ok(());
-        };
-        match names.find(|name| *name != first) {
-            None => Ok(()),
-            Some(other) => Err(format!(
-                "all pods in a single pod group should have the same .spec.schedulerName set, got: {first:?} and {other:?}"
-            )),
-        }
+        let first = names.next()?;
+        let other = names.find(|name| *name != first)?;
+        Some(format!(
+            "all pods in a single pod group should have the same .spec.schedulerName set, got: {first:?} and {other:?}"
+        ))
     }
 
-    /// What is decided of one pod of a PodGroup.
+    /// Decides one pod of a PodGroup.
     async fn attempt(&mut self, pod: &Arc<Pod>) -> Attempt {
         let began = Instant::now();
         let decision = self.decide(pod).await;
@@ -190,7 +183,7 @@ impl Scheduler {
             verdict,
             mut members,
         } = decision;
-        // Those that wait for permission have it when the last of them is assumed.
+        // Pods that wait for permission get it when the last of them is assumed.
         members.sort_by_key(|it| !matches!(it.attempt, Some(Attempt::Placed { .. })));
         let profile = members.first().map(|it| it.pod.scheduler_name.clone());
         let profile = profile.unwrap_or_default();
@@ -269,7 +262,7 @@ impl Scheduler {
         let Some(group) = self.cluster.gangs.group(gang) else {
             tracing::debug!(
                 namespace = %gang.0, pod_group = %gang.1,
-                "no condition is written: there is no such pod group"
+                "pod group not found, skipping its condition"
             );
             return;
         };
@@ -297,7 +290,7 @@ impl Scheduler {
                 Err(error) if error.is_not_found() => {}
                 Err(error) => tracing::warn!(
                     namespace = %gang.0, pod_group = %gang.1, error = error.chain(),
-                    "cannot write the condition PodGroupScheduled"
+                    "failed to write the condition PodGroupScheduled"
                 ),
             }
         });

@@ -1,4 +1,4 @@
-//! PodGroups in the loop, against the fake API.
+//! Tests PodGroups in the loop, against the fake API.
 
 use jiff::Timestamp;
 
@@ -113,7 +113,7 @@ fn a_gang_that_does_not_fit_holds_nothing_and_is_bound_when_there_is_room() {
                 ("False", "Unschedulable")
             );
             assert_eq!(said, "pod group is unschedulable");
-            // What it would need is free for others.
+            // The resources that it would need are free for others.
             api.tell_new(
                 "pods",
                 "ADDED",
@@ -356,7 +356,7 @@ fn a_pod_that_has_a_node_gives_it_back_when_the_others_take_too_long() {
             let message = "0/1 nodes are available: 1 rejected due to timeout after waiting \
                            5m0s at plugin GangScheduling.";
             assert_eq!(condition["message"], message);
-            // What it had is free.
+            // Its resources are free.
             let large = json!({"containers": [{"resources": {"requests": {"cpu": 64}}}],
                 "nodeSelector": {"kubernetes.io/hostname": "a"}});
             api.tell_new("pods", "ADDED", pod("large", large), 11);

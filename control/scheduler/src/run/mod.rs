@@ -30,8 +30,8 @@ use crate::queue::{Backoff, Queue};
 use crate::snapshot::PodKey;
 use crate::view::{Namespace, Node, Pod, PodGroup};
 
-/// Bindings and status writes under way at once. The server's priority and
-/// fairness says when that is too much for it.
+/// The limit on concurrent bindings and status writes. The server's priority and fairness
+/// throttles them when that is too much.
 const UNDER_WAY: usize = 256;
 
 /// Pods placed before looking for changes again.
@@ -45,7 +45,7 @@ const CATALOG_WITHIN: Duration = Duration::from_secs(10);
 pub struct Config {
     /// A profile for each `schedulerName` whose pods are placed.
     pub profiles: Vec<Arc<Profile>>,
-    /// What is on that is off by default.
+    /// The enabled features that are off by default.
     pub features: Features,
     /// How long pods back off.
     pub backoff: Backoff,
@@ -85,8 +85,8 @@ impl Config {
         }
     }
 
-    /// What a `KubeSchedulerConfiguration`, read under these feature gates, says, without its
-    /// election.
+    /// Returns the settings of a `KubeSchedulerConfiguration`, read under these feature
+    /// gates, without its election.
     #[must_use]
     pub fn from_file(file: Configuration, features: Features) -> Self {
         Self {
@@ -118,8 +118,8 @@ impl Config {
     }
 }
 
-/// Places pods until `shutdown`. With an election, it does so while it leads: when the lease is
-/// lost, or cannot be renewed, it pauses and stands for election again.
+/// Places pods until `shutdown`. With an election, it does so while it leads: when the
+/// lease is lost, or cannot be renewed, it pauses and stands for election again.
 pub async fn run(client: Client, config: Config, shutdown: CancellationToken) {
     let client = client.named("kube-scheduler");
     let Some(election) = config.election.clone() else {
@@ -137,12 +137,12 @@ pub async fn run(client: Client, config: Config, shutdown: CancellationToken) {
         metrics::leads(false);
         match led {
             LeadershipEnd::Finished | LeadershipEnd::Shutdown => return,
-            LeadershipEnd::Lost => tracing::warn!("scheduling is paused: the lease is lost"),
+            LeadershipEnd::Lost => tracing::warn!("scheduling paused, lease lost"),
         }
     }
 }
 
-/// Schedules until `shutdown`. What follows a panic reads everything again.
+/// Schedules until `shutdown`. After a panic everything is read again.
 async fn schedule(client: Client, config: Config, shutdown: CancellationToken) {
     let again = shutdown.clone();
     let run = move || schedule_once(client.clone(), config.clone(), again.clone());
@@ -167,8 +167,8 @@ async fn schedule_once(client: Client, config: Config, shutdown: CancellationTok
         () = shutdown.cancelled() => return,
         groups = gang::watch(&client, config.features) => groups,
     };
-    // Claims that are not known yet would be said not to exist. A server without one of
-    // these resources must not keep all pods waiting.
+    // Claims that are not known yet would be reported as missing. A server without one of
+    // these resources must not block all pods.
     let catalog_synced = async {
         namespaces.synced().await;
         objects.synced().await;
@@ -179,7 +179,7 @@ async fn schedule_once(client: Client, config: Config, shutdown: CancellationTok
     tokio::select! {
         () = shutdown.cancelled() => return,
         synced = tokio::time::timeout(CATALOG_WITHIN, catalog_synced) => if synced.is_err() {
-            tracing::warn!("claims are not known yet; pods that need one wait");
+            tracing::warn!("claims not synced yet, pods that need one wait");
         }
     }
     let mut extenders = Vec::new();
@@ -187,7 +187,7 @@ async fn schedule_once(client: Client, config: Config, shutdown: CancellationTok
         match Extender::connect(extender.clone()).await {
             Ok(extender) => extenders.push(extender),
             Err(error) => {
-                tracing::error!(error = chain(&error), "cannot schedule");
+                tracing::error!(error = chain(&error), "failed to schedule");
                 tokio::time::sleep(CATALOG_WITHIN).await;
                 return;
             }
@@ -214,7 +214,7 @@ async fn schedule_once(client: Client, config: Config, shutdown: CancellationTok
     scheduler.run(&shutdown).await;
 }
 
-/// What the scheduler watches.
+/// The scheduler's watches.
 struct Watches {
     nodes: Reflector<Node>,
     pods: Reflector<Pod>,
@@ -241,7 +241,7 @@ struct Scheduler {
     _objects: CatalogReflectors,
     cluster: Cluster,
     queue: Queue,
-    /// By `schedulerName`.
+    /// The placers by `schedulerName`.
     placers: FxHashMap<CompactString, Placer>,
     /// Pods that are bound, or being bound, but not yet seen bound.
     assumed: FxHashMap<PodKey, Arc<AssumedPod>>,
@@ -256,7 +256,7 @@ struct Scheduler {
     whole_nodes: Option<Reflector<WholeNode>>,
 }
 
-/// Why [`Scheduler::place_some`] came to an end.
+/// The reason why [`Scheduler::place_some`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pause {
     /// Others get a turn; there may be more pods that are due.
@@ -267,7 +267,7 @@ enum Pause {
     Full,
 }
 
-/// The time by the clock that timers go by, so that a timer that went off is due.
+/// Returns the time by the clock of timers, so that an expired timer is due.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -342,7 +342,7 @@ impl Scheduler {
             let under_way = Arc::clone(&self.under_way);
             let timer = async {
                 match (pause, next) {
-                    // What is due stays due until something may be sent again.
+                    // Due work stays due until a request may be sent again.
                     (Pause::Full, _) => drop(under_way.acquire().await),
                     (_, Some(at)) => tokio::time::sleep_until(at.into()).await,
                     (_, None) => std::future::pending().await,
@@ -435,7 +435,7 @@ impl Scheduler {
             {
                 tracing::debug!(
                     namespace = %pod.metadata.namespace, pod = %pod.metadata.name,
-                    reason = unmet.reason, "not to be scheduled yet"
+                    reason = unmet.reason, "not schedulable yet"
                 );
                 let key = pod.key();
                 self.queue.gate(&key, rejecters, now());
@@ -475,7 +475,7 @@ impl Scheduler {
                 }
             }
             if !self.extenders.is_empty() {
-                // They took their time: what happened meanwhile matters.
+                // They took their time: changes in between matter.
                 return Pause::Yield;
             }
         }

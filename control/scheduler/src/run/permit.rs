@@ -12,12 +12,26 @@ use crate::metrics;
 use crate::plugins::Permission;
 use crate::view::Pod;
 
+/// Reason why a pod may not be bound; the message is kube-scheduler's.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum PermitError {
+    #[error("{0}")]
+    Refused(String),
+    #[error("rejected due to timeout after waiting {within} at plugin {plugin}")]
+    Timeout {
+        within: String,
+        plugin: &'static str,
+    },
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// The wait of a pod that has a node.
 pub(super) struct PermitWait {
     plugin: &'static str,
     within: Duration,
     began: Instant,
-    verdict: watch::Sender<Option<Result<(), String>>>,
+    verdict: watch::Sender<Option<Result<(), PermitError>>>,
 }
 
 impl PermitWait {
@@ -39,11 +53,11 @@ impl PermitWait {
     }
 
     pub(super) fn refuse(&self, why: &str) {
-        self.end(Err(why.to_owned()));
+        self.end(Err(PermitError::Refused(why.to_owned())));
     }
 
-    /// What was said first stays.
-    fn end(&self, verdict: Result<(), String>) {
+    /// The first verdict counts.
+    fn end(&self, verdict: Result<(), PermitError>) {
         self.verdict.send_if_modified(|known| {
             let is_first = known.is_none();
             if is_first {
@@ -54,7 +68,7 @@ impl PermitWait {
     }
 
     /// Waits until the binding is permitted; `Err`: it is not, or it takes too long.
-    pub(super) async fn permitted(&self) -> Result<(), String> {
+    pub(super) async fn permitted(&self) -> Result<(), PermitError> {
         let mut verdicts = self.verdict.subscribe();
         let verdict = tokio::time::timeout(self.within, verdicts.wait_for(Option::is_some)).await;
         let verdict = match verdict {
@@ -64,10 +78,10 @@ impl PermitWait {
             Err(_) => {
                 let within = i64::try_from(self.within.as_nanos()).unwrap_or(i64::MAX);
                 let within = control_types::duration::format(within);
-                self.refuse(&format!(
-                    "rejected due to timeout after waiting {within} at plugin {}",
-                    self.plugin
-                ));
+                self.end(Err(PermitError::Timeout {
+                    within: within.to_string(),
+                    plugin: self.plugin,
+                }));
                 self.verdict.borrow().clone()
             }
         };
@@ -83,12 +97,12 @@ impl PermitWait {
 }
 
 impl Scheduler {
-    /// Asks whether a pod, which is assumed on its node already, may be bound; what it waits
-    /// for, if it has to. With it, others that waited may be bound.
+    /// Decides whether a pod, which is already assumed on its node, may be bound; returns
+    /// the wait if it has to. This may let other waiting pods be bound.
     ///
     /// # Errors
-    /// The message of a pod that may not be bound.
-    pub(super) fn permit(&mut self, pod: &Pod) -> Result<Option<PermitWait>, String> {
+    /// [`PermitError::Failed`].
+    pub(super) fn permit(&mut self, pod: &Pod) -> Result<Option<PermitWait>, PermitError> {
         let Some(placer) = self.placers.get(&pod.scheduler_name) else {
             return Ok(None);
         };
@@ -112,7 +126,7 @@ impl Scheduler {
                 }
                 ("Wait", Ok(Some(PermitWait::new(plugin, within))))
             }
-            Permission::Failed(message) => ("Error", Err(message)),
+            Permission::Failed(message) => ("Error", Err(PermitError::Failed(message))),
         };
         if gang.is_some() {
             metrics::point("Permit", &pod.scheduler_name, status, began.elapsed());
@@ -120,7 +134,7 @@ impl Scheduler {
         answer
     }
 
-    /// Lets pods of a PodGroup be bound that waited for this, as far as they may.
+    /// Permits waiting pods of a PodGroup, as far as possible.
     fn allow_waiting(&self, gang: &GangKey) {
         for pod in self.cluster.gangs.assumed(gang) {
             let waiting = self.assumed.get(&pod.key());

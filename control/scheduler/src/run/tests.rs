@@ -1,4 +1,4 @@
-//! The loop against a fake API, in virtual time.
+//! Tests the loop against a fake API, in virtual time.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ mod volumes;
 
 type FakeBody = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
 
-/// What the fake does with a request that changes something.
+/// The fake's response to a request that changes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Done,
@@ -33,13 +33,13 @@ enum Fate {
     Fails,
 }
 
-/// An API server of a few objects, which tells watchers what it is told to.
+/// An API server with a few objects, which sends scripted events to watchers.
 #[derive(Default)]
 struct Api {
-    /// By plural: what watches begin with.
+    /// The initial objects of watches by plural.
     objects: Mutex<HashMap<&'static str, Vec<Value>>>,
     watchers: Mutex<HashMap<&'static str, mpsc::UnboundedSender<Bytes>>>,
-    /// Names of the pods for which it was asked, in order.
+    /// Names of the pods whose binding was requested, in order.
     bindings: Mutex<Vec<String>>,
     /// The nodes that they were bound to, in order.
     bound_to: Mutex<Vec<String>>,
@@ -53,9 +53,9 @@ struct Api {
     /// Conditions that were written of PodGroups, with their names.
     group_conditions: Mutex<Vec<(String, Value)>>,
     lease: Mutex<Option<Value>>,
-    /// Of bindings.
+    /// The response to bindings.
     binding_fate: Mutex<Option<Fate>>,
-    /// Of status writes.
+    /// The response to status writes.
     status_fate: Mutex<Option<Fate>>,
     /// Moves on when what hangs is to be done.
     released: tokio::sync::watch::Sender<bool>,
@@ -80,7 +80,7 @@ impl Api {
         Arc::new(api)
     }
 
-    /// Makes a change, and tells watchers of it; one that comes later finds it made.
+    /// Makes a change, and notifies watchers; later watchers find it made.
     fn tell(&self, plural: &'static str, kind: &str, object: &Value) {
         let mut objects = self.objects.lock().unwrap();
         let known = objects.entry(plural).or_default();
@@ -253,7 +253,7 @@ impl Api {
         }
     }
 
-    /// Another holds the lease now; nobody with an empty name.
+    /// Gives the lease to another holder; an empty name means no holder.
     fn take_lease(&self, holder: &str) {
         *self.lease.lock().unwrap() = Some(json!({
             "metadata": {"name": "kube-scheduler", "namespace": "kube-system"},
@@ -276,12 +276,12 @@ impl Api {
         Client::in_process(service, ())
     }
 
-    /// Runs the scheduler on it, and lets `look` look at it meanwhile.
+    /// Runs the scheduler on it, and `look` concurrently.
     async fn scheduled<T>(self: &Arc<Self>, look: impl AsyncFnOnce() -> T) -> T {
         self.scheduled_by(Config::default(), look).await
     }
 
-    /// Runs such a scheduler on it, and lets `look` look at it meanwhile.
+    /// Runs a scheduler with this configuration on it, and `look` concurrently.
     async fn scheduled_by<T>(self: &Arc<Self>, config: Config, look: impl AsyncFnOnce() -> T) -> T {
         let client = self.client();
         let shutdown = CancellationToken::new();
@@ -297,7 +297,7 @@ impl Api {
         self.bindings.lock().unwrap().len()
     }
 
-    /// What was last written of a pod.
+    /// Returns the last written condition of a pod.
     fn condition(&self, pod: &str) -> Option<Value> {
         let conditions = self.conditions.lock().unwrap();
         let mut of_pod = conditions.iter().rev().filter(|(name, _)| name == pod);
@@ -434,7 +434,8 @@ fn a_pod_waits_for_its_claim_and_goes_where_the_volume_is() {
             assert_eq!(condition["reason"], "Unschedulable");
             condition["message"].as_str().expect("a message").to_owned()
         };
-        // As upstream has it: a later plugin misses what an earlier one did not prepare.
+        // As upstream: a later plugin misses the state that an earlier one did not
+        // prepare.
         let preemption = "not found";
         api.scheduled(async || {
             after(5).await;
@@ -583,7 +584,7 @@ fn a_scheduler_that_loses_its_lease_pauses_and_resumes() {
         let running = tokio::spawn(run(client, config, shutdown.clone()));
         after(3).await;
         assert_eq!(*api.bindings.lock().unwrap(), ["one"]);
-        // Another takes the lease, and lets go of it later.
+        // Another takes the lease, and releases it later.
         api.take_lease("another");
         after(20).await;
         let mut two = pod("two", json!({}));

@@ -1,5 +1,5 @@
-//! Volumes of pods from the decision to the binding, against the fake API, whose binder and
-//! provisioner are the tests.
+//! Tests volumes of pods from the decision to the binding, against the fake API. The tests act as
+//! binder and provisioner.
 
 use super::*;
 
@@ -75,7 +75,7 @@ impl Api {
         of_name.next().cloned().unwrap_or_default()
     }
 
-    /// Does what the binder does with a claim.
+    /// Binds a claim as the binder does.
     fn bind_claim(&self, claim: &str, volume: &str) {
         let patch = json!({
             "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},

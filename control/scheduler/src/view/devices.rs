@@ -1,4 +1,4 @@
-//! What the scheduler reads of claims to devices, of the devices, and of their classes.
+//! Lean views of device claims, devices, and device classes.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::wire;
 pub struct ResourceClaim {
     /// The object's metadata.
     pub metadata: Meta,
-    /// What it asks for.
+    /// The requested devices.
     #[serde(deserialize_with = "wire::or_default")]
     pub spec: Arc<ResourceClaimSpec>,
     /// Its status.
@@ -30,17 +30,17 @@ pub struct ResourceClaim {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceClaimStatus {
-    /// What it was given.
+    /// The allocated devices.
     pub allocation: Option<Arc<AllocationResult>>,
-    /// Who may use that.
+    /// The pods that may use them.
     #[serde(deserialize_with = "wire::or_default")]
     pub reserved_for: Vec<Consumer>,
-    /// What drivers say of its devices.
+    /// The drivers' reports about its devices.
     #[serde(deserialize_with = "wire::or_default")]
     pub devices: Vec<DeviceStatus>,
 }
 
-/// Who may use what a [`ResourceClaim`] was given.
+/// A pod that may use the allocation of a [`ResourceClaim`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Consumer {
@@ -72,7 +72,7 @@ pub struct ResourceSlice {
 pub struct DeviceClass {
     /// The object's metadata.
     pub metadata: Meta,
-    /// What its devices must satisfy.
+    /// The requirements on its devices.
     #[serde(deserialize_with = "wire::or_default")]
     pub spec: Arc<DeviceClassSpec>,
 }

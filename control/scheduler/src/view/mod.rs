@@ -1,9 +1,9 @@
-//! What the scheduler reads of pods, nodes and the objects that group pods.
+//! Lean views of pods, nodes and the objects that group pods.
 //!
-//! A pod's spec is reduced while it is parsed to its [`Shape`]: what decides
-//! where it may and should run. Pods of one workload have equal shapes, and
-//! equal shapes are one allocation, so that 50 000 pods cost little more than
-//! their names, and equal pods are recognised by pointer.
+//! A pod's spec is reduced while it is parsed to its [`Shape`]: the parts that decide
+//! where it may and should run. Pods of one workload have equal shapes, and equal shapes
+//! share one allocation, so that 50 000 pods cost little more than their names, and equal
+//! pods are recognised by pointer.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -49,15 +49,15 @@ pub struct Pod {
     pub scheduler_name: CompactString,
     /// Higher goes first.
     pub priority: i32,
-    /// Whether others may be evicted for it.
+    /// Whether it may preempt others.
     pub preempts: bool,
     /// Whether it is not to be placed yet (scheduling gates).
     pub gated: bool,
-    /// Whether its containers ended for good, so that it uses nothing.
+    /// Whether its containers have terminated, so that it uses no resources.
     pub finished: bool,
     /// The PodGroup of its namespace with whose pods it is scheduled.
     pub pod_group: Option<CompactString>,
-    /// The node that is being emptied for it; empty for none.
+    /// The node that is being emptied for it; empty if none.
     pub nominated_node: CompactString,
     /// When the node took it on, if it did.
     pub started: Option<jiff::Timestamp>,
@@ -65,13 +65,13 @@ pub struct Pod {
     pub preempted: bool,
     /// The condition `PodScheduled`, if it has one.
     pub scheduled: Option<Box<ScheduledCondition>>,
-    /// What decides its placement.
+    /// The parts of its spec that decide its placement.
     pub shape: Arc<Shape>,
     /// The claims that it needs.
     pub claims: Box<[PodClaim]>,
     /// Volumes that name their storage directly.
     pub disks: Box<[PodDisk]>,
-    /// What its containers request, if devices may satisfy some of it.
+    /// The requests of its containers, if devices may satisfy some of them.
     pub containers: Box<[ContainerRequests]>,
 }
 
@@ -108,10 +108,10 @@ pub struct ScheduledCondition {
     pub message: String,
 }
 
-/// What decides where pods may and should run.
+/// The parts of a spec that decide where pods may and should run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// What it needs.
+    /// The resource requests.
     pub requests: Requests,
     /// Labels that the node must have.
     pub node_selector: Box<[(CompactString, CompactString)]>,
@@ -140,7 +140,7 @@ pub struct Shape {
     pub required_features: Box<[CompactString]>,
 }
 
-/// What a pod needs of a node.
+/// The resources that a pod needs of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Requests {
     /// Thousandths of a CPU.
@@ -153,8 +153,8 @@ pub struct Requests {
     pub cpu_nonzero: i64,
     /// As `memory`, with 200 MiB for each container that asks for none.
     pub memory_nonzero: i64,
-    /// As `cpu_nonzero`, without what the pod requests as a whole: upstream's
-    /// NodeResourcesFit scores nodes for a new pod by its containers alone.
+    /// As `cpu_nonzero`, without pod-level requests: upstream's NodeResourcesFit scores
+    /// nodes for a new pod by its containers alone.
     pub cpu_scored: i64,
     /// As `memory_nonzero`, likewise.
     pub memory_scored: i64,
@@ -202,7 +202,7 @@ pub struct HostPort {
 /// A topology spread constraint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spread {
-    /// By how much a domain may exceed the smallest.
+    /// The maximum excess of a domain over the smallest.
     pub max_skew: i32,
     /// The node label whose values are the domains.
     pub topology_key: CompactString,
@@ -231,7 +231,7 @@ pub struct PodTerm {
     pub namespaces: Box<[CompactString]>,
     /// Namespaces by their labels.
     pub namespace_selector: Option<LabelSelector>,
-    /// Labels of the pod that the others must have, too.
+    /// Labels of the pod that the others must have as well.
     pub match_label_keys: Box<[CompactString]>,
     /// Labels of the pod in which the others must differ.
     pub mismatch_label_keys: Box<[CompactString]>,
@@ -247,7 +247,7 @@ pub struct Node {
     pub unschedulable: bool,
     /// Its taints.
     pub taints: Box<[Taint]>,
-    /// What it has for pods.
+    /// The allocatable resources.
     pub allocatable: Allocatable,
     /// Features that it declares.
     pub features: Box<[CompactString]>,
@@ -255,7 +255,7 @@ pub struct Node {
     pub images: Box<[(CompactString, i64)]>,
 }
 
-/// What a node has for pods.
+/// The allocatable resources of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allocatable {
     /// Thousandths of a CPU.
@@ -453,7 +453,7 @@ static SHAPES: LazyLock<Mutex<Shapes>> = LazyLock::new(Mutex::default);
 #[derive(Default)]
 struct Shapes {
     known: FxHashSet<Arc<Shape>>,
-    /// Sweep out what nobody uses when there are this many.
+    /// The number of entries at which unused ones are dropped.
     sweep_at: usize,
 }
 

@@ -23,7 +23,7 @@ pub struct PodGroup {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GroupCondition {
-    /// What it is about.
+    /// The condition type.
     pub r#type: CompactString,
     /// `True` or `False`.
     pub status: CompactString,

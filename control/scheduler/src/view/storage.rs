@@ -42,7 +42,7 @@ pub struct PersistentVolumeClaim {
     pub selected_node: Option<CompactString>,
     /// Whether the binder finished (`pv.kubernetes.io/bind-completed`).
     pub bind_completed: bool,
-    /// Whether its volume is gone for good (phase `Lost`).
+    /// Whether its volume was lost (phase `Lost`).
     pub lost: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct PersistentVolume {
     pub claim_ref: Option<Box<ClaimRef>>,
     /// The nodes that can reach it, by terms of which one must match; `None`: all.
     pub node_affinity: Option<Arc<[NodeTerm]>>,
-    /// What is behind it.
+    /// The storage behind it.
     pub source: VolumeSource,
     /// Whether its phase is `Available`.
     pub available: bool,
@@ -86,7 +86,7 @@ pub struct ClaimRef {
     pub uid: CompactString,
 }
 
-/// What is behind a volume, as far as attachment limits and migration ask.
+/// The storage behind a volume, as far as attachment limits and migration need it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum VolumeSource {
     /// A CSI driver.
@@ -109,13 +109,14 @@ pub enum VolumeSource {
 pub struct StorageClass {
     /// The object's metadata.
     pub metadata: Meta,
-    /// Who makes its volumes.
+    /// The provisioner of its volumes.
     #[serde(deserialize_with = "wire::or_default")]
     pub provisioner: CompactString,
     /// `Immediate` or `WaitForFirstConsumer`.
     #[serde(deserialize_with = "wire::or_default")]
     pub volume_binding_mode: CompactString,
-    /// Where its volumes can be made: one of the terms must match; empty: everywhere.
+    /// The topologies in which its volumes can be provisioned: one of the terms must
+    /// match; empty means everywhere.
     #[serde(deserialize_with = "wire::or_default")]
     pub allowed_topologies: Vec<TopologyTerm>,
 }
@@ -164,7 +165,7 @@ pub struct CsiDriver {
     pub spec: CsiDriverSpec,
 }
 
-/// Spec of a [`CsiDriver`]. What `VolumeLimitScaling` (alpha) reads is left out.
+/// Spec of a [`CsiDriver`], without the fields of `VolumeLimitScaling` (alpha).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiDriverSpec {

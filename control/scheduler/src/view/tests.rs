@@ -41,7 +41,8 @@ fn requests_of_the_pod_replace_those_of_its_containers() {
     );
 }
 
-/// A pod that asks for one processor and of which two are in force, as a whole if `whole`.
+/// Returns a pod that requests one processor while two are in effect; as a pod-level
+/// request if `whole`.
 fn shrinking(whole: bool, reason: &str) -> Pod {
     let of = |cpu: &str| json!({"requests": {"cpu": cpu}});
     let pending = json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);

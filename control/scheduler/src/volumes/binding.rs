@@ -1,9 +1,9 @@
-//! VolumeBinding: nodes from which a pod's volumes can be reached, and volumes for claims
-//! that wait for the pod.
+//! VolumeBinding: finds nodes from which a pod's volumes can be reached, and volumes for
+//! claims that wait for the pod.
 //!
-//! A claim that waits takes on each node the volume reserved for it, or else the smallest
-//! free one that fits and can be reached from there; where there is none, its volume must be
-//! made, if its class can make one there. Claims are served from the smallest to the
+//! On each node, a waiting claim takes the volume reserved for it, or else the smallest
+//! free one that fits and can be reached from there. If there is none, its volume must be
+//! provisioned, if its class can do so there. Claims are served from the smallest to the
 //! largest, and no volume serves two.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) struct ClaimBindings {
     pub(super) untranslatable: Vec<(CompactString, Bits)>,
     /// Nodes for which a claim finds no volume, and none can be made.
     pub(super) no_volume: Bits,
-    /// Nodes for which there is no room for a volume that must be made.
+    /// Nodes without capacity for a volume that must be provisioned.
     pub(super) no_space: Bits,
     /// Nodes lacking a bound volume that does not exist: all or none.
     pub(super) missing: Bits,
@@ -146,8 +146,8 @@ impl ClaimBindings {
         }
     }
 
-    /// Rejects those of the `rest` of the nodes for which a volume can neither be found nor
-    /// made. The first claim that fails on a node gives the reason.
+    /// Rejects those of the `rest` of the nodes for which a volume can neither be found
+    /// nor provisioned. The first claim that fails on a node provides the reason.
     fn check_provisions(&mut self, inputs: &BindingInputs<'_>, mut rest: Bits) {
         let nowhere = Bits::new();
         let selected = self.selected.iter().map(|claim| (claim, &nowhere));
@@ -182,7 +182,7 @@ impl ClaimBindings {
         }
     }
 
-    /// Returns what has to be written when the pod goes to the node at `place`.
+    /// Returns the writes for the node at `place`.
     pub(super) fn reserve(&self, snapshot: &Snapshot, place: usize) -> VolumeReservation {
         let mut reservation = VolumeReservation {
             node: snapshot.name(place).into(),
@@ -204,8 +204,8 @@ impl ClaimBindings {
 }
 
 impl BindingInputs<'_> {
-    /// Returns those of `nodes` that have room for a claim's volume; `None` if the driver does
-    /// not report where it has room.
+    /// Returns those of `nodes` that have capacity for a claim's volume; `None` if the
+    /// driver does not report capacity.
     fn room(
         &self,
         claim: &PersistentVolumeClaim,
@@ -235,7 +235,7 @@ impl BindingInputs<'_> {
         Some(room)
     }
 
-    /// Whether a volume is bound to a claim or reserved for it, or assumed to be.
+    /// Returns whether a volume is bound to a claim or reserved for it, or assumed to be.
     fn is_reserved_for(&self, volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
         match self.assumed.claim_of(volume) {
             Some(reference) => reference.uid == claim.metadata.uid,
@@ -243,8 +243,8 @@ impl BindingInputs<'_> {
         }
     }
 
-    /// Volumes that are bound to a claim or reserved for it, or are assumed to be, and can
-    /// serve it; sorted by name.
+    /// Returns volumes that are bound to a claim or reserved for it, or are assumed to
+    /// be, and can serve it; sorted by name.
     fn reserved(&self, claim: &PersistentVolumeClaim) -> Vec<Arc<PersistentVolume>> {
         let assumed = self.assumed.volumes_of(claim);
         let assumed = assumed.filter_map(|name| self.index.volume(name));

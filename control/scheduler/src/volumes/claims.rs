@@ -25,19 +25,19 @@ pub(super) struct VolumeClaims {
     pub(super) topologies: Vec<VolumeTopology>,
 }
 
-/// What may help a pod that VolumeRestrictions rejected.
+/// Changes that may help a pod which VolumeRestrictions rejected.
 pub(super) const RESTRICTIONS_WAKE: Wake = Wake::NODE_ADDED
     .and(Wake::POD_REMOVED)
     .and(Wake::VOLUME_CLAIM);
 
-/// What may help a pod that NodeVolumeLimits rejected.
+/// Changes that may help a pod which NodeVolumeLimits rejected.
 pub(super) const LIMITS_WAKE: Wake = Wake::NODE_ADDED
     .and(Wake::POD_REMOVED)
     .and(Wake::VOLUME_CLAIM)
     .and(Wake::CSI_NODE)
     .and(Wake::VOLUME_ATTACHMENT);
 
-/// What may help a pod that VolumeBinding rejected.
+/// Changes that may help a pod which VolumeBinding rejected.
 pub(super) const BINDING_WAKE: Wake = Wake::NODE_ADDED
     .and(Wake::NODE_LABELS)
     .and(Wake::VOLUME_CLAIM)
@@ -47,7 +47,7 @@ pub(super) const BINDING_WAKE: Wake = Wake::NODE_ADDED
     .and(Wake::CSI_DRIVER)
     .and(Wake::CSI_CAPACITY);
 
-/// What may help a pod that VolumeZone rejected.
+/// Changes that may help a pod which VolumeZone rejected.
 pub(super) const ZONE_WAKE: Wake = Wake::NODE_ADDED
     .and(Wake::NODE_LABELS)
     .and(Wake::VOLUME_CLAIM)
@@ -120,7 +120,7 @@ impl VolumeClaims {
         let mut usable: Vec<(bool, Arc<PersistentVolumeClaim>)> = Vec::new();
         for (name, ephemeral, claim) in found {
             let claim = check(pod, name, ephemeral, claim)
-                .map_err(|reason| unmet("VolumeBinding", BINDING_WAKE, reason))?;
+                .map_err(|error| unmet("VolumeBinding", BINDING_WAKE, error.to_string()))?;
             let known = usable
                 .iter_mut()
                 .find(|(_, known)| known.key() == claim.key());
@@ -158,33 +158,49 @@ impl VolumeClaims {
     }
 }
 
-/// Whether a pod can use a claim at all.
+/// Reason why a pod cannot use a claim; the message is kube-scheduler's.
+#[derive(Debug, thiserror::Error)]
+enum ClaimError {
+    #[error("waiting for ephemeral volume controller to create the persistentvolumeclaim \"{0}\"")]
+    NotCreated(String),
+    #[error("persistentvolumeclaim \"{0}\" not found")]
+    NotFound(String),
+    #[error(
+        "persistentvolumeclaim \"{claim}\" bound to non-existent persistentvolume \"{volume}\""
+    )]
+    Lost { claim: String, volume: String },
+    #[error("persistentvolumeclaim \"{0}\" is being deleted")]
+    Terminating(String),
+    #[error("{0}")]
+    Owner(String),
+}
+
+/// Checks that a pod can use a claim at all.
 fn check(
     pod: &Pod,
     name: &str,
     ephemeral: bool,
     claim: Option<Arc<PersistentVolumeClaim>>,
-) -> Result<Arc<PersistentVolumeClaim>, String> {
+) -> Result<Arc<PersistentVolumeClaim>, ClaimError> {
+    let owned = || name.to_owned();
     let Some(claim) = claim else {
         return Err(if ephemeral {
-            format!(
-                "waiting for ephemeral volume controller to create the persistentvolumeclaim \"{name}\""
-            )
+            ClaimError::NotCreated(owned())
         } else {
-            format!("persistentvolumeclaim \"{name}\" not found")
+            ClaimError::NotFound(owned())
         });
     };
     if claim.lost {
-        return Err(format!(
-            "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{}\"",
-            claim.volume_name
-        ));
+        return Err(ClaimError::Lost {
+            claim: owned(),
+            volume: claim.volume_name.to_string(),
+        });
     }
     if claim.metadata.is_terminating() {
-        return Err(format!("persistentvolumeclaim \"{name}\" is being deleted"));
+        return Err(ClaimError::Terminating(owned()));
     }
     if ephemeral && !is_made_for(&claim, pod) {
-        return Err(not_made_for(&claim, pod));
+        return Err(ClaimError::Owner(not_made_for(&claim, pod)));
     }
     Ok(claim)
 }

@@ -1,8 +1,8 @@
-//! Queueing hints: whether a change may make a pod fit that a volume plugin rejected.
+//! Queueing hints: whether a change may help a pod that a volume plugin rejected.
 //!
-//! As in kube-scheduler, with two kinds of exceptions. A change is not missed that
-//! kube-scheduler misses and that can make a pod fit, such as a lifted limit; and what says
-//! nothing of the pod, such as another pod's claim, does not wake it.
+//! As in kube-scheduler, with two kinds of exceptions. Changes that kube-scheduler misses
+//! and that can make a pod fit, such as a raised limit, do wake it; and changes unrelated
+//! to the pod, such as those of another pod's claim, do not.
 
 use control_client::Change;
 

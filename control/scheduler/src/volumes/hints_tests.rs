@@ -1,4 +1,4 @@
-//! What wakes pods that wait for volumes.
+//! Tests changes that wake pods waiting for volumes.
 
 use std::sync::Arc;
 

@@ -30,16 +30,16 @@ pub struct VolumeIndex {
     /// Whether events were observed; otherwise it is empty.
     observed: bool,
     volumes: FxHashMap<CompactString, Arc<PersistentVolume>>,
-    /// By class: free volumes.
+    /// Free volumes by class.
     free: FxHashMap<CompactString, FxHashMap<Affinity, Group>>,
     /// By claim: volumes that are bound to it or reserved for it, sorted by name.
     reserved: FxHashMap<ClaimKey, BTreeMap<CompactString, Arc<PersistentVolume>>>,
-    /// By class: where there is room for volumes that are to be made.
+    /// By class: capacity for volumes to be provisioned.
     capacities: FxHashMap<CompactString, BTreeMap<ClaimKey, Arc<CsiStorageCapacity>>>,
     csi_nodes: FxHashMap<CompactString, Arc<CsiNode>>,
-    /// By node.
+    /// Attachments by node.
     attachments: FxHashMap<CompactString, BTreeMap<CompactString, Arc<VolumeAttachment>>>,
-    /// By volume: nodes that it is attached to, or is to be.
+    /// By volume: nodes that it is attached to, or will be.
     attached_to: FxHashMap<CompactString, Vec<CompactString>>,
 }
 
@@ -104,7 +104,8 @@ impl VolumeIndex {
         self.free.get(class).into_iter().flatten()
     }
 
-    /// Volumes that are bound to a claim of this name, or reserved for it, sorted by name.
+    /// Returns volumes that are bound to a claim of this name, or reserved for it, sorted
+    /// by name.
     pub fn reserved(&self, claim: &ClaimKey) -> impl Iterator<Item = &Arc<PersistentVolume>> {
         self.reserved
             .get(claim)
@@ -112,7 +113,7 @@ impl VolumeIndex {
             .flat_map(BTreeMap::values)
     }
 
-    /// Where there is room for volumes of a class, sorted by name.
+    /// Returns the capacity for volumes of a class, sorted by name.
     pub fn capacities(&self, class: &str) -> impl Iterator<Item = &Arc<CsiStorageCapacity>> {
         self.capacities
             .get(class)

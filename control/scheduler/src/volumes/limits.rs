@@ -28,7 +28,7 @@ pub(super) struct AttachableVolume {
     handle: Handle,
 }
 
-/// What tells volumes of a driver apart.
+/// The identity of a driver's volume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Handle {
     /// The driver's name of the volume.
@@ -46,7 +46,7 @@ pub(super) struct AttachedVolumes(Mutex<AttachmentCounts>);
 struct AttachmentCounts {
     /// The snapshot's clock when nodes were counted last.
     clock: u64,
-    /// By place.
+    /// Counts by place.
     nodes: Vec<AttachedCounts>,
     stale: StaleCounts,
 }
@@ -66,7 +66,7 @@ struct DriverCount {
     attached: i64,
 }
 
-/// Changes since nodes were counted last, besides those of nodes and their pods.
+/// Changes since nodes were last counted, besides those of nodes and their pods.
 #[derive(Debug, Default)]
 struct StaleCounts {
     everything: bool,
@@ -74,7 +74,16 @@ struct StaleCounts {
     nodes: FxHashSet<CompactString>,
 }
 
-/// Nodes that a pod cannot go to because of volumes that are attached to them.
+/// Reason why a pod's volumes cannot be counted; the message is kube-scheduler's.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CountError {
+    #[error("{0}")]
+    Owner(String),
+    #[error("converting volume({volume}) from inline to csi: {why}")]
+    Inline { volume: String, why: String },
+}
+
+/// Nodes that a pod cannot go to because of their attached volumes.
 #[derive(Debug, Default)]
 pub(super) struct LimitViolations {
     /// Nodes that have as many volumes as they may have.
@@ -169,7 +178,7 @@ impl AttachedVolumes {
                 let nodes = exceeded.unknown.entry(failure.clone()).or_default();
                 nodes.insert(place);
             } else if !node.admits(new.iter()) {
-                // Only now it matters whether some of them are attached already.
+                // Only now it matters whether some of them are already attached.
                 let attached = counter.used_on(place).unwrap_or_default();
                 if !node.admits(new.iter().filter(|volume| !attached.contains(*volume))) {
                     exceeded.full.insert(place);
@@ -222,7 +231,7 @@ impl AttachmentCounts {
 }
 
 impl VolumeCounter<'_> {
-    /// What is attached to the node at `place`.
+    /// Counts the attached volumes of the node at `place`.
     fn count(&self, place: usize) -> AttachedCounts {
         let name = self.snapshot.name(place);
         let drivers = self.index.csi_node(name).map(|node| &node.drivers);
@@ -241,10 +250,10 @@ impl VolumeCounter<'_> {
         }
         let mut attached = match self.used_on(place) {
             Ok(attached) => attached,
-            Err(failure) => {
+            Err(error) => {
                 return AttachedCounts {
                     drivers: drivers.into(),
-                    failure: Some(failure),
+                    failure: Some(error.to_string()),
                 };
             }
         };
@@ -262,7 +271,7 @@ impl VolumeCounter<'_> {
     }
 
     /// Returns the volumes that the pods on a node use.
-    fn used_on(&self, place: usize) -> Result<FxHashSet<AttachableVolume>, String> {
+    fn used_on(&self, place: usize) -> Result<FxHashSet<AttachableVolume>, CountError> {
         let mut used = FxHashSet::default();
         for pod in self.snapshot.pods_on(place) {
             if !pod.claims.is_empty() || !pod.disks.is_empty() {
@@ -295,7 +304,7 @@ impl VolumeCounter<'_> {
     ///
     /// # Errors
     /// Which volume cannot be counted, and why.
-    pub(super) fn used_by(&self, pod: &Pod) -> Result<Vec<AttachableVolume>, String> {
+    pub(super) fn used_by(&self, pod: &Pod) -> Result<Vec<AttachableVolume>, CountError> {
         let mut used = Vec::new();
         let mut add = |volume: Option<AttachableVolume>| {
             if let Some(volume) = volume
@@ -314,14 +323,15 @@ impl VolumeCounter<'_> {
                 continue;
             };
             if *ephemeral && !super::claims::is_made_for(&claim, pod) {
-                return Err(super::claims::not_made_for(&claim, pod));
+                return Err(CountError::Owner(super::claims::not_made_for(&claim, pod)));
             }
             add(self.of_claim(&claim));
         }
         for disk in &pod.disks {
             if let PodDisk::InTree { name, disk, .. } = disk {
-                let handle = disk.inline_handle().map_err(|why| {
-                    format!("converting volume({name}) from inline to csi: {why}")
+                let handle = disk.inline_handle().map_err(|why| CountError::Inline {
+                    volume: name.to_string(),
+                    why: why.to_string(),
                 })?;
                 add(Some(AttachableVolume {
                     driver: disk.driver().into(),

@@ -1,8 +1,8 @@
-//! In-tree volumes whose work CSI drivers took over.
+//! In-tree volumes that CSI drivers have taken over.
 //!
-//! Kubelets mount such volumes through the CSI driver. What counts for attachment limits is
-//! then the driver's name of the volume, and what counts for its place are the driver's own
-//! topology labels (`k8s.io/csi-translation-lib`).
+//! Kubelets mount such volumes through the CSI driver. So attachment limits use the
+//! driver's name of the volume, and placement uses the driver's own topology labels
+//! (`k8s.io/csi-translation-lib`).
 
 use compact_str::{CompactString, format_compact};
 use control_client::StringMap;
@@ -105,7 +105,7 @@ impl InTreeVolume {
         }
     }
 
-    /// The CSI driver's name of a volume that a pod names directly.
+    /// Returns the CSI driver's name of a volume that a pod names directly.
     ///
     /// # Errors
     /// Why it has none.
@@ -131,7 +131,7 @@ impl InTreeVolume {
     }
 }
 
-/// The identifier in `aws://ZONE/vol-…`; anything else stands for itself.
+/// Returns the identifier in `aws://ZONE/vol-…`; other text is returned as it is.
 fn ebs_volume_id(volume_id: &CompactString) -> Result<CompactString, CompactString> {
     let Some(rest) = volume_id.strip_prefix("aws://") else {
         return Ok(volume_id.clone());

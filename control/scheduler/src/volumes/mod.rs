@@ -1,4 +1,4 @@
-//! Volumes: where the volumes of a pod's claims can be reached, attached and made.
+//! Volumes: where the volumes of a pod's claims can be reached, attached and provisioned.
 //!
 //! ```text
 //! catalog ──events──▶ index ─┐
@@ -7,8 +7,9 @@
 //!                                              assumed at once, written by prebind
 //! ```
 //!
-//! Four of kube-scheduler's plugins share one look at the pod's claims: VolumeRestrictions,
-//! NodeVolumeLimits, VolumeBinding and VolumeZone. Pods without volumes pay a comparison.
+//! Four of kube-scheduler's plugins share one evaluation of the pod's claims:
+//! VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone. Pods without
+//! volumes pay for one comparison.
 
 mod binding;
 mod claims;

@@ -23,8 +23,8 @@ fn meeting_one<'a>(snapshot: &'a Snapshot, requirement: &Requirement) -> Cow<'a,
     known.map_or_else(|| Cow::Owned(Bits::new()), Cow::Borrowed)
 }
 
-/// Nodes with labels that meet all requirements. Begins with what the first requirement
-/// selects, which for a host name is one node, not with all nodes.
+/// Returns nodes with labels that meet all requirements. It starts with the nodes of the
+/// first requirement, which for a host name is one node, not with all nodes.
 fn meeting<'a>(snapshot: &'a Snapshot, requirements: &[Requirement]) -> Cow<'a, Bits> {
     let mut requirements = requirements.iter();
     let Some(first) = requirements.next() else {
@@ -42,8 +42,8 @@ fn meeting<'a>(snapshot: &'a Snapshot, requirements: &[Requirement]) -> Cow<'a, 
     nodes
 }
 
-/// Nodes that can reach a volume with this node affinity. As in kube-scheduler only labels
-/// of nodes count: a field matches as if the node had no name.
+/// Returns nodes that can reach a volume with this node affinity. As in kube-scheduler
+/// only labels of nodes count: a field matches as if the node had no name.
 pub(super) fn reaching<'a>(snapshot: &'a Snapshot, affinity: Option<&[NodeTerm]>) -> Cow<'a, Bits> {
     let Some(terms) = affinity else {
         return Cow::Borrowed(snapshot.live());

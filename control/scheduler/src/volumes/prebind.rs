@@ -1,9 +1,9 @@
 //! Binds volumes before their pod is bound.
 //!
-//! A volume is told its claim, a claim is told the node for which its volume is to be made;
-//! the binder and the provisioner do the rest. The pod waits until they are done. That the
-//! node was taken away from a claim again is how a provisioner says that it cannot make a
-//! volume there, and that the pod should be placed once more.
+//! The volume is written with its claim, and the claim with the node for which its volume
+//! is to be provisioned; the binder and the provisioner do the rest. The pod waits until
+//! they are done. A provisioner that cannot create a volume there removes the node from
+//! the claim; the pod is then scheduled again.
 
 use std::time::Duration;
 
@@ -15,43 +15,43 @@ use crate::prebind::PreBinder;
 use crate::selector::NodeTerm;
 use crate::view::{CsiNode, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeSource};
 
-/// Between the first looks at the caches; doubles up to [`LONGEST_INTERVAL`].
+/// The first interval between checks of the caches; doubles up to [`LONGEST_INTERVAL`].
 const FIRST_INTERVAL: Duration = Duration::from_millis(20);
-/// Between two looks at the caches.
+/// The longest interval between checks of the caches.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Why volumes cannot be bound.
+/// Error that prevents the binding of volumes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumePreBindError {
     /// A write failed.
     #[error(transparent)]
     Write(control_client::Error),
-    /// What was written did not lead to bound volumes.
+    /// The writes did not lead to bound volumes.
     #[error("binding volumes")]
     Wait(#[source] BindingFailure),
 }
 
-/// Why binding and provisioning did not succeed.
+/// The reason why binding and provisioning did not succeed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindingFailure {
-    /// The node is gone.
+    /// The node was deleted.
     #[error("failed to get node {0:?}: node {0:?} not found")]
     NodeGone(String),
-    /// The pod is gone.
+    /// The pod was deleted.
     #[error("pod does not exist any more: pod {0:?} not found")]
     PodGone(String),
-    /// A volume is gone.
+    /// A volume was deleted.
     #[error("failed to check binding: persistentvolumes {0:?} not found")]
     VolumeGone(String),
-    /// A claim that was to be bound is gone.
+    /// A claim to be bound was deleted.
     #[error("failed to check binding: persistentvolumeclaims {0:?} not found")]
     ClaimGone(String),
-    /// A claim for which a volume was to be made is gone.
+    /// A claim whose volume is to be provisioned was deleted.
     #[error("failed to check provisioning pvc: persistentvolumeclaims {0:?} not found")]
     ProvisionedClaimGone(String),
     /// The binder gave the volume back.
@@ -70,7 +70,7 @@ pub enum BindingFailure {
         /// The node.
         node: String,
     },
-    /// An in-tree volume has no counterpart of its CSI driver.
+    /// An in-tree volume has no CSI equivalent.
     #[error("failed to translate pv to csi: could not translate pv: {0}")]
     Untranslatable(String),
     /// It took too long.
@@ -78,7 +78,7 @@ pub enum BindingFailure {
     Timeout,
 }
 
-/// Writes what was reserved, and waits until all claims are bound.
+/// Writes the reservations, and waits until all claims are bound.
 pub(crate) async fn prebind(
     binder: &PreBinder,
     pod: &Pod,
@@ -135,7 +135,7 @@ async fn bind_volume(
             "uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version,
         }},
     });
-    // Where the volume was reserved for the claim by name, a person chose it.
+    // If the volume was reserved for the claim by name, a person chose it.
     if volume.claim_ref.is_none() && !volume.bound_by_controller {
         patch["metadata"]["annotations"] = json!({BOUND_BY_CONTROLLER: "yes"});
     }
@@ -188,7 +188,7 @@ async fn select_node(
     }
 }
 
-/// What was written, at the revisions that the writes made.
+/// The writes, at their resulting revisions.
 #[derive(Default)]
 struct WrittenBindings {
     /// Volumes, with the claims that they are bound to.

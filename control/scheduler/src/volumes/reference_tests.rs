@@ -1,5 +1,5 @@
-//! All decisions on random clusters against a reference that does the obvious, as
-//! kube-scheduler's plugins do, while the cluster changes.
+//! Compares all decisions on random, changing clusters with a simple reference that follows
+//! kube-scheduler's plugins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -112,7 +112,7 @@ fn note(
     count("selected node", selected.count());
 }
 
-/// Changes an object: what was decided is written, or somebody else was faster.
+/// Changes an object: a decision is written, or another writer is faster.
 fn change(
     tape: &mut Tape<'_>,
     round: u32,
@@ -210,11 +210,11 @@ fn change(
     }
 }
 
-/// Decides on pods of a case by both, and notes what came about.
+/// Decides the pods of a case with both implementations, and records the outcomes.
 fn check(numbers: &[u16], seen: &mut BTreeMap<&'static str, u32>) -> Result<(), TestCaseError> {
     let mut tape = Tape(numbers.iter());
     let mut all = objects(&mut tape);
-    // What the caches show; `all` has what is assumed, too.
+    // The contents of the caches; `all` also has assumptions.
     let mut shown = all.clone();
     let mut snapshot = Snapshot::new();
     let mut nodes = BTreeMap::new();
@@ -236,7 +236,7 @@ fn check(numbers: &[u16], seen: &mut BTreeMap<&'static str, u32>) -> Result<(), 
     if follows {
         observe_all(&mut assumed, &all);
     }
-    // Each pod that is placed is seen by the next, by what it was decided to get.
+    // The next pod sees each placed pod with the decision about it.
     for number in 0..4 {
         if follows {
             for _ in 0..tape.below(3) {

@@ -1,4 +1,4 @@
-//! Decisions on a pod's volumes, and those of them that the caches do not show yet.
+//! Decisions about a pod's volumes, and those that the caches do not show yet.
 
 use std::sync::Arc;
 
@@ -35,9 +35,9 @@ pub struct StaticBinding {
 #[derive(Clone, Debug, Default)]
 pub struct AssumedVolumes {
     index: Arc<VolumeIndex>,
-    /// By volume.
+    /// Assumed claims by volume.
     volumes: FxHashMap<CompactString, AssumedChange<ClaimRef>>,
-    /// By claim: the node for which its volume is to be made.
+    /// By claim: the node for which its volume is to be provisioned.
     claims: FxHashMap<ClaimKey, AssumedChange<CompactString>>,
     pub(super) attached: AttachedVolumes,
 }
@@ -203,7 +203,7 @@ impl AssumedVolumes {
         }
     }
 
-    /// Assumes what was decided for a pod.
+    /// Assumes the reservation of a pod.
     pub fn reserve(&mut self, pod: &Pod, reservation: &VolumeReservation) {
         for StaticBinding { claim, volume } in &reservation.static_bindings {
             let reference = ClaimRef {
@@ -224,7 +224,7 @@ impl AssumedVolumes {
         }
     }
 
-    /// Takes back what was assumed for a pod.
+    /// Reverts what was assumed for a pod.
     pub fn unreserve(&mut self, pod: &Pod, reservation: &VolumeReservation) {
         for binding in &reservation.static_bindings {
             withdraw(&mut self.volumes, &binding.volume.metadata.name, pod);
@@ -234,7 +234,7 @@ impl AssumedVolumes {
         }
     }
 
-    /// Updates the index, and drops what the caches show now.
+    /// Updates the index, and drops assumptions that the caches now show.
     pub fn observe(&mut self, event: &CatalogEvent) {
         match event {
             CatalogEvent::PersistentVolume(change) => {

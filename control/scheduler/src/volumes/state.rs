@@ -53,7 +53,7 @@ impl VolumeState {
         }
         let claims = VolumeClaims::read(snapshot, pod, catalog)?;
         state.restrict(snapshot, pod, &claims);
-        // Without events, as offline, there is no index that follows them.
+        // Without events, as offline, there is no index to follow them.
         let (indexed, counted);
         let (index, attached): (&VolumeIndex, &AttachedVolumes) = if assumed.index().is_current() {
             (assumed.index(), &assumed.attached)
@@ -100,10 +100,10 @@ impl VolumeState {
     fn limit(&mut self, counter: &VolumeCounter<'_>, attached: &AttachedVolumes, pod: &Pod) {
         let new = match counter.used_by(pod) {
             Ok(new) => new,
-            Err(why) => {
+            Err(error) => {
                 let nodes = counter.index.csi_nodes();
                 let nodes = nodes.filter_map(|node| counter.snapshot.place_of(&node.metadata.name));
-                self.limits.add(nodes.collect(), why, false);
+                self.limits.add(nodes.collect(), error.to_string(), false);
                 return;
             }
         };
@@ -148,7 +148,7 @@ impl VolumeState {
         }
     }
 
-    /// What is to be reserved when the pod goes to the node at `place`.
+    /// Returns the reservation for the node at `place`.
     #[must_use]
     pub fn reserve(&self, snapshot: &Snapshot, place: usize) -> VolumeReservation {
         let waiting = self.waiting.as_ref();

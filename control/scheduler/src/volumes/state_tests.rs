@@ -1,4 +1,4 @@
-//! What a pod is said to lack.
+//! Tests messages about missing volumes.
 
 use control_client::{Cache, View};
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ fn with_volume(name: &str, priority: i32, volume: &Value) -> std::sync::Arc<Pod>
     std::sync::Arc::new(serde_json::from_value(pod).expect("a pod"))
 }
 
-/// Whom a pod makes way for, or why it stays.
+/// Returns the pods that a pod preempts, or why it does not.
 fn evicts(cluster: &mut crate::Cluster, pod: &std::sync::Arc<Pod>) -> String {
     let mut placer = crate::Placer::default();
     let crate::Decision::Unschedulable(diagnosis) = placer.place(cluster, pod, 0) else {

@@ -9,7 +9,7 @@ use crate::view::{ClaimKey, Pod, PodClaim};
 pub struct VolumeUsage {
     /// By claim: places of the pods that use it, once for each use.
     claims: FxHashMap<ClaimKey, Vec<usize>>,
-    /// By place: pods that name disks directly.
+    /// By place: the number of pods that name disks directly.
     disks: FxHashMap<usize, usize>,
 }
 

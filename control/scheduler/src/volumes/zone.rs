@@ -20,7 +20,8 @@ pub(super) struct VolumeTopology {
     values: Vec<CompactString>,
 }
 
-/// The zone and region labels of a volume. A label with an empty zone in it says nothing.
+/// Returns the zone and region labels of a volume. A label that contains an empty zone is
+/// ignored.
 pub(super) fn topologies(volume: &PersistentVolume) -> Vec<VolumeTopology> {
     let labels = &volume.metadata.labels;
     let read = |key: &'static str| {

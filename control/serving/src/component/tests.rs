@@ -1,4 +1,4 @@
-//! The port, asked over TLS.
+//! Tests the port over TLS.
 
 use std::convert::Infallible;
 

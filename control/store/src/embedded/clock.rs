@@ -1,15 +1,15 @@
-//! The clock by which keys with a limited life go.
+//! The clock for keys with a limited lifetime.
 //!
-//! The machine's time of day may jump: a node whose clock was an hour behind would lose
-//! all leases and events at once when it is set. So the store has a clock of its own. It
-//! begins at the time of day when the file is made, and then goes on as the machine's
-//! monotonic clock does, also from one opening to the next while the machine runs.
-//! Only over a reboot the time of day says how long the machine was off, as far as it is
-//! later than it was.
+//! The machine's time of day may jump: when the clock of a node that was an hour behind
+//! is set, all leases and events would expire. So the store has its own clock. It starts
+//! at the time of day when the file is created, and then advances with the machine's
+//! monotonic clock, also between two openings while the machine runs. Only after a reboot
+//! does it use the time of day to tell how long the machine was off, if that moved
+//! forward.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What the machine's clocks show, in milliseconds.
+/// The readings of the machine's clocks, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Readings {
     /// The time of day, since 1970.
@@ -20,12 +20,12 @@ pub(super) struct Readings {
     pub boot: u128,
 }
 
-/// The store's time at a moment, as it stands in the file.
+/// The store's time at a moment, as written in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClockMark {
     /// The store's time, in milliseconds.
     pub time: u64,
-    /// What the machine's clocks showed then.
+    /// The readings of the machine's clocks at that moment.
     pub readings: Readings,
 }
 
@@ -140,7 +140,8 @@ impl Clock {
             .saturating_add(millis(self.opened.elapsed()))
     }
 
-    /// What is to stand in the file, so that the next opening goes on from here.
+    /// Returns the mark to write into the file, so that the next opening continues from
+    /// here.
     pub fn mark(&self) -> ClockMark {
         self.mark_at(self.opened.elapsed(), wall())
     }

@@ -1,4 +1,4 @@
-//! From what the database library reports to what a person can act on.
+//! Converts errors of the database library into errors that a person can act on.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use redb::{DatabaseError, StorageError};
 use super::layout::FORMAT;
 use crate::Error;
 
-/// What an operation on an open database suffered.
+/// Converts an error of an operation on an open database.
 pub(super) fn operation(path: &Path, error: redb::Error) -> Error {
     match error {
         redb::Error::Io(source) => system(path, source),
@@ -31,7 +31,7 @@ pub(super) fn operation(path: &Path, error: redb::Error) -> Error {
     }
 }
 
-/// What opening a file suffered.
+/// Converts an error of opening a file.
 pub(super) fn open(path: &Path, error: DatabaseError) -> Error {
     match error {
         DatabaseError::LockProtocolMismatch => Error::Locked {
@@ -74,7 +74,7 @@ pub(super) fn bad_row(table: &str, at: u64) -> redb::Error {
     redb::Error::Corrupted(format!("row {at} of table `{table}` cannot be read"))
 }
 
-/// What a panic said, for the report of a damaged file.
+/// Returns the message of a panic, for the report of a damaged file.
 pub(super) fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
     payload
         .downcast_ref::<&str>()

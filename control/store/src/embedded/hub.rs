@@ -1,15 +1,14 @@
-//! From the writer to the watches.
+//! Delivers commits from the writer to the watches.
 //!
-//! The writer hands each commit to [`Hub::publish`], which puts the events into
-//! the queue of every watch whose prefix they have, and wakes it. It never
-//! waits: a queue that would grow too long is left as it is and marked as
-//! lagging. A watch that lags delivers what it has queued, then joins again:
-//! under the hub's lock it starts a new queue at the newest revision J, reads
-//! what lies between its place and J from the file, and goes on from the queue.
-//! A watch that starts in the past is one that lags from birth.
+//! The writer hands each commit to [`Hub::publish`], which appends the events to the
+//! queue of every watch with a matching prefix, and wakes it. It never waits: a queue
+//! that would grow too long is left as it is and marked as lagging. A lagging watch
+//! delivers its queue and then joins again: under the hub's lock it starts a new queue at
+//! the newest revision J, reads the events between its position and J from the file, and
+//! continues from the queue. A watch that starts in the past is lagging from the
+//! beginning.
 //!
-//! So whatever the speed of a reader, it sees every event once and in order, or
-//! [`Error::Compacted`].
+//! So a reader of any speed sees every event once and in order, or [`Error::Compacted`].
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -45,7 +44,7 @@ struct HubState {
     watches: Vec<Weak<Slot>>,
 }
 
-/// What the writer and one watch share.
+/// State shared by the writer and one watch.
 struct Slot {
     prefix: Bytes,
     queue: Mutex<Queue>,
@@ -71,8 +70,8 @@ pub(super) struct Reader {
     read_history: ReadHistory,
     /// Delivered up to here.
     place: Revision,
-    /// Where the queue begins: what lies between `place` and this is read from
-    /// the file.
+    /// The revision at which the queue begins: events between `place` and this are read
+    /// from the file.
     joined: Revision,
     reading: Option<BoxFuture<'static, Result<History, Error>>>,
     over: bool,
@@ -89,7 +88,7 @@ impl Hub {
         }))
     }
 
-    /// Delivers one commit: `events` in order, `revision` the last of them.
+    /// Delivers one commit: `events` in order, ending at `revision`.
     pub fn publish(&self, events: &[Event], revision: Revision) {
         let mut state = lock(&self.0);
         state.revision = revision;
@@ -105,7 +104,7 @@ impl Hub {
         wake.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends all watches, when they have delivered what they have.
+    /// Ends all watches after they have delivered their queues.
     pub fn close(&self) {
         let mut state = lock(&self.0);
         state.closed = true;
@@ -226,8 +225,8 @@ fn weight(event: &Event) -> usize {
 // === impl Reader ===
 
 impl Reader {
-    /// The next batch of what is queued, if there is any or if progress is
-    /// wanted. Only to be called when `place` has reached `joined`.
+    /// Returns the next batch of queued events, if there are any or progress is wanted.
+    /// Must only be called when `place` has reached `joined`.
     fn take(&mut self, queue: &mut Queue) -> Option<Batch> {
         let count = whole_revisions(&queue.events);
         let complete = queue.events.len() == count && !queue.lagging;

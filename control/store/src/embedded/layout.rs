@@ -61,7 +61,7 @@ pub(super) const DELETED: u8 = 0;
 
 const HEADER: usize = 1 + 4 * 8 + 4;
 
-/// The store's counters, as they stand in the file.
+/// The store's counters, as written in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoreCounters {
     /// [`FIRST_FORMAT`] or [`FORMAT`].
@@ -70,7 +70,7 @@ pub(super) struct StoreCounters {
     pub revision: Revision,
     /// The past before this is forgotten.
     pub compacted: Revision,
-    /// Up to here what is forgotten has been removed from the file.
+    /// Records up to this revision have been swept from the file.
     pub swept: Revision,
 }
 

@@ -27,7 +27,7 @@ pub(super) const RESTORE_GAP: Revision = 1_000_000_000;
 /// How often the attribute is written at most.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Which inode a file is.
+/// The inode of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     inode: u64,
@@ -61,9 +61,9 @@ fn is_restored(
     expected && found.is_none_or(|mark| mark.identity != identity || mark.revision > state.revision)
 }
 
-/// Moves the revision of a restored store ahead and forgets its past, so that no client
-/// goes on where the lost store was; begins to mark the file. `None`: the file system
-/// has no extended attributes.
+/// Moves the revision of a restored store ahead and compacts its history, so that no
+/// client continues where the lost store was; starts marking the file. Returns `None` if
+/// the file system has no extended attributes.
 ///
 /// # Errors
 /// When the file cannot be read or written.
@@ -95,7 +95,7 @@ fn check(
             path = %path.display(),
             revision = state.revision,
             now = wanted.revision,
-            "store was restored from a copy; clients have to list again"
+            "store was restored from a copy; clients must list again"
         );
         // Without the attribute until the counters are written: a crash repeats this.
         write_state(database, wanted, true).map_err(operation)?;
@@ -207,7 +207,7 @@ impl Marker {
                 true
             }
             Err(error) => {
-                tracing::debug!(%error, "cannot set an extended attribute of the store's file");
+                tracing::debug!(%error, "failed to set an extended attribute of the store's file");
                 false
             }
         }

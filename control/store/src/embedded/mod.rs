@@ -1,17 +1,17 @@
 //! The store in one file, for a control plane of one node.
 //!
-//! The file is a [redb] database: copy-on-write B-trees, so that readers work
-//! on snapshots beside the writer and a crash leaves the last commit. What lies
-//! in it: `layout.rs`.
+//! The file is a [redb] database: copy-on-write B-trees, so that readers work on
+//! snapshots while the writer commits, and a crash leaves the last commit. `layout.rs`
+//! describes its contents.
 //!
-//! One thread writes (`writer.rs`). It takes all requests that wait, applies
-//! them in one transaction, makes that durable with one commit and answers all
-//! of them: a single writer waits for one commit, 64 writers share one. Reads
-//! (`read.rs`) run on the caller's threads. Watches (`hub.rs`) get each commit
-//! from memory and fall back to the file when they are slow.
+//! One thread writes (`writer.rs`). It takes all waiting requests, applies them in one
+//! transaction, makes that durable with one commit and answers all of them: a single
+//! writer waits for one commit, 64 writers share one. Reads (`read.rs`) run on the
+//! caller's threads. Watches (`hub.rs`) get each commit from memory and fall back to the
+//! file when they are slow.
 //!
-//! A failed write to the file, such as on a full disk, fails the requests in
-//! that commit; the file is then opened anew and the store goes on.
+//! A failed write to the file, such as on a full disk, fails the requests in that commit;
+//! the file is then reopened and the store continues.
 
 mod clock;
 mod fault;
@@ -88,7 +88,7 @@ pub struct Embedded {
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the writer, the readers and the watches share.
+/// State shared by the writer, the readers and the watches.
 struct EmbeddedShared {
     path: PathBuf,
     options: Options,
@@ -101,11 +101,11 @@ struct EmbeddedShared {
 // === impl Embedded ===
 
 impl Embedded {
-    /// Opens the store in the file `path`, making it if there is none. The
+    /// Opens the store in the file `path`, and creates the file if it does not exist. The
     /// directory must exist.
     ///
     /// # Errors
-    /// [`Error::Locked`] if another process has it, [`Error::Corrupt`],
+    /// [`Error::Locked`] if another process has it open, [`Error::Corrupt`],
     /// [`Error::Format`], [`Error::Full`] or [`Error::Io`]; each names the file.
     pub fn open(path: impl Into<PathBuf>, options: Options) -> Result<Self, Error> {
         Self::open_at(path.into(), options, Readings::now())
@@ -174,8 +174,8 @@ impl Embedded {
         &self.shared.path
     }
 
-    /// Ends the writer, the watches and the file; waits for what is being
-    /// written. Afterwards every call answers [`Error::Closed`].
+    /// Stops the writer and the watches and closes the file; waits for pending writes.
+    /// Afterwards every call returns [`Error::Closed`].
     pub fn close(&self) {
         let thread = self
             .writer
@@ -183,7 +183,7 @@ impl Embedded {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let Some(thread) = thread else { return };
-        // Fails only if the writer is gone already.
+        // Fails only if the writer has already stopped.
         let _ = self.requests.send(Request::Close);
         if thread.join().is_err() {
             tracing::error!(path = %self.shared.path.display(), "store writer panicked");
@@ -320,8 +320,7 @@ impl Store for Embedded {
 // === impl Shared ===
 
 impl EmbeddedShared {
-    /// Runs a read on a snapshot. `asked` is what the question named, for the
-    /// error.
+    /// Runs a read on a snapshot. `asked` is the requested revision, for the error.
     fn read<T>(
         &self,
         asked: Option<Revision>,

@@ -16,11 +16,11 @@ impl<T: ReadableTable<(&'static [u8], u64), u8>> Index for T {}
 pub(super) trait Log: ReadableTable<u64, &'static [u8]> {}
 impl<T: ReadableTable<u64, &'static [u8]>> Log for T {}
 
-/// The table of further records of revisions.
+/// The table of the further records of revisions.
 pub(super) trait Parts: ReadableTable<(u64, &'static [u8]), (u32, &'static [u8])> {}
 impl<T: ReadableTable<(u64, &'static [u8]), (u32, &'static [u8])>> Parts for T {}
 
-/// A part of the past: what a watch that lags reads at a time.
+/// A part of the history that a lagging watch reads at a time.
 pub(super) struct History {
     /// The changes that concern the watch.
     pub events: Vec<Event>,
@@ -28,7 +28,7 @@ pub(super) struct History {
     pub through: Revision,
 }
 
-/// What a question about the past comes to.
+/// The result of a read of the history.
 pub(super) enum HistoryReplay<T> {
     Answer(T),
     Compacted { compacted: Revision },
@@ -121,7 +121,7 @@ pub(super) fn query(
     Ok(HistoryReplay::Answer(selection))
 }
 
-/// What `query` selects as of `at`; without the revision.
+/// Returns what `query` selects as of `at`, without the revision.
 pub(super) fn select(
     index: &impl Index,
     log: &impl Log,
@@ -130,8 +130,8 @@ pub(super) fn select(
     at: Revision,
 ) -> Result<Selection, redb::Error> {
     let is_bounded = query.mod_revision.is_set() || query.create_revision.is_set();
-    // As etcd: the limit cuts what is sorted and within bounds, so all is read. Without an
-    // order, another target than the key sorts only what the limit leaves.
+    // As in etcd, the limit applies after sorting and bounds, so everything is read.
+    // Without an order, a target other than the key sorts only what the limit leaves.
     let needed = match query.limit {
         0 => usize::MAX,
         _ if is_bounded || query.sort_order != SortOrder::None => usize::MAX,
@@ -294,9 +294,8 @@ pub(super) fn history(
     }))
 }
 
-/// The writes to keys with `prefix` that are left of the revision up to which the past is
-/// forgotten, in the order in which they were made. Deletions are not left of it, nor is
-/// what the keys held before.
+/// Returns the remaining writes to keys with `prefix` at or before the compacted
+/// revision, in order. Deletions and superseded values have been removed.
 pub(super) fn oldest_writes(
     transaction: &ReadTransaction,
     prefix: &[u8],
@@ -369,7 +368,7 @@ pub(super) fn last_written(
     Ok((kind.value() != DELETED).then_some(place.value().1))
 }
 
-/// What was written to `key` at `revision`.
+/// Returns what was written to `key` at `revision`.
 pub(super) fn key_value(
     log: &impl Log,
     parts: &impl Parts,
@@ -390,7 +389,7 @@ pub(super) fn key_value(
         .ok_or_else(|| fault::bad_row("log", revision))
 }
 
-/// What the log says about the key of a deletion.
+/// Returns the log's entry for the key of a deletion.
 pub(super) fn deletion(key: Bytes, revision: Revision) -> KeyValue {
     KeyValue {
         key,

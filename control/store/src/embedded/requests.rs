@@ -1,4 +1,4 @@
-//! What etcd's clients ask for beyond [`Store`](crate::Store): transactions over several
+//! Requests of etcd's clients beyond [`Store`](crate::Store): transactions over several
 //! keys, queries with etcd's options, leases.
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use super::{Embedded, blocking, read};
 use crate::txn::{LeaseStatus, Query, Selection, Txn, TxnAnswer};
 use crate::{Batch, Error, Revision};
 
-/// What the writer is asked about leases.
+/// A lease request to the writer.
 pub(super) enum LeaseRequest {
     Grant {
         id: Option<i64>,
@@ -36,14 +36,13 @@ pub(super) enum LeaseRequest {
 }
 
 impl Embedded {
-    /// Does several steps at once, in one revision. The answer comes when the change is
-    /// durable.
+    /// Performs several operations in one revision. Returns when the change is durable.
     ///
     /// # Errors
     /// [`Error::DuplicateKey`], [`Error::TooLarge`], [`Error::UnknownLease`],
-    /// [`Error::KeyNotFound`], [`Error::Compacted`] and [`Error::FutureRevision`], after
-    /// which nothing is changed; after an error of the file it is unknown whether the
-    /// change happened.
+    /// [`Error::KeyNotFound`], [`Error::Compacted`] and [`Error::FutureRevision`] leave
+    /// the store unchanged; after an error of the file it is unknown whether the change
+    /// happened.
     pub fn transact(&self, txn: Txn) -> BoxFuture<'_, Result<TxnAnswer, Error>> {
         let limit = self.shared.options.max_entry_bytes;
         let size = txn.weight();
@@ -103,8 +102,8 @@ impl Embedded {
         self.ask(|answer| Request::Lease(LeaseRequest::Revoke { id, answer }))
     }
 
-    /// Gives a lease its whole time again and returns that in seconds; `None` if there is
-    /// no such lease.
+    /// Renews a lease and returns its time to live in seconds; `None` if there is no such
+    /// lease.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -112,7 +111,7 @@ impl Embedded {
         self.ask(|answer| Request::Lease(LeaseRequest::Renew { id, answer }))
     }
 
-    /// Returns how a lease stands; `None` if there is no such lease.
+    /// Returns the state of a lease; `None` if there is no such lease.
     ///
     /// # Errors
     /// An error of the file.

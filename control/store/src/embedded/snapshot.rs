@@ -14,9 +14,9 @@ use super::{Embedded, EmbeddedShared, blocking, fault, mark, read};
 use crate::{Error, Revision};
 
 impl Embedded {
-    /// Writes a copy of the store as it is at one moment into the new file `path`, and
-    /// returns the copy's revision. Writers go on meanwhile. A store that is opened from
-    /// the copy knows that it is one: see `mark.rs`.
+    /// Writes a consistent copy of the store into the new file `path`, and returns the
+    /// copy's revision. Writers are not blocked. A store that is opened from the copy
+    /// detects that it is one: see `mark.rs`.
     ///
     /// # Errors
     /// When the file exists or cannot be written, or the store cannot be read.

@@ -36,8 +36,8 @@ pub use import::{ImportedChange, Importer, inspect};
 const GROUP_REQUESTS: usize = 512;
 const GROUP_BYTES: usize = 8 << 20;
 
-/// How many records of the past one commit sweeps: few beside waiting writers,
-/// many when nobody waits.
+/// Number of records that one commit sweeps: few beside waiting writers, many when
+/// nothing waits.
 const SWEEP_BUSY: usize = 64;
 const SWEEP_IDLE: usize = 1024;
 
@@ -46,14 +46,13 @@ const SWEEP_IDLE: usize = 1024;
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 const EXPIRY_KEYS: usize = 512;
 
-/// How long nobody must have written before the file is settled.
+/// Idle time after the last write before the file is settled.
 const SETTLE_AFTER: Duration = Duration::from_millis(100);
 
-/// How long to wait before the file is opened again after a fault, if nobody
-/// asks earlier.
+/// Delay before the file is reopened after a fault, unless a request comes earlier.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the writer is asked for. Without `answer`, it asks itself.
+/// A request to the writer. Requests without `answer` come from the writer itself.
 pub(super) enum Request {
     Write(WriteRequest),
     Txn(TxnRequest),
@@ -83,7 +82,7 @@ enum GroupedRequest {
     Txn(TxnRequest),
 }
 
-/// What became of a request in a commit.
+/// The result of a request in a commit.
 enum Reply {
     Write(Outcome),
     Txn(Result<TxnAnswer, Error>),
@@ -94,8 +93,8 @@ pub(super) struct Writer {
     hub: Arc<Hub>,
     requests: Receiver<Request>,
     state: StoreCounters,
-    /// When each revision was the newest, oldest first: what automatic
-    /// compaction goes by.
+    /// The times at which each revision was the newest, oldest first, for automatic
+    /// compaction.
     marks: VecDeque<(Instant, Revision)>,
     clock: Clock,
     /// The earliest time, by the store's clock, at which a key may have to go.
@@ -109,7 +108,7 @@ pub(super) struct Writer {
     marker: Option<Marker>,
 }
 
-/// What one transaction did.
+/// The effects of one transaction.
 struct AppliedTxn {
     replies: Vec<Reply>,
     events: Vec<Event>,
@@ -122,8 +121,8 @@ struct AppliedTxn {
 /// The time of expiry by the store's clock, the revision that it is for.
 type ExpiryRow = (u64, u64);
 
-/// What sweeping needs of a record: its revision, the one that it supersedes, whether it
-/// deletes, its key.
+/// The part of a record that sweeping needs: its revision, the superseded revision,
+/// whether it is a deletion, its key.
 type SweptRow = (Revision, Revision, bool, Vec<u8>);
 
 /// The tables of a write transaction.
@@ -225,14 +224,14 @@ fn add_tables(database: &Database) -> Result<(), redb::Error> {
     }
 }
 
-/// Makes a commit after which a crash costs no walk through the file.
+/// Makes a commit that saves a full verification of the file after a crash.
 ///
-/// A commit is durable when it returns, after one flush: pages and the root that
-/// names them go to the disk together, checksums tell after a crash whether all
-/// of it arrived, and if not, the root before it holds (redb's design, "1PC+C").
-/// The price is that the next opening verifies the whole file. A settling commit
-/// takes two flushes and writes down which pages are free; who waits for a write
-/// should not wait for that, so it is made when nobody writes.
+/// A commit is durable when it returns, after one flush: pages and the root that refers
+/// to them go to the disk together, checksums tell after a crash whether all of it
+/// arrived, and if not, the previous root is valid (redb's design, "1PC+C"). The price is
+/// that the next opening verifies the whole file. A settling commit takes two flushes and
+/// records which pages are free; writers should not wait for that, so it is made when the
+/// store is idle.
 fn settle(database: &Database) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_quick_repair(true);
@@ -302,7 +301,7 @@ impl Writer {
         if let Some(marker) = &mut self.marker {
             marker.closing(self.state.revision);
         }
-        // Requests that came too late are answered by dropping them.
+        // Requests that arrive after closing are answered by dropping them.
         self.hub.close();
         let mut database = self
             .shared
@@ -340,7 +339,7 @@ impl Writer {
                     self.commit(std::mem::take(&mut group));
                     let result = self.compact(revision);
                     if let Some(answer) = answer {
-                        // Whoever asked may have gone.
+                        // The caller may have dropped its receiver.
                         let _ = answer.send(result);
                     }
                 }
@@ -395,7 +394,7 @@ impl Writer {
             Ok(applied) => {
                 self.publish(&applied);
                 for (request, reply) in group.into_iter().zip(applied.replies) {
-                    // Whoever asked may have gone.
+                    // The caller may have dropped its receiver.
                     match (request, reply) {
                         (GroupedRequest::Write(request), Reply::Write(outcome)) => {
                             let _ = request.answer.map(|answer| answer.send(Ok(outcome)));
@@ -422,7 +421,7 @@ impl Writer {
         }
     }
 
-    /// Makes known what a commit did.
+    /// Publishes the effects of a commit.
     fn publish(&mut self, applied: &AppliedTxn) {
         self.state = applied.state;
         self.next_expiry = applied.next_expiry;
@@ -499,12 +498,12 @@ impl Writer {
         broken.into_iter().chain(due).min()
     }
 
-    /// What is due by itself: opening the file again, expiry, compaction.
+    /// Performs due work: reopening the file, expiry, compaction.
     fn housekeep(&mut self, idle: bool) {
         if self.database_is_closed()
             && let Err(error) = self.reopen()
         {
-            tracing::warn!(%error, "store still unusable");
+            tracing::warn!(%error, "store is still unusable");
             return;
         }
         self.expire();
@@ -517,7 +516,7 @@ impl Writer {
         {
             self.unsettled = None;
             if let Err(error) = self.guarded(|this| this.read(settle)) {
-                tracing::warn!(%error, "store cannot settle");
+                tracing::warn!(%error, "store failed to settle the file");
             }
         }
         if idle && self.state.swept < self.state.compacted {
@@ -528,7 +527,7 @@ impl Writer {
             });
             match result {
                 Ok(state) => self.state = state,
-                Err(error) => tracing::warn!(%error, "store cannot sweep its past"),
+                Err(error) => tracing::warn!(%error, "store failed to sweep compacted revisions"),
             }
         }
     }
@@ -566,11 +565,11 @@ impl Writer {
         });
         match result {
             Ok(applied) => self.publish(&applied),
-            Err(error) => tracing::warn!(%error, "store cannot delete expired keys"),
+            Err(error) => tracing::warn!(%error, "store failed to delete expired keys"),
         }
     }
 
-    /// Compacts what is older than [`Options::retain`] or too much.
+    /// Compacts revisions that are older than [`Options::retain`] or too many.
     fn compact_by_age(&mut self) {
         let Some(retain) = self.shared.options.retain else {
             return;
@@ -598,7 +597,7 @@ impl Writer {
         if target > self.state.compacted
             && let Err(error) = self.compact(target)
         {
-            tracing::warn!(%error, revision = target, "store cannot compact");
+            tracing::warn!(%error, revision = target, "store failed to compact");
         }
     }
 
@@ -623,9 +622,9 @@ impl Writer {
         question(database).map_err(|error| fault::operation(&self.shared.path, error))
     }
 
-    /// Runs one write transaction. After a fault the file is opened anew, since
-    /// the library refuses all work on one that failed; whether the transaction
-    /// happened is read from it.
+    /// Runs one write transaction. After a fault the file is reopened, since the library
+    /// refuses all further work on it; the file then tells whether the transaction
+    /// happened.
     fn transact<T>(
         &mut self,
         work: impl FnOnce(&mut Tables<'_>) -> Result<(T, Change), redb::Error>,
@@ -662,7 +661,7 @@ impl Writer {
         Ok(result.0)
     }
 
-    /// Does something with the file; after a fault opens it anew.
+    /// Runs an operation on the file; reopens the file after a fault.
     fn guarded<T>(&mut self, attempt: impl FnOnce(&Self) -> Result<T, Error>) -> Result<T, Error> {
         let attempt = || attempt(self);
         let result = catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|payload| {
@@ -672,16 +671,16 @@ impl Writer {
             ))
         });
         if let Err(error) = &result {
-            tracing::error!(%error, "store cannot write; opening it anew");
+            tracing::error!(%error, "store failed to write, reopening it");
             if let Err(error) = self.reopen() {
-                tracing::error!(%error, "store cannot be opened anew; trying again");
+                tracing::error!(%error, "store failed to reopen, retrying");
             }
         }
         result
     }
 
-    /// Opens the file anew, and makes known what a commit of unknown outcome
-    /// wrote, if it did.
+    /// Reopens the file, and publishes the writes of a commit of unknown outcome if it
+    /// happened.
     fn reopen(&mut self) -> Result<(), Error> {
         let mut slot = self
             .shared
@@ -691,7 +690,7 @@ impl Writer {
         drop(slot.take());
         let (database, state) = open(&self.shared.path, &self.shared.options)?;
         if state.revision < self.state.revision {
-            // A durable commit is gone: another file lies here now.
+            // A durable commit is missing: the file was replaced.
             return Err(fault::corrupt(
                 &self.shared.path,
                 format!(
@@ -810,7 +809,7 @@ impl<'t> Tables<'t> {
             .collect()
     }
 
-    /// Removes up to `records` records' worth of what is forgotten.
+    /// Sweeps up to `records` compacted records.
     fn sweep(&mut self, state: &mut StoreCounters, records: usize) -> Result<(), redb::Error> {
         if state.swept >= state.compacted {
             return Ok(());
@@ -846,7 +845,7 @@ impl<'t> Tables<'t> {
     }
 }
 
-/// How far apart the marks are that automatic compaction goes by.
+/// Returns the interval between the marks for automatic compaction.
 fn mark_interval(retain: Duration) -> Duration {
     retain / 10
 }

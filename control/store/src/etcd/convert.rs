@@ -1,10 +1,10 @@
-//! Between etcd's numbers and ours.
+//! Converts between etcd's types and ours.
 
 use bytes::Bytes;
 
 use crate::{Event, EventKind, KeyValue, Revision};
 
-/// etcd counts with signed numbers, none of them negative.
+/// Converts etcd's signed numbers, none of which is negative.
 pub(super) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
@@ -32,7 +32,8 @@ pub(super) fn key_value(kv: etcd_client::KeyValue) -> KeyValue {
     }
 }
 
-/// An event, or the revision before which etcd has forgotten what it was about.
+/// Converts an event; returns the revision if etcd has compacted what the event was
+/// about.
 pub(super) fn event(event: &etcd_client::Event) -> Result<Option<Event>, Revision> {
     let Some(kv) = event.kv() else {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! What etcd's errors mean. Its servers tell them apart by code and by text
-//! (etcd, `api/v3rpc/rpctypes`).
+//! The meaning of etcd's errors. Servers distinguish them by code and by text (etcd,
+//! `api/v3rpc/rpctypes`).
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(super) struct Faults {
     endpoints: Arc<str>,
 }
 
-/// What is wrong with a question about the past.
+/// The reason why a revision cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Time {
     Compacted,
@@ -80,7 +80,7 @@ impl Faults {
     }
 }
 
-/// Is the fault about the time that was asked for?
+/// Returns the reason if the fault concerns the requested revision.
 pub(super) fn time(fault: &Fault) -> Option<Time> {
     match status(fault) {
         (Code::OutOfRange, text) if text.contains("has been compacted") => Some(Time::Compacted),
@@ -89,7 +89,7 @@ pub(super) fn time(fault: &Fault) -> Option<Time> {
     }
 }
 
-/// May another attempt succeed?
+/// Returns whether a retry may succeed.
 pub(super) fn may_pass(fault: &Fault) -> bool {
     match fault {
         Fault::TransportError(_) | Fault::IoError(_) | Fault::WatchError(_) => true,

@@ -1,9 +1,9 @@
-//! Whether the members have a leader, so that nobody waits for what cannot happen.
+//! Tracks whether the members have a leader, so that no request waits in vain.
 //!
-//! Without a majority a member keeps a write until its own time is up, which is five seconds
-//! and more (etcd, `server/v3_server.go`). Each member says at once, though, whether it knows a
-//! leader. They are asked now and then; when none has known one for longer than an election
-//! takes, reads of the present and writes are refused until one does.
+//! Without a majority a member holds a write until its own timeout, which is five seconds
+//! and more (etcd, `server/v3_server.go`). Each member reports immediately, though,
+//! whether it knows a leader. They are polled; when none has known a leader for longer
+//! than an election takes, linearizable reads and writes are refused until one does.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use tokio::time::Instant;
 
 use super::{EtcdOptions, fault, members};
 
-/// Between two questions while there is a leader.
+/// Polling interval while there is a leader.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Between two questions while there is none.
+/// Polling interval while there is none.
 const HURRY: Duration = Duration::from_millis(250);
 /// How long a member may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -24,10 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// after the last word of their leader, and then need a round or two.
 const ELECTION: Duration = Duration::from_millis(2500);
 
-/// Since when nobody has known a leader; none while somebody does.
+/// The time since which no member has known a leader; `None` while one does.
 pub(super) type LeaderLostSince = channel::Receiver<Option<Instant>>;
 
-/// Asks the members for a leader until nobody listens.
+/// Polls the members for a leader until all receivers are dropped.
 pub(super) fn watch(options: EtcdOptions) -> LeaderLostSince {
     let (tell, lost) = channel::channel(None);
     let task = control_supervise::task("etcd-leader").detail(options.endpoints.join(", "));
@@ -38,7 +38,7 @@ pub(super) fn watch(options: EtcdOptions) -> LeaderLostSince {
 async fn ask(options: EtcdOptions, tell: channel::Sender<Option<Instant>>) {
     let mut clients: Vec<Option<Client>> = vec![None; options.endpoints.len()];
     let mut seen = LeaderSighting::default();
-    // A task that is started again knows nothing of what the former one told.
+    // A restarted task knows nothing of what the previous one reported.
     tell.send_replace(None);
     while !tell.is_closed() {
         let asked = clients.iter_mut().zip(&options.endpoints);
@@ -76,7 +76,7 @@ fn say(options: &EtcdOptions, lost: Option<Instant>) {
     }
 }
 
-/// What a member says of its leader.
+/// A member's report of its leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// It knows one.
@@ -88,8 +88,8 @@ enum Answer {
 }
 
 impl Answer {
-    /// What all members together say: nobody is taken to be without a leader as long as one
-    /// member may know better.
+    /// Combines the reports of all members: the cluster counts as having a leader while
+    /// any member may know one.
     fn of_all(answers: &[Self]) -> Self {
         let said = [Self::Leader, Self::Unknown];
         let said = said.into_iter().find(|it| answers.contains(it));
@@ -116,13 +116,13 @@ async fn ask_one(client: &mut Option<Client>, options: &EtcdOptions, endpoint: &
     }
 }
 
-/// What was heard of a leader.
+/// The history of leader reports.
 #[derive(Debug, Default)]
 struct LeaderSighting {
     /// Whether a member has ever named a leader. Servers that only speak etcd's protocol, such
     /// as kine, never do.
     has_named: bool,
-    /// Since when every answer has been that there is no leader.
+    /// The time since which every report has been that there is no leader.
     none_since: Option<Instant>,
     is_lost: bool,
 }

@@ -1,9 +1,9 @@
-//! Leases for keys with a limited life.
+//! Leases for keys with a limited lifetime.
 //!
-//! A lease of its own for each key would double the writes and burden etcd's
-//! leader, which watches over every lease. So keys that are to live equally
-//! long share one, while it lasts long enough for them: they live up to a
-//! twentieth of their time, or a minute, longer than asked.
+//! A separate lease for each key would double the writes and burden etcd's leader, which
+//! tracks every lease. So keys with equal lifetimes share a lease while it lasts long
+//! enough for them: they live up to a twentieth of their lifetime, or a minute, longer
+//! than requested.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,8 +27,8 @@ struct EtcdLease {
     keys: u32,
 }
 
-/// How many keys share a lease: all of them are deleted in one transaction when
-/// it ends.
+/// The number of keys that share a lease: all are deleted in one transaction when it
+/// expires.
 const KEYS: u32 = 1_000;
 
 /// How much longer than asked a key may live.
@@ -46,7 +46,7 @@ impl EtcdLeases {
 
     /// A lease under which a key lives at least for `ttl`.
     pub async fn lease(&self, ttl: Duration, shared: &EtcdShared) -> Result<i64, Error> {
-        // Up to whole seconds; etcd has no lease of none.
+        // Rounded up to whole seconds; etcd has no lease of zero.
         let seconds = (ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)).max(1);
         let now = Instant::now();
         if let Some(lease) = self.lock().get_mut(&seconds)
@@ -65,7 +65,7 @@ impl EtcdLeases {
             .map_err(|error| shared.faults.operation(error))?;
         let lease = EtcdLease {
             id: answer.id(),
-            // From before the call: etcd counts from somewhere within it.
+            // Taken before the call: etcd counts from some moment within it.
             ends: now + Duration::from_secs(granted),
             keys: 1,
         };

@@ -1,9 +1,9 @@
-//! How members are reached, where not by etcd's client alone: connections are made by
-//! somebody else, or somebody is told of calls.
+//! Connections to members where etcd's client alone does not suffice: a caller provides
+//! connections, or observes calls.
 //!
-//! Each member has a channel of its own, which connects when it is used and again when
-//! the connection is lost. Calls go to one after the other: what fails at one is asked
-//! of the next where it is asked again.
+//! Each member has its own channel, which connects when it is used and again when the
+//! connection is lost. Calls go to the members in turn: a call that failed at one goes to
+//! the next when it is retried.
 
 use std::any::Any;
 use std::fmt;
@@ -35,15 +35,14 @@ pub trait Dial: Send + Sync {
     /// Connects to a host's port.
     ///
     /// # Errors
-    /// When nobody listens there, or there is no way.
+    /// When nothing listens there, or there is no route.
     fn dial(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<Box<dyn Io>>>;
 }
 
-/// Is told of calls to members: to measure them, and to tell members what they belong
-/// to.
+/// Observes calls to members: to measure them, and to add tracing headers.
 pub trait Calls: Send + Sync {
-    /// A call of a method (`/etcdserverpb.KV/Txn`) begins, which may be given more
-    /// headers. What is returned is dropped when it is answered.
+    /// Called when a call of a method (`/etcdserverpb.KV/Txn`) begins; may add headers.
+    /// The returned value is dropped when the call is answered.
     fn begins(&self, path: &str, headers: &mut HeaderMap) -> Option<Box<dyn Any + Send>>;
 }
 
@@ -86,7 +85,7 @@ struct Turns {
     next: usize,
 }
 
-/// There is nobody to call.
+/// The error for an empty list of members.
 #[derive(Debug, thiserror::Error)]
 #[error("no member of etcd is known")]
 struct IgnoredCalls;
@@ -122,7 +121,7 @@ impl BalancedChannelBuilder for Builder {
 // === impl Turns ===
 
 impl Turns {
-    /// Whoever is to be called now.
+    /// Returns the member to call.
     fn next(&mut self) -> Result<tonic::transport::Channel, IgnoredCalls> {
         while let Ok(change) = self.changes.try_recv() {
             match change {

@@ -2,17 +2,16 @@
 //!
 //! Keys, revisions and rules are etcd's own, so that this is a thin layer:
 //!
-//! * a write is one transaction: the precondition as its comparison, the change
-//!   as one branch, a read of the key as the other;
-//! * a watch resumes by itself where a connection or a member breaks off, and
-//!   finds its progress by itself (see [`watch`]);
-//! * keys with a limited life share leases (see [`lease`]);
-//! * members may be reached by other ways than directly, and be told of what a call
-//!   belongs to (see [`members`]);
-//! * while no member knows a leader, nobody waits for one (see [`leader`]).
+//! * a write is one transaction: the precondition as its comparison, the change as one
+//!   branch, a read of the key as the other;
+//! * a watch resumes when a connection or a member fails, and determines its progress
+//!   (see [`watch`]);
+//! * keys with a limited lifetime share leases (see [`lease`]);
+//! * callers may provide connections to members, and observe calls (see [`members`]);
+//! * while no member knows a leader, no request waits for one (see [`leader`]).
 //!
-//! [`Store::revision`] is what this process has heard of. Where other processes
-//! write too, [`Store::latest`] asks the cluster.
+//! [`Store::revision`] is the newest revision that this process knows of. Where other
+//! processes write too, [`Store::latest`] asks the cluster.
 
 mod convert;
 mod fault;
@@ -61,16 +60,16 @@ pub struct EtcdOptions {
     pub max_entry_bytes: usize,
     /// How long one call may take.
     pub timeout: Duration,
-    /// Who makes connections to members; this process itself unless set.
+    /// Makes connections to members; this process itself unless set.
     pub dial: Option<Arc<dyn Dial>>,
-    /// Who is told of calls to members; nobody unless set.
+    /// Observes calls to members; none unless set.
     pub calls: Option<Arc<dyn Calls>>,
 }
 
 /// Certificates in PEM.
 #[derive(Clone)]
 pub struct Tls {
-    /// Of the authority that signed the members' certificates.
+    /// The certificate of the authority that signed the members' certificates.
     pub ca: Vec<u8>,
     /// The client's own certificate and key.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
@@ -86,7 +85,7 @@ pub struct Etcd {
     alive: channel::Sender<()>,
 }
 
-/// What calls and watches share.
+/// State shared by calls and watches.
 struct EtcdShared {
     faults: Faults,
     root: Bytes,
@@ -103,8 +102,7 @@ struct EtcdShared {
 const READ_ATTEMPTS: u32 = 4;
 const READ_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a member may take to say how large its file is: somebody waits for a page of
-/// metrics.
+/// Timeout for a member to report the size of its file: a metrics scrape waits for it.
 const SIZE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// etcd's limit for requests.
@@ -419,7 +417,7 @@ impl Store for Etcd {
             let asked = tokio::time::timeout(SIZE_TIMEOUT, member.status()).await;
             let status = asked.ok()?.ok()?;
             Some(Size {
-                // As kube-apiserver calls the first that it is told of.
+                // Named as kube-apiserver names the first one that it gets.
                 of: "etcd-0",
                 bytes: convert::unsigned(status.db_size()),
             })
@@ -467,9 +465,9 @@ fn transaction(key: &Bytes, precondition: Precondition, write: &Write, lease: i6
         .or_else([TxnOp::get(key.clone(), None)])
 }
 
-/// Do all members report progress only when a watch has come that far? Older
-/// ones may report it before the events (etcd issues 15220 and 17507). Where
-/// this cannot be found out, they are taken for old: that costs, but is right.
+/// Returns whether all members report progress only after a watch has delivered the
+/// events. Older ones may report it earlier (etcd issues 15220 and 17507). Members of
+/// unknown version count as old: that is slower, but correct.
 async fn progress_is_true(options: &EtcdOptions) -> bool {
     for endpoint in &options.endpoints {
         let asked = async {
@@ -515,7 +513,7 @@ impl EtcdShared {
         raise(&self.compacted, revision);
     }
 
-    /// Gives up in time, and when there is nobody to wait for.
+    /// Applies the timeout, and gives up when the caller is gone.
     async fn timed<T>(
         &self,
         call: impl Future<Output = Result<T, etcd_client::Error>>,
@@ -529,7 +527,7 @@ impl EtcdShared {
         }
     }
 
-    /// Refuses what needs a leader while there is none.
+    /// Fails if an operation needs a leader and there is none.
     fn has_leader(&self) -> Result<(), Error> {
         let lost = *self.lost.borrow();
         lost.map_or(Ok(()), |since| {
@@ -540,8 +538,8 @@ impl EtcdShared {
         })
     }
 
-    /// Reads, again and again where a member does not answer: the next attempt
-    /// may go to another one.
+    /// Reads, and retries when a member does not answer: the next attempt may go to
+    /// another one.
     async fn read(
         &self,
         client: &Client,
@@ -585,9 +583,9 @@ impl EtcdShared {
             .map_or(0, |header| convert::unsigned(header.revision())))
     }
 
-    /// Finds out what is forgotten. etcd says only that something is, until a
-    /// watch asks for it. (Whether the empty store of revision 1 is forgotten
-    /// cannot be seen, and matters to nobody.)
+    /// Finds the compacted revision. etcd says only that a revision is compacted, until a
+    /// watch asks for it. (Whether the empty store of revision 1 is compacted cannot be
+    /// seen, and does not matter.)
     async fn find_compacted(&self, client: &Client) -> Result<Revision, Error> {
         let first = GetOptions::new().with_count_only().with_revision(1);
         let mut kv = client.kv_client();
@@ -622,7 +620,7 @@ impl EtcdShared {
     }
 }
 
-/// What a watch from the first revision is told when that is forgotten.
+/// Returns the compacted revision that a watch from the first revision reports.
 async fn watch_the_first(client: &Client, key: Bytes) -> Result<i64, etcd_client::Error> {
     let options = WatchOptions::new().with_start_revision(1);
     let mut watch = client.watch_client().watch(key, Some(options)).await?;

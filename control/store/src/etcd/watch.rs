@@ -1,18 +1,18 @@
-//! A watch that resumes by itself and knows how far it has come.
+//! A watch that resumes after failures and tracks its progress.
 //!
-//! etcd's own watch ends with its connection, and learns of revisions that do
-//! not concern it only when it asks. This one:
+//! etcd's own watch ends with its connection, and learns of revisions that do not concern
+//! it only on request. This one:
 //!
-//! * opens a new stream after its place whenever the old one breaks off;
-//! * starts the stream *at* its place, not after it, and drops what it has
-//!   seen: etcd refuses a watch from before what it has forgotten, but takes
-//!   one from the first revision after, of which a deletion may be forgotten;
-//! * asks for progress when somebody wants to know, and when this process
-//!   heard of a revision whose events do not come, since none concerns it.
+//! * opens a new stream at its position whenever the old one fails;
+//! * starts the stream *at* its position, not after it, and drops events that it has
+//!   seen: etcd refuses a watch from before the compacted revision, but accepts one from
+//!   the first revision after it, although a deletion there may be lost;
+//! * requests progress when a caller wants it, and when this process knows of a revision
+//!   whose events do not arrive because none concerns it.
 //!
-//! Old members report progress before the events that it covers (see
-//! `progress_is_true` in the module above). With those, a watch is over all
-//! keys: every revision has an event then, and the events are the progress.
+//! Old members report progress before the events that it covers (see `progress_is_true`
+//! in the module above). With those, a watch covers all keys: every revision then has an
+//! event, and the events are the progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ use crate::{Batch, Error, Event, Revision, prefix_end};
 const ASK_AFTER: Duration = Duration::from_millis(20);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Between attempts to open a stream.
+/// The shortest delay between attempts to open a stream.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -51,13 +51,13 @@ struct Driver {
     /// The stream ended by itself.
     broke: bool,
     pause: Duration,
-    /// Rung when somebody wants to know the progress.
+    /// Notified when a caller wants the progress.
     bell: Arc<Notify>,
     known: channel::Receiver<Revision>,
     alive: channel::Receiver<()>,
-    /// Somebody wants to know; not yet which revision is meant.
+    /// A caller wants progress; the target revision is not known yet.
     wanted: bool,
-    /// Somebody waits for a batch that reaches the goal.
+    /// A caller waits for a batch that reaches the goal.
     owed: bool,
     goal: Revision,
     ask_at: Option<Instant>,
@@ -69,7 +69,7 @@ struct OpenedWatch {
     responses: WatchResponseStream,
 }
 
-/// What happened first.
+/// The event that happened first.
 enum Woken {
     Closed,
     Response(Result<Option<WatchResponse>, etcd_client::Error>),
@@ -222,7 +222,7 @@ impl Driver {
             %error,
             revision = self.place,
             prefix = %String::from_utf8_lossy(&self.prefix),
-            "the watch over etcd broke off; opening it again"
+            "etcd watch failed, reopening it"
         );
         self.rest().await;
         Ok(())
@@ -254,7 +254,7 @@ impl Driver {
                 return Ok(None);
             }
             Err(error) if fault::may_pass(&error) => {
-                tracing::warn!(%error, revision = self.place, "the watch over etcd broke off");
+                tracing::warn!(%error, revision = self.place, "etcd watch failed");
                 self.stream = None;
                 self.broke = true;
                 return Ok(None);
@@ -265,7 +265,7 @@ impl Driver {
             return self.canceled(&response).map(|()| None);
         }
         if response.created() {
-            // A member without a leader creates a watch, and ends it at once.
+            // A member without a leader creates a watch and ends it immediately.
             return Ok(None);
         }
         self.pause = SHORTEST_PAUSE;
@@ -308,7 +308,7 @@ impl Driver {
             }
             match convert::event(event) {
                 Ok(event) => events.extend(event),
-                // What the key held before is forgotten already.
+                // The previous value of the key is already compacted.
                 Err(revision) => {
                     return Err(Error::Compacted {
                         requested: before,
@@ -337,7 +337,7 @@ impl Driver {
         tracing::warn!(
             reason,
             revision = self.place,
-            "a member of etcd ended a watch; opening it again"
+            "etcd member ended a watch, reopening it"
         );
         self.stream = None;
         Ok(())
@@ -350,7 +350,7 @@ impl Driver {
         }
     }
 
-    /// Finds out which revision is meant, and asks how far the watch has come.
+    /// Determines the target revision, and requests the watch's progress.
     async fn ask(&mut self) {
         self.ask_at = None;
         if self.wanted {
@@ -360,7 +360,7 @@ impl Driver {
                     self.wanted = false;
                     self.owed = true;
                 }
-                Err(error) => tracing::debug!(%error, "etcd did not say its revision"),
+                Err(error) => tracing::debug!(%error, "failed to read the revision of etcd"),
             }
         }
         if self.goal > self.place
@@ -368,7 +368,7 @@ impl Driver {
             && let Some(stream) = &mut self.stream
             && let Err(error) = stream.requests.request_progress().await
         {
-            tracing::debug!(%error, "could not ask a watch for its progress");
+            tracing::debug!(%error, "failed to request the progress of a watch");
         }
         if self.wanted || self.goal > self.place {
             self.ask_at = Some(Instant::now() + ASK_AGAIN);
@@ -376,7 +376,7 @@ impl Driver {
     }
 }
 
-/// Waits until then; for ever if there is no time.
+/// Waits until a time; forever if there is none.
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,

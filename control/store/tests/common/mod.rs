@@ -1,6 +1,6 @@
-//! A model that keeps a copy of the whole map for every revision, and a run of
-//! operations on it and on a store beside it: any sequence, reopening and
-//! compacting in between, answers the same.
+//! A model that keeps a copy of the whole map for every revision. It runs the same operations as a
+//! store beside it: any sequence, with reopening and compaction in between, must have the same
+//! results.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use control_store::{
 };
 use proptest::prelude::*;
 
-/// Keys that are prefixes of each other, hold zero bytes and 0xff: what a
+/// Keys that are prefixes of each other and contain zero bytes and 0xff, which a
 /// composite key could confuse.
 const KEYS: [&[u8]; 8] = [
     b"/a/",
@@ -63,7 +63,7 @@ pub enum Check {
 pub trait Fixture {
     type Its: Store;
 
-    /// Can it be seen that the empty store is forgotten?
+    /// Whether the compaction of the empty store is visible.
     const EMPTY_IS_SEEN: bool;
 
     /// Opens the store: a new one at first, then the same.

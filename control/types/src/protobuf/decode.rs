@@ -1,8 +1,7 @@
-//! Reading objects into a tree.
+//! Decodes protobuf objects into a tree.
 //!
-//! The tree that comes out is what the object's JSON would parse to, but for zero
-//! values, which Go writes in protobuf even where JSON leaves them out:
-//! [`crate::coerce::coerce`] drops them.
+//! The result equals the tree of the object's JSON, except for zero values that Go writes
+//! in protobuf but leaves out of JSON: [`crate::coerce::coerce`] drops them.
 
 use base64::Engine as _;
 
@@ -56,7 +55,7 @@ fn read_message(
     Ok(())
 }
 
-/// What Go calls a field: its name in JSON with capitals.
+/// Returns Go's name of a field: its name in JSON with capitals.
 fn go_name(member: &PlanMember, of: TypeId) -> String {
     const CAPITALS: [&str; 16] = [
         "api", "cidr", "csi", "dns", "fs", "gmsa", "http", "ip", "nfs", "pid", "rbd", "tcp", "tls",
@@ -140,8 +139,7 @@ fn scalar(of: &TypeRef, wire: Wire<'_>, depth: usize) -> Result<Value, Error> {
     Ok(match of {
         TypeRef::String => Value::String(wire.text()?.into()),
         TypeRef::Int64 => Value::Int(wire.int()?),
-        // Of a number with too many bits Go keeps the low ones.
-        #[allow(clippy::cast_possible_truncation)]
+        // Go keeps the low bits of a number that is too wide.
         TypeRef::Int32 => Value::Int(i64::from(wire.int()? as i32)),
         TypeRef::Bool => Value::Bool(wire.int()? != 0),
         TypeRef::Float => match wire {
@@ -180,8 +178,7 @@ fn scalar(of: &TypeRef, wire: Wire<'_>, depth: usize) -> Result<Value, Error> {
             if is_text {
                 Value::String(text.into())
             } else {
-                // Of a number with too many bits Go keeps the low ones.
-                #[allow(clippy::cast_possible_truncation)]
+                // Go keeps the low bits of a number that is too wide.
                 Value::Int(i64::from(int as i32))
             }
         }

@@ -1,20 +1,20 @@
-//! Writing objects in protobuf, straight from their JSON.
+//! Encodes objects in protobuf directly from their JSON.
 //!
-//! No tree is built: the bytes that are cached and stored are walked once, and each
-//! member is written as its field. What comes out is, byte for byte, what the
-//! marshallers of Kubernetes' Go types write: fields by number, entries of maps by
-//! key, and every field that is no pointer, list or map even if it is zero.
+//! No tree is built: the cached and stored bytes are walked once, and each member is
+//! written as its field. The result is, byte for byte, what the marshallers of
+//! Kubernetes' Go types write: fields by number, map entries by key, and every field that
+//! is no pointer, list or map even if it is zero.
 //!
-//! Three things keep this from being a mere copy:
+//! Three things make this more than a copy:
 //!
-//! - A message's length stands before it. One byte is kept free for it, and a longer
-//!   length moves the message on (see [`super::wire::end`]).
-//! - JSON lists fields as Go declares them, which for some types is not by number.
-//!   Their fields are written as they come and put in order at the end of the message.
+//! - A message's length precedes it. One byte is reserved for it, and a longer length
+//!   moves the message (see [`super::wire::end`]).
+//! - JSON lists fields as Go declares them, which for some types is not by number. Their
+//!   fields are written as they come and sorted at the end of the message.
 //! - An inlined struct is a message of its own.
 //!
-//! JSON whose members are in another order than ours takes the second way for all
-//! types, and costs twice as much.
+//! JSON with members in another order takes a second path for all types, which costs
+//! twice as much.
 
 use std::borrow::Cow;
 
@@ -29,12 +29,12 @@ use crate::duration;
 use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};
 use crate::time;
 
-/// The type of embedded objects. Its bytes are compared by their writers: the controller
-/// of DaemonSets looks for the revision of a template by them.
+/// The type of embedded objects. Writers compare its bytes: the DaemonSet controller uses
+/// them to find the revision of a template.
 const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 
-/// JSON with the escapes that Go's `encoding/json` writes in strings. Outside of strings
-/// JSON has none of these characters.
+/// Escapes JSON as Go's `encoding/json` does in strings. JSON has none of these
+/// characters outside of strings.
 fn escape_as_go(json: &[u8]) -> Cow<'_, [u8]> {
     /// First bytes of the encodings of U+2028 and U+2029; the last byte differs.
     const SEPARATOR: [u8; 2] = [0xe2, 0x80];
@@ -60,7 +60,7 @@ fn escape_as_go(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Why JSON cannot be written as a message of a type.
+/// Error for JSON that cannot be written as a message of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// It is no JSON.
@@ -69,9 +69,9 @@ pub enum EncodeError {
     /// A value that its field cannot hold.
     #[error("value at byte {at} is no {expected}")]
     Type {
-        /// Where it stands.
+        /// The offset of the value.
         at: usize,
-        /// What would fit.
+        /// The type that would fit.
         expected: &'static str,
     },
     /// Nested deeper than any object is.
@@ -79,11 +79,11 @@ pub enum EncodeError {
     TooDeep,
 }
 
-/// Appends the message of an object's JSON, without envelope. `kind` and
-/// `apiVersion` are not part of it. Fields that the type does not have are left out.
+/// Appends the message of an object's JSON, without envelope. `kind` and `apiVersion` are
+/// not part of the message. Fields that the type does not have are left out.
 ///
 /// # Errors
-/// When the JSON does not fit the type; `out` is then as before.
+/// When the JSON does not fit the type; `out` is then unchanged.
 pub fn message(json: &[u8], of: TypeId, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let start = out.len();
     for foreign in [false, true] {
@@ -150,14 +150,14 @@ pub fn envelope(
     Ok(())
 }
 
-/// Appends what stands before a message of `length` bytes in its envelope; behind it
-/// comes [`TAIL`]. For answers that are written piece by piece.
+/// Appends what precedes a message of `length` bytes in its envelope; [`TAIL`] follows
+/// the message. For responses that are written in pieces.
 pub fn push_envelope_head(version: &str, kind: &str, length: usize, out: &mut Vec<u8>) {
     push_head(version, kind, out);
     push_varint(out, length as u64);
 }
 
-/// What stands behind the message in an envelope: no encoding and no content type.
+/// The end of an envelope after the message: no encoding and no content type.
 pub const TAIL: &[u8] = &[0x1a, 0, 0x22, 0];
 
 fn push_head(version: &str, kind: &str, out: &mut Vec<u8>) {
@@ -183,7 +183,7 @@ pub const fn field_length(content: usize) -> usize {
     1 + varint_length(content as u64) + content
 }
 
-/// Why the walk ended early.
+/// The reason why the walk ended early.
 enum Stop {
     /// Members are in another order than they are written in here.
     Order,
@@ -212,7 +212,7 @@ struct Encoder<'a, 'b> {
     out: &'b mut Vec<u8>,
     segments: Vec<EncodedSegment>,
     scratch: Vec<u8>,
-    /// Whether members may stand in any order.
+    /// Whether members may be in any order.
     foreign: bool,
 }
 
@@ -255,7 +255,7 @@ impl<'a> Encoder<'a, '_> {
         Ok(())
     }
 
-    /// Whether the list or object that was just opened ends at once.
+    /// Returns whether the list or object that was just opened is empty.
     fn closes(&mut self, bracket: u8) -> bool {
         let closes = self.peek() == Some(bracket);
         self.at += usize::from(closes);
@@ -348,7 +348,7 @@ impl<'a> Encoder<'a, '_> {
         }
     }
 
-    /// Reads a name with its colon; nothing when the type has no such member.
+    /// Reads a name with its colon; returns `None` if the type has no such member.
     fn member(
         &mut self,
         plan: &'static Plan,
@@ -373,7 +373,7 @@ impl<'a> Encoder<'a, '_> {
             return self.error();
         }
         self.at += 1;
-        // A name of ours is never escaped, but foreign writers may do so.
+        // Our own encoder never escapes a name, but foreign writers may.
         if escaped {
             let mut plain = Vec::new();
             unescape(name, &mut plain);
@@ -391,7 +391,7 @@ impl<'a> Encoder<'a, '_> {
         self.scratch.clear();
         let mut fill = Fill::default();
         for (at, one) in segments.iter().enumerate() {
-            // Of a member that came twice, the last counts.
+            // The last of several members with the same name counts.
             if segments
                 .get(at + 1)
                 .is_some_and(|next| next.member.order == one.member.order)
@@ -617,7 +617,7 @@ impl<'a> Encoder<'a, '_> {
         Ok(())
     }
 
-    /// A schema, or what may stand in its place.
+    /// A schema, or an alternative to one.
     fn schema_or(&mut self, shape: Shape, depth: usize) -> EncodeStep {
         let Some(props) = super::schema_props() else {
             return self.mismatch("schema");
@@ -766,8 +766,8 @@ impl<'a> Encoder<'a, '_> {
     }
 }
 
-/// Writes what is zero between the fields that are there, and the frames of
-/// inlined structs around theirs.
+/// Writes zero values between the fields that are present, and the frames of inlined
+/// structs around their fields.
 #[derive(Default)]
 struct Fill {
     next: u16,
@@ -843,7 +843,7 @@ fn decode_base64(text: &[u8], out: &mut Vec<u8>) -> bool {
     engine.decode_vec(text, out).is_ok()
 }
 
-/// Appends what an escaped string means; half a surrogate pair becomes U+FFFD.
+/// Appends the decoded form of an escaped string; half a surrogate pair becomes U+FFFD.
 fn unescape(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = memchr::memchr(b'\\', rest) {
@@ -880,7 +880,7 @@ fn unescape(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// Four hexadecimal digits; U+FFFD where there are none.
+/// Parses four hexadecimal digits; returns U+FFFD if they are not.
 fn hex4(text: &[u8]) -> u32 {
     text.get(..4)
         .and_then(|digits| std::str::from_utf8(digits).ok())

@@ -1,13 +1,13 @@
-//! JSON straight from protobuf, for objects that are read from the store.
+//! Converts protobuf to JSON directly, for objects that are read from the store.
 //!
-//! No tree is built: each field is printed as it is met. What comes out is what Go
-//! prints of the decoded object: members in the order of the struct, without the
-//! zero values that `omitempty` drops, and with those that it does not.
+//! No tree is built: each field is printed when it is read. The result is what Go prints
+//! for the decoded object: members in the order of the struct, without the zero values
+//! that `omitempty` drops, and with those that it keeps.
 //!
-//! This is for bytes as Kubernetes' own marshallers write them: fields by number,
-//! the items of a list together, keys of maps in order. Bytes of others may be
-//! anything that protobuf allows; they are refused here ([`UnexpectedOrder`]) and take the way
-//! over a tree.
+//! This requires bytes in the form that Kubernetes' own marshallers write: fields by
+//! number, list items together, map keys in order. Other writers may use anything that
+//! protobuf allows; their bytes are rejected here ([`UnexpectedOrder`]) and are decoded
+//! through a tree.
 
 use base64::Engine as _;
 
@@ -69,8 +69,8 @@ pub(super) fn direct(raw: &[u8], of: TypeId, version: &str, kind: &str, out: &mu
     false
 }
 
-/// Why printing ended early: the bytes are malformed, or not in the order in which
-/// Kubernetes writes them. The other way will tell.
+/// Printing ended early because the bytes are malformed or not in the order in which
+/// Kubernetes writes them. Decoding through a tree tells which.
 struct UnexpectedOrder;
 
 impl From<Error> for UnexpectedOrder {
@@ -103,7 +103,7 @@ struct PrintedMembers {
 }
 
 impl PrintedMembers {
-    /// Prints what is absent up to a member, and makes ready for it.
+    /// Prints the defaults of absent members up to `index`, and prepares for that member.
     fn advance(&mut self, index: usize, out: &mut Vec<u8>) -> PrintStep {
         if index < self.next {
             return Err(UnexpectedOrder);
@@ -295,7 +295,6 @@ impl Printer<'_> {
     fn value(&mut self, of: &TypeRef, wire: Wire<'_>, depth: usize) -> PrintStep {
         match of {
             TypeRef::String => self.text(wire),
-            #[allow(clippy::cast_possible_truncation)]
             TypeRef::Int32 => {
                 self.int(i64::from(wire.int()? as i32));
                 Ok(())
@@ -354,7 +353,7 @@ impl Printer<'_> {
             TypeRef::Time | TypeRef::MicroTime => {
                 let mut inner = WireReader(wire.bytes()?);
                 let Some((1, seconds)) = inner.field("")? else {
-                    // Nothing is Go's zero time.
+                    // No bytes are Go's zero time.
                     self.out.extend_from_slice(b"null");
                     return Ok(());
                 };
@@ -415,8 +414,8 @@ impl Printer<'_> {
             .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// Embedded JSON. Ours and what Go prints has no blanks between tokens; the rest
-    /// is printed anew.
+    /// Prints embedded JSON. JSON that we or Go printed has no blanks between tokens;
+    /// other JSON is reformatted.
     fn raw(&mut self, raw: &[u8]) -> PrintStep {
         if memchr::memchr3(b' ', b'\n', b'\t', raw).is_some() || raw.is_empty() {
             let value = Value::from_slice(raw).map_err(|_| UnexpectedOrder)?;

@@ -1,8 +1,8 @@
-//! Objects in protobuf, driven by the tables.
+//! Encodes and decodes objects in protobuf, driven by generated tables.
 //!
-//! Go clients send built-in kinds in protobuf: four magic bytes, then a
-//! `runtime.Unknown` that holds `apiVersion`, `kind` and the object's own message.
-//! In that form they are stored, too.
+//! Go clients send built-in kinds in protobuf: four magic bytes, then a `runtime.Unknown`
+//! that holds `apiVersion`, `kind` and the object's own message. The store holds objects
+//! in the same form.
 
 mod decode;
 mod encode;
@@ -25,10 +25,11 @@ use crate::value::Value;
 use crate::{meta, registry};
 use wire::WireReader;
 
-/// What every protobuf body of the API starts with.
+/// The first bytes of every protobuf body of the API.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
-/// Why bytes are no object in protobuf; worded as Go's generated code words it.
+/// Error for bytes that are not an object in protobuf; the message is that of Go's
+/// generated code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// There is nothing at all, or nothing behind the magic bytes.
@@ -54,10 +55,10 @@ pub enum Error {
     /// A group ends where a field should stand.
     #[error("proto: {0}: wiretype end group for non-group")]
     EndGroup(&'static str),
-    /// A wire type that there is not, in a field that is not known.
+    /// An unknown field has an undefined wire type.
     #[error("proto: illegal wireType {0}")]
     IllegalWireType(u8),
-    /// A field number that there is not.
+    /// The field number is invalid.
     #[error("proto: {message}: illegal tag {number} (wire type {tag})")]
     IllegalTag {
         /// The message.
@@ -75,13 +76,13 @@ pub enum Error {
         /// The field as Go calls it.
         field: String,
     },
-    /// Embedded JSON that is none, a quantity that is none, a time out of range.
+    /// An embedded value is invalid: JSON, a quantity, or a time out of range.
     #[error("proto: invalid value: {0}")]
     Value(String),
     /// Nested deeper than any object is.
     #[error("proto: exceeded max depth")]
     TooDeep,
-    /// A kind that has no type here.
+    /// The kind has no registered type.
     #[error("no kind {kind:?} is registered for version {version:?} in scheme")]
     Kind {
         /// Its `apiVersion`.

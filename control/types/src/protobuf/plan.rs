@@ -1,4 +1,4 @@
-//! What is worked out once of each type, so that encoding looks up nothing.
+//! Facts about each type, computed once, so that encoding looks up nothing.
 
 use std::sync::LazyLock;
 
@@ -10,21 +10,21 @@ use crate::value::{Key, Value};
 /// A type that is laid out as fields, as the wire has it.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// The members in JSON's order, those of inlined structs in their place.
+    /// The members in JSON's order, with those of inlined structs in place.
     pub members: Vec<PlanMember>,
     /// Whether JSON's order is not that of the field numbers.
     pub shuffled: bool,
-    /// What Go writes for fields that are absent, all of them, in the order of numbers.
+    /// Everything that Go writes for absent fields, in the order of numbers.
     zeros: Vec<u8>,
-    /// Where in `zeros` those of each field begin; one more entry for the end.
+    /// The offset in `zeros` at which each field begins, and one more entry for the end.
     zero_at: Vec<u16>,
-    /// What a field number stands for.
+    /// The field that each number identifies.
     numbers: Vec<Entry>,
     /// The members that Go prints though they are absent, by place, and how.
     absent: Vec<(usize, Vec<u8>)>,
 }
 
-/// What a field number stands for.
+/// The field that a number identifies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Entry {
     /// Nothing.
@@ -61,11 +61,11 @@ pub(super) struct PlanMember {
     /// Whether it has a zero value that `omitempty` sees: structs have none, and a
     /// list on the wire is not empty.
     pub has_empty: bool,
-    /// What each item begins with in JSON beyond its message, with a comma behind.
+    /// The JSON that precedes each item besides its message, followed by a comma.
     pub says: &'static str,
     /// The inlined structs that it is a field of, from the outside in.
     pub groups: Box<[InlinedStruct]>,
-    /// Where it stands on the wire: the ranks of these structs, then its own.
+    /// The position on the wire: the ranks of the enclosing structs, then its own.
     pub order: [u16; 3],
 }
 
@@ -119,8 +119,8 @@ pub(super) fn plan(id: TypeId) -> &'static Plan {
     &PLANS[usize::from(id.0)]
 }
 
-/// Objects within objects whose kind Go fills in when it reads them, since their
-/// messages do not hold it: type, field, and what is filled in.
+/// Embedded objects whose kind Go fills in when it reads them, since their messages do
+/// not contain it: type, field, and value.
 const EMBEDDED: [(&str, &str, &str); 1] = [(
     "io.k8s.api.apps.v1.StatefulSetSpec",
     "volumeClaimTemplates",
@@ -154,7 +154,7 @@ impl Plan {
         plan
     }
 
-    /// What Go writes for the absent fields from one rank up to another.
+    /// Returns what Go writes for the absent fields from one rank up to another.
     pub fn zeros(&self, from: u16, to: u16) -> &[u8] {
         let at = |rank: u16| {
             self.zero_at
@@ -164,7 +164,7 @@ impl Plan {
         self.zeros.get(at(from)..at(to)).unwrap_or_default()
     }
 
-    /// What a field number stands for.
+    /// Returns the field that a number identifies.
     pub fn by_number(&self, number: u64) -> Entry {
         usize::try_from(number)
             .ok()
@@ -183,7 +183,7 @@ impl Plan {
     }
 }
 
-/// The members of a type, those of inlined structs in their place.
+/// Returns the members of a type, with those of inlined structs in place.
 fn flatten(one: &'static Type, groups: &[InlinedStruct], on_wire: bool, out: &mut Vec<PlanMember>) {
     let fields = by_number(one);
     for field in one.declared() {
@@ -199,7 +199,7 @@ fn flatten(one: &'static Type, groups: &[InlinedStruct], on_wire: bool, out: &mu
                     of,
                     rank,
                 }));
-                // What an inlined struct without a number holds is not on the wire.
+                // The fields of an inlined struct without a number are not on the wire.
                 flatten(of.get(), &inner, on_wire && rank.is_some(), out);
             }
             _ => {
@@ -213,7 +213,7 @@ fn flatten(one: &'static Type, groups: &[InlinedStruct], on_wire: bool, out: &mu
     }
 }
 
-/// How many members a type has, those of inlined structs included.
+/// Returns the number of members of a type, including those of inlined structs.
 fn width(one: &'static Type) -> usize {
     one.declared()
         .iter()
@@ -244,7 +244,7 @@ fn numbers(one: &'static Type) -> Vec<Entry> {
     out
 }
 
-/// What an object without any member is completed to, by place.
+/// Returns what an object without any member is completed to, by position.
 fn absent(one: &'static Type) -> Vec<(usize, Vec<u8>)> {
     let Some(id) = TypeId::by_name(one.name).filter(|_| one.shape == Shape::Struct) else {
         return Vec::new();
@@ -367,7 +367,8 @@ pub(super) fn zero_content(of: &TypeRef) -> Vec<u8> {
     }
 }
 
-/// Types have at most a few dozen fields, and what is zero takes a few hundred bytes.
+/// Converts to `u16`: types have at most a few dozen fields, and zero values take a few
+/// hundred bytes.
 fn short(number: usize) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }

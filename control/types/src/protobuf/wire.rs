@@ -18,15 +18,15 @@ pub(super) const fn varint_length(number: u64) -> usize {
     (63 - (number | 1).leading_zeros() as usize) / 7 + 1
 }
 
-/// Begins a message whose length is not known yet: makes room for one byte of it
-/// and answers where its content begins.
+/// Begins a message of unknown length: reserves one byte for the length and returns the
+/// offset of the content.
 pub(super) fn begin(out: &mut Vec<u8>) -> usize {
     out.push(0);
     out.len()
 }
 
-/// Ends a message that [`begin`] began: writes its length, and makes room for more
-/// bytes of it where one is not enough.
+/// Ends a message that [`begin`] began: writes its length, and moves the content if one
+/// byte is not enough.
 pub(super) fn end(out: &mut Vec<u8>, start: usize) {
     let length = out.len() - start;
     if let Ok(short @ 0..0x80) = u8::try_from(length) {
@@ -51,7 +51,7 @@ pub(super) enum Wire<'a> {
     Fixed64(u64),
     Fixed32,
     Bytes(&'a [u8]),
-    /// A group, or a wire type that there is not; not read yet.
+    /// A group or an undefined wire type; not read yet.
     Other(u8),
 }
 
@@ -63,12 +63,12 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// Text; what is not UTF-8 is replaced, as Go's encoder of JSON does later.
+    /// Returns text, with invalid UTF-8 replaced, as Go's JSON encoder does later.
     pub fn text(self) -> Result<Cow<'a, str>, Error> {
         self.bytes().map(String::from_utf8_lossy)
     }
 
-    /// A signed number stands in two's complement.
+    /// Returns a signed number, which is encoded in two's complement.
     pub fn int(self) -> Result<i64, Error> {
         match self {
             Self::Varint(number) => Ok(number.cast_signed()),
@@ -76,7 +76,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// The error that this is not what the field is.
+    /// Returns the error for a value of the wrong wire type.
     pub const fn wrong(self) -> Error {
         let wire = match self {
             Self::Varint(_) => 0,
@@ -101,7 +101,7 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// What is left of a message.
+/// The rest of a message.
 #[derive(Clone, Copy)]
 pub(super) struct WireReader<'a>(pub &'a [u8]);
 
@@ -190,7 +190,7 @@ impl<'a> WireReader<'a> {
         })
     }
 
-    /// Steps over what is left of a field that is not known: the fields of a group.
+    /// Skips the rest of an unknown field, including the fields of a group.
     pub fn skip(&mut self, wire: Wire<'_>) -> Result<(), Error> {
         let Wire::Other(kind) = wire else {
             return Ok(());

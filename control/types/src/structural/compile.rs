@@ -1,4 +1,4 @@
-//! From `JSONSchemaProps` to the compact form.
+//! Compiles `JSONSchemaProps` to the compact form.
 
 use super::{
     ATOMIC, Additional, DEFAULTS, EMBEDDED, INT_OR_STRING, LISTS, MAP, NULLABLE, PRESERVE, Pattern,
@@ -38,8 +38,8 @@ const FORMATS: &[&str] = &[
 ];
 
 impl Schema {
-    /// Compiles the schema of whole objects: `openAPIV3Schema` of a version. What
-    /// is no schema allows anything that is there to be pruned.
+    /// Compiles the schema of whole objects: `openAPIV3Schema` of a version. A value that
+    /// is not a schema prunes everything.
     #[must_use]
     pub fn compile(props: &Value) -> Self {
         let mut schema = of(props);

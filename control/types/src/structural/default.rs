@@ -4,8 +4,8 @@ use super::Schema;
 use crate::value::Value;
 
 impl Schema {
-    /// Drops members that are `null`, where `null` is no value and there is no
-    /// default to take its place.
+    /// Drops members that are `null` if `null` is not allowed and there is no default to
+    /// replace it.
     pub fn prune_nulls(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {

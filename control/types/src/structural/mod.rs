@@ -1,12 +1,11 @@
-//! Structural schemas: what a CustomResourceDefinition says of its objects, in
-//! a compact form that is made once for each version.
+//! Structural schemas: the schemas of a CustomResourceDefinition in a compact form,
+//! compiled once for each version.
 //!
 //! A schema arrives as `JSONSchemaProps` (`spec.versions[].schema.openAPIV3Schema`,
-//! validated when the definition was written) and becomes a tree of [`Schema`]s
-//! without descriptions and without anything that is not there. On it work
-//! pruning ([`prune`](Schema::prune)), defaulting ([`fill_defaults`](Schema::fill_defaults))
-//! and the rules that a validator asks for. KEP-1027 and the documentation of
-//! `apiextensions.k8s.io/v1` are the specification.
+//! validated when the definition was written) and becomes a tree of [`Schema`]s without
+//! descriptions and absent parts. Pruning ([`prune`](Schema::prune)), defaulting
+//! ([`fill_defaults`](Schema::fill_defaults)) and validation work on that tree. KEP-1027
+//! and the documentation of `apiextensions.k8s.io/v1` are the specification.
 
 mod compile;
 mod default;
@@ -35,10 +34,10 @@ pub struct Schema {
     rules: Option<Box<Rules>>,
 }
 
-/// What members beside the properties may be.
+/// What is allowed besides the properties.
 #[derive(Debug, Default)]
 pub enum Additional {
-    /// Nothing is said: they are pruned.
+    /// Not specified: further members are pruned.
     #[default]
     Unsaid,
     /// Anything.
@@ -49,14 +48,14 @@ pub enum Additional {
     Of(Box<Schema>),
 }
 
-/// What validates a value beside its type.
+/// The validation rules of a value besides its type.
 #[derive(Debug, Default)]
 pub struct Rules {
     /// The values that are allowed; empty: any.
     pub r#enum: Box<[Value]>,
     /// Name of a format that is checked; empty: none.
     pub format: Box<str>,
-    /// What a text must match.
+    /// The pattern that text must match.
     pub pattern: Option<Pattern>,
     /// Greatest number.
     pub maximum: Option<f64>,
@@ -66,7 +65,7 @@ pub struct Rules {
     pub minimum: Option<f64>,
     /// Whether the least number is not allowed itself.
     pub exclusive_minimum: bool,
-    /// What a number must be a multiple of.
+    /// The number that a value must be a multiple of.
     pub multiple_of: Option<f64>,
     /// Greatest number of characters.
     pub max_length: Option<i64>,
@@ -88,7 +87,7 @@ pub struct Rules {
     pub any_of: Box<[Schema]>,
     /// Exactly one must hold.
     pub one_of: Box<[Schema]>,
-    /// Must not hold.
+    /// The schema that must not match.
     pub not: Option<Box<Schema>>,
     /// The members that tell items of a `map` list apart.
     pub list_map_keys: Box<[&'static str]>,
@@ -128,9 +127,9 @@ const VALIDATIONS: u16 = 4096;
 pub enum ListType<'a> {
     /// The list is one value.
     Atomic,
-    /// Items are told apart by their values.
+    /// Items are identified by their values.
     Set,
-    /// Items are told apart by some of their members.
+    /// Items are identified by some of their members.
     Map(&'a [&'static str]),
 }
 
@@ -154,7 +153,7 @@ impl Types {
         self.0 & of.0 != 0
     }
 
-    /// Whether nothing is said of the type.
+    /// Returns whether the type is not specified.
     #[must_use]
     pub const fn is_any(self) -> bool {
         self.0 == 0
@@ -262,7 +261,7 @@ impl Schema {
         self.flags & VALIDATIONS != 0
     }
 
-    /// How items of the list are told apart.
+    /// Returns how items of the list are identified.
     #[must_use]
     pub fn list_type(&self) -> ListType<'_> {
         match self.flags & (SET | MAP) {
@@ -292,7 +291,7 @@ impl Schema {
         Some(&self.properties[at].1)
     }
 
-    /// What members beside the properties may be.
+    /// Returns what is allowed besides the properties.
     #[must_use]
     pub const fn additional(&self) -> &Additional {
         &self.additional
@@ -325,7 +324,7 @@ impl Schema {
         self.default.as_deref()
     }
 
-    /// What validates a value beside its type.
+    /// Returns the validation rules besides the type.
     #[must_use]
     pub fn rules(&self) -> Option<&Rules> {
         self.rules.as_deref()

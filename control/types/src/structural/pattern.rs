@@ -31,8 +31,8 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether a text holds what the expression describes; `None` when it is no
-    /// expression, or too large a one.
+    /// Returns whether text contains a match; `None` if the expression is invalid or too
+    /// large.
     #[must_use]
     pub fn matches(&self, text: &str) -> Option<bool> {
         let compiled = self.compiled.get_or_init(|| {
@@ -68,7 +68,7 @@ fn translated(text: &str) -> String {
                 None => out.push('\\'),
             },
             '[' if class => {
-                // Within a class RE2 knows no further one, but named ones.
+                // In RE2 a class contains no other class, except named ones.
                 if letters.clone().next() == Some(':') {
                     out.push('[');
                 } else {
@@ -107,8 +107,8 @@ fn translated(text: &str) -> String {
     out
 }
 
-/// Whether what follows a brace makes it a repetition: `2}`, `2,}`, `2,3}`. In RE2
-/// other braces stand for themselves.
+/// Returns whether the text after a brace makes it a repetition: `2}`, `2,}`, `2,3}`. In
+/// RE2 other braces are literals.
 fn is_repetition(rest: &str) -> bool {
     let Some((inner, _)) = rest.split_once('}') else {
         return false;

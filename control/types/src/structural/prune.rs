@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Schema;
 use crate::value::{Map, Value};
 
-/// Where in the object pruning stands; read only when something is told.
+/// The position of pruning in the object; read only for messages.
 struct PrunePath<'a> {
     parent: Option<&'a PrunePath<'a>>,
     step: PruneStep<'a>,

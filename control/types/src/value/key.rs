@@ -29,10 +29,10 @@ enum Repr {
 
 const AS_FIELD: u16 = 1 << 15;
 
-/// What stands before a field's name within `fieldsV1`.
+/// The prefix of a field's name within `fieldsV1`.
 const FIELD: &str = "f:";
 
-/// The known names as they stand in JSON, with quotes and colon.
+/// The known names as they appear in JSON, with quotes and colon.
 static QUOTED: LazyLock<Box<[Box<str>]>> = LazyLock::new(|| quoted(""));
 
 /// The same with `f:` in front.
@@ -62,7 +62,8 @@ const SLOTS: usize = 4096;
 const VACANT: u16 = u16::MAX;
 const _: () = assert!(NAMES.len() * 2 < SLOTS && NAMES.len() < AS_FIELD as usize);
 
-/// Where the look for a name begins: by its length, its first and its last bytes.
+/// Returns the slot at which the search for a name begins, from its length and its first
+/// and last bytes.
 fn place(name: &[u8]) -> usize {
     let eight = |at: usize| {
         let chunk = name.get(at..at + 8).and_then(|part| part.try_into().ok());
@@ -152,8 +153,8 @@ impl Key {
         }
     }
 
-    /// The name of a member as it stands in JSON, with quotes and colon, if it is
-    /// a known name: none of these needs an escape.
+    /// Returns the name of a member as it appears in JSON, with quotes and colon, if it
+    /// is a known name. Known names need no escapes.
     pub(super) fn quoted(&self) -> Option<&'static [u8]> {
         let Repr::Known(number) = self.0 else {
             return None;

@@ -29,7 +29,7 @@ impl Map {
         self.0.len()
     }
 
-    /// Whether there is no member.
+    /// Returns whether the map has no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -59,13 +59,13 @@ impl Map {
         self.position(key).is_some()
     }
 
-    /// Where the member called `key` stands.
+    /// Returns the position of the member `key`.
     #[must_use]
     pub fn position(&self, key: &str) -> Option<usize> {
         self.0.iter().position(|(name, _)| name.as_str() == key)
     }
 
-    /// Sets a member and gives the value it had. A new member goes to the end.
+    /// Sets a member and returns its former value. A new member is appended.
     pub fn insert(&mut self, key: impl Into<Key>, value: impl Into<Value>) -> Option<Value> {
         let (key, value) = (key.into(), value.into());
         match self.0.iter_mut().find(|(name, _)| *name == key) {
@@ -166,7 +166,7 @@ impl Map {
         &self.0
     }
 
-    /// The vector beneath. Whoever changes names keeps them different.
+    /// Returns the underlying vector. Callers that change names must keep them distinct.
     pub fn entries_mut(&mut self) -> &mut Vec<(Key, Value)> {
         &mut self.0
     }

@@ -1,9 +1,8 @@
 //! The tree in which an API object is read and changed.
 //!
-//! Only work that must look inside an object makes a tree of it: patches,
-//! defaults, validation, admission. Everything else moves encoded bytes. A tree
-//! keeps field names as numbers and short texts in place, to be smaller than a
-//! `serde_json::Value`.
+//! Only work that looks inside an object builds a tree: patches, defaults, validation,
+//! admission. Everything else moves encoded bytes. A tree keeps field names as numbers
+//! and short strings inline, and so is smaller than a `serde_json::Value`.
 
 mod key;
 mod macros;
@@ -53,8 +52,8 @@ impl Value {
         parse::parse(bytes).map(|parsed| parsed.value)
     }
 
-    /// Parses JSON and tells whether a key came twice within one object, which
-    /// strict field validation reports.
+    /// Parses JSON and reports keys that occur twice within one object, as strict field
+    /// validation does.
     ///
     /// # Errors
     /// As [`Value::from_slice`].
@@ -132,8 +131,8 @@ impl Value {
         })
     }
 
-    /// Sets the value at these keys and makes the objects on the way. What stands
-    /// in the way and is no object is replaced.
+    /// Sets the value at these keys and creates missing objects on the path. Other values
+    /// on the path are replaced by objects.
     pub fn set_path(&mut self, keys: &[&str], value: impl Into<Value>) {
         let mut at = self;
         for key in keys {
@@ -166,7 +165,7 @@ impl Value {
         self.path(keys)?.as_bool()
     }
 
-    /// The items of the array at these keys; none when there is no array.
+    /// Returns the items of the array at these keys, or no items if it is absent.
     #[must_use]
     pub fn items_at(&self, keys: &[&str]) -> &[Value] {
         self.path(keys)
@@ -232,7 +231,6 @@ impl Value {
 
     /// The number, whole or not.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub const fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Int(number) => Some(*number as f64),
@@ -292,7 +290,7 @@ impl Value {
         std::mem::take(self)
     }
 
-    /// What Go's decoder calls this type in its messages.
+    /// Returns Go's name of this type in messages of its decoder.
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
         match self {
@@ -326,7 +324,7 @@ impl Value {
     }
 }
 
-/// What [`value!`](crate::value!) starts an array from.
+/// Returns the empty array from which [`value!`](crate::value!) starts.
 #[doc(hidden)]
 #[must_use]
 pub const fn no_items() -> Vec<Value> {
@@ -354,7 +352,6 @@ from_int!(i8, i16, i32, i64, u8, u16, u32);
 
 impl From<u64> for Value {
     /// A number beyond `i64` loses precision, as JSON numbers do in Go's `interface{}`.
-    #[allow(clippy::cast_precision_loss)]
     fn from(number: u64) -> Self {
         i64::try_from(number).map_or(Self::Float(number as f64), Self::Int)
     }

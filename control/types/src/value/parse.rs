@@ -15,28 +15,28 @@ use super::{Key, Map, Value};
 /// using up the stack; no object of the API comes near.
 pub const MAX_DEPTH: usize = 512;
 
-/// What [`Value::parse`] found.
+/// The result of [`Value::parse`].
 #[derive(Clone, Debug)]
 pub struct ParsedJson {
-    /// The value; of a key that came twice, the last.
+    /// The value; the last of several equal keys counts.
     pub value: Value,
-    /// Paths of keys that came twice within one object, such as
-    /// `spec.containers[0].name`, in the order of their second coming.
+    /// Paths of keys that occur twice within one object, such as
+    /// `spec.containers[0].name`, in the order of the second occurrence.
     pub duplicates: Vec<String>,
 }
 
-/// Why a text is no JSON; worded as Go words it.
+/// Error for text that is not JSON; the message is Go's own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The text ends within a value.
     #[error("unexpected end of JSON input")]
     UnexpectedEnd,
-    /// A character that cannot stand where it stands.
+    /// An invalid character.
     #[error("invalid character {} {context}", quote(*character))]
     InvalidCharacter {
         /// The character.
         character: char,
-        /// What was being read: `looking for beginning of value`, ….
+        /// What the parser was doing: `looking for beginning of value`, ….
         context: &'static str,
         /// Its offset in bytes.
         offset: usize,
@@ -44,7 +44,7 @@ pub enum Error {
     /// Nested deeper than [`MAX_DEPTH`].
     #[error("exceeded max depth")]
     TooDeep,
-    /// A number beyond what a 64-bit float holds.
+    /// A number exceeds the range of a 64-bit float.
     #[error("json: cannot unmarshal number {0} into Go value of type float64")]
     NumberRange(String),
 }
@@ -69,8 +69,8 @@ fn quote(character: char) -> String {
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<ParsedJson, Error> {
-    // Go replaces what is not UTF-8; that copy is made only when needed. (The
-    // lossy conversion alone looks at every character even of valid text.)
+    // Go replaces invalid UTF-8; that copy is made only when needed. (The lossy
+    // conversion alone looks at every character even of valid text.)
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => String::from_utf8_lossy(bytes),
@@ -86,7 +86,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<ParsedJson, Error> {
     Ok(ParsedJson { value, duplicates })
 }
 
-/// Where reading has come to in a text.
+/// A parser with its position in the text.
 pub(super) struct JsonParser<'a> {
     text: &'a str,
     at: usize,
@@ -102,7 +102,7 @@ impl<'a> JsonParser<'a> {
         }
     }
 
-    /// Nothing may follow any more.
+    /// Checks that nothing follows.
     pub(super) fn end(&mut self) -> Result<(), Error> {
         match self.peek() {
             None => Ok(()),
@@ -300,8 +300,7 @@ impl<'a> JsonParser<'a> {
         }
     }
 
-    /// Goes past a value without reading what it says: past its last quote,
-    /// bracket or digit.
+    /// Skips a value without parsing it: past its last quote, bracket or digit.
     pub(super) fn skip(&mut self) -> Result<(), Error> {
         let bytes = self.text.as_bytes();
         let mut open = 0_usize;
@@ -419,7 +418,7 @@ impl<'a> JsonParser<'a> {
         Ok(character)
     }
 
-    /// `\uXXXX`, or a pair of them; half a pair becomes U+FFFD, as in Go.
+    /// Reads `\uXXXX` or a surrogate pair; half a pair becomes U+FFFD, as in Go.
     fn unicode(&mut self) -> Result<char, Error> {
         let high = self.hex4()?;
         if let Some(character) = char::from_u32(high) {
@@ -456,8 +455,8 @@ impl<'a> JsonParser<'a> {
     }
 }
 
-/// The offset of the first byte from `at` on that does not stand for itself
-/// within a string: a quote, a backslash, a control character; or the end.
+/// Returns the offset of the first byte from `at` that is not literal within a string: a
+/// quote, a backslash or a control character; otherwise the end.
 pub(super) fn plain_until(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
@@ -488,7 +487,7 @@ pub(super) fn plain_until(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// A second walk over a text that parsed, only to name the keys that came twice.
+/// Walks valid text a second time, only to name duplicate keys.
 fn duplicates(text: &str) -> Vec<String> {
     fn walk(parser: &mut JsonParser<'_>, path: &mut String, found: &mut Vec<String>) -> Option<()> {
         let length = path.len();

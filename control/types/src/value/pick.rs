@@ -1,12 +1,12 @@
-//! Part of a JSON text as a tree.
+//! Parses part of a JSON text into a tree.
 //!
-//! Who wants three fields of an object of five kilobytes need not pay for its
-//! tree: of what is not asked for, only the end is sought.
+//! A caller that needs three fields of an object of five kilobytes does not pay for the
+//! whole tree: unwanted values are only skipped.
 
 use super::parse::{Error, JsonParser, MAX_DEPTH};
 use super::{Key, Map, Value};
 
-/// Which members of an object, and of objects within, are wanted.
+/// The members to keep, of an object and of nested objects.
 #[derive(Clone, Debug, Default)]
 pub struct Pick {
     /// Everything below here.
@@ -15,9 +15,8 @@ pub struct Pick {
 }
 
 impl Pick {
-    /// What these paths name, such as `spec.nodeName`, each with all that is below
-    /// it. A path leads through arrays: of `spec.containers.name`, each item keeps
-    /// its name.
+    /// Selects these paths, such as `spec.nodeName`, with everything below them. A path
+    /// leads through arrays: with `spec.containers.name`, each item keeps its name.
     #[must_use]
     pub fn of<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
         let mut all = Self::default();
@@ -45,14 +44,14 @@ impl Pick {
 }
 
 impl Value {
-    /// Parses JSON, but keeps only what is picked: objects without the other
-    /// members. Duplicate keys keep their last value.
+    /// Parses JSON, but keeps only the picked members. Duplicate keys keep their last
+    /// value.
     ///
-    /// This is for JSON that this program wrote or has parsed before: what is left
-    /// out need not be JSON, as long as its quotes and brackets close.
+    /// This is for JSON that this program wrote or has parsed before: skipped values need
+    /// not be valid JSON, as long as quotes and brackets close.
     ///
     /// # Errors
-    /// As [`Value::from_slice`], for what is kept.
+    /// As [`Value::from_slice`], for the kept values.
     pub fn pick(bytes: &[u8], pick: &Pick) -> Result<Self, Error> {
         let Ok(text) = std::str::from_utf8(bytes) else {
             return Self::from_slice(bytes);

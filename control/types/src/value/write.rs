@@ -5,8 +5,8 @@ use std::io::Write as _;
 use super::parse::plain_until;
 use super::{Key, Value};
 
-/// Per byte: 0 when it stands for itself within a string, else its escape letter
-/// (`u` for the long form).
+/// Per byte: 0 if it is literal within a string, otherwise its escape letter (`u` for the
+/// long form).
 static ESCAPE: [u8; 256] = {
     let mut table = [0; 256];
     let mut at = 0;

@@ -10,7 +10,7 @@ pub use write::to_string;
 
 use crate::value::write_float;
 
-/// What a plain scalar stands for.
+/// The value of a plain scalar.
 #[derive(Clone, Debug, PartialEq)]
 enum PlainScalar {
     Null,
@@ -25,7 +25,7 @@ enum PlainScalar {
     Text,
 }
 
-/// What a plain scalar stands for (YAML 1.1, but for numbers to the base of 60).
+/// Resolves a plain scalar (YAML 1.1, except for base-60 numbers).
 fn resolve(text: &str) -> PlainScalar {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return PlainScalar::Null,

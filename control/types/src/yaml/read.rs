@@ -8,28 +8,28 @@ use super::{PlainScalar, format_float, resolve};
 use crate::status::quote;
 use crate::value::{Key, MAX_DEPTH, Map, Value};
 
-/// How many nodes a document may come to: aliases stand for what they name, and names
-/// within names multiply.
+/// The limit on nodes of a document: aliases expand to what they refer to, and nested
+/// aliases multiply.
 const NODES_AT_LEAST: usize = 20_000;
 
-/// What [`read`] found.
+/// The result of [`read`].
 #[derive(Debug)]
 pub struct Document {
-    /// The first document; `null` when there is none.
+    /// The first document; `null` if there is none.
     pub value: Value,
-    /// What strict reading says of keys that came twice; of each the last counts.
+    /// Findings of strict reading for duplicate keys; the last of equal keys counts.
     pub findings: Vec<String>,
 }
 
-/// Why a text is no YAML that could be JSON.
+/// Error for text that is not YAML, or that JSON cannot represent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Not YAML. On the first line the place is not told.
     #[error("yaml: {}{why}", place(*line))]
     Syntax {
-        /// Where.
+        /// The line.
         line: usize,
-        /// What the parser says.
+        /// The parser's message.
         why: String,
     },
     /// A name that nothing has.
@@ -44,7 +44,7 @@ pub enum Error {
     /// More nodes than the text can mean well.
     #[error("yaml: document contains excessive aliasing")]
     Aliases,
-    /// An alias within what it names.
+    /// An alias refers to a node that contains it.
     #[error("yaml: anchor contains itself")]
     Cycle,
     /// Nested too deep.
@@ -53,7 +53,7 @@ pub enum Error {
     /// A scalar that does not fit its tag.
     #[error("yaml: unmarshal errors:\n  line {line}: cannot decode `{text}` as a {tag}")]
     Tag {
-        /// Where.
+        /// The line.
         line: usize,
         /// The scalar.
         text: String,
@@ -66,7 +66,7 @@ pub enum Error {
     /// A key that is no scalar.
     #[error("yaml: invalid map key: {0}")]
     Key(String),
-    /// What is merged is no map.
+    /// The merged value is not a map.
     #[error("yaml: map merge requires map or sequence of maps as the value")]
     Merge,
     /// A number that JSON does not have.
@@ -97,7 +97,7 @@ pub fn read(bytes: &[u8]) -> Result<Document, Error> {
         events: Parser::new_from_str_with_options(text, options),
         anchors: FxHashMap::default(),
         nodes: 0,
-        // What stands in a text takes two bytes a node at least: more are aliases.
+        // A literal node takes at least two bytes of text; more nodes come from aliases.
         most: NODES_AT_LEAST.max(bytes.len()),
         twice: Vec::new(),
     };
@@ -126,14 +126,14 @@ pub fn read(bytes: &[u8]) -> Result<Document, Error> {
 
 struct YamlReader<'a> {
     events: Parser<'a, granit_parser::StrInput<'a>>,
-    /// What has a name, and of how many nodes it is. Nothing while it is being read.
+    /// Anchored values with their numbers of nodes; `None` while a value is being read.
     anchors: FxHashMap<usize, Option<(Value, usize)>>,
     nodes: usize,
     most: usize,
     twice: Vec<String>,
 }
 
-/// A key: its text, that it merges, or that there is none.
+/// A key: its text, a merge key, or no key.
 enum Name {
     Text(CompactString),
     Merge,
@@ -178,7 +178,7 @@ impl Name {
 }
 
 impl Mapping {
-    /// Takes a member; `twice` is told of one that was there.
+    /// Inserts a member; duplicates are added to `twice`.
     fn put(&mut self, name: Name, value: Value, twice: &mut Vec<String>) -> Result<(), Error> {
         match name {
             Name::Null => {
@@ -195,7 +195,7 @@ impl Mapping {
             Name::Merge => {
                 let maps = match value {
                     Value::Object(one) => vec![Value::Object(one)],
-                    // Of several the first weighs most.
+                    // The first of several merged maps takes precedence.
                     Value::Array(many) => many.into_iter().rev().collect(),
                     _ => return Err(Error::Merge),
                 };
@@ -267,8 +267,8 @@ impl<'a> YamlReader<'a> {
         })
     }
 
-    /// The node that begins with an event. What is open lies on a stack of its own:
-    /// how deep a text nests must not be how deep this program does.
+    /// Reads the node that begins with an event. Open nodes are on an explicit stack, so
+    /// that nesting of the text does not become recursion of this program.
     fn node(&mut self, mut event: Event<'a>, mut line: usize) -> Result<Value, Error> {
         let mut open: Vec<OpenCollection> = Vec::new();
         loop {
@@ -317,7 +317,7 @@ impl<'a> YamlReader<'a> {
                         list.items.push(value);
                     }
                     Some(OpenCollection::Map(map)) => match map.name.take() {
-                        // A key may have a name, too.
+                        // A key may have an anchor, too.
                         None => map.name = Some(Name::of(value)?),
                         Some(name) => {
                             map.nodes += nodes + 1;

@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use super::{PlainScalar, format_float, resolve};
 use crate::value::{Map, Value};
 
-/// Where texts are broken at the next blank.
+/// The column after which text is broken at the next blank.
 const WIDTH: usize = 80;
-/// The longest key that stands before its colon on one line.
+/// The longest key that is written on one line with its colon.
 const SIMPLE_KEY: usize = 128;
 
 /// A value as YAML, with a line break at its end.
@@ -58,8 +58,8 @@ impl Writer {
         }
     }
 
-    /// The members of a map, each on a line that begins behind `indent` blanks; the
-    /// first goes on where the line has come to.
+    /// Writes the members of a map, each on its own line indented by `indent`; the first
+    /// continues the current line.
     fn map(&mut self, map: &Map, indent: usize) {
         let mut members: Vec<_> = map.iter().collect();
         sort(&mut members, &|(a, _), (b, _)| natural(a, b).is_lt());
@@ -281,7 +281,7 @@ enum Style {
     Literal,
 }
 
-/// What a text allows.
+/// Properties of a text that decide which styles it allows.
 struct Facts {
     plain: bool,
     single: bool,
@@ -388,7 +388,7 @@ fn is_base_60(text: &str) -> bool {
 /// Sorts by an order that may contradict itself, as [`natural`] does for zeros in
 /// odd places: the standard library's sorting may panic then.
 fn sort<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool) {
-    // Nearly every object is this small; Go sorts those by insertion, too.
+    // Nearly every object is this small; Go uses insertion sort for those, too.
     if items.len() <= 12 {
         for end in 1..items.len() {
             let mut at = end;
@@ -416,8 +416,8 @@ fn sort<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool) {
     items.copy_from_slice(&merged);
 }
 
-/// The order of keys: letters by themselves, runs of digits as numbers, what is neither
-/// before letters.
+/// Natural order of keys: letters individually, runs of digits as numbers, other
+/// characters before letters.
 fn natural(a: &str, b: &str) -> Ordering {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     for at in 0..a.len().min(b.len()) {

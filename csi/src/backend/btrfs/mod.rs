@@ -6,9 +6,8 @@
 //! <path>/…/<id>.partial    one that is being made
 //! ```
 //!
-//! A volume is a folder. Snapshots and clones are taken in a moment and share
-//! all blocks. What a volume refers to counts against its size, also blocks
-//! that it shares.
+//! A volume is a folder. Snapshots and clones are instantaneous and share all blocks.
+//! Everything that a volume refers to counts against its size, including shared blocks.
 
 mod subvolume;
 

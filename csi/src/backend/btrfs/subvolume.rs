@@ -1,5 +1,5 @@
-//! Subvolumes and quota groups, by the kernel's own calls (`linux/btrfs.h`):
-//! what a tool prints need not be parsed, and its version does not matter.
+//! Subvolumes and quota groups, through the kernel's own calls (`linux/btrfs.h`): there
+//! is no tool output to parse, and no dependency on a tool's version.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -87,12 +87,12 @@ const QUOTA_CTL: Opcode = opcode::read_write::<QuotaControl>(MAGIC, 40);
 const QGROUP_LIMIT: Opcode = opcode::read::<QgroupLimit>(MAGIC, 43);
 const QUOTA_RESCAN_WAIT: Opcode = opcode::none(MAGIC, 46);
 
-/// What a new subvolume holds.
+/// The initial contents of a subvolume.
 #[derive(Clone, Copy)]
 pub(super) enum Kind<'a> {
     /// Nothing.
     Empty,
-    /// What another holds.
+    /// The contents of another one.
     Copy(&'a Path),
     /// The same, and it never changes.
     ReadOnlyCopy(&'a Path),
@@ -162,8 +162,8 @@ pub(super) fn create(path: &Path, kind: Kind<'_>) -> Result<()> {
     .map_err(Error::sys("create the snapshot", path))
 }
 
-/// Deletes a subvolume with those that its user made in it; does nothing where
-/// there is none.
+/// Deletes a subvolume with those that its user created in it; does nothing if there is
+/// none.
 pub(super) fn delete(path: &Path) -> Result<()> {
     match destroy(path) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
@@ -216,7 +216,7 @@ fn nested(path: &Path) -> Result<Vec<PathBuf>> {
         }
         for entry in fs::read_dir(&folder).map_err(Error::io("list", &folder))? {
             let entry = entry.map_err(Error::io("list", &folder))?;
-            // The type of the entry itself, not of what it points at.
+            // The type of the entry itself, not of its target.
             let Ok(meta) = entry.path().symlink_metadata() else {
                 continue;
             };
@@ -274,7 +274,7 @@ pub(super) fn usage(path: &Path) -> Result<Usage> {
     })
 }
 
-/// Where the kernel shows the quota groups of a folder's file system.
+/// Returns the sysfs folder of the quota groups of a folder's file system.
 fn quota_folder(folder: &Path) -> Result<PathBuf> {
     let file = open(folder)?;
     // SAFETY: the call writes one `btrfs_ioctl_fs_info_args`.
@@ -290,7 +290,7 @@ fn quota_folder(folder: &Path) -> Result<PathBuf> {
     Ok(Path::new("/sys/fs/btrfs").join(id).join("qgroups"))
 }
 
-/// Makes what was done to a subvolume survive a power failure.
+/// Flushes changes of a subvolume, so that they survive a power failure.
 pub(super) fn sync(path: &Path) -> Result<()> {
     let file = open(path)?;
     // SAFETY: the call takes no argument.

@@ -1,5 +1,5 @@
-//! Which blocks of an image are written, and which differ from another's: two
-//! files that share an extent have it at the same place of the disk.
+//! Finds the written blocks of an image, and those that differ from another's: two files
+//! that share an extent have it at the same place of the disk.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rustix::ioctl::{self, Opcode, Updater, opcode};
 use crate::backend::Extent;
 use crate::error::{Error, Result};
 
-/// Extents that are asked for at once.
+/// The number of extents per request.
 const BATCH: usize = 128;
 
 /// Extents of one file that are looked at, at most.
@@ -56,9 +56,9 @@ const FS_IOC_FIEMAP: Opcode = opcode::read_write::<FiemapHead>(b'f', 11);
 /// An extent with its place on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Placed {
-    /// Where it is in the file.
+    /// The offset in the file.
     pub(super) offset: u64,
-    /// Where it is on the disk; none where that says nothing.
+    /// The offset on the disk; `None` if it is meaningless.
     pub(super) physical: Option<u64>,
     /// How long it is.
     pub(super) length: u64,

@@ -32,7 +32,7 @@ pub(super) fn open(path: &Path) -> Result<File> {
 pub(super) fn grow(file: &File, path: &Path, bytes: u64, provisioning: Provisioning) -> Result<()> {
     let length = file.metadata().map_err(Error::io("look at", path))?.len();
     if provisioning == Provisioning::Thick {
-        // Allocates holes of the part that is there, too.
+        // Also allocates holes in the existing part.
         rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes.max(length))
             .map_err(Error::sys("allocate", path))?;
     }
@@ -42,8 +42,8 @@ pub(super) fn grow(file: &File, path: &Path, bytes: u64, provisioning: Provision
     Ok(())
 }
 
-/// Frees all blocks of an image at once: some file systems free those of a
-/// removed file later, and until then the space is not there for others.
+/// Frees all blocks of an image immediately: some file systems free those of a removed
+/// file later, and until then the space is unavailable.
 pub(super) fn free(path: &Path) -> Result<()> {
     let file = match OpenOptions::new().write(true).open(path) {
         Ok(file) => file,
@@ -53,7 +53,7 @@ pub(super) fn free(path: &Path) -> Result<()> {
     file.set_len(0).map_err(Error::io("free", path))
 }
 
-/// Tells the disk at once which blocks are free, where it wants to know.
+/// Discards free blocks immediately, if the disk supports it.
 pub(super) fn trim(folder: &Path) -> Result<()> {
     let file = File::open(folder).map_err(Error::io("open", folder))?;
     match crate::device::block::trim(&file) {
@@ -100,7 +100,7 @@ pub(super) fn copy_sparse(source: &Path, file: &File, target: &Path) -> Result<(
     while at < length {
         let start = match rustix::fs::seek(&from, SeekFrom::Data(at)) {
             Ok(start) => start,
-            // Nothing but a hole is left.
+            // Only a hole is left.
             Err(Errno::NXIO) => break,
             Err(error) => return Err(Error::sys("look for data in", source)(error)),
         };

@@ -125,7 +125,7 @@ impl FileBackend {
             fs::rename(&partial, path).map_err(Error::io("rename", &partial))
         });
         if filled.is_err() {
-            // Space of a failed attempt is given back at once.
+            // Space of a failed attempt is freed immediately.
             let _ = fs::remove_file(&partial);
         }
         filled?;
@@ -149,7 +149,7 @@ impl FileBackend {
         image::copy_sparse(source, file, target)
     }
 
-    /// Removes an image and what an interrupted creation left.
+    /// Removes an image and leftovers of an interrupted creation.
     fn remove(&self, path: &Path) -> Result<()> {
         for path in [&path.with_extension(PARTIAL), path] {
             image::free(path)?;

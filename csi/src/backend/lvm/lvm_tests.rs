@@ -1,5 +1,5 @@
-//! Commands that are given to lvm2. What this cannot show is that lvm2 does
-//! what they say.
+//! Tests the commands that the driver runs for lvm2. It cannot show that lvm2 executes them as
+//! expected.
 
 use std::sync::Arc;
 

@@ -33,7 +33,7 @@ pub struct LvmBackend {
     pub(super) extent: u64,
     pub(super) wipe: Wipe,
     pub(super) environment: Environment,
-    /// Where device nodes are: `/dev`, but for tests.
+    /// The folder of device nodes: `/dev`, except in tests.
     pub(super) devices: PathBuf,
 }
 
@@ -95,7 +95,7 @@ impl LvmBackend {
         Ok(())
     }
 
-    /// Removes a logical volume; does nothing where there is none.
+    /// Removes a logical volume; does nothing if there is none.
     pub(super) fn remove(&self, name: &str, id: &str, wipe: Wipe) -> Result<()> {
         if self.find(name)?.is_some() {
             erase(&self.device(name), wipe)?;
@@ -108,8 +108,8 @@ impl LvmBackend {
         Ok(())
     }
 
-    /// Whether a logical volume is complete; what is left of an interrupted
-    /// attempt is removed.
+    /// Returns whether a logical volume is complete; removes leftovers of an interrupted
+    /// attempt.
     pub(super) fn is_complete(&self, name: &str, id: &str) -> Result<bool> {
         match self.find(name)? {
             None => Ok(false),
@@ -292,7 +292,7 @@ impl Backend for LvmBackend {
         let name = snapshot_name(&snapshot.id);
         if !self.is_complete(&name, &snapshot.id)? {
             let from = volume_name(&volume.id);
-            // Complete at once: lvm2 takes it in one transaction.
+            // Complete immediately: lvm2 creates it in one transaction.
             self.take_snapshot(&from, &name, SNAPSHOT_TAG, volume.bytes, &snapshot.id)?;
             self.environment
                 .steps

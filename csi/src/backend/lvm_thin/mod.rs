@@ -1,8 +1,8 @@
-//! Logical volumes of a thin pool: space is taken as it is written, and copies
-//! share what they have in common.
+//! Logical volumes of a thin pool: space is allocated on write, and copies share common
+//! blocks.
 //!
-//! Blocks of a pool are zeroed when they are given out (`lvcreate --zero y`,
-//! lvm2's default for pools), so that no volume shows what was there before.
+//! Blocks of a pool are zeroed when they are allocated (`lvcreate --zero y`, lvm2's
+//! default for pools), so that no volume shows earlier data.
 
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ impl LvmThinBackend {
     /// When lvm2 is not installed or there is no such pool.
     pub fn open(class: &ClassConfig, environment: Environment) -> Result<Self> {
         let mut lvm = LvmBackend::open(class, environment)?;
-        // Blocks return to the pool; the pool zeroes what it gives out.
+        // Blocks return to the pool, which zeroes them on allocation.
         lvm.wipe = class.wipe.unwrap_or(Wipe::None);
         let pool = class.thin_pool.clone().unwrap_or_default();
         if lvm.find(&pool)?.is_none() {

@@ -1,8 +1,8 @@
-//! Whole disks or partitions: a volume has a device of its own.
+//! Whole disks or partitions: each volume has its own device.
 //!
-//! A new volume gets the smallest free device that is large enough. It is
-//! zeroed before it is given to a new owner, also when the class wiped it at
-//! the deletion: the disk may have been used by others in between.
+//! A new volume gets the smallest free device that is large enough. It is zeroed before
+//! it is assigned to a new owner, even if the class wiped it at the deletion: the disk
+//! may have been used otherwise in between.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -39,7 +39,7 @@ impl RawBackend {
     /// Opens the devices of a class.
     ///
     /// # Errors
-    /// When none of them is there, or one is mounted by somebody else.
+    /// When none of them exists, or one is already mounted.
     pub fn open(class: &ClassConfig, environment: Environment) -> Result<Self> {
         let backend = Self {
             class: class.name.clone(),
@@ -194,7 +194,7 @@ impl Backend for RawBackend {
     }
 
     fn list(&self) -> Result<Inventory> {
-        // Disks carry no name of the volume that has them: records alone say so.
+        // Disks carry no name of their volume: only records do.
         Ok(Inventory::default())
     }
 

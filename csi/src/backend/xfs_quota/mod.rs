@@ -1,10 +1,9 @@
 //! Folders on XFS whose size a project quota enforces.
 //!
-//! A volume is a folder with a project of its own; its files inherit the
-//! project. The number of the project is noted in the folder's own attributes
-//! (`FS_IOC_FSGETXATTR`), nowhere else. Without `prjquota` among the mount
-//! options the class is refused, unless it says `allowUnenforcedSize: true`:
-//! then the volumes are plain folders.
+//! A volume is a folder with its own project, which its files inherit. The number of the
+//! project is kept only in the folder's own attributes (`FS_IOC_FSGETXATTR`). Without
+//! `prjquota` among the mount options the class is rejected, unless it sets
+//! `allowUnenforcedSize: true`: then the volumes are plain folders.
 
 mod project;
 
@@ -43,7 +42,7 @@ const BOUNDS: Bounds = Bounds {
 pub struct XfsQuotaBackend {
     class: String,
     folder: PathBuf,
-    /// Where the file system is mounted; none where sizes are not enforced.
+    /// The mount point of the file system; `None` if sizes are not enforced.
     mount: Option<PathBuf>,
     overcommit: f64,
     environment: Environment,
@@ -203,7 +202,7 @@ impl Backend for XfsQuotaBackend {
             if let Some(mount) = &self.mount {
                 self.limit(mount, project::get(&path)?, 0, &volume.id)?;
             }
-            // Out of the way at once: removing many files takes its time.
+            // Renamed immediately: removing many files takes time.
             fs::rename(&path, &partial).map_err(Error::io("rename", &path))?;
             self.remove(&partial)?;
         }
@@ -252,7 +251,7 @@ impl Backend for XfsQuotaBackend {
 
     fn usage(&self, volume: &VolumeRecord) -> Result<Usage> {
         let path = self.volume(&volume.id);
-        // With a project quota, XFS shows the project as if it were the file system.
+        // With a project quota, XFS reports the project as if it were the file system.
         let found = rustix::fs::statvfs(&path).map_err(Error::sys("measure", &path))?;
         let used = (found.f_blocks - found.f_bfree) * found.f_frsize;
         Ok(Usage {

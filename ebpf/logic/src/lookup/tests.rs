@@ -71,7 +71,7 @@ impl LookupClient for Asker {
     }
 }
 
-/// What a client gets; of a backend, only the backend.
+/// The client's result, with only the address of a backend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Got {
     Backend(Backend),
@@ -324,7 +324,8 @@ impl LookupClient for Known<'_> {
     }
 }
 
-/// What a client may get that is stopped anywhere while a service changes.
+/// Returns the results that a client may get if it is interrupted anywhere while a
+/// service changes.
 fn stopped(before: fn() -> Model, change: fn(&mut Model)) -> BTreeSet<std::string::String> {
     let mut all = BTreeSet::new();
     for looks in 0..12 {
@@ -361,7 +362,7 @@ fn who_is_stopped_while_a_service_changes_gets_what_was_or_what_is() {
         model.sources.insert((160, Range::new(7, CLIENT)));
         model
     };
-    // The ranges go, and whoever is in one of them may as before.
+    // The ranges are removed, and clients in them are admitted as before.
     let free = |model: &mut Model| {
         model.put(key(), service(1, 1, ServiceFlags::NONE), &backends(1));
         model.sources.clear();

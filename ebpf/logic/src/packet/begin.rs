@@ -16,7 +16,7 @@ use crate::maps::{Flows, InsertOutcome};
 /// Entries that lead to the one that decides: the address's own, the node
 /// ports', and the one for clients outside.
 const ENTRIES: u32 = 3;
-/// How often a service that changes meanwhile is looked up again.
+/// The number of lookups for a service that changes concurrently.
 const AGAIN: u32 = 4;
 /// How often the entry for replies is tried to be added.
 const REPLIES: u32 = 8;
@@ -30,7 +30,8 @@ const RUNS: u32 = 128;
 #[inline(always)]
 pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdict {
     let verdict = attempt(maps, origin, work);
-    // Somebody else serves the connection, whose next packets are not the former flow's.
+    // The connection is served elsewhere; its next packets do not belong to the former
+    // flow.
     if verdict == PacketVerdict::Pass && work.stale != 0 {
         maps.step(Step::Forget, origin, work);
     }
@@ -88,8 +89,8 @@ fn is_left_to_kernel<M: Flows>(maps: &M, work: &Work) -> bool {
         && maps.switches().contains(ConfigFlags::LEAVE_UNKNOWN_STREAMS)
 }
 
-/// Does the packet address a service, as far as can be said without knowing its
-/// client? The address under which that stands is then the destination of `work.to`.
+/// Returns whether the packet addresses a service, as far as that is known without its
+/// client. The destination of `work.to` is then the address of the entry.
 #[inline(always)]
 pub(super) fn addresses_service<M: Flows>(maps: &M, work: &mut Work) -> bool {
     let asked = &work.headers.tuple;
@@ -140,7 +141,7 @@ pub(super) fn select<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Pac
     }
     let FoundBackend { service, backend } = work.found;
     if work.headers.flags.has(TcpFlags::RST) {
-        // The end of what is unknown.
+        // A FIN or RST of an unknown flow.
         return PacketVerdict::Pass;
     }
     if asked.destination.is_v4() != backend.address.is_v4() {
@@ -201,7 +202,7 @@ fn flags<M: Flows>(
     }
     let direct = match config.direct_return {
         DirectReturn::NONE => false,
-        // The other node chooses anew, and must choose alike.
+        // The other node chooses independently, and must choose the same backend.
         DirectReturn::LINK => service.flags.contains(ServiceFlags::MAGLEV),
         _ => true,
     };
@@ -284,8 +285,8 @@ pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     PacketVerdict::Unknown
 }
 
-/// Removes both entries of the flow in `work.entry`, which is over. The log's key of it finds
-/// nothing and is forgotten then.
+/// Removes both entries of the expired flow in `work.entry`. Its key in the log then
+/// finds nothing and is dropped.
 #[inline(always)]
 pub(super) fn forget<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     remove_other(maps, work);
@@ -337,7 +338,7 @@ fn add_reply<M: Flows>(maps: &M, flow: &Flow, work: &mut Work) -> PacketVerdict 
                 return PacketVerdict::Unknown;
             }
             PacketVerdict::Pass => {
-                // Another processor may take what is found here first.
+                // Another processor may take the port first.
                 if maps.step(Step::TakeOver, Origin::Device, work) != PacketVerdict::Unknown {
                     if !searched {
                         begin_search(work);
@@ -433,8 +434,8 @@ pub(super) fn search_run<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     PacketVerdict::Pass
 }
 
-/// Adds the client's entry of `work.flow` and its key to the log:
-/// [`PacketVerdict::Unknown`] if it is there, [`PacketVerdict::Pass`] if another is,
+/// Adds the client's entry of `work.flow` and its key to the log: returns
+/// [`PacketVerdict::Unknown`] if it exists, [`PacketVerdict::Pass`] if another one does,
 /// [`PacketVerdict::Drop`] if there is no room.
 #[inline(always)]
 pub(super) fn add_forward<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
@@ -445,7 +446,7 @@ pub(super) fn add_forward<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict 
         flow: Sealed::new(&work.key, forward),
         life: Life::new(work.now, seen),
     };
-    // Of a former flow, the key is in the log already, unless it was collected meanwhile.
+    // The log already has the key of a former flow, unless it was collected in between.
     if work.stale != 0 && maps.replace_flow(&work.key, &work.entry) {
         maps.count(Counter::FlowCollected);
         return PacketVerdict::Unknown;
@@ -512,7 +513,7 @@ pub(super) fn take_over<M: Flows>(maps: &M, work: &mut Work) -> bool {
     if !is_over(&work.config().timeouts, client.protocol, life, work.now) {
         return false;
     }
-    // The log's key of it finds nothing and is forgotten then.
+    // Its key in the log finds nothing and is dropped then.
     if paired {
         maps.remove_flow(&client);
     }
@@ -531,7 +532,7 @@ fn full<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     work.drop(Counter::DroppedFlowsFull)
 }
 
-/// What becomes of a packet whose backend answers its client directly.
+/// Returns the verdict on a packet whose backend answers its client directly.
 #[inline(always)]
 pub(super) fn direct<M: Flows>(work: &mut Work, maps: &M) -> PacketVerdict {
     if !maps.read_config(&mut work.config) {
@@ -556,7 +557,7 @@ fn is_outside<M: Flows>(maps: &M, origin: Origin, source: Address) -> bool {
     origin == Origin::Device && !maps.is_inside(source) && maps.node(&source).is_none()
 }
 
-/// Who sent the packet.
+/// The sender of the packet.
 struct Client<'a, M> {
     maps: &'a M,
     asked: &'a Tuple,
@@ -592,7 +593,7 @@ impl<M: Flows> LookupClient for Client<'_, M> {
 
     #[inline(always)]
     fn is_host(&self) -> bool {
-        // What reaches a device was not sent to a loopback address.
+        // A packet received by a device was not sent to a loopback address.
         false
     }
 

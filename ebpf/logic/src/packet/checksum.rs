@@ -11,7 +11,7 @@ pub const fn add(a: u32, b: u32) -> u32 {
     (sum as u32).wrapping_add((sum >> 32) as u32)
 }
 
-/// What replacing words changes of a sum; words as they stand in memory.
+/// Returns the change of a sum when words are replaced; words are as in memory.
 #[inline(always)]
 #[must_use]
 pub fn difference<const N: usize>(old: &[u32; N], new: &[u32; N]) -> u32 {
@@ -32,7 +32,7 @@ pub const fn narrow(sum: u64) -> u32 {
     ((sum >> 32) + (sum & 0xffff_ffff)) as u32
 }
 
-/// A checksum as it stands in a header, of a sum.
+/// Folds a sum to the checksum in a header.
 #[inline(always)]
 #[must_use]
 pub const fn fold(sum: u32) -> u16 {

@@ -1,9 +1,9 @@
-//! SCTP's checksum, changed incrementally: CRC-32C over the whole packet with the
-//! field itself as zero (RFC 9260 section 6.8 and appendix A).
+//! Incremental update of SCTP's checksum: CRC-32C over the whole packet with the field
+//! itself as zero (RFC 9260 section 6.8 and appendix A).
 //!
-//! A CRC is linear: what other ports change of it depends on the ports' difference
-//! and on how many bytes follow them, and on none of these. The difference is a
-//! polynomial; a byte that follows multiplies it by `x^8`, modulo the CRC's own.
+//! A CRC is linear: its change for other ports depends on the ports' difference and on
+//! the number of following bytes, but not on their values. The difference is a
+//! polynomial; each following byte multiplies it by `x^8`, modulo the CRC's own.
 
 /// Castagnoli's polynomial, its lowest bit the highest power.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
@@ -15,9 +15,9 @@ static LOW: [u32; 256] = powers(ONE >> 8);
 /// `x^(8 · 256 · n)`, by n.
 static HIGH: [u32; 256] = powers(product(LOW[255], ONE >> 8));
 
-/// What a packet of `length` bytes (at most 65 535) that begins with ports changes in
-/// its checksum where `ports` (old and new in exclusive or) change: in exclusive or
-/// as well. All words stand as in memory, lowest byte first.
+/// Returns the change (exclusive or) of the checksum of a packet of `length` bytes (at
+/// most 65 535) that begins with ports, for a change `ports` (exclusive or of old and
+/// new). All words are as in memory, lowest byte first.
 #[inline(always)]
 #[must_use]
 pub const fn change(ports: u32, length: u32) -> u32 {

@@ -1,5 +1,5 @@
-//! Pods that leave the cluster: they are shown as the node where nobody knows the
-//! way back to them.
+//! Pods that leave the cluster: the node's address represents them where there is no
+//! route back to pods.
 
 use ebpf_abi::{Address, Counter, Flow, FlowFlags, Protocol, Sealed};
 
@@ -7,11 +7,12 @@ use super::headers::{ICMP, ICMPV6, TcpFlags};
 use super::{PacketVerdict, Work};
 use crate::maps::Flows;
 
-/// Does a packet from `source` to `destination` leave as the node's?
+/// Returns whether a packet from `source` to `destination` leaves with the node's
+/// address.
 ///
-/// Only pods' addresses are hidden: what else comes through a pod's device (of
-/// another network on this machine) is none of ours. The destination is asked for
-/// first, since most packets of pods stay in the cluster.
+/// Only pods' addresses are translated: other packets through a pod's device (of another
+/// network on this machine) are foreign. The destination is checked first, since most
+/// packets of pods stay in the cluster.
 #[inline(always)]
 pub(super) fn leaves<M: Flows>(maps: &M, source: Address, destination: Address) -> bool {
     maps.leaves(destination) && maps.is_inside(source) && maps.node(&destination).is_none()
@@ -27,7 +28,7 @@ pub(super) fn leave<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     }
     let echo = matches!(asked.protocol, Protocol(ICMP | ICMPV6));
     if work.headers.flags.has(TcpFlags::RST) || (echo && work.headers.answers) {
-        // The end of what is unknown, or its answer.
+        // A FIN or RST of an unknown flow, or an answer to it.
         return PacketVerdict::Pass;
     }
     work.now = maps.ticks();

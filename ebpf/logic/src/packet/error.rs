@@ -1,9 +1,9 @@
 //! ICMP errors about packets of flows (RFC 792, RFC 4443, RFC 5508).
 //!
-//! An error goes against the packet that it is about, so it belongs to the
-//! flow's other direction: whose packets get other addresses, so does the
-//! error, and what it quotes gets the ones that its receiver knows. So a
-//! client learns the MTU of a way that it does not see.
+//! An error travels against the packet that it is about, so it belongs to the flow's
+//! other direction: the error's own addresses are translated as that direction's, and its
+//! quote gets the addresses that its receiver knows. So a client learns the path MTU
+//! beyond the translation.
 
 use ebpf_abi::{Address, Counter, FlowFlags, Port, Protocol, Tuple};
 
@@ -13,7 +13,7 @@ use super::nat::{addresses, hop, identifier, pair_v4, ports, ports_bytes};
 use super::{Origin, Packet, PacketVerdict, Work};
 use crate::maps::Flows;
 
-/// Bytes before what an error quotes.
+/// The number of bytes before the quoted packet.
 const QUOTE: u32 = 8;
 
 /// Finds the flow of the packet that an error is about.
@@ -43,8 +43,8 @@ pub(super) fn find<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Packe
     PacketVerdict::TranslateError
 }
 
-/// Reads what an error quotes, if it was sent by its receiver. Extension
-/// headers are not walked through.
+/// Parses the quoted packet, if the receiver of that packet sent the error. Extension
+/// headers are not followed.
 #[inline(always)]
 pub(super) fn quoted<P: Packet>(packet: P, work: &mut Work) -> Option<()> {
     let headers = &mut work.headers;
@@ -98,7 +98,7 @@ pub(super) fn quoted<P: Packet>(packet: P, work: &mut Work) -> Option<()> {
     Some(())
 }
 
-/// Translates an error and what it quotes; false if it could not be written.
+/// Translates an error and its quote; returns false if it could not be written.
 #[inline(always)]
 pub fn rewrite_error<P: Packet>(packet: P, work: &mut Work) -> bool {
     rewrite_parts(packet, work).is_some()
@@ -124,7 +124,7 @@ fn rewrite_parts<P: Packet>(packet: P, work: &mut Work) -> Option<()> {
     if sum != 0 && quote.transport + sum + 2 <= headers.network + headers.length {
         let before = packet.load::<2>(quote.transport + sum)?;
         let before = u16::from_ne_bytes(before);
-        // Of UDP, zero says that there is none.
+        // For UDP, zero means that there is no checksum.
         if before != 0 || echo {
             let after = replace(before, inner);
             yes(packet.store(quote.transport + sum, &after.to_ne_bytes(), false))?;

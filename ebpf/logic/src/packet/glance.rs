@@ -1,7 +1,8 @@
-//! Packets that are none of ours, told by as little as can be.
+//! Fast recognition of foreign packets.
 //!
-//! Most packets at a node's devices belong to the node's own connections or pass through,
-//! and are of no service: what is done for them is what the datapath costs everybody.
+//! Most packets at a node's devices belong to the node's own connections or are
+//! forwarded, and concern no service: the time spent on them is the datapath's cost for
+//! everyone.
 
 use ebpf_abi::{Address, Port, Protocol, Served, Tuple};
 
@@ -9,10 +10,10 @@ use super::Glance;
 use super::headers::{FRAGMENTED, V4};
 use crate::maps::Flows;
 
-/// Is a packet certainly none of ours? It is of IPv4, without options, no fragment, of a
-/// protocol that services know, under no service's port and of no flow. Whatever else is
-/// wrong with it, all other steps would let it pass too, except those for what comes
-/// from pods ([`Origin::Pod`](super::Origin::Pod)), which may leave the cluster.
+/// Returns whether a packet is certainly foreign: IPv4 without options, not a fragment,
+/// of a protocol that services know, under no service's port and of no flow. If it is
+/// invalid otherwise, all other steps would pass it as well, except those for packets of
+/// pods ([`Origin::Pod`](super::Origin::Pod)), which may leave the cluster.
 #[inline(always)]
 pub fn is_foreign<M: Flows>(maps: &M, glance: &Glance) -> bool {
     let [w0, w1, w2, source, destination, ports] = glance.words;
@@ -38,7 +39,7 @@ pub fn is_foreign<M: Flows>(maps: &M, glance: &Glance) -> bool {
     is_strange(maps, &tuple)
 }
 
-/// Is a packet under no service's port, and of no flow?
+/// Returns whether a packet is under no service's port, and of no flow.
 #[inline(always)]
 pub fn is_strange<M: Flows>(maps: &M, tuple: &Tuple) -> bool {
     maps.served(tuple.protocol, tuple.destination_port) == Served::NONE && !maps.may_be_flow(tuple)

@@ -1,7 +1,6 @@
-//! What a packet carries (RFC 791, 8200, 9293, 768, 9260, 792, 4443).
+//! Packet headers (RFC 791, 8200, 9293, 768, 9260, 792, 4443).
 //!
-//! A packet that is cut off or contradicts itself is none of ours: the kernel
-//! drops it where it looks at it.
+//! A truncated or inconsistent packet is foreign: the kernel drops it where it parses it.
 
 use ebpf_abi::{Address, Port, Protocol, Tuple};
 
@@ -17,18 +16,18 @@ pub(crate) const ICMP: u8 = 1;
 pub(crate) const ICMPV6: u8 = 58;
 const IPIP: u8 = 4;
 const IPV6: u8 = 41;
-/// Of the word that says where a fragment belongs: what is zero of all that is whole.
+/// Mask of the fragment word; the masked bits are zero in whole packets.
 pub(super) const FRAGMENTED: u16 = 0x3fff;
-/// Where an echo's identifier lies in its message.
+/// The offset of an echo's identifier in its message.
 pub(super) const IDENTIFIER: u32 = 4;
 /// Extension headers that are walked through.
 const EXTENSIONS: u32 = 6;
 
-/// What a packet is.
+/// The kind of packet.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Nothing that services know.
+    /// A protocol that services do not support.
     Other = 0,
     /// TCP, UDP or SCTP.
     Transport = 1,
@@ -39,13 +38,13 @@ pub enum Kind {
     Echo = 3,
 }
 
-/// Which part of a datagram it is.
+/// The part of a datagram.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fragment(pub u8);
 
 impl Fragment {
-    /// All of it.
+    /// The whole datagram.
     pub const WHOLE: Self = Self(0);
     /// The first part, with ports.
     pub const FIRST: Self = Self(1);
@@ -70,23 +69,23 @@ impl TcpFlags {
     }
 }
 
-/// What a packet carries.
+/// The parsed headers of a packet.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "model", derive(Debug))]
 pub struct Headers {
-    /// From where to where; of an ICMP error: of the packet that it is about,
-    /// turned round, so that it goes in the error's own direction.
+    /// The source and destination; for an ICMP error, those of the quoted packet
+    /// reversed, so that they have the error's own direction.
     pub tuple: Tuple,
-    /// Where the IP header begins.
+    /// The offset of the IP header.
     pub network: u32,
-    /// Where the transport header begins.
+    /// The offset of the transport header.
     pub transport: u32,
     /// Bytes from the IP header to the packet's end.
     pub length: u32,
     /// The datagram's identification, if it is a fragment.
     pub identification: u32,
-    /// Is it IPv4?
+    /// Whether it is IPv4.
     pub v4: bool,
     /// Fragment.
     pub fragment: Fragment,
@@ -94,16 +93,16 @@ pub struct Headers {
     pub flags: TcpFlags,
     /// Hops that are left.
     pub hops: u8,
-    /// May routers not cut it into fragments?
+    /// Whether routers must not fragment it.
     pub whole: bool,
-    /// Is it the answer to an ICMP echo?
+    /// Whether it is an ICMP echo reply.
     pub answers: bool,
-    /// The IPv4 header's checksum, as it stands there.
+    /// The IPv4 header checksum, as in the header.
     pub sum: u16,
 }
 
 impl Headers {
-    /// Of no packet.
+    /// The empty value.
     pub const NOTHING: Self = Self {
         tuple: Tuple::new(
             Address::UNSPECIFIED,
@@ -181,7 +180,7 @@ pub fn parse<P: Packet>(packet: P, work: &mut Work) -> Kind {
         if pass == 1 || protocol != inner || headers.fragment != Fragment::WHOLE {
             break protocol;
         }
-        // A packet in a packet of its own family.
+        // A packet encapsulated in its own family.
         pass = 1;
         work.tunnel = headers.transport - headers.network;
         work.outer = headers.tuple.destination;
@@ -447,7 +446,7 @@ pub(super) const fn is_icmp(protocol: u8, v4: bool) -> bool {
     protocol == if v4 { ICMP } else { ICMPV6 }
 }
 
-/// Is it an ICMP error, or an echo?
+/// Classifies an ICMP message: an error, or an echo.
 #[inline(always)]
 fn message<P: Packet>(packet: P, headers: &mut Headers) -> Kind {
     if headers.transport + 8 > headers.network + headers.length {
@@ -478,7 +477,7 @@ fn message<P: Packet>(packet: P, headers: &mut Headers) -> Kind {
     Kind::Echo
 }
 
-/// Is a message of this kind an echo, and then: is it the answer?
+/// Returns whether an echo of this kind is a reply; `None` if it is no echo.
 #[inline(always)]
 pub(super) const fn answers(kind: u8, v4: bool) -> Option<bool> {
     match (kind, v4) {
@@ -488,7 +487,7 @@ pub(super) const fn answers(kind: u8, v4: bool) -> Option<bool> {
     }
 }
 
-/// The ports that stand for an echo's identifier.
+/// Returns the ports that represent an echo's identifier.
 #[inline(always)]
 pub(super) const fn echo_ports(answers: bool, identifier: [u8; 2]) -> (Port, Port) {
     let identifier = Port(u16::from_ne_bytes(identifier));

@@ -1,40 +1,38 @@
-//! How long flows live, and how their entries are collected.
+//! Lifetime of flows, and collection of their entries.
 //!
-//! Each direction writes its own entry only, and what became of the flow is
-//! read from both. An entry that is over counts as absent, so that nothing
-//! depends on its being removed.
+//! Each direction writes only its own entry, and the state of the flow is read from both.
+//! An expired entry counts as absent, so that nothing depends on its removal.
 //!
 //! RST is the exception: it also marks the entry of the other direction
-//! ([`Life::PEER_RESET`]), whose next packet takes the mark off. So an answer to an RST
+//! ([`Life::PEER_RESET`]), whose next packet removes the mark. So an answer to an RST
 //! that the receiver did not accept (a challenge ACK, RFC 5961 section 3.2) is known to
 //! follow it, even in the same tick.
 //!
 //! # One-way flows
 //!
-//! Of a connection that is answered directly only the client's packets are seen. It has
-//! timeouts of its own, as IPVS has for its direct routing: it is established by what the
-//! client sends after its first packet, and closed by the client's FIN or RST, since the
-//! backend's are never seen. What a half closed or reset connection still sends refreshes
-//! it. A single packet never establishes a flow, so that a flood from forged addresses
-//! leaves nothing that lives long.
+//! If a connection is answered directly, only the client's packets are seen. It has
+//! separate timeouts, as in IPVS for its direct routing: it is established by the
+//! client's second packet, and closed by the client's FIN or RST, since the backend's are
+//! never seen. Later packets of a half closed or reset connection refresh it. A single
+//! packet never establishes a flow, so that a flood from forged addresses leaves nothing
+//! that lives long.
 //!
 //! # Collection
 //!
 //! The key of each new flow is appended to a queue, and each new flow takes up to two
-//! keys from the queue's other end: flows that are over are removed, others
-//! are appended again. So the hand goes round as fast as flows come, twice
-//! over, without any process: a flow that is over occupies its room for at
-//! most as many new flows as there are live ones. Keys carry the time at which they
-//! were appended, and what was looked at a moment ago is left alone ([`REST`]): to
-//! look at a flow is to wait for memory that nobody else has used lately, and most
-//! flows of a burst would be looked at for nothing. A queue (not a list per
-//! processor, nor a walk through the map) keeps each key exactly once, with no
-//! atomics that older kernels or compilers lack.
+//! keys from the queue's other end: expired flows are removed, others are appended again.
+//! So the clock hand advances up to twice as fast as flows are created, without any
+//! process: an expired flow occupies its entry for at most as many new flows as there are
+//! live ones. Keys carry the time at which they were appended, and recently examined ones
+//! are skipped ([`REST`]): examining a flow means an access to cold memory, and most
+//! flows of a burst would be examined in vain. A queue (not a list per processor, nor a
+//! walk through the map) keeps each key exactly once, without atomics that older kernels
+//! or compilers lack.
 //!
-//! The queue has a place for each entry of the table. A flow whose key cannot be queued is
-//! removed: nothing else would ever collect it.
+//! The queue has a place for each entry of the table. A flow whose key cannot be queued
+//! is removed, because nothing else would ever collect it.
 //!
-//! When the table is full, more keys are looked at, and idle flows that are not
+//! When the table is full, more keys are examined, and idle flows that are not
 //! established, or closed, are removed before their timeout ([`UNANSWERED`]).
 
 use ebpf_abi::{Counter, FlowEntry, FlowFlags, Life, Logged, Protocol, Timeouts, Tuple};
@@ -44,10 +42,11 @@ use crate::maps::Flows;
 
 /// Keys that a new flow takes from the queue.
 pub(super) const EXAMINED: u32 = 2;
-/// Keys that it takes when there is no room.
+/// The number of keys that it takes when there is no room.
 pub(super) const EXAMINED_WHEN_FULL: u32 = 8;
-/// For so many ticks a key rests in the queue, unless there is no room: the shortest
-/// timeout of [`Timeouts::DEFAULT`], so that flows that are reset are looked at once.
+/// The number of ticks for which a key rests in the queue, unless there is no room: the
+/// shortest timeout of [`Timeouts::DEFAULT`], so that reset flows are examined as soon as
+/// they expire.
 pub(super) const REST: u32 = 10;
 /// After so many idle ticks a flow that is not established, or closed, makes room for
 /// another when the table is full.
@@ -74,8 +73,8 @@ pub fn together(client: Life, backend: Life) -> Life {
     Life::new(later, last(client, backend) | last(backend, client))
 }
 
-/// Whether a flow is closed, so that it makes room for the next connection of the same
-/// client and port at once.
+/// Returns whether a flow is closed, so that it immediately makes room for the next
+/// connection of the same client and port.
 #[inline(always)]
 pub(super) fn is_closed(life: Life) -> bool {
     let seen = life.seen();
@@ -83,7 +82,7 @@ pub(super) fn is_closed(life: Life) -> bool {
     seen & Life::RESET != 0 || seen & Life::CLOSED == Life::CLOSED || one_way
 }
 
-/// Whether both sides take part in a flow, as far as its packets pass here.
+/// Returns whether both sides take part in a flow, as far as its packets pass here.
 #[inline(always)]
 fn is_established(protocol: Protocol, seen: u32) -> bool {
     let needed = if seen & Life::ONE_WAY != 0 {
@@ -129,7 +128,7 @@ fn timeout(timeouts: &Timeouts, protocol: Protocol, seen: u32) -> u32 {
     }
 }
 
-/// Is a flow over?
+/// Returns whether a flow has expired.
 #[inline(always)]
 #[must_use]
 pub fn is_over(timeouts: &Timeouts, protocol: Protocol, life: Life, now: u32) -> bool {
@@ -145,9 +144,9 @@ pub(super) fn idle(life: Life, now: u32) -> u32 {
     if (idle as i32) < 0 { 0 } else { idle }
 }
 
-/// Removes flows that are over, as far as the hand gets, but for those whose keys rest
-/// for fewer ticks than `rest`. `work.key`, `work.logged`, `work.entry`, `work.other` and
-/// `work.to` are overwritten.
+/// Evicts expired flows, advancing the clock hand; keys queued for fewer than `rest`
+/// ticks are kept. `work.key`, `work.logged`, `work.entry`, `work.other` and `work.to`
+/// are overwritten.
 #[inline(always)]
 pub fn collect<M: Flows>(maps: &M, work: &mut Work, steps: u32, rest: u32) {
     let mut step = 0;

@@ -54,8 +54,8 @@ pub fn rewrite<P: Packet>(packet: P, work: &Work, forward: bool) -> bool {
     }
 }
 
-/// An IPv4 header from its hop count to its addresses: what changes of it lies in a row,
-/// and is written at once.
+/// Returns an IPv4 header from its hop count to its addresses: its changed fields are
+/// contiguous, and written at once.
 #[inline(always)]
 fn end_v4(work: &Work, moved: u32, forward: bool) -> [u8; 12] {
     let headers = &work.headers;
@@ -71,8 +71,8 @@ fn end_v4(work: &Work, moved: u32, forward: bool) -> [u8; 12] {
     [hops, protocol, x, y, a, b, c, d, e, f, g, h]
 }
 
-/// What another hop count changes of an IPv4 header's sum. The sum's word is that of the
-/// hop count and the protocol, as it stands in memory: the first byte is the low one.
+/// Returns the change of an IPv4 header's sum for another hop count. The word contains
+/// the hop count and the protocol, as in memory: the first byte is the low one.
 #[inline(always)]
 fn hop_v4(old: u8, new: u8) -> u32 {
     difference(&[u32::from(old)], &[u32::from(new)])
@@ -92,15 +92,14 @@ fn change_echo<P: Packet>(packet: P, work: &Work, moved: u32) -> bool {
         && (headers.v4 || packet.fix_transport(sum, moved, true, false))
 }
 
-/// The identifier of an echo's tuple, as it stands in memory: the one port that it
-/// has.
+/// Returns the identifier of an echo's tuple, as in memory: the one port that it has.
 #[inline(always)]
 pub(super) const fn identifier(tuple: &Tuple) -> u16 {
     tuple.source_port.0 | tuple.destination_port.0
 }
 
-/// Changes an SCTP packet's ports and, with them, its checksum, which is over all
-/// of it: of a fragment it cannot be known.
+/// Changes an SCTP packet's ports and, with them, its checksum, which covers the whole
+/// packet and so cannot be updated for a fragment.
 #[inline(always)]
 fn change_sctp<P: Packet>(packet: P, work: &Work) -> bool {
     let headers = &work.headers;
@@ -116,21 +115,21 @@ fn change_sctp<P: Packet>(packet: P, work: &Work) -> bool {
         return false;
     };
     let length = headers.network + headers.length - at;
-    // The ports as they stand in memory, lowest byte first.
+    // The ports as in memory, lowest byte first.
     let change = packet.sctp_change((old ^ new).to_le(), length);
     let sum = u32::from_le_bytes(sum) ^ change;
     packet.store(at + 8, &sum.to_le_bytes(), false)
         && packet.store(at, &ports_bytes(&work.to), false)
 }
 
-/// Takes a hop off a packet that goes on as it came; false if it could not be
-/// written.
+/// Decrements the hop count of a packet that is forwarded unchanged; returns false if it
+/// could not be written.
 #[inline(always)]
 pub fn relay<P: Packet>(packet: P, work: &Work) -> bool {
     hop(packet, work)
 }
 
-/// Takes a hop off. The caller has seen that there is one left.
+/// Decrements the hop count. The caller has checked that it is not exhausted.
 #[inline(always)]
 pub(super) fn hop<P: Packet>(packet: P, work: &Work) -> bool {
     let headers = &work.headers;
@@ -143,7 +142,7 @@ pub(super) fn hop<P: Packet>(packet: P, work: &Work) -> bool {
     }
 }
 
-/// What the addresses change of a sum.
+/// Returns the change of a sum for changed addresses.
 #[inline(always)]
 pub(super) fn addresses(old: &Tuple, new: &Tuple) -> u32 {
     let (a, b) = (old.source.to_words(), old.destination.to_words());

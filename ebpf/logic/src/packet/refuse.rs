@@ -1,8 +1,8 @@
-//! Answers of the programs themselves: TCP reset (RFC 9293 section 3.5.2),
-//! ICMP port unreachable and too big (RFC 792, 1191, 4443, 8201).
+//! Answers of the programs themselves: TCP reset (RFC 9293 section 3.5.2), ICMP port
+//! unreachable and too big (RFC 792, 1191, 4443, 8201).
 //!
-//! The packet becomes its own answer. That is the slow path; nothing of it is
-//! kept from packet to packet.
+//! The packet is rewritten to its own answer. This is the slow path; it keeps no state
+//! between packets.
 
 use ebpf_abi::{Address, Protocol};
 
@@ -146,7 +146,7 @@ fn message<P: Packet>(packet: P, work: &Work, kind: [u8; 2], rest: u32) -> Optio
     }
 }
 
-/// The frame goes back where it came from.
+/// Returns the frame to its sender.
 #[inline(always)]
 fn turn_link<P: Packet>(packet: P) -> Option<()> {
     let m = packet.load::<12>(0)?;
@@ -160,7 +160,7 @@ fn turn_link<P: Packet>(packet: P) -> Option<()> {
     }
 }
 
-/// A header from whom the packet was for to whom it came from.
+/// Writes a header with the source and destination swapped.
 #[inline(always)]
 fn network<P: Packet>(packet: P, work: &Work, content: u32, protocol: u8) -> Option<()> {
     let (from, to) = (work.headers.tuple.destination, work.headers.tuple.source);
@@ -174,7 +174,7 @@ fn network<P: Packet>(packet: P, work: &Work, content: u32, protocol: u8) -> Opt
     if done { Some(()) } else { None }
 }
 
-/// An IPv4 header without options that may not be fragmented.
+/// Returns an IPv4 header without options that forbids fragmentation.
 #[inline(always)]
 pub(super) fn header_v4(from: Address, to: Address, content: u32, protocol: u8) -> [u8; 20] {
     let length = ((20 + content) as u16).to_be_bytes();

@@ -1,5 +1,5 @@
-//! Packet in, packet and verdict out. Packets are made and read here by other
-//! code than what is tested, and checksums are summed up whole.
+//! Tests the translation of packets and the verdicts. Code separate from the tested code builds
+//! and parses the packets, and checksums are computed over the whole packet.
 
 mod egress;
 mod flows;

@@ -11,8 +11,8 @@ use super::lifetime::{FRESH, idle, is_closed, is_over, is_pair, together};
 use super::{Fragment, Origin, PacketVerdict, Step, Work};
 use crate::maps::Flows;
 
-/// Finds a packet's flow and what becomes of the packet;
-/// [`PacketVerdict::Unknown`] if it has none.
+/// Finds a packet's flow and returns the verdict; [`PacketVerdict::Unknown`] if it has
+/// none.
 #[inline(always)]
 pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdict {
     work.stale = 0;
@@ -30,13 +30,13 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdi
     let flags = work.headers.flags;
     let synchronizes = tcp && flags.has(TcpFlags::SYN);
     let opens = synchronizes && !reply && !flags.has(TcpFlags::ACK);
-    // The backend answers what opens a connection; if the flow is closed, somebody else's: the
-    // kernel translates for kube-proxy, and takes any port.
+    // The backend answers an opening packet; if the flow is closed, the answer belongs to
+    // another connection: the kernel translates for kube-proxy, and takes any port.
     let accepts = synchronizes && reply && flags.has(TcpFlags::ACK);
     if work.tunnel != 0
         && (flow.to.destination != work.outer || !flow.flags.contains(FlowFlags::LOCAL))
     {
-        // Whoever put the packet into the outer header has chosen another backend since.
+        // The encapsulating node has chosen another backend since.
         let begins = opens || (!reply && work.headers.tuple.protocol == Protocol::UDP);
         if begins && work.headers.fragment != Fragment::LATER {
             work.stale = 1;
@@ -49,8 +49,8 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdi
     let direct = flow.flags.contains(FlowFlags::DIRECT);
     let begins = opens || accepts;
     if (idle(work.entry.life, work.now) > FRESH || begins) && over(maps, flow.flags, begins, work) {
-        // The client's entry is replaced by its next flow; an answer that
-        // comes too late belongs to nobody.
+        // The client's entry was replaced by its next flow; a late answer belongs to no
+        // flow.
         work.stale = u32::from(!reply);
         if accepts {
             maps.step(Step::Forget, origin, work);
@@ -62,7 +62,7 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdi
         before |= Life::ONE_WAY;
     }
     let life = Life::new(work.now, seen(before, reply, tcp, flags, work));
-    // A stream drains, but for one that only opens, or may have ended unseen.
+    // A stream drains, except if it is only being opened, or may have ended unseen.
     let choosing = opens && (direct || before & Life::ESTABLISHED == 0);
     if !reply
         && (choosing || work.headers.tuple.protocol == Protocol::UDP)
@@ -94,7 +94,7 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdi
     way(origin, work)
 }
 
-/// Who sends a packet on.
+/// Returns who forwards a packet.
 #[inline(always)]
 pub(super) fn way(origin: Origin, work: &Work) -> PacketVerdict {
     let (from, to) = (&work.headers.tuple, &work.to);
@@ -128,7 +128,8 @@ fn mark_reset<M: Flows>(maps: &M, work: &mut Work) {
     }
 }
 
-/// What the first packet of a flow shows. It alone does not establish a one-way flow.
+/// Returns the state after the first packet of a flow. It alone does not establish a
+/// one-way flow.
 #[inline(always)]
 pub(super) fn first_seen(flow: FlowFlags, work: &Work) -> u32 {
     let tcp = work.headers.tuple.protocol == Protocol::TCP;
@@ -168,8 +169,8 @@ fn seen(before: u32, reply: bool, tcp: bool, flags: TcpFlags, work: &Work) -> u3
     seen
 }
 
-/// Is the flow over? `begins`: the packet opens a connection or accepts one, for which a flow
-/// that is closed makes room at once.
+/// Returns whether the flow is over. `begins`: the packet opens a connection or accepts
+/// one, for which a closed flow makes room immediately.
 #[inline(always)]
 fn over<M: Flows>(maps: &M, flags: FlowFlags, begins: bool, work: &mut Work) -> bool {
     let mut life = work.entry.life;
@@ -243,8 +244,8 @@ fn moved<M: Flows>(maps: &M, choosing: bool, life: Life, work: &mut Work) -> boo
         found = scope(Scope::EXTERNAL);
     }
     let Some(service) = found else {
-        // The service is gone, or its address is not this node's any more:
-        // its next packet is nobody's.
+        // The service was removed, or its address is no longer this node's: its next
+        // packet is foreign.
         return true;
     };
     let same = service.set == flow.set && service.generation == flow.generation;

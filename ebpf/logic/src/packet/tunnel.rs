@@ -7,8 +7,8 @@ use super::headers::LINK;
 use super::refuse::{header_v4, header_v6};
 use super::{OuterHeader, Packet, Work};
 
-/// Puts an outer header before the packet, to the backend's address; false if
-/// it could not be written, or this node has no address to send from.
+/// Adds an outer header with the backend's address as its destination; returns false if
+/// it could not be written, or this node has no source address.
 #[inline(always)]
 pub fn encapsulate<P: Packet>(packet: P, work: &Work) -> bool {
     let to = work.to.destination;

@@ -43,7 +43,7 @@ pub use recent::{Recent, is_recent, is_recent_still};
 pub use report::{VerdictReason, describe};
 pub use sender::{ReturnPath, neighbour, prove, way_back};
 
-/// The maps that flows at pods' interfaces need besides those of policy.
+/// The maps for flows at pods' interfaces besides those of policy.
 pub trait PolicyFlows: PolicyMaps {
     /// A flow's entry in its map, for [`touch`](Self::touch).
     type Place: Copy;
@@ -52,63 +52,62 @@ pub trait PolicyFlows: PolicyMaps {
     fn policy_flow(&self, key: &Tuple, into: &mut PolicyFlowEntry) -> Option<Self::Place>;
     /// Says when an entry was last used.
     fn touch(&self, place: Self::Place, used: u64);
-    /// Adds or replaces an entry; false if there is no room.
+    /// Adds or replaces an entry; returns false if there is no room.
     fn put_policy_flow(&self, key: &Tuple, entry: &PolicyFlowEntry) -> bool;
-    /// Copies the node's configuration to `into`; false if there is none.
+    /// Copies the node's configuration to `into`; returns false if there is none.
     fn read_node(&self, into: &mut Sealed<Config>) -> bool;
     /// Monotonic time in ticks of [`Life`](ebpf_abi::Life).
     fn clock(&self) -> u32;
-    /// Which moment it is: a number that changes a few times in a tick, and costs less.
+    /// Returns a number that changes a few times per tick, and is cheaper than the clock.
     fn moment(&self) -> u32;
-    /// Is a packet certainly of no service's and of no flow of theirs?
+    /// Returns whether a packet certainly belongs to no service and to no flow of one.
     fn is_strange(&self, tuple: &Tuple) -> bool;
-    /// Does this stand there, in the table of this processor's [recent](Recent) packets?
+    /// Returns whether this processor's table of [recent](Recent) packets contains it.
     fn is_recent(&self, place: u32, recent: &Recent) -> bool;
     /// Puts it there.
     fn keep_recent(&self, place: u32, recent: &Recent);
     /// Counts.
     fn tally(&self, counter: Counter);
-    /// Tells people of a verdict, if they want to know; never on the way of a
-    /// packet of a flow that goes on.
+    /// Records a verdict for people, if enabled; never for packets of a continuing flow.
     fn report(&self, guard: &Guard, why: &VerdictReason);
 }
 
-/// What is known of a packet at a pod's interface.
+/// The state of a packet at a pod's interface.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 pub struct Guard {
-    /// The flow: what the pod sees, the pod first.
+    /// The flow as the pod sees it, the pod first.
     pub key: Tuple,
     /// The flow, if this packet began it.
     pub flow: PolicyFlow,
-    /// What is kept of it.
+    /// Its entry.
     pub entry: PolicyFlowEntry,
-    /// The headers that decide, where those of services do not: of another
+    /// The headers that decide, where those of services do not apply: of another
     /// protocol, of an outer packet, of an error.
     pub headers: Headers,
-    /// What is kept in the table of [recent](is_recent) packets if it passes.
+    /// The entry for the table of [recent](is_recent) packets if it passes.
     pub recent: Recent,
     /// The node.
     pub config: Sealed<Config>,
     /// Now, in ticks.
     pub now: u32,
-    /// Does it open a connection?
+    /// Whether it opens a connection.
     pub opens: u32,
-    /// Is it an error about the flow?
+    /// Whether it is an error about the flow.
     pub about: u32,
     /// Did the pod send it to itself?
     pub itself: u32,
-    /// Is it the node's own, not a pod's?
+    /// Whether it belongs to the node itself, not to a pod.
     pub host: u32,
-    /// Is it known to come from the pod's own addresses?
+    /// Whether it is proven to come from the pod's own addresses.
     pub proven: u32,
-    /// The hardware address that is to be the pod's: the sender's of what it
-    /// sends, the receiver's of what it gets. As [`Packet::hardware`].
+    /// The pod's claimed hardware address: the source of what it sends, the destination
+    /// of what it receives. As [`Packet::hardware`].
     pub hardware: u64,
 }
 
 impl Guard {
-    /// Nothing is known yet.
+    /// Returns the empty state.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -131,7 +130,7 @@ impl Guard {
         }
     }
 
-    /// Does it go to the pod?
+    /// Returns whether it goes to the pod.
     #[inline(always)]
     #[must_use]
     pub const fn is_ingress(&self) -> bool {
@@ -153,7 +152,7 @@ impl Guard {
         }
     }
 
-    /// The flow: what the pod sees of a packet, and what is behind translation.
+    /// Sets the flow: the addresses that the pod sees, and those behind translation.
     #[inline(always)]
     fn name(&mut self, seen: &Tuple, far: &Tuple) {
         if self.is_ingress() {
@@ -167,7 +166,7 @@ impl Guard {
         }
     }
 
-    /// Of a packet of which nothing is known but its device.
+    /// Sets the state of a packet of which only the device is known.
     #[inline(always)]
     pub fn unknown(&mut self, told: &DeviceFacts) {
         self.about = 0;
@@ -182,25 +181,24 @@ impl Default for Guard {
     }
 }
 
-/// What the device says of a packet.
+/// The facts that a device provides about a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DeviceFacts {
-    /// Which way it goes, as the pod sees it.
+    /// The direction, as the pod sees it.
     pub direction: Direction,
     /// The device's index.
     pub device: u32,
-    /// The index of the device that it came in by; zero: a process of this
-    /// node made it.
+    /// The index of the device that received it; zero if a process of this node sent it.
     pub from: u32,
     /// The pod's hardware address, as the packet has it: as [`Packet::hardware`].
     pub hardware: u64,
 }
 
-/// What becomes of a packet.
+/// The ruling on a packet.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ruling {
-    /// It passes; nothing more is asked.
+    /// It passes without further checks.
     Pass = 0,
     /// Its flow decides.
     Ask = 1,
@@ -209,21 +207,21 @@ pub enum Ruling {
     /// It begins a flow: [`begin`] decides, once it is [proven](prove) that a
     /// pod's packet is from the pod's own addresses.
     Begin = 3,
-    /// It passes if it is [proven](prove) to be from the pod's own addresses; one
-    /// of a flow that [`guard`] knows is asked about again then.
+    /// It passes if it is [proven](prove) to come from the pod's own addresses; a packet
+    /// of a flow that [`guard`] knows is then guarded again.
     Prove = 4,
     /// It is of the link alone: [`neighbour`] looks at it.
     Link = 5,
 }
 
-/// Of ICMPv6, what belongs to the link (RFC 4861, RFC 2710, RFC 3810):
+/// Returns whether an ICMPv6 message is link-local (RFC 4861, RFC 2710, RFC 3810):
 /// listeners and neighbours.
 const fn is_link_local(kind: u8) -> bool {
     matches!(kind, 130..=137 | 143)
 }
 
-/// Says which flow a packet belongs to. `kind` is what [`parse`] made of it,
-/// `verdict` what services made of it.
+/// Determines the flow of a packet. `kind` is the result of [`parse`], `verdict` that of
+/// services.
 ///
 /// [`parse`]: crate::packet::parse
 #[inline(always)]
@@ -243,7 +241,7 @@ pub fn outline<M: PolicyFlows, P: Packet>(
     guard.itself = u32::from(ingress && told.from == told.device);
     guard.place(told);
     if kind != Kind::Transport || verdict != PacketVerdict::Pass || work.tunnel != 0 {
-        // Nobody asked whether it is recent.
+        // The table of recent packets was not checked.
         guard.recent.root.epoch = 0;
     }
     let mut seen = work.headers.tuple;
@@ -261,7 +259,7 @@ pub fn outline<M: PolicyFlows, P: Packet>(
         );
     } else {
         match outer(packet, guard) {
-            // The node's own word, or what it sends on.
+            // Sent or forwarded by the node itself.
             TunnelHeader::NotIp | TunnelHeader::LinkLocal if ingress => return Ruling::Pass,
             TunnelHeader::NotIp | TunnelHeader::LinkLocal => return Ruling::Link,
             TunnelHeader::Unreadable => {
@@ -283,7 +281,7 @@ pub fn outline<M: PolicyFlows, P: Packet>(
     Ruling::Ask
 }
 
-/// Of echoes, policy knows no identifiers.
+/// Removes the identifiers of echoes, which policy does not distinguish.
 #[inline(always)]
 fn unnumbered(tuple: &mut Tuple) {
     if matches!(tuple.protocol, Protocol(ICMP | ICMPV6)) {
@@ -309,8 +307,8 @@ enum TunnelHeader {
     Readable,
 }
 
-/// Reads the outermost addresses. Protocols other than those of services are
-/// told apart by their numbers alone.
+/// Parses the outermost addresses. Protocols that services do not support are
+/// distinguished by their numbers alone.
 #[inline(always)]
 fn outer<P: Packet>(packet: P, guard: &mut Guard) -> TunnelHeader {
     let Some(link) = packet.load::<2>(12) else {
@@ -330,7 +328,7 @@ fn outer<P: Packet>(packet: P, guard: &mut Guard) -> TunnelHeader {
     headers.tuple.protocol = Protocol(protocol);
     headers.tuple.source_port = Port(0);
     headers.tuple.destination_port = Port(0);
-    // Of those, services would have read the ports if they were right.
+    // For those, services would have parsed the ports if they were valid.
     if matches!(
         headers.tuple.protocol,
         Protocol::TCP | Protocol::UDP | Protocol::SCTP
@@ -356,8 +354,8 @@ fn outer<P: Packet>(packet: P, guard: &mut Guard) -> TunnelHeader {
 pub fn guard<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     let root = maps.policy_root();
     if root.epoch == 0 {
-        // Nobody has said anything about policy since this machine started. A
-        // pod that starts waits until somebody has.
+        // Policy was never written since this machine started. A pod that starts waits
+        // for it.
         return Ruling::Pass;
     }
     guard.now = maps.clock();
@@ -409,9 +407,9 @@ pub fn guard<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     Ruling::Pass
 }
 
-/// Is a packet of a known flow from the pod's own addresses, as far as the flow
-/// tells? `mark`: of its hardware address. An error may be from another of its
-/// addresses than the flow is.
+/// Returns whether a packet of a known flow comes from the pod's own addresses, as far as
+/// the flow tells. `mark` is that of its hardware address. An error may come from another
+/// of its addresses.
 #[inline(always)]
 fn is_from_pod(guard: &Guard, mark: u32) -> bool {
     guard.is_ingress()
@@ -421,7 +419,7 @@ fn is_from_pod(guard: &Guard, mark: u32) -> bool {
             && (guard.about == 0 || guard.headers.tuple.source == guard.key.source))
 }
 
-/// Is the flow too old for an answer?
+/// Returns whether the flow is too old for an answer.
 #[inline(always)]
 fn is_stale<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> bool {
     /// In ticks; no timeout is shorter.
@@ -456,7 +454,7 @@ pub fn begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     }
     let mut key = guard.key;
     if guard.about != 0 {
-        // Of a flow that is not known: a message like others.
+        // In an unknown flow it is a message like others.
         key.protocol = guard.headers.tuple.protocol;
     }
     let decision = policy(maps, &asked(&key, &flow, HookPlace::Pod));
@@ -474,8 +472,8 @@ pub fn begin<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     keep(maps, guard, flow)
 }
 
-/// Whether a flow that an older generation allowed goes on, whatever policies say
-/// since ([`ConfigFlags::KEEP_ESTABLISHED`]).
+/// Returns whether a flow that an older generation allowed continues, whatever policies
+/// say since ([`ConfigFlags::KEEP_ESTABLISHED`]).
 #[inline(always)]
 fn is_kept<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> bool {
     maps.read_node(&mut guard.config)
@@ -513,7 +511,7 @@ fn again<M: PolicyFlows>(maps: &M, guard: &mut Guard) -> Ruling {
     }
     flow.flags |= PolicyFlow::ENDED;
     if ended {
-        // Silence lets it be forgotten, not what is dropped.
+        // The entry expires by silence, not by dropped packets.
         guard.now = guard.entry.ticks();
     } else {
         maps.tally(Counter::PolicyEnded);

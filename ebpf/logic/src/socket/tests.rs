@@ -161,9 +161,9 @@ fn addresses() -> impl Strategy<Value = Address> {
 }
 
 proptest! {
-    /// Whatever the maps hold: a translated call carries a backend of the
-    /// service that was asked for, in a family that the socket can send, and
-    /// the way back ends where it began. Every other call is untouched.
+    /// Whatever the maps contain: a translated call carries a backend of the requested
+    /// service, in a family that the socket can send, and the reverse translation
+    /// restores the original. Every other call is unchanged.
     #[test]
     fn translation_is_right_and_reversible(
         services in prop::collection::vec((addresses(), prop::collection::vec(addresses(), 0..4)), 0..6),

@@ -1,9 +1,8 @@
-//! Messages of BGP: zettabgp writes them, and reads what we read.
+//! BGP messages: zettabgp encodes them, and decodes those that we read.
 //!
-//! Of what peers send only the opening is read: we take no routes from anybody, so
-//! updates are not looked into, and nothing in them can do harm. The opening's
-//! optional parameters are checked here first, byte by byte, before the library
-//! sees them.
+//! Of the peers' messages only OPEN is decoded: we accept no routes, so updates are not
+//! parsed, and nothing in them can do harm. The optional parameters of OPEN are validated
+//! here first, byte by byte, before the library sees them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -21,7 +20,7 @@ use super::routes::{Attributes, Changes};
 pub const HEADER: usize = 19;
 /// The longest message.
 pub const LONGEST: usize = 4096;
-/// `AS_TRANS` (RFC 6793): stands for a number that does not fit.
+/// `AS_TRANS` (RFC 6793): represents a number that does not fit.
 const AS_TRANS: u32 = 23456;
 /// A segment of a path whose order counts (RFC 4271, 4.3).
 const AS_SEQUENCE: u8 = 2;
@@ -35,7 +34,7 @@ pub enum Kind {
     Update,
     /// The end, with a reason.
     Notification,
-    /// Nothing but life.
+    /// A keepalive.
     Keepalive,
     /// All routes again (RFC 2918).
     RouteRefresh,
@@ -52,19 +51,19 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// What peers are told, or tell.
+    /// Returns the notification with this code.
     #[must_use]
     pub const fn new(code: u8, subcode: u8) -> Self {
         Self { code, subcode }
     }
 }
 
-/// A message could not be written: a fault of ours.
+/// A message could not be encoded: a fault of ours.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write a BGP message: {0}")]
 pub struct WriteError(String);
 
-/// In words what a notification says.
+/// Describes a notification.
 #[must_use]
 pub fn describe(code: u8, subcode: u8) -> String {
     let text = match (code, subcode) {
@@ -155,12 +154,12 @@ pub struct LocalOpen {
     /// Seconds for which routes are to be kept while we are away; 0 for no graceful
     /// restart.
     pub restart_time: u16,
-    /// Whether we were away: forwarding went on meanwhile (RFC 4724).
+    /// Whether we were away: forwarding continued meanwhile (RFC 4724).
     pub restarted: bool,
 }
 
-/// Sessions are spoken as over IPv4, also where they are not: only so IPv4 routes
-/// stand where RFC 4271 has them, and IPv6 routes where RFC 4760 has them.
+/// Messages are encoded as over IPv4, even on other sessions: only then IPv4 routes are
+/// where RFC 4271 expects them, and IPv6 routes where RFC 4760 does.
 fn parameters(asn: u32, four_octets: bool) -> BgpSessionParams {
     let any = Ipv4Addr::UNSPECIFIED;
     let mut it = BgpSessionParams::new(asn, 0, BgpTransportMode::IPv4, any, Vec::new());
@@ -267,7 +266,7 @@ pub fn read_open(body: &[u8]) -> Result<PeerOpening, Fault> {
     for code in capabilities(body) {
         says_families |= code == 1;
     }
-    // Who says nothing of families speaks IPv4 (RFC 4760, 8).
+    // A peer that announces no families supports IPv4 (RFC 4760, 8).
     peer.ipv4 |= !says_families;
     if matches!(message.hold_time, 1 | 2) {
         return Err(Fault::new(2, 6));
@@ -353,9 +352,9 @@ pub struct UpdateEncoding {
     pub internal: bool,
     /// Whether numbers of autonomous systems have four bytes.
     pub four_octets: bool,
-    /// Where IPv4 packets go; without it no IPv4 route is told.
+    /// The IPv4 next hop; without it no IPv4 route is advertised.
     pub next_hop_v4: Option<Ipv4Addr>,
-    /// Where IPv6 packets go; without it no IPv6 route is told.
+    /// The IPv6 next hop; without it no IPv6 route is advertised.
     pub next_hop_v6: Option<Ipv6Addr>,
 }
 
@@ -413,7 +412,7 @@ pub fn updates(changes: &Changes, writing: &UpdateEncoding) -> Result<Vec<Vec<u8
     Ok(all)
 }
 
-/// That all was told: an End-of-RIB for each family (RFC 4724, 2).
+/// Returns an End-of-RIB for each family (RFC 4724, 2).
 ///
 /// # Errors
 /// [`WriteError`].
@@ -477,7 +476,8 @@ fn common(attributes: &Attributes, writing: &UpdateEncoding) -> Vec<BgpAttrItem>
         all.push(BgpAttrItem::CommunityList(BgpCommunityList { value }));
     }
     if !communities.large.is_empty() {
-        // The library sets the bit for what was passed on unrecognised; we originate.
+        // The library sets the bit for attributes that were forwarded unrecognised; we
+        // originate.
         let mut large = BgpAttrUnknown::new(32, 0x80 | 0x40 | 0x10);
         for part in communities.large.iter().flatten() {
             large.value.extend(part.to_be_bytes());
@@ -488,7 +488,7 @@ fn common(attributes: &Attributes, writing: &UpdateEncoding) -> Vec<BgpAttrItem>
 }
 
 fn written(update: &BgpUpdateMessage, writing: &UpdateEncoding) -> Result<Vec<u8>, WriteError> {
-    // The library writes into what it is given, and needs more than is sent.
+    // The library writes into the given buffer, and needs more than is sent.
     let mut body = vec![0; 4 * LONGEST];
     let size = update
         .encode_to(&parameters(writing.asn, writing.four_octets), &mut body)

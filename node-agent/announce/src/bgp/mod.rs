@@ -30,7 +30,7 @@ use crate::metrics::Metrics;
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a peer may take to read what it is told.
+/// The time limit for a peer to read pending data.
 const STUCK: Duration = Duration::from_secs(30);
 /// How long a last message may take to be sent.
 const PARTING: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ pub struct Peer {
     node: Vec<IpAddr>,
 }
 
-/// Why there is no session.
+/// The reason why there is no session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -56,7 +56,7 @@ pub enum Error {
     Address {
         /// The field.
         field: &'static str,
-        /// What it holds.
+        /// The value.
         text: String,
     },
     /// The node has no IPv4 address and the object no identifier.
@@ -69,11 +69,11 @@ pub enum Error {
     Secret {
         /// The Secret.
         name: Text,
-        /// What the API server says.
+        /// The API server's error.
         #[source]
         source: control_client::Error,
     },
-    /// The Secret has no such key.
+    /// The Secret lacks the key.
     #[error(
         "Secret kube-system/{name} has no usable key `{key}`: put the password there, at most 80 bytes"
     )]
@@ -88,7 +88,7 @@ pub enum Error {
     Connect {
         /// The peer.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -101,7 +101,7 @@ pub enum Error {
 }
 
 impl Peer {
-    /// What an object says, for a node with these addresses.
+    /// Returns the peer of an object, for a node with these addresses.
     ///
     /// # Errors
     /// [`Error::Address`], [`Error::NoRouterId`].
@@ -165,7 +165,7 @@ pub struct Speaker {
 struct RunningSession {
     peer: Peer,
     routes: watch::Sender<Arc<Routes>>,
-    /// Ends it for good, also when this is dropped.
+    /// Ends it permanently, also when this is dropped.
     end: DropGuard,
     task: control_supervise::Running,
 }
@@ -189,8 +189,8 @@ impl Speaker {
         self.statuses.subscribe()
     }
 
-    /// Has sessions with these peers and no others, and tells each its routes. What
-    /// of a peer cannot be understood stands in its status.
+    /// Starts and ends sessions so that exactly these peers have one, and advertises each
+    /// peer's routes. Problems of a peer are in its status.
     pub async fn bring(&mut self, wanted: BTreeMap<Text, (Result<Peer, Error>, Routes)>) {
         let gone: Vec<Text> = self
             .running
@@ -307,7 +307,7 @@ struct SessionKeeper {
     end: CancellationToken,
     /// No session of this process was up yet.
     first: Arc<AtomicBool>,
-    /// What was last logged.
+    /// The last log message.
     said: Mutex<String>,
     /// Whether the task returned, and did not panic.
     has_ended: bool,
@@ -354,7 +354,7 @@ impl SessionKeeper {
         self.has_ended = true;
     }
 
-    /// Why [`SessionKeeper::end`] is cancelled.
+    /// The reason why [`SessionKeeper::end`] is cancelled.
     fn stop(&self) -> Stop {
         if self.shutdown.is_cancelled() {
             Stop::Shutdown
@@ -403,7 +403,7 @@ impl SessionKeeper {
         loop {
             if !session.out.is_empty() {
                 let out = std::mem::take(&mut session.out);
-                // A peer that does not read is as good as gone.
+                // A peer that does not read counts as gone.
                 match tokio::time::timeout(STUCK, stream.write_all(&out)).await {
                     Ok(written) => written.map_err(Error::Lost)?,
                     Err(_) => return Err(Error::Lost(io::ErrorKind::TimedOut.into())),
@@ -526,7 +526,7 @@ impl SessionKeeper {
     }
 }
 
-/// Sends what is left to say.
+/// Sends pending data.
 async fn part(session: &mut Session, stream: &mut TcpStream) {
     let out = std::mem::take(&mut session.out);
     if !out.is_empty() {

@@ -1,4 +1,4 @@
-//! Routes, and what of them changed.
+//! Routes, and their changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +26,8 @@ pub struct Communities {
 }
 
 impl Communities {
-    /// Reads `65000:1`, `65000:1:2` and the known names; leaves out what is none:
-    /// the definition refuses it already.
+    /// Parses `65000:1`, `65000:1:2` and well-known names; skips invalid ones, which the
+    /// definition rejects already.
     #[must_use]
     pub fn parse(texts: &[impl AsRef<str>]) -> Self {
         let mut all = Self::default();
@@ -58,7 +58,7 @@ impl Communities {
         all
     }
 
-    /// Adds those of another.
+    /// Adds those of another set.
     pub fn extend(&mut self, other: &Self) {
         self.plain.extend(&other.plain);
         self.large.extend(&other.large);
@@ -68,14 +68,14 @@ impl Communities {
 /// Routes to advertise and to withdraw.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Ways that are gone.
+    /// Withdrawn prefixes.
     pub withdrawn: BTreeSet<IpNet>,
     /// Ways that are new or other than before, those with the same attributes together.
     pub told: BTreeMap<Attributes, BTreeSet<IpNet>>,
 }
 
-/// What changed from one set of routes to the next. A route that only changed is
-/// not withdrawn first: there is no moment without it (RFC 4271, 9.1.4).
+/// Returns the changes from one set of routes to the next. A route whose attributes
+/// changed is not withdrawn first: there is no moment without it (RFC 4271, 9.1.4).
 #[must_use]
 pub fn diff(before: &Routes, after: &Routes) -> Changes {
     let mut changes = Changes::default();

@@ -1,17 +1,17 @@
-//! A session with a peer: the state machine of RFC 4271, 8, without its I/O. Bytes,
-//! times and routes go in; what is to be sent comes out.
+//! A session with a peer: the state machine of RFC 4271, 8, without its I/O. The input is
+//! bytes, times and routes; the output is what to send.
 //!
-//! We call; we are not called. That spares the port and the collision of calls
+//! We connect and do not listen. That avoids the port and collisions of connections
 //! (6.8), and a router with passive neighbours is the usual other side.
 //!
 //! # Restarts (RFC 4724)
 //!
-//! The datapath goes on while the agent is away, so peers are asked to keep our
-//! routes for that time: the opening says that forwarding was preserved, the first
-//! of a process that it restarted. An agent that ends closes connections without a
-//! notification, for a notification would end the routes, too. No session is opened
-//! before all routes are known; after the first they are told whole and ended
-//! with End-of-RIB, at which the peer removes what was not told again.
+//! The datapath works while the agent is away, so peers are asked to keep our routes for
+//! that time: OPEN announces that forwarding was preserved, and the first one of a
+//! process that it restarted. A terminating agent closes connections without a
+//! notification, which would withdraw the routes, too. No session is opened before all
+//! routes are known; then all are advertised, followed by End-of-RIB, at which the peer
+//! removes stale routes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub struct Setting {
     pub restart_time: u16,
 }
 
-/// Where packets are to be sent: the own addresses of a connection and a node.
+/// The next hops: the own addresses of a connection and a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NextHops {
     /// For IPv4.
@@ -66,22 +66,22 @@ impl NextHops {
     }
 }
 
-/// Why a session ended.
+/// The reason why a session ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionEnd {
     /// The peer said so.
     #[error("the peer ended the session: {0}")]
     ByPeer(Fault),
-    /// The peer did wrong; it was told.
+    /// The peer violated the protocol and was notified.
     #[error("the session was ended: {0}")]
     ByUs(Fault),
     /// The peer is of another autonomous system.
     #[error("the peer is of AS {found}, not of AS {wanted}: correct peerASN")]
     PeerAsn {
-        /// What it says.
+        /// The received value.
         found: u32,
-        /// What was configured.
+        /// The configured value.
         wanted: u32,
     },
     /// The peer cannot read our number.
@@ -99,7 +99,7 @@ pub enum State {
     OpenSent,
     /// So did the peer.
     OpenConfirm,
-    /// Routes are told.
+    /// Established: routes are advertised.
     Established,
 }
 
@@ -110,11 +110,11 @@ pub struct Session {
     next_hops: NextHops,
     state: State,
     received: Vec<u8>,
-    /// What is to be sent.
+    /// The data to send.
     pub out: Vec<u8>,
-    /// What the peer was told.
+    /// The advertised routes.
     told: Routes,
-    /// What it shall know.
+    /// The desired routes.
     wanted: Routes,
     peer: Option<PeerOpening>,
     /// Negotiated; zero for never.
@@ -167,7 +167,7 @@ impl Session {
         self.state
     }
 
-    /// How many routes the peer was told and can have.
+    /// Returns the number of routes that were advertised and that the peer supports.
     #[must_use]
     pub fn advertised(&self) -> usize {
         let writing = self.writing();
@@ -178,10 +178,10 @@ impl Session {
         self.told.keys().filter(can).count()
     }
 
-    /// These bytes came.
+    /// Processes received bytes.
     ///
     /// # Errors
-    /// Why the session is over; what is in `out` is to be sent even so.
+    /// Why the session is over; `out` is to be sent regardless.
     pub fn receive(&mut self, bytes: &[u8], now: Instant) -> Result<(), SessionEnd> {
         self.received.extend(bytes);
         let mut at = 0;
@@ -310,7 +310,7 @@ impl Session {
         negotiated.then(|| self.hold / 3)
     }
 
-    /// Ends the session for good: the peer forgets our routes.
+    /// Ends the session permanently: the peer removes our routes.
     pub fn cease(&mut self, subcode: u8) {
         self.out
             .extend(message::notification(Fault::new(6, subcode)));

@@ -1,5 +1,5 @@
-//! What is known of the agents' lives: from their words, in the order of the API
-//! server, and from the own words that came back.
+//! Tracks which agents are alive: from their words, in the order of the API server, and
+//! from the own words that came back.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -17,24 +17,24 @@ const UNHEARD: usize = 64;
 pub struct AnnouncerStatement {
     /// Rises with each word of a node; compared with others of the same node only.
     pub renewed: Option<Text>,
-    /// Where the word stands in the order of all.
+    /// The word's position in the order of all.
     pub revision: u64,
-    /// What the node claims.
+    /// The node's claims.
     pub claims: Claims,
 }
 
 /// A statement of the own node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnStatement {
-    /// By which it is known when it comes back.
+    /// Identifies it when it comes back.
     pub renewed: Text,
     /// When it was sent.
     pub sent: Instant,
-    /// What it claims.
+    /// The node's claims.
     pub claims: Claims,
 }
 
-/// Which agents are known to be alive.
+/// The agents that are known to be alive.
 #[derive(Debug)]
 pub struct AgentLives {
     own: Text,
@@ -52,9 +52,9 @@ pub struct AgentLives {
 #[derive(Debug)]
 struct AgentLife {
     renewed: Option<Text>,
-    /// Of its last word.
+    /// The revision of its last word.
     revision: u64,
-    /// When its last word was heard, or it began to live anew.
+    /// When its last word was heard, or it counted as alive again.
     at: Instant,
     /// For how long it is proven to have said nothing.
     silent: Duration,
@@ -62,7 +62,7 @@ struct AgentLife {
 }
 
 impl AgentLives {
-    /// Nothing is known, to the node `own`.
+    /// Returns the state without any knowledge, of the node `own`.
     #[must_use]
     pub fn new(own: &str) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl AgentLives {
         }
     }
 
-    /// The own node is about to say this. To be told before the word can come back.
+    /// Records the own next word. Must be called before the word can come back.
     pub fn record_own(&mut self, word: OwnStatement) {
         if self.sent.len() == UNHEARD {
             self.sent.pop_front();
@@ -83,7 +83,7 @@ impl AgentLives {
         self.sent.push_back(word);
     }
 
-    /// Notes what a node's Announcer says now.
+    /// Processes the current word of a node's Announcer.
     pub fn observe(&mut self, node: &Text, said: &AnnouncerStatement, now: Instant) {
         self.revision = self.revision.max(said.revision);
         match self.seen.get_mut(node) {
@@ -105,7 +105,7 @@ impl AgentLives {
         }
     }
 
-    /// An own word came back, unless it is one of an agent that ran here before.
+    /// Processes an own word that came back, unless it is the previous agent's.
     fn hear(&mut self, renewed: Option<&Text>, now: Instant) {
         let found = (self.sent.iter()).position(|word| Some(&word.renewed) == renewed);
         let Some(word) = found.and_then(|at| self.sent.drain(..=at).next_back()) else {
@@ -144,7 +144,7 @@ impl AgentLives {
         all.filter(|(node, life)| **node != self.own && life.silent < STALE)
     }
 
-    /// Its Announcer is gone.
+    /// Removes a node whose Announcer was deleted.
     pub fn forget(&mut self, node: &str) {
         self.seen.remove(node);
     }
@@ -155,7 +155,7 @@ impl AgentLives {
         node == self.own || self.seen.get(node).is_some_and(|life| life.silent < STALE)
     }
 
-    /// Whether all is known that was said before `time`.
+    /// Returns whether everything said before `time` is known.
     #[must_use]
     pub fn is_known_until(&self, time: Instant) -> bool {
         self.heard.is_some_and(|sent| sent >= time)
@@ -168,7 +168,7 @@ impl AgentLives {
         heard.is_some_and(|sent| now.saturating_duration_since(sent) < FRESH)
     }
 
-    /// Whether the own node's claim stands, once it came back.
+    /// Returns whether the node's own claim stands, once it came back.
     #[must_use]
     pub fn stands(&self, address: IpAddr, term: u64) -> Option<bool> {
         let judged = self.judged.get(&address);
@@ -196,7 +196,7 @@ impl AgentLives {
         claims.max()
     }
 
-    /// The term of a claim that the own node makes now: above all that it knows of.
+    /// Returns the term of a new claim of this node: above all that it knows of.
     #[must_use]
     pub fn next_term(&self, address: IpAddr) -> u64 {
         let known = self.seen.values().filter_map(|it| it.claims.get(&address));
@@ -204,7 +204,7 @@ impl AgentLives {
         above.fold(self.revision, u64::max)
     }
 
-    /// When each other that claims something is dead, if it says nothing.
+    /// Returns when each other claiming node counts as dead, if it stays silent.
     fn ends(&self) -> impl Iterator<Item = Instant> + '_ {
         let others = self.others().filter(|(_, life)| !life.claims.is_empty());
         others.map(|(_, life)| {

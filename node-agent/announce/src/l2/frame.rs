@@ -1,6 +1,5 @@
-//! The frames of ARP (RFC 826, RFC 5227) and of neighbour discovery (RFC 4861), as
-//! far as somebody who answers for an address needs them. Ethernet II, no VLAN tag:
-//! the kernel takes tags off.
+//! Frames of ARP (RFC 826, RFC 5227) and of neighbour discovery (RFC 4861), as far as a
+//! responder needs them. Ethernet II without VLAN tag: the kernel strips tags.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -20,25 +19,25 @@ const ADVERTISEMENT: u8 = 136;
 /// The content of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReceivedFrame {
-    /// Somebody asks who has an address.
+    /// A host asks which host has an address.
     Asked {
         /// The address asked for.
         target: IpAddr,
-        /// Who asks; unspecified where it only probes whether the address is free.
+        /// The asking host; unspecified if it only probes whether the address is free.
         from: IpAddr,
-        /// Where the answer goes.
+        /// The destination of the answer.
         mac: Mac,
     },
-    /// Somebody says that it has an address.
+    /// A host announces that it has an address.
     Claimed {
         /// The address.
         address: IpAddr,
-        /// Who says so.
+        /// The announcing host.
         mac: Mac,
     },
 }
 
-/// What a frame says; `None` if it is none of these, or damaged.
+/// Parses a frame; returns `None` if it is none of these, or damaged.
 #[must_use]
 pub fn parse(frame: &[u8]) -> Option<ReceivedFrame> {
     let ethertype: [u8; 2] = array(frame, 12)?;
@@ -138,7 +137,7 @@ pub fn answer(
     match (target, from) {
         (IpAddr::V4(target), IpAddr::V4(from)) => arp(2, own, target, to, to, from),
         (IpAddr::V6(target), IpAddr::V6(from)) => {
-            // Who probes has no address to answer to (RFC 4861, 7.2.4).
+            // A probing host has no address to answer to (RFC 4861, 7.2.4).
             let probe = from.is_unspecified();
             let destination = if probe { ALL_NODES } else { from };
             let mac = if probe { multicast_mac(ALL_NODES) } else { to };
@@ -155,8 +154,8 @@ pub fn answer(
     }
 }
 
-/// What tells everybody that an address is here now: for ARP a request and a reply,
-/// since some understand only the one and some only the other (RFC 5227, 3).
+/// Returns the frames that announce an address: for ARP a request and a reply, since some
+/// hosts understand only one of them (RFC 5227, 3).
 #[must_use]
 pub fn announcement(own: Mac, own_link_local: Option<Ipv6Addr>, address: IpAddr) -> Vec<Vec<u8>> {
     match address {

@@ -1,11 +1,10 @@
-//! Answers for addresses by ARP and NDP, without having them: on the interfaces
-//! where it shall, and only for what [`AnsweredAddresses`] says at the moment.
+//! Answers for addresses by ARP and NDP without having them: on the configured
+//! interfaces, and only for the present [`AnsweredAddresses`].
 //!
-//! The kernel is not asked and has no such address on any interface; the datapath
-//! translates packets before they are routed. Frames are read and written by packet
-//! sockets, one a protocol and interface, opened only while there is something to
-//! answer for. The groups to which solicitations go are joined, so that switches
-//! and network cards let them through.
+//! The kernel is not involved and has no such address on any interface; the datapath
+//! translates packets before they are routed. Packet sockets read and write frames, one
+//! per protocol and interface, opened only while there is something to answer for. The
+//! groups of solicitations are joined, so that switches and network cards pass them.
 
 pub mod frame;
 
@@ -33,8 +32,8 @@ use crate::sys::{self, FrameFilter};
 /// Addresses to answer for, and the patterns of interfaces on which to do so.
 pub type AnsweredAddresses = BTreeMap<IpAddr, BTreeSet<Text>>;
 
-/// When an address that is new here is announced again: others ignore what comes
-/// within a second of their last news (`neigh/*/locktime`), and frames get lost.
+/// When a new address is announced again: hosts ignore updates within a second of the
+/// last one (`neigh/*/locktime`), and frames get lost.
 const REPEATS: [Duration; 6] = [
     Duration::ZERO,
     Duration::from_millis(100),
@@ -51,7 +50,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct Conflict {
     /// The address.
     pub address: IpAddr,
-    /// Who says so.
+    /// The announcing host.
     pub mac: Mac,
 }
 
@@ -119,8 +118,8 @@ fn interfaces(node: &BTreeSet<IpAddr>) -> io::Result<BTreeMap<Text, Interface>> 
     Ok(found.collect())
 }
 
-/// Answers until `shutdown`. `answering` says for what; `node` which addresses the
-/// node itself has. What others claim goes to `conflicts`.
+/// Answers until `shutdown`. `answering` are the addresses to answer for; `node` are the
+/// node's own addresses. Announcements by others are sent to `conflicts`.
 pub async fn run(
     mut answering: watch::Receiver<Arc<AnsweredAddresses>>,
     mut node: watch::Receiver<Arc<BTreeSet<IpAddr>>>,
@@ -149,7 +148,7 @@ pub async fn run(
     }
 }
 
-/// Opens, changes and closes links so that they do what is wanted.
+/// Opens, changes and closes links as desired.
 fn bring(
     links: &mut BTreeMap<Text, Link>,
     found: &BTreeMap<Text, Interface>,
@@ -309,7 +308,7 @@ impl Listener {
                         self.hear(heard, &socket).await;
                     }
                 }
-                // The interface went down: it is opened anew when it is there.
+                // The interface went down: it is reopened when it is up.
                 Ok(Err(error)) => {
                     debug!(interface = %self.interface.name, %error, "failed to read a frame");
                     return;
@@ -351,7 +350,7 @@ async fn herald(
     neighbours: Arc<AsyncFd<OwnedFd>>,
     metrics: Metrics,
 ) {
-    /// When an address came, and how often it was announced.
+    /// When an address was added, and how often it was announced.
     type Due = BTreeMap<IpAddr, (Instant, usize)>;
     let mut known: BTreeSet<IpAddr> = BTreeSet::new();
     let mut due: Due = Due::new();
@@ -404,11 +403,11 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-/// Tells everybody on an interface once that an address is there now. Nothing answers for the
-/// address: it must be the interface's own.
+/// Announces an address once on an interface. Nothing answers for the address: it must be
+/// the interface's own.
 ///
 /// # Errors
-/// What the system said, or that there is no such interface that is up.
+/// The system's error, or that there is no such interface that is up.
 pub async fn announce_once(interface: &str, address: IpAddr) -> io::Result<()> {
     let found = interfaces(&BTreeSet::new())?;
     let own = found

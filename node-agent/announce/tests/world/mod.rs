@@ -1,6 +1,6 @@
-//! A cluster for announcements: the API server and the load balancer controller in
-//! this process, each under the identity that it has in real life; nodes as threads
-//! in network namespaces of their own, which can be killed.
+//! A cluster for announcements: the API server and the load balancer controller in this process,
+//! each with its production identity; nodes as threads in network namespaces of their own, which
+//! can be killed.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

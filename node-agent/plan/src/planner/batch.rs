@@ -14,7 +14,7 @@ use super::{Action, Node, Owner};
 pub(super) struct Batch {
     names: Vec<Action>,
     slots: Vec<Action>,
-    /// Also what the node itself is.
+    /// Further properties of the node.
     details: Vec<Action>,
     entries: Vec<(ServiceKey, Entry)>,
     removed_entries: Vec<ServiceKey>,
@@ -102,9 +102,9 @@ impl Batch {
         }
     }
 
-    /// Whom the new ranges leave out may be left out before the entries change,
-    /// and must be before an entry shows the set under a new key; but where
-    /// there are none any more (not `restricted`), the old entries need theirs.
+    /// Removes a source range. Clients that the new ranges exclude may be excluded before
+    /// the entries change, and must be before an entry shows the set under a new key; but
+    /// if there are no ranges any more (not `restricted`), the old entries need theirs.
     pub(super) fn delete_source(&mut self, id: u32, range: IpNet, restricted: bool) {
         let action = Action::DeleteSource(id, range);
         if restricted {
@@ -114,7 +114,8 @@ impl Batch {
         }
     }
 
-    /// For a moment both is said: entries come in between, and go.
+    /// Sets both the old and the new bits for a moment: entries are added and removed in
+    /// between.
     pub(super) fn change_served(
         &mut self,
         (protocol, port): (Protocol, Port),

@@ -1,4 +1,4 @@
-//! Who has a key that several sets may want, and what is written there.
+//! Decides which set gets a key that several want, and what is written there.
 
 use ebpf_abi::{Service as Entry, ServiceFlags, ServiceKey};
 use rustc_hash::FxHashSet;
@@ -8,7 +8,7 @@ use super::batch::Batch;
 use super::{Action, Owner, Planner};
 use crate::compile::{Key, Rank};
 
-/// The sets that want a key, and what is written there.
+/// The sets that want a key, and its present entry.
 #[derive(Debug, Default)]
 pub(super) struct Claim {
     pub(super) claimants: SmallVec<[Claimant; 1]>,
@@ -62,8 +62,8 @@ impl Planner {
         }
     }
 
-    /// Decides what each touched key shows, orders the actions, and looks anew
-    /// at the problems of all whom that may concern.
+    /// Decides each touched key, orders the actions, and re-evaluates the problems of all
+    /// objects concerned.
     pub(super) fn finish(&mut self, mut batch: Batch) -> Vec<Action> {
         if !self.started {
             return Vec::new();
@@ -72,7 +72,7 @@ impl Planner {
         touched.sort_unstable();
         touched.dedup();
         if self.used.services.saturating_add(touched.len()) > self.room.services {
-            // What goes makes room for what comes.
+            // Removals make room for additions.
             touched.sort_by_key(|key| self.winner(key).is_some());
         }
         for key in touched {
@@ -122,7 +122,7 @@ impl Planner {
         batch.actions()
     }
 
-    /// What is to stand under a key, and of which set.
+    /// Returns the entry that a key should have, and its set.
     pub(super) fn winner(&self, key: &ServiceKey) -> Option<(u32, Entry)> {
         let reserved = self.node.reserves(key);
         let claimants = self.keys.get(key)?.claimants.iter();

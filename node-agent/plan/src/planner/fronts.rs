@@ -1,4 +1,4 @@
-//! What became of the addresses that objects want.
+//! Accounts of the addresses that objects want.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::compile::Rank;
 use crate::slice::SliceState;
 
 impl Planner {
-    /// What became of a Service's addresses, and its problems; without its
-    /// endpoints, of which the plan keeps less than there is to tell.
+    /// Returns the account of a Service's addresses and problems, without its endpoints,
+    /// for which the plan does not keep enough.
     #[must_use]
     pub fn service_account(&self, namespace: &str, name: &str) -> Account {
         let key = join(namespace, name);
@@ -30,8 +30,8 @@ impl Planner {
         slices.map(|(_, slice)| slice)
     }
 
-    /// The same of the Pods of this node that want host ports, and of what the
-    /// node answers itself.
+    /// Returns the accounts of this node's Pods with host ports, and of what the node
+    /// answers itself.
     #[must_use]
     pub fn other_accounts(&self) -> Vec<Account> {
         let mut pods: Vec<&Arc<str>> = self.pods.keys().collect();
@@ -77,7 +77,7 @@ impl Planner {
         claim.is_some_and(|it| it.claimants.iter().any(|it| it.rank == Rank::Override))
     }
 
-    /// Why a key does not lead to a set that wants it; none: it does.
+    /// Returns why a key does not lead to a set that wants it; `None` if it does.
     fn why_not(&self, id: u32, key: &ServiceKey) -> Option<String> {
         let Some((winner, _)) = self.winner(key) else {
             return Some("the node itself listens there".to_owned());
@@ -100,7 +100,8 @@ impl Planner {
     }
 }
 
-/// By which rule the one has it and not the other, in the order of the rules.
+/// Returns the rule by which one set has the key and not the other, in the order of the
+/// rules.
 fn because(theirs: &Claimant, other: &Set, mine: &Claimant, own: &Set) -> String {
     if theirs.rank != mine.rank {
         let plural = |rank: Rank| match rank {

@@ -1,4 +1,4 @@
-//! What objects ask for and do not get.
+//! Finds requests of objects that are not in force.
 
 use super::{Owner, Planner};
 use crate::compile::{Key, Rank};
@@ -39,7 +39,7 @@ impl Planner {
                             reasons.push(Reason::OwnAddress { address });
                         }
                     }
-                    // Whose address the node answers itself is served as it is meant to be.
+                    // An address that the node answers itself is served as intended.
                     Some((winner, _)) if *rank == Rank::ClusterIp && self.is_own(winner) => {}
                     Some((winner, _)) => {
                         let by = self.sets.get(&winner).map(|set| set.owner.to_string());

@@ -1,4 +1,4 @@
-//! Objects as far as they are known.
+//! The known state of a Service.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How much room the maps have, and what of a set finds some.
+//! The capacity of the maps, and the part of a set that fits.
 
 use ebpf_abi::{MAGLEV_CHUNK, Service, ServiceFlags};
 
@@ -80,7 +80,7 @@ impl MapCapacity {
         // Not the parts of tables: a new table needs room beside the old one.
     }
 
-    /// Cuts a set down to what has room; true if something was left out.
+    /// Reduces a set to the available room; returns true if something was left out.
     pub(super) fn fit(&self, desired: &mut DesiredSet) -> bool {
         let wanted = desired.backends.len();
         desired.backends.truncate(self.slots);
@@ -103,7 +103,7 @@ impl MapCapacity {
             desired.flags = ServiceFlags(desired.flags.0 & !ServiceFlags::MAGLEV.0);
             desired.missing += 1;
         }
-        // Who has no range of his own left is not let in.
+        // A client whose range did not fit is not admitted.
         let ranges = desired.sources.len();
         desired.sources.truncate(self.sources);
         desired.missing += wanted - desired.backends.len() + ranges - desired.sources.len();

@@ -7,24 +7,24 @@ use ebpf_abi::{Address, Backend, BackendFlags, Port, Protocol, ServiceFlags, Ser
 use crate::compile::{DesiredSet, Key, Rank};
 use crate::name;
 
-/// An address that this node answers itself, whatever the API says of it: the
-/// cluster's DNS, served by each node's agent.
+/// An address that this node answers itself, regardless of the API: the cluster's DNS,
+/// served by each node's agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
     /// For people.
     pub name: String,
-    /// What clients address.
+    /// The destination of clients.
     pub address: IpAddr,
     /// And its port.
     pub port: u16,
     /// And its protocol.
     pub protocol: Protocol,
-    /// Who answers: addresses of the same family as `address`; any of this
-    /// node's, loopback ones only for clients in the node's own namespace.
+    /// The backends: addresses of the same family as `address`; any of this node's,
+    /// loopback ones only for clients in the node's own namespace.
     pub backends: Vec<SocketAddr>,
 }
 
-/// What a node answers itself, each name once.
+/// Returns the sets that a node answers itself, each name once.
 pub(super) fn overriding(overrides: &[Override]) -> Vec<DesiredSet> {
     let mut wanted: Vec<_> = overrides.iter().map(Override::desired).collect();
     wanted.sort_by(|a, b| a.name.cmp(&b.name));

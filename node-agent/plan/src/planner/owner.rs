@@ -1,11 +1,11 @@
-//! To whom sets belong.
+//! The owners of sets.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use crate::problem::Object;
 
-/// To whom a set belongs.
+/// The owner of a set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
     Override,

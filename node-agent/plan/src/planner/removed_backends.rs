@@ -1,4 +1,4 @@
-//! UDP backends that went: what is connected to them waits in vain.
+//! Removed UDP backends, whose connected clients would wait in vain.
 
 use std::net::SocketAddr;
 
@@ -9,8 +9,8 @@ use crate::compile::Datagrams;
 /// UDP backends that left a Service; sockets connected to them have to be moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedBackends {
-    /// What clients addressed. A socket that reached the backend otherwise is
-    /// not concerned.
+    /// The destinations of clients. A socket that reached the backend by another one is
+    /// not affected.
     pub keys: Vec<ServiceKey>,
     /// Always UDP: TCP connections are left to end by themselves.
     pub protocol: Protocol,
@@ -18,11 +18,10 @@ pub struct RemovedBackends {
     pub backends: Vec<SocketAddr>,
 }
 
-/// What was there and is there no more, port by port.
+/// Records backends that no longer exist, port by port.
 pub(super) fn note_gone(former: &[Datagrams], now: &[Datagrams], gone: &mut Vec<RemovedBackends>) {
     for (place, old) in former.iter().enumerate() {
-        // A port is found again by any of its keys; mostly it stands where it
-        // stood.
+        // A port is identified by any of its keys; usually it is in the same place.
         let is_same = |new: &&Datagrams| new.keys.iter().any(|key| old.keys.contains(key));
         let same = now
             .get(place)

@@ -1,4 +1,4 @@
-//! The whole plan against what the maps hold.
+//! Compares the whole plan with the contents of the maps.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,10 +15,9 @@ use super::{
 use crate::current::Current;
 
 impl Planner {
-    /// Compares the whole plan with what the maps hold. What is right stays as
-    /// it is, identifiers and generations included, so that a restart changes
-    /// nothing. To be called once all objects are known, and whenever actions
-    /// could not be applied.
+    /// Compares the whole plan with the contents of the maps. Correct entries stay,
+    /// including identifiers and generations, so that a restart changes nothing. Must be
+    /// called once all objects are known, and whenever actions could not be applied.
     pub fn resync(&mut self, current: &Current) -> Vec<Action> {
         self.started = true;
         self.sets.clear();
@@ -78,7 +77,7 @@ impl Planner {
         wanted
     }
 
-    /// Takes a set over as it stands in the maps, or writes it anew.
+    /// Adopts a set from the maps, or rewrites it.
     fn adopt(
         &mut self,
         owner: &Owner,
@@ -157,8 +156,8 @@ impl Planner {
         }
     }
 
-    /// Removes what is in the maps and not in the plan; sorted, so that equal
-    /// maps give equal actions.
+    /// Removes everything in the maps that is not in the plan; sorted, so that equal maps
+    /// lead to equal actions.
     fn remove_surplus(&self, current: &Current, batch: &mut Batch) {
         let stands = |key: &ServiceKey| self.keys.get(key).is_some_and(|it| it.written.is_some());
         let gone = sorted(current.services.keys().filter(|key| !stands(key)));
@@ -211,8 +210,8 @@ impl Planner {
         gone.into_iter().for_each(|id| batch.unname(id));
     }
 
-    /// UDP backends that the maps know and the objects do not: they went while
-    /// nobody watched.
+    /// Records UDP backends that are in the maps but not in the objects: they were
+    /// removed while no agent ran.
     fn note_gone_meanwhile(&mut self, current: &Current) {
         let entries = current
             .services
@@ -277,12 +276,12 @@ fn sorted<'a, T: Ord + Copy + 'a>(all: impl Iterator<Item = &'a T>) -> Vec<T> {
     all
 }
 
-/// What a copy of the maps says of identifiers.
+/// The identifiers found in a copy of the maps.
 #[derive(Default)]
 struct SeenIdentifiers<'a> {
     ids: FxHashMap<&'a str, u32>,
-    /// Per set the newest generation of which anything is there, be it left
-    /// over from an update that was cut off.
+    /// The newest generation of each set with any entries, including leftovers of an
+    /// interrupted update.
     generations: FxHashMap<u32, u32>,
     last_id: u32,
 }

@@ -1,4 +1,4 @@
-//! Which ports the entries that are written stand under.
+//! Tracks the ports of written entries.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::batch::Batch;
 #[derive(Debug, Default)]
 pub(super) struct Ports {
     counts: FxHashMap<PortAddress, Count>,
-    /// What was said of ports before.
+    /// The former bits of ports.
     former: BTreeMap<PortAddress, Served>,
 }
 
@@ -26,7 +26,7 @@ struct Count {
 // === impl Ports ===
 
 impl Ports {
-    /// What is said of ports as long as nothing else was told.
+    /// Returns the bits of ports before any change.
     pub(super) fn said(said: &FxHashMap<PortAddress, Served>) -> Self {
         Self {
             counts: FxHashMap::default(),
@@ -63,7 +63,7 @@ impl Ports {
             .map_or(Served::NONE, |count| count.served())
     }
 
-    /// Tells what changed: what is new before any entry, what is old after all.
+    /// Emits the changes: additions before any entry, removals after all.
     pub(super) fn flush(&mut self, batch: &mut Batch) {
         for (at, former) in std::mem::take(&mut self.former) {
             let now = self.now(at);

@@ -1,4 +1,4 @@
-//! A set of backends as it stands in the maps.
+//! A set of backends as written in the maps.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ pub(super) struct Set {
     pub(super) owner: Owner,
     pub(super) created: u64,
     pub(super) generation: u32,
-    /// Its backends stand in the order of slots.
+    /// Its backends, in the order of slots.
     pub(super) desired: DesiredSet,
 }
 
-/// What leads from the backends that stand in slots to others.
+/// The changes from the backends in slots to others.
 #[derive(Default)]
 struct Difference {
-    /// Of another state in the same slot.
+    /// Backends with another state in the same slot.
     changed: Vec<(u32, Backend)>,
     removed: Vec<(u32, Backend)>,
     added: Vec<Backend>,
@@ -52,12 +52,12 @@ impl Set {
         }
     }
 
-    /// Do its backends stand in `MEMBERS`?
+    /// Returns whether its backends are in `MEMBERS`.
     pub(super) fn is_tracked(&self) -> bool {
         is_tracked(&self.desired)
     }
 
-    /// What it takes of the maps, entries aside.
+    /// Returns the room that it takes in the maps, without entries.
     pub(super) fn size(&self) -> MapCapacity {
         let slots = self.desired.backends.len();
         MapCapacity {
@@ -103,11 +103,11 @@ impl Set {
             .map(move |chunk| maglev::key(id, generation, chunk))
     }
 
-    /// Becomes what is desired. Where few backends change, they are replaced in
-    /// their slots: each client still sees the old backends or the new ones,
-    /// and a large set costs what changes. Otherwise, and where a table for
-    /// consistent hashing must fit the slots, or datagrams must leave a backend, all is
-    /// written under the next generation, if that has room beside the former one.
+    /// Changes the set to the desired one. If few backends change, they are replaced in
+    /// their slots: each client sees the old backends or the new ones, and the cost is
+    /// that of the change. Otherwise, and if a table for consistent hashing must match
+    /// the slots, or datagrams must leave a backend, everything is written under the next
+    /// generation, if that has room beside the former one.
     pub(super) fn update(
         &mut self,
         id: u32,
@@ -190,7 +190,7 @@ impl Set {
                 backends.push(backend);
             }
         }
-        // From the last one down: what is last now is no one that goes.
+        // From the last one down: the last one is then never one that is removed.
         let mut emptied = Vec::with_capacity(removed.len());
         for (slot, _) in removed {
             let Some(last) = backends.pop() else { continue };
@@ -251,7 +251,7 @@ fn socket(backend: &Backend) -> (Address, Port) {
 // === impl Difference ===
 
 impl Difference {
-    /// From backends in slots, in any order, to sorted ones.
+    /// Computes the changes from backends in slots, in any order, to sorted ones.
     fn of(slots: &[Backend], sorted: &[Backend]) -> Self {
         let mut difference = Self::default();
         if slots == sorted {

@@ -14,7 +14,7 @@ use crate::objects::{Conditions, Endpoint, Hints, nullable};
 #[derive(Debug, Default, Deserialize)]
 pub struct Endpoints(#[serde(deserialize_with = "nullable")] pub(super) Vec<ReadEndpoint>);
 
-/// One of them.
+/// One endpoint.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ReadEndpoint {
@@ -26,7 +26,7 @@ pub(super) struct ReadEndpoint {
     pub(super) hints: Option<Hints>,
 }
 
-/// The first of its addresses, or what stands in its place.
+/// The first of its addresses, or what is in its place.
 #[derive(Debug, Default)]
 struct FirstAddress(Option<Text>);
 
@@ -48,7 +48,7 @@ impl<'a> FromIterator<&'a Endpoint> for Endpoints {
 }
 
 impl ReadEndpoint {
-    /// Its address, or the text that is none; none if there is no text.
+    /// Returns its address, or the invalid text; `None` if there is no text.
     pub(super) fn take_address(&mut self) -> Option<Result<IpAddr, Box<str>>> {
         self.addresses.0.take().map(|text| text.0)
     }

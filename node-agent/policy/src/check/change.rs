@@ -1,5 +1,4 @@
-//! What becomes otherwise when objects change: the same expectations, checked
-//! before and after.
+//! Effects of changed objects: the same expectations, checked before and after.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +13,8 @@ pub struct Change {
     pub after: CheckedFlow,
 }
 
-/// The flows whose verdict is another, in the order of `after`. Flows of ends
-/// that go with the change are none: nobody asks any more.
+/// Returns the flows whose verdict differs, in the order of `after`, without flows of
+/// ends that the change removes.
 #[must_use]
 pub fn changes(before: &[CheckedFlow], after: &[CheckedFlow]) -> Vec<Change> {
     let key = |it: &CheckedFlow| {
@@ -26,8 +25,8 @@ pub fn changes(before: &[CheckedFlow], after: &[CheckedFlow]) -> Vec<Change> {
             it.expected == super::ExpectedVerdict::Allow,
         )
     };
-    // The same flow may be asked for twice, and once for each family: the
-    // first answers the first.
+    // The same flow may be listed twice, and once for each family: occurrences are
+    // matched in order.
     let mut known: BTreeMap<_, Vec<&CheckedFlow>> = BTreeMap::new();
     for it in before.iter().rev() {
         known.entry(key(it)).or_default().push(it);

@@ -25,8 +25,8 @@ pub struct Objects {
     pub policies: BTreeMap<(String, String), NetworkPolicy>,
     /// ClusterNetworkPolicies.
     pub cluster_policies: BTreeMap<String, ClusterNetworkPolicy>,
-    /// The controllers of pods, ReplicaSets and Jobs, by kind, namespace and name of what
-    /// they control.
+    /// The controllers of pods, ReplicaSets and Jobs, by kind, namespace and name of the
+    /// controlled object.
     controllers: BTreeMap<(String, String, String), ControllerName>,
 }
 
@@ -46,7 +46,7 @@ struct Template {
 }
 
 impl Objects {
-    /// Adds a document; one of an unknown kind is none of ours.
+    /// Adds a document; one of an unknown kind is ignored.
     pub(super) fn add(
         &mut self,
         mut document: Value,
@@ -140,8 +140,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Whether a workload of this name controls the pod: directly, or through a ReplicaSet
-    /// or Job of its own.
+    /// Returns whether a workload of this name controls the pod: directly, or through a
+    /// ReplicaSet or Job.
     pub(super) fn is_controlled_by(&self, namespace: &str, pod: &str, workload: &str) -> bool {
         let owner_of = |kind: &str, name: &str| {
             let key = (kind.to_owned(), namespace.to_owned(), name.to_owned());
@@ -155,9 +155,8 @@ impl Objects {
             .any(|owner| owner.name == workload)
     }
 
-    /// Gives what a cluster gives: namespaces their names as labels, pods
-    /// without an address one of 198.18.0.0/15 (RFC 2544), pods of a node's
-    /// network that node's.
+    /// Adds what a cluster adds: namespaces get their names as labels, pods without an
+    /// address get one of 198.18.0.0/15 (RFC 2544), pods in a node's network that node's.
     pub(super) fn complete(&mut self) {
         let used = self.pods.keys().chain(self.policies.keys());
         let used: Vec<String> = used.map(|(namespace, _)| namespace.clone()).collect();

@@ -1,12 +1,12 @@
-//! What nothing refers to any more, and programs may still hold.
+//! Deferred removal of entries that nothing refers to any more, but that programs may
+//! still use.
 //!
-//! A program reads the root, an endpoint's ruleset, a peer, a class of ports and then
-//! what the ruleset says, and may be stopped anywhere in between. What it has read is
-//! replaced meanwhile, but must go on to mean what it meant: a ruleset stays complete for
-//! all peers and classes that come, a peer keeps its rows, a number is nobody else's. So
-//! who is not referred to any more stays as he is, and is removed by a
-//! [`sync`](Compiler::sync) after [`passed`](Compiler::passed) was said: that no program
-//! is at work any more that was when the last reference was overwritten.
+//! A program reads the root, an endpoint's ruleset, a peer, a class of ports and then the
+//! verdict, and may be interrupted anywhere in between. What it has read may be replaced
+//! meanwhile, but must keep its meaning: a ruleset stays complete for all new peers and
+//! classes, a peer keeps its rows, a number is not reused. So unreferenced entries stay,
+//! and a [`sync`](Compiler::sync) after [`passed`](Compiler::passed) removes them, when
+//! all programs have ended that were running when the last reference was overwritten.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ use crate::ruleset::{PeerId, PolicyId, RulesetId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FreeMark(u64);
 
-/// References that are gone.
+/// Removed references.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// Held once less each.
@@ -42,7 +42,7 @@ pub(super) struct Batch {
 pub(super) struct DeferredFree {
     /// Since the last sync.
     pub(super) now: Batch,
-    /// Of each sync before, until it is said that it passed.
+    /// The batch of each earlier sync that has not passed yet.
     waiting: VecDeque<(FreeMark, Batch)>,
     /// No program holds these.
     free: Vec<Batch>,
@@ -80,15 +80,15 @@ impl Batch {
 // === impl Compiler ===
 
 impl Compiler {
-    /// What is to be said to have [passed](Self::passed), once the actions that were
-    /// handed out so far are written; none: there is nothing to wait for.
+    /// Returns the mark to [pass](Self::passed) once the actions so far are written;
+    /// `None` if there is nothing to wait for.
     #[must_use]
     pub fn mark(&self) -> Option<FreeMark> {
         self.leaving.waiting.back().map(|(mark, _)| *mark)
     }
 
-    /// All programs have ended that were at work when the actions before the mark had
-    /// been written. What is removed then comes with the next [`sync`](Self::sync).
+    /// Records that all programs have ended that were running when the actions before the
+    /// mark were written. The next [`sync`](Self::sync) contains the removals.
     pub fn passed(&mut self, mark: FreeMark) {
         let all = &mut self.leaving.waiting;
         while let Some((_, batch)) = all.pop_front_if(|(of, _)| *of <= mark) {
@@ -103,7 +103,7 @@ impl Compiler {
         waiting.map(|(_, batch)| batch.len()).sum()
     }
 
-    /// Removes what no program holds, and gives back what it needed.
+    /// Removes what no program uses, and releases what it needed.
     pub(super) fn release(&mut self, actions: &mut Vec<Action>) {
         let mut out = RoundOutput::default();
         let mut policies = Vec::new();
@@ -126,7 +126,7 @@ impl Compiler {
             policies.extend(batch.policies);
         }
         actions.append(&mut out.gone);
-        // What old policies alone needed.
+        // References only of old policies.
         for id in policies {
             self.retire(id, actions);
         }

@@ -1,4 +1,4 @@
-//! Pods, namespaces and nodes: what of them counts, and what their change touches.
+//! Pods, namespaces and nodes: their relevant parts, and what their changes affect.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Compiler {
         self.pods.insert(id, new);
     }
 
-    /// What counts of a pod; none if it has no address of its own.
+    /// Returns the relevant part of a pod; `None` if it has no address of its own.
     fn read_pod(
         &self,
         namespace: &Arc<str>,
@@ -264,7 +264,7 @@ impl Compiler {
             return;
         }
         let is_range = |it: &&Prefix| **it != Prefix::V4 && **it != Prefix::V6;
-        // What stays is never gone in between.
+        // Kept ones are never removed in between.
         for range in new.iter().filter(is_range) {
             let count = self.pod_ranges.entry(*range).or_default();
             *count += 1;
@@ -284,8 +284,8 @@ impl Compiler {
         }
     }
 
-    /// Who has an address: a node before pods, which cannot have its; the
-    /// younger of two pods, since the older one is about to go.
+    /// Returns the owner of an address: a node before pods, which cannot have its
+    /// address; the newer of two pods, since the older one is terminating.
     pub(super) fn owner(&self, address: u128) -> Option<AddressOwner> {
         let host = self.hosts.get(&address)?;
         if let Some(node) = host.nodes.iter().min() {
@@ -311,7 +311,7 @@ impl PodState {
     }
 }
 
-/// A time as a number that orders as it does; 0 if there is none.
+/// Converts a time to a number with the same order; 0 if there is none.
 fn moment(text: Option<&str>) -> u64 {
     let digits = text.unwrap_or_default().bytes();
     digits

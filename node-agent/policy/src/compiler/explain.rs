@@ -1,5 +1,5 @@
-//! Why a flow is allowed or denied: out of what was compiled, not out of the
-//! objects, so that it says what the maps say.
+//! Explains why a flow is allowed or denied, from the compiled state rather than from the
+//! objects, so that it matches the maps.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ pub enum End {
     /// A pod of which nothing is known but its address: the address is in a range of
     /// pods' addresses, or a pod's whose namespace is not known.
     UnknownPod(IpAddr),
-    /// Nobody of the cluster.
+    /// Outside of the cluster.
     Outside(IpAddr),
 }
 
@@ -46,11 +46,11 @@ impl fmt::Display for End {
 /// The verdicts of both ends; a flow needs both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Is it allowed?
+    /// Whether it is allowed.
     pub allow: bool,
-    /// Who sends.
+    /// The client.
     pub from: End,
-    /// Who is to receive.
+    /// The server.
     pub to: End,
     /// The sender's side; none if its rules are not known here.
     pub egress: Option<Side>,
@@ -61,11 +61,11 @@ pub struct Explanation {
 /// The verdict of one end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Side {
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
     /// The class of the other end.
     pub peer: u32,
-    /// What of policies matches the other end.
+    /// The parts of policies that match the other end.
     pub matches: Vec<String>,
     /// The ruleset; 0: none.
     pub ruleset: u32,
@@ -73,14 +73,14 @@ pub struct Side {
     pub policies: Vec<ObjectName>,
     /// The class of the port.
     pub class: u16,
-    /// What is decided.
+    /// The decision.
     pub decided: SideDecision,
     /// Whether it is denied only because the other end is an [unknown
     /// pod](End::UnknownPod): from outside the cluster it would be allowed.
     pub unknown_pod: bool,
 }
 
-/// What to say of a flow that is denied for [`Side::unknown_pod`].
+/// The message about a flow that is denied for [`Side::unknown_pod`].
 pub const UNKNOWN_POD: &str =
     "the other end has a pod's address, but no pod is known there yet, so it counts as any pod";
 
@@ -91,7 +91,7 @@ pub struct SideDecision {
     pub allow: bool,
     /// As in the maps.
     pub cookie: u32,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -100,9 +100,9 @@ pub struct SideDecision {
 pub enum Reason {
     /// No policy has a say, or all pass it on.
     NoPolicy,
-    /// Between a pod and its own node.
+    /// Traffic between a pod and its own node.
     Node,
-    /// From a pod to itself.
+    /// Traffic from a pod to itself.
     Itself,
     /// The pod's rules are not there yet.
     Closed,
@@ -115,7 +115,7 @@ pub enum Reason {
     },
     /// A rule.
     Rule {
-        /// Of this object,
+        /// The object.
         object: ObjectName,
         /// in this tier,
         tier: Tier,
@@ -123,7 +123,7 @@ pub enum Reason {
         index: usize,
         /// with this name.
         name: String,
-        /// What it says.
+        /// The rule's verdict.
         action: RuleVerdict,
     },
 }
@@ -197,7 +197,7 @@ impl Reason {
         }
     }
 
-    /// Where in the object it stands, as kubectl's JSONPath names it.
+    /// Returns the rule's path in the object, as kubectl's JSONPath names it.
     #[must_use]
     pub fn path(&self, direction: Direction) -> Option<String> {
         match self {
@@ -209,8 +209,8 @@ impl Reason {
 }
 
 impl Compiler {
-    /// Says what is decided on a new flow between two addresses, as of the
-    /// last [`sync`](Self::sync). `port` is the destination's.
+    /// Explains the decision on a new flow between two addresses, as of the last
+    /// [`sync`](Self::sync). `port` is the destination's.
     #[must_use]
     pub fn explain(&self, from: IpAddr, to: IpAddr, protocol: Protocol, port: u16) -> Explanation {
         let side = |direction, own, peer| self.side(direction, own, peer, protocol, port);
@@ -226,7 +226,7 @@ impl Compiler {
         }
     }
 
-    /// Who has an address.
+    /// Returns the owner of an address.
     #[must_use]
     pub fn end(&self, address: IpAddr) -> End {
         match self.owner(number(address)) {
@@ -244,7 +244,7 @@ impl Compiler {
         .unwrap_or(End::Outside(address))
     }
 
-    /// Whether an address that is nobody's counts as a pod's.
+    /// Returns whether an unowned address counts as a pod's.
     fn is_unknown_pod(&self, address: u128) -> bool {
         let ranges = self.prefixes.signature(Prefix::new(address, 128));
         let host = self.hosts.get(&address);
@@ -332,7 +332,8 @@ impl Compiler {
         })
     }
 
-    /// Whether a ruleset allows to the outside what it may deny to an unknown pod.
+    /// Returns whether a ruleset allows to the outside what it may deny to an unknown
+    /// pod.
     fn is_denied_as_unknown(&self, id: RulesetId, peer: &PeerClass, class: u16) -> bool {
         if !peer.has(atom::UNKNOWN_POD) {
             return false;
@@ -401,8 +402,8 @@ impl Compiler {
         Some(fixed(said.allow, said.cookie, reason))
     }
 
-    /// What a cookie of this compiler's epoch stands for; none: a rule that is
-    /// gone, or no word of the compiler's.
+    /// Returns the reason behind a cookie of this compiler's epoch; `None` for a removed
+    /// rule, or an unknown cookie.
     #[must_use]
     pub fn reason(&self, cookie: u32) -> Option<Reason> {
         match cookie {
@@ -441,7 +442,7 @@ impl Compiler {
         })
     }
 
-    /// What of policies an atom is.
+    /// Returns the part of policies that an atom represents.
     fn atom(&self, atom: u32) -> Option<String> {
         let number = atom::number(atom);
         Some(match atom::sort(atom) {

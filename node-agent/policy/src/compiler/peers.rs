@@ -1,4 +1,4 @@
-//! Who is who: peers of addresses, and the rulesets that tell them apart.
+//! Peers of addresses, and the rulesets that distinguish them.
 
 use ebpf_abi::policy::PeerEntry;
 use rustc_hash::FxHashSet;
@@ -79,8 +79,8 @@ impl Compiler {
         new
     }
 
-    /// The peer of a prefix, or of an address, that is nobody's: in a range of pods it
-    /// counts as a pod of which nothing is known.
+    /// Returns the peer of an unowned prefix or address: in a range of pods it counts as
+    /// an unknown pod.
     pub(super) fn unowned(&self, prefix: Prefix) -> PeerClass {
         let atoms: Box<[AtomId]> = self.prefixes.signature(prefix).as_ref().into();
         let kind = if atoms.contains(&atom::UNKNOWN_POD) {
@@ -98,8 +98,8 @@ impl Compiler {
         PeerEntry { peer, flags }
     }
 
-    /// The peer that something was until now, and what it is: if that is the same, it
-    /// is held once more than by it.
+    /// Releases the former peer of something; if it is the new one, that is released
+    /// once, too.
     fn leave_peer(&mut self, old: Option<PeerId>, new: Option<PeerId>) {
         match old.filter(|it| *it >= PeerEntry::FIRST) {
             Some(old) if Some(old) == new => {
@@ -118,7 +118,7 @@ impl Compiler {
                 .is_some_and(|it| it.said.is_some())
     }
 
-    /// Who has an address: its peer, its flags, and the bindings it now holds.
+    /// Returns the peer of an address, its flags, and its bindings.
     fn describe(&mut self, address: u128) -> Option<(PeerClass, u32, SmallVec<[u32; 1]>)> {
         let prefix = Prefix::new(address, 128);
         let other = PeerEntry::other_kind(prefix.address());

@@ -40,7 +40,7 @@ impl Compiler {
         }
     }
 
-    /// Takes what a policy needs.
+    /// Acquires what a policy needs.
     fn compile(&mut self, policy: Policy) -> PolicyState {
         let cookie = self.next_cookie;
         let mut state = PolicyState {
@@ -233,7 +233,7 @@ impl Compiler {
         self.refresh(&set);
     }
 
-    /// Says anew who is inside a set of addresses.
+    /// Recomputes the members of a set of addresses.
     fn refresh(&mut self, set: &Networks) {
         let changed = self.prefixes.refresh(set);
         self.dirty.mentions.extend(changed);
@@ -278,7 +278,7 @@ impl Compiler {
         }
     }
 
-    /// From here on, pods and nodes are the policy's.
+    /// Applies the policy to its pods and nodes.
     fn select(&mut self, id: PolicyId) {
         let Some(state) = self.policies.get(&id) else {
             return;
@@ -303,7 +303,7 @@ impl Compiler {
         self.dirty_subject(&selector);
     }
 
-    /// From here on they are not.
+    /// Stops applying the policy to its pods and nodes.
     fn unselect(&mut self, id: PolicyId) {
         let Some(state) = self.policies.get_mut(&id) else {
             return;
@@ -352,7 +352,7 @@ impl Compiler {
         }
     }
 
-    /// Gives back what an old policy took. Nothing refers to its rules.
+    /// Releases what an old policy acquired. Nothing refers to its rules.
     pub(super) fn retire(&mut self, id: PolicyId, actions: &mut Vec<Action>) {
         let Some(state) = self.policies.remove(&id) else {
             return;
@@ -409,7 +409,7 @@ impl Compiler {
                 self.refresh(&set);
             }
         }
-        // Who had it is somebody else now.
+        // The former owner has another identity now.
         let Some(peers) = self.peers_of.get(&atom) else {
             return;
         };

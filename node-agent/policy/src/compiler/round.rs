@@ -1,5 +1,5 @@
-//! One round: from what is dirty to actions, in an order in which every
-//! prefix is sound.
+//! One round: converts dirty state to actions, in an order in which every prefix is
+//! sound.
 
 use ebpf_abi::policy::{Direction, EndpointKey, EndpointPolicy, VerdictKey};
 use rustc_hash::FxHashSet;
@@ -30,7 +30,7 @@ impl Compiler {
                 .map(|(cookie, name)| Action::PutRule(cookie, name)),
         );
 
-        // Who is who, and which policies apply: numbers are taken.
+        // Peers and rulesets: numbers are allocated.
         let new_peers = self.resolve(&mut out);
         let new_rulesets = self.choose_rulesets();
 
@@ -85,7 +85,7 @@ impl Compiler {
         actions.append(&mut out.gone);
     }
 
-    /// Which rulesets apply to which addresses.
+    /// Assigns rulesets to addresses.
     fn point_endpoints(&mut self, out: &mut RoundOutput) {
         let epoch = self.root.epoch;
         for address in std::mem::take(&mut self.dirty.endpoints) {

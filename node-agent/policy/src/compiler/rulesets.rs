@@ -1,5 +1,4 @@
-//! Which policies apply to which pods and nodes, as rulesets, and what these say to
-//! whom.
+//! Groups the policies of pods and nodes to rulesets, and computes their rows.
 
 use std::sync::Arc;
 
@@ -226,7 +225,7 @@ impl Compiler {
         }
     }
 
-    /// Holds a ruleset once less; nobody's goes.
+    /// Releases a ruleset once; removes it if it is unused.
     pub(super) fn release_ruleset(&mut self, id: RulesetId, out: &mut RoundOutput) {
         if let Some(ruleset) = self.rulesets.get_mut(&id) {
             ruleset.users -= 1;
@@ -236,7 +235,7 @@ impl Compiler {
         }
     }
 
-    /// Is there such an entry?
+    /// Returns whether there is such an entry.
     pub(super) fn has_entry(&self, key: &VerdictKey) -> bool {
         let row = self
             .rulesets
@@ -313,7 +312,7 @@ impl Compiler {
         self.rulesets.insert(id, ruleset);
     }
 
-    /// A row of its own; none if the peer is treated as all of its kind.
+    /// Returns a separate row; `None` if the peer is treated as all of its kind.
     fn row(
         &self,
         ruleset: &Ruleset,

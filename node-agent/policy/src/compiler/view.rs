@@ -1,4 +1,4 @@
-//! What the compiler holds, in numbers and as maps: for people and tests.
+//! Shows the compiler's state, as numbers and as maps: for people and tests.
 
 use ebpf_abi::policy::PolicyRoot;
 
@@ -54,7 +54,7 @@ impl Compiler {
         &self.config.protected
     }
 
-    /// Does a policy select this node? Then its own traffic is decided on.
+    /// Returns whether a policy selects this node, so that its own traffic is guarded.
     #[must_use]
     pub fn guards_node(&self) -> bool {
         self.nodes

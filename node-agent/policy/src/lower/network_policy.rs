@@ -12,7 +12,7 @@ use crate::policy::{
     RuleVerdict, Subject, Tier, protocol,
 };
 
-/// Lowers; none if the policy is for nodes and may not be.
+/// Lowers a policy; returns `None` if it is for nodes and may not be.
 #[must_use]
 pub fn network_policy(object: &NetworkPolicy) -> Option<Policy> {
     let metadata = &object.metadata;
@@ -151,7 +151,7 @@ fn peer(
     }
 }
 
-/// A block of which any part is no prefix matches nobody.
+/// Returns the addresses of a block; one with any invalid part matches nothing.
 fn networks(block: &IpBlock) -> Option<Networks> {
     let within = Prefix::parse(&block.cidr)?;
     let except: Option<Box<[Prefix]>> = block.except.iter().map(|it| Prefix::parse(it)).collect();
@@ -171,7 +171,7 @@ fn port(port: &NetworkPolicyPort) -> Option<PortMatch> {
             .flatten()
             .map(|it| {
                 PortMatch::Range(crate::policy::PortRange {
-                    // Port 0 is no port, but nothing says so on the wire.
+                    // Port 0 is not a port, but may occur on the wire.
                     first: 0,
                     ..it
                 })

@@ -60,7 +60,7 @@ impl Pieces {
         first / TOGETHER..=last / TOGETHER
     }
 
-    /// An element of the table: its first port, and what it says.
+    /// Returns an element of the table: its first port, and its classes.
     pub fn element(&self, number: u16) -> (u16, PortClasses) {
         let first = number * TOGETHER;
         let mut classes = [self.class(first); TOGETHER as usize];

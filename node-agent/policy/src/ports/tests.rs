@@ -1,4 +1,4 @@
-//! What is settled piece by piece is what all ranges together say.
+//! Tests that incremental changes give the same result as all ranges together.
 
 use super::*;
 

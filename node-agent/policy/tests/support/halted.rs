@@ -1,4 +1,4 @@
-//! A program that is stopped in the midst of its decision, while maps change.
+//! A program that stops during its decision while maps change.
 
 use std::cell::{Cell, RefCell};
 

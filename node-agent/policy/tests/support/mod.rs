@@ -1,5 +1,5 @@
-//! A cluster as plain objects, and a direct reading of the specification over
-//! them. Nothing of the compiler is used here but the views of objects.
+//! A cluster of plain objects, and a direct implementation of the specification for them. It
+//! shares only the views of objects with the compiler.
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub mod halted;

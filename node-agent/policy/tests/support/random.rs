@@ -1,4 +1,4 @@
-//! Random clusters of few names, addresses and ports, so that things meet.
+//! Random clusters with few names, addresses and ports, so that rules and pods often match.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

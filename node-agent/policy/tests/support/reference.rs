@@ -1,4 +1,4 @@
-//! The specification, read word by word: slow, and without any cleverness.
+//! A literal implementation of the specification: slow, and without any optimization.
 
 use std::net::IpAddr;
 

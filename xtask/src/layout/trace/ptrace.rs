@@ -18,7 +18,7 @@ use nix::{
 /// A process of the program became another program.
 pub const OTHER_PROGRAM: c_int = libc::PTRACE_EVENT_EXEC;
 
-/// Who gets the signals that come to this process.
+/// The process that gets the signals of this process.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 /// Did the alarm go off?
 static RUNG: AtomicBool = AtomicBool::new(false);
@@ -48,13 +48,13 @@ pub fn follow_all(program: Pid) -> io::Result<()> {
     )
 }
 
-/// Lets a thread go on, with a signal.
+/// Continues a thread, with a signal.
 pub fn go_on(thread: Pid, signal: Option<Signal>) -> io::Result<()> {
     let signal = signal.map_or(0, |signal| signal as usize);
     unless_gone(request(libc::PTRACE_CONT, thread, signal as *mut c_void))
 }
 
-/// Lets a process go on and does not trace it any more.
+/// Continues a process and stops tracing it.
 pub fn leave(process: Pid) -> io::Result<()> {
     unless_gone(request(libc::PTRACE_DETACH, process, null_mut()))
 }
@@ -64,7 +64,7 @@ pub fn instruction(thread: Pid) -> io::Result<u64> {
     Ok(registers(thread)?.rip)
 }
 
-/// Lets a thread go on elsewhere.
+/// Continues a thread at another address.
 pub fn set_instruction(thread: Pid, address: u64) -> io::Result<()> {
     let mut registers = registers(thread)?;
     registers.rip = address;
@@ -75,11 +75,11 @@ pub fn set_instruction(thread: Pid, address: u64) -> io::Result<()> {
 fn registers(thread: Pid) -> io::Result<user_regs_struct> {
     let mut registers = MaybeUninit::<user_regs_struct>::uninit();
     request(libc::PTRACE_GETREGS, thread, registers.as_mut_ptr().cast())?;
-    // SAFETY: the kernel wrote all of it, or said that it did not.
+    // SAFETY: the kernel initialised all of it, or returned an error.
     Ok(unsafe { registers.assume_init() })
 }
 
-/// It may have been killed meanwhile.
+/// Ignores the error of a process that was killed in between.
 fn unless_gone(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
@@ -97,7 +97,8 @@ fn request(what: c_uint, thread: Pid, data: *mut c_void) -> io::Result<()> {
     Ok(())
 }
 
-/// Signals that ask this process to end go to the program; an alarm interrupts waiting.
+/// Forwards termination signals of this process to the program; an alarm interrupts
+/// waiting.
 pub fn pass_signals_on(program: Pid) -> nix::Result<()> {
     PROGRAM.store(program.as_raw(), Ordering::Relaxed);
     for (signal, handler) in [

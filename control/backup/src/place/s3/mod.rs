@@ -19,15 +19,16 @@ use self::xml::{element, elements, summary, unescape};
 use super::{Place, Sink, StoredBackup};
 use crate::{BackupName, Error};
 
-/// How an S3 server is reached. What is not given comes from the variables of AWS' tools.
+/// The connection to an S3 server. Missing values are read from the variables of AWS'
+/// tools.
 #[derive(Clone, Debug, Default)]
 pub struct S3Options {
     /// The URL of the server; AWS itself unless given.
     pub endpoint: Option<String>,
     /// The region.
     pub region: Option<String>,
-    /// A PEM file of the authorities that may have signed the server's certificate; those of
-    /// the system unless given.
+    /// A PEM file of the authorities of the server's certificate; those of the system
+    /// unless given.
     pub ca_file: Option<PathBuf>,
 }
 

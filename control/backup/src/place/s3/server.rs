@@ -19,7 +19,7 @@ use super::S3Options;
 use super::xml::summary;
 use crate::Error;
 
-/// A bucket, or the part of it with a prefix, and who asks for it.
+/// A bucket, or the part of it with a prefix, and the credentials.
 pub(super) struct Server {
     bucket: Bucket,
     pub(super) prefix: String,
@@ -164,7 +164,7 @@ impl Server {
         format!("s3://{}/{}", self.bucket.name(), self.prefix)
     }
 
-    /// A signed URL for an object, or for the bucket if there is no name.
+    /// Returns a signed URL for an object, or for the bucket if `name` is empty.
     pub(super) fn url(&self, method: &Method, name: &str, query: &[(&str, &str)]) -> String {
         let now = Timestamp::now();
         presigned(&self.bucket, &self.credentials, method, name, query, now)

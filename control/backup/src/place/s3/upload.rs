@@ -11,7 +11,7 @@ use super::xml::{element, summary, unescape};
 use crate::Error;
 use crate::place::Sink;
 
-/// The bytes of a part: 10 000 of them at most make an object, so 160 GiB.
+/// The size of a part: an object has at most 10 000 of them, so 160 GiB.
 const PART: usize = 16 << 20;
 const MAX_PARTS: usize = 10_000;
 
@@ -102,7 +102,7 @@ impl Sink for Upload {
         let body = Bytes::from(body);
         let url = || server.url(&Method::POST, &self.key, &[("uploadId", &self.id)]);
         let text = server.text(ACTION, &Method::POST, url, &body)?;
-        // A server that begins its answer before it is done says so inside.
+        // A server that answers before it is done reports errors in the body.
         if text.contains("<Error>") {
             return Err(server.nonsense(ACTION, &summary(&text)));
         }

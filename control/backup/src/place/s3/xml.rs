@@ -1,5 +1,5 @@
-//! What is read of S3's answers, which are XML. S3-compatible servers differ in namespaces and in
-//! which elements they leave out, so only the elements that are needed are looked for.
+//! Reads S3's XML responses. S3-compatible servers differ in namespaces and in which
+//! elements they leave out, so only the needed elements are searched.
 
 /// The code and message of an answer in XML, or its begin.
 pub(super) fn summary(text: &str) -> String {

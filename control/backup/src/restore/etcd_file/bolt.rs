@@ -99,7 +99,7 @@ fn header(out: &mut Vec<u8>, id: u64, kind: u16, count: u16, overflow: usize) {
     out.extend(small(overflow));
 }
 
-/// A number of 32 bits: values are of a store that has no larger ones.
+/// Encodes a number of 32 bits: larger ones do not occur.
 fn small(number: usize) -> [u8; 4] {
     u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes()
 }

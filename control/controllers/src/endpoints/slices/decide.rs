@@ -1,4 +1,4 @@
-//! Which slices a Service needs, with as few writes as possible.
+//! Decides which slices a Service needs, with as few writes as possible.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,9 +26,9 @@ pub struct ServiceSnapshot<'a> {
     pub service: &'a Service,
     /// The pods that it selects.
     pub pods: &'a [Arc<Pod>],
-    /// The slices that this controller manages for it.
+    /// The slices that this controller manages for the Service.
     pub slices: &'a [Arc<EndpointSlice>],
-    /// Per node its zone, empty when it has none; `None` for unknown nodes.
+    /// Returns the zone of a node, empty if it has none; `None` for unknown nodes.
     pub zone_of: &'a dyn Fn(&str) -> Option<Text>,
     /// The name for [`MANAGED_BY`].
     pub manager: &'a str,
@@ -424,7 +424,7 @@ fn endpoint(service: &Service, pod: &Pod, addresses: Vec<Text>, zone: Text) -> E
     }
 }
 
-/// Hints as `trafficDistribution` asks for them (KEP-4444, KEP-3015).
+/// Computes hints for `trafficDistribution` (KEP-4444, KEP-3015).
 fn hints(
     service: &Service,
     ready: bool,

@@ -18,8 +18,8 @@ use crate::context::{Context, Key, KindCache};
 use crate::views::{Node, Pod, Service, Text};
 use crate::work::{self, Outcome};
 
-/// The value of the managed-by label, as upstream's: slices change hands
-/// between us and a stock controller without being made anew.
+/// The value of the managed-by label, as upstream's: slices pass between us and a stock
+/// controller without being recreated.
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 
 /// Keeps the slices of Services.

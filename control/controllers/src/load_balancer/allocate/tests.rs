@@ -209,7 +209,8 @@ fn addresses_are_shared_by_key_disjoint_ports_and_like_policies() {
     for (claim, address) in late.iter_mut().zip(["10.0.0.7"; 8]) {
         claim.current = vec![ip(address)];
     }
-    // Whoever cannot stay gets another; the oldest and who fits with it stay.
+    // A Service that cannot stay gets another address; the oldest and those compatible
+    // with it stay.
     let now = given(&pools, &late);
     assert_eq!(now[..3], ["a=10.0.0.7", "b=10.0.0.7", "c=10.0.0.0"]);
 }
@@ -312,7 +313,7 @@ proptest! {
         let mut turned = claims.clone();
         if !turned.is_empty() { let by = rotate % turned.len(); turned.rotate_left(by); turned.reverse(); }
         prop_assert_eq!(&allocate(&pools, &nodes, &turned), &first);
-        // after a restart, with what was given in the statuses
+        // after a restart, with the allocations in the statuses
         let mut after = claims.clone();
         for claim in &mut after {
             claim.current = first.iter().find(|it| it.key.name == claim.name).unwrap().addresses.clone();

@@ -36,9 +36,9 @@ pub fn timed(taints: &[Taint], known: &[Taint], now: Timestamp) -> Vec<Taint> {
         .collect()
 }
 
-/// Decides by the node's `NoExecute` taints: a taint that is not tolerated
-/// evicts at once, one that is tolerated for a time evicts that long after both
-/// the taint and the pod were there.
+/// Decides by the node's `NoExecute` taints: a taint that is not tolerated evicts
+/// immediately; one that is tolerated for a time evicts that long after both the taint
+/// and the pod exist.
 #[must_use]
 pub fn fate(taints: &[Taint], pod: &Pod, now: Timestamp) -> PodFate {
     let tolerations = &pod.spec.tolerations;

@@ -143,7 +143,7 @@ impl NodeEvictions {
                 )
                 .await;
             if let Err(error) = noted {
-                tracing::debug!(pod = %key, error = %error.chain(), "disruption not noted");
+                tracing::debug!(pod = %key, error = %error.chain(), "failed to record the disruption");
             }
         }
         let options = DeleteOptions::of_uid(meta.uid.as_str());

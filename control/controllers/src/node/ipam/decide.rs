@@ -1,4 +1,4 @@
-//! Which range of addresses a node's pods get.
+//! Allocates pod address ranges to nodes.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
@@ -9,14 +9,14 @@ pub struct CidrPool {
     /// Prefix length of a node's range.
     size: u8,
     used: Vec<bool>,
-    /// Where the search begins: a range that became free is taken again last,
-    /// so that late packets for its old pods do not reach new ones.
+    /// The start of the search: a released range is reused last, so that late packets for
+    /// its old pods do not reach new ones.
     next: usize,
 }
 
 impl CidrPool {
-    /// An empty pool. `size` must lie between the cluster's prefix length and
-    /// 16 more (`Config::check`); what is beyond is cut.
+    /// Returns an empty pool. `size` must be between the cluster's prefix length and 16
+    /// more (`Config::check`); larger values are capped.
     #[must_use]
     pub fn new(cluster: IpNet, size: u8) -> Self {
         let bits = size.saturating_sub(cluster.prefix_len()).min(16);
@@ -28,8 +28,8 @@ impl CidrPool {
         }
     }
 
-    /// Marks all that `range` covers as taken or free. Ranges from outside are
-    /// nobody's business here.
+    /// Marks everything in `range` as allocated or free. Ranges outside of the pool are
+    /// ignored.
     pub fn mark(&mut self, range: IpNet, taken: bool) {
         let Some(first) = self.index_of(range) else {
             return;
@@ -41,7 +41,7 @@ impl CidrPool {
         }
     }
 
-    /// Takes a free range; `None` when there is none left.
+    /// Allocates a free range; `None` if none is left.
     pub fn take(&mut self) -> Option<IpNet> {
         let count = self.used.len();
         let at = (0..count)

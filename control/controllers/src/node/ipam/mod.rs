@@ -15,7 +15,7 @@ use crate::context::{Key, KindCache};
 use crate::views::Node;
 use crate::work::{self, Outcome};
 
-/// Gives nodes their ranges, once and for good.
+/// Assigns pod ranges to nodes permanently.
 pub const CONTROLLER: Controller = Controller {
     name: "node-ipam-controller",
     service_account: "node-controller",

@@ -8,15 +8,15 @@ use tokio::time::Instant;
 
 use crate::views::{Condition, Node, Pod, Taint, Text, seconds_now};
 
-/// What is remembered of a node between two looks. Only our own clock counts:
-/// the node's times are compared for change alone.
+/// The remembered state of a node. Only our own clock counts: the node's times are only
+/// compared for change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
     /// The last renewal of its lease that was seen.
     pub renewed: Option<Timestamp>,
     /// The last heartbeat of its Ready condition that was seen.
     pub heartbeat: Option<Timestamp>,
-    /// When, by our monotonic clock, one of them last changed.
+    /// The time of the last change by our monotonic clock.
     pub seen: Instant,
 }
 
@@ -26,7 +26,7 @@ pub struct Health {
 pub struct PassTime {
     /// For durations; steps of the machine's clock do not move it.
     pub monotonic: Instant,
-    /// For what is written to objects, in whole seconds as the API stores it.
+    /// The time that is written to objects, in whole seconds as the API stores it.
     pub wall: Timestamp,
 }
 
@@ -72,7 +72,7 @@ pub enum NodeAction {
     Taints(Vec<Taint>),
 }
 
-/// Brings what is remembered up to date.
+/// Updates the remembered state.
 #[must_use]
 pub fn observe(
     health: Option<&Health>,
@@ -104,10 +104,9 @@ pub fn observe(
     }
 }
 
-/// Decides what the node needs, and when to look again. `evict` is false while
-/// no node at all is ready: then it is more likely that this side has lost the
-/// network, and pods stay where they are. `ready_pods` gives the node's pods
-/// that are ready; it is only called for a silent node.
+/// Decides what the node needs, and when to check again. `evict` is false while no node
+/// is ready: then this side has probably lost the network, and pods stay where they are.
+/// `ready_pods` returns the node's ready pods; it is only called for a silent node.
 #[must_use]
 pub fn decide(
     node: &Node,
@@ -215,8 +214,8 @@ const BY_CONDITION: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
-/// The taints that the node should have: those of others as they are, and ours
-/// by its conditions. The order stays, so that equal taints are equal lists.
+/// Returns the taints that the node should have: those of others unchanged, and ours by
+/// its conditions. The order is stable, so that equal taints are equal lists.
 fn taints(node: &Node, conditions: &[Condition], evict: bool, now: Timestamp) -> Vec<Taint> {
     let ready = ready_status(conditions);
     let mut wanted: Vec<(&str, &str)> = BY_CONDITION

@@ -120,8 +120,8 @@ impl Nodes {
         }
     }
 
-    /// A renewal is noted at once, without a look at the node: most of what
-    /// happens in an idle cluster is this.
+    /// Records a renewal without processing the node: in an idle cluster this is most of
+    /// the work.
     fn lease_renewed(&self, lease: &Lease) {
         let mut all = self.health.lock().unwrap_or_else(PoisonError::into_inner);
         match all.get_mut(&lease.metadata.name) {
@@ -214,8 +214,8 @@ impl Nodes {
             "metadata": {"uid": meta.uid},
             "spec": {"taints": taints},
         });
-        // the revision is that of the status just written, or older: compare
-        // what the list is about instead
+        // the revision is that of the status just written, or older: compare the contents
+        // of the list instead
         let fresh: Node = match self.client.get(&Node::RESOURCE, "", &meta.name).await {
             Ok(fresh) => fresh,
             Err(error) if error.is_not_found() => return Ok(()),

@@ -1,4 +1,4 @@
-//! The whole controller against a fake API server, in paused time.
+//! Tests the whole controller against a fake API server in paused time.
 
 use http::Method;
 use proptest::prelude::*;

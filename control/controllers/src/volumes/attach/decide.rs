@@ -10,7 +10,7 @@ use crate::views::{CsiDriver, Node, Pod, Text, Volume, VolumeAttachment};
 
 /// On nodes whose kubelet leaves attaching to the control plane.
 const MANAGED: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
-/// On nodes that an operator declared to be down for good.
+/// The taint of nodes that an operator declared to be out of service.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// How long the volumes of a node that is not healthy are waited for.
 pub(super) const UNMOUNT_WAIT: Duration = Duration::from_secs(6 * 60);
@@ -31,7 +31,7 @@ pub(super) struct HeldAttachment {
 
 /// The input of the decision for one node.
 pub(super) struct AttachSnapshot<'a> {
-    /// The node, unless it is gone.
+    /// The node, unless it was deleted.
     pub node: Option<&'a Node>,
     pub wanted: &'a [WantedVolume],
     pub held: &'a [HeldAttachment],
@@ -107,7 +107,7 @@ struct NodeState<'a> {
 impl<'a> NodeState<'a> {
     fn of(node: Option<&'a Node>) -> Self {
         let Some(node) = node else {
-            // a node that is gone mounts nothing
+            // a deleted node mounts nothing
             return Self {
                 in_use: BTreeSet::new(),
                 reported: BTreeSet::new(),
@@ -128,8 +128,8 @@ impl<'a> NodeState<'a> {
         }
     }
 
-    /// Whether the node may still have it mounted. Of an attachment whose volume is gone
-    /// only the driver is known.
+    /// Returns whether the node may still have it mounted. If the volume of an attachment
+    /// was deleted, only the driver is known.
     fn uses(&self, held: &HeldAttachment) -> bool {
         match held.volume.as_deref().and_then(unique_name) {
             Some(name) => self.in_use.contains(name.as_str()),
@@ -199,7 +199,7 @@ pub(super) fn decide(snapshot: &AttachSnapshot<'_>) -> Vec<AttachAction> {
     let changed = !report.iter().map(Text::as_str).eq(state.reported);
     if snapshot.node.is_some() && changed {
         let report = report.into_iter().collect();
-        // Events after the status: a success is told when the node may mount.
+        // Events follow the status: success is reported when the node may mount.
         actions.insert(0, AttachAction::Status(report));
     }
     actions.extend(detach);
@@ -211,8 +211,8 @@ fn is_of(held: &HeldAttachment, volume: &Volume) -> bool {
     source.as_deref() == Some(volume.metadata.name.as_str())
 }
 
-/// What pods that need a volume are told while another node has it. `others` are the pods
-/// on other nodes that use it, by namespace and name; only those of the pod's own
+/// Returns the event for pods that need a volume which another node has. `others` are the
+/// pods on other nodes that use it, by namespace and name; only those of the pod's own
 /// namespace are named.
 pub(super) fn multi_attach_message(
     volume: &str,

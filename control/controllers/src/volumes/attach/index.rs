@@ -1,4 +1,4 @@
-//! Which pods and attachments concern which node, so that nothing is searched for.
+//! Indexes pods and attachments by node, so that nothing is searched for.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

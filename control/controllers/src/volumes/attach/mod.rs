@@ -1,10 +1,10 @@
 //! The attach-detach controller: attaches the volumes of CSI drivers to the nodes whose
-//! pods use them, by VolumeAttachments that the drivers carry out, and says in the nodes'
-//! status what may be mounted.
+//! pods use them, through VolumeAttachments that the drivers carry out, and lists in the
+//! nodes' status what may be mounted.
 //!
-//! A volume that only one node may have is attached to a second one when the attachment
-//! to the first is gone. One worker decides for all nodes. What it creates counts as there
-//! from before the request on, until the cache shows it or the server denies it.
+//! A volume that only one node may have is attached to a second node when the first
+//! attachment is deleted. One worker decides for all nodes. Created attachments count
+//! from the request on, until the cache shows them or the server denies them.
 
 mod decide;
 mod index;
@@ -402,7 +402,7 @@ impl Attacher {
         Ok(())
     }
 
-    /// Forgets what was remembered of volumes that are wanted again, or not any more.
+    /// Forgets volumes that are wanted again, or no longer held.
     fn forget(&self, node: &Text, wanted: &[WantedVolume], held: &[HeldAttachment]) {
         let is_wanted = |volume: &str| {
             let mut wanted = wanted.iter();
@@ -420,7 +420,7 @@ impl Attacher {
             .retain(|(of, volume), _| of != node || is_wanted(volume));
     }
 
-    /// Tells the pods of a volume what is wrong, once.
+    /// Records one event on each pod of a volume about a problem.
     fn report(
         &self,
         node: &Text,
@@ -518,8 +518,8 @@ impl Attacher {
         }
     }
 
-    /// Whether the server's node does not use a volume. It marks what it is about to mount
-    /// before it looks whether that is attached.
+    /// Returns whether the current Node object does not use a volume. A node marks a
+    /// volume as in use before it checks whether the volume is attached.
     async fn is_safe(
         &self,
         node: &Text,

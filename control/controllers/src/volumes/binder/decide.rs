@@ -69,7 +69,7 @@ pub(super) enum BinderAction {
     },
     /// Records an event.
     Record(BinderEvent),
-    /// Has the claim looked at.
+    /// Queues the claim.
     SyncClaim,
 }
 
@@ -198,7 +198,7 @@ fn waits_for_consumer(pods: &[Text]) -> BinderEvent {
 /// Hands a claim to the provisioner of its class.
 fn provision(claim: &Claim, class: Option<&StorageClass>, decision: &mut BinderDecision) {
     let provisioner = match class {
-        Some(class) => plugins::provisioner(&class.provisioner),
+        Some(class) => plugins::provisioner(&class.provisioner).map_err(|error| error.to_string()),
         None => {
             let class = claim.class();
             Err(format!("storageclass.storage.k8s.io {class:?} not found"))
@@ -297,7 +297,7 @@ fn decide_bound(snapshot: &BindingSnapshot<'_>, decision: &mut BinderDecision) {
 }
 
 /// Brings the volume, its status, the claim and its status to the bound state, in this
-/// order, as far as they are not there.
+/// order, where they differ.
 fn bind(claim: &Claim, volume: Arc<Volume>, decision: &mut BinderDecision) {
     let (meta, actions) = (&claim.metadata, &mut decision.actions);
     let refers = volume.spec.claim_ref.as_ref().is_some_and(|reference| {
@@ -479,8 +479,8 @@ fn finalizers(volume: &Volume, provisioner: &str) -> Option<Vec<Text>> {
     (wanted != *current).then_some(wanted)
 }
 
-/// A volume whose claim is gone, or has another volume: it is released, and its policy
-/// says what becomes of it. A failure stays to be seen.
+/// Handles a volume whose claim was deleted, or has another volume: it is released, and
+/// its reclaim policy applies. A failure stays visible.
 fn release(snapshot: &VolumeSnapshot<'_>, actions: &mut Vec<BinderAction>) {
     let volume = snapshot.volume;
     let phase = volume.status.phase.as_str();
@@ -496,8 +496,8 @@ fn release(snapshot: &VolumeSnapshot<'_>, actions: &mut Vec<BinderAction>) {
         _ if migrated => {}
         "Retain" => {}
         "Delete" => {
-            if let Err(message) = plugins::external_deleter(volume) {
-                fail("VolumeFailedDelete", message);
+            if let Err(error) = plugins::external_deleter(volume) {
+                fail("VolumeFailedDelete", error.to_string());
                 return;
             }
         }

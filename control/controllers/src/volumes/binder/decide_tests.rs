@@ -152,7 +152,7 @@ fn selector_and_reservation_choose() {
     let volumes = [volume("plain", json!({})), volume("reserved", reserved)];
     let (chosen, actions) = on_claim(json!({}), &volumes);
     assert_eq!(chosen.as_deref(), Some("reserved"));
-    // whoever reserved it chose, and not this controller
+    // the user who reserved it chose it, not this controller
     assert_eq!(actions[0], "BindVolume { mark: false }");
     assert_eq!(actions[2], "BindClaim { mark: true }");
 }

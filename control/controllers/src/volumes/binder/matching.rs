@@ -1,4 +1,4 @@
-//! Which volume fits a claim.
+//! Finds the volume that fits a claim.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,29 +10,45 @@ use control_types::volumes::{
 
 use crate::views::{Claim, StorageClass, Text, Volume};
 
-/// Whether the volume that a claim asks for by name can serve it.
+/// Reason why a requested volume cannot serve a claim; the message is
+/// kube-controller-manager's.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum VolumeMismatch {
+    #[error("the volume is marked for deletion {0:?}")]
+    Terminating(Text),
+    #[error("requested PV is too small")]
+    Size,
+    #[error("storageClassName does not match")]
+    Class,
+    #[error("volumeAttributesClassName does not match")]
+    AttributesClass,
+    #[error("incompatible volumeMode")]
+    Mode,
+    #[error("incompatible accessMode")]
+    AccessMode,
+}
+
+/// Checks that the volume that a claim requests by name can serve it.
 ///
 /// # Errors
-/// Why not.
-pub(super) fn check(volume: &Volume, claim: &Claim) -> Result<(), String> {
-    if volume.metadata.is_terminating() {
-        let name = volume.metadata.name.as_str();
-        return Err(format!("the volume is marked for deletion {name:?}"));
-    }
-    let complaint = if volume.capacity().value() < claim.request().value() {
-        "requested PV is too small"
+/// [`VolumeMismatch`].
+pub(super) fn check(volume: &Volume, claim: &Claim) -> Result<(), VolumeMismatch> {
+    let mismatch = if volume.metadata.is_terminating() {
+        VolumeMismatch::Terminating(volume.metadata.name.clone())
+    } else if volume.capacity().value() < claim.request().value() {
+        VolumeMismatch::Size
     } else if volume.class() != claim.class() {
-        "storageClassName does not match"
+        VolumeMismatch::Class
     } else if attributes_classes_differ(volume, claim) {
-        "volumeAttributesClassName does not match"
+        VolumeMismatch::AttributesClass
     } else if volume_modes_differ(volume, claim) {
-        "incompatible volumeMode"
+        VolumeMismatch::Mode
     } else if !supports_access_modes(volume, claim) {
-        "incompatible accessMode"
+        VolumeMismatch::AccessMode
     } else {
         return Ok(());
     };
-    Err(complaint.to_owned())
+    Err(mismatch)
 }
 
 /// The best volume for a claim: of those with the fewest access modes beyond the wanted
@@ -72,8 +88,8 @@ pub(super) fn best(
     found.map(|volume| Arc::clone(volume))
 }
 
-/// The class that claims without one get: of several defaults the youngest, of those of
-/// one second the first by name.
+/// Returns the class of claims without one: of several defaults the newest, and among
+/// those of one second the first by name.
 pub(super) fn default_class(classes: &[Arc<StorageClass>]) -> Option<&StorageClass> {
     let defaults = classes.iter().filter(|class| class.is_default());
     let first = defaults.min_by(|a, b| {

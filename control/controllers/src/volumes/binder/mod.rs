@@ -1,10 +1,9 @@
-//! The persistent-volume binder: gives every claim the volume that fits, hands claims
-//! without one to the provisioner of their class, and looks after volumes whose claims
-//! are gone.
+//! The persistent-volume binder: binds every claim to a fitting volume, hands claims
+//! without one to the provisioner of their class, and reclaims volumes of deleted claims.
 //!
 //! A volume refers to its claim and a claim to its volume; the volume is written first,
 //! and only at the revision that was read, so it never has two claims. One worker takes
-//! all decisions, on what was read and on what it wrote itself.
+//! all decisions, from what it read and from its own writes.
 
 mod decide;
 #[cfg(test)]
@@ -37,7 +36,8 @@ pub const CONTROLLER: Controller = Controller {
     start,
 };
 
-/// How often claims that wait are looked at again, so that their events say so.
+/// The interval at which waiting claims are reconsidered, so that their events stay
+/// current.
 const RESYNC: Duration = Duration::from_secs(15);
 
 struct Binder {
@@ -222,8 +222,8 @@ impl Binder {
         self.carry_out(&mut pair, actions).await
     }
 
-    /// The claim that a volume refers to. The server is asked before one counts as gone:
-    /// a provisioner's volume may be seen before the claim is.
+    /// Returns the claim that a volume refers to. The server is asked before a claim
+    /// counts as deleted: a provisioner's volume may be seen before the claim.
     async fn claim_of(&self, volume: &Volume) -> Result<Option<Arc<Claim>>, Error> {
         let Some(reference) = volume.spec.claim_ref.as_ref() else {
             return Ok(None);

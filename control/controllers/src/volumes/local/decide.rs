@@ -12,11 +12,11 @@ use crate::views::{Claim, Node, StorageClass, Text, Volume};
 
 /// Name of the driver.
 pub(in crate::volumes) const DRIVER: &str = "csi.orlop.dev";
-/// Topology key by which a volume, and what a node can have, belong to a node.
+/// Topology key that ties a volume, and a node's capacity, to a node.
 pub(super) const NODE_KEY: &str = "topology.csi.orlop.dev/node";
 /// The node on which the volume of a claim is made.
 pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// The provisioner in charge of a claim that waits for nobody.
+/// The provisioner of a claim that waits for no consumer.
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 
 /// The source of the data that a new volume is a copy of.
@@ -87,7 +87,7 @@ impl NodeCapacity {
     }
 }
 
-/// Why no node can have the volume of a claim.
+/// The reason why no node can provide the volume of a claim.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoSpace {
     /// No node has storage of this class.
@@ -101,7 +101,7 @@ pub(super) enum NoSpace {
 }
 
 impl NoSpace {
-    /// Returns what of it does not change while the claim waits.
+    /// Returns the part that does not change while the claim waits.
     pub(super) const fn cause(&self) -> &'static str {
         match self {
             Self::NoStorage { .. } => "no storage",
@@ -110,7 +110,7 @@ impl NoSpace {
     }
 }
 
-/// In words for whoever made the claim.
+/// The message for the claim's author.
 impl fmt::Display for NoSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -213,11 +213,12 @@ pub(in crate::volumes) fn node_of(volume: &Volume) -> Option<&str> {
     }
 }
 
-/// Returns the node for a claim of any node: of those with enough space and open to pods,
-/// the one with the fewest volumes, there or on their way; among equals, one that depends on the claim.
+/// Returns the node for a claim without a selected node: of the schedulable ones with
+/// enough space, the one with the fewest volumes, existing or planned; ties are broken by
+/// a hash of the claim.
 ///
-/// What a node says of its space makes it a candidate and no better than others, so that
-/// a node cannot draw claims by promising much.
+/// A node's reported space makes it a candidate but no better than others, so that a node
+/// cannot attract claims by reporting much.
 pub(super) fn choose(
     claim: &Claim,
     class: &StorageClass,

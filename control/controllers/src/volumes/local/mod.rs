@@ -39,7 +39,7 @@ pub const CONTROLLER: Controller = Controller {
 
 /// How long a claim waits for its source.
 const SOURCE_AGAIN: Duration = Duration::from_secs(3);
-/// How long a claim waits for space that nobody says has come.
+/// Retry interval for a claim that waits for space.
 const SPACE_AGAIN: Duration = Duration::from_secs(60);
 const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
 
@@ -191,7 +191,7 @@ impl LocalVolumes {
         Ok(None)
     }
 
-    /// Where the data is that the volume of a claim is a copy of.
+    /// Finds the source of a volume that is a copy.
     async fn source(&self, claim: &Key, source: &DataSource) -> Result<CopySource, Error> {
         if !source.namespace.is_empty() && source.namespace != claim.namespace {
             return Ok(CopySource::Foreign);

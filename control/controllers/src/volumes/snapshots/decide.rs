@@ -30,7 +30,7 @@ const AT_NODE: char = '@';
 /// The objects that the decision for a snapshot depends on.
 pub(super) struct SnapshotState<'a> {
     pub snapshot: &'a SnapshotView,
-    /// The content that the snapshot names, or that is made for it.
+    /// The content that the snapshot names, or that was created for it.
     pub content: Option<&'a SnapshotContent>,
     /// The claim that it is a snapshot of.
     pub claim: Option<&'a Claim>,
@@ -56,7 +56,7 @@ pub(super) enum SnapshotStep {
     DeleteContent {
         /// Whether it lacks the mark.
         mark: bool,
-        /// Whether its storage goes, too.
+        /// Whether its storage is deleted as well.
         delete: bool,
     },
     /// The status is to be this.
@@ -99,7 +99,7 @@ pub(super) fn decide_snapshot(state: &SnapshotState<'_>) -> SnapshotStep {
         return decide_bound(snapshot, content);
     }
     if snapshot.status.bound_volume_snapshot_content_name.is_some() {
-        // Another copy would be of what the volume holds now, or of another volume.
+        // A new copy would hold the volume's present data, or another volume's.
         let message = "VolumeSnapshotContent is missing";
         return status(snapshot, None, Some(error(snapshot, message)));
     }
@@ -108,7 +108,9 @@ pub(super) fn decide_snapshot(state: &SnapshotState<'_>) -> SnapshotStep {
     }
     let class = match class(snapshot, state.classes) {
         Ok(class) => class,
-        Err(message) => return status(snapshot, None, Some(error(snapshot, &message))),
+        Err(reason) => {
+            return status(snapshot, None, Some(error(snapshot, &reason.to_string())));
+        }
     };
     if class.driver != DRIVER {
         let message = format!(
@@ -189,8 +191,8 @@ fn is_of_our_class(state: &SnapshotState<'_>) -> bool {
         && class(state.snapshot, state.classes).is_ok_and(|class| class.driver == DRIVER)
 }
 
-/// Whether the content that a snapshot names is gone. Nothing tells whose driver had it, and
-/// nothing is left to protect.
+/// Returns whether the content that a snapshot names was deleted. Its driver is then
+/// unknown, and there is nothing left to protect.
 fn has_lost_its_content(state: &SnapshotState<'_>) -> bool {
     let names_one = state
         .snapshot
@@ -258,17 +260,30 @@ fn status(
     }))
 }
 
+/// Reason why a snapshot has no class; the message is that of external-snapshotter.
+#[derive(Debug, thiserror::Error)]
+enum ClassError {
+    #[error(
+        "failed to get snapshot class {0}: volumesnapshotclass.snapshot.storage.k8s.io \"{0}\" not found"
+    )]
+    NotFound(String),
+    #[error("cannot find default snapshot class")]
+    NoDefault,
+    #[error("{0} default snapshot classes were found")]
+    Defaults(usize),
+}
+
 /// Returns the class of a snapshot: the named one, or the only default of our driver.
 fn class<'a>(
     snapshot: &SnapshotView,
     classes: &'a [Arc<SnapshotClass>],
-) -> Result<&'a SnapshotClass, String> {
+) -> Result<&'a SnapshotClass, ClassError> {
     if let Some(name) = &snapshot.spec.volume_snapshot_class_name {
         let mut classes = classes.iter();
         let named = classes.find(|class| class.metadata.name == *name);
-        return named.map(AsRef::as_ref).ok_or_else(|| {
-            format!("failed to get snapshot class {name}: volumesnapshotclass.snapshot.storage.k8s.io \"{name}\" not found")
-        });
+        return named
+            .map(AsRef::as_ref)
+            .ok_or_else(|| ClassError::NotFound(name.to_string()));
     }
     let is_default = |class: &&Arc<SnapshotClass>| {
         class.driver == DRIVER && class.metadata.annotations.get(DEFAULT) == Some("true")
@@ -276,11 +291,8 @@ fn class<'a>(
     let defaults: Vec<&Arc<SnapshotClass>> = classes.iter().filter(is_default).collect();
     match defaults.as_slice() {
         [one] => Ok(one),
-        [] => Err("cannot find default snapshot class".to_owned()),
-        several => Err(format!(
-            "{} default snapshot classes were found",
-            several.len()
-        )),
+        [] => Err(ClassError::NoDefault),
+        several => Err(ClassError::Defaults(several.len())),
     }
 }
 

@@ -71,8 +71,8 @@ struct Snapshots {
     classes: Reflector<SnapshotClass>,
     /// The stock controller's lease, once it was read.
     stock: Mutex<Option<ObservedLease>>,
-    /// Snapshots; contents, which have no namespace; and namespaces, of which all
-    /// snapshots are meant.
+    /// Keys of snapshots; of contents, which have no namespace; and of namespaces, which
+    /// stand for all their snapshots.
     queue: Queue<Key>,
 }
 
@@ -128,7 +128,7 @@ async fn defined(client: &Client, shutdown: &CancellationToken) -> bool {
         match client.serves(&SnapshotContent::RESOURCE).await {
             Ok(true) => return true,
             Ok(false) => {}
-            Err(error) => tracing::debug!(error = error.chain(), "cannot read discovery"),
+            Err(error) => tracing::debug!(error = error.chain(), "failed to read discovery"),
         }
         tokio::select! {
             () = shutdown.cancelled() => return false,
@@ -216,7 +216,7 @@ impl Snapshots {
                     }
                 }
                 Err(error) => {
-                    tracing::debug!(name, error = error.chain(), "cannot read lease");
+                    tracing::debug!(name, error = error.chain(), "failed to read a lease");
                 }
             }
             tokio::time::sleep(LOOK_EVERY).await;
@@ -245,7 +245,7 @@ impl Snapshots {
     }
 
     /// Labels a content with the node that has its storage. A stock snapshot controller
-    /// labels none that it did not make, so this is done beside it, too.
+    /// only labels contents that it created, so this runs beside it, too.
     async fn sync_content(&self, key: &Key) -> Outcome {
         let Some(content) = self.contents.cache().get("", &key.name) else {
             return Ok(None);

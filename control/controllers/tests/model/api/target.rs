@@ -1,4 +1,4 @@
-//! What requests of the server in memory name.
+//! The object or collection that a request to the server in memory names.
 
 use serde_json::Value;
 

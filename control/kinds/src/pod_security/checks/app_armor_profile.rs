@@ -1,4 +1,4 @@
-//! AppArmor may not be turned off.
+//! AppArmor must not be disabled.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Nothing of the node's file system is mounted.
+//! Host paths must not be mounted.
 
 use super::{Check, Pod, Revision, Violation, plural, quoted, violation};
 use crate::tree::Read as _;

@@ -23,9 +23,9 @@ use super::{Pod, Violation};
 
 /// A rule about pods.
 pub(super) struct Check {
-    /// What stock calls it; checks are told in the order of these.
+    /// The stock identifier; checks are reported in the order of these.
     pub id: &'static str,
-    /// From old to new.
+    /// The revisions, oldest first.
     pub revisions: &'static [Revision],
 }
 
@@ -33,13 +33,13 @@ pub(super) struct Check {
 pub(super) struct Revision {
     /// The first minor version in which it holds.
     pub since: u64,
-    /// What of a pod it forbids.
+    /// Returns the violation of a pod, if any.
     pub run: fn(&Pod<'_>) -> Option<Violation>,
-    /// The check of the lower level that it stands for.
+    /// The check of the lower level that it replaces.
     pub replaces: Option<&'static str>,
 }
 
-/// What `baseline` forbids.
+/// The checks of `baseline`.
 pub(super) const BASELINE: &[Check] = &[
     app_armor_profile::CHECK,
     capabilities_baseline::CHECK,
@@ -55,7 +55,7 @@ pub(super) const BASELINE: &[Check] = &[
     host_process::CHECK,
 ];
 
-/// What `restricted` forbids besides.
+/// The additional checks of `restricted`.
 pub(super) const RESTRICTED: &[Check] = &[
     allow_privilege_escalation::CHECK,
     capabilities_restricted::CHECK,
@@ -109,7 +109,7 @@ fn containers(names: &[&str]) -> String {
     format!("{word} {}", quoted(names))
 }
 
-/// Who sets something wrong: `pod and container "a"`; none: nobody.
+/// Describes who sets a forbidden value: `pod and container "a"`; `None` if nothing does.
 fn setters(pod: bool, names: &[&str]) -> Option<String> {
     match (pod, names) {
         (false, []) => None,

@@ -1,4 +1,4 @@
-//! Nobody runs as root; since 1.35 pods with users of their own may (KEP-127).
+//! Containers must not run as root; since 1.35 pods with user namespaces may (KEP-127).
 
 use super::{Check, Pod, Revision, Violation, containers, setters, violation};
 use crate::tree::Read as _;

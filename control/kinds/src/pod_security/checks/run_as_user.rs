@@ -1,4 +1,4 @@
-//! Nobody asks for the user 0; since 1.35 pods with users of their own may (KEP-127).
+//! Containers must not set user 0; since 1.35 pods with user namespaces may (KEP-127).
 
 use super::{Check, Pod, Revision, Violation, setters, violation};
 use crate::tree::Read as _;

@@ -1,4 +1,4 @@
-//! SELinux types are those of containers; users and roles are not chosen.
+//! SELinux types must be those of containers; users and roles must not be set.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Seccomp may not be turned off: by annotation until 1.18, by field since.
+//! Seccomp must not be disabled: by annotation until 1.18, by field since.
 
 use std::collections::BTreeSet;
 

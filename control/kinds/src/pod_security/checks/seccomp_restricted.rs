@@ -1,4 +1,4 @@
-//! Seccomp is asked for.
+//! Seccomp must be enabled explicitly.
 
 use std::collections::BTreeSet;
 

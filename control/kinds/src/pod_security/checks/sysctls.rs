@@ -1,4 +1,4 @@
-//! Only kernel parameters that touch nobody else are set.
+//! Only namespaced, safe sysctls may be set.
 
 use super::{Check, Pod, Revision, Violation, violation};
 use crate::tree::Read as _;
@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
     ],
 };
 
-/// What may be set, and since which minor version.
+/// The allowed sysctls, and the minor version since which each is allowed.
 const ALLOWED: &[(&str, u64)] = &[
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),

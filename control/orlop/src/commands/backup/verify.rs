@@ -14,7 +14,7 @@ use crate::error::Error;
 
 /// The key file of a server without an EncryptionConfiguration.
 const OWN_KEYS: &str = "pki/encryption.key";
-/// The files without which a server cannot go on as it was.
+/// The files without which a server cannot continue as it was.
 const NEEDED: [&str; 6] = [
     "pki/ca.crt",
     "pki/ca.key",
@@ -23,13 +23,13 @@ const NEEDED: [&str; 6] = [
     "pki/sa.key",
     "pki/sa.pub",
 ];
-/// Where kube-apiserver's allocators of addresses and ports are, which are no objects of its
-/// API.
+/// The keys of kube-apiserver's allocators of addresses and ports, which are not objects
+/// of its API.
 const RANGES: &[u8] = b"/registry/ranges/";
 /// How many problems are printed.
 const PRINTED: usize = 20;
 
-/// Which backup.
+/// The backup to verify.
 #[derive(Args)]
 pub struct Verify {
     /// The backup: a file, or s3://BUCKET/PREFIX/NAME.
@@ -42,7 +42,7 @@ pub struct Verify {
     s3: S3,
 }
 
-/// Looks at what a backup holds.
+/// Inspects the contents of a backup.
 #[derive(Default)]
 struct Inspection {
     files: Vec<String>,

@@ -1,4 +1,5 @@
-//! `orlop etcd recover`: a majority from one member, once the others are lost for good.
+//! `orlop etcd recover`: restores a majority from one member after the others are
+//! permanently lost.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,14 +19,15 @@ use crate::stores;
 /// How long the member may take to serve.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How it goes on.
+/// How to continue.
 #[derive(Args)]
 pub struct Options {
     /// The program of the managed etcd: 3.4 to 3.7.
     #[arg(long, value_name = "PATH", default_value = "etcd")]
     etcd_binary: PathBuf,
-    /// How many changes the lost members may have acknowledged at most that this one does not
-    /// know. The revision is raised beyond them, so that no client's watch goes back.
+    /// Upper bound of changes that the lost members may have acknowledged and this one
+    /// does not have. The revision is raised by it, so that no client's watch goes
+    /// backwards.
     #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
     revisions_ahead: u64,
     /// Go on alone even if other members answer and know a leader.
@@ -33,10 +35,10 @@ pub struct Options {
     force: bool,
 }
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// A server that runs, members that have a majority, or a member that does not start.
+/// A running server, members that have a majority, or a member that does not start.
 pub async fn run(data_dir: &Path, options: &Options) -> Result<(), Error> {
     let failed = |error| Error::Servers(servers::Error::Etcd(error));
     let folder = etcd::folder(data_dir);
@@ -73,7 +75,7 @@ pub async fn run(data_dir: &Path, options: &Options) -> Result<(), Error> {
         binary: options.etcd_binary.clone(),
         folder: folder.clone(),
         pki: pki.file(""),
-        // Nothing large is written; the server has its own.
+        // Nothing large is written; the server has its own limits.
         quota_bytes: 8 << 30,
         begins_anew: true,
     };

@@ -96,7 +96,7 @@ pub fn snapshot(folder: &DataFolder) -> PathBuf {
     folder.path(SNAPSHOT)
 }
 
-/// Says how to go on.
+/// Returns the next steps.
 pub fn next(record: &Record, data_dir: &Path) -> String {
     format!(
         "next: start the server with --data-dir {} --advertise-address {}; then have the other \

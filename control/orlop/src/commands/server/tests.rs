@@ -1,4 +1,4 @@
-//! The control plane in one process when its tasks panic: each is restarted and catches
+//! Tests the control plane in one process when its tasks panic: each task is restarted and catches
 //! up, or the process ends.
 
 use std::time::Duration;
@@ -109,7 +109,7 @@ async fn pods_are_made_and_placed_after_each_task_of_the_control_plane_panicked(
         assert_eq!(supervisor.failure(), None, "after {name}");
     }
     assert!(!server.running.is_finished());
-    // What cannot be restarted ends the process, which says why.
+    // A part that cannot be restarted ends the process, with its reason.
     let name = ESSENTIAL[0];
     assert!(supervisor.panic(name) > 0);
     let failure = tokio::time::timeout(Duration::from_secs(10), supervisor.failed()).await;

@@ -1,4 +1,4 @@
-//! What would be different: nodes that are drained, nodes that join.
+//! Simulated changes: drained nodes and new nodes.
 
 use std::str::FromStr;
 
@@ -7,6 +7,7 @@ use control_scheduler::objects::ObjectSet;
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::values::InvalidValue;
 
 /// Nodes that are drained, and nodes that join.
 #[derive(Clone, Debug, Default)]
@@ -43,16 +44,19 @@ pub struct DrainedNode {
 const MOST: usize = 100_000;
 
 impl FromStr for AddLike {
-    type Err = String;
+    type Err = InvalidValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let (node, count) = text.split_once('=').unwrap_or((text, "1"));
         match count.parse() {
             Ok(count) if (1..=MOST).contains(&count) && !node.is_empty() => Ok(Self {
                 node: node.to_owned(),
                 count,
             }),
-            _ => Err(format!("write NODE or NODE=COUNT, COUNT from 1 to {MOST}")),
+            _ => {
+                let way_out = format!("write NODE or NODE=COUNT, COUNT from 1 to {MOST}");
+                Err(InvalidValue::new(text, "number of nodes", way_out))
+            }
         }
     }
 }
@@ -66,7 +70,7 @@ impl SimulatedChange {
     /// Changes the cluster; returns the pods that leave drained nodes.
     ///
     /// # Errors
-    /// Nodes that there are not, and objects that are no nodes.
+    /// Unknown nodes, and objects that are not nodes.
     pub fn apply(&self, objects: &mut ObjectSet) -> Result<Vec<DrainedNode>, Error> {
         for node in &self.nodes {
             if node["kind"] != "Node" && node["kind"] != "NodeList" && node["kind"] != "List" {
@@ -129,7 +133,7 @@ fn alike(original: &Value, name: &str) -> Value {
     if let Some(spec) = node.get_mut("spec").and_then(Value::as_object_mut) {
         spec.remove("unschedulable");
         if let Some(Value::Array(taints)) = spec.get_mut("taints") {
-            // What the node suffers from at the moment is not what it is.
+            // Temporary conditions of the node do not carry over.
             taints.retain(|taint| {
                 let key = taint["key"].as_str().unwrap_or_default();
                 !key.starts_with("node.kubernetes.io/")

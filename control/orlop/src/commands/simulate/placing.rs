@@ -13,7 +13,7 @@ use super::change::DrainedNode;
 use super::workloads::IncomingPods;
 use crate::error::Error;
 
-/// What becomes of a pod.
+/// The outcome for a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", untagged)]
 pub enum Fate {
@@ -27,9 +27,9 @@ pub enum Fate {
         /// The message of its condition.
         message: String,
     },
-    /// Nobody creates it again.
+    /// It is not recreated.
     Gone {
-        /// Why.
+        /// The reason.
         gone: String,
     },
 }
@@ -43,7 +43,7 @@ impl Fate {
         }
     }
 
-    /// Why there is no node.
+    /// Returns why there is no node.
     pub fn why(&self) -> &str {
         match self {
             Self::On { .. } => "",
@@ -61,7 +61,7 @@ impl Fate {
 /// A pod that is to be placed.
 struct WaitingPod {
     pod: Pod,
-    /// Whether it is meant for one node only, which may refuse it.
+    /// Whether it is meant for one particular node, which may reject it.
     of_daemon_set: bool,
 }
 

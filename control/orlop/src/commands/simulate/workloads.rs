@@ -42,10 +42,11 @@ const OF_DAEMONS: [(&str, &str); 6] = [
 /// The most pods of one workload.
 const MOST: u64 = 1_000_000;
 
-/// Takes in documents: pods and workloads are returned, all else is put into the cluster.
+/// Reads documents: pods and workloads are returned, other objects are put into the
+/// cluster.
 ///
 /// # Errors
-/// Objects that are none, and pods that the API server would refuse.
+/// Invalid objects, and pods that the API server would reject.
 pub fn take_in(documents: Vec<Value>, objects: &mut ObjectSet) -> Result<Vec<IncomingPods>, Error> {
     let mut workloads = Vec::new();
     let mut queue: Vec<Value> = documents;
@@ -152,8 +153,8 @@ fn in_namespace(mut document: Value) -> Value {
     document
 }
 
-/// A pod of a workload as the API server stores it. What groups the pods for the default
-/// spread constraints is put into the cluster.
+/// Returns a pod of a workload as the API server stores it. Objects that group the pods
+/// for the default spread constraints are put into the cluster.
 fn pod_of(document: &Value, template: &str, objects: &mut ObjectSet) -> Result<Value, Error> {
     let source = document.pointer(template).unwrap_or(&Value::Null);
     let mut pod = json!({
@@ -168,7 +169,7 @@ fn pod_of(document: &Value, template: &str, objects: &mut ObjectSet) -> Result<V
     match kind {
         "Pod" => return prepared(pod, objects),
         "Deployment" => {
-            // Its pods are those of a replica set.
+            // Its pods belong to a ReplicaSet.
             owner["kind"] = "ReplicaSet".into();
             let name = document["metadata"]["name"].as_str().unwrap_or_default();
             owner["metadata"]["name"] = format!("{name}#").into();

@@ -33,8 +33,8 @@ pub struct Options {
     /// Upgrade the agent of this machine, not a server. Pods keep running.
     #[arg(long)]
     node: bool,
-    /// Evict the node's pods before, and let pods come again afterwards. DaemonSets' pods and those
-    /// of files stay.
+    /// Evict the node's pods first, and uncordon it afterwards. DaemonSets' and static
+    /// pods stay.
     #[arg(long, requires = "node")]
     drain: bool,
     /// How long the eviction of all pods may take.
@@ -46,7 +46,7 @@ pub struct Options {
     /// How long to wait until the server is ready, or the node, before the old binary is put back.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = crate::values::duration)]
     timeout: Duration,
-    /// Where the backup goes that is made first: a folder, or s3://BUCKET/PREFIX.
+    /// Destination of the backup that is made first: a folder, or s3://BUCKET/PREFIX.
     #[arg(long, value_name = "PLACE")]
     backup_to: Option<Address>,
     /// age recipient (`age1…`) that the backup is encrypted for. May be repeated.
@@ -129,7 +129,7 @@ impl Options {
             false => None,
         };
         let before = ready::containers(client, &node).await?;
-        // Asked for the first time after the restart: what was heard before is of the old agent.
+        // Recorded after the restart: earlier heartbeats are of the old agent.
         let mut restarted = None;
         let replaced = self
             .replace(binary, record, || {

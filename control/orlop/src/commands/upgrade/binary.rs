@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::plan::Program;
 use crate::error::Error;
 
-/// Where the binary is kept that was replaced.
+/// Returns the path at which the replaced binary is kept.
 pub fn kept(binary: &Path) -> PathBuf {
     with_end(binary, "before-upgrade")
 }
@@ -29,7 +29,7 @@ pub fn replace(binary: &Path, new: &Path) -> Result<(), Error> {
     rename(&staged, binary)
 }
 
-/// Installs the binary again that was replaced.
+/// Reinstalls the replaced binary.
 ///
 /// # Errors
 /// When there is none, or it cannot be moved.
@@ -37,7 +37,7 @@ pub fn put_back(binary: &Path) -> Result<(), Error> {
     rename(&kept(binary), binary)
 }
 
-/// Removes the binary that was replaced.
+/// Removes the replaced binary.
 ///
 /// # Errors
 /// When there is none, or it cannot be removed.
@@ -64,10 +64,10 @@ fn rename(from: &Path, to: &Path) -> Result<(), Error> {
     })
 }
 
-/// What a binary says about itself.
+/// Asks a binary for its facts.
 ///
 /// # Errors
-/// When it cannot be run, or does not know the question.
+/// When it cannot be run, or does not support the command.
 pub fn query_version(binary: &Path) -> Result<Program, Error> {
     let command = format!("{} upgrade facts", binary.display());
     let failed = |detail: String| Error::Program {

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// The annotation of a pod that comes from a file of its node.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// A node that takes no new pods and has none of those that can go elsewhere.
+/// A cordoned node without the pods that can run elsewhere.
 pub struct DrainOutcome<'a> {
     client: &'a Client,
     node: &'a str,
@@ -55,12 +55,10 @@ fn leaving(pods: &Value) -> Vec<EvictedPod> {
 // === impl Drained ===
 
 impl<'a> DrainOutcome<'a> {
-    /// Has the node take no new pods, and evicts those that it has; PodDisruptionBudgets are
-    /// waited for.
+    /// Cordons the node and evicts its pods; waits for PodDisruptionBudgets.
     ///
     /// # Errors
-    /// What the API answers, or pods that are still there in the end; the node takes pods again
-    /// then.
+    /// The API's error, or pods that remain in the end; the node is then uncordoned.
     pub async fn begin(
         client: &'a Client,
         node: &'a str,
@@ -85,10 +83,10 @@ impl<'a> DrainOutcome<'a> {
         }
     }
 
-    /// Has the node take pods again, unless it took none before.
+    /// Uncordons the node, unless it was cordoned before.
     ///
     /// # Errors
-    /// What the API answers.
+    /// The API's error.
     pub async fn end(self) -> Result<(), Error> {
         if self.was_cordoned {
             return Ok(());

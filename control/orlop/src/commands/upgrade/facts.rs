@@ -1,4 +1,4 @@
-//! What an upgrade goes by: both binaries, the disk, and what the cluster says.
+//! Gathers the facts for an upgrade: both binaries, the disk, and the cluster.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::stores::STORE;
 /// Space that a restart needs beside the store and the binaries.
 const RESERVE: u64 = 64 << 20;
 
-/// Asks both binaries, the disk and the cluster.
+/// Queries both binaries, the disk and the cluster.
 ///
 /// # Errors
-/// A binary that cannot be asked.
+/// A binary that cannot be queried.
 pub async fn gather(
     machine: &Machine,
     binary: &Path,

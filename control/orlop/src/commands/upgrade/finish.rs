@@ -1,4 +1,4 @@
-//! `orlop upgrade finish`: the end of an upgrade, from which there is no way back but a backup.
+//! `orlop upgrade finish`: completes an upgrade, after which only a backup leads back.
 
 use clap::Args;
 
@@ -6,7 +6,7 @@ use super::{Machine, Record, binary, facts, migrate, plan, this_program};
 use crate::error::Error;
 use crate::kubeconfig::Kubeconfig;
 
-/// Which machine.
+/// Machine.
 #[derive(Args)]
 pub struct Options {
     /// Finish the upgrade of this machine's agent: remove its previous binary, and nothing else.
@@ -19,10 +19,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// Migrates stored objects to the current storage versions, and removes the previous binary.
+    /// Migrates stored objects to the current storage versions, and removes the previous
+    /// binary.
     ///
     /// # Errors
-    /// No upgrade, a server that is not upgraded, or what the API answers.
+    /// No upgrade, a server that is not upgraded, or the API's error.
     pub async fn run(self) -> Result<(), Error> {
         let binary = self.machine.binary()?;
         let record = Record::load(&binary)?;

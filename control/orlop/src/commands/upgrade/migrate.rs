@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 
-/// Objects that are read at once.
+/// The number of objects per page.
 const PAGE: usize = 200;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const DEFINITION: Resource = Resource::cluster(
@@ -92,11 +92,11 @@ pub fn of_definitions(list: &Value) -> Vec<Definition> {
         .collect()
 }
 
-/// Writes all objects of resources that are stored otherwise than `before`, and those of
-/// definitions with several stored versions; returns how many.
+/// Rewrites all objects of resources whose storage version differs from `before`, and
+/// those of definitions with several stored versions; returns their number.
 ///
 /// # Errors
-/// What the API answers.
+/// The API's error.
 pub async fn migrate(
     client: &Client,
     before: &BTreeMap<String, String>,
@@ -118,7 +118,7 @@ pub async fn migrate(
             stale,
         } = definition;
         written += rewrite(client, &stale).await?;
-        // One that changed meanwhile may store in another version by now.
+        // One that changed may have another storage version by now.
         let body = json!({
             "metadata": {"resourceVersion": revision},
             "status": {"storedVersions": [storage]},
@@ -154,12 +154,12 @@ async fn rewrite(client: &Client, stale: &Stale) -> Result<u64, Error> {
     }
 }
 
-/// Writes one object as it is; returns whether it did. One that changed or went meanwhile needs
-/// it no more.
+/// Rewrites one object unchanged; returns whether it did. An object that was changed or
+/// deleted in between needs no rewrite.
 async fn put(client: &Client, stale: &Stale, list: &Value, item: &Value) -> Result<bool, Error> {
     let Stale { base, resource } = stale;
     let mut object = item.clone();
-    // Items of a list do not say what they are.
+    // Items of a list do not repeat their type.
     let kind = list["kind"].as_str().unwrap_or_default();
     object["kind"] = kind.trim_end_matches("List").into();
     object["apiVersion"] = list["apiVersion"].clone();

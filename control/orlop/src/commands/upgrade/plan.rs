@@ -1,8 +1,8 @@
-//! What an upgrade finds before it begins: pure, from facts that were gathered.
+//! Checks before an upgrade, as a pure function of gathered facts.
 
 use serde::{Deserialize, Serialize};
 
-/// What a binary says about itself (`orlop upgrade facts`).
+/// Facts about a binary (`orlop upgrade facts`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Program {
@@ -23,22 +23,22 @@ pub struct DeprecatedApi {
     pub removed_in: String,
 }
 
-/// All that a plan goes by.
+/// The input of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpgradeFacts {
     /// The installed program.
     pub current: Program,
     /// The one to be installed.
     pub new: Program,
-    /// Nodes with the versions of their kubelets; `None` if the cluster could not be asked.
+    /// Nodes with the versions of their kubelets; `None` if the cluster did not answer.
     pub nodes: Option<Vec<(String, String)>>,
     /// Deprecated APIs that were used since the server started; `None` if unknown.
     pub deprecated: Option<Vec<DeprecatedApi>>,
     /// Free bytes where the store and the binary are, and bytes that are needed.
     pub disk: (u64, u64),
-    /// Which program is replaced.
+    /// The replaced program.
     pub part: UpgradePart,
-    /// The version of Kubernetes that the server which answers serves; `None` if none was asked.
+    /// The Kubernetes version of the server that answered; `None` if none was asked.
     pub serves: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub enum UpgradePart {
 pub enum UpgradeVerdict {
     /// As it should be.
     Fine,
-    /// To be known; hinders nothing.
+    /// Information only.
     Note,
     /// Hinders the upgrade.
     Refused,
@@ -68,11 +68,11 @@ pub enum UpgradeVerdict {
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What was looked at.
+    /// The checked subject.
     pub name: &'static str,
     /// How it ended.
     pub verdict: UpgradeVerdict,
-    /// What was found, and what to do.
+    /// The result, and what to do.
     pub text: String,
 }
 
@@ -112,7 +112,8 @@ pub fn checks(facts: &UpgradeFacts) -> Vec<Check> {
     }
 }
 
-/// A server serves agents of its own release and of three before, never newer ones.
+/// Checks the skew: a server supports agents of its own release and of the three before,
+/// never newer ones.
 fn agent(facts: &UpgradeFacts) -> Check {
     let name = "release";
     let (from, to) = (&facts.current, &facts.new);
@@ -167,11 +168,11 @@ pub fn may_go_back(to: &Program, nodes: &[(String, String)]) -> Result<(), Strin
     ))
 }
 
-/// Whether the cluster is of the release of `program`, so that nothing of the one before has to be
-/// able to read what is written from now on.
+/// Checks that the cluster runs the release of `program`, so that the previous release
+/// need not read what is written from now on.
 ///
 /// # Errors
-/// The release of the server that answers.
+/// The release of the server that answered.
 pub fn may_finish(program: &Program, serves: Option<&str>) -> Result<(), String> {
     let serves = serves.unwrap_or("an unknown version");
     if minor(serves) == minor(&program.kubernetes) {

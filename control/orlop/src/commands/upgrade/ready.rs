@@ -70,7 +70,8 @@ pub async fn server(
     }
 }
 
-/// Whether a node is ready and its agent was heard since a time; else why not.
+/// Returns whether a node is ready and its agent reported since a time; otherwise why
+/// not.
 pub async fn node(client: &Client, name: &str, since: Timestamp) -> Result<(), String> {
     let cause = |error: control_client::Error| error.to_string();
     let node: Value = client

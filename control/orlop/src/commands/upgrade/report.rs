@@ -23,7 +23,7 @@ pub fn table(checks: &[Check]) -> String {
     crate::table::table(["CHECK", "RESULT", "FOUND"], &rows)
 }
 
-/// What is to be done where.
+/// Returns the steps for each machine.
 pub fn steps(facts: &UpgradeFacts) -> String {
     let mut out = "steps:\n  1. on each server, one after the other: orlop upgrade apply --to PATH --restart COMMAND --backup-to PLACE\n".to_owned();
     out.push_str("  2. on each node: orlop upgrade apply --node --to PATH --restart COMMAND (pods keep running; --drain empties the node before)\n");

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::kubeconfig::Kubeconfig;
 use crate::stores::STORE;
 
-/// What to put back.
+/// What to restore.
 #[derive(Args)]
 pub struct Options {
     /// Command that restarts the server or the agent, run by `sh -c`.
@@ -43,7 +43,7 @@ impl Options {
         let record = Record::load(&binary)?;
         let files = self.machine.client_files();
         let client = self.kubeconfig.client_or(&files, "orlop-upgrade").await;
-        // A server that does not come up cannot be asked, and is what a rollback is for.
+        // A server that does not come up cannot be asked; a rollback is for that case.
         if !self.node
             && let Ok(client) = &client
             && let Ok(nodes) = facts::nodes(client).await

@@ -1,4 +1,4 @@
-//! What is removed when a node is gone for good.
+//! Determines what to remove for a permanently lost node.
 
 use std::fmt;
 
@@ -84,8 +84,8 @@ impl fmt::Display for VolumeRemoval {
     }
 }
 
-/// Returns what is removed of a node's volumes: claims first, so that nobody waits for a
-/// volume that goes.
+/// Returns the objects of a node's volumes to remove: claims first, so that no pod waits
+/// for a volume that is being removed.
 pub fn removals(
     node: &str,
     volumes: &[Value],

@@ -17,7 +17,7 @@ pub struct Inventory {
     pub pods: Vec<Value>,
     /// Events about claims.
     pub events: Vec<Value>,
-    /// What kubelets say of the use of volumes.
+    /// The kubelets' reports of volume usage.
     pub summaries: Vec<Value>,
 }
 
@@ -32,7 +32,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
     class: String,
-    /// On what the volume is, as its driver says.
+    /// The storage behind the volume, as its driver reports it.
     #[serde(skip_serializing_if = "Storage::is_unknown")]
     storage: Storage,
     size: String,
@@ -46,7 +46,7 @@ pub struct Row {
     reason: Option<String>,
 }
 
-/// On what a volume is.
+/// The storage behind a volume.
 #[derive(Debug, Default, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Storage {
@@ -203,7 +203,7 @@ pub fn rows(inventory: &Inventory) -> Vec<Row> {
         };
         let name = text(&volume["metadata"]["name"]);
         let phase = text(&volume["status"]["phase"]);
-        // Of claims in other namespaces, when one was asked for, nothing is said.
+        // Claims in other namespaces are left out when one namespace was requested.
         if claimed.contains(&name) || phase == "Bound" {
             continue;
         }

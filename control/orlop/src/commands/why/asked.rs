@@ -1,4 +1,4 @@
-//! Who is asked about: from words of the command line to addresses and ports.
+//! Resolves the ends on the command line to addresses and ports.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -9,6 +9,7 @@ use node_agent_policy::{Compiler, End, check::Objects};
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::values::InvalidValue;
 
 /// Endpoints of a service that are looked at.
 const ENDPOINTS: usize = 8;
@@ -19,7 +20,7 @@ const ICMP: Protocol = Protocol(1);
 /// One end, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedPeer {
-    /// Who.
+    /// The end.
     pub who: FlowEndName,
     /// Its port, if it was given.
     pub port: Option<u16>,
@@ -27,7 +28,7 @@ pub struct AskedPeer {
     pub protocol: Protocol,
 }
 
-/// Who it is.
+/// The kind of end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlowEndName {
     /// A pod.
@@ -40,16 +41,16 @@ pub enum FlowEndName {
     Address(IpAddr),
 }
 
-/// A flow that is asked about.
+/// A named flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedEnd {
-    /// Between which addresses.
+    /// The addresses of both ends.
     pub question: FlowQuestion,
-    /// The service whose endpoint is asked.
+    /// The Service whose endpoint is the server.
     pub service: Option<String>,
 }
 
-/// What is asked about.
+/// The flows to explain.
 #[derive(Debug)]
 pub struct FlowQuery {
     /// The flows, one for each pair of addresses.
@@ -92,11 +93,11 @@ enum Readiness {
 ///
 /// # Errors
 /// What is wrong, for people.
-pub fn pod(text: &str) -> Result<AskedPeer, String> {
+pub fn pod(text: &str) -> Result<AskedPeer, InvalidValue> {
     let peer = peer(text)?;
     match peer.who {
         FlowEndName::Pod(..) => Ok(peer),
-        _ => Err(format!("`{text}` is no pod: write NAMESPACE/NAME")),
+        _ => Err(InvalidValue::new(text, "pod", "write NAMESPACE/NAME")),
     }
 }
 
@@ -104,12 +105,11 @@ pub fn pod(text: &str) -> Result<AskedPeer, String> {
 ///
 /// # Errors
 /// What is wrong, for people.
-pub fn peer(text: &str) -> Result<AskedPeer, String> {
+pub fn peer(text: &str) -> Result<AskedPeer, InvalidValue> {
     let wrong = || {
-        format!(
-            "`{text}` is nobody: write NAMESPACE/NAME, svc/NAMESPACE/NAME, node/NAME or an \
-             address, with :PORT, and with /udp, /sctp or /icmp behind unless it is TCP"
-        )
+        let way_out = "write NAMESPACE/NAME, svc/NAMESPACE/NAME, node/NAME or an address, with \
+                       :PORT, and followed by /udp, /sctp or /icmp unless it is TCP";
+        InvalidValue::new(text, "end of a connection", way_out)
     };
     let protocol = |word: &str| match word.to_ascii_lowercase().as_str() {
         "tcp" => Some(Protocol::TCP),
@@ -161,10 +161,10 @@ pub fn peer(text: &str) -> Result<AskedPeer, String> {
     })
 }
 
-/// What serves the services that are asked about.
+/// Returns the endpoints of the named Services.
 ///
 /// # Errors
-/// What the API server says.
+/// The API server's error.
 pub async fn services(client: &Client, peers: [&AskedPeer; 2]) -> Result<Services, Error> {
     let mut all = Services::new();
     for peer in peers {
@@ -203,7 +203,7 @@ struct ServiceSpec {
     ports: Vec<Port>,
 }
 
-/// Of a service (`port` is its own) or of a slice (`port` is the endpoints').
+/// Of a Service (`port` is its own) or of a slice (`port` is the endpoints').
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Port {
@@ -226,7 +226,7 @@ struct SliceEndpoint {
     conditions: Conditions,
 }
 
-/// What is not said counts as ready and serving, and as not terminating.
+/// Absent conditions count as ready and serving, and as not terminating.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Conditions {
@@ -325,11 +325,11 @@ impl ServiceEndpoints {
     }
 }
 
-/// The flows between two ends: one for each family that both have, and for each
-/// endpoint of a service.
+/// Returns the flows between two ends: one for each family that both have, and for each
+/// endpoint of a Service.
 ///
 /// # Errors
-/// In words: an end that is nobody, a port that is missing, no common family.
+/// The message: an unknown end, a missing port, no common family.
 pub fn flows(
     compiler: &Compiler,
     objects: &Objects,

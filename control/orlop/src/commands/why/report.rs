@@ -24,7 +24,7 @@ pub fn ensure_allowed(reports: &[Report]) -> Result<(), Error> {
     )))
 }
 
-/// What one end's node said.
+/// The answer of one end's node.
 #[derive(Clone, Debug)]
 pub struct NodeAnswer {
     /// The node.
@@ -37,20 +37,20 @@ pub struct NodeAnswer {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Who begins it.
+    /// The client.
     from: String,
-    /// Who is to get it.
+    /// The server.
     to: String,
     /// Both addresses, port and protocol.
     flow: String,
-    /// The service whose endpoint is asked.
+    /// The Service whose endpoint is the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<String>,
-    /// Does it go through, as far as is known?
+    /// Whether it is allowed, as far as is known.
     allow: bool,
     /// The sender's end, then the receiver's.
     ends: Vec<ReportEnd>,
-    /// What should agree and does not.
+    /// Inconsistencies.
     differences: Vec<String>,
 }
 
@@ -60,19 +60,19 @@ pub struct Report {
 pub struct ReportEnd {
     direction: &'static str,
     who: String,
-    /// The node that answered for it.
+    /// The node that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
-    /// Why it did not.
+    /// Why it did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown: Option<String>,
-    /// What the node says.
+    /// The node's account.
     #[serde(skip_serializing_if = "Option::is_none")]
     said: Option<EndAccount>,
-    /// What the objects say.
+    /// The account from the objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     objects: Option<EndAccount>,
-    /// The rule that decides, as it stands in its object.
+    /// The rule that decides, as in its object.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<Value>,
 }
@@ -80,7 +80,7 @@ pub struct ReportEnd {
 // === impl Report ===
 
 impl Report {
-    /// Out of what the objects say and what both nodes do.
+    /// Combines the account from the objects with those of both nodes.
     pub fn new(
         named: &NamedEnd,
         objects: &DecisionAccount,
@@ -103,7 +103,7 @@ impl Report {
         let ends: Vec<ReportEnd> = ends
             .into_iter()
             .filter_map(|(direction, who, heard, objects)| {
-                // An end that is outside is nobody's to decide.
+                // Nothing decides for an outside end.
                 objects.as_ref()?;
                 Some(ReportEnd::new(direction, who, heard, objects.clone()))
             })
@@ -137,7 +137,7 @@ fn protocol(named: &NamedEnd) -> String {
     }
 }
 
-/// Do both nodes mean the same by the two ends?
+/// Returns where both nodes disagree about the two ends.
 fn between(sender: Option<&NodeAnswer>, receiver: Option<&NodeAnswer>) -> Vec<String> {
     let (Some(sender), Some(receiver)) = (sender, receiver) else {
         return Vec::new();
@@ -221,7 +221,7 @@ impl ReportEnd {
         end
     }
 
-    /// What counts: what the node says, else the objects.
+    /// Returns the decisive account: the node's, else that from the objects.
     fn decisive(&self) -> Option<&EndAccount> {
         self.said.as_ref().or(self.objects.as_ref())
     }

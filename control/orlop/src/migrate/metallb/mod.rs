@@ -29,7 +29,7 @@ use crate::error::Error;
 
 /// How often a condition is looked at.
 const LOOK: Duration = Duration::from_millis(300);
-/// How long neighbours take to hear of a new owner: announcements are repeated for so long.
+/// Time until neighbours know a new owner: announcements are repeated for this long.
 const SETTLE: Duration = Duration::from_secs(3);
 /// How long Orlop's controller takes to see a change.
 const NOTICE: Duration = Duration::from_secs(2);
@@ -99,9 +99,9 @@ const WEBHOOKS: Resource = Resource::cluster(
 
 /// A take-over, with all that it needs.
 pub struct Takeover {
-    /// Of the cluster.
+    /// The client of the cluster.
     pub client: Client,
-    /// What was asked for.
+    /// The options of the command.
     pub options: Options,
 }
 
@@ -368,7 +368,7 @@ impl Takeover {
         for address in addresses {
             self.until_held(*address).await?;
         }
-        // Neighbours hear of the new owner while the old one still answers.
+        // Neighbours learn of the new owner while the old one still answers.
         tokio::time::sleep(SETTLE).await;
         verify(&situation.services, Some(addresses), before).await?;
         let mut taken = self.parked().await?;
@@ -381,7 +381,7 @@ impl Takeover {
         verify(&situation.services, Some(addresses), before).await
     }
 
-    /// Has MetalLB announce addresses again, and Orlop stop.
+    /// Lets MetalLB announce addresses again, and stops Orlop's announcements.
     async fn return_addresses(
         &self,
         addresses: &BTreeSet<IpAddr>,

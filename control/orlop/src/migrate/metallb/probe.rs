@@ -12,13 +12,13 @@ use crate::error::Error;
 
 /// How long one connection may take.
 const CONNECT: Duration = Duration::from_secs(2);
-/// How often an address is asked before it counts as worse.
+/// The number of attempts before an address counts as worse.
 const TRIES: usize = 3;
 
 /// Whether an address answered, by address and port.
 pub(super) type Answers = BTreeMap<SocketAddr, bool>;
 
-/// Which addresses answer from here, on all TCP ports of their Services.
+/// Returns the addresses that answer from here, on all TCP ports of their Services.
 pub(super) async fn answers(services: &[ServedService]) -> Answers {
     let sockets = services.iter().flat_map(|service| {
         let ports = service.ports.iter();
@@ -38,7 +38,7 @@ async fn connects(socket: SocketAddr) -> bool {
     matches!(connected, Ok(Ok(_)))
 }
 
-/// What answered before still answers.
+/// Verifies that addresses that answered before still answer.
 ///
 /// # Errors
 /// The address that does not.

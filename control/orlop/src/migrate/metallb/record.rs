@@ -1,4 +1,4 @@
-//! What is needed to go back, kept in a ConfigMap.
+//! The record for the way back, kept in a ConfigMap.
 
 use control_client::{Resource, resources};
 use control_import::ObjectId;
@@ -11,7 +11,7 @@ use super::situation::{is_advertisement, is_pool};
 use super::{Takeover, WEBHOOKS, stopped};
 use crate::error::Error;
 
-/// What is needed to go back.
+/// The information for the way back.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct TakeoverRecord {
@@ -33,8 +33,8 @@ pub(super) struct TakeoverRecord {
     pub(super) phase: Phase,
 }
 
-/// How far a take-over is. What marks the parts that are done is removed at the end, so that
-/// going through the steps again would stop what is announced.
+/// The progress of a take-over. Completion marks are removed at the end, so repeating the
+/// steps then would stop the announcements.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Phase {
     /// Under way.
@@ -80,7 +80,7 @@ impl Takeover {
         }
     }
 
-    /// What is there before anything is changed.
+    /// Records the state before any change.
     pub(super) async fn recorded(
         &self,
         situation: &Situation,

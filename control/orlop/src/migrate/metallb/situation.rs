@@ -1,4 +1,4 @@
-//! What the plan follows from: MetalLB's objects, Services, nodes.
+//! The input of the plan: MetalLB's objects, Services, nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,7 +15,7 @@ use super::{KINDS, NOTICE, SETTLE, Takeover, of_addresses, stopped};
 use crate::error::Error;
 
 impl Takeover {
-    /// Gives the addresses back, from what was recorded.
+    /// Returns the addresses to MetalLB, from the record.
     ///
     /// # Errors
     /// The address or node at which it stopped.
@@ -43,7 +43,7 @@ impl Takeover {
         }
         let before = answers(&situation.services).await;
         say(0);
-        // Again, it would take back what was given back.
+        // Repeated, it would take the returned addresses back.
         if record.phase != Phase::GivingBack {
             if record.phase == Phase::TakenOver {
                 for service in &situation.services {
@@ -101,7 +101,8 @@ impl Takeover {
             self.label_service(service, None).await?;
         }
         say(3);
-        // No pool may go alone. Without any, Services keep what they have.
+        // Pools must not be removed one by one. Without any, Services keep their
+        // addresses.
         for service in &situation.services {
             let patch = json!({"metadata": {"annotations": {WANTED_POOL: null}}});
             if record.has_added(service, WANTED_POOL) {

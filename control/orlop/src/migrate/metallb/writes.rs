@@ -1,4 +1,4 @@
-//! Requests that change something, and waiting for what follows from them.
+//! Requests that change the cluster, and waiting for their effects.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use super::{LOOK, MANAGER, OWN_KINDS, Takeover, WEBHOOKS, stopped};
 use crate::error::Error;
 
 impl Takeover {
-    /// Waits for a condition; its text says what is missing.
+    /// Waits for a condition; its text names what is missing.
     pub(super) async fn until<F, Done>(&self, what: &str, mut check: F) -> Result<(), Error>
     where
         F: FnMut() -> Done,
@@ -111,7 +111,7 @@ impl Takeover {
             .await
     }
 
-    /// MetalLB's objects can be changed while nobody validates them.
+    /// Allows changes of MetalLB's objects while its webhook is down.
     pub(super) async fn set_failure_policies(&self, policies: &[String]) -> Result<(), Error> {
         if policies.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What the API server sends of volumes.
+//! Volumes as the API server sends them.
 
 use compact_str::CompactString;
 use control_client::{Meta, StringMap};

@@ -1,4 +1,4 @@
-//! What the API server sends, and how it becomes lean.
+//! Objects as the API server sends them, and their reduction to lean views.
 
 use compact_str::CompactString;
 use control_client::{Meta, StringMap};
@@ -559,7 +559,8 @@ fn disk(volume: RawVolume) -> Option<PodDisk> {
     })
 }
 
-/// What containers request, if devices may satisfy some of it; of most pods nothing.
+/// Returns the requests of containers if devices may satisfy some of them; empty for most
+/// pods.
 fn container_requests(spec: &RawPodSpec) -> Box<[ContainerRequests]> {
     let all = || {
         let init = spec.init_containers.iter();

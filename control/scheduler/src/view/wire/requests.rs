@@ -1,4 +1,4 @@
-//! What a pod needs of a node.
+//! Computes the resources that a pod needs of a node.
 
 use compact_str::CompactString;
 use control_types::quantity::Quantity;
@@ -26,7 +26,7 @@ enum StringOrNumber {
 impl From<StringOrNumberMap> for Quantities {
     fn from(map: StringOrNumberMap) -> Self {
         let quantity = |name: &str, text: &str| {
-            // the API server accepts no other; what is none counts as zero
+            // the API server accepts no other; an invalid one counts as zero
             let quantity = Quantity::parse(text).unwrap_or(Quantity::ZERO);
             if name == "cpu" {
                 quantity.milli_value()
@@ -75,8 +75,8 @@ impl Quantities {
     }
 }
 
-/// What counts while a size changes in place (KEP-1287): the most of what is asked for, what
-/// the node has granted and what is in force. What the node can never grant does not count.
+/// The effective amounts during an in-place resize (KEP-1287): the maximum of requested,
+/// granted and actual amounts. Requests that the node can never grant do not count.
 struct Resizes<'a> {
     infeasible: bool,
     status: &'a RawPodStatus,
@@ -106,7 +106,7 @@ impl<'a> Resizes<'a> {
         most
     }
 
-    /// Of a container that goes on running; others cannot change.
+    /// Returns the amounts of a container that keeps running; others cannot change.
     fn container(&self, container: &RawContainer) -> Quantities {
         let asked = &container.resources.requests;
         let RawPodStatus {
@@ -125,8 +125,8 @@ impl<'a> Resizes<'a> {
     }
 }
 
-/// The sum of what a pod needs (KEP-753 for sidecars, KEP-2837 for requests of
-/// the whole pod, KEP-1287 and KEP-5419 for sizes that change).
+/// Sums up what a pod needs (KEP-753 for sidecars, KEP-2837 for pod-level requests,
+/// KEP-1287 and KEP-5419 for resizes).
 pub(super) fn requests(spec: &RawPodSpec, status: &RawPodStatus) -> Requests {
     const CPU: i64 = 100;
     const MEMORY: i64 = 200 << 20;

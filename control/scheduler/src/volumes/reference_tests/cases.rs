@@ -7,7 +7,7 @@ pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 pub(super) const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 pub(super) const HOST: &str = "kubernetes.io/hostname";
 
-/// Numbers that a test case is made of.
+/// Numbers from which a test case is generated.
 pub(super) struct Tape<'a>(pub(super) std::slice::Iter<'a, u16>);
 
 impl Tape<'_> {

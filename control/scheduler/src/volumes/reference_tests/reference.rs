@@ -23,7 +23,7 @@ pub(super) const NO_VOLUME: &str = "node(s) didn't find available persistent vol
 pub(super) const NO_SPACE: &str = "node(s) did not have enough free storage";
 pub(super) const NO_ZONE: &str = "node(s) had no available volume zone";
 
-/// What the reference decides from.
+/// The input of the reference implementation.
 pub(super) struct Reference<'a> {
     pub(super) nodes: &'a BTreeMap<String, StringMap>,
     pub(super) volumes: Vec<PersistentVolume>,

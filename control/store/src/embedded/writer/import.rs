@@ -1,7 +1,7 @@
-//! A new store's file, filled with keys that keep their revisions.
+//! Creates a store's file from keys that keep their revisions.
 //!
-//! The file gets its counters last: until then it is no store. Nothing of the past is in
-//! it, only what each key holds.
+//! The counters are written last: without them the file is not a store. The file contains
+//! no history, only the current value of each key.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -29,7 +29,7 @@ pub enum ImportedChange {
         /// How long it still lives; `None` if for ever.
         remaining: Option<Duration>,
     },
-    /// A key that is gone.
+    /// A deleted key.
     Delete(Bytes),
 }
 
@@ -165,7 +165,7 @@ impl Drop for Importer {
 // === impl Tables ===
 
 impl Tables<'_> {
-    /// Removes what a key holds, without a trace.
+    /// Removes a key without a trace in the history.
     fn drop_key(&mut self, key: &Bytes) -> Result<(), redb::Error> {
         if let Some(old) = self.current(key)? {
             self.detach(key, &old)?;

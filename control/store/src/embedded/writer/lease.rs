@@ -26,7 +26,7 @@ pub(super) struct EmbeddedLeases(BTreeMap<u64, EmbeddedLease>);
 struct EmbeddedLease {
     /// In seconds.
     ttl: u64,
-    /// By the store's clock.
+    /// The time of expiry by the store's clock.
     ends: u64,
 }
 
@@ -43,7 +43,7 @@ impl EmbeddedLeases {
         rows.collect::<Result<_, redb::Error>>().map(Self)
     }
 
-    /// When the first of them ends.
+    /// Returns when the next lease expires.
     pub fn next(&self) -> Option<u64> {
         self.0.values().map(|lease| lease.ends).min()
     }
@@ -77,7 +77,7 @@ impl EmbeddedLease {
 
 impl Writer {
     pub(super) fn lease(&mut self, request: LeaseRequest) {
-        // Whoever asked may have gone.
+        // The caller may have dropped its receiver.
         match request {
             LeaseRequest::Grant { id, ttl, answer } => {
                 let _ = answer.send(self.grant(id, ttl));
@@ -189,11 +189,11 @@ impl Writer {
         self.last_lease_expiry = Instant::now();
         let due = self.leases.due(now);
         if let Err(error) = self.end(&due) {
-            tracing::warn!(%error, "store cannot end leases that ran out");
+            tracing::warn!(%error, "store failed to expire leases");
         }
     }
 
-    /// Ends leases in one commit, each with its keys in a revision of its own.
+    /// Expires leases in one commit, each with its keys in a revision of its own.
     fn end(&mut self, ids: &[u64]) -> Result<(), Error> {
         let (state, next_expiry, now) = (self.state, self.next_expiry, self.clock.now());
         let applied = self.transact(|tables| {

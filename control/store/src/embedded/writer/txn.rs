@@ -16,7 +16,7 @@ use crate::{Error, Event, EventKind, KeyValue, Revision};
 /// A change of one key that is decided.
 pub(super) struct KeyChange<'c> {
     pub key: &'c Bytes,
-    /// What the key holds now.
+    /// The current value of the key.
     pub current: Option<KeyValue>,
     /// The value; `None` deletes the key.
     pub value: Option<Bytes>,
@@ -39,7 +39,7 @@ struct Session<'a> {
 /// The branches that a transaction takes: of itself, then of those inside, in order.
 type Branches<'b> = slice::Iter<'b, bool>;
 
-/// What a step needs, if it cannot be done.
+/// The result of an operation, or the reason why it cannot be done.
 type StepResult = Result<Result<(), Error>, redb::Error>;
 
 // === impl Session ===
@@ -54,8 +54,8 @@ impl Session<'_> {
 // === impl Tables ===
 
 impl Tables<'_> {
-    /// Applies one transaction on top of what was applied before in the same commit.
-    /// One that cannot be done changes nothing.
+    /// Applies one transaction on top of those before it in the same commit. A
+    /// transaction that fails changes nothing.
     pub(super) fn apply_txn(
         &mut self,
         txn: &Txn,
@@ -377,7 +377,8 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// What the records of `parts` in some revisions supersede, and whether they delete.
+    /// Returns what the records of `parts` in some revisions supersede, and whether they
+    /// are deletions.
     pub(super) fn superseded_by_parts(
         &self,
         from: Revision,

@@ -1,4 +1,4 @@
-//! Pods that leave the cluster.
+//! Tests pods' packets that leave the cluster.
 
 use std::format;
 use std::vec::Vec;

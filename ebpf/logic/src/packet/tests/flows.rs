@@ -1,6 +1,6 @@
-//! Flows from the first packet to the last. The cells are those of
-//! kube-proxy's tables of packet flows: type of address, policy, from where,
-//! and where the backend is.
+//! Tests flows from the first packet to the last. The cases are those of kube-proxy's tables of
+//! packet flows: type of address, traffic policy, origin of the packet, and location of the
+//! backend.
 
 use std::format;
 use std::string::String;

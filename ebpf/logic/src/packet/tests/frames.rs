@@ -1,4 +1,4 @@
-//! Frames, made and read.
+//! Builds and parses frames.
 
 use std::vec;
 use std::vec::Vec;

@@ -1,5 +1,5 @@
-//! Connections that kube-proxy set up, which the kernel translates: their packets pass as
-//! they came, and nobody else gets their ports.
+//! Tests connections that kube-proxy set up and the kernel translates: their packets pass
+//! unchanged, and nobody else gets their ports.
 
 use std::vec;
 

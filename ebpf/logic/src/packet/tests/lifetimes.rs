@@ -1,4 +1,4 @@
-//! How long flows live, and what makes room for others.
+//! Tests how long flows live, and which of them are evicted for others.
 
 use std::collections::BTreeSet;
 use std::format;

@@ -1,4 +1,4 @@
-//! Packets that are cut off, contradict themselves or are plain noise.
+//! Tests packets that are truncated, inconsistent or random.
 
 use std::vec::Vec;
 

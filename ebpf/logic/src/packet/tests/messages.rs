@@ -1,4 +1,4 @@
-//! ICMP errors, refusals and fragments.
+//! Tests ICMP errors, refusals and fragments.
 
 use std::format;
 use std::vec;

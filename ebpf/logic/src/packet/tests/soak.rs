@@ -1,8 +1,8 @@
-//! Random histories of flows over hours, through all kinds of services and tables that are
-//! too small: established connections keep their backend, nothing begins at a backend that
-//! left, answers find their client, and afterwards the tables drain.
+//! Runs random histories of flows over hours, through all kinds of services and with tables that
+//! are too small: established connections keep their backend, none starts at a removed backend,
+//! answers reach their client, and afterwards the tables drain.
 //!
-//! `ORLOP_SOAK_CASES` sets how many histories are run (default 150).
+//! `ORLOP_SOAK_CASES` sets the number of histories (default 150).
 
 use std::collections::BTreeMap;
 use std::format;

@@ -1,17 +1,16 @@
 //! Packets at the node's own devices: the host firewall.
 //!
-//! Only what the node itself sends and gets is decided on: its addresses are
-//! known as a node's here. What is on its way to or from pods, or others, is
-//! decided on elsewhere, or not at all. What services translate is seen behind
-//! translation, since it comes here afterwards.
+//! Only packets that the node itself sends and receives are decided on: its addresses are
+//! known as a node's here. Packets forwarded to or from pods, or others, are decided
+//! elsewhere, or not at all. Packets that services translate are seen after translation.
 //!
-//! A segment in the midst of a connection that is not known may belong to one
-//! from before the first policy for the node, of which nobody took note. It is
-//! taken for either direction's, if that one's rules allow the connection: so
-//! a policy that allows what there is does not end it.
+//! A mid-stream segment of an unknown flow may belong to a connection from before the
+//! first policy for the node, which was not recorded. It is taken for either direction's,
+//! if that direction's rules allow the connection: so a policy that allows existing
+//! connections does not end them.
 //!
-//! What passed a moment ago is [recent](super::recent) here, too, also what is not the
-//! node's: the root moves with whose an address is.
+//! Packets that passed a moment ago are [recent](super::recent) here as well, including
+//! those that are not the node's: the root changes with the owners of addresses.
 
 use ebpf_abi::policy::{PeerEntry, PolicyFlow};
 use ebpf_abi::{Address, Counter, Protocol, Range, Tuple};
@@ -23,7 +22,8 @@ use super::{
 };
 use ebpf_abi::policy::Direction;
 
-/// What a device of the node says of a packet: which one it is does not matter.
+/// Returns the facts that a device of the node provides about a packet; the devices need
+/// not be distinguished.
 #[inline(always)]
 #[must_use]
 pub const fn host_told(direction: Direction) -> DeviceFacts {
@@ -35,9 +35,8 @@ pub const fn host_told(direction: Direction) -> DeviceFacts {
     }
 }
 
-/// Says which flow a packet at a device of the node belongs to, of which it was asked
-/// whether it is [recent](super::is_recent). `kind` is what was made of it when it was
-/// read.
+/// Determines the flow of a packet at a device of the node, after the check whether it is
+/// [recent](super::is_recent). `kind` is the result of parsing.
 #[inline(always)]
 pub fn host_outline<M: PolicyFlows, P: Packet>(
     maps: &M,
@@ -131,7 +130,7 @@ pub fn host_portless<M: PolicyFlows>(
     unknown(maps, guard)
 }
 
-/// What cannot be decided on is dropped if policy selects the node.
+/// Drops a packet that cannot be decided if policy selects the node.
 #[inline(always)]
 fn unknown<M: PolicyFlows>(maps: &M, guard: &Guard) -> Ruling {
     let own = guard.key.source;
@@ -142,7 +141,7 @@ fn unknown<M: PolicyFlows>(maps: &M, guard: &Guard) -> Ruling {
     unreadable(maps, guard)
 }
 
-/// Is it an address of this node's?
+/// Returns whether the address is this node's.
 #[inline(always)]
 fn is_own<M: PolicyFlows>(maps: &M, epoch: u32, address: Address) -> bool {
     maps.peer(&Range::new(epoch, address))

@@ -26,13 +26,13 @@ use super::{DeviceFacts, Guard, PolicyFlows};
 use crate::packet::Packet;
 use crate::packet::headers::{Headers, TcpFlags, parse_plain};
 
-/// What packets of one direction of a flow have in common at a device while nothing
+/// The common properties of packets of one direction of a flow at a device while nothing
 /// changes.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "model", derive(Debug))]
 pub struct Recent {
-    /// What they carry.
+    /// The source and destination.
     pub tuple: Tuple,
     /// The pod's device; 0: one of the node's.
     pub device: u32,
@@ -41,7 +41,7 @@ pub struct Recent {
     pub when: u32,
     /// Under which they pass. Epoch 0: nothing is to be kept.
     pub root: PolicyRoot,
-    /// The hardware address of a pod that sends; zero of what it gets.
+    /// The hardware address of a sending pod; zero for packets that it receives.
     pub hardware: u64,
 }
 
@@ -52,7 +52,7 @@ impl Recent {
     /// Bits of `when` below the moment.
     const FLAGS: u32 = 2;
 
-    /// Of nothing.
+    /// The empty entry.
     pub const NOTHING: Self = Self {
         tuple: Headers::NOTHING.tuple,
         device: 0,
@@ -64,12 +64,12 @@ impl Recent {
         hardware: 0,
     };
 
-    /// Where it stands in the table.
+    /// Returns its place in the table.
     #[inline(always)]
     #[must_use]
     pub const fn place(&self) -> u32 {
         let tuple = &self.tuple;
-        // A packet of a pod's is met at the node's device, too.
+        // A pod's packet also passes the node's device.
         let ports = (tuple.source_port.0 as u64)
             | (tuple.destination_port.0 as u64) << 16
             | (tuple.protocol.0 as u64) << 32
@@ -95,9 +95,9 @@ const fn folded(address: Address) -> u64 {
     (b ^ d) as u64 | ((a ^ c) as u64) << 32
 }
 
-/// Did a packet like this pass a moment ago? If not, the guard knows what is to be
-/// [kept](keep) once it passes. `serve`: services may have a say in it, and are to be
-/// asked first unless it is known at once that they have none.
+/// Returns whether a packet like this passed a moment ago. If not, the guard then
+/// contains what to [keep](keep) once it passes. `serve`: services may be concerned, and
+/// are to be checked first unless it is immediately known that they are not.
 #[inline(always)]
 pub fn is_recent<M: PolicyFlows, P: Packet>(
     maps: &M,
@@ -131,7 +131,7 @@ pub fn is_recent<M: PolicyFlows, P: Packet>(
     false
 }
 
-/// The same, once services were asked and leave the packet as it is.
+/// The same, after services were checked and leave the packet unchanged.
 #[inline(always)]
 pub fn is_recent_still<M: PolicyFlows>(maps: &M, guard: &Guard) -> bool {
     guard.recent.root.epoch != 0 && maps.is_recent(guard.recent.place(), &guard.recent)

@@ -1,15 +1,15 @@
-//! What people are told of a verdict at a pod's interface.
+//! Records of verdicts at a pod's interface, for people.
 
 use ebpf_abi::policy::{PolicyFlow, cookies};
 use ebpf_abi::{Counter, FlowRecord};
 
 use super::Guard;
 
-/// What is told of a verdict besides the flow.
+/// The parts of a record besides the flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "model", derive(Debug))]
 pub struct VerdictReason {
-    /// What was counted: a [`Counter`] by its index.
+    /// The index of a [`Counter`].
     pub reason: u32,
     /// The rule, or one of [`cookies`].
     pub cookie: u32,
@@ -18,7 +18,7 @@ pub struct VerdictReason {
 }
 
 impl VerdictReason {
-    /// What a rule says.
+    /// Returns the reason of a rule's verdict.
     #[inline(always)]
     #[must_use]
     pub const fn policy(reason: Counter, cookie: u32, epoch: u32) -> Self {
@@ -29,7 +29,7 @@ impl VerdictReason {
         }
     }
 
-    /// Nothing that policy says.
+    /// Returns a reason outside of policy.
     #[inline(always)]
     #[must_use]
     pub const fn not_policy(reason: Counter) -> Self {
@@ -37,12 +37,11 @@ impl VerdictReason {
     }
 }
 
-/// Writes what is told of a verdict; when it was, and for how many it stands, is
-/// left to the caller.
+/// Writes the record of a verdict; the caller sets its time and weight.
 #[inline(always)]
 pub fn describe(guard: &Guard, why: &VerdictReason, into: &mut FlowRecord) {
     let mut key = guard.key;
-    // A flow that ended is told of as it began, whoever speaks.
+    // A flow that ended is recorded from its opening side, whichever side sends.
     let ended = why.reason == Counter::DroppedEnded.index();
     let flow = if ended {
         guard.entry.flow.as_unchecked()

@@ -19,7 +19,7 @@ use super::{Fragment, Guard, PolicyFlows, Ruling, V6, VerdictReason};
 use crate::packet::{Packet, hardware_of};
 
 const ARP: u16 = 0x0806;
-/// Where ARP's message, or an IP header, begins.
+/// The offset of the ARP message, or the IP header.
 const MESSAGE: u32 = 14;
 /// Ethernet, IPv4, and as long as their addresses are.
 const ARP_OF_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
@@ -35,7 +35,7 @@ const HARDWARE_OF_TARGET: u8 = 2;
 /// Options that are looked at; with more a message is not the pod's to send.
 const OPTIONS: u32 = 4;
 
-/// Where the node's way to an address leads.
+/// The node's route to an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReturnPath {
     /// Not through the pod's device.
@@ -46,8 +46,8 @@ pub enum ReturnPath {
     To(u64),
 }
 
-/// What is asked of the kernel for a proof: the way of an answer. Who is asked by
-/// it is left out where no way leads from.
+/// Returns the lookup for a proof: the route of an answer. The destination is omitted
+/// where no route leads from.
 #[inline(always)]
 #[must_use]
 pub fn way_back(guard: &Guard) -> Tuple {
@@ -84,27 +84,27 @@ pub fn prove<M: PolicyFlows>(maps: &M, back: ReturnPath, link: bool, guard: &mut
     )
 }
 
-/// What a message of the link alone says.
+/// The claim of a link-local message.
 enum NeighbourMessage {
-    /// Nothing that others would believe.
+    /// A message without a claim.
     Nothing,
     /// That an address, which the guard's key holds then, is the sender's.
     Own,
-    /// What is not a pod's to say.
+    /// A claim that a pod may not make.
     Wrong,
     /// It cannot be read.
     Unreadable,
 }
 
-/// Looks at what a pod sends that is of the link alone: ARP, and of ICMPv6 what is
-/// about neighbours and listeners, whose headers [`outline`](super::outline) read.
-/// [`Ruling::Prove`]: it passes if the address in the guard's key is the pod's.
+/// Checks link-local messages of a pod: ARP, and ICMPv6 messages about neighbours and
+/// listeners, whose headers [`outline`](super::outline) parsed. [`Ruling::Prove`]: it
+/// passes if the address in the guard's key is the pod's.
 #[inline(always)]
 pub fn neighbour<M: PolicyFlows, P: Packet>(maps: &M, packet: P, guard: &mut Guard) -> Ruling {
     let said = match packet.load::<2>(12).map(u16::from_be_bytes) {
         Some(ARP) => arp(packet, guard),
         Some(V6) => of_neighbours(packet, guard),
-        // Of other protocols nobody knows whose they are.
+        // Ownership in other protocols is unknown.
         _ => NeighbourMessage::Unreadable,
     };
     let why = match said {
@@ -147,8 +147,8 @@ fn arp<P: Packet>(packet: P, guard: &mut Guard) -> NeighbourMessage {
         return NeighbourMessage::Unreadable;
     }
     let (sender, target) = (Address::v4(sender), Address::v4(target));
-    // Who only asks whether an address is taken names none as its own: it is to be
-    // its own all the same.
+    // A probe whether an address is in use claims none: the address must be the pod's own
+    // regardless.
     let whose = if sender == unspecified {
         target
     } else {
@@ -175,7 +175,7 @@ fn of_neighbours<P: Packet>(packet: P, guard: &mut Guard) -> NeighbourMessage {
         ROUTER_ADVERTISEMENT | REDIRECT => return NeighbourMessage::Wrong,
         ROUTER_SOLICITATION => 8,
         NEIGHBOUR_SOLICITATION | NEIGHBOUR_ADVERTISEMENT => 24,
-        // Of listeners.
+        // Messages of listeners.
         _ => 0,
     };
     // Also beside an address that is proven.
@@ -214,7 +214,7 @@ fn of_neighbours<P: Packet>(packet: P, guard: &mut Guard) -> NeighbourMessage {
     NeighbourMessage::Own
 }
 
-/// Do the options of a message name no other hardware address than its sender's?
+/// Returns whether the options of a message name no hardware address except its sender's.
 #[inline(always)]
 fn is_named<P: Packet>(packet: P, options: u32, guard: &Guard) -> bool {
     let end = guard.headers.network + guard.headers.length;
@@ -240,7 +240,7 @@ fn is_named<P: Packet>(packet: P, options: u32, guard: &Guard) -> bool {
     at + 8 > end
 }
 
-/// A hardware address in a message; zero if there is none.
+/// Returns a hardware address in a message; zero if there is none.
 #[inline(always)]
 fn named<P: Packet>(packet: P, at: u32) -> u64 {
     hardware_of(packet.load::<6>(at).unwrap_or_default())

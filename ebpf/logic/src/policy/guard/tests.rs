@@ -30,11 +30,11 @@ struct World {
     now: Cell<u32>,
     moment: Cell<u32>,
     recent: RefCell<BTreeMap<u32, Recent>>,
-    /// May services have a say in all packets?
+    /// Whether services may be concerned by all packets.
     served: Cell<bool>,
     /// Lookups in the table of flows.
     looked: Cell<u32>,
-    /// Where the node's ways to addresses lead; to others, elsewhere.
+    /// The node's routes to addresses; other addresses are elsewhere.
     ways: RefCell<Vec<(Address, ReturnPath)>>,
 }
 
@@ -147,7 +147,7 @@ impl World {
         world
     }
 
-    /// Changes what the rulesets say.
+    /// Changes the rulesets.
     fn say(&self, ingress: bool, egress: bool) {
         let mut model = self.model.borrow_mut();
         model.root.generation += 1;
@@ -219,7 +219,7 @@ impl World {
         self.decided(&mut it) == Ruling::Pass
     }
 
-    /// What the programs do with a packet whose flow is named.
+    /// Returns the programs' ruling on a packet of a determined flow.
     fn decided(&self, it: &mut Guard) -> Ruling {
         let mut ruling = guard(self, it);
         if ruling == Ruling::Prove {
@@ -329,7 +329,7 @@ fn a_segment_that_opens_is_no_answer() {
     let first = sent(Protocol::TCP, SYN);
     assert!(world.asked(first));
     assert!(!world.asked(answer(first, SYN)));
-    // That the peer tried does not end what was allowed.
+    // An attempt by the peer does not end what was allowed.
     assert!(world.asked(answer(first, ACK)));
 }
 
@@ -350,7 +350,7 @@ fn an_answer_without_a_connection_comes_in_time_or_not_at_all() {
 #[test]
 fn what_is_forbidden_ends_for_both_sides_until_it_is_allowed() {
     for protocol in [Protocol::TCP, Protocol::UDP] {
-        // Who is asked may be asked: his answers begin nothing anew.
+        // The server may answer: its answers open no new flow.
         let world = World::new(true, true);
         let first = sent(protocol, SYN);
         assert!(world.asked(first));
@@ -401,7 +401,7 @@ fn kept_flow_is_refreshed_by_its_packets_in_both_directions() {
         assert!(world.asked(first));
         assert!(world.asked(answer(first, 0)), "tick {}", world.now.get());
     }
-    // In silence it expires as others do, and is then decided anew.
+    // Without traffic it expires as others do, and is then decided again.
     world.now.set(world.now.get() + 3 * step);
     world.moment.set(world.moment.get() + 3 * step);
     assert!(!world.asked(answer(first, 0)));
@@ -440,7 +440,7 @@ fn a_flow_to_a_service_is_decided_by_who_serves() {
         ..answer(first, ACK)
     };
     assert!(world.asked(back));
-    // Decided anew by an answer, which does not show who serves.
+    // Decided again by an answer, which does not show the service.
     world.model.borrow_mut().root.generation += 1;
     assert!(world.asked(back));
     // Served by another from now on: decided again.
@@ -476,7 +476,7 @@ fn the_node_reaches_its_pods_and_who_is_only_shown_as_it_does_not() {
     assert!(world.asked(answer(relayed(DEVICE), ACK)));
 }
 
-/// What is told: the reason, the rule, and which side decided.
+/// Returns the records: the reason, the rule, and the deciding side.
 fn told(world: &World) -> Vec<(Counter, u32, u16)> {
     let taken = world.records.take().into_iter();
     taken
@@ -503,7 +503,7 @@ fn a_flow_is_told_of_when_it_begins_and_each_drop_and_nothing_in_between() {
     world.say(false, true);
     assert!(world.asked(sent(Protocol::TCP, ACK)));
     assert_eq!(told(&world), []);
-    // Each packet of a flow that ended, as it began, whoever speaks.
+    // Each packet of a flow that ended, from its opening side, whichever side sends.
     world.say(false, false);
     assert!(!world.asked(answer(first, ACK)));
     let record = world.records.borrow()[0];
@@ -511,7 +511,7 @@ fn a_flow_is_told_of_when_it_begins_and_each_drop_and_nothing_in_between() {
     assert!(!world.asked(sent(Protocol::TCP, ACK)));
     let ended = (Counter::DroppedEnded, cookies::FIRST, FlowRecord::EGRESS);
     assert_eq!(told(&world), [ended, ended]);
-    // Who is not let in.
+    // A client that is not admitted.
     let came = Seen {
         out: false,
         tuple: tuple(PEER, POD, Protocol::UDP),

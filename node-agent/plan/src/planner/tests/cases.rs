@@ -1,4 +1,4 @@
-//! Single situations.
+//! Tests single cases.
 
 use super::*;
 

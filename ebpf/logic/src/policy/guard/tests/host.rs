@@ -1,4 +1,4 @@
-//! Packets at the node's own devices that follow one that passed.
+//! Tests packets at the node's own devices that follow an accepted packet.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ const NODES: &str = "172.16.0.1";
 const ANOTHER: &str = "10.0.0.9";
 const OUTSIDE: &str = "192.0.2.9";
 
-/// A packet between somebody here and somebody outside.
+/// A packet between a local and a remote end.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     /// The node's, or on its way to or from a pod.
@@ -106,7 +106,7 @@ fn packets_that_follow_each_other_are_not_looked_up() {
             assert!(world.host_passes(&it, true), "{it:?}");
         }
         assert_eq!(world.looked.get(), looked, "{first:?}");
-        // Policy forbids the node's own with the next packet, and nobody else's.
+        // Policy drops the node's own flow with the next packet, and no other flow.
         world.say(true, false);
         for it in [later, back] {
             assert_eq!(world.host_passes(&it, true), !own, "{it:?}");
@@ -127,7 +127,7 @@ fn what_passes_through_does_not_take_the_place_at_the_pods_device() {
     assert!(places.len() > 48, "{}", places.len());
 }
 
-/// What may happen.
+/// A possible event.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Packet(Sent),

@@ -1,5 +1,5 @@
-//! Packets that follow one that passed: whatever changes, what becomes of them is what
-//! becomes of them without the table of recent packets.
+//! Tests packets that follow an accepted packet: after any change, their verdict is the same as
+//! without the table of recent packets.
 
 use core::net::IpAddr;
 
@@ -17,14 +17,14 @@ const PEERS: [&str; 2] = ["10.0.0.2", "fd00::2"];
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     v6: bool,
-    /// From the pod, or to it.
+    /// Whether it is sent by the pod.
     out: bool,
     /// TCP's flags; else a datagram.
     flags: Option<u8>,
-    /// Which flow.
+    /// The port of the flow.
     port: u16,
     device: u32,
-    /// Through which device it came, if it goes to the pod.
+    /// The device that received it, if it goes to the pod.
     from: u32,
     hardware: u64,
 }
@@ -66,7 +66,7 @@ impl Sent {
         }
     }
 
-    /// The same flow's packets that go on.
+    /// Returns a later packet of the same flow.
     const fn later(self) -> Self {
         let flags = match self.flags {
             Some(_) => Some(ACK),
@@ -105,8 +105,8 @@ impl World {
         world
     }
 
-    /// Does a frame pass? As the programs ask, with the table of recent packets or
-    /// without.
+    /// Returns whether a frame passes, as in the programs, with or without the table of
+    /// recent packets.
     fn frame_passes(&self, sent: &Sent, remembers: bool) -> bool {
         let bytes = RefCell::new(sent.frame());
         let packet = Frame(&bytes);
@@ -239,13 +239,13 @@ fn what_differs_from_what_passed_is_looked_up() {
     let elsewhere = Sent { device: 9, ..own };
     world.ways.borrow_mut().clear();
     assert!(!world.passes_on(elsewhere));
-    // The peer opens a connection of its own, which nobody allowed.
+    // The peer opens a connection that was not allowed.
     let opens = Sent {
         flags: Some(SYN),
         ..back
     };
     assert!(!world.passes_on(opens));
-    // By the node itself instead of through it: looked up, and known.
+    // Sent by the node itself instead of forwarded: looked up, and known.
     assert_eq!(world.looks(&[Sent { from: 0, ..back }]), 1);
     assert_eq!(world.looks(&[own, own]), 0);
 }
@@ -275,7 +275,7 @@ fn what_is_not_asked_for_in_the_table_does_not_get_into_it() {
     );
     assert!(ruling == Ruling::Ask && world.decided(&mut it) == Ruling::Pass);
     assert!(world.recent.borrow().is_empty());
-    // And what is no packet of a flow of its own.
+    // And a packet without a flow.
     let ping = frame(&ip(PODS[0], PEERS[0], 1, &[8, 0, 0, 0, 0, 0, 0, 1]));
     let short = frame(&ip(PODS[0], PEERS[0], 17, &[0; 8]))[..40].to_vec();
     let mut cut = later.frame();
@@ -303,7 +303,7 @@ fn flows_spread_over_the_table() {
             .collect();
         places.len() as u32
     };
-    // Of as many flows as there are places chance would leave 0.63 of them.
+    // Random placement would keep 0.63 of as many flows as there are places.
     let least = Recent::PLACES / 2;
     let v6 = |last: u16| {
         let [a, b] = last.to_be_bytes();
@@ -323,7 +323,7 @@ fn flows_spread_over_the_table() {
     assert!(places(&|it| Tuple::new(v6(0), port, v6(it), port, tcp)) > least);
 }
 
-/// What may happen.
+/// A possible event.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Packet(Sent),

@@ -1,4 +1,4 @@
-//! Whose a pod's packets are, and what it may say of neighbours.
+//! Tests the ownership of a pod's packets and of its neighbour messages.
 
 use std::vec;
 
@@ -7,7 +7,7 @@ use crate::model::Frame;
 
 const POD_V6: Address = Address::v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 const PEER_V6: Address = Address::v6([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
-/// What follows from [`OWN`], 02:02:03:04:05:06.
+/// Derived from [`OWN`], 02:02:03:04:05:06.
 const LINK_V6: Address = Address::v6([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 2, 3, 0xff, 0xfe, 4, 5, 6]);
 /// The node's, perhaps.
 const OTHER_LINK_V6: Address = Address::v6([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
@@ -117,7 +117,7 @@ fn framed(hardware: u64, protocol: u16, content: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What becomes of a frame of the link alone.
+/// Returns the ruling on a link-local frame.
 fn said(world: &World, frame: &[u8]) -> (Ruling, Vec<Counter>) {
     let bytes = RefCell::new(frame.to_vec());
     let packet = Frame(&bytes);
@@ -190,7 +190,7 @@ fn arp_names_the_pods_own_addresses_alone() {
         for (sender, target) in [(POD, PEER), (POD, POD), (none, POD)] {
             passes(&world, &frame(arp(operation, OWN, sender, target)));
         }
-        // Another's address, announced or asked for as if it was its own.
+        // Another's address, announced or probed as if it was its own.
         for (sender, target) in [(PEER, POD), (PEER, PEER), (none, PEER), (none, none)] {
             is_dropped(&world, &frame(arp(operation, OWN, sender, target)));
         }
