@@ -4,19 +4,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
+use control_admission::AdmissionChain;
+use control_kinds::admission::ReservedAddresses;
 use control_openapi::Merged;
 use control_proxy::ServiceLister;
 use control_store::{Precondition, Revision, Store};
-use control_strategy::decode::Expected;
-use control_types::meta;
-use control_types::registry::{self, Resource, Subresource};
+use control_types::registry;
 use control_types::status::Status;
 use control_types::value::Value;
 use rustc_hash::FxHashMap;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::dynamic::Dynamic;
-use crate::admission::quota::{LiveLookups, Turns};
 use crate::aggregate::Aggregator;
 use crate::allocate::Allocators;
 use crate::components::Components;
@@ -34,22 +32,18 @@ use crate::node_metrics::NodeMetrics;
 use crate::pod_endpoints;
 use crate::write::store_error;
 use control_proxy::egress::Kind;
-use control_strategy::{ObjectSchema, ResourceStrategy};
+use control_strategy::{ObjectCache, ServedVersion};
+
+pub use control_strategy::name_of;
 use control_watch_cache::storage::{self, Transform};
 use control_watch_cache::{Behind, Cached, Caches, DecodeError, ResourceCache};
 
-/// A resource in one version, as it is served.
+/// A resource in one version, as it is served, with its objects.
 pub struct ServedResource {
-    /// What the registry knows.
-    pub resource: &'static Resource,
-    /// What is particular to the kind.
-    pub kind: ResourceStrategy,
+    /// The resource in this version.
+    pub version: Arc<ServedVersion>,
     /// The objects; `None` for resources that only answer (reviews, bindings).
     pub cache: Option<Arc<ResourceCache>>,
-    /// Group and version in which objects are stored.
-    pub stored_as: (&'static str, &'static str),
-    /// `v1` or `group/version`.
-    pub api_version: String,
     /// Converts objects of a custom resource by its webhook, if it has one.
     pub converter: Option<Arc<Converter>>,
     /// Rewrites a cached object for a read-only view of another resource.
@@ -98,12 +92,8 @@ pub struct Api {
     pub(crate) history: Marks,
     /// Which cache is compared with the store next.
     pub(crate) rounds: Rounds,
-    /// Policies and webhooks.
-    pub(crate) dynamic: Dynamic,
-    /// Order among charges to quotas.
-    pub(crate) turns: Turns,
-    /// Namespaces that had no quota when they were looked up.
-    pub(crate) quota_lookups: LiveLookups,
+    /// The plugins of admission.
+    pub(crate) admission: AdmissionChain,
     pub(crate) transform: Transform,
     /// Knows the server's long-lived tasks.
     pub(crate) supervisor: control_supervise::Supervisor,
@@ -135,18 +125,11 @@ pub(crate) fn tables() -> Tables {
                     .or_insert_with(|| Arc::new(ResourceCache::new(kind.into(), &prefix))),
             )
         });
-        let api_version = if resource.group.is_empty() {
-            resource.version.into()
-        } else {
-            format!("{}/{}", resource.group, resource.version)
-        };
         let stored_as = (resource.storage.group, resource.storage.version);
+        let version = ServedVersion::new(resource, kind.into(), stored_as);
         let served = ServedResource {
-            resource,
-            kind: kind.into(),
+            version: Arc::new(version),
             cache,
-            stored_as,
-            api_version,
             converter: None,
             projection: None,
         };
@@ -203,9 +186,15 @@ impl Api {
         let cache = |group: &str, plural: &str| {
             let known = registry::lookup(group, "v1", plural)?;
             let served = resources.get(&(known.group, known.version, known.plural))?;
-            served.cache.clone()
+            let cache: Arc<dyn ObjectCache> = served.cache.clone()?;
+            Some(cache)
         };
-        let dynamic = Dynamic::new(cache, &config.egress);
+        let reserved = ReservedAddresses {
+            server: vec![config.advertise_address.to_canonical()],
+            services: config.service_cidrs.clone(),
+        };
+        let settings = &config.chain.admission;
+        let admission = AdmissionChain::new(settings, reserved, cache, &config.egress);
         let mut config = config;
         let to_cluster = config.egress.to(Kind::Cluster);
         config.kubelets = config.kubelets.map(|kubelets| kubelets.by(to_cluster));
@@ -237,9 +226,7 @@ impl Api {
             instance: uuid::Uuid::new_v4(),
             history: Marks::default(),
             rounds: Rounds::default(),
-            dynamic,
-            turns: Turns::default(),
-            quota_lookups: LiveLookups::default(),
+            admission,
             transform,
             supervisor: control_supervise::Supervisor::current(),
             by_plural: by_plural(&resources),
@@ -434,6 +421,15 @@ fn too_far(behind: Behind) -> Status {
 
 // === impl ServedResource ===
 
+impl std::ops::Deref for ServedResource {
+    type Target = ServedVersion;
+
+    #[inline]
+    fn deref(&self) -> &ServedVersion {
+        &self.version
+    }
+}
+
 impl std::fmt::Debug for ServedResource {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
@@ -453,86 +449,6 @@ impl ServedResource {
         self.cache.as_ref().ok_or_else(Status::method_not_allowed)
     }
 
-    /// Waits until the definition of a custom resource is another; never ends for
-    /// other resources.
-    pub async fn gone(&self) {
-        match self.kind.crd_versions() {
-            Some(versions) => versions.gone.cancelled().await,
-            None => std::future::pending().await,
-        }
-    }
-
-    /// What its objects look like.
-    #[must_use]
-    pub fn form(&self) -> ObjectSchema<'_> {
-        match &self.kind {
-            ResourceStrategy::BuiltIn(_) => ObjectSchema::Typed(self.resource.schema),
-            ResourceStrategy::Custom(kind, _) => ObjectSchema::Custom(kind),
-        }
-    }
-
-    /// Returns the kind that request bodies must hold.
-    #[must_use]
-    pub fn expected(&self) -> Expected<'_> {
-        Expected {
-            group: self.resource.group,
-            version: self.resource.version,
-            kind: self.resource.kind,
-            form: self.form(),
-        }
-    }
-
-    /// The kind of a list.
-    #[must_use]
-    pub fn list_kind(&self) -> String {
-        match &self.kind {
-            ResourceStrategy::BuiltIn(_) => self.resource.list_kind(),
-            ResourceStrategy::Custom(kind, _) => kind.list_kind.to_owned(),
-        }
-    }
-
-    /// A subresource that the registry knows.
-    #[must_use]
-    pub fn subresource(&self, name: &str) -> Option<&'static Subresource> {
-        self.resource
-            .subresources
-            .iter()
-            .find(|subresource| subresource.name == name)
-    }
-
-    /// 404 for the object of a key.
-    #[must_use]
-    pub fn not_found(&self, key: &str) -> Status {
-        Status::not_found(self.resource.group, self.resource.plural, name_of(key))
-    }
-
-    /// 409 for the object of a key.
-    #[must_use]
-    pub fn conflict(&self, key: &str, why: &str) -> Status {
-        Status::conflict(self.resource.group, self.resource.plural, name_of(key), why)
-    }
-
-    /// The key of an object in the cache.
-    #[must_use]
-    pub fn key(&self, namespace: &str, name: &str) -> String {
-        if self.resource.namespaced {
-            format!("{namespace}/{name}")
-        } else {
-            name.to_owned()
-        }
-    }
-
-    /// The namespace to look in, of the one that a request names: none for what
-    /// has no namespace, such as namespaces themselves.
-    #[must_use]
-    pub fn scope<'a>(&self, namespace: &'a str) -> &'a str {
-        if self.resource.namespaced {
-            namespace
-        } else {
-            ""
-        }
-    }
-
     /// The key of an object in the store.
     ///
     /// # Errors
@@ -547,27 +463,13 @@ impl ServedResource {
         self.cache.is_none()
     }
 
-    /// Whether objects are stored in the very form in which they are served.
-    #[must_use]
-    pub fn is_stored_form(&self) -> bool {
-        self.stored_as == (self.resource.group, self.resource.version)
-    }
-
     /// Whether a cached object lies in the very form in which it is served. Objects of
     /// a custom kind may have been stored in a version that was the stored one before.
     #[must_use]
     pub fn is_form_of(&self, object: &Cached) -> bool {
+        // What a cached object states is looked at only if that matters.
         self.is_stored_form()
             && (!self.resource.is_custom() || object.api_version() == self.api_version)
-    }
-
-    /// As [`ServedResource::is_form_of`], of a tree; what only a webhook converts is looked at
-    /// by that.
-    #[must_use]
-    pub fn is_form_of_tree(&self, object: &Value) -> bool {
-        self.is_stored_form()
-            && (!self.resource.is_custom()
-                || self.converter().is_none() && meta::api_version(object) == self.api_version)
     }
 
     /// The bytes of a cached object in the version that is served here.
@@ -592,16 +494,10 @@ impl ServedResource {
         }
         let mut value = object.value().map_err(Status::internal)?;
         if !self.is_form_of(object) {
-            crate::convert::by_tables(&mut value, self)?;
+            self.convert_by_tables(&mut value)?;
         }
         Ok(value)
     }
-}
-
-/// The last part of a key.
-#[must_use]
-pub fn name_of(key: &str) -> &str {
-    key.rsplit('/').next().unwrap_or_default()
 }
 
 /// What must be true of the stored object for a write that was decided on

@@ -23,24 +23,7 @@ pub async fn to_version(
         let stored = std::mem::take(object);
         *object = Box::pin(converter.one(api, stored, &served.api_version)).await?;
     }
-    by_tables(object, served)
-}
-
-/// As [`to_version`], of what needs no webhook any more.
-///
-/// # Errors
-/// 500 when it does.
-pub fn by_tables(object: &mut Value, served: &ServedResource) -> Result<(), Status> {
-    if served.converter().is_some() && meta::api_version(object) != served.api_version {
-        return Err(Status::internal(format!(
-            "{} {} was not converted to {}",
-            served.resource.kind,
-            meta::name(object),
-            served.api_version
-        )));
-    }
-    convert::to_served(object, &served.kind, served.resource, &served.api_version);
-    Ok(())
+    served.convert_by_tables(object)
 }
 
 /// Brings an object that was just stored into what reading it would give: of a

@@ -14,13 +14,14 @@
 
 pub mod access;
 mod access_counts;
-pub mod admission;
 pub mod aggregate;
 pub mod allocate;
 pub mod api;
 pub mod audit;
+mod certificate_requests;
 pub mod certificates;
 pub mod chain;
+mod cluster;
 pub mod components;
 pub mod config;
 pub mod convert;
@@ -54,6 +55,7 @@ pub mod server;
 mod storage_counts;
 pub mod store_calls;
 pub mod subresources;
+mod token_request;
 pub mod verbs;
 pub mod write;
 mod zpages;

@@ -22,6 +22,8 @@ use control_types::value;
 use control_types::value::Value;
 use http::Method;
 
+use control_strategy::ServedVersion;
+
 use crate::api::{Projection, ServedResource};
 use crate::chain::Context;
 use crate::pod_endpoints;
@@ -105,11 +107,12 @@ fn served(
         returns_deleted: false,
     });
     ServedResource {
-        resource,
-        kind: names.kind.into(),
+        version: Arc::new(ServedVersion::new(
+            resource,
+            names.kind.into(),
+            of.stored_as,
+        )),
         cache: of.cache.clone(),
-        stored_as: of.stored_as,
-        api_version: API_VERSION.to_owned(),
         converter: None,
         projection: Some(projection),
     }

@@ -262,7 +262,7 @@ impl Versions for Endpoint<'_> {
             control_strategy::convert::to_stored(&mut object, from.resource);
         }
         if !to.is_stored_form() {
-            crate::convert::by_tables(&mut object, &to).ok()?;
+            to.convert_by_tables(&mut object).ok()?;
         }
         coerce::coerce(&mut object, to.resource.schema).ok()?;
         coerce::complete(&mut object, to.resource.schema);

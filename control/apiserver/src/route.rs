@@ -64,7 +64,7 @@ pub async fn route(mut context: Context, body: Body) -> Answer {
     };
     let resource = served.resource;
     if resource.is_custom() && context.info.subresource != "scale" {
-        negotiate::without_protobuf(&mut context.parts.headers);
+        negotiate::without_protobuf(&mut context.request.parts.headers);
     }
     let info = &context.info;
     // Only proxies take what follows a subresource; the old form of a watch, and

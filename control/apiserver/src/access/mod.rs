@@ -9,7 +9,6 @@
 
 mod ask;
 mod authorize;
-mod cache;
 pub mod escalation;
 mod existing;
 mod follow;
@@ -38,17 +37,13 @@ use rustls::pki_types::CertificateDer;
 
 use crate::access_counts::Decided;
 use crate::api::Api;
-use crate::chain::{
-    Access, Answered, Authorities, Decision, Held, Impersonated, Notes, Verdict, Warnings,
-};
+use crate::chain::{Access, Answered, Authorities, Decision, Held, Impersonated, Notes, Verdict};
 use control_request::peer::{KnownPeer, PeerCertificates};
-use control_request::{RequestInfo, percent_decode};
+use control_request::{RequestInfo, Warnings, percent_decode};
 
 use self::ask::WebhookTokens;
 use self::settings::Live;
 
-pub(crate) use self::ask::Reviewer;
-pub(crate) use self::cache::Remembered;
 pub use self::settings::{Settings, SettingsError, WebhookSettings};
 
 /// The parts of a control plane that are processes of their own.

@@ -10,8 +10,7 @@ use http::request::Parts;
 use rustls::pki_types::CertificateDer;
 
 use crate::api::Api;
-use crate::chain::{Annotations, Warnings};
-use control_request::RequestInfo;
+use control_request::{Annotations, RequestInfo, Warnings};
 
 /// Whether a request may be done.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -31,14 +31,14 @@ use crate::features::Feature;
 use crate::reply::{self, Answer};
 use crate::request_counts::{Done, Key};
 use crate::route;
-use control_request::RequestInfo;
 use control_request::body::{self, Body};
 use control_request::negotiate::Format;
 use control_request::peer::{GoAway, PeerCertificates};
+use control_request::{Annotations, RequestContext, RequestInfo, Warnings};
 use control_tracing::{Span, Traced};
 
 pub use access::*;
-pub use context::{Annotations, Context, Warnings};
+pub use context::Context;
 pub use cors::Origins;
 pub use settings::Settings;
 
@@ -358,12 +358,14 @@ impl Chain {
         };
         let context = Context {
             api: Arc::clone(api),
-            info: Arc::clone(info),
-            user,
-            parts,
-            began,
-            warnings: record.warnings.clone(),
-            annotations: record.annotations.clone(),
+            request: RequestContext {
+                info: Arc::clone(info),
+                user,
+                parts,
+                began,
+                warnings: record.warnings.clone(),
+                annotations: record.annotations.clone(),
+            },
             opening: Mutex::new(opening),
         };
         let mut answer = match &record.traced {

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::conversion::Converter;
 use crate::api::ServedResource;
 use control_proxy::egress::Egress;
-use control_strategy::ResourceStrategy;
+use control_strategy::{ResourceStrategy, ServedVersion};
 use control_watch_cache::ResourceCache;
 
 /// What every custom resource can do.
@@ -91,11 +91,12 @@ pub(super) fn build(definition: &Value, egress: &Egress) -> Option<Built> {
         .filter_map(|(_, kind)| {
             let resource = resource(definition, kind, storage_version)?;
             Some(Arc::new(ServedResource {
-                resource,
-                kind: ResourceStrategy::Custom(Arc::clone(kind), Arc::clone(&crd)),
+                version: Arc::new(ServedVersion::new(
+                    resource,
+                    ResourceStrategy::Custom(Arc::clone(kind), Arc::clone(&crd)),
+                    (resource.storage.group, resource.storage.version),
+                )),
                 cache: Some(Arc::clone(&cache)),
-                stored_as: (resource.storage.group, resource.storage.version),
-                api_version: format!("{}/{}", resource.group, resource.version),
                 converter: converter.clone(),
                 projection: None,
             }))

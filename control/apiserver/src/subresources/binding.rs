@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use control_admission::{Attributes, Operation, RequestOptions};
 use control_types::meta;
 use control_types::registry;
 use control_types::status::Status;
@@ -9,7 +10,6 @@ use control_types::time;
 use control_types::value;
 use control_types::value::Value;
 
-use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
 use crate::api::ServedResource;
 use crate::chain::Context;
 use crate::reply::{self, Answer};
@@ -52,27 +52,15 @@ pub async fn bind(
         "" => meta::name(&binding).to_owned(),
         _ => context.info.name.clone(),
     };
+    let subresource = &context.info.subresource;
     let attributes = Attributes {
-        context,
-        served: through,
-        operation: Operation::Create,
-        kind: expected,
-        subresource: &context.info.subresource,
-        namespace: &context.info.namespace,
         name: &asked,
         options: RequestOptions::Create(&options),
         dry_run: options.dry_run,
+        ..context.admission(&through.version, Operation::Create, expected, subresource)
     };
-    crate::admission::living_namespace(context, through, &binding).await?;
-    let mut rounds = Rounds::default();
-    loop {
-        let node = binding.str_at(&["target", "name"]).unwrap_or_default();
-        let node = node.to_owned();
-        crate::admission::admit_binding(context, &node, &mut binding);
-        if !dynamic::mutate(&attributes, Some(&mut binding), None, &mut rounds).await? {
-            break;
-        }
-    }
+    let admission = &context.api.admission;
+    admission.admit(&attributes, &mut binding, None).await?;
     let given = meta::name(&binding).to_owned();
     // Bindings themselves name the pod only in the body.
     let name = if context.info.subresource.is_empty() {
@@ -101,7 +89,8 @@ pub async fn bind(
     if node.is_empty() {
         return Err(plain_error("target.name: Required value"));
     }
-    dynamic::validate(&attributes, Some(&binding), None).await?;
+    let validated = admission.validate_dynamic(&attributes, Some(&binding), None);
+    validated.await?;
     let key = served.key(&context.info.namespace, name);
     let uid = meta::uid(&binding).to_owned();
     context

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use control_admission::{Attributes, Operation, RequestOptions};
 use control_types::labels::Selector;
 use control_types::meta;
 use control_types::protobuf::Envelope;
@@ -10,7 +11,6 @@ use control_types::status::{Cause, Details, Status};
 use control_types::value;
 use control_types::value::Value;
 
-use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions};
 use crate::api::{Api, ServedResource};
 use crate::chain::Context;
 use crate::managed::{Endpoint, OWN};
@@ -73,18 +73,12 @@ pub async fn evict(context: &Context, served: &Arc<ServedResource>, body: Body) 
     context.tell_sent_as(expected.form, &eviction);
     check_namespace(context, served, &mut eviction)?;
     let attributes = Attributes {
-        context,
-        served,
-        operation: Operation::Create,
-        kind: expected,
-        subresource: "eviction",
-        namespace: &context.info.namespace,
-        name: &context.info.name,
         options: RequestOptions::Create(&options),
         dry_run: options.dry_run,
+        ..context.admission(&served.version, Operation::Create, expected, "eviction")
     };
-    crate::admission::living_namespace(context, served, &eviction).await?;
-    dynamic::mutate_alone(&attributes, &mut eviction).await?;
+    let admission = &context.api.admission;
+    admission.admit(&attributes, &mut eviction, None).await?;
     if meta::name(&eviction) != context.info.name {
         return Err(Status::bad_request(
             "name in URL does not match name in Eviction object",
@@ -95,8 +89,8 @@ pub async fn evict(context: &Context, served: &Arc<ServedResource>, body: Body) 
     let key = served.key(&context.info.namespace, &context.info.name);
     let pod = context.api.get(served, &key).await?;
     let pod = pod.value().map_err(Status::internal)?;
-    crate::admission::node_restriction::check_eviction(context, served, &pod)?;
-    dynamic::validate(&attributes, Some(&eviction), None).await?;
+    let validated = admission.validate_dynamic(&attributes, Some(&eviction), None);
+    validated.await?;
     let budgets = covering(&context.api, &pod)?;
     let (retried, budget) = match judge(&pod, &budgets) {
         Word::Free => (false, None),

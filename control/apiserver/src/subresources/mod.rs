@@ -77,7 +77,7 @@ pub async fn route(context: Context, served: Arc<ServedResource>, body: Body) ->
         (_, "scale", &Method::PUT) => scale::update(&context, &served, body).await,
         (_, "scale", &Method::PATCH) => scale::patch(&context, &served, body).await,
         ("serviceaccounts", "token", &Method::POST) => {
-            crate::reviews::token(&context, &served, body).await
+            crate::token_request::create(&context, &served, body).await
         }
         ("pods", "log", &Method::GET) => log::get(&context, &served).await,
         ("pods", "exec" | "attach" | "portforward", &Method::GET | &Method::POST) => {

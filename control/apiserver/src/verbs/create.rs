@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use control_admission::{Attributes, Change, Operation, Plugin, RequestOptions, Step};
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
 
 use crate::access::escalation;
-use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
-use crate::admission::{self, Plugin, Step, quota};
 use crate::api::ServedResource;
+use crate::certificate_requests;
 use crate::chain::Context;
 use crate::managed::{self, Endpoint};
 use crate::owners::{self, When};
@@ -20,16 +20,12 @@ use control_request::negotiate::Format;
 use control_request::options::WriteOptions;
 use control_request::plain_error;
 use control_strategy::decode;
-use control_strategy::invalid;
+use control_strategy::{invalid, names};
 
 /// How often a generated name is tried anew.
 const NAMES: usize = 8;
 /// How long events are kept.
 pub(crate) const EVENTS: Duration = Duration::from_secs(3600);
-/// Letters of generated names: none that make words or look alike.
-const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// The longest beginning of a generated name.
-const PREFIX: usize = 58;
 
 /// Answers a create.
 ///
@@ -101,11 +97,6 @@ pub async fn store(
         Endpoint::of(&context.api, served, "").write(None, &mut object, &name);
     }
     let attributes = Attributes {
-        context,
-        served,
-        operation: Operation::Create,
-        kind: served.expected(),
-        subresource: "",
         namespace: match (&*namespace, served.resource.plural) {
             ("", "namespaces") => &given,
             (namespace, _) => namespace,
@@ -113,20 +104,14 @@ pub async fn store(
         name: &given,
         options: RequestOptions::Create(options),
         dry_run: options.dry_run,
+        ..context.admission(&served.version, Operation::Create, served.expected(), "")
     };
-    let mut rounds = Rounds::default();
-    let began = Instant::now();
-    let admitted = async {
-        loop {
-            // Until then it has no name: that is how stock tells of it.
-            admission::admit_create(context, served, &mut object).await?;
-            if !dynamic::mutate(&attributes, Some(&mut object), None, &mut rounds).await? {
-                return Ok(());
-            }
-        }
-    };
-    let admitted: Result<(), Status> = admitted.await;
-    attributes.counted(None, Step::Admit, began, admitted)?;
+    if certificate_requests::are_of(served) {
+        certificate_requests::set_requester(&context.user, &mut object);
+    }
+    // Until then it has no name: that is how stock tells of it.
+    let admission = &context.api.admission;
+    admission.admit(&attributes, &mut object, None).await?;
     context
         .warnings
         .extend(owners::dedup(&mut object, When::Admitted));
@@ -153,7 +138,7 @@ pub async fn store(
             template.clone()
         };
         if !prefix.is_empty() {
-            meta::set_name(&mut object, &generate(&prefix));
+            meta::set_name(&mut object, &names::generate_name(&prefix));
         }
         fill_metadata(&mut object);
         let allocation = context
@@ -171,7 +156,7 @@ pub async fn store(
             name: &name,
             ..attributes
         };
-        match store_one(&attributes, object, options, place).await {
+        match store_one(context, served, &attributes, object, place).await {
             Ok(stored) if options.dry_run => return Ok(stored),
             Ok(stored) => {
                 allocation.keep(&context.api, &stored).await;
@@ -206,14 +191,13 @@ struct Place<'a> {
 
 /// Checks and stores an object that has all it gets.
 async fn store_one(
+    context: &Context,
+    served: &ServedResource,
     attributes: &Attributes<'_>,
     mut object: Value,
-    options: &WriteOptions,
     place: Place<'_>,
 ) -> Result<Value, Status> {
-    let Attributes {
-        context, served, ..
-    } = *attributes;
+    let admission = &context.api.admission;
     let errors = served.kind.before_create(&mut object);
     if !errors.is_empty() {
         return Err(invalid::status(
@@ -226,20 +210,28 @@ async fn store_one(
     if context.info.verb != "create" {
         context.must_be_allowed("create").await?;
     }
+    if certificate_requests::are_of(served) {
+        certificate_requests::check(served, &object)?;
+    }
     let mut warnings = served.kind.warnings(&object, None);
     let began = Instant::now();
-    let mut admitted = admission::check_create(context, served, &object, &mut warnings).await;
+    let change = Change {
+        new: &object,
+        old: None,
+    };
+    let mut admitted = admission.validate(attributes, change, &mut warnings).await;
     context.warnings.extend(warnings);
     served.form().complete(&mut object);
     if admitted.is_ok() {
-        admitted = dynamic::validate(attributes, Some(&object), None).await;
+        let dynamic = admission.validate_dynamic(attributes, Some(&object), None);
+        admitted = dynamic.await;
     }
-    attributes.counted(None, Step::Validate, began, admitted)?;
+    admission.counted(attributes, Step::Validate, began, admitted)?;
     let name = meta::name(&object).to_owned();
     let key = served.key(place.namespace, &name);
     // Last of all: nothing is taken for what is refused anyway.
-    let charges = quota::owed_by_new(context, served, &object).await?;
-    if options.dry_run {
+    let charges = admission.quota.assess_new(attributes, &object).await?;
+    if attributes.dry_run {
         if served.cache()?.get(&key).is_some() {
             return Err(taken(
                 served,
@@ -264,8 +256,10 @@ async fn store_one(
     // A name that is taken takes nothing from a quota. The cache may not know of it yet.
     if !charges.is_empty() && !context.api.is_stored(served, &key).await? {
         let began = Instant::now();
-        let charged = quota::charge(context, served, &object, &charges, options.dry_run).await;
-        attributes.counted(Plugin::ResourceQuota, Step::Validate, began, charged)?;
+        let charged = admission.quota.charge(attributes, &object, &charges).await;
+        let durations = &attributes.metrics.durations;
+        let (plugin, operation) = (Plugin::ResourceQuota, attributes.operation);
+        durations.ended(plugin, Step::Validate, operation, began, charged)?;
     }
     let ttl = (served.resource.plural == "events").then_some(EVENTS);
     let stored = context.api.store_new(served, &key, object, ttl).await;
@@ -330,30 +324,4 @@ fn fill_metadata(object: &mut Value) {
     meta::metadata_mut(object).remove("resourceVersion");
     meta::set_uid(object, &uuid::Uuid::new_v4().to_string());
     meta::set_creation_timestamp(object, jiff::Timestamp::now());
-}
-
-/// A name that begins with `prefix`.
-#[must_use]
-pub fn generate(prefix: &str) -> String {
-    let mut end = prefix.len().min(PREFIX);
-    while !prefix.is_char_boundary(end) {
-        end -= 1;
-    }
-    let mut name = prefix[..end].to_owned();
-    for _ in 0..5 {
-        name.push(char::from(LETTERS[rand::random_range(0..LETTERS.len())]));
-    }
-    name
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generated_names_stay_within_a_label() {
-        let name = generate(&"é".repeat(60));
-        assert!(name.len() <= 63 && name.starts_with('é'));
-        assert_ne!(generate("a-"), generate("a-"));
-    }
 }

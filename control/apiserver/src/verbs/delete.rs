@@ -2,15 +2,12 @@
 //! periods last.
 
 use std::sync::Arc;
-use std::time::Instant;
 
+use control_admission::{self as admission, Attributes, Operation, RequestOptions};
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
 
-use crate::admission;
-use crate::admission::Step;
-use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
 use crate::api::{Api, ServedResource, name_of};
 use crate::chain::Context;
 use crate::reply::{self, Answer};
@@ -93,15 +90,10 @@ pub async fn remove(
     asked: &str,
 ) -> Result<(Value, bool), Status> {
     let attributes = Attributes {
-        context,
-        served,
-        operation: Operation::Delete,
-        kind: served.expected(),
-        subresource: "",
-        namespace: &context.info.namespace,
         name: asked,
         options: RequestOptions::Delete(options),
         dry_run: options.dry_run,
+        ..context.admission(&served.version, Operation::Delete, served.expected(), "")
     };
     remove_for(&context.api, Some(attributes), served, key, options).await
 }
@@ -128,7 +120,7 @@ async fn remove_for(
 ) -> Result<(Value, bool), Status> {
     let mut found = Value::Null;
     let mut modification = api.begin(served, key, options.dry_run, None).await?;
-    if attributes.as_ref().is_some_and(Attributes::is_looked_at) {
+    if attributes.is_some_and(|attributes| api.admission.is_dynamic(&attributes)) {
         // Whoever is asked costs more than to read what others may have written.
         modification.confirm().await?;
     }
@@ -136,7 +128,7 @@ async fn remove_for(
         let decided = match modification.current() {
             Some(current) => {
                 found = current.object;
-                decide(attributes.as_ref(), served, key, options, &found).await
+                decide(api, attributes.as_ref(), served, key, options, &found).await
             }
             None => Err(served.not_found(key)),
         };
@@ -217,6 +209,7 @@ async fn finish(
 
 /// What becomes of an object that is to be deleted.
 async fn decide(
+    api: &Api,
     attributes: Option<&Attributes<'_>>,
     served: &Arc<ServedResource>,
     key: &str,
@@ -224,15 +217,25 @@ async fn decide(
     object: &Value,
 ) -> Result<Decision, Status> {
     check_preconditions(served, key, object, options)?;
-    let user = attributes.map(|attributes| &attributes.context.user);
-    let plugins = attributes.map_or_else(admission::Plugins::default, |attributes| {
-        attributes.context.api.config.chain.admission.plugins
-    });
-    admission::admit_delete(plugins, user, served, key, object)?;
-    if let Some(attributes) = attributes.filter(|attributes| attributes.is_looked_at()) {
+    match attributes {
+        Some(attributes) => {
+            let change = admission::Change {
+                new: object,
+                old: None,
+            };
+            let mut warnings = Vec::new();
+            let validated = api.admission.validate(attributes, change, &mut warnings);
+            validated.await?;
+        }
+        None if (served.resource.group, served.resource.plural) == ("", "namespaces") => {
+            admission::check_deletion(name_of(key))?;
+        }
+        None => {}
+    }
+    if let Some(attributes) = attributes.filter(|one| api.admission.is_dynamic(one)) {
         let mut old = object.clone();
         if !served.is_form_of_tree(&old) {
-            crate::convert::to_version(&attributes.context.api, &mut old, served).await?;
+            crate::convert::to_version(api, &mut old, served).await?;
         }
         served.form().complete(&mut old);
         let mut options = options.clone();
@@ -245,17 +248,7 @@ async fn decide(
             options: RequestOptions::Delete(&options),
             ..*attributes
         };
-        let mut rounds = Rounds::default();
-        let began = Instant::now();
-        let changed = async {
-            while dynamic::mutate(&attributes, None, Some(&old), &mut rounds).await? {}
-            Ok(())
-        };
-        let changed: Result<(), Status> = changed.await;
-        attributes.counted(None, Step::Admit, began, changed)?;
-        let began = Instant::now();
-        let seen = dynamic::validate(&attributes, None, Some(&old)).await;
-        attributes.counted(None, Step::Validate, began, seen)?;
+        api.admission.review_deletion(&attributes, &old).await?;
     }
     let mut marked = object.clone();
     mark(served, &mut marked, options);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use control_admission::{self as admission, Attributes, Operation, RequestOptions, Step};
 use control_kinds::FieldError;
 use control_kinds::quota::Charge;
 use control_types::meta;
@@ -10,8 +11,6 @@ use control_types::status::{Cause, Status};
 use control_types::value::Value;
 
 use crate::access::escalation;
-use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions, Rounds};
-use crate::admission::{self, Step, quota};
 use crate::allocate::HeldPorts;
 use crate::api::{ServedResource, name_of};
 use crate::chain::Context;
@@ -196,7 +195,7 @@ impl Change<'_> {
         let ttl = (served.resource.plural == "events").then_some(create::EVENTS);
         let mut modification = api.begin(served, key, dry_run, ttl).await?;
         let mut held = HeldPorts::new(api);
-        if self.attributes().is_looked_at() {
+        if api.admission.is_dynamic(&self.attributes()) {
             // Whoever is asked costs more than to read what others may have written.
             modification.confirm().await?;
         }
@@ -221,8 +220,9 @@ impl Change<'_> {
                 if !modification.confirm().await? {
                     continue;
                 }
-                let charged = quota::charge(context, served, new, &gathered.charges, dry_run).await;
-                if let Err(status) = charged {
+                let (quota, attributes) = (&api.admission.quota, self.attributes());
+                let charged = quota.charge(&attributes, new, &gathered.charges);
+                if let Err(status) = charged.await {
                     break Err(status);
                 }
             }
@@ -247,41 +247,22 @@ impl Change<'_> {
     }
 
     fn attributes(&self) -> Attributes<'_> {
-        let info = &self.context.info;
+        let (kind, subresource) = match self.view {
+            Some(view) => (view.kind(), view.subresource()),
+            None => (self.served.expected(), self.subresource),
+        };
+        let (context, version) = (self.context, &self.served.version);
         Attributes {
-            context: self.context,
-            served: self.served,
-            operation: Operation::Update,
-            kind: self
-                .view
-                .map_or_else(|| self.served.expected(), |view| view.kind()),
-            subresource: self
-                .view
-                .map_or(self.subresource, |view| view.subresource()),
-            namespace: &info.namespace,
-            name: &info.name,
             options: RequestOptions::Update(self.options),
             dry_run: self.options.dry_run,
+            ..context.admission(version, Operation::Update, kind, subresource)
         }
     }
 
     /// All mutating admission of what is written over `old`.
     async fn admit(&self, new: &mut Value, old: &Value) -> Result<(), Status> {
-        let attributes = self.attributes();
-        let mut rounds = Rounds::default();
-        let began = Instant::now();
-        let admitted = async {
-            loop {
-                if self.view.is_none() {
-                    admission::admit_update(self.context, self.served, self.subresource, new, old)?;
-                }
-                if !dynamic::mutate(&attributes, Some(new), Some(old), &mut rounds).await? {
-                    return Ok(());
-                }
-            }
-        };
-        let admitted = admitted.await;
-        attributes.counted(None, Step::Admit, began, admitted)
+        let admission = &self.context.api.admission;
+        admission.admit(&self.attributes(), new, Some(old)).await
     }
 
     async fn decide(
@@ -359,13 +340,21 @@ impl Change<'_> {
         }
         let warnings = &mut gathered.warnings;
         let began = Instant::now();
-        let mut admitted =
-            admission::check_update(context, served, self.subresource, &new, &old, warnings).await;
+        let chain = &context.api.admission;
+        // Of a view, the built-in plugins look at the whole object.
+        let attributes = Attributes {
+            subresource: self.subresource,
+            ..self.attributes()
+        };
+        let change = admission::Change {
+            new: &new,
+            old: Some(&old),
+        };
+        let mut admitted = chain.validate(&attributes, change, warnings).await;
         if admitted.is_ok() {
             admitted = self.validate(&new, &old).await;
         }
-        self.attributes()
-            .counted(None, Step::Validate, began, admitted)?;
+        chain.counted(&attributes, Step::Validate, began, admitted)?;
         if let Some(allocation) = gathered
             .allocation
             .as_ref()
@@ -377,12 +366,7 @@ impl Change<'_> {
                 return Err(Status::internal("node ports were given to others"));
             }
         }
-        let change = admission::Change {
-            subresource: self.subresource,
-            new: &new,
-            old: Some(&old),
-        };
-        gathered.charges = quota::owed(context, served, change).await?;
+        gathered.charges = chain.quota.assess(&attributes, change).await?;
         if is_finished(&new) {
             return Ok(Decision::Delete(new));
         }
@@ -398,14 +382,18 @@ impl Change<'_> {
 
     /// Lets policies and webhooks look at what is written.
     async fn validate(&self, new: &Value, old: &Value) -> Result<(), Status> {
-        let attributes = self.attributes();
+        let (attributes, chain) = (self.attributes(), &self.context.api.admission);
         match self.view {
-            Some(view) if attributes.is_looked_at() => {
+            Some(view) if chain.is_dynamic(&attributes) => {
                 let (new, old) = (view.of(new), view.of(old));
-                dynamic::validate(&attributes, Some(&new), Some(&old)).await
+                let validated = chain.validate_dynamic(&attributes, Some(&new), Some(&old));
+                validated.await
             }
             Some(_) => Ok(()),
-            None => dynamic::validate(&attributes, Some(new), Some(old)).await,
+            None => {
+                let validated = chain.validate_dynamic(&attributes, Some(new), Some(old));
+                validated.await
+            }
         }
     }
 
