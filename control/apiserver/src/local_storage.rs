@@ -22,13 +22,12 @@ use control_types::value;
 use control_types::value::Value;
 use http::Method;
 
-use control_strategy::ServedVersion;
-
-use crate::api::{Projection, ServedResource};
 use crate::chain::Context;
 use crate::pod_endpoints;
-use crate::reply::{self, Answer};
+use control_registry::reply::{self, Answer};
+use control_registry::{Projection, ServedResource};
 use control_request::RequestInfo;
+use control_strategy::ServedVersion;
 use control_watch_cache::{Cached, DecodeError};
 
 /// The group.

@@ -2,6 +2,7 @@
 
 use control_admission::AdmissionMetrics;
 use control_metrics::{Format, Kind, Page};
+use control_registry::custom::conversion::ConversionCounts;
 use http::header::ACCEPT;
 use http::{HeaderMap, Response};
 use prometheus_client::registry::Registry;
@@ -10,9 +11,9 @@ use crate::access_counts::AccessCounts;
 use crate::api::Api;
 use crate::fairness;
 use crate::health_counts::HealthCounts;
-use crate::reply;
 use crate::request_counts::RequestCounts;
 use crate::storage_counts;
+use control_registry::reply;
 use control_request::body::Body;
 use control_serving::process;
 
@@ -23,31 +24,39 @@ pub struct Metrics {
     pub(crate) requests: RequestCounts,
     /// Of who asks.
     pub(crate) access: AccessCounts,
-    /// Of admission.
-    pub(crate) admission: AdmissionMetrics,
     /// Of health checks.
     pub(crate) health: HealthCounts,
-    /// Of conversion webhooks.
-    pub conversions: crate::custom::conversion::Counts,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        let mut registry = Registry::default();
-        let admission = AdmissionMetrics::registered(&mut registry);
-        let conversions = crate::custom::conversion::Counts::registered(&mut registry);
-        Self {
-            registry,
-            requests: RequestCounts::default(),
-            access: AccessCounts::default(),
-            admission,
-            health: HealthCounts::default(),
-            conversions,
-        }
-    }
+/// Counters that other crates count.
+#[derive(Debug)]
+pub struct RegistryCounters {
+    /// Of admission.
+    pub admission: AdmissionMetrics,
+    /// Of conversion webhooks.
+    pub conversions: ConversionCounts,
 }
 
 impl Metrics {
+    /// Returns counters, and those that are shown with them and counted in the registry.
+    #[must_use]
+    pub fn new() -> (Self, RegistryCounters) {
+        let mut registry = Registry::default();
+        let admission = AdmissionMetrics::registered(&mut registry);
+        let conversions = ConversionCounts::registered(&mut registry);
+        let metrics = Self {
+            registry,
+            requests: RequestCounts::default(),
+            access: AccessCounts::default(),
+            health: HealthCounts::default(),
+        };
+        let counters = RegistryCounters {
+            admission,
+            conversions,
+        };
+        (metrics, counters)
+    }
+
     /// What is counted here, in OpenMetrics.
     pub(crate) fn open_metrics(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
@@ -74,10 +83,10 @@ impl Api {
         let mut tasks = String::new();
         self.supervisor.write_metrics(&mut tasks);
         page.open_metrics(&tasks);
-        self.metrics.requests.write(&mut page);
+        self.metrics.requests.write(&self.counts, &mut page);
         let decided = self.config.access.decided();
         self.metrics.access.write(&decided, &mut page);
-        self.metrics.admission.durations.write(&mut page);
+        self.admission_metrics.durations.write(&mut page);
         self.config.chain.gates.write(&mut page);
         self.config.egress.write(&mut page);
         if let Some(tracer) = &self.config.chain.tracer {

@@ -27,14 +27,13 @@ use control_types::value;
 use control_types::value::{Pick, Value};
 use http::Method;
 
-use control_strategy::ServedVersion;
-
-use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::reply::{self, Answer};
-use crate::verbs;
+use control_registry::ServedResource;
+use control_registry::reply::{self, Answer};
+use control_registry::verbs;
 use control_request::RequestInfo;
 use control_request::negotiate;
+use control_strategy::ServedVersion;
 use control_watch_cache::{Cached, DecodeError};
 
 /// The group.
@@ -172,7 +171,7 @@ pub(crate) async fn answer(context: Context) -> Answer {
 /// Those of the verbs.
 pub(crate) async fn read(mut context: Context, served: &Arc<ServedResource>) -> Answer {
     // There is no message for it in protobuf.
-    negotiate::without_protobuf(&mut context.request.parts.headers);
+    negotiate::without_protobuf(&mut context.inner.request.parts.headers);
     let verb = context.info.verb;
     negotiate::acceptable(&context.parts.headers, verb != "get")?;
     match verb {

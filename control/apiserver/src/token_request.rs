@@ -11,11 +11,11 @@ use control_types::status::{Cause, Status};
 use control_types::value;
 use control_types::value::Value;
 
-use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::managed::{self, Endpoint};
-use crate::reply::{self, Answer};
-use crate::verbs::create::check_namespace;
+use control_registry::ServedResource;
+use control_registry::managed::{self, Endpoint};
+use control_registry::reply::{self, Answer};
+use control_registry::verbs::create::check_namespace;
 use control_request::body::Body;
 use control_request::negotiate::Format;
 use control_request::options::WriteOptions;

@@ -17,8 +17,8 @@ const LARGER: &[(&str, usize, &str)] = &[
     ),
     (
         "control-apiserver",
-        59,
-        "handlers and hooks all take `Api`, which owns them; to be cut by narrow traits",
+        45,
+        "the parts of the server and its hooks take `Api`, which owns them",
     ),
     (
         "control-cel",

@@ -16,8 +16,9 @@ use control_types::names;
 use control_types::status::{Status, quote};
 use http::HeaderMap;
 
-use crate::chain::{Access, Impersonated, Verdict, attributes, decide, denied};
+use crate::chain::{Access, Impersonated};
 use control_proxy::AnswerCache;
+use control_registry::authorizer::{Verdict, attributes, decide, denied};
 use control_request::{RequestInfo, percent_decode};
 
 const USER: &str = "impersonate-user";

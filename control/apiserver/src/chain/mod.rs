@@ -28,17 +28,18 @@ use crate::api::Api;
 use crate::audit;
 use crate::fairness::{Asked, Refused, Seat};
 use crate::features::Feature;
-use crate::reply::{self, Answer};
 use crate::request_counts::{Done, Key};
 use crate::route;
+use control_registry::reply::{self, Answer};
 use control_request::body::{self, Body};
 use control_request::negotiate::Format;
 use control_request::peer::{GoAway, PeerCertificates};
 use control_request::{Annotations, RequestContext, RequestInfo, Warnings};
 use control_tracing::{Span, Traced};
 
-pub use access::*;
+pub use access::{Access, Authorities, Impersonated, Notes};
 pub use context::Context;
+use control_registry::authorizer::{Verdict, VerdictResult, attributes, decide, denied};
 pub use cors::Origins;
 pub use settings::Settings;
 
@@ -356,17 +357,29 @@ impl Chain {
             }
             seat => (seat, None),
         };
+        // Streams of clients over the network end before those of callers in the process,
+        // who have last words to write.
+        let ending = match parts.extensions.get::<User>() {
+            Some(_) => &api.shutdown,
+            None => api.lifecycle.draining(),
+        };
+        let request = RequestContext {
+            info: Arc::clone(info),
+            user,
+            parts,
+            began,
+            warnings: record.warnings.clone(),
+            annotations: record.annotations.clone(),
+        };
+        let inner = control_registry::Context {
+            registry: Arc::clone(&api.registry),
+            ending: ending.clone(),
+            place: Mutex::new(opening.map(|opening| Box::new(opening) as _)),
+            request,
+        };
         let context = Context {
             api: Arc::clone(api),
-            request: RequestContext {
-                info: Arc::clone(info),
-                user,
-                parts,
-                began,
-                warnings: record.warnings.clone(),
-                annotations: record.annotations.clone(),
-            },
-            opening: Mutex::new(opening),
+            inner,
         };
         let mut answer = match &record.traced {
             None => route::route(context, body).await,
@@ -415,7 +428,7 @@ impl Chain {
     }
 
     /// Whether a request may be done, and why, if the audit log is to know.
-    async fn allowed(&self, record: &Record, attributes: &Attributes) -> Answered {
+    async fn allowed(&self, record: &Record, attributes: &Attributes) -> VerdictResult {
         let access = &self.api.config.access;
         if record.audit.is_none() {
             return decide(&**access, attributes).await;

@@ -11,9 +11,10 @@ use control_types::status::Status;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE, events, own};
-use crate::allocate::objects::{self, GROUP, MANAGED_BY, MANAGER, PLURAL};
+use super::{Duty, SETTLE, events};
 use crate::api::Api;
+use control_registry::allocate::objects::{self, GROUP, MANAGED_BY, MANAGER, PLURAL};
+use control_registry::own;
 
 pub(super) static DUTY: Duty = Duty {
     name: "addresses of services",

@@ -10,10 +10,11 @@ use control_types::value::Value;
 use futures::FutureExt;
 use futures::future::join_all;
 
-use super::conditions::{self, Condition};
-use super::{Duty, SETTLE, own};
+use super::{Duty, SETTLE};
 use crate::aggregate::{self, GROUP, PLURAL};
 use crate::api::Api;
+use control_registry::conditions::{self, Condition};
+use control_registry::own;
 
 pub(super) static REGISTRATION: Duty = Duty {
     name: "own API services",

@@ -8,13 +8,15 @@ use control_types::status::Status;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::conditions::{self, Condition};
-use super::definitions::{FINALIZER, GROUP, PLURAL};
-use super::{Duty, SETTLE, own};
+use super::definitions::{GROUP, PLURAL};
+use super::{Duty, SETTLE};
 use crate::api::Api;
-use crate::custom;
-use crate::verbs::delete::remove_by;
-use crate::write::store_error;
+use control_registry::conditions::{self, Condition};
+use control_registry::custom;
+use control_registry::custom::status::FINALIZER;
+use control_registry::own;
+use control_registry::store_error;
+use control_registry::verbs::delete::remove_by;
 use control_request::options::DeleteOptions;
 use control_watch_cache::Keyed as _;
 

@@ -5,8 +5,8 @@ use control_types::time;
 use control_types::value;
 use control_types::value::Value;
 
-use super::own;
 use crate::api::Api;
+use control_registry::own;
 
 /// Tells that something is wrong with an object. An event that cannot be
 /// written is only logged: what it tells of is more important.

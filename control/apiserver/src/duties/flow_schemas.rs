@@ -7,10 +7,11 @@ use control_types::status::{Status, quote};
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::conditions::{self, Condition};
+use super::Duty;
 use super::flow_control::{GROUP, LEVELS, SCHEMAS};
-use super::{Duty, own};
 use crate::api::Api;
+use control_registry::conditions::{self, Condition};
+use control_registry::own;
 
 pub(super) static DUTY: Duty = Duty {
     name: "flow schemas",

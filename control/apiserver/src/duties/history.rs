@@ -10,7 +10,7 @@ use futures::FutureExt;
 
 use super::{Duty, SETTLE};
 use crate::api::Api;
-use crate::write::store_error;
+use control_registry::store_error;
 
 pub(super) static DUTY: Duty = Duty {
     name: "history",

@@ -12,9 +12,10 @@ use control_types::value::Value;
 use futures::FutureExt;
 use sha2::{Digest, Sha256};
 
-use super::{Duty, SETTLE, own};
+use super::{Duty, SETTLE};
 use crate::api::Api;
 use crate::features::Feature;
+use control_registry::own;
 
 pub(super) static DUTY: Duty = Duty {
     name: "identity",

@@ -10,8 +10,9 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE, masters, own};
+use super::{Duty, SETTLE, masters};
 use crate::api::Api;
+use control_registry::own;
 
 pub(super) static DUTY: Duty = Duty {
     name: "the kubernetes service",

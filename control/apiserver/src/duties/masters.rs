@@ -9,7 +9,7 @@ use control_types::status::Status;
 use control_types::value;
 
 use crate::api::Api;
-use crate::write::store_error;
+use control_registry::store_error;
 
 /// Where the keys are; the last part is an address.
 const PREFIX: &str = "/registry/masterleases/";

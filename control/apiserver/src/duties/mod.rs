@@ -11,7 +11,6 @@ mod api_services;
 mod authentication;
 mod cluster_info;
 pub(crate) mod comparison;
-pub(crate) mod conditions;
 mod definition_ends;
 mod definitions;
 mod events;
@@ -23,7 +22,6 @@ mod kubernetes;
 mod masters;
 mod namespaces;
 mod node_ports;
-pub(crate) mod own;
 mod policy;
 mod priority_classes;
 mod service_cidr;
@@ -43,8 +41,6 @@ use crate::api::Api;
 use crate::server::Error;
 
 pub(crate) use api_services::local_priority;
-pub(crate) use conditions::is_true as condition_is_true;
-pub(crate) use definitions::{Names, is_settled};
 
 /// A change after a pause is looked at at once; those that follow it within this
 /// time are mostly looked at together.

@@ -6,8 +6,9 @@ use control_types::status::Status;
 use control_types::value;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE, own};
+use super::{Duty, SETTLE};
 use crate::api::Api;
+use control_registry::own;
 
 pub(super) static DUTY: Duty = Duty {
     name: "namespaces",

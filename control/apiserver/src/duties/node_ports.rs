@@ -10,9 +10,10 @@ use control_types::status::Status;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE, events, own};
-use crate::allocate::PortMap;
+use super::{Duty, SETTLE, events};
 use crate::api::Api;
+use control_registry::allocate::PortMap;
+use control_registry::own;
 
 pub(super) static DUTY: Duty = Duty {
     name: "node ports",

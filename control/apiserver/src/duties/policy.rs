@@ -10,8 +10,9 @@ use control_types::value::Value;
 use futures::FutureExt;
 use futures::future::join_all;
 
-use super::{Duty, SETTLE, own};
+use super::{Duty, SETTLE};
 use crate::api::Api;
+use control_registry::own;
 
 pub(super) static DUTY: Duty = Duty {
     name: "policy",

@@ -9,9 +9,10 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::conditions::{self, Condition};
-use super::{Duty, SETTLE, own};
+use super::{Duty, SETTLE};
 use crate::api::Api;
+use control_registry::conditions::{self, Condition};
+use control_registry::own;
 
 pub(super) static DUTY: Duty = Duty {
     name: "service ranges",

@@ -24,8 +24,8 @@ use tokio_util::task::TaskTracker;
 pub(crate) use self::lane::Lane;
 use crate::chain::Chain;
 use crate::gather::Gather;
-use crate::reply;
 use beside::{Beside, Driver};
+use control_registry::reply;
 use control_request::body::{Body, BoxError};
 
 /// How long a client may take for its TLS handshake.

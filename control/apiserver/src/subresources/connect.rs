@@ -11,8 +11,8 @@ use control_types::status::Status;
 use control_types::value::Value;
 
 use super::streams::flag;
-use crate::api::ServedResource;
 use crate::chain::Context;
+use control_registry::ServedResource;
 use control_request::pairs;
 use control_strategy::ObjectSchema;
 use control_strategy::decode::Expected;
