@@ -13,14 +13,14 @@ use crate::aggregate::Aggregator;
 use crate::components::Components;
 use crate::config::Config;
 use crate::discovery::Made;
-use crate::duties::comparison::Rounds;
-use crate::duties::history::Marks;
 use crate::fairness::Fairness;
 use crate::lifecycle::Lifecycle;
 use crate::local_storage::LocalStorage;
 use crate::metrics::Metrics;
 use crate::node_metrics::NodeMetrics;
 use crate::pod_endpoints;
+use crate::post_start_hooks::comparison::Rounds;
+use crate::post_start_hooks::history::Marks;
 
 /// What all handlers share.
 pub struct Api {

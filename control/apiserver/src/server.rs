@@ -42,10 +42,10 @@ pub enum Error {
     #[error("service address ranges must be one, or one of each family: {0}")]
     ServiceRange(String),
     /// What every cluster has could not be made.
-    #[error("cannot look after `{duty}` at start")]
-    Duty {
+    #[error("cannot look after `{hook}` at start")]
+    PostStartHook {
         /// What could not be done.
-        duty: &'static str,
+        hook: &'static str,
         /// What the API answered.
         #[source]
         source: control_types::status::Status,
@@ -102,7 +102,7 @@ impl ApiServer {
             shutdown.clone(),
         ));
         api.allocators.rebuild(&api);
-        crate::duties::first(&api).await?;
+        crate::post_start_hooks::first(&api).await?;
         // Access learns of the roles that were just made before anybody asks:
         // else the first requests would be refused that are allowed later.
         if let Err(status) = api.catch_up().await {
@@ -164,17 +164,17 @@ impl ApiServer {
         let settings = &self.api.config.chain;
         let close = CancellationToken::new();
         let grace = settings.shutdown_grace;
-        let lane = match listen::Lane::start() {
-            Ok(lane) => Some(lane),
+        let system = match listen::SystemRuntime::start() {
+            Ok(system) => Some(system),
             Err(error) => {
                 tracing::warn!(%error, "nodes are served by the threads that serve everybody");
                 None
             }
         };
-        let lane = lane.as_ref();
+        let system = system.as_ref();
         let serving = futures::future::join_all(listeners.into_iter().map(|listener| {
             let chain = self.chain.clone();
-            listen::serve(listener, tls.clone(), chain, lane, grace, close.clone())
+            listen::serve(listener, tls.clone(), chain, system, grace, close.clone())
         }));
         let ending = async {
             shutdown.cancelled().await;
@@ -248,6 +248,6 @@ fn upkeep(api: &Arc<Api>, shutdown: &CancellationToken) -> Vec<Running> {
                     .unwrap_or_else(|| fairness::follow(&api, shutdown))
             }),
     ];
-    tasks.extend(crate::duties::start(api, shutdown));
+    tasks.extend(crate::post_start_hooks::start(api, shutdown));
     tasks
 }

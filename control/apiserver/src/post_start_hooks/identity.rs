@@ -12,12 +12,12 @@ use control_types::value::Value;
 use futures::FutureExt;
 use sha2::{Digest, Sha256};
 
-use super::{Duty, SETTLE};
+use super::{PostStartHook, SETTLE};
 use crate::api::Api;
 use crate::features::Feature;
 use control_registry::own;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "identity",
     follows: &[],
     every: Duration::from_secs(10),
@@ -26,7 +26,7 @@ pub(super) static DUTY: Duty = Duty {
     stop: None,
 };
 
-pub(super) static COLLECTION: Duty = Duty {
+pub(super) static COLLECTION: PostStartHook = PostStartHook {
     name: "identities of others",
     follows: &[],
     every: LASTS,

@@ -7,11 +7,11 @@ use control_types::status::Status;
 use control_types::value;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE};
+use super::{PostStartHook, SETTLE};
 use crate::api::Api;
 use control_registry::own;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "authentication",
     follows: &[],
     every: Duration::from_secs(10),

@@ -1,7 +1,7 @@
-//! What the server itself looks after: the objects that every cluster has, and
-//! the conditions that nobody else sets.
+//! Post-start hooks: what the server itself looks after, the objects that every cluster has
+//! and the conditions that nobody else sets.
 //!
-//! Every duty is a file of one shape: it looks at caches, decides in a pure
+//! Every hook is a file of one shape: it looks at caches, decides in a pure
 //! function what ought to be, and writes the difference. It is done once before
 //! the first request is answered, and again whenever a resource that it follows
 //! changes, or its time has come; never because of what changed.
@@ -45,11 +45,11 @@ pub(crate) use api_services::local_priority;
 /// A change after a pause is looked at at once; those that follow it within this
 /// time are mostly looked at together.
 const SETTLE: Duration = Duration::from_millis(20);
-/// How long after a failure a duty is tried again.
+/// How long after a failure a hook is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// One thing that the server looks after.
-pub(crate) struct Duty {
+/// One thing that the server looks after, from its start on.
+pub(crate) struct PostStartHook {
     /// For logs.
     name: &'static str,
     /// Group and plural of the resources whose changes concern it.
@@ -64,68 +64,70 @@ pub(crate) struct Duty {
     stop: Option<for<'a> fn(&'a Api) -> BoxFuture<'a, Result<(), Status>>>,
 }
 
-/// All duties.
-static ALL: &[&Duty] = &[
-    &namespaces::DUTY,
-    &service_cidr::DUTY,
-    &kubernetes::DUTY,
-    &authentication::DUTY,
-    &cluster_info::DUTY,
-    &policy::DUTY,
-    &priority_classes::DUTY,
-    &flow_control::DUTY,
+/// All hooks.
+static ALL: &[&PostStartHook] = &[
+    &namespaces::HOOK,
+    &service_cidr::HOOK,
+    &kubernetes::HOOK,
+    &authentication::HOOK,
+    &cluster_info::HOOK,
+    &policy::HOOK,
+    &priority_classes::HOOK,
+    &flow_control::HOOK,
     &api_services::REGISTRATION,
     &api_services::CUSTOM,
     &api_services::CUSTOM_KEPT,
     &api_services::AVAILABILITY,
-    &definitions::DUTY,
-    &definition_ends::DUTY,
-    &identity::DUTY,
+    &definitions::HOOK,
+    &definition_ends::HOOK,
+    &identity::HOOK,
     &identity::COLLECTION,
-    &token_tracking::DUTY,
-    &history::DUTY,
-    &comparison::DUTY,
+    &token_tracking::HOOK,
+    &history::HOOK,
+    &comparison::HOOK,
 ];
 
 /// Those that look at what the others made.
-static LATER: &[&Duty] = &[&flow_schemas::DUTY, &addresses::DUTY, &node_ports::DUTY];
+static LATER: &[&PostStartHook] = &[&flow_schemas::HOOK, &addresses::HOOK, &node_ports::HOOK];
 
-/// Does every duty once.
+/// Does every hook once.
 ///
 /// # Errors
 /// When one cannot be done: the server must not start.
 pub(crate) async fn first(api: &Api) -> Result<(), Error> {
-    for duties in [ALL, LATER] {
+    for hooks in [ALL, LATER] {
         // Those that are at the same time share the store's commits.
-        let all = duties.iter().map(|duty| async move {
-            (duty.run)(api).await.map_err(|source| Error::Duty {
-                duty: duty.name,
-                source,
-            })
+        let all = hooks.iter().map(|hook| async move {
+            (hook.run)(api)
+                .await
+                .map_err(|source| Error::PostStartHook {
+                    hook: hook.name,
+                    source,
+                })
         });
         join_all(all).await.into_iter().collect::<Result<(), _>>()?;
     }
     Ok(())
 }
 
-/// Starts the duties, which end at shutdown.
+/// Starts the hooks, which end at shutdown.
 pub(crate) fn start(api: &Arc<Api>, shutdown: &CancellationToken) -> Vec<Running> {
-    let all = ALL.iter().chain(LATER).map(|duty| {
-        let end = match duty.stop {
+    let all = ALL.iter().chain(LATER).map(|hook| {
+        let end = match hook.stop {
             Some(_) => api.lifecycle.stopping().clone(),
             None => shutdown.clone(),
         };
         let api = Arc::clone(api);
         control_supervise::task("duty")
-            .detail(duty.name)
+            .detail(hook.name)
             .until(&end.clone())
-            .spawn_restarting(move || look_after(duty, Arc::clone(&api), end.clone()))
+            .spawn_restarting(move || look_after(hook, Arc::clone(&api), end.clone()))
     });
     all.collect()
 }
 
-async fn look_after(duty: &'static Duty, api: Arc<Api>, end: CancellationToken) {
-    let mut wakes: Vec<watch::Receiver<u64>> = duty
+async fn look_after(hook: &'static PostStartHook, api: Arc<Api>, end: CancellationToken) {
+    let mut wakes: Vec<watch::Receiver<u64>> = hook
         .follows
         .iter()
         .filter_map(|(group, plural)| {
@@ -136,7 +138,7 @@ async fn look_after(duty: &'static Duty, api: Arc<Api>, end: CancellationToken) 
         // What the first round made may concern the others.
         wake.mark_changed();
     }
-    let mut wait = duty.every;
+    let mut wait = hook.every;
     let mut looked = Instant::now();
     loop {
         let changed = async {
@@ -148,23 +150,23 @@ async fn look_after(duty: &'static Duty, api: Arc<Api>, end: CancellationToken) 
         };
         tokio::select! {
             () = end.cancelled() => break,
-            () = changed => tokio::time::sleep_until(looked + duty.settle).await,
+            () = changed => tokio::time::sleep_until(looked + hook.settle).await,
             () = tokio::time::sleep(wait) => {}
         }
         // Before the look: what comes during it is looked at again.
         for wake in &mut wakes {
             wake.mark_unchanged();
         }
-        wait = duty.every;
-        if let Err(error) = (duty.run)(&api).await {
-            tracing::warn!(duty = duty.name, %error, "the server cannot look after its own");
-            wait = RETRY.min(duty.every);
+        wait = hook.every;
+        if let Err(error) = (hook.run)(&api).await {
+            tracing::warn!(hook = hook.name, %error, "the server cannot look after its own");
+            wait = RETRY.min(hook.every);
         }
         looked = Instant::now();
     }
-    if let Some(stop) = duty.stop
+    if let Some(stop) = hook.stop
         && let Err(error) = stop(&api).await
     {
-        tracing::warn!(duty = duty.name, %error, "the server cannot take back its own");
+        tracing::warn!(hook = hook.name, %error, "the server cannot take back its own");
     }
 }

@@ -10,11 +10,11 @@ use control_types::value::Value;
 use futures::FutureExt;
 use futures::future::join_all;
 
-use super::{Duty, SETTLE};
+use super::{PostStartHook, SETTLE};
 use crate::api::Api;
 use control_registry::own;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "policy",
     follows: &[],
     // Mended at start; in between it is the administrators'.

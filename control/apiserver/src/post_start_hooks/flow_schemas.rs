@@ -7,13 +7,13 @@ use control_types::status::{Status, quote};
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::Duty;
+use super::PostStartHook;
 use super::flow_control::{GROUP, LEVELS, SCHEMAS};
 use crate::api::Api;
 use control_registry::conditions::{self, Condition};
 use control_registry::own;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "flow schemas",
     follows: &[(GROUP, LEVELS), (GROUP, SCHEMAS)],
     every: Duration::from_secs(60),

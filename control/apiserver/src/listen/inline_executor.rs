@@ -22,14 +22,14 @@ type Request = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The executor that a connection is given.
 #[derive(Clone, Default)]
-pub(super) struct Beside {
+pub(super) struct InlineExecutor {
     next: Arc<Mutex<Option<Request>>>,
     idle: Idle,
 }
 
 /// Polls a connection and the request that runs beside it.
 pub(super) struct Driver {
-    beside: Beside,
+    executor: InlineExecutor,
     here: Option<Request>,
     connection: Arc<Turn>,
     request: Arc<Turn>,
@@ -44,7 +44,7 @@ struct Turn {
     task: Mutex<Waker>,
 }
 
-impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Beside {
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for InlineExecutor {
     fn execute(&self, future: F) {
         let open = self.idle.open();
         let future = async move {
@@ -60,7 +60,7 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Beside 
     }
 }
 
-impl Beside {
+impl InlineExecutor {
     /// When it was given something to do last.
     pub fn idle(&self) -> &Idle {
         &self.idle
@@ -68,14 +68,14 @@ impl Beside {
 }
 
 impl Driver {
-    pub fn new(beside: Beside) -> Self {
+    pub fn new(executor: InlineExecutor) -> Self {
         let (connection, request) = (Turn::new(), Turn::new());
         let wakers = [
             Waker::from(Arc::clone(&connection)),
             Waker::from(Arc::clone(&request)),
         ];
         Self {
-            beside,
+            executor,
             here: None,
             connection,
             request,
@@ -131,7 +131,7 @@ impl Driver {
 
     /// Takes the request that has come, if there is one.
     fn admit(&mut self) {
-        let next = self.beside.next.lock();
+        let next = self.executor.next.lock();
         let next = next.unwrap_or_else(PoisonError::into_inner).take();
         if let Some(next) = next {
             if let Some(before) = self.here.replace(next) {
@@ -203,9 +203,9 @@ mod tests {
     use super::*;
 
     /// A connection that runs what it is sent, until there is nothing more.
-    async fn connection(beside: Beside, mut requests: mpsc::Receiver<Request>) {
+    async fn connection(executor: InlineExecutor, mut requests: mpsc::Receiver<Request>) {
         while let Some(request) = requests.recv().await {
-            beside.execute(request);
+            executor.execute(request);
         }
     }
 
@@ -213,9 +213,9 @@ mod tests {
     fn start() -> (tokio::task::JoinHandle<()>, mpsc::Sender<Request>) {
         let (sender, requests) = mpsc::channel(1);
         let task = tokio::spawn(async move {
-            let beside = Beside::default();
-            let mut connection = Box::pin(connection(beside.clone(), requests));
-            let mut driver = Driver::new(beside);
+            let executor = InlineExecutor::default();
+            let mut connection = Box::pin(connection(executor.clone(), requests));
+            let mut driver = Driver::new(executor);
             poll_fn(|context| driver.poll(connection.as_mut(), context)).await;
         });
         (task, sender)

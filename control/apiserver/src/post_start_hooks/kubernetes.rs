@@ -10,11 +10,11 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE, masters};
+use super::{PostStartHook, SETTLE, masters};
 use crate::api::Api;
 use control_registry::own;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "the kubernetes service",
     follows: &[],
     every: Duration::from_secs(10),

@@ -6,11 +6,11 @@ use control_types::status::Status;
 use control_types::value;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE};
+use super::{PostStartHook, SETTLE};
 use crate::api::Api;
 use control_registry::own;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "namespaces",
     follows: &[("", "namespaces")],
     every: Duration::from_secs(60),

@@ -10,13 +10,13 @@ use control_types::value::Value;
 use futures::FutureExt;
 use futures::future::join_all;
 
-use super::{Duty, SETTLE};
+use super::{PostStartHook, SETTLE};
 use crate::aggregate::{self, GROUP, PLURAL};
 use crate::api::Api;
 use control_registry::conditions::{self, Condition};
 use control_registry::own;
 
-pub(super) static REGISTRATION: Duty = Duty {
+pub(super) static REGISTRATION: PostStartHook = PostStartHook {
     name: "own API services",
     follows: &[],
     // Made at start; who deletes one later means it.
@@ -26,7 +26,7 @@ pub(super) static REGISTRATION: Duty = Duty {
     stop: None,
 };
 
-pub(super) static CUSTOM: Duty = Duty {
+pub(super) static CUSTOM: PostStartHook = PostStartHook {
     name: "API services of custom resources",
     follows: &[("apiextensions.k8s.io", "customresourcedefinitions")],
     every: Duration::from_secs(30),
@@ -36,7 +36,7 @@ pub(super) static CUSTOM: Duty = Duty {
 };
 
 /// Puts back what others changed of them.
-pub(super) static CUSTOM_KEPT: Duty = Duty {
+pub(super) static CUSTOM_KEPT: PostStartHook = PostStartHook {
     name: "API services of custom resources, looked at again",
     follows: &[],
     every: Duration::from_secs(30),
@@ -45,7 +45,7 @@ pub(super) static CUSTOM_KEPT: Duty = Duty {
     stop: None,
 };
 
-pub(super) static AVAILABILITY: Duty = Duty {
+pub(super) static AVAILABILITY: PostStartHook = PostStartHook {
     name: "API services",
     follows: &[(GROUP, PLURAL)],
     every: Duration::from_secs(30),

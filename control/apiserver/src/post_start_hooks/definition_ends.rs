@@ -9,7 +9,7 @@ use control_types::value::Value;
 use futures::FutureExt;
 
 use super::definitions::{GROUP, PLURAL};
-use super::{Duty, SETTLE};
+use super::{PostStartHook, SETTLE};
 use crate::api::Api;
 use control_registry::conditions::{self, Condition};
 use control_registry::custom;
@@ -20,7 +20,7 @@ use control_registry::verbs::delete::remove_by;
 use control_request::options::DeleteOptions;
 use control_watch_cache::Keyed as _;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "ends of definitions",
     follows: &[(GROUP, PLURAL)],
     // Objects with finalizers are looked at again; most often there are none.

@@ -9,12 +9,12 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE, masters};
+use super::{PostStartHook, SETTLE, masters};
 use crate::api::Api;
 use crate::config::Config;
 use control_registry::own;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "cluster info",
     follows: &[],
     every: Duration::from_secs(10),

@@ -11,12 +11,12 @@ use control_types::status::Status;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE, events};
+use super::{PostStartHook, SETTLE, events};
 use crate::api::Api;
 use control_registry::allocate::objects::{self, GROUP, MANAGED_BY, MANAGER, PLURAL};
 use control_registry::own;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "addresses of services",
     follows: &[],
     every: Duration::from_secs(60),

@@ -8,11 +8,11 @@ use control_store::Error;
 use control_types::status::Status;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE};
+use super::{PostStartHook, SETTLE};
 use crate::api::Api;
 use control_registry::store_error;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "history",
     follows: &[],
     every: Duration::from_secs(10),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use control_types::status::Status;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE};
+use super::{PostStartHook, SETTLE};
 use crate::api::Api;
 
 /// How often some are compared.
@@ -16,7 +16,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// How often each is.
 const ROUND: Duration = Duration::from_secs(300);
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "comparison",
     follows: &[],
     every: EVERY,

@@ -15,9 +15,9 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 /// The pool. It ends with what runs in it.
 #[derive(Debug)]
-pub(crate) struct Lane(Option<Runtime>);
+pub(crate) struct SystemRuntime(Option<Runtime>);
 
-impl Lane {
+impl SystemRuntime {
     /// Starts the threads: as many as the machine has processors, since most
     /// connections of a large cluster are its nodes'.
     ///
@@ -37,7 +37,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for SystemRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             // It is dropped among tasks, where nothing may block.
@@ -74,8 +74,8 @@ mod tests {
         client.write_all(b"before").await.expect("sent");
         let mut start = [0; 3];
         stream.read_exact(&mut start).await.expect("received");
-        let lane = Lane::start().expect("threads");
-        let handle = lane.handle().expect("runs").clone();
+        let system = SystemRuntime::start().expect("threads");
+        let handle = system.handle().expect("runs").clone();
         rehome(&mut stream, &handle).expect("moved");
         let echo = handle.spawn(async move {
             let mut rest = [0; 8];

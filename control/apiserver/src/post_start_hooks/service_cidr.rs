@@ -9,12 +9,12 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE};
+use super::{PostStartHook, SETTLE};
 use crate::api::Api;
 use control_registry::conditions::{self, Condition};
 use control_registry::own;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "service ranges",
     follows: &[("networking.k8s.io", "servicecidrs")],
     every: Duration::from_secs(10),

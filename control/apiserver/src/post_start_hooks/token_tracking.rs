@@ -8,11 +8,11 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{Duty, SETTLE};
+use super::{PostStartHook, SETTLE};
 use crate::api::Api;
 use control_registry::own;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "token tracking",
     follows: &[],
     every: Duration::from_secs(3600),

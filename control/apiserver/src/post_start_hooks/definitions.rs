@@ -9,11 +9,11 @@ use futures::{FutureExt, StreamExt as _, stream};
 
 use control_registry::custom::status::{Names, judge};
 
-use super::Duty;
+use super::PostStartHook;
 use crate::api::Api;
 use control_registry::own;
 
-pub(super) static DUTY: Duty = Duty {
+pub(super) static HOOK: PostStartHook = PostStartHook {
     name: "definitions",
     follows: &[(GROUP, PLURAL)],
     every: Duration::from_secs(30),
@@ -40,7 +40,7 @@ async fn run(api: &Api) -> Result<(), Status> {
             continue;
         };
         let mut one = found.value().map_err(Status::internal)?;
-        // The end of a definition is a duty of its own.
+        // The end of a definition is a hook of its own.
         if meta::is_deleting(&one) {
             continue;
         }
