@@ -560,7 +560,7 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
     ),
     ("control/apiserver/src/audit/sink.rs", 1, "one delivery"),
     (
-        "control/apiserver/src/chain/mod.rs",
+        "control/apiserver/src/chain/handling.rs",
         1,
         "the end of a request",
     ),
@@ -571,7 +571,7 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
     ),
     ("control/proxy/src/egress/target.rs", 1, "a connection"),
     (
-        "control/apiserver/src/listen/beside.rs",
+        "control/apiserver/src/listen/inline_executor.rs",
         2,
         "requests of a connection",
     ),

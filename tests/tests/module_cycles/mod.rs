@@ -17,7 +17,7 @@ const LARGER: &[(&str, usize, &str)] = &[
     ),
     (
         "control-apiserver",
-        45,
+        38,
         "the parts of the server and its hooks take `Api`, which owns them",
     ),
     (
