@@ -1,11 +1,10 @@
-//! Request chain, generic resource handlers, watch cache.
+//! The API server: listener, request chain, and what it serves besides objects.
 //!
 //! [`ApiServer`] is the entry: it reads the store, fills the caches and answers
 //! requests, over TLS ([`ApiServer::serve`]) and in the process
-//! ([`ApiServer::service`]). A request goes through [`chain`], [`route`] and one
-//! of the handlers in [`verbs`] or [`subresources`]; reads are answered by
-//! [`cache`], writes go through [`write`] to the store and come back to the
-//! cache through the store's watch.
+//! ([`ApiServer::service`]). A request goes through the filters of [`chain`] and
+//! [`route`] to a handler: what it does to objects is done by [`control_registry`],
+//! connections to nodes, pods and Services by [`subresources`].
 
 #![allow(
     clippy::result_large_err,

@@ -272,7 +272,7 @@ mod tests {
         let read_one = read(ReviewVersion::V1, "u", true, &review).expect("a good answer");
         assert_eq!(
             read_one,
-            Answer {
+            WebhookAnswer {
                 allowed: true,
                 result: Some(value!({"message": "m"})),
                 patch: Some((b"[]".to_vec(), "JSONPatch".into())),
