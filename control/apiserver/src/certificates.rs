@@ -9,7 +9,8 @@ use futures::future::BoxFuture;
 use http::request::Parts;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::chain::{Access, Notes, Verdict};
+use crate::chain::{Access, Notes};
+use control_registry::authorizer::{Authorizer, Verdict};
 use control_request::peer::PeerCertificates;
 
 /// Believes certificates of one authority; allows the group `system:masters`
@@ -46,7 +47,9 @@ impl Access for Certificates {
                 .ok_or_else(Status::unauthorized)
         })
     }
+}
 
+impl Authorizer for Certificates {
     fn authorize(&self, attributes: &Attributes) -> Verdict {
         let open = ["/healthz", "/livez", "/readyz", "/version"];
         if attributes.user.is_master()

@@ -14,13 +14,13 @@ use control_types::value::Value;
 use http::Request;
 use http_body_util::{BodyExt as _, Limited};
 
-use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::reply::{self, Answer};
 use control_proxy::egress::Dialer;
 use control_proxy::egress::client::HttpClient;
 use control_proxy::egress::trust::{Trust, tls};
 use control_proxy::webhook::words;
+use control_registry::ServedResource;
+use control_registry::reply::{self, Answer};
 use control_request::body;
 use control_request::negotiate::{Format, Shape};
 use control_request::options::ListOptions;

@@ -20,10 +20,11 @@ use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha512};
 
 use crate::aggregate::{self, Form, merge};
-use crate::api::{Api, ServedResource};
+use crate::api::Api;
 use crate::chain::Context;
-use crate::custom::Snapshot;
-use crate::reply;
+use control_registry::ServedResource;
+use control_registry::custom::Snapshot;
+use control_registry::reply;
 use control_request::body::Body;
 use control_request::negotiate::{Format, MEDIA_TYPES, Media};
 

@@ -12,10 +12,11 @@ use control_types::value;
 use control_types::value::{Map, Value};
 use http::Method;
 
-use crate::api::{Api, ServedResource};
+use crate::api::Api;
 use crate::chain::Context;
-use crate::reply::{self, Answer};
-use crate::write::store_error;
+use control_registry::ServedResource;
+use control_registry::reply::{self, Answer};
+use control_registry::store_error;
 
 /// Where it is told.
 pub(crate) const PATH: &str = "/orlop/v1/encryption";

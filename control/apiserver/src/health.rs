@@ -10,7 +10,7 @@ use http::Response;
 
 use crate::api::Api;
 use crate::chain::Context;
-use crate::reply;
+use control_registry::reply;
 use control_request::body::Body;
 
 /// The version of Kubernetes that is spoken, with ours behind the plus.

@@ -1,11 +1,10 @@
-//! Request chain, generic resource handlers, watch cache.
+//! The API server: listener, request chain, and what it serves besides objects.
 //!
 //! [`ApiServer`] is the entry: it reads the store, fills the caches and answers
 //! requests, over TLS ([`ApiServer::serve`]) and in the process
-//! ([`ApiServer::service`]). A request goes through [`chain`], [`route`] and one
-//! of the handlers in [`verbs`] or [`subresources`]; reads are answered by
-//! [`cache`], writes go through [`write`] to the store and come back to the
-//! cache through the store's watch.
+//! ([`ApiServer::service`]). A request goes through the filters of [`chain`] and
+//! [`route`] to a handler: what it does to objects is done by [`control_registry`],
+//! connections to nodes, pods and Services by [`subresources`].
 
 #![allow(
     clippy::result_large_err,
@@ -14,19 +13,14 @@
 
 pub mod access;
 mod access_counts;
-pub mod admission;
 pub mod aggregate;
-pub mod allocate;
 pub mod api;
 pub mod audit;
 pub mod certificates;
 pub mod chain;
 pub mod components;
 pub mod config;
-pub mod convert;
-pub mod custom;
 pub mod discovery;
-mod duties;
 mod encryption;
 mod fairness;
 pub mod features;
@@ -36,32 +30,29 @@ mod health_counts;
 pub mod lifecycle;
 pub mod listen;
 mod local_storage;
-mod managed;
 pub mod metrics;
 pub mod node_metrics;
 pub mod oidc;
 pub mod openapi;
-mod owners;
 mod paths;
 mod pod_endpoints;
+mod post_start_hooks;
 mod pprof;
-pub mod reply;
 mod request_counts;
 pub mod reviews;
 pub mod route;
-pub mod selection;
 pub mod server;
 mod storage_counts;
 pub mod store_calls;
 pub mod subresources;
-pub mod verbs;
-pub mod write;
+mod token_request;
 mod zpages;
 
 pub use access::ClusterAccess;
 pub use access_counts::Decided;
 pub use aggregate::ProxyIdentity;
 pub use certificates::Certificates;
-pub use chain::{Access, Authorities, Verdict};
+pub use chain::{Access, Authorities};
 pub use config::Config;
+pub use control_registry::authorizer::Verdict;
 pub use server::{ApiServer, Error, Service};

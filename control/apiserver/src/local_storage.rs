@@ -22,11 +22,12 @@ use control_types::value;
 use control_types::value::Value;
 use http::Method;
 
-use crate::api::{Projection, ServedResource};
 use crate::chain::Context;
 use crate::pod_endpoints;
-use crate::reply::{self, Answer};
+use control_registry::reply::{self, Answer};
+use control_registry::{Projection, ServedResource};
 use control_request::RequestInfo;
+use control_strategy::ServedVersion;
 use control_watch_cache::{Cached, DecodeError};
 
 /// The group.
@@ -105,11 +106,12 @@ fn served(
         returns_deleted: false,
     });
     ServedResource {
-        resource,
-        kind: names.kind.into(),
+        version: Arc::new(ServedVersion::new(
+            resource,
+            names.kind.into(),
+            of.stored_as,
+        )),
         cache: of.cache.clone(),
-        stored_as: of.stored_as,
-        api_version: API_VERSION.to_owned(),
         converter: None,
         projection: Some(projection),
     }

@@ -10,7 +10,7 @@ use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Response};
 
 use crate::chain::Context;
-use crate::reply;
+use control_registry::reply;
 use control_request::body::Body;
 
 /// Where the keys are.

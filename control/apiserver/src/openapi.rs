@@ -18,8 +18,8 @@ use control_watch_cache::ResourceCache;
 
 use crate::api::Api;
 use crate::chain::Context;
-use crate::custom::{self, Snapshot};
-use crate::reply;
+use control_registry::custom::{self, Snapshot};
+use control_registry::reply;
 use control_request::body::Body;
 
 /// How long clients may keep what they asked for by its hash.

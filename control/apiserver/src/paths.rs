@@ -6,7 +6,7 @@ use control_types::value;
 use control_types::value::Value;
 
 use crate::aggregate;
-use crate::custom::Snapshot;
+use control_registry::custom::Snapshot;
 
 /// The roots of APIs that answer with a Status when they do not know a path.
 pub(crate) const ROOTS: &[&str] = &[

@@ -27,12 +27,13 @@ use control_types::value;
 use control_types::value::{Pick, Value};
 use http::Method;
 
-use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::reply::{self, Answer};
-use crate::verbs;
+use control_registry::ServedResource;
+use control_registry::reply::{self, Answer};
+use control_registry::verbs;
 use control_request::RequestInfo;
 use control_request::negotiate;
+use control_strategy::ServedVersion;
 use control_watch_cache::{Cached, DecodeError};
 
 /// The group.
@@ -96,11 +97,12 @@ pub(crate) fn served(pods: &ServedResource) -> ServedResource {
         returns_deleted: false,
     });
     ServedResource {
-        resource,
-        kind: (&control_kinds::GENERIC).into(),
+        version: Arc::new(ServedVersion::new(
+            resource,
+            (&control_kinds::GENERIC).into(),
+            pods.stored_as,
+        )),
         cache: pods.cache.clone(),
-        stored_as: pods.stored_as,
-        api_version: API_VERSION.to_owned(),
         converter: None,
         projection: Some(project),
     }
@@ -169,7 +171,7 @@ pub(crate) async fn answer(context: Context) -> Answer {
 /// Those of the verbs.
 pub(crate) async fn read(mut context: Context, served: &Arc<ServedResource>) -> Answer {
     // There is no message for it in protobuf.
-    negotiate::without_protobuf(&mut context.parts.headers);
+    negotiate::without_protobuf(&mut context.inner.request.parts.headers);
     let verb = context.info.verb;
     negotiate::acceptable(&context.parts.headers, verb != "get")?;
     match verb {

@@ -5,7 +5,7 @@
 use http::header::LOCATION;
 use http::{HeaderValue, Response};
 
-use crate::reply;
+use control_registry::reply;
 use control_request::body::Body;
 
 const ROOT: &str = "/debug/pprof/";

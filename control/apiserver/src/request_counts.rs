@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use control_metrics::{Histogram, Kind, Page};
+use control_registry::counts::{CountTable, StorageCounts, entry, sorted};
 use control_types::registry::Resource;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use rustc_hash::FxHashMap;
 
 use crate::api::Api;
 use control_request::RequestInfo;
@@ -21,17 +21,10 @@ const SECONDS: &[f64] = &[
     10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
 const SIZES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
-const EVENT_SIZES: &[f64] = &[
-    1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0,
-];
 const BODIES: &[f64] = &bodies();
 const ACCESS: &[f64] = &[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096,
     8.192, 16.384,
-];
-
-const BEGINNINGS: &[f64] = &[
-    0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
 
 /// From 50 KB to 3.05 MB in steps of 100 KB.
@@ -76,19 +69,14 @@ pub(crate) struct Key {
 /// All counts.
 #[derive(Debug, Default)]
 pub(crate) struct RequestCounts {
-    requests: RwLock<FxHashMap<Key, Arc<Counts>>>,
-    watches: RwLock<FxHashMap<[&'static str; 3], Arc<Sent>>>,
-    store: RwLock<FxHashMap<[&'static str; 3], Arc<Mutex<Histogram>>>>,
+    requests: CountTable<Key, Counts>,
     /// Bytes of what clients send, by group, resource and verb.
-    bodies: RwLock<FxHashMap<[&'static str; 3], Arc<Mutex<Histogram>>>>,
+    bodies: CountTable<[&'static str; 3], Mutex<Histogram>>,
     reading: Arc<AtomicI64>,
     writing: Arc<AtomicI64>,
     handshakes: AtomicU64,
     /// Old APIs that somebody asked for: group, version, resource, subresource.
     deprecated: RwLock<BTreeSet<[&'static str; 4]>>,
-    /// How long watches took to tell what there was when they began, by group,
-    /// resource, scope, version.
-    beginnings: RwLock<FxHashMap<[&'static str; 4], Arc<Mutex<Histogram>>>>,
     /// Success, failure, error.
     authentication: [Timed; 3],
     /// Allowed and denied.
@@ -111,10 +99,6 @@ struct Inner {
     worked: Histogram,
     sizes: Histogram,
 }
-
-/// What watches of a resource were sent.
-#[derive(Debug)]
-pub(crate) struct Sent(Mutex<Histogram>);
 
 #[derive(Debug)]
 struct Timed(Mutex<Histogram>);
@@ -255,34 +239,6 @@ fn verb(info: &RequestInfo, parts: &Parts) -> &'static str {
 
 // === impl RequestCounts ===
 
-/// What stands in a table, or is put there.
-fn entry<K: Copy + Eq + std::hash::Hash, V>(
-    table: &RwLock<FxHashMap<K, Arc<V>>>,
-    key: K,
-    make: impl FnOnce() -> V,
-) -> Arc<V> {
-    let known = table.read().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = known.get(&key) {
-        return Arc::clone(known);
-    }
-    drop(known);
-    let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(table.entry(key).or_insert_with(|| Arc::new(make())))
-}
-
-fn sorted<K: Copy + Eq + std::hash::Hash, V, O: Ord>(
-    table: &RwLock<FxHashMap<K, Arc<V>>>,
-    by: impl Fn(&K) -> O,
-) -> Vec<(K, Arc<V>)> {
-    let table = table.read().unwrap_or_else(PoisonError::into_inner);
-    let mut all: Vec<_> = table
-        .iter()
-        .map(|(key, value)| (*key, Arc::clone(value)))
-        .collect();
-    all.sort_by_key(|(key, _)| by(key));
-    all
-}
-
 impl RequestCounts {
     /// A request begins.
     pub(crate) fn begin(&self, key: Key, info: &RequestInfo) -> Running {
@@ -333,33 +289,6 @@ impl RequestCounts {
         }
     }
 
-    /// Where what watches of a resource are sent is counted.
-    pub(crate) fn watch(
-        &self,
-        group: &'static str,
-        version: &'static str,
-        resource: &'static str,
-    ) -> Arc<Sent> {
-        entry(&self.watches, [group, version, resource], || {
-            Sent(Mutex::new(Histogram::new(EVENT_SIZES)))
-        })
-    }
-
-    /// The store did something.
-    pub(crate) fn store(
-        &self,
-        operation: &'static str,
-        group: &'static str,
-        resource: &'static str,
-        took: Duration,
-    ) {
-        let histogram = entry(&self.store, [operation, group, resource], || {
-            Mutex::new(Histogram::new(SECONDS))
-        });
-        let mut histogram = histogram.lock().unwrap_or_else(PoisonError::into_inner);
-        histogram.observe(took.as_secs_f64());
-    }
-
     /// A client was asked who it is. Who shows nothing and is let in by nobody fails;
     /// who shows something that is wrong makes an error.
     pub(crate) fn authenticated(&self, success: bool, shown: bool, took: Duration) {
@@ -404,23 +333,13 @@ impl RequestCounts {
         all.unwrap_or_else(PoisonError::into_inner).insert(key);
     }
 
-    /// A watch has told what there was when it began.
-    pub(crate) fn begun(&self, resource: &Resource, scope: &'static str, took: Duration) {
-        let key = [resource.group, resource.plural, scope, resource.version];
-        let histogram = entry(&self.beginnings, key, || {
-            Mutex::new(Histogram::new(BEGINNINGS))
-        });
-        let mut histogram = histogram.lock().unwrap_or_else(PoisonError::into_inner);
-        histogram.observe(took.as_secs_f64());
-    }
-
     /// A TLS handshake failed.
     pub(crate) fn handshake_failed(&self) {
         self.handshakes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Writes all of them.
-    pub(crate) fn write(&self, page: &mut Page) {
+    /// Writes all of them, with those of storage among them.
+    pub(crate) fn write(&self, storage: &StorageCounts, page: &mut Page) {
         let requests = sorted(&self.requests, Key::labels);
         totals(&requests, page);
         for (name, help, of) in [
@@ -460,11 +379,11 @@ impl RequestCounts {
         terminations(&requests, page);
         self.write_bodies(page);
         self.write_gauges(&requests, page);
-        self.write_watches(page);
-        self.write_store(page);
+        storage.write_watches(page);
+        storage.write_store(page);
         self.write_access(page);
         self.write_deprecated(page);
-        self.write_beginnings(page);
+        storage.write_beginnings(page);
     }
 
     fn write_deprecated(&self, page: &mut Page) {
@@ -482,21 +401,6 @@ impl RequestCounts {
                 ("version", version),
             ];
             page.sample(name, &labels, 1.0);
-        }
-    }
-
-    fn write_beginnings(&self, page: &mut Page) {
-        let name = "apiserver_watch_list_duration_seconds";
-        page.family(name, Kind::Histogram, "Response latency distribution in seconds for watch list requests broken by group, version, resource and scope.");
-        for ([group, resource, scope, version], took) in &sorted(&self.beginnings, |key| *key) {
-            let took = took.lock().unwrap_or_else(PoisonError::into_inner);
-            let labels = [
-                ("group", *group),
-                ("resource", resource),
-                ("scope", scope),
-                ("version", version),
-            ];
-            page.histogram(name, &labels, &took);
         }
     }
 
@@ -538,78 +442,6 @@ impl RequestCounts {
         );
         let failed = self.handshakes.load(Ordering::Relaxed);
         page.sample("apiserver_tls_handshake_errors_total", &[], failed as f64);
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "for metrics")]
-    fn write_watches(&self, page: &mut Page) {
-        let watches = sorted(&self.watches, |key| *key);
-        let labelled = |[group, version, resource]: [&'static str; 3]| {
-            [
-                ("group", group),
-                ("resource", resource),
-                ("version", version),
-            ]
-        };
-        let name = "apiserver_watch_events";
-        page.family(
-            name,
-            Kind::Counter,
-            "Number of events sent in watch clients",
-        );
-        for (key, sent) in &watches {
-            let count = sent
-                .0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .count();
-            page.sample(
-                "apiserver_watch_events_total",
-                &labelled(*key),
-                count as f64,
-            );
-        }
-        let name = "apiserver_watch_events_sizes";
-        page.family(
-            name,
-            Kind::Histogram,
-            "Watch event size distribution in bytes",
-        );
-        for (key, sent) in &watches {
-            let histogram = sent.0.lock().unwrap_or_else(PoisonError::into_inner);
-            page.histogram(name, &labelled(*key), &histogram);
-        }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "for metrics")]
-    fn write_store(&self, page: &mut Page) {
-        let store = sorted(&self.store, |key| *key);
-        let labelled = |[operation, group, resource]: [&'static str; 3]| {
-            [
-                ("group", group),
-                ("operation", operation),
-                ("resource", resource),
-            ]
-        };
-        let name = "etcd_requests";
-        page.family(
-            name,
-            Kind::Counter,
-            "Etcd request counts for each operation and object type.",
-        );
-        for (key, took) in &store {
-            let count = took.lock().unwrap_or_else(PoisonError::into_inner).count();
-            page.sample("etcd_requests_total", &labelled(*key), count as f64);
-        }
-        let name = "etcd_request_duration_seconds";
-        page.family(
-            name,
-            Kind::Histogram,
-            "Etcd request latency in seconds for each operation and object type.",
-        );
-        for (key, took) in &store {
-            let took = took.lock().unwrap_or_else(PoisonError::into_inner);
-            page.histogram(name, &labelled(*key), &took);
-        }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "for metrics")]
@@ -720,19 +552,6 @@ impl Counts {
     }
 }
 
-// === impl Sent ===
-
-impl Sent {
-    /// Events of so many bytes each were sent.
-    #[expect(clippy::cast_precision_loss, reason = "for metrics")]
-    pub(crate) fn count(&self, sizes: &[usize]) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for bytes in sizes {
-            all.observe(*bytes as f64);
-        }
-    }
-}
-
 // === impl Running ===
 
 impl Drop for Running {
@@ -762,7 +581,7 @@ mod tests {
 
     fn page(counts: &RequestCounts) -> String {
         let mut page = Page::new(Format::Text);
-        counts.write(&mut page);
+        counts.write(&StorageCounts::default(), &mut page);
         page.finish()
     }
 

@@ -6,14 +6,15 @@ use control_types::registry;
 use control_types::status::{Status, quote};
 use http::Method;
 
-use crate::api::ServedResource;
 use crate::chain::Context;
 use crate::components;
-use crate::reply::{self, Answer};
 use crate::{
     aggregate, discovery, encryption, fairness, health, local_storage, node_metrics, oidc, openapi,
-    paths, pod_endpoints, pprof, reviews, subresources, verbs, zpages,
+    paths, pod_endpoints, pprof, reviews, subresources, zpages,
 };
+use control_registry::ServedResource;
+use control_registry::reply::{self, Answer};
+use control_registry::verbs;
 use control_request::RequestInfo;
 use control_request::body::Body;
 use control_request::negotiate::{self, Media};
@@ -64,7 +65,7 @@ pub async fn route(mut context: Context, body: Body) -> Answer {
     };
     let resource = served.resource;
     if resource.is_custom() && context.info.subresource != "scale" {
-        negotiate::without_protobuf(&mut context.parts.headers);
+        negotiate::without_protobuf(&mut context.inner.request.parts.headers);
     }
     let info = &context.info;
     // Only proxies take what follows a subresource; the old form of a watch, and

@@ -10,15 +10,18 @@ use tokio_util::sync::CancellationToken;
 use tower::util::BoxCloneSyncService;
 
 use crate::aggregate;
-use crate::allocate::Allocators;
-use crate::api::{self, Api};
+use crate::api::Api;
 use crate::chain::Chain;
 use crate::config::Config;
-use crate::custom::{self, Definitions};
 use crate::fairness;
+use crate::features::Feature;
 use crate::listen::{self, Tls};
+use crate::metrics::Metrics;
+use control_registry::allocate::Allocators;
+use control_registry::custom;
+use control_registry::custom::conversion::ConversionWebhooks;
+use control_registry::{Registry, RegistryConfig, WatchSettings};
 use control_request::body::Body;
-use control_watch_cache::Caches;
 use control_watch_cache::storage::Transform;
 
 /// The in-process transport and what the listener serves: give it a request,
@@ -39,10 +42,10 @@ pub enum Error {
     #[error("service address ranges must be one, or one of each family: {0}")]
     ServiceRange(String),
     /// What every cluster has could not be made.
-    #[error("cannot look after `{duty}` at start")]
-    Duty {
+    #[error("cannot look after `{hook}` at start")]
+    PostStartHook {
         /// What could not be done.
-        duty: &'static str,
+        hook: &'static str,
         /// What the API answered.
         #[source]
         source: control_types::status::Status,
@@ -65,34 +68,41 @@ impl ApiServer {
     /// # Errors
     /// When the store or the configuration cannot be used.
     pub async fn new(config: Config) -> Result<Self, Error> {
-        let transform = Transform::new(config.encryption.clone());
         let allocators = Allocators::new(&config.service_cidrs, config.node_ports)
             .map_err(Error::ServiceRange)?;
         let shutdown = CancellationToken::new();
-        let tables = api::tables();
-        let (definitions, custom) = Definitions::load(&config.store, &transform, &config.egress)
-            .await
-            .map_err(Error::Store)?;
-        let caches = Arc::new(Caches::new(
-            tables.caches.into_iter().chain(custom),
-            Arc::clone(&config.store),
-            transform.clone(),
-        ));
-        let feeder = Arc::clone(&caches)
-            .start(shutdown.clone())
+        let (metrics, counters) = Metrics::new();
+        let settings = &config.chain;
+        let registry = RegistryConfig {
+            store: Arc::clone(&config.store),
+            transform: Transform::new(config.encryption.clone()),
+            egress: &config.egress,
+            conversions: ConversionWebhooks {
+                egress: config.egress.clone(),
+                counts: counters.conversions,
+            },
+            allocators,
+            admission: &settings.admission,
+            admission_metrics: counters.admission,
+            advertise_address: config.advertise_address,
+            service_cidrs: &config.service_cidrs,
+            authorizer: Arc::clone(&config.access) as _,
+            watches: WatchSettings {
+                min_request_timeout: settings.min_request_timeout,
+                initial_events: settings.gates.enabled(Feature::WatchList),
+            },
+        };
+        let (registry, feeder) = Registry::load(registry, shutdown.clone())
             .await
             .map_err(Error::Store)?;
         let api = Arc::new(Api::new(
             config,
-            caches,
-            tables.resources,
-            transform,
-            allocators,
-            definitions,
+            Arc::new(registry),
+            metrics,
             shutdown.clone(),
         ));
         api.allocators.rebuild(&api);
-        crate::duties::first(&api).await?;
+        crate::post_start_hooks::first(&api).await?;
         // Access learns of the roles that were just made before anybody asks:
         // else the first requests would be refused that are allowed later.
         if let Err(status) = api.catch_up().await {
@@ -154,17 +164,17 @@ impl ApiServer {
         let settings = &self.api.config.chain;
         let close = CancellationToken::new();
         let grace = settings.shutdown_grace;
-        let lane = match listen::Lane::start() {
-            Ok(lane) => Some(lane),
+        let system = match listen::SystemRuntime::start() {
+            Ok(system) => Some(system),
             Err(error) => {
                 tracing::warn!(%error, "nodes are served by the threads that serve everybody");
                 None
             }
         };
-        let lane = lane.as_ref();
+        let system = system.as_ref();
         let serving = futures::future::join_all(listeners.into_iter().map(|listener| {
             let chain = self.chain.clone();
-            listen::serve(listener, tls.clone(), chain, lane, grace, close.clone())
+            listen::serve(listener, tls.clone(), chain, system, grace, close.clone())
         }));
         let ending = async {
             shutdown.cancelled().await;
@@ -216,7 +226,7 @@ fn upkeep(api: &Arc<Api>, shutdown: &CancellationToken) -> Vec<Running> {
             .until(shutdown)
             .spawn_restarting(move || {
                 let (api, shutdown) = definitions();
-                custom::follow(api, shutdown)
+                custom::follow(Arc::clone(&api.storage), shutdown)
             }),
         task("api-service-follower")
             .until(shutdown)
@@ -238,6 +248,6 @@ fn upkeep(api: &Arc<Api>, shutdown: &CancellationToken) -> Vec<Running> {
                     .unwrap_or_else(|| fairness::follow(&api, shutdown))
             }),
     ];
-    tasks.extend(crate::duties::start(api, shutdown));
+    tasks.extend(crate::post_start_hooks::start(api, shutdown));
     tasks
 }

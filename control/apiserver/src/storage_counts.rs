@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use control_metrics::{Kind, Page};
 use control_store::Size;
 
-use crate::api::{Api, ServedResource};
+use crate::api::Api;
+use control_registry::ServedResource;
 use control_watch_cache::{Counts, ResourceCache};
 
 /// How many objects of a resource are looked at to guess how large all are.

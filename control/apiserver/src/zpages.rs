@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Response};
 use crate::api::Api;
 use crate::features::Feature;
 use crate::health;
-use crate::reply::{self, Answer};
+use control_registry::reply::{self, Answer};
 use control_request::body::Body;
 
 /// As whom the server presents itself.

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use common::{ask, root};
 use control_access::User;
+use control_admission::{Plugins, Settings, Stay};
 use control_apiserver::ApiServer;
 use control_apiserver::access::Settings as Access;
-use control_apiserver::admission::{Plugins, Settings, Stay};
 use control_apiserver::audit::{Audit, LogOptions, Mode, Policy, SinkOptions, To};
 use control_apiserver::chain;
 use control_types::value;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use control_apiserver::admission::{ChoiceError, Plugin, Plugins, Settings, Stay};
+use control_admission::{ChoiceError, Plugin, Plugins, Settings, Stay};
 use ipnet::IpNet;
 
 use crate::error::Error;

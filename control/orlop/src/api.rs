@@ -10,9 +10,7 @@ use std::{
 use arc_swap::ArcSwap;
 use clap::Args;
 use control_access::{Tokens, User};
-use control_apiserver::{
-    ApiServer, Authorities, Config, ProxyIdentity, access::ClusterAccess, allocate::Allocators,
-};
+use control_apiserver::{ApiServer, Authorities, Config, ProxyIdentity, access::ClusterAccess};
 use control_client::{Client, RequestBody};
 use control_controllers::TokenSigner;
 use control_encryption::{Encryption, OwnKeys, Source};
@@ -22,6 +20,7 @@ use control_pki::{
     write_private,
 };
 use control_proxy::{Egress, Kubelets};
+use control_registry::allocate::Allocators;
 use control_store::Store;
 use http_body_util::BodyExt;
 use ipnet::IpNet;

@@ -15,6 +15,7 @@
     reason = "a Status is the answer of every refused request; boxing it at each of a hundred borders buys nothing"
 )]
 
+mod answer_cache;
 pub mod egress;
 pub mod forward;
 pub mod headers;
@@ -22,6 +23,7 @@ pub mod html;
 pub mod kubelet;
 pub mod location;
 pub mod name;
+mod reviewer;
 pub mod service_resolver;
 pub mod streams;
 pub mod upgrade;
@@ -30,8 +32,10 @@ pub mod webhook;
 use http::request::Parts;
 use tokio_util::sync::CancellationToken;
 
+pub use answer_cache::AnswerCache;
 pub use egress::Egress;
 pub use kubelet::Kubelets;
+pub use reviewer::Reviewer;
 pub use service_resolver::ServiceLister;
 
 /// A client's request that is passed on to another server.

@@ -9,6 +9,7 @@
 )]
 
 pub mod body;
+mod context;
 mod info;
 pub mod negotiate;
 pub mod options;
@@ -17,6 +18,7 @@ pub mod peer;
 use control_types::status::Status;
 use http::Response;
 
+pub use context::{Annotations, RequestContext, Warnings};
 pub use info::{RequestInfo, pairs, percent_decode};
 
 /// The answer of a handler: a response, or the status of a refused request.

@@ -14,11 +14,16 @@ pub mod convert;
 mod crd_versions;
 pub mod decode;
 pub mod invalid;
+pub mod names;
+mod object_cache;
 mod object_schema;
 pub mod protobuf;
 mod resource_strategy;
+mod served_version;
 pub mod table;
 
 pub use crd_versions::CrdVersions;
+pub use object_cache::{CachedObject, ObjectCache};
 pub use object_schema::ObjectSchema;
 pub use resource_strategy::ResourceStrategy;
+pub use served_version::{ServedVersion, name_of};

@@ -18,6 +18,7 @@ mod facts;
 mod frame_batch;
 mod history_replay;
 mod object;
+mod object_cache;
 mod pending_writes;
 mod resource;
 mod ring;

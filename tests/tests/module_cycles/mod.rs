@@ -17,8 +17,8 @@ const LARGER: &[(&str, usize, &str)] = &[
     ),
     (
         "control-apiserver",
-        84,
-        "handlers, admission and hooks all take `Api`, which owns them; to be cut by narrow traits",
+        38,
+        "the parts of the server and its hooks take `Api`, which owns them",
     ),
     (
         "control-cel",

@@ -8,7 +8,7 @@ use control_access::{Abac, Attributes, NODE_USER_PREFIX, NODES, NodeGraph, Rbac,
 
 use super::ask::WebhookAuthorizer;
 use crate::access_counts::Decided;
-use crate::chain::{Decision, Held};
+use control_registry::authorizer::{AccessDecision, GrantedRules};
 
 /// What decides.
 #[derive(Debug)]
@@ -90,7 +90,13 @@ impl Authorizer {
         }
     }
 
-    fn add_rules(&self, user: &User, namespace: &str, held: &mut Held, errors: &mut Vec<String>) {
+    fn add_rules(
+        &self,
+        user: &User,
+        namespace: &str,
+        held: &mut GrantedRules,
+        errors: &mut Vec<String>,
+    ) {
         match self {
             Self::Node(_) if user.name.starts_with(NODE_USER_PREFIX) && user.is_in(NODES) => {
                 held.incomplete = true;
@@ -169,7 +175,7 @@ impl Authorizers {
             .collect()
     }
 
-    fn count(&self, at: usize, decision: &Decision) {
+    fn count(&self, at: usize, decision: &AccessDecision) {
         if let Some(counts) = self.decided.get(at) {
             counts[usize::from(!decision.allowed)].fetch_add(1, Ordering::Relaxed);
         }
@@ -182,8 +188,8 @@ impl Authorizers {
     }
 
     /// As [`Authorizers::decide`], asking other servers, too.
-    pub async fn decide_waiting(&self, attributes: &Attributes) -> Decision {
-        let mut decision = Decision::default();
+    pub async fn decide_waiting(&self, attributes: &Attributes) -> AccessDecision {
+        let mut decision = AccessDecision::default();
         if attributes.user.is_master() {
             decision.allowed = true;
             return decision;
@@ -194,7 +200,7 @@ impl Authorizers {
                 Authorizer::Webhook(webhook) => webhook.decide(attributes).await,
                 local => (local.decide(attributes, true), None),
             };
-            if decision.hear(opinion) {
+            if hear(&mut decision, opinion) {
                 self.count(at, &decision);
                 decision.error = error;
                 return decision;
@@ -211,14 +217,14 @@ impl Authorizers {
 
     /// The decision, with the reason for it; the reason of what is allowed only
     /// where `reasons` are asked for, since it must be made up.
-    pub fn decide(&self, attributes: &Attributes, reasons: bool) -> Decision {
-        let mut decision = Decision::default();
+    pub fn decide(&self, attributes: &Attributes, reasons: bool) -> AccessDecision {
+        let mut decision = AccessDecision::default();
         if attributes.user.is_master() {
             decision.allowed = true;
             return decision;
         }
         for (at, authorizer) in self.all.iter().enumerate() {
-            if decision.hear(authorizer.decide(attributes, reasons)) {
+            if hear(&mut decision, authorizer.decide(attributes, reasons)) {
                 self.count(at, &decision);
                 break;
             }
@@ -227,8 +233,8 @@ impl Authorizers {
     }
 
     /// The rules that hold for a user in a namespace, as far as they are known.
-    pub fn rules(&self, user: &User, namespace: &str) -> Held {
-        let mut held = Held::default();
+    pub fn rules(&self, user: &User, namespace: &str) -> GrantedRules {
+        let mut held = GrantedRules::default();
         let mut errors = Vec::new();
         for authorizer in &self.all {
             authorizer.add_rules(user, namespace, &mut held, &mut errors);
@@ -242,30 +248,26 @@ impl Authorizers {
     }
 }
 
-// === impl Decision ===
-
-impl Decision {
-    /// Takes what one of several says, in their order; tells whether it decides.
-    pub(super) fn hear(&mut self, opinion: Opinion) -> bool {
-        match opinion {
-            Opinion::Allow(reason) => {
-                self.allowed = true;
-                self.reason = reason;
-                true
+/// Takes what one of several says, in their order; tells whether it decides.
+fn hear(decision: &mut AccessDecision, opinion: Opinion) -> bool {
+    match opinion {
+        Opinion::Allow(reason) => {
+            decision.allowed = true;
+            decision.reason = reason;
+            true
+        }
+        Opinion::Deny(reason) => {
+            decision.denied = true;
+            decision.reason = reason;
+            true
+        }
+        Opinion::None(reason) if reason.is_empty() => false,
+        Opinion::None(reason) => {
+            if !decision.reason.is_empty() {
+                decision.reason.push('\n');
             }
-            Opinion::Deny(reason) => {
-                self.denied = true;
-                self.reason = reason;
-                true
-            }
-            Opinion::None(reason) if reason.is_empty() => false,
-            Opinion::None(reason) => {
-                if !self.reason.is_empty() {
-                    self.reason.push('\n');
-                }
-                self.reason.push_str(&reason);
-                false
-            }
+            decision.reason.push_str(&reason);
+            false
         }
     }
 }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
-use crate::custom as definitions;
+use control_registry::custom as definitions;
 use control_watch_cache::{Cached, Change, Read, ResourceCache, Tree};
 
 const RBAC: &str = "rbac.authorization.k8s.io";

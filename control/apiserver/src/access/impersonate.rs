@@ -16,8 +16,9 @@ use control_types::names;
 use control_types::status::{Status, quote};
 use http::HeaderMap;
 
-use super::cache::Remembered;
-use crate::chain::{Access, Impersonated, Verdict, attributes, decide, denied};
+use crate::chain::{Access, Impersonated};
+use control_proxy::AnswerCache;
+use control_registry::authorizer::{Verdict, attributes, decide, denied};
 use control_request::{RequestInfo, percent_decode};
 
 const USER: &str = "impersonate-user";
@@ -117,11 +118,11 @@ fn in_go(user: &User) -> String {
 /// has the older right goes on with one question, and is told of that right when
 /// it does not suffice, as by kube-apiserver.
 #[derive(Debug)]
-pub(super) struct Lately(Remembered<String, Mode>);
+pub(super) struct Lately(AnswerCache<String, Mode>);
 
 impl Default for Lately {
     fn default() -> Self {
-        Self(Remembered::new(CALLERS))
+        Self(AnswerCache::new(CALLERS))
     }
 }
 

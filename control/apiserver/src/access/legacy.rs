@@ -8,8 +8,8 @@ use control_types::status::Status;
 
 use crate::api::Api;
 use crate::chain::Notes;
-use crate::managed::{Endpoint, OWN};
-use crate::write::Decision;
+use control_registry::managed::{Endpoint, OWN};
+use control_registry::write::Decision;
 
 /// How a day is written.
 const DAY: &str = "%Y-%m-%d";

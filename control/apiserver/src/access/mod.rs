@@ -9,8 +9,6 @@
 
 mod ask;
 mod authorize;
-mod cache;
-pub mod escalation;
 mod existing;
 mod follow;
 mod impersonate;
@@ -38,17 +36,16 @@ use rustls::pki_types::CertificateDer;
 
 use crate::access_counts::Decided;
 use crate::api::Api;
-use crate::chain::{
-    Access, Answered, Authorities, Decision, Held, Impersonated, Notes, Verdict, Warnings,
+use crate::chain::{Access, Authorities, Impersonated, Notes};
+use control_registry::authorizer::{
+    AccessDecision, Authorizer, GrantedRules, Verdict, VerdictResult,
 };
 use control_request::peer::{KnownPeer, PeerCertificates};
-use control_request::{RequestInfo, percent_decode};
+use control_request::{RequestInfo, Warnings, percent_decode};
 
 use self::ask::WebhookTokens;
 use self::settings::Live;
 
-pub(crate) use self::ask::Reviewer;
-pub(crate) use self::cache::Remembered;
 pub use self::settings::{Settings, SettingsError, WebhookSettings};
 
 /// The parts of a control plane that are processes of their own.
@@ -394,44 +391,6 @@ impl Access for ClusterAccess {
         }
     }
 
-    fn authorize(&self, attributes: &Attributes) -> Verdict {
-        let authorizers = self.live.authorizers.load();
-        let decision = if authorizers.waits() {
-            wait(authorizers.decide_waiting(attributes))
-        } else {
-            authorizers.decide(attributes, false)
-        };
-        if decision.allowed {
-            Verdict::Allow
-        } else {
-            Verdict::Deny(decision.reason)
-        }
-    }
-
-    fn ask<'a>(&'a self, attributes: &'a Attributes) -> Option<BoxFuture<'a, Answered>> {
-        if !self.live.authorizers.load().waits() {
-            return None;
-        }
-        let authorizers = self.live.authorizers.load_full();
-        let asked = async move {
-            let decision = authorizers.decide_waiting(attributes).await;
-            match (decision.allowed, decision.error) {
-                (true, _) => Ok(Verdict::Allow),
-                (false, Some(error)) => Err(Status::internal(error)),
-                (false, None) => Ok(Verdict::Deny(decision.reason)),
-            }
-        };
-        Some(asked.boxed())
-    }
-
-    fn explain<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Decision> {
-        let authorizers = self.live.authorizers.load_full();
-        if !authorizers.waits() {
-            return futures::future::ready(authorizers.decide(attributes, true)).boxed();
-        }
-        async move { authorizers.decide_waiting(attributes).await }.boxed()
-    }
-
     fn decided(&self) -> Vec<Decided> {
         self.live.authorizers.load().decided()
     }
@@ -474,14 +433,54 @@ impl Access for ClusterAccess {
         let token = token.split(' ').next().unwrap_or_default();
         self.bearer(token, audiences, notes).boxed()
     }
+}
 
-    fn rules(&self, user: &User, namespace: &str) -> Held {
+impl Authorizer for ClusterAccess {
+    fn authorize(&self, attributes: &Attributes) -> Verdict {
+        let authorizers = self.live.authorizers.load();
+        let decision = if authorizers.waits() {
+            wait(authorizers.decide_waiting(attributes))
+        } else {
+            authorizers.decide(attributes, false)
+        };
+        if decision.allowed {
+            Verdict::Allow
+        } else {
+            Verdict::Deny(decision.reason)
+        }
+    }
+
+    fn ask<'a>(&'a self, attributes: &'a Attributes) -> Option<BoxFuture<'a, VerdictResult>> {
+        if !self.live.authorizers.load().waits() {
+            return None;
+        }
+        let authorizers = self.live.authorizers.load_full();
+        let asked = async move {
+            let decision = authorizers.decide_waiting(attributes).await;
+            match (decision.allowed, decision.error) {
+                (true, _) => Ok(Verdict::Allow),
+                (false, Some(error)) => Err(Status::internal(error)),
+                (false, None) => Ok(Verdict::Deny(decision.reason)),
+            }
+        };
+        Some(asked.boxed())
+    }
+
+    fn explain<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, AccessDecision> {
+        let authorizers = self.live.authorizers.load_full();
+        if !authorizers.waits() {
+            return futures::future::ready(authorizers.decide(attributes, true)).boxed();
+        }
+        async move { authorizers.decide_waiting(attributes).await }.boxed()
+    }
+
+    fn rules(&self, user: &User, namespace: &str) -> GrantedRules {
         self.live.authorizers.load().rules(user, namespace)
     }
 
-    fn granted(&self, user: &User, namespace: &str) -> Held {
+    fn granted(&self, user: &User, namespace: &str) -> GrantedRules {
         let (rules, error) = self.live.rbac.rules(user, namespace);
-        Held {
+        GrantedRules {
             rules,
             incomplete: false,
             error,

@@ -20,10 +20,10 @@ use tokio_util::task::TaskTracker;
 use super::remote::Remote;
 use super::{GROUP, PLURAL, discover, headers};
 use crate::api::Api;
-use crate::duties::conditions::{self, Condition};
-use crate::duties::own;
 use control_proxy::ServiceLister as _;
 use control_proxy::egress::client::explain;
+use control_registry::conditions::{self, Condition};
+use control_registry::own;
 use control_request::body;
 
 /// How often a server that is available is asked whether it still is.
@@ -191,7 +191,7 @@ fn reachable(api: &Api, remote: &Remote) -> Result<Vec<String>, Condition> {
         return Err(missing);
     }
     let mut addresses = remote
-        .location(api)
+        .location(&*api.storage)
         .map_err(|error| available("False", "FailedDiscoveryCheck", error.to_string()))?
         .addresses;
     addresses.sort_unstable();

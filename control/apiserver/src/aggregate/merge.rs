@@ -10,7 +10,7 @@ use control_types::value::{Map, Value};
 
 use super::remote::Order;
 use super::{Snapshot, discover};
-use crate::duties::local_priority;
+use crate::post_start_hooks::local_priority;
 
 /// Which document groups are written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -35,10 +35,10 @@ use rustc_hash::FxHashMap;
 use control_openapi::Swagger;
 
 use crate::api::Api;
-use crate::duties::condition_is_true;
 use crate::local_storage;
 use crate::node_metrics;
 use crate::pod_endpoints;
+use control_registry::conditions::is_true;
 use control_request::RequestInfo;
 
 pub(crate) use available::keep;
@@ -244,7 +244,7 @@ impl Aggregator {
                     Arc::new(Remote::of(&service, identity.clone(), egress))
                 }
             };
-            remote.set_available(condition_is_true(&service, "Available"));
+            remote.set_available(is_true(&service, "Available"));
             remotes
                 .entry(remote.group.clone())
                 .or_default()
@@ -322,7 +322,7 @@ pub(crate) fn write(api: &Api, page: &mut Page) {
         let Ok(service) = object.value() else {
             continue;
         };
-        let unavailable = !condition_is_true(&service, "Available");
+        let unavailable = !is_true(&service, "Available");
         let labels = [("name", meta::name(&service))];
         page.sample(name, &labels, f64::from(u8::from(unavailable)));
     }

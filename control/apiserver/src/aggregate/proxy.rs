@@ -12,12 +12,12 @@ use hyper::body::Incoming;
 use super::headers;
 use super::remote::{Connection, Remote};
 use crate::chain::Context;
-use crate::reply::{self, Answer};
 use control_proxy::egress::client::explain;
 use control_proxy::egress::target::Target;
 use control_proxy::forward::{client_address, until};
 use control_proxy::service_resolver::Location;
 use control_proxy::{self, upgrade};
+use control_registry::reply::{self, Answer};
 use control_request::body::{self, Body};
 
 /// How long discovery may take: every client waits for it.
@@ -35,7 +35,7 @@ pub(crate) async fn proxy(context: &Context, remote: &Remote, body: Body) -> Ans
         Ok(connection) => connection,
         Err(why) => return Ok(reply::text(500, format!("{why}\n"))),
     };
-    let location = match remote.location(&*context.api) {
+    let location = match remote.location(&*context.api.storage) {
         Ok(location) => location,
         Err(error) => {
             tracing::debug!(name = %remote.name, %error, "an API service has no address");

@@ -28,8 +28,9 @@ use jiff::Timestamp;
 
 use self::event::Event;
 use self::sink::Sink;
-use crate::chain::{Annotations, Impersonated};
+use crate::chain::Impersonated;
 use control_proxy::egress::kubeconfig;
+use control_request::Annotations;
 use control_request::RequestInfo;
 use control_request::peer::{ClientAddr, PeerCertificates};
 
@@ -341,7 +342,7 @@ impl Entry {
         if stage != Stage::RequestReceived {
             self.event.at = Timestamp::now();
         }
-        if let Some(mut sent) = self.annotations.take_sent() {
+        if let Some(mut sent) = self.annotations.take_object() {
             if self.verdict.omit_managed_fields {
                 policy::without_managed_fields(&mut sent);
             }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use control_access::{Attributes, Selection, User};
+use control_access::User;
+use control_registry::authorizer::Authorizer;
 use control_types::status::Status;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -10,17 +11,7 @@ use http::request::Parts;
 use rustls::pki_types::CertificateDer;
 
 use crate::api::Api;
-use crate::chain::{Annotations, Warnings};
-use control_request::RequestInfo;
-
-/// Whether a request may be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// It may.
-    Allow,
-    /// It may not, for this reason (may be empty).
-    Deny(String),
-}
+use control_request::{Annotations, RequestInfo, Warnings};
 
 /// The authorities that a server believes, PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,30 +20,6 @@ pub struct Authorities {
     pub clients: String,
     /// Of proxies that vouch for users by header, if any are believed.
     pub front_proxy: Option<String>,
-}
-
-/// Why something is allowed or not, for people who ask (`SubjectAccessReview`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Decision {
-    /// Whether it may be done.
-    pub allowed: bool,
-    /// Whether an authorizer forbids it, whatever others would say.
-    pub denied: bool,
-    /// The reason; may be empty.
-    pub reason: String,
-    /// What could not be asked or found.
-    pub error: Option<String>,
-}
-
-/// The rules that hold for a user in a namespace.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Held {
-    /// The rules.
-    pub rules: Vec<control_access::Rule>,
-    /// Whether there may be others.
-    pub incomplete: bool,
-    /// What could not be found out.
-    pub error: Option<String>,
 }
 
 /// As whom a request is made, for somebody else.
@@ -75,7 +42,7 @@ pub struct Notes<'a> {
 }
 
 /// Who callers are and what they may do.
-pub trait Access: Send + Sync + 'static {
+pub trait Access: Authorizer {
     /// Tells who sends a request, by its certificate (the extension
     /// [`control_request::peer::PeerCertificates`]) or its token. No credentials at all
     /// are the anonymous user; wrong ones are an error.
@@ -102,32 +69,6 @@ pub trait Access: Send + Sync + 'static {
     ) -> Option<BoxFuture<'a, Result<Impersonated, Status>>> {
         let _ = (caller, parts, info);
         None
-    }
-
-    /// Whether the user may do this. Where that is for other servers to say, the
-    /// thread waits: requests are decided by [`decide`].
-    fn authorize(&self, attributes: &Attributes) -> Verdict;
-
-    /// As [`Access::authorize`], for other servers to say; `None` when no other
-    /// server is asked.
-    fn ask<'a>(&'a self, attributes: &'a Attributes) -> Option<BoxFuture<'a, Answered>> {
-        let _ = attributes;
-        None
-    }
-
-    /// As [`Access::authorize`], with reasons.
-    fn explain<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Decision> {
-        let decision = match self.authorize(attributes) {
-            Verdict::Allow => Decision {
-                allowed: true,
-                ..Decision::default()
-            },
-            Verdict::Deny(reason) => Decision {
-                reason,
-                ..Decision::default()
-            },
-        };
-        std::future::ready(decision).boxed()
     }
 
     /// Called once, when the caches are filled and before the first request:
@@ -163,96 +104,5 @@ pub trait Access: Send + Sync + 'static {
     /// How often each authorizer decided, for metrics.
     fn decided(&self) -> Vec<crate::Decided> {
         Vec::new()
-    }
-
-    /// The rules that hold for a user in a namespace, whoever says so.
-    fn rules(&self, user: &User, namespace: &str) -> Held {
-        let _ = (user, namespace);
-        Held::default()
-    }
-
-    /// The rules that roles give to a user in a namespace: what the user may
-    /// pass on.
-    fn granted(&self, user: &User, namespace: &str) -> Held {
-        let _ = (user, namespace);
-        Held::default()
-    }
-}
-
-/// A verdict, or 500 when nobody could give one.
-pub type Answered = Result<Verdict, Status>;
-
-/// Whether the user may do this, asking whoever must be asked.
-///
-/// # Errors
-/// 500 when nobody allows it and somebody could not be asked.
-pub async fn decide(access: &dyn Access, attributes: &Attributes) -> Answered {
-    match access.ask(attributes) {
-        None => Ok(access.authorize(attributes)),
-        Some(asked) => asked.await,
-    }
-}
-
-/// What authorizers look at of a request.
-pub(crate) fn attributes(info: &RequestInfo, user: &User) -> Attributes {
-    Attributes {
-        user: user.clone(),
-        verb: info.verb.to_owned(),
-        group: info.group.clone(),
-        version: info.version.clone(),
-        resource: info.resource.clone(),
-        subresource: info.subresource.clone(),
-        namespace: info.namespace.clone(),
-        name: info.name.clone(),
-        path: info.path.clone(),
-        is_resource_request: info.is_resource,
-        selection: Selection::parse(&info.field_selector, &info.label_selector),
-    }
-}
-
-/// 403 in Kubernetes' words.
-#[must_use]
-pub fn denied(attributes: &Attributes, reason: &str) -> Status {
-    let user = control_types::status::quote(&attributes.user.name);
-    let mut why = if attributes.is_resource_request {
-        let resource = if attributes.subresource.is_empty() {
-            attributes.resource.clone()
-        } else {
-            format!("{}/{}", attributes.resource, attributes.subresource)
-        };
-        let scope = if attributes.namespace.is_empty() {
-            "at the cluster scope".to_owned()
-        } else {
-            format!(
-                "in the namespace {}",
-                control_types::status::quote(&attributes.namespace)
-            )
-        };
-        format!(
-            "User {user} cannot {} resource {} in API group {} {scope}",
-            attributes.verb,
-            control_types::status::quote(&resource),
-            control_types::status::quote(&attributes.group)
-        )
-    } else {
-        format!(
-            "User {user} cannot {} path {}",
-            attributes.verb,
-            control_types::status::quote(&attributes.path)
-        )
-    };
-    if !reason.is_empty() {
-        why.push_str(": ");
-        why.push_str(reason);
-    }
-    if attributes.is_resource_request {
-        Status::forbidden(
-            &attributes.group,
-            &attributes.resource,
-            &attributes.name,
-            &why,
-        )
-    } else {
-        Status::forbidden("", "", "", &why)
     }
 }

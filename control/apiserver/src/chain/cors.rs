@@ -10,6 +10,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, Response};
 use regex::RegexSet;
 
+use super::passage::Passage;
 use control_request::body::{self, Body};
 
 const METHODS: &str = "POST, GET, OPTIONS, PUT, DELETE, PATCH";
@@ -40,8 +41,16 @@ impl Origins {
     }
 }
 
+/// The filter: tells browsers which pages may read the answer, and answers those that ask.
+pub(super) fn filter(passage: &mut Passage<'_>) -> Option<Response<Body>> {
+    let origins = passage.api.config.chain.origins.as_ref()?;
+    let origin = origins.of(&passage.parts.headers)?;
+    allow(&mut passage.record.headers, origin);
+    preflight(&passage.parts.method)
+}
+
 /// Tells a browser that pages of this origin may read the answer.
-pub(super) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
+fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     for (name, value) in [
         (ACCESS_CONTROL_ALLOW_METHODS, METHODS),
@@ -54,7 +63,7 @@ pub(super) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
 }
 
 /// The answer to a browser that asks what it may do.
-pub(super) fn preflight(method: &Method) -> Option<Response<Body>> {
+fn preflight(method: &Method) -> Option<Response<Body>> {
     (method == Method::OPTIONS).then(|| {
         let mut response = Response::new(body::empty());
         *response.status_mut() = http::StatusCode::NO_CONTENT;

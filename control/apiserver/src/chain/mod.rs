@@ -1,49 +1,50 @@
-//! What every request passes through, in kube-apiserver's order
-//! (`DefaultBuildHandlerChain`): what it asks for, a deadline, who asks, as whom,
-//! whether there is a seat, whether they may, the handler; and what every answer
-//! gets: a Status for every failure, a metric, an audit id, headers.
+//! What every request passes through: a deadline, then the filters in kube-apiserver's order
+//! (`DefaultBuildHandlerChain`; [`filters`] lists them, each has a file) and the handler; and
+//! what every answer gets: a Status for every failure, a metric, an audit id, headers.
 
 mod access;
+mod auditing;
+mod authentication;
+mod authorization;
 mod context;
 mod cors;
 mod deadline;
 mod finish;
+mod handling;
+mod impersonation;
 mod in_flight;
+mod passage;
+mod seats;
 mod settings;
 mod stale;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
-use control_access::{Attributes, User};
+use control_access::User;
 use control_types::status::{Status, quote};
 use futures::FutureExt;
-use http::header::{ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT_ENCODING, CONNECTION, RETRY_AFTER, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
 
 use self::in_flight::InFlight;
+use self::passage::{Passage, Record};
 use crate::api::Api;
-use crate::audit;
-use crate::fairness::{Asked, Refused, Seat};
 use crate::features::Feature;
-use crate::reply::{self, Answer};
 use crate::request_counts::{Done, Key};
-use crate::route;
-use control_request::RequestInfo;
+use control_registry::reply::{self, Answer};
 use control_request::body::{self, Body};
 use control_request::negotiate::Format;
-use control_request::peer::{GoAway, PeerCertificates};
-use control_tracing::{Span, Traced};
+use control_request::peer::GoAway;
+use control_request::{Annotations, RequestInfo};
 
-pub use access::*;
-pub use context::{Annotations, Context, Warnings};
+pub use access::{Access, Authorities, Impersonated, Notes};
+pub use context::Context;
 pub use cors::Origins;
 pub use settings::Settings;
 
-/// How large a Status may be that is looked into for the audit log.
-const STATUS: usize = 64 * 1024;
 /// Paths that are answered while the server stops, too.
 const ANSWERED_TO_THE_END: [&str; 4] = ["/readyz", "/livez", "/healthz", "/metrics"];
 
@@ -52,39 +53,6 @@ const ANSWERED_TO_THE_END: [&str; 4] = ["/readyz", "/livez", "/healthz", "/metri
 pub(crate) struct Chain {
     api: Arc<Api>,
     in_flight: Option<InFlight>,
-}
-
-/// What is known of a request besides its answer.
-#[derive(Debug, Default)]
-struct Record {
-    warnings: Warnings,
-    annotations: Annotations,
-    /// What the audit log is told; `None` where nothing is.
-    audit: Option<audit::Entry>,
-    /// What the collector of traces is told; `None` where nothing is.
-    traced: Option<Traced>,
-    /// Under which id the request is found.
-    id: Option<HeaderValue>,
-    /// How long it waited for a seat.
-    waited: std::time::Duration,
-    /// Whether it was refused, or ended, for the server's own sake.
-    terminated: bool,
-    /// Headers that the answer gets, good or bad.
-    headers: HeaderMap,
-}
-
-impl Record {
-    /// A step begins, and ends when what is returned is dropped.
-    fn step(&self, name: &'static str) -> Option<Span> {
-        self.traced.as_ref()?.whole().child(name)
-    }
-
-    /// The request is refused before anybody looks at what was sent.
-    fn unheard(&mut self) {
-        if let Some(entry) = &mut self.audit {
-            entry.unheard();
-        }
-    }
 }
 
 impl Chain {
@@ -165,7 +133,7 @@ impl Chain {
             }
         };
         if let Some(entry) = record.audit.take() {
-            response = tell(
+            response = auditing::write_answer(
                 entry,
                 response,
                 failure.as_ref(),
@@ -221,12 +189,26 @@ impl Chain {
         body: Body,
         began: Instant,
     ) -> Answer {
-        if info.is_long_running() {
-            return self.admitted(record, info, parts, body, began, None).await;
-        }
-        let time = deadline::of(parts.uri.query(), self.api.config.chain.request_timeout)?;
-        let admitted = self.admitted(record, info, parts, body, began, Some(time));
-        let Ok(answer) = tokio::time::timeout(time, admitted).await else {
+        let time = if info.is_long_running() {
+            None
+        } else {
+            let most = self.api.config.chain.request_timeout;
+            Some(deadline::of(parts.uri.query(), most)?)
+        };
+        let filtered = filters(Passage {
+            api: &self.api,
+            in_flight: self.in_flight.as_ref(),
+            record: &mut *record,
+            info,
+            parts,
+            body,
+            began,
+            time,
+        });
+        let Some(time) = time else {
+            return filtered.await;
+        };
+        let Ok(answer) = tokio::time::timeout(time, filtered).await else {
             record.terminated = true;
             return Err(Status::timeout(
                 "request did not complete within the allotted timeout",
@@ -234,245 +216,6 @@ impl Chain {
             ));
         };
         answer
-    }
-
-    async fn admitted(
-        &self,
-        record: &mut Record,
-        info: &Arc<RequestInfo>,
-        mut parts: Parts,
-        mut body: Body,
-        began: Instant,
-        time: Option<std::time::Duration>,
-    ) -> Answer {
-        let api = &self.api;
-        let settings = &api.config.chain;
-        if let Some(origins) = &settings.origins
-            && let Some(origin) = origins.of(&parts.headers)
-        {
-            cors::allow(&mut record.headers, origin);
-            if let Some(answer) = cors::preflight(&parts.method) {
-                return Ok(answer);
-            }
-        }
-        let access = &api.config.access;
-        let (caller, is_local) = match parts.extensions.get::<User>() {
-            // In-process components say who they are; the network listener
-            // never sets this.
-            Some(user) => (user.clone(), true),
-            None => {
-                let notes = Notes {
-                    warnings: &record.warnings,
-                    annotations: &record.annotations,
-                };
-                let asked = Instant::now();
-                let step = record.step("authentication");
-                let found =
-                    control_tracing::under(step.as_ref(), access.authenticate(&parts, notes)).await;
-                drop(step);
-                let counts = &api.metrics.requests;
-                let shown = parts.headers.contains_key(AUTHORIZATION)
-                    || parts.extensions.get::<PeerCertificates>().is_some();
-                counts.authenticated(found.is_ok(), shown, asked.elapsed());
-                if let Ok(user) = &found {
-                    api.metrics.access.user(&user.name);
-                }
-                match found {
-                    Ok(user) => (user, false),
-                    Err(status) => {
-                        self.audit(record, info, &parts, None);
-                        if let Some(entry) = &mut record.audit {
-                            entry.refused(status.code, &audit::credentials(&parts));
-                        }
-                        return Err(status);
-                    }
-                }
-            }
-        };
-        self.audit(record, info, &parts, Some(&caller));
-        if let Some(traced) = &mut record.traced
-            && !traced.of(&caller)
-        {
-            record.traced = None;
-        }
-        if let Some(entry) = &mut record.audit {
-            if !entry.reach(audit::Stage::RequestReceived).await {
-                return Err(Status::internal("failed to store audit event"));
-            }
-            if entry.wants_response() {
-                // Its object is to be read before it is packed.
-                parts.headers.remove(ACCEPT_ENCODING);
-            }
-            let whole = entry.wants_request();
-            if (whole || entry.wants_name()) && time.is_some() && !info.is_read_only() {
-                let bytes = control_strategy::decode::read(body).await?;
-                match info.verb {
-                    "delete" | "deletecollection" => entry.deletion(&parts.headers, &bytes),
-                    _ if whole => entry.request(&parts.headers, &bytes),
-                    _ => entry.name(&parts.headers, &bytes),
-                }
-                body = body::full(bytes);
-            }
-        }
-        let other = match access.impersonate(&caller, &parts, info) {
-            Some(asked) if !is_local => {
-                let step = record.step("impersonation");
-                Some(control_tracing::under(step.as_ref(), asked).await?)
-            }
-            _ => None,
-        };
-        if let (Some(entry), Some(other)) = (&mut record.audit, &other) {
-            entry.impersonated(other);
-        }
-        let user = other.map_or(caller, |other| other.user);
-        let wait = time.unwrap_or(settings.request_timeout) / 4;
-        let step = record.step("priorityandfairness");
-        let seat = self.seat(record, info, &parts, &user, wait).await;
-        drop(step);
-        let seat = match seat {
-            Ok(seat) => seat,
-            Err(answer) => {
-                record.terminated = true;
-                record.unheard();
-                return Ok(answer);
-            }
-        };
-        let attributes = attributes(info, &user);
-        let asked = Instant::now();
-        let step = record.step("authorization");
-        let verdict =
-            control_tracing::under(step.as_ref(), self.allowed(record, &attributes)).await?;
-        drop(step);
-        let counts = &api.metrics.requests;
-        counts.authorized(verdict == Verdict::Allow, asked.elapsed());
-        if let Verdict::Deny(reason) = verdict {
-            record.unheard();
-            return Err(denied(&attributes, &reason));
-        }
-        let (seat, opening) = match seat {
-            // A watch gives its seat back when it has begun.
-            Some(Place::Level(seat)) if info.verb == "watch" => {
-                (None, Some(api.fairness.open(info, parts.uri.query(), seat)))
-            }
-            seat => (seat, None),
-        };
-        let context = Context {
-            api: Arc::clone(api),
-            info: Arc::clone(info),
-            user,
-            parts,
-            began,
-            warnings: record.warnings.clone(),
-            annotations: record.annotations.clone(),
-            opening: Mutex::new(opening),
-        };
-        let mut answer = match &record.traced {
-            None => route::route(context, body).await,
-            Some(traced) => {
-                let verb = control_tracing::of_verb(traced.whole(), info);
-                let within = verb.as_ref().unwrap_or(traced.whole());
-                Box::pin(control_tracing::under(
-                    Some(within),
-                    route::route(context, body),
-                ))
-                .await
-            }
-        };
-        if let (Some(seat), Ok(response)) = (seat, &mut answer)
-            && http_body::Body::size_hint(response.body())
-                .exact()
-                .is_none()
-        {
-            // It is still being made: the seat is held until it is, but not for
-            // who reads it slowly.
-            let (end, ended) = tokio::sync::oneshot::channel::<()>();
-            let body = std::mem::replace(response.body_mut(), body::empty());
-            *response.body_mut() = finish::until(body, end);
-            let most = settings.request_timeout;
-            tokio::spawn(async move {
-                let _ = tokio::time::timeout(most, ended).await;
-                drop(seat);
-            });
-        }
-        answer
-    }
-
-    /// Begins the audit log's entry of a request, if there is to be one.
-    fn audit(&self, record: &mut Record, info: &RequestInfo, parts: &Parts, user: Option<&User>) {
-        let (Some(audit), Some(id)) = (&self.api.config.chain.audit, &record.id) else {
-            return;
-        };
-        record.audit = audit.begin(&audit::Asked {
-            info,
-            parts,
-            user,
-            id,
-            received: jiff::Timestamp::now(),
-            annotations: &record.annotations,
-        });
-    }
-
-    /// Whether a request may be done, and why, if the audit log is to know.
-    async fn allowed(&self, record: &Record, attributes: &Attributes) -> Answered {
-        let access = &self.api.config.access;
-        if record.audit.is_none() {
-            return decide(&**access, attributes).await;
-        }
-        let decision = access.explain(attributes).await;
-        if !decision.allowed && decision.error.is_some() {
-            // Whether that is a refusal or a failure is not for an explanation to say.
-            record
-                .annotations
-                .add("authorization.k8s.io/reason", "internal error");
-            return decide(&**access, attributes).await;
-        }
-        let annotations = &record.annotations;
-        let (verdict, word) = if decision.allowed {
-            (Verdict::Allow, "allow")
-        } else {
-            (Verdict::Deny(decision.reason.clone()), "forbid")
-        };
-        annotations.add("authorization.k8s.io/decision", word);
-        annotations.add("authorization.k8s.io/reason", decision.reason);
-        Ok(verdict)
-    }
-
-    /// The place of a request among others, if it needs one; else what it is
-    /// refused with.
-    async fn seat(
-        &self,
-        record: &mut Record,
-        info: &Arc<RequestInfo>,
-        parts: &Parts,
-        user: &User,
-        wait: std::time::Duration,
-    ) -> Result<Option<Place>, Response<Body>> {
-        if info.is_long_running() && info.verb != "watch" {
-            return Ok(None);
-        }
-        if let Some(in_flight) = &self.in_flight {
-            if info.verb == "watch" || user.is_master() {
-                return Ok(None);
-            }
-            return match in_flight.enter(info.is_read_only()) {
-                Some(permit) => Ok(Some(Place::InFlight(permit))),
-                None => Err(too_many(1)),
-            };
-        }
-        let asked = Asked {
-            info,
-            query: parts.uri.query(),
-            user,
-            wait,
-        };
-        let fairness = &self.api.fairness;
-        let began = Instant::now();
-        let admitted = fairness.admit(&self.api, &asked, &mut record.headers).await;
-        record.waited = began.elapsed();
-        match admitted {
-            Ok(seat) => Ok(Some(Place::Level(seat))),
-            Err(Refused { retry_after }) => Err(too_many(retry_after)),
-        }
     }
 
     /// What is answered instead: to a path that says nothing, and once the server stops
@@ -516,66 +259,20 @@ impl Chain {
     }
 }
 
-/// Tells the audit log of an answer, now and when it ends.
-async fn tell(
-    mut entry: audit::Entry,
-    response: Response<Body>,
-    failure: Option<&Status>,
-    panicked: bool,
-    (is_long, deletes): (bool, bool),
-) -> Response<Body> {
-    let code = response.status().as_u16();
-    if code != 401 || failure.is_none() {
-        entry.answered(code, failure);
-    } else {
-        // Who it was is not known, and how he tried was told already; the answer
-        // is the whole of it.
-        entry.reach(audit::Stage::ResponseStarted).await;
-        return response;
+/// The filters in their order, each in a file of its own, and the handler behind them.
+async fn filters(mut passage: Passage<'_>) -> Answer {
+    if let Some(answer) = cors::filter(&mut passage) {
+        return Ok(answer);
     }
-    if panicked {
-        entry.reach(audit::Stage::Panic).await;
-        return response;
-    }
-    if is_long {
-        entry.reach(audit::Stage::ResponseStarted).await;
-        let last = audit::Last(Some(entry));
-        return response.map(|body| finish::until(body, last));
-    }
-    // What was deleted stands in a Status, which is written at any level.
-    let deleted = deletes && failure.is_none();
-    let response = if entry.wants_response() || deleted {
-        let (head, body) = response.into_parts();
-        match http_body_util::BodyExt::collect(body).await {
-            Ok(all) => {
-                let bytes = all.to_bytes();
-                if entry.wants_response() {
-                    entry.response(&head.headers, &bytes);
-                }
-                if deleted && bytes.len() <= STATUS {
-                    entry.deleted(&head.headers, &bytes);
-                }
-                Response::from_parts(head, body::full(bytes))
-            }
-            Err(error) => {
-                let status = Status::internal(error);
-                reply::failure(&status, Format::default())
-            }
-        }
-    } else {
-        response
+    let (caller, is_local) = authentication::authenticate(&mut passage).await?;
+    auditing::write_request(&mut passage, &caller).await?;
+    let user = impersonation::impersonate(&mut passage, caller, is_local).await?;
+    let place = match seats::take(&mut passage, &user).await {
+        Ok(place) => place,
+        Err(answer) => return Ok(answer),
     };
-    entry.reach(audit::Stage::ResponseComplete).await;
-    response
-}
-
-/// What a request occupies while it is answered.
-#[derive(Debug)]
-enum Place {
-    Level(Seat),
-    InFlight(
-        #[expect(dead_code, reason = "held, not looked at")] tokio::sync::OwnedSemaphorePermit,
-    ),
+    authorization::authorize(&mut passage, &user).await?;
+    handling::handle(passage, user, place).await
 }
 
 /// Lets a connection end after this answer.
@@ -587,14 +284,6 @@ fn request_go_away(parts: &Parts, headers: &mut HeaderMap) {
     } else {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-}
-
-fn too_many(retry_after: u64) -> Response<Body> {
-    let mut answer = reply::text(429, "Too many requests, please try again later.\n");
-    answer
-        .headers_mut()
-        .insert(RETRY_AFTER, HeaderValue::from(retry_after));
-    answer
 }
 
 fn agent(headers: &HeaderMap) -> &str {

@@ -68,7 +68,7 @@ pub struct Settings {
     /// What is written down of requests; `None` for nothing.
     pub audit: Option<Arc<Audit>>,
     /// Which steps of admission are on, and what they are told.
-    pub admission: Arc<crate::admission::Settings>,
+    pub admission: Arc<control_admission::Settings>,
 }
 
 impl Default for Settings {

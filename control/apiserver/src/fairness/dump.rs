@@ -8,7 +8,7 @@ use http::Response;
 
 use super::{Level, Rules, Ticket, now};
 use crate::api::Api;
-use crate::reply;
+use control_registry::reply;
 use control_request::body::Body;
 
 /// Columns are at least this wide.

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Fairness, Level, Rules, Schema};
 use crate::api::Api;
-use crate::duties::flow_control::{self, GROUP, LEVELS, SCHEMAS};
+use crate::post_start_hooks::flow_control::{self, GROUP, LEVELS, SCHEMAS};
 
 /// The level and schema of what no other schema matches.
 pub(super) const CATCH_ALL: &str = "catch-all";

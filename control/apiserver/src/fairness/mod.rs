@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 
 use self::level::Level;
 use crate::api::Api;
+use control_registry::WatchPlace;
 use control_request::RequestInfo;
 
 pub(crate) use collect::write;
@@ -355,9 +356,9 @@ impl Drop for Seat {
 
 // === impl Opening ===
 
-impl Opening {
+impl WatchPlace for Opening {
     /// The watch has begun: its seat is free.
-    pub(crate) fn begun(&mut self) {
+    fn begun(&mut self) {
         self.seat = None;
     }
 }

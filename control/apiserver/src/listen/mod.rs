@@ -1,8 +1,8 @@
 //! The network listener: TLS, HTTP/1.1 and HTTP/2, and an orderly end.
 
-mod beside;
 mod idle;
-mod lane;
+mod inline_executor;
+mod system_runtime;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -21,12 +21,12 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use self::lane::Lane;
+pub(crate) use self::system_runtime::SystemRuntime;
 use crate::chain::Chain;
 use crate::gather::Gather;
-use crate::reply;
-use beside::{Beside, Driver};
+use control_registry::reply;
 use control_request::body::{Body, BoxError};
+use inline_executor::{Driver, InlineExecutor};
 
 /// How long a client may take for its TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -49,12 +49,12 @@ pub type Tls = Arc<ArcSwap<rustls::ServerConfig>>;
 
 /// Accepts connections until `shutdown`; then closes idle connections, lets
 /// open requests finish for at most `grace`, and returns. The cluster's own
-/// connections are served in the `lane`, if there is one.
+/// connections are served in the runtime `system`, if there is one.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Tls,
     chain: Chain,
-    lane: Option<&Lane>,
+    system: Option<&SystemRuntime>,
     grace: Duration,
     shutdown: CancellationToken,
 ) {
@@ -78,7 +78,7 @@ pub(crate) async fn serve(
         };
         let acceptor = TlsAcceptor::from(tls.load_full());
         let greeting = greet(stream, address, acceptor, chain.clone(), shutdown.clone());
-        let lane = lane.and_then(Lane::handle).cloned();
+        let system = system.and_then(SystemRuntime::handle).cloned();
         let (kill, tracker) = (kill.clone(), connections.clone());
         connections.spawn(async move {
             let greeted = tokio::select! {
@@ -86,12 +86,12 @@ pub(crate) async fn serve(
                 greeted = greeting => greeted,
             };
             let Some(mut greeted) = greeted else { return };
-            if let Some(lane) = lane
+            if let Some(system) = system
                 && greeted.is_of_cluster()
             {
-                match greeted.rehome(&lane) {
+                match greeted.rehome(&system) {
                     Ok(()) => {
-                        tracker.spawn_on(until_killed(kill, greeted.converse()), &lane);
+                        tracker.spawn_on(until_killed(kill, greeted.converse()), &system);
                         return;
                     }
                     Err(error) => {
@@ -190,7 +190,7 @@ impl Greeted {
 
     /// Moves it to another pool of threads, where it is to be spoken with from now on.
     fn rehome(&mut self, to: &Handle) -> std::io::Result<()> {
-        lane::rehome(self.stream.get_mut().0, to)
+        system_runtime::rehome(self.stream.get_mut().0, to)
     }
 
     /// Answers its requests until it ends.
@@ -208,8 +208,8 @@ impl Greeted {
         let known = KnownPeer::default();
         let go_away = GoAway::default();
         let asked = go_away.clone();
-        let beside = Beside::default();
-        let idle = beside.idle().clone();
+        let executor = InlineExecutor::default();
+        let idle = executor.idle().clone();
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
             if request.version() < hyper::Version::HTTP_2 {
                 idle.leave();
@@ -231,7 +231,7 @@ impl Greeted {
                 })
             }
         });
-        let mut builder = auto::Builder::new(beside.clone());
+        let mut builder = auto::Builder::new(executor.clone());
         builder
             .http1()
             .timer(TokioTimer::new())
@@ -252,8 +252,8 @@ impl Greeted {
         let connection =
             builder.serve_connection_with_upgrades(TokioIo::new(Gather::new(stream)), service);
         tokio::pin!(connection);
-        let idle = beside.idle().clone();
-        let mut driver = Driver::new(beside);
+        let idle = executor.idle().clone();
+        let mut driver = Driver::new(executor);
         let ended = tokio::select! {
             ended = poll_fn(|context| driver.poll(connection.as_mut(), context)) => ended,
             () = async {

@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 
 use crate::api::Api;
 use crate::chain::Context;
-use crate::reply::{self, Answer};
+use control_registry::reply::{self, Answer};
 use control_request::options::ListOptions;
 use sample::{Sample, Usage};
 

@@ -9,7 +9,7 @@ use control_types::value::Value;
 use http::HeaderMap;
 
 use super::{API_VERSION, Kind};
-use crate::reply::{self, Answer};
+use control_registry::reply::{self, Answer};
 use control_request::negotiate::{Format, Include, Shape};
 
 /// Returns the response format that the client prefers. Metrics have no metadata-only form,

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use control_admission::Operation;
 use control_types::meta;
 use control_types::registry::Subresource;
 use control_types::schema::TypeRef;
@@ -10,9 +11,8 @@ use control_types::status::Status;
 use control_types::value::Value;
 
 use super::streams::flag;
-use crate::admission::dynamic::{self, Attributes, Operation, RequestOptions};
-use crate::api::ServedResource;
 use crate::chain::Context;
+use control_registry::ServedResource;
 use control_request::pairs;
 use control_strategy::ObjectSchema;
 use control_strategy::decode::Expected;
@@ -26,28 +26,22 @@ pub async fn admit(context: &Context, served: &Arc<ServedResource>) -> Result<()
     let Some(of) = served.subresource(&info.subresource) else {
         return Ok(());
     };
-    let attributes = Attributes {
-        context,
-        served,
-        operation: Operation::Connect,
-        kind: Expected {
-            group: of.group,
-            version: of.version,
-            kind: of.kind,
-            form: ObjectSchema::Typed(of.schema),
-        },
-        subresource: &info.subresource,
-        namespace: &info.namespace,
-        name: &info.name,
-        options: RequestOptions::None,
-        dry_run: false,
+    let kind = Expected {
+        group: of.group,
+        version: of.version,
+        kind: of.kind,
+        form: ObjectSchema::Typed(of.schema),
     };
-    if !attributes.is_looked_at() {
+    let (version, subresource) = (&served.version, &info.subresource);
+    let attributes = context.admission(version, Operation::Connect, kind, subresource);
+    let admission = &context.api.admission;
+    if !admission.is_dynamic(&attributes) {
         return Ok(());
     }
     let mut options = options(of, context.query(), &info.rest);
-    dynamic::mutate_alone(&attributes, &mut options).await?;
-    dynamic::validate(&attributes, Some(&options), None).await
+    admission.admit(&attributes, &mut options, None).await?;
+    let validated = admission.validate_dynamic(&attributes, Some(&options), None);
+    validated.await
 }
 
 /// The options of a connection. What does not fit its field is left out: whoever

@@ -12,10 +12,10 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
 use super::node;
-use crate::api::ServedResource;
 use crate::chain::Context;
 use control_proxy::forward;
 use control_proxy::streams::text;
+use control_registry::ServedResource;
 use control_request::Answer;
 use control_request::body;
 use control_request::pairs;

@@ -1,13 +1,10 @@
 //! Subresources: those that hold the whole object take the generic path, the
 //! others have a file each.
 
-mod binding;
 mod connect;
-mod eviction;
 mod log;
 mod node;
 mod proxy;
-mod scale;
 mod streams;
 
 use std::sync::Arc;
@@ -15,9 +12,10 @@ use std::sync::Arc;
 use control_types::status::Status;
 use http::Method;
 
-use crate::api::ServedResource;
 use crate::chain::Context;
-use crate::verbs;
+use control_registry::ServedResource;
+use control_registry::subresources::{binding, eviction, scale};
+use control_registry::verbs;
 use control_request::Answer;
 use control_request::body::Body;
 
@@ -77,7 +75,7 @@ pub async fn route(context: Context, served: Arc<ServedResource>, body: Body) ->
         (_, "scale", &Method::PUT) => scale::update(&context, &served, body).await,
         (_, "scale", &Method::PATCH) => scale::patch(&context, &served, body).await,
         ("serviceaccounts", "token", &Method::POST) => {
-            crate::reviews::token(&context, &served, body).await
+            crate::token_request::create(&context, &served, body).await
         }
         ("pods", "log", &Method::GET) => log::get(&context, &served).await,
         ("pods", "exec" | "attach" | "portforward", &Method::GET | &Method::POST) => {

@@ -4,9 +4,9 @@ use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
 
-use crate::api::ServedResource;
 use crate::chain::Context;
 use control_proxy::kubelet::{Endpoint, Kubelets};
+use control_registry::ServedResource;
 
 /// The pod of the request's path.
 ///

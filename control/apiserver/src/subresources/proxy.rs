@@ -8,13 +8,13 @@ use control_types::value::Value;
 use rand::seq::SliceRandom;
 
 use super::node;
-use crate::api::ServedResource;
 use crate::chain::Context;
 use control_proxy::egress::Kind;
 use control_proxy::egress::target::Target;
 use control_proxy::egress::trust::unverified_tls;
 use control_proxy::forward::forward;
 use control_proxy::name::ProxyName;
+use control_registry::ServedResource;
 use control_request::Answer;
 use control_request::body::Body;
 

@@ -8,11 +8,12 @@ use control_types::meta;
 use control_types::status::Status;
 
 use super::node;
-use crate::api::ServedResource;
-use crate::chain::{Context, Verdict, decide};
+use crate::chain::Context;
 use control_proxy::streams::remotecommand::StreamSelection;
 use control_proxy::streams::{remotecommand, tunnel};
 use control_proxy::{headers, upgrade};
+use control_registry::ServedResource;
+use control_registry::authorizer::{Verdict, attributes, decide};
 use control_request::Answer;
 use control_request::pairs;
 
@@ -65,7 +66,7 @@ async fn may_create(context: &Context) -> Result<(), Status> {
     if info.verb == "create" {
         return Ok(());
     }
-    let mut attributes = crate::chain::attributes(info, &context.user);
+    let mut attributes = attributes(info, &context.user);
     "create".clone_into(&mut attributes.verb);
     match decide(&*context.api.config.access, &attributes).await? {
         Verdict::Allow => Ok(()),

@@ -7,11 +7,10 @@ use control_types::value;
 use control_types::value::Value;
 use sha2::{Digest, Sha256};
 
-use super::super::cache::Remembered;
 use super::super::settings::WebhookSettings;
-use super::reviewer::Reviewer;
 use control_proxy::egress::kubeconfig::Error;
 use control_proxy::egress::{Egress, Kind};
+use control_proxy::{AnswerCache, Reviewer};
 
 /// How many answers are remembered.
 const MOST: usize = 8192;
@@ -24,7 +23,7 @@ pub(in super::super) struct WebhookTokens {
     server: Reviewer,
     version: String,
     lasts: Duration,
-    answers: Remembered<[u8; 32], Option<Bearer>>,
+    answers: AnswerCache<[u8; 32], Option<Bearer>>,
 }
 
 impl WebhookTokens {
@@ -42,7 +41,7 @@ impl WebhookTokens {
             server: Reviewer::open(&kubeconfig, TIMEOUT, egress.to(Kind::ControlPlane))?,
             version,
             lasts,
-            answers: Remembered::new(MOST),
+            answers: AnswerCache::new(MOST),
         })
     }
 

@@ -9,11 +9,10 @@ use control_types::value;
 use control_types::value::Value;
 
 use super::super::authorize::Opinion;
-use super::super::cache::Remembered;
 use super::extra;
-use super::reviewer::Reviewer;
 use control_proxy::egress::kubeconfig::Error;
 use control_proxy::egress::{Egress, Kind};
+use control_proxy::{AnswerCache, Reviewer};
 
 /// How many answers are remembered.
 const MOST: usize = 8192;
@@ -25,7 +24,7 @@ const LONGEST: usize = 10_000;
 pub(in super::super) struct WebhookAuthorizer {
     webhook: Webhook,
     server: Reviewer,
-    answers: Remembered<Vec<u8>, Opinion>,
+    answers: AnswerCache<Vec<u8>, Opinion>,
 }
 
 impl WebhookAuthorizer {
@@ -39,7 +38,7 @@ impl WebhookAuthorizer {
         Ok(Self {
             webhook,
             server,
-            answers: Remembered::new(MOST),
+            answers: AnswerCache::new(MOST),
         })
     }
 

@@ -2,14 +2,12 @@
 
 mod authenticate;
 mod authorize;
-mod reviewer;
 
 use control_access::User;
 use control_types::value::Value;
 
 pub(super) use self::authenticate::WebhookTokens;
 pub(super) use self::authorize::WebhookAuthorizer;
-pub(crate) use self::reviewer::Reviewer;
 
 /// What else is known of a user, as reviews have it.
 fn extra(user: &User) -> Value {

@@ -17,7 +17,9 @@ impl Access for Few {
     ) -> BoxFuture<'a, Result<User, Status>> {
         futures::future::ready(Ok(User::anonymous())).boxed()
     }
+}
 
+impl control_registry::authorizer::Authorizer for Few {
     fn authorize(&self, attributes: &Attributes) -> Verdict {
         let what = (
             &*attributes.user.name,

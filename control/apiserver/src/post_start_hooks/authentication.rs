@@ -1,0 +1,53 @@
+//! Whom this server believes, where extension servers and stock components
+//! look: kube-system/extension-apiserver-authentication.
+
+use std::time::Duration;
+
+use control_types::status::Status;
+use control_types::value;
+use futures::FutureExt;
+
+use super::{PostStartHook, SETTLE};
+use crate::api::Api;
+use control_registry::own;
+
+pub(super) static HOOK: PostStartHook = PostStartHook {
+    name: "authentication",
+    follows: &[],
+    every: Duration::from_secs(10),
+    settle: SETTLE,
+    run: |api| run(api).boxed(),
+    stop: None,
+};
+
+async fn run(api: &Api) -> Result<(), Status> {
+    let Some(authorities) = api.config.access.authorities() else {
+        return Ok(());
+    };
+    let mut data = value!({"client-ca-file": (authorities.clients.as_str())});
+    if let Some(proxies) = &authorities.front_proxy {
+        data.insert("requestheader-client-ca-file", proxies.as_str());
+        for (key, list) in [
+            ("requestheader-allowed-names", r#"["front-proxy-client"]"#),
+            ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+            ("requestheader-uid-headers", r#"["X-Remote-Uid"]"#),
+            ("requestheader-group-headers", r#"["X-Remote-Group"]"#),
+            (
+                "requestheader-extra-headers-prefix",
+                r#"["X-Remote-Extra-"]"#,
+            ),
+        ] {
+            data.insert(key, list);
+        }
+    }
+    let object = value!({
+        "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
+        "data": (data)
+    });
+    own::ensure(api, ("", "configmaps"), own::OWN, object, |old, new| {
+        own::copy(old, new, &["data"])
+    })
+    .await
+}
