@@ -114,7 +114,7 @@ impl From<ReadSlice> for EndpointSlice {
     fn from(read: ReadSlice) -> Self {
         let label = |label: &str| read.metadata.labels.get(label);
         let ports = read.ports.unwrap_or_default();
-        let state = plan::SliceState::new(label, &read.address_type, read.endpoints, &ports);
+        let state = plan::SliceState::new(label, &read.address_type, &read.endpoints, &ports);
         let triggered = read.metadata.annotations.get(TRIGGER);
         Self {
             triggered: triggered.and_then(|text| text.parse().ok()),
