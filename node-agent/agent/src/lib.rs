@@ -12,8 +12,8 @@
 //!     ──claims, volumes───────────▶ volumes  ──▶ local volumes
 //! ```
 //!
-//! Each part watches what it needs and knows nothing of the others. Only three
-//! things tie them together: the datapath sends the cluster DNS address to the
+//! Each part subscribes to the kinds that it needs ([`Informers`]) and knows nothing of the
+//! others. Only three things tie them together: the datapath sends the cluster DNS address to the
 //! DNS part, the network part writes the configuration for which the runtime
 //! (and so the Node's `Ready`) waits, and the end of one part ends all.
 //!
@@ -27,10 +27,11 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use control_client::{Client, Selection, reflect};
+use control_client::Client;
 use control_supervise::task;
 use ipnet::IpNet;
 use node_agent_announce as announce;
+use node_agent_informers::{Informers, Node, NodeScope};
 pub use policy_source::POD_ENDPOINTS;
 use policy_source::PolicySource;
 use tokio::sync::watch;
@@ -54,6 +55,7 @@ mod network;
 mod overlay;
 mod policy;
 mod policy_source;
+mod pools;
 mod preflight;
 mod reset;
 #[cfg(test)]
@@ -64,7 +66,6 @@ mod serving;
 mod sysctl;
 mod systemd;
 mod uninstall;
-mod views;
 pub mod volumes;
 
 pub use endpoints::port as flows_port;
@@ -244,6 +245,8 @@ pub async fn run(
     // Ends the rest when a part ends, without the caller's token.
     let stop = shutdown.child_token();
     let mut parts = JoinSet::new();
+    let node_name = &options.datapath.node_name;
+    let informers = Informers::new(client.clone(), node_name, NodeScope::All);
     let others = services::OtherMetrics::default();
     let pin_dir = options.datapath.pin_dir.clone();
     let enforced = options.network_policy != NetworkPolicy::Off;
@@ -279,11 +282,12 @@ pub async fn run(
             ..options.datapath.clone()
         };
         let (dns, until) = (options.cluster_dns.clone(), stop.clone());
-        let others = others.clone();
-        async move { services::run(client, datapath, dns, &others, wished, until).await }
+        let (informers, others) = (informers.clone(), others.clone());
+        async move { services::run(client, informers, datapath, dns, &others, wished, until).await }
     }));
     let announcing = announce::run(
         client.clone().named("orlop-announcer"),
+        informers.clone(),
         options.datapath.node_name.clone(),
         others.announced,
         stop.clone(),
@@ -306,6 +310,8 @@ pub async fn run(
             asked_at: port,
         };
         let joined = policy::PolicyContext {
+            nodes: informers.subscribe(),
+            slices: informers.subscribe(),
             asked,
             gate,
             wishes,
@@ -362,8 +368,9 @@ pub async fn run(
     );
     if !options.cluster_dns.is_empty() {
         parts.spawn(task("dns").owned(dns::run(
-            client.clone().named("dns"),
             dns::DnsOptions {
+                services: informers.subscribe().cache(),
+                slices: informers.subscribe().cache(),
                 addresses: options.cluster_dns.clone(),
                 domain: options.cluster_domain.clone(),
                 resolv_conf: options.resolv_conf.clone(),
@@ -375,7 +382,7 @@ pub async fn run(
     if let Some((files, tls)) = options.serving.zip(serving.clone()) {
         parts.spawn(task("serving-certificate").owned(serving::follow(files, tls, stop.clone())));
     }
-    let nodes = reflect(&client.clone().named("network"), Selection::all());
+    let nodes = informers.subscribe::<Node>();
     parts.spawn(
         task("flow-port-annotation").owned(flows_port::publish_address(
             client.clone().named("orlop-flows"),
@@ -434,7 +441,7 @@ pub async fn run(
             config,
             grown: grown.clone(),
         };
-        let volumes = volumes::run(client.clone(), options, stop.clone());
+        let volumes = volumes::run(client.clone(), informers.clone(), options, stop.clone());
         parts.spawn(task("local-volumes").owned(volumes));
     }
     let pulse = Arc::new(SyncLoopHealth::default());
@@ -442,6 +449,7 @@ pub async fn run(
     parts.spawn(task("systemd-watchdog").owned(systemd.keep(seen, stop.clone())));
     let pods = options.runs_pods.then(|| node_agent_pods::AgentOptions {
         client: client.named("kubelet"),
+        informers,
         node_name: options.datapath.node_name,
         node_ips,
         external_cloud: options.external_cloud,
@@ -521,24 +529,25 @@ pub async fn run_datapath(
     let watchdog = task("systemd-watchdog").owned(systemd.keep(None, stop.clone()));
     tokio::spawn(watchdog);
     let others = services::OtherMetrics::default();
+    let informers = Informers::new(client.clone(), &options.node_name, NodeScope::Own);
     let announcing = tokio::spawn(task("announcer").owned(announce::run(
         client.clone().named("orlop-announcer"),
+        informers.clone(),
         options.node_name.clone(),
         others.announced.clone(),
         stop.clone(),
     )));
-    let own = Selection::all().fields(format!("metadata.name={}", options.node_name));
-    let nodes = reflect(&client, own);
     let replacement = kube_proxy_takeover::Replacement {
         client: client.clone(),
         node_name: options.node_name.clone(),
         pin_dir: options.pin_dir.clone(),
-        nodes: nodes.cache(),
+        nodes: informers.own_node().cache(),
         programmed: Arc::clone(&others.programmed),
     };
     let result = loop {
         let turn = shutdown.child_token();
-        let served = serve_in_turn(&client, &options, &others, &replacement, &turn).await;
+        let served =
+            serve_in_turn(&client, &informers, &options, &others, &replacement, &turn).await;
         if served.is_err() || shutdown.is_cancelled() {
             break served;
         }
@@ -556,6 +565,7 @@ pub async fn run_datapath(
 /// Serves Services until `turn` ends, or they are to be left to kube-proxy.
 async fn serve_in_turn(
     client: &Client,
+    informers: &Informers,
     options: &DatapathSettings,
     others: &services::OtherMetrics,
     replacement: &kube_proxy_takeover::Replacement,
@@ -570,11 +580,20 @@ async fn serve_in_turn(
         until.cancel();
     }));
     let (client, options, others) = (client.clone(), options.clone(), others.clone());
-    let until = turn.clone();
+    let (informers, until) = (informers.clone(), turn.clone());
     // As a task of its own it runs where the changes that it waits for arrive;
     // in this one, each would have to wake another thread.
     let serving = tokio::spawn(task("services").owned(async move {
-        services::run(client, options, Vec::new(), &others, nobody, until).await
+        services::run(
+            client,
+            informers,
+            options,
+            Vec::new(),
+            &others,
+            nobody,
+            until,
+        )
+        .await
     }));
     let result = serving
         .await
