@@ -680,10 +680,15 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
     ("node-agent/agent/src/flows/serve.rs", 1, "a request"),
     (
         "node-agent/agent/src/lib.rs",
-        17,
+        4,
         "supervised before they are spawned",
     ),
     ("node-agent/agent/src/lines.rs", 1, "a connection"),
+    (
+        "node-agent/agent/src/parts.rs",
+        1,
+        "supervised before they are spawned",
+    ),
     (
         "node-agent/agent/src/policy/grace.rs",
         1,
