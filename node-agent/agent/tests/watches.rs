@@ -369,7 +369,7 @@ fn an_agent_has_one_watch_of_each_kind_that_its_parts_read() {
         with_and_without_announcements(&admin, &watches, WHOLE, &[ANNOUNCER]).await;
         end.cancel();
         agent.await.expect("no panic").expect("it ends");
-        assert_eq!(watches.now(), Vec::<String>::new());
+        watches.become_and_stay(&[]).await;
 
         let (own, watches) = client(&server, user());
         let end = CancellationToken::new();
@@ -379,7 +379,7 @@ fn an_agent_has_one_watch_of_each_kind_that_its_parts_read() {
         with_and_without_announcements(&admin, &watches, DATAPATH_ONLY, &besides).await;
         end.cancel();
         agent.await.expect("no panic").expect("it ends");
-        assert_eq!(watches.now(), Vec::<String>::new());
+        watches.become_and_stay(&[]).await;
     });
     for pins in ["whole", "datapath"] {
         node_agent_datapath::remove(&machine.path("bpf").join(pins)).expect("nothing is left");
