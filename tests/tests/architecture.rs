@@ -263,6 +263,7 @@ fn what_speaks_the_api_never_sees_the_store() {
             "node-agent-pods",
             "node-agent-announce",
             "node-agent-dns",
+            "node-agent-informers",
             "node-agent-plan",
             "node-agent-policy",
             "node-agent-datapath",
@@ -270,6 +271,36 @@ fn what_speaks_the_api_never_sees_the_store() {
         ],
         &["control-store", "control-apiserver", "redb"],
     );
+}
+
+/// Files of the node agent that open watches of their own, each with the reason.
+const OWN_WATCHES: &[(&str, &str)] = &[
+    (
+        "node-agent/informers/src/lib.rs",
+        "opens those that all parts share",
+    ),
+    (
+        "node-agent/agent/src/policy/mod.rs",
+        "reads what only policy needs, as a service account where a server has no PodEndpoints",
+    ),
+    ("node-agent/agent/src/policy/kinds.rs", "likewise"),
+    (
+        "node-agent/pods/src/objects/follow.rs",
+        "watches single objects, since a node may read no others of these kinds",
+    ),
+];
+
+#[test]
+fn watches_of_an_agent_are_opened_by_its_informers() {
+    let pattern = regex::Regex::new(r"\breflect(_resource)?(::<|\()").expect("a pattern");
+    let sources = production_sources();
+    let opening = sources
+        .iter()
+        .filter(|it| it.path.starts_with("node-agent/"));
+    let opening = opening.filter(|it| pattern.is_match(&it.text));
+    let opening: BTreeSet<&str> = opening.map(|it| it.path.as_str()).collect();
+    let known: BTreeSet<&str> = OWN_WATCHES.iter().map(|(path, _)| *path).collect();
+    assert_eq!(opening, known, "subscribe to the agent's informers instead");
 }
 
 #[test]
@@ -648,10 +679,15 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
     ("node-agent/agent/src/flows/serve.rs", 1, "a request"),
     (
         "node-agent/agent/src/lib.rs",
-        17,
+        4,
         "supervised before they are spawned",
     ),
     ("node-agent/agent/src/lines.rs", 1, "a connection"),
+    (
+        "node-agent/agent/src/parts.rs",
+        1,
+        "supervised before they are spawned",
+    ),
     (
         "node-agent/agent/src/policy/grace.rs",
         1,

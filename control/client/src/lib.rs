@@ -49,6 +49,8 @@ pub use error::{Cause, Details, Error, Status};
 pub use identity::{Identity, Uid};
 pub use meta::{Meta, Metadata, OwnerReference, StringMap};
 pub use queue::Queue;
-pub use reflector::{Change, Changes, Reflector, Selection, reflect, reflect_resource};
+pub use reflector::{
+    Change, Changes, Reflector, Selection, WeakReflector, reflect, reflect_resource,
+};
 pub use resource::{Object, Resource, View, resources};
 pub use transport::{ConnectionError, RequestBody};

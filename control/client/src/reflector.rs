@@ -31,7 +31,7 @@ mod selection;
 mod stats;
 mod writer;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, watch};
@@ -50,6 +50,11 @@ use crate::resource::{Object, Resource};
 /// Follows a resource while it, or a [`Cache`] of it, lives.
 pub struct Reflector<V> {
     handle: Arc<Handle<V>>,
+}
+
+/// A reflector that somebody else keeps going, if anybody does.
+pub struct WeakReflector<V> {
+    handle: Weak<Handle<V>>,
 }
 
 /// A change of one object. `previous` and `current` have the same uid: an object that was
@@ -135,7 +140,25 @@ impl<V: Object> Reflector<V> {
     /// What is known now, as additions, and then every change.
     #[must_use]
     pub fn changes(&self) -> Changes<V> {
-        self.handle.shared.subscribe()
+        self.handle.shared.subscribe(None)
+    }
+
+    /// The same, without the changes that `filter` refuses, which cost their receiver
+    /// nothing. It is called by the reflector's task.
+    #[must_use]
+    pub fn changes_where(
+        &self,
+        filter: impl Fn(&Change<V>) -> bool + Send + Sync + 'static,
+    ) -> Changes<V> {
+        self.handle.shared.subscribe(Some(Box::new(filter)))
+    }
+
+    /// Returns a reference that does not keep this reflector going.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakReflector<V> {
+        WeakReflector {
+            handle: Arc::downgrade(&self.handle),
+        }
     }
 
     /// Waits until the first list arrived.
@@ -153,6 +176,17 @@ impl<V: Object> Reflector<V> {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.handle.shared.counters.stats()
+    }
+}
+
+// === impl WeakReflector ===
+
+impl<V> WeakReflector<V> {
+    /// Returns the reflector while it, or a [`Cache`] of it, lives.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Reflector<V>> {
+        let handle = self.handle.upgrade()?;
+        Some(Reflector { handle })
     }
 }
 
@@ -205,9 +239,25 @@ struct ReflectorShared<V> {
     published: ArcSwap<Root<V>>,
     /// Taken by the writer while it publishes and tells, so that a new
     /// subscriber gets each object exactly once.
-    subscribers: Mutex<Vec<mpsc::UnboundedSender<Change<V>>>>,
+    subscribers: Mutex<Vec<Subscriber<V>>>,
     synced: watch::Sender<bool>,
     counters: Counters,
+}
+
+type ChangeFilter<V> = Box<dyn Fn(&Change<V>) -> bool + Send + Sync>;
+
+struct Subscriber<V> {
+    sender: mpsc::UnboundedSender<Change<V>>,
+    filter: Option<ChangeFilter<V>>,
+}
+
+impl<V> Subscriber<V> {
+    fn send(&self, change: Change<V>) {
+        if self.filter.as_ref().is_none_or(|wants| wants(&change)) {
+            // Who left is removed after the last change.
+            let _ = self.sender.send(change);
+        }
+    }
 }
 
 impl<V: Object> Handle<V> {
@@ -254,20 +304,20 @@ impl<V: Object> ReflectorShared<V> {
         }
     }
 
-    fn subscribe(&self) -> Changes<V> {
+    fn subscribe(&self, filter: Option<ChangeFilter<V>>) -> Changes<V> {
         let (sender, receiver) = mpsc::unbounded_channel();
+        let subscriber = Subscriber { sender, filter };
         let mut subscribers = self
             .subscribers
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         for object in self.published.load().objects() {
-            // the receiver is in our hands: it takes everything
-            let _ = sender.send(Change {
+            subscriber.send(Change {
                 previous: None,
                 current: Some(Arc::clone(object)),
             });
         }
-        subscribers.push(sender);
+        subscribers.push(subscriber);
         Changes { receiver }
     }
 }

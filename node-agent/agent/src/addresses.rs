@@ -27,6 +27,7 @@ use cni_addresses::{
     wire::{self, Answer, Question},
 };
 use control_client::{Cache, Client, Metadata, resources};
+use node_agent_informers::Node;
 use node_agent_pods::cri::{self, Runtime, api};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -37,8 +38,8 @@ use self::{
 };
 use crate::{
     Error, lines,
+    pools::{DEFAULT_POOL, pools},
     services::local_api,
-    views::{DEFAULT_POOL, NodeView},
 };
 
 mod attach;
@@ -69,8 +70,8 @@ pub struct AddressOptions {
     pub data_dir: PathBuf,
     /// The container runtime's socket.
     pub runtime_endpoint: String,
-    /// All Nodes.
-    pub nodes: Cache<NodeView>,
+    /// Nodes, the own one among them.
+    pub nodes: Cache<Node>,
 }
 
 /// Where it listens.
@@ -130,7 +131,7 @@ struct AddressApi {
     store: Arc<Store>,
     attach: InterfaceBuilder,
     release: InterfaceRemover,
-    nodes: Cache<NodeView>,
+    nodes: Cache<Node>,
     node: String,
 }
 
@@ -190,7 +191,7 @@ impl AddressApi {
 
     fn pools(&self) -> Result<Vec<Pool>, Answer> {
         let node = self.nodes.get("", &self.node);
-        let pools = node.map_or_else(Vec::new, |node| node.pools());
+        let pools = node.map_or_else(Vec::new, |node| pools(&node));
         if pools.iter().all(|pool| pool.ranges.is_empty()) {
             return Err(Answer::refuse(
                 wire::NOT_READY,

@@ -10,7 +10,8 @@ use std::{
     path::PathBuf,
 };
 
-use control_client::Client;
+use control_client::Cache;
+use node_agent_informers::{EndpointSlice, Service};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -21,6 +22,10 @@ pub const PORT: u16 = 53;
 
 /// Options of cluster DNS.
 pub struct DnsOptions {
+    /// All Services.
+    pub services: Cache<Service>,
+    /// All EndpointSlices.
+    pub slices: Cache<EndpointSlice>,
     /// The cluster DNS service's addresses.
     pub addresses: Vec<IpAddr>,
     /// The cluster's domain.
@@ -35,11 +40,7 @@ pub struct DnsOptions {
 ///
 /// # Errors
 /// When an address cannot be had or listened on.
-pub async fn run(
-    client: Client,
-    options: DnsOptions,
-    shutdown: CancellationToken,
-) -> Result<(), Error> {
+pub async fn run(options: DnsOptions, shutdown: CancellationToken) -> Result<(), Error> {
     let kernel = netlink::connect()?;
     for address in &options.addresses {
         netlink::add_local(&kernel, *address).await?;
@@ -62,7 +63,8 @@ pub async fn run(
                 .map(|address| SocketAddr::new(*address, PORT))
                 .collect(),
             cluster_domain: options.domain,
-            client,
+            services: options.services,
+            slices: options.slices,
             upstreams,
         },
         shutdown,

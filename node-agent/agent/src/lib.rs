@@ -12,8 +12,8 @@
 //!     ──claims, volumes───────────▶ volumes  ──▶ local volumes
 //! ```
 //!
-//! Each part watches what it needs and knows nothing of the others. Only three
-//! things tie them together: the datapath sends the cluster DNS address to the
+//! Each part subscribes to the kinds that it needs ([`Informers`]) and knows nothing of the
+//! others. Only three things tie them together: the datapath sends the cluster DNS address to the
 //! DNS part, the network part writes the configuration for which the runtime
 //! (and so the Node's `Ready`) waits, and the end of one part ends all.
 //!
@@ -27,14 +27,14 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use control_client::{Client, Selection, reflect};
+use control_client::{Cache, Client, Reflector};
 use control_supervise::task;
 use ipnet::IpNet;
 use node_agent_announce as announce;
+use node_agent_informers::{Informers, Node, NodeScope};
 pub use policy_source::POD_ENDPOINTS;
 use policy_source::PolicySource;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -52,8 +52,10 @@ pub mod machine;
 mod masquerade;
 mod network;
 mod overlay;
+mod parts;
 mod policy;
 mod policy_source;
+mod pools;
 mod preflight;
 mod reset;
 #[cfg(test)]
@@ -64,7 +66,6 @@ mod serving;
 mod sysctl;
 mod systemd;
 mod uninstall;
-mod views;
 pub mod volumes;
 
 pub use endpoints::port as flows_port;
@@ -77,9 +78,13 @@ pub use node_agent_datapath::{
 pub use node_agent_plan::{ObjectReport, Report, ReportSelection};
 pub use node_agent_pods::ProviderFiles;
 pub use node_agent_pods::settings::{self, ServingPlaces, Settings};
-use node_agent_pods::{GrownClaims, SyncLoopHealth, server::extra_endpoints::FurtherMetrics};
+use node_agent_pods::{
+    GrownClaims, SyncLoopHealth,
+    server::extra_endpoints::{ExtraEndpoints, FurtherMetrics},
+};
 pub use node_agent_volumes::{DRIVER as VOLUME_DRIVER, SNAPSHOT_KINDS};
 pub use overlay::Overlay;
+use parts::AgentParts;
 pub use policy::explain;
 pub use preflight::cgroup_folder;
 pub use reset::{ForeignPods, reset};
@@ -239,261 +244,340 @@ pub async fn run(
         preflight::port(listen).await?;
     }
     preflight::runtime(&options.runtime_endpoint, &shutdown).await?;
-    info!(node = options.datapath.node_name, address = %primary, "starting");
+    let node = options.datapath.node_name.clone();
+    info!(node, address = %primary, "starting");
 
-    // Ends the rest when a part ends, without the caller's token.
-    let stop = shutdown.child_token();
-    let mut parts = JoinSet::new();
+    let mut parts = AgentParts::new(shutdown);
+    let informers = Informers::new(client.clone(), &node, NodeScope::All);
+    let nodes = informers.subscribe::<Node>();
     let others = services::OtherMetrics::default();
-    let pin_dir = options.datapath.pin_dir.clone();
-    let enforced = options.network_policy != NetworkPolicy::Off;
-    let guarded = if enforced {
-        Globs::new(GUARDED_DEVICES).unwrap_or_default()
-    } else {
-        Globs::default()
-    };
     let (wishes, wished) = policy::wishes();
     let gate = policy::gate();
+    let enforced = options.network_policy != NetworkPolicy::Off;
     let interfaces = addresses::AttachContext {
         gate: enforced.then(|| gate.0.clone()),
         wishes: wishes.asks.clone(),
     };
-    parts.spawn(task("services").owned({
-        let client = client.clone().named("kube-proxy");
-        let services = options.datapath.services.clone();
-        let datapath = DatapathSettings {
-            cgroup: Some(group.folder),
-            services: ServiceOptions {
-                host_ports: true,
-                keep_established: options.network_policy == NetworkPolicy::KeepEstablished,
-                recording: RecordingOptions {
-                    verdicts: options.flows.kept > 0,
-                    sample: options.flows.sample,
-                },
-                patterns: Patterns {
-                    guarded,
-                    ..services.patterns.clone()
-                },
-                ..services
-            },
-            ..options.datapath.clone()
-        };
-        let (dns, until) = (options.cluster_dns.clone(), stop.clone());
-        let others = others.clone();
-        async move { services::run(client, datapath, dns, &others, wished, until).await }
-    }));
-    let announcing = announce::run(
-        client.clone().named("orlop-announcer"),
-        options.datapath.node_name.clone(),
-        others.announced,
-        stop.clone(),
-    );
-    parts.spawn(task("announcer").owned(async move {
-        announcing.await;
-        Ok(())
-    }));
-    let port = options.flows.port.filter(|_| !options.runs_pods);
-    let (asks, asked) = policy::query_channel();
     let (admitted, pod_ranges) = watch::channel(Vec::new());
+    let port = options.flows.port.filter(|_| !options.runs_pods);
+
+    start_services(
+        &mut parts,
+        &client,
+        &informers,
+        &options,
+        group.folder,
+        &others,
+        wished,
+    );
+    start_announcer(&mut parts, &client, &informers, &node, others.announced);
+    let (asks, asked) = policy::query_channel();
     if enforced {
-        let (own, kubeconfig) = (client.clone(), options.policy_kubeconfig);
-        let until = stop.clone();
-        let options = policy::PolicyOptions {
-            node: options.datapath.node_name.clone(),
-            pin_dir: pin_dir.clone(),
-            dns: options.cluster_dns.clone(),
-            tunnel: (options.overlay != Overlay::Never).then_some(overlay::PORT),
-            asked_at: port,
-        };
-        let joined = policy::PolicyContext {
+        let context = policy::PolicyContext {
+            nodes: nodes.clone(),
+            slices: informers.subscribe(),
             asked,
             gate,
             wishes,
             pod_ranges,
-            metrics: others.policy.clone(),
+            metrics: others.policy,
         };
-        let policy = async move {
-            let own = own.named("orlop-policy");
-            let kubeconfig = kubeconfig.as_deref();
-            let source = PolicySource::choose(own.clone(), &options.node, kubeconfig, &until);
-            let Some(source) = source.await? else {
-                return Ok(());
-            };
-            let clients = policy::PolicyClients {
-                objects: source.client.clone().named("orlop-policy"),
-                pods: source.pods.clone(),
-                node: own,
-            };
-            tokio::select! {
-                ended = policy::run(clients, options, joined, until) => ended,
-                () = source.superseded() => Err(Error::PolicySource),
-            }
-        };
-        // To compile much may take a while: on a thread of its own, so that
-        // what else this process does goes on.
-        let runtime = tokio::runtime::Handle::current();
-        let policy = task("network-policy").owned(policy);
-        parts.spawn_blocking(move || runtime.block_on(policy));
+        start_policy(&mut parts, &client, &options, port, context);
     } else {
-        parts.spawn(
-            task("network-policy-removal").owned(policy::clear(pin_dir.clone(), stop.clone())),
-        );
+        let cleared = policy::clear(options.datapath.pin_dir.clone(), parts.stop());
+        parts.start("network-policy-removal", cleared);
     }
     let asks = enforced.then_some(asks);
-    let store = Arc::new(flows::FlowStore::new(options.flows.kept));
-    if options.flows.kept > 0 {
-        let reader = flows::FlowReader {
-            node: options.datapath.node_name.clone(),
-            pin_dir: pin_dir.clone(),
-            store: Arc::clone(&store),
-            metrics: others.flows.clone(),
-            policy: asks.clone(),
-        };
-        parts.spawn(task("flow-reader").owned(reader.run(stop.clone())));
-    }
-    let further = endpoints::answers(
-        flows::FlowServer {
-            node: options.datapath.node_name.clone(),
-            store,
-            metrics: others.flows,
-            shutdown: stop.clone(),
-        },
-        asks,
+    let further = start_flows(&mut parts, &options, others.flows, asks);
+    start_flow_port(
+        &mut parts,
+        &client,
+        nodes.cache(),
+        &node,
+        port,
+        listen,
+        &further,
     );
     if !options.cluster_dns.is_empty() {
-        parts.spawn(task("dns").owned(dns::run(
-            client.clone().named("dns"),
-            dns::DnsOptions {
-                addresses: options.cluster_dns.clone(),
-                domain: options.cluster_domain.clone(),
-                resolv_conf: options.resolv_conf.clone(),
-                own: node_ips.clone(),
-            },
-            stop.clone(),
-        )));
+        start_dns(&mut parts, &informers, &options, &node_ips);
     }
-    if let Some((files, tls)) = options.serving.zip(serving.clone()) {
-        parts.spawn(task("serving-certificate").owned(serving::follow(files, tls, stop.clone())));
+    if let Some((files, tls)) = options.serving.clone().zip(serving.clone()) {
+        parts.start(
+            "serving-certificate",
+            serving::follow(files, tls, parts.stop()),
+        );
     }
-    let nodes = reflect(&client.clone().named("network"), Selection::all());
-    parts.spawn(
-        task("flow-port-annotation").owned(flows_port::publish_address(
-            client.clone().named("orlop-flows"),
-            nodes.cache(),
-            options.datapath.node_name.clone(),
-            port,
-            stop.clone(),
-        )),
+    start_network(
+        &mut parts, &client, &nodes, &options, primary, admitted, interfaces,
     );
-    if let Some(port) = port {
-        parts.spawn(task("flow-port").owned(flows_port::serve(
-            client.clone().named("orlop-flows"),
-            options.datapath.node_name.clone(),
-            SocketAddr::new(listen.ip(), port),
-            further.clone(),
-            stop.clone(),
-        )));
+    let grown = GrownClaims::default();
+    let config = options.volumes.clone().filter(|_| options.runs_pods);
+    let further_metrics = config
+        .map(|config| start_volumes(&mut parts, &client, &informers, &options, config, &grown));
+    let pulse = Arc::new(SyncLoopHealth::default());
+    let seen = options.runs_pods.then(|| pulse.clone());
+    parts.start("systemd-watchdog", systemd.keep(seen, parts.stop()));
+    if options.runs_pods {
+        let pods = node_agent_pods::AgentOptions {
+            client: client.named("kubelet"),
+            informers,
+            node_name: node,
+            node_ips,
+            external_cloud: options.external_cloud,
+            labels: options.labels,
+            runtime_endpoint: options.runtime_endpoint,
+            root: options.root,
+            log_root: options.log_root,
+            cluster_dns: options.cluster_dns,
+            cluster_domain: options.cluster_domain,
+            resolv_conf: options.resolv_conf,
+            cgroup: group.below_root,
+            most_pods: options.most_pods,
+            settings: options.settings,
+            providers: options.providers,
+            listen,
+            serving,
+            further: Some(further),
+            further_metrics,
+            grown,
+            pulse,
+        };
+        let stop = parts.stop();
+        parts.start("pods", async move {
+            node_agent_pods::run(pods, stop).await.map_err(Error::Pods)
+        });
     }
+    parts.join().await
+}
+
+/// Starts what writes Services to the maps, and owns these.
+fn start_services(
+    parts: &mut AgentParts,
+    client: &Client,
+    informers: &Informers,
+    options: &AgentOptions,
+    cgroup: PathBuf,
+    others: &services::OtherMetrics,
+    wished: policy::DatapathRequestReceiver,
+) {
+    let services = options.datapath.services.clone();
+    let guarded = match options.network_policy {
+        NetworkPolicy::Off => Globs::default(),
+        _ => Globs::new(GUARDED_DEVICES).unwrap_or_default(),
+    };
+    let datapath = DatapathSettings {
+        cgroup: Some(cgroup),
+        services: ServiceOptions {
+            host_ports: true,
+            keep_established: options.network_policy == NetworkPolicy::KeepEstablished,
+            recording: RecordingOptions {
+                verdicts: options.flows.kept > 0,
+                sample: options.flows.sample,
+            },
+            patterns: Patterns {
+                guarded,
+                ..services.patterns.clone()
+            },
+            ..services
+        },
+        ..options.datapath.clone()
+    };
+    let (client, informers) = (client.clone().named("kube-proxy"), informers.clone());
+    let (dns, others, stop) = (options.cluster_dns.clone(), others.clone(), parts.stop());
+    parts.start("services", async move {
+        services::run(client, informers, datapath, dns, &others, wished, stop).await
+    });
+}
+
+/// Starts what announces the addresses of load balancers.
+fn start_announcer(
+    parts: &mut AgentParts,
+    client: &Client,
+    informers: &Informers,
+    node: &str,
+    metrics: announce::metrics::Metrics,
+) {
+    let announcing = announce::run(
+        client.clone().named("orlop-announcer"),
+        informers.clone(),
+        node.to_owned(),
+        metrics,
+        parts.stop(),
+    );
+    parts.start("announcer", async move {
+        announcing.await;
+        Ok(())
+    });
+}
+
+/// Starts what writes network policy to the maps, on a thread of its own: to compile much
+/// may take a while, and what else this process does goes on. Others ask this agent at
+/// `port`, where that is not the kubelet's.
+fn start_policy(
+    parts: &mut AgentParts,
+    client: &Client,
+    options: &AgentOptions,
+    port: Option<u16>,
+    context: policy::PolicyContext,
+) {
+    let (client, kubeconfig) = (client.clone(), options.policy_kubeconfig.clone());
+    let stop = parts.stop();
+    let options = policy::PolicyOptions {
+        node: options.datapath.node_name.clone(),
+        pin_dir: options.datapath.pin_dir.clone(),
+        dns: options.cluster_dns.clone(),
+        tunnel: (options.overlay != Overlay::Never).then_some(overlay::PORT),
+        asked_at: port,
+    };
+    parts.start_on_thread("network-policy", async move {
+        let own = client.named("orlop-policy");
+        let kubeconfig = kubeconfig.as_deref();
+        let source = PolicySource::choose(own.clone(), &options.node, kubeconfig, &stop);
+        let Some(source) = source.await? else {
+            return Ok(());
+        };
+        let clients = policy::PolicyClients {
+            objects: source.client.clone().named("orlop-policy"),
+            pods: source.pods.clone(),
+            node: own,
+        };
+        tokio::select! {
+            ended = policy::run(clients, options, context, stop) => ended,
+            () = source.superseded() => Err(Error::PolicySource),
+        }
+    });
+}
+
+/// Starts what reads flows from the maps, if any are recorded; returns what answers
+/// questions about them.
+fn start_flows(
+    parts: &mut AgentParts,
+    options: &AgentOptions,
+    metrics: flows::FlowMetrics,
+    policy: Option<mpsc::Sender<policy::PolicyQuery>>,
+) -> ExtraEndpoints {
+    let store = Arc::new(flows::FlowStore::new(options.flows.kept));
+    let node = &options.datapath.node_name;
+    if options.flows.kept > 0 {
+        let reader = flows::FlowReader {
+            node: node.clone(),
+            pin_dir: options.datapath.pin_dir.clone(),
+            store: Arc::clone(&store),
+            metrics: metrics.clone(),
+            policy: policy.clone(),
+        };
+        parts.start("flow-reader", reader.run(parts.stop()));
+    }
+    let server = flows::FlowServer {
+        node: node.clone(),
+        store,
+        metrics,
+        shutdown: parts.stop(),
+    };
+    endpoints::answers(server, policy)
+}
+
+/// Starts what says on the Node where this agent is asked, and answers there where that is
+/// not the kubelet's port.
+fn start_flow_port(
+    parts: &mut AgentParts,
+    client: &Client,
+    nodes: Cache<Node>,
+    node: &str,
+    port: Option<u16>,
+    listen: SocketAddr,
+    further: &ExtraEndpoints,
+) {
+    let client = client.clone().named("orlop-flows");
+    let (name, stop) = (node.to_owned(), parts.stop());
+    let published = flows_port::publish_address(client.clone(), nodes, name, port, stop);
+    parts.start("flow-port-annotation", published);
+    if let Some(port) = port {
+        let address = SocketAddr::new(listen.ip(), port);
+        let (name, stop) = (node.to_owned(), parts.stop());
+        let served = flows_port::serve(client, name, address, further.clone(), stop);
+        parts.start("flow-port", served);
+    }
+}
+
+/// Starts cluster DNS.
+fn start_dns(
+    parts: &mut AgentParts,
+    informers: &Informers,
+    options: &AgentOptions,
+    node_ips: &[IpAddr],
+) {
+    let options = dns::DnsOptions {
+        services: informers.subscribe().cache(),
+        slices: informers.subscribe().cache(),
+        addresses: options.cluster_dns.clone(),
+        domain: options.cluster_domain.clone(),
+        resolv_conf: options.resolv_conf.clone(),
+        own: node_ips.to_vec(),
+    };
+    parts.start("dns", dns::run(options, parts.stop()));
+}
+
+/// Starts what gives pods addresses and interfaces, and keeps routes to those of other
+/// nodes.
+fn start_network(
+    parts: &mut AgentParts,
+    client: &Client,
+    nodes: &Reflector<Node>,
+    options: &AgentOptions,
+    address: IpAddr,
+    admitted: watch::Sender<Vec<IpNet>>,
+    interfaces: addresses::AttachContext,
+) {
+    let client = client.clone().named("network");
+    let pin_dir = &options.datapath.pin_dir;
+    let enforced = options.network_policy != NetworkPolicy::Off;
     let network = network::NetworkSync {
         node: options.datapath.node_name.clone(),
-        address: primary,
-        places: options.cni,
-        agent: enforced.then(|| policy::socket(&pin_dir)),
-        addresses: addresses::socket(&pin_dir),
+        address,
+        places: options.cni.clone(),
+        agent: enforced.then(|| policy::socket(pin_dir)),
+        addresses: addresses::socket(pin_dir),
         overlay: options.overlay,
-        masquerade: options.masquerade,
-        pool_ranges: options.pool_ranges,
+        masquerade: options.masquerade.clone(),
+        pool_ranges: options.pool_ranges.clone(),
         admitted,
         pin_dir: pin_dir.clone(),
         nodes: nodes.cache(),
-        client: client.clone().named("network"),
+        client: client.clone(),
     };
-    parts.spawn(task("pod-addresses").owned(addresses::run(
-        client.clone().named("network"),
-        addresses::AddressOptions {
-            node: options.datapath.node_name.clone(),
-            pin_dir,
-            data_dir: addresses::DATA_DIR.into(),
-            runtime_endpoint: options.runtime_endpoint.clone(),
-            nodes: nodes.cache(),
-        },
-        interfaces,
-        stop.clone(),
-    )));
-    parts.spawn(task("pod-network").owned(network.run(nodes.changes(), stop.clone())));
-    let mut further_metrics = None;
-    let grown = GrownClaims::default();
-    if let Some(config) = options.volumes.filter(|_| options.runs_pods) {
-        let counts = volumes::Metrics::default();
-        let shown = counts.clone();
-        further_metrics = Some(FurtherMetrics::new(move || volumes::families(&shown)));
-        let options = volumes::VolumeOptions {
-            counts,
-            node: options.datapath.node_name.clone(),
-            root: options.root.clone(),
-            config,
-            grown: grown.clone(),
-        };
-        let volumes = volumes::run(client.clone(), options, stop.clone());
-        parts.spawn(task("local-volumes").owned(volumes));
-    }
-    let pulse = Arc::new(SyncLoopHealth::default());
-    let seen = options.runs_pods.then(|| pulse.clone());
-    parts.spawn(task("systemd-watchdog").owned(systemd.keep(seen, stop.clone())));
-    let pods = options.runs_pods.then(|| node_agent_pods::AgentOptions {
-        client: client.named("kubelet"),
-        node_name: options.datapath.node_name,
-        node_ips,
-        external_cloud: options.external_cloud,
-        labels: options.labels,
-        runtime_endpoint: options.runtime_endpoint,
-        root: options.root,
-        log_root: options.log_root,
-        cluster_dns: options.cluster_dns,
-        cluster_domain: options.cluster_domain,
-        resolv_conf: options.resolv_conf,
-        cgroup: group.below_root,
-        most_pods: options.most_pods,
-        settings: options.settings,
-        providers: options.providers,
-        listen,
-        serving,
-        further: Some(further),
-        further_metrics,
-        grown,
-        pulse,
-    });
-    if let Some(pods) = pods {
-        let until = stop.clone();
-        parts
-            .spawn(task("pods").owned(async move {
-                node_agent_pods::run(pods, until).await.map_err(Error::Pods)
-            }));
-    }
-
-    join_parts(parts, &stop, &shutdown).await
+    let options = addresses::AddressOptions {
+        node: options.datapath.node_name.clone(),
+        pin_dir: pin_dir.clone(),
+        data_dir: addresses::DATA_DIR.into(),
+        runtime_endpoint: options.runtime_endpoint.clone(),
+        nodes: nodes.cache(),
+    };
+    let given = addresses::run(client, options, interfaces, parts.stop());
+    parts.start("pod-addresses", given);
+    parts.start("pod-network", network.run(nodes.changes(), parts.stop()));
 }
 
-/// Waits for the end of all parts, which the end of any of them brings about.
-async fn join_parts(
-    mut parts: JoinSet<Result<(), Error>>,
-    stop: &CancellationToken,
-    shutdown: &CancellationToken,
-) -> Result<(), Error> {
-    let mut result = Ok(());
-    while let Some(ended) = parts.join_next().await {
-        let ended = ended.unwrap_or_else(|panic| Err(Error::Panic(panic)));
-        let early = !stop.is_cancelled();
-        stop.cancel();
-        // The first failure is the cause of the others.
-        if result.is_ok() {
-            result = match ended {
-                Ok(()) if early && !shutdown.is_cancelled() => Err(Error::Ended),
-                ended => ended,
-            };
-        }
-    }
-    result
+/// Starts the node's own volume driver; returns its metrics.
+fn start_volumes(
+    parts: &mut AgentParts,
+    client: &Client,
+    informers: &Informers,
+    options: &AgentOptions,
+    config: volumes::Config,
+    grown: &GrownClaims,
+) -> FurtherMetrics {
+    let counts = volumes::Metrics::default();
+    let options = volumes::VolumeOptions {
+        counts: counts.clone(),
+        node: options.datapath.node_name.clone(),
+        root: options.root.clone(),
+        config,
+        grown: grown.clone(),
+    };
+    let volumes = volumes::run(client.clone(), informers.clone(), options, parts.stop());
+    parts.start("local-volumes", volumes);
+    FurtherMetrics::new(move || volumes::families(&counts))
 }
 
 /// Keeps services working on this node until `shutdown`, beside another
@@ -521,24 +605,25 @@ pub async fn run_datapath(
     let watchdog = task("systemd-watchdog").owned(systemd.keep(None, stop.clone()));
     tokio::spawn(watchdog);
     let others = services::OtherMetrics::default();
+    let informers = Informers::new(client.clone(), &options.node_name, NodeScope::Own);
     let announcing = tokio::spawn(task("announcer").owned(announce::run(
         client.clone().named("orlop-announcer"),
+        informers.clone(),
         options.node_name.clone(),
         others.announced.clone(),
         stop.clone(),
     )));
-    let own = Selection::all().fields(format!("metadata.name={}", options.node_name));
-    let nodes = reflect(&client, own);
     let replacement = kube_proxy_takeover::Replacement {
         client: client.clone(),
         node_name: options.node_name.clone(),
         pin_dir: options.pin_dir.clone(),
-        nodes: nodes.cache(),
+        nodes: informers.own_node().cache(),
         programmed: Arc::clone(&others.programmed),
     };
     let result = loop {
         let turn = shutdown.child_token();
-        let served = serve_in_turn(&client, &options, &others, &replacement, &turn).await;
+        let served =
+            serve_in_turn(&client, &informers, &options, &others, &replacement, &turn).await;
         if served.is_err() || shutdown.is_cancelled() {
             break served;
         }
@@ -556,6 +641,7 @@ pub async fn run_datapath(
 /// Serves Services until `turn` ends, or they are to be left to kube-proxy.
 async fn serve_in_turn(
     client: &Client,
+    informers: &Informers,
     options: &DatapathSettings,
     others: &services::OtherMetrics,
     replacement: &kube_proxy_takeover::Replacement,
@@ -570,11 +656,20 @@ async fn serve_in_turn(
         until.cancel();
     }));
     let (client, options, others) = (client.clone(), options.clone(), others.clone());
-    let until = turn.clone();
+    let (informers, until) = (informers.clone(), turn.clone());
     // As a task of its own it runs where the changes that it waits for arrive;
     // in this one, each would have to wake another thread.
     let serving = tokio::spawn(task("services").owned(async move {
-        services::run(client, options, Vec::new(), &others, nobody, until).await
+        services::run(
+            client,
+            informers,
+            options,
+            Vec::new(),
+            &others,
+            nobody,
+            until,
+        )
+        .await
     }));
     let result = serving
         .await
@@ -614,69 +709,4 @@ pub fn inspect(pin_dir: &Path) -> Result<String, Error> {
     node_agent_datapath::inspect(pin_dir)
         .map(|snapshot| snapshot.to_string())
         .map_err(Error::Datapath)
-}
-
-#[cfg(test)]
-mod tests {
-    use control_supervise::{State, Supervisor};
-
-    use super::*;
-
-    /// A part that ends only when it is to.
-    async fn part(stop: CancellationToken) -> Result<(), Error> {
-        stop.cancelled().await;
-        Ok(())
-    }
-
-    #[tokio::test]
-    async fn a_part_that_panics_ends_all_parts_and_the_agent_with_its_panic() {
-        let supervisor = Supervisor::new();
-        let test = async {
-            let shutdown = CancellationToken::new();
-            let stop = shutdown.child_token();
-            let mut parts = JoinSet::new();
-            for name in ["services", "dns", "pods"] {
-                parts.spawn(task(name).owned(part(stop.clone())));
-            }
-            // Of a thread, too.
-            let runtime = tokio::runtime::Handle::current();
-            let policy = task("network-policy").owned(part(stop.clone()));
-            parts.spawn_blocking(move || runtime.block_on(policy));
-            let ended = tokio::spawn({
-                let (stop, shutdown) = (stop.clone(), shutdown.clone());
-                async move { join_parts(parts, &stop, &shutdown).await }
-            });
-            tokio::task::yield_now().await;
-            assert_eq!(supervisor.panic("dns"), 1);
-            let ended = ended.await.expect("no panic");
-            assert!(matches!(ended, Err(Error::Panic(_))), "{ended:?}");
-            assert!(stop.is_cancelled() && !shutdown.is_cancelled());
-            let left = supervisor.health();
-            let left: Vec<_> = left.iter().map(|task| (task.name, task.state)).collect();
-            assert_eq!(left, [("dns", State::Failed)]);
-        };
-        tokio::time::timeout(std::time::Duration::from_secs(30), supervisor.scope(test))
-            .await
-            .expect("in time");
-    }
-
-    #[tokio::test]
-    async fn a_part_that_returns_ends_the_agent_with_an_error_unless_it_is_to_end() {
-        for is_shutdown in [false, true] {
-            let shutdown = CancellationToken::new();
-            let stop = shutdown.child_token();
-            let mut parts = JoinSet::new();
-            parts.spawn(part(stop.clone()));
-            if is_shutdown {
-                shutdown.cancel();
-            } else {
-                parts.spawn(async { Ok(()) });
-            }
-            let ended = join_parts(parts, &stop, &shutdown).await;
-            match ended {
-                Ok(()) => assert!(is_shutdown),
-                Err(error) => assert!(matches!(error, Error::Ended) && !is_shutdown, "{error}"),
-            }
-        }
-    }
 }

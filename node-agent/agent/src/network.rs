@@ -15,6 +15,7 @@ use control_client::{
 };
 use ipnet::IpNet;
 use node_agent_datapath::{Egress, Exits};
+use node_agent_informers::Node;
 use rtnetlink::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -25,13 +26,13 @@ use crate::{
     cni::{self, CniPaths},
     masquerade::{self, MasqueradeRules},
     overlay::{self, Overlay, OverlayHost, OverlayNetwork as Desired},
+    pools::pod_ranges,
     routes::{
         self, NodeNetwork,
-        claims::{self, ClaimLimits, RefusalReason, RefusedRange},
+        claims::{self, ClaimLimits, RangeClaim, RefusalReason, RefusedRange},
         netlink,
     },
     sysctl,
-    views::NodeView,
 };
 
 /// How long after a failure, and how often without any change, the kernel's
@@ -75,7 +76,7 @@ pub struct NetworkSync {
     /// Where the datapath pins its maps.
     pub pin_dir: PathBuf,
     /// All Nodes.
-    pub nodes: Cache<NodeView>,
+    pub nodes: Cache<Node>,
     /// To whom the Node's events go.
     pub client: Client,
 }
@@ -87,7 +88,7 @@ impl NetworkSync {
     /// [`Error::Netlink`], [`Error::NoAddress`], [`Error::File`]: what no waiting heals.
     pub async fn run(
         self,
-        mut changes: Changes<NodeView>,
+        mut changes: Changes<Node>,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
         netlink::mtu_of(&netlink::connect()?, self.address).await?;
@@ -152,7 +153,10 @@ impl NetworkSync {
         }
         let Some(kernel) = kernel else { return Ok(()) };
         let snapshot = self.nodes.snapshot();
-        let claimed: Vec<_> = snapshot.iter().map(|node| node.claim()).collect();
+        let claimed: Vec<_> = snapshot
+            .iter()
+            .map(|node| RangeClaim::from(&**node))
+            .collect();
         let mut others = claimed.iter().filter(|claim| claim.name != self.node);
         let limits = ClaimLimits {
             pools: self.pool_ranges.clone(),
@@ -196,7 +200,7 @@ impl NetworkSync {
             teller.tell(own.meta(), &desired);
             teller.report_refused(own.meta(), refused);
         }
-        let ranges = own.map(|own| own.pod_ranges()).unwrap_or_default();
+        let ranges = own.map(|own| pod_ranges(own)).unwrap_or_default();
         waiting.tell(&self.node, &ranges);
         if ranges.is_empty() {
             return Ok(());

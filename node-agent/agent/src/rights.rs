@@ -6,9 +6,11 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use control_client::{Object, Resource};
 use node_agent_announce::view as announced;
+use node_agent_informers::{EndpointSlice, Node, Service};
+use node_agent_pods::objects::pod::Pod;
 use serde::Deserialize;
 
-use crate::{network, policy, views};
+use crate::{network, policy};
 
 const MANUAL: &str = include_str!("../../../docs/how-to/keep-a-stock-kubelet.md");
 /// What the Helm chart renders in mode `network`.
@@ -81,10 +83,10 @@ fn asked() -> BTreeSet<ResourceVerb> {
     let written = |group: &str, resource: &str, verb| (group.to_owned(), resource.to_owned(), verb);
     let mut all = vec![
         // services
-        followed::<views::ServiceView>(),
-        followed::<views::EndpointSlice>(),
-        followed::<views::NodeView>(),
-        followed::<views::PodView>(),
+        followed::<Service>(),
+        followed::<EndpointSlice>(),
+        followed::<Node>(),
+        followed::<Pod>(),
         vec![
             written("", "nodes/status", "patch"),
             written("", "events", "create"),
@@ -102,9 +104,6 @@ fn asked() -> BTreeSet<ResourceVerb> {
         // addresses
         rights(&control_client::resources::PODS, &["get"]),
         // announcements
-        followed::<announced::Service>(),
-        followed::<announced::Slice>(),
-        followed::<announced::Node>(),
         followed::<announced::IpPool>(),
         followed::<announced::L2Announcement>(),
         followed::<announced::BgpPeer>(),
@@ -150,8 +149,8 @@ fn no_resource_is_named_that_the_role_does_not_know() {
     ];
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = Vec::new();
-    for folder in [own.join("src"), own.join("../announce/src")] {
-        collect(&folder, &mut sources);
+    for folder in ["src", "../announce/src", "../informers/src"] {
+        collect(&own.join(folder), &mut sources);
     }
     assert!(sources.len() > 50, "the sources are elsewhere");
     let resources: BTreeSet<_> = in_manual().into_iter().map(|it| it.1).collect();

@@ -19,6 +19,7 @@ pub use csi::{
     config::{Config, ConfigError},
 };
 use csi::{backend::Environment, steps::TraceSteps, tool::SystemRunner};
+use node_agent_informers::Informers;
 use node_agent_pods::GrownClaims;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -63,6 +64,7 @@ pub fn choose() -> Result<Choice, NoVolumes> {
 /// Runs driver and loops until `shutdown`.
 pub async fn run(
     client: Client,
+    informers: Informers,
     options: VolumeOptions,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
@@ -96,6 +98,7 @@ pub async fn run(
         .spawn_restarting(move || drive(start.clone(), end.clone()));
     let loops = node_agent_volumes::Options {
         client,
+        informers,
         node: options.node,
         socket,
         fills: Arc::new(fills),

@@ -10,11 +10,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use control_load_balancer::{ASSIGNED, Pool, Selector, Text};
+use control_client::{Object, View};
+use control_load_balancer::{EXCLUDED_NODE, Pool, Selector, Text};
 use ipnet::IpNet;
+use node_agent_informers::{EndpointSlice, LoadBalancer, Node, Service};
+use node_agent_plan::NameHash;
 
 use crate::bgp::routes::{Attributes, Communities, Routes};
-use crate::view::{BgpAdvertisement, BgpPeer, L2Announcement, Node, Service, Slice};
+use crate::view::{BgpAdvertisement, BgpPeer, L2Announcement};
 
 /// All inputs of the decision.
 #[derive(Debug, Default)]
@@ -24,7 +27,7 @@ pub struct World {
     /// Services.
     pub services: Vec<Arc<Service>>,
     /// EndpointSlices.
-    pub slices: Vec<Arc<Slice>>,
+    pub slices: Vec<Arc<EndpointSlice>>,
     /// Nodes.
     pub nodes: Vec<Arc<Node>>,
     /// Pools, in the order of their names.
@@ -53,31 +56,31 @@ pub type L2 = BTreeMap<IpAddr, L2Address>;
 struct ServedAddress<'a> {
     address: IpAddr,
     pool: &'a str,
-    service: &'a Service,
+    load_balancer: &'a LoadBalancer,
     /// `None`: all nodes.
-    local: Option<BTreeSet<Text>>,
+    local: Option<BTreeSet<NameHash>>,
 }
 
 impl World {
     fn served(&self) -> Vec<ServedAddress<'_>> {
-        let ours = |service: &&Arc<Service>| {
+        let ours = |service| {
+            let service: &Service = Arc::as_ref(service);
             // Addresses of other implementations are announced by those.
-            service.spec.r#type == "LoadBalancer"
-                && !service.metadata.is_terminating()
-                && service.metadata.annotations.contains_key(ASSIGNED)
+            let its = service.load_balancer()?;
+            (its.is_assigned && !its.is_terminating).then_some((service, its))
         };
-        let services: Vec<&Arc<Service>> = self.services.iter().filter(ours).collect();
+        let services: Vec<(&Service, &LoadBalancer)> =
+            self.services.iter().filter_map(ours).collect();
         let mut local = self.local_nodes(&services);
         let mut all = Vec::new();
-        for service in services {
-            let meta = &service.metadata;
-            let nodes = local.remove(&(meta.namespace.as_str(), meta.name.as_str()));
-            for address in service.addresses() {
+        for (service, load_balancer) in services {
+            let nodes = local.remove(&(service.namespace(), service.name()));
+            for address in load_balancer.addresses.iter().copied() {
                 if let Some(pool) = self.pools.iter().find(|pool| pool.contains(address)) {
                     all.push(ServedAddress {
                         address,
                         pool: &pool.name,
-                        service,
+                        load_balancer,
                         local: nodes.clone(),
                     });
                 }
@@ -89,42 +92,32 @@ impl World {
     /// For Services with policy Local, the nodes that serve.
     fn local_nodes<'a>(
         &'a self,
-        services: &[&'a Arc<Service>],
-    ) -> HashMap<(&'a str, &'a str), BTreeSet<Text>> {
+        services: &[(&'a Service, &'a LoadBalancer)],
+    ) -> HashMap<(&'a str, &'a str), BTreeSet<NameHash>> {
         #[derive(Default)]
         struct Nodes {
-            ready: BTreeSet<Text>,
-            serving: BTreeSet<Text>,
+            ready: BTreeSet<NameHash>,
+            serving: BTreeSet<NameHash>,
         }
-        let mut found: HashMap<(&str, &str), Nodes> = services
-            .iter()
-            .filter(|service| service.spec.external_traffic_policy == "Local")
-            .map(|service| {
-                let meta = &service.metadata;
-                (
-                    (meta.namespace.as_str(), meta.name.as_str()),
-                    Nodes::default(),
-                )
-            })
+        let local = services.iter().filter(|(_, its)| its.is_local);
+        let mut found: HashMap<(&str, &str), Nodes> = local
+            .map(|(service, _)| ((service.namespace(), service.name()), Nodes::default()))
             .collect();
         if !found.is_empty() {
             for slice in &self.slices {
-                let key = slice
-                    .service()
-                    .map(|name| (slice.metadata.namespace.as_str(), name));
+                let key = slice.service().map(|name| (slice.namespace(), name));
                 let Some(nodes) = key.and_then(|(ns, name)| found.get_mut(&(ns, name))) else {
                     continue;
                 };
-                for endpoint in &slice.endpoints {
-                    let Some(node) = &endpoint.node_name else {
+                for endpoint in slice.state().listed_endpoints() {
+                    let Some(node) = endpoint.node else {
                         continue;
                     };
-                    let ready = endpoint.conditions.ready.unwrap_or(true);
-                    if ready {
-                        nodes.ready.insert(node.clone());
+                    if endpoint.is_ready {
+                        nodes.ready.insert(node);
                     }
-                    if endpoint.conditions.serving.unwrap_or(ready) {
-                        nodes.serving.insert(node.clone());
+                    if endpoint.is_serving {
+                        nodes.serving.insert(node);
                     }
                 }
             }
@@ -148,7 +141,7 @@ impl World {
         if self.l2.is_empty() {
             return L2::new();
         }
-        let allowed: Vec<&Arc<Node>> = self.nodes.iter().filter(|n| n.is_allowed()).collect();
+        let allowed: Vec<&Arc<Node>> = self.nodes.iter().filter(|n| is_allowed(n)).collect();
         let ready: Vec<&Arc<Node>> = allowed.iter().copied().filter(|n| n.is_ready()).collect();
         // A control plane that thinks ill of all nodes is ill itself.
         let nodes = if ready.is_empty() { allowed } else { ready };
@@ -160,7 +153,7 @@ impl World {
                 let of = nodes
                     .iter()
                     .filter(|n| selects(l2.spec.node_selector.as_ref(), n));
-                of.map(|node| node.metadata.name.clone()).collect()
+                of.map(|node| Text::from(node.name())).collect()
             })
             .collect();
         let mut all = L2::new();
@@ -168,14 +161,14 @@ impl World {
             for (l2, nodes) in self.l2.iter().zip(&selected) {
                 let spec = &l2.spec;
                 if !names(&spec.ip_pools, served.pool)
-                    || !selects_service(spec.service_selector.as_ref(), served.service)
+                    || !selects_service(spec.service_selector.as_ref(), served.load_balancer)
                 {
                     continue;
                 }
-                let may: BTreeSet<Text> = match &served.local {
-                    None => nodes.clone(),
-                    Some(local) => nodes.intersection(local).cloned().collect(),
-                };
+                let mut may = nodes.clone();
+                if let Some(local) = &served.local {
+                    may.retain(|node| local.contains(&NameHash::hash(node)));
+                }
                 let entry = all.entry(served.address).or_default();
                 if may.contains(self.node.as_str()) {
                     if spec.interfaces.is_empty() {
@@ -193,7 +186,7 @@ impl World {
     /// Returns what this node advertises to each of its BGP peers, by the peers' names.
     #[must_use]
     pub fn bgp(&self) -> BTreeMap<Text, Routes> {
-        let Some(own) = self.nodes.iter().find(|n| n.metadata.name == self.node) else {
+        let Some(own) = self.nodes.iter().find(|n| n.name() == self.node) else {
             return BTreeMap::new();
         };
         let mut all: BTreeMap<Text, Routes> = self
@@ -202,14 +195,14 @@ impl World {
             .filter(|peer| selects(peer.spec.node_selector.as_ref(), own))
             .map(|peer| (peer.metadata.name.clone(), Routes::new()))
             .collect();
-        if all.is_empty() || !own.is_allowed() {
+        if all.is_empty() || !is_allowed(own) {
             return all;
         }
         for served in self.served() {
             let here = served
                 .local
                 .as_ref()
-                .is_none_or(|nodes| nodes.contains(self.node.as_str()));
+                .is_none_or(|nodes| nodes.contains(&NameHash::hash(&self.node)));
             if !here {
                 continue;
             }
@@ -217,7 +210,7 @@ impl World {
                 let spec = &advertisement.spec;
                 if !names(&spec.ip_pools, served.pool)
                     || !selects(spec.node_selector.as_ref(), own)
-                    || !selects_service(spec.service_selector.as_ref(), served.service)
+                    || !selects_service(spec.service_selector.as_ref(), served.load_balancer)
                 {
                     continue;
                 }
@@ -245,11 +238,18 @@ fn names(list: &[Text], name: &str) -> bool {
 }
 
 fn selects(selector: Option<&Selector>, node: &Node) -> bool {
-    selector.is_none_or(|it| it.matches(|key| node.metadata.labels.get(key)))
+    selector.is_none_or(|it| it.matches(|key| node.label(key)))
 }
 
-fn selects_service(selector: Option<&Selector>, service: &Service) -> bool {
-    selector.is_none_or(|it| it.matches(|key| service.metadata.labels.get(key)))
+fn selects_service(selector: Option<&Selector>, service: &LoadBalancer) -> bool {
+    selector.is_none_or(|it| it.matches(|key| service.labels.get(key)))
+}
+
+/// Whether a node may announce at all.
+pub(crate) fn is_allowed(node: &Node) -> bool {
+    !node.meta().is_terminating()
+        && node.label(EXCLUDED_NODE).is_none()
+        && !node.is_network_unavailable()
 }
 
 #[cfg(test)]

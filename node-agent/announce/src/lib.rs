@@ -19,8 +19,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use control_client::{Change, Client, Reflector, Selection, View, reflect};
-use control_load_balancer::{ASSIGNED, Pool, Text};
+use control_client::{Change, Client, Object, Reflector, View};
+use control_load_balancer::{Pool, Text};
+use node_agent_informers::{EndpointSlice, Informers, Node, Service};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -41,9 +42,7 @@ use self::election::{AgentLives, AnnouncerStatement, ClaimState, Claims, HeldCla
 use self::l2::{AnsweredAddresses, Conflict};
 use self::metrics::Metrics;
 use self::renewal::Renewal;
-use self::view::{
-    ANNOUNCERS, Announcer, BgpAdvertisement, BgpPeer, IpPool, L2Announcement, Node, Service, Slice,
-};
+use self::view::{ANNOUNCERS, Announcer, BgpAdvertisement, BgpPeer, IpPool, L2Announcement};
 
 /// How often it is looked whether the kinds are defined by now: at first, and at
 /// the longest; each pause is longer by the first.
@@ -54,11 +53,17 @@ const GATHER: Duration = Duration::from_millis(10);
 
 /// Announces this node's addresses until `shutdown`. If the kinds are not defined, waits
 /// until they are.
-pub async fn run(client: Client, node: String, metrics: Metrics, shutdown: CancellationToken) {
+pub async fn run(
+    client: Client,
+    informers: Informers,
+    node: String,
+    metrics: Metrics,
+    shutdown: CancellationToken,
+) {
     if !wait_until_served(&client, &shutdown).await {
         return;
     }
-    let asked = RequestedAnnouncements::follow(&client);
+    let asked = RequestedAnnouncements::follow(&informers);
     let mut changes = asked.watch();
     tokio::select! {
         () = shutdown.cancelled() => return,
@@ -70,6 +75,7 @@ pub async fn run(client: Client, node: String, metrics: Metrics, shutdown: Cance
             info!("announcing load balancer addresses");
             let announcing = AnnouncementLoop {
                 client: client.clone(),
+                informers: &informers,
                 node: node.clone(),
                 metrics: metrics.clone(),
                 asked: &asked,
@@ -102,7 +108,7 @@ async fn wait_until_served(client: &Client, shutdown: &CancellationToken) -> boo
 }
 
 /// Notifies waiters of every change of a kind that `matters`.
-fn wake<V: View>(
+fn wake<V: Object>(
     tasks: &mut JoinSet<()>,
     reflector: &Reflector<V>,
     bell: &watch::Sender<u64>,
@@ -136,32 +142,17 @@ fn differs<V, T: PartialEq>(change: &Change<V>, read: impl Fn(&V) -> T) -> bool 
     change.previous.as_deref().map(&read) != change.current.as_deref().map(&read)
 }
 
-fn of_service(
-    service: &Service,
-) -> Option<(bool, Vec<IpAddr>, Text, control_client::StringMap, bool)> {
-    (service.spec.r#type == "LoadBalancer").then(|| {
-        let meta = &service.metadata;
-        (
-            meta.is_terminating(),
-            service.addresses().collect(),
-            service.spec.external_traffic_policy.clone(),
-            meta.labels.clone(),
-            meta.annotations.contains_key(ASSIGNED),
-        )
-    })
-}
-
 fn of_node(node: &Node) -> (bool, bool, Vec<IpAddr>, control_client::StringMap) {
-    let addresses = node.addresses().collect();
+    let addresses = node.internal_addresses().collect();
     (
-        node.is_allowed(),
+        desired::is_allowed(node),
         node.is_ready(),
         addresses,
-        node.metadata.labels.clone(),
+        node.meta().labels.clone(),
     )
 }
 
-fn all<V: View>(reflector: &Reflector<V>) -> Vec<Arc<V>> {
+fn all<V: Object>(reflector: &Reflector<V>) -> Vec<Arc<V>> {
     reflector.cache().snapshot().iter().cloned().collect()
 }
 
@@ -176,14 +167,14 @@ struct RequestedAnnouncements {
 }
 
 impl RequestedAnnouncements {
-    fn follow(client: &Client) -> Self {
+    fn follow(informers: &Informers) -> Self {
         let mut tasks = JoinSet::new();
         let bell = watch::Sender::new(0);
         let it = Self {
-            pools: reflect(client, Selection::all()),
-            l2: reflect(client, Selection::all()),
-            peers: reflect(client, Selection::all()),
-            advertisements: reflect(client, Selection::all()),
+            pools: informers.subscribe(),
+            l2: informers.subscribe(),
+            peers: informers.subscribe(),
+            advertisements: informers.subscribe(),
             bell: bell.clone(),
             _tasks: JoinSet::new(),
         };
@@ -219,13 +210,14 @@ impl RequestedAnnouncements {
 /// The caches of API objects that announcements depend on.
 struct FollowedCaches {
     services: Reflector<Service>,
-    slices: Reflector<Slice>,
+    slices: Reflector<EndpointSlice>,
     nodes: Reflector<Node>,
     announcers: Reflector<Announcer>,
 }
 
 struct AnnouncementLoop<'a> {
     client: Client,
+    informers: &'a Informers,
     node: String,
     metrics: Metrics,
     asked: &'a RequestedAnnouncements,
@@ -235,35 +227,28 @@ impl AnnouncementLoop<'_> {
     /// Announces until nothing is requested any more, or `shutdown`.
     async fn run(&self, shutdown: &CancellationToken) {
         let followed = FollowedCaches {
-            services: reflect(&self.client, Selection::all()),
-            // Slices of headless Services without a name belong to no Service.
-            slices: reflect(
-                &self.client,
-                Selection::all().labels("kubernetes.io/service-name"),
-            ),
-            nodes: reflect(&self.client, Selection::all()),
-            announcers: reflect(&self.client, Selection::all()),
+            services: self.informers.subscribe(),
+            slices: self.informers.subscribe(),
+            nodes: self.informers.subscribe(),
+            announcers: self.informers.subscribe(),
         };
         let mut tasks = JoinSet::new();
         let bell = watch::Sender::new(0_u64);
         // Most Services are not load balancers, most endpoints are not theirs, and nodes
         // write their statuses all the time.
         wake(&mut tasks, &followed.services, &bell, |change| {
-            differs(change, of_service)
+            differs(change, |it| it.load_balancer().cloned())
         });
         let services = followed.services.cache();
         wake(
             &mut tasks,
             &followed.slices,
             &bell,
-            move |change: &Change<Slice>| {
+            move |change: &Change<EndpointSlice>| {
                 let slice = change.latest();
-                let service =
-                    slice.and_then(|it| services.get(&it.metadata.namespace, it.service()?));
+                let service = slice.and_then(|it| services.get(it.namespace(), it.service()?));
                 // An unknown one will be delivered as a change.
-                service.is_some_and(|it| {
-                    it.spec.r#type == "LoadBalancer" && it.spec.external_traffic_policy == "Local"
-                })
+                service.is_some_and(|it| it.load_balancer().is_some_and(|it| it.is_local))
             },
         );
         wake(&mut tasks, &followed.nodes, &bell, |change| {
@@ -340,9 +325,10 @@ impl AnnouncementLoop<'_> {
                 }
                 let world = self.world(&followed);
                 wanted = world.l2();
-                let own = world.nodes.iter().find(|n| n.metadata.name == self.node);
-                let addresses: Vec<IpAddr> =
-                    own.map(|n| n.addresses().collect()).unwrap_or_default();
+                let own = world.nodes.iter().find(|n| n.name() == self.node);
+                let addresses: Vec<IpAddr> = own
+                    .map(|n| n.internal_addresses().collect())
+                    .unwrap_or_default();
                 speaker.bring(sessions(&world, &addresses)).await;
                 own_addresses.send_if_modified(|known| {
                     let addresses: BTreeSet<IpAddr> = addresses.into_iter().collect();

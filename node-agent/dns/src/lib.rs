@@ -9,8 +9,6 @@ mod frame;
 mod limits;
 mod server;
 mod upstream;
-mod view;
 pub mod zone;
 
 pub use server::{Error, Options, run, upstreams_of};
-pub use view::{Endpoint, EndpointSlice, Service};

@@ -5,15 +5,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control_client::{Cache, Client, Selection, reflect};
+use control_client::Cache;
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, ResponseCode};
 use hickory_proto::rr::{DNSClass, Name};
+use node_agent_informers::{EndpointSlice, Service};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::ClientLimit;
 use crate::upstream::{Protocol, forward, forward_whole};
-use crate::view::{EndpointSlice, Service};
 use crate::zone::{Answer, Zone};
 use crate::{encode, frame};
 
@@ -26,14 +26,16 @@ const SLOW: Duration = Duration::from_secs(5);
 const LARGEST: u16 = 1232;
 
 /// How the server is to work.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// Addresses to listen on, with UDP and TCP.
     pub listen: Vec<SocketAddr>,
     /// The zone, such as `cluster.local`.
     pub cluster_domain: String,
-    /// For services and endpoint slices.
-    pub client: Client,
+    /// All Services.
+    pub services: Cache<Service>,
+    /// All EndpointSlices.
+    pub slices: Cache<EndpointSlice>,
     /// The resolvers of all other names, in order; see [`upstreams_of`].
     pub upstreams: Vec<SocketAddr>,
 }
@@ -94,8 +96,8 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     }
     let resolver = Arc::new(Resolver {
         origin,
-        services: reflect(&options.client, Selection::all()).cache(),
-        slices: reflect(&options.client, Selection::all()).cache(),
+        services: options.services,
+        slices: options.slices,
         upstreams: options.upstreams,
     });
     let limits = Limits::default();

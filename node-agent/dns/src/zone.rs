@@ -3,14 +3,12 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
-use std::sync::Arc;
 
-use control_client::Snapshot;
+use control_client::{Object, Snapshot};
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::rdata::{A, AAAA, CNAME, NS, PTR, SOA, SRV, TXT};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
-
-use crate::view::{EndpointSlice, Port, Service};
+use node_agent_informers::{EndpointSlice, Service, ServicePort};
 
 /// Seconds that an answer may be kept. Short: endpoints come and go.
 const TTL: u32 = 5;
@@ -67,7 +65,7 @@ struct FoundName {
 struct Host {
     label: String,
     addresses: Vec<IpAddr>,
-    ports: Vec<Port>,
+    ports: Vec<ServicePort>,
 }
 
 impl Zone {
@@ -136,7 +134,9 @@ impl Zone {
             [port, protocol, service, namespace, "svc"] => {
                 let (port, protocol) = (port.strip_prefix('_')?, protocol.strip_prefix('_')?);
                 let service = self.services.get(namespace, service)?;
-                let srv = self.ports(service, |candidate| candidate.is(port, protocol));
+                let srv = self.ports(service, |candidate| {
+                    candidate.name.eq_ignore_ascii_case(port) && is_protocol(candidate, protocol)
+                });
                 (!srv.is_empty()).then(|| FoundName {
                     srv,
                     ..FoundName::default()
@@ -146,12 +146,8 @@ impl Zone {
                 let service = self.services.get(namespace, service)?;
                 if let Some(protocol) = host.strip_prefix('_') {
                     // a name above those of ports
-                    let any = service.spec.ports.iter().any(|port| {
-                        port.protocol
-                            .as_deref()
-                            .unwrap_or("TCP")
-                            .eq_ignore_ascii_case(protocol)
-                    });
+                    let mut ports = service.ports().iter();
+                    let any = ports.any(|port| is_protocol(port, protocol));
                     return any.then(FoundName::default);
                 }
                 let hosts = self.hosts(service);
@@ -187,7 +183,7 @@ impl Zone {
             addresses.dedup();
             addresses
         } else {
-            service.addresses().collect()
+            service.cluster_ips().collect()
         };
         // A name for each endpoint is much work, and most questions are for addresses.
         let srv = match kind {
@@ -205,10 +201,9 @@ impl Zone {
     fn ports(
         &self,
         service: &Service,
-        wanted: impl Fn(&Port) -> bool,
+        wanted: impl Fn(&ServicePort) -> bool,
     ) -> Vec<(u16, Name, Vec<IpAddr>)> {
-        let meta = &service.metadata;
-        let own = format!("{}.{}.svc", meta.name, meta.namespace);
+        let own = format!("{}.{}.svc", service.name(), service.namespace());
         let mut srv = Vec::new();
         if service.is_headless() {
             for host in self.hosts(service) {
@@ -216,14 +211,12 @@ impl Zone {
                     continue;
                 };
                 for port in host.ports.iter().filter(|port| wanted(port)) {
-                    let number = port.port.unwrap_or(0);
-                    srv.push((number, name.clone(), host.addresses.clone()));
+                    srv.push((port.port, name.clone(), host.addresses.clone()));
                 }
             }
         } else if let Some(name) = self.below(&own) {
-            for port in service.spec.ports.iter().filter(|port| wanted(port)) {
-                let number = port.port.unwrap_or(0);
-                srv.push((number, name.clone(), service.addresses().collect()));
+            for port in service.ports().iter().filter(|port| wanted(port)) {
+                srv.push((port.port, name.clone(), service.cluster_ips().collect()));
             }
         }
         srv
@@ -234,35 +227,22 @@ impl Zone {
         if !service.is_headless() {
             return Vec::new();
         }
-        let meta = &service.metadata;
-        let slices = self.slices.namespace(&meta.namespace).filter(|slice| {
-            slice.metadata.labels.get("kubernetes.io/service-name") == Some(meta.name.as_str())
-        });
+        let slices = self.slices.namespace(service.namespace());
         let mut hosts = Vec::new();
-        for slice in slices {
-            let ports = slice.ports.clone().unwrap_or_default();
-            for endpoint in slice.endpoints.iter().flatten() {
-                if endpoint.conditions.ready == Some(false) {
-                    continue;
-                }
-                let addresses: Vec<IpAddr> = endpoint
-                    .addresses
-                    .iter()
-                    .filter_map(|address| address.parse().ok())
-                    .collect();
-                let Some(first) = addresses.first() else {
-                    continue;
+        for slice in slices.filter(|slice| slice.service() == Some(service.name())) {
+            let ports = slice.ports();
+            hosts.extend(slice.hosts().filter_map(|host| {
+                let first = host.addresses.first()?;
+                let label = match &host.hostname {
+                    Some(hostname) => hostname.to_ascii_lowercase(),
+                    None => first.to_string().replace(['.', ':'], "-"),
                 };
-                let label = match endpoint.hostname.as_deref() {
-                    Some(hostname) if !hostname.is_empty() => hostname.to_ascii_lowercase(),
-                    _ => first.to_string().replace(['.', ':'], "-"),
-                };
-                hosts.push(Host {
+                Some(Host {
                     label,
-                    addresses,
+                    addresses: host.addresses.into_vec(),
                     ports: ports.clone(),
-                });
-            }
+                })
+            }));
         }
         hosts
     }
@@ -271,28 +251,21 @@ impl Zone {
     fn names_of(&self, address: IpAddr) -> Vec<Name> {
         let mut names = Vec::new();
         for service in self.services.iter() {
-            let meta = &service.metadata;
-            if service.addresses().any(|known| known == address) {
-                names.extend(self.below(&format!("{}.{}.svc", meta.name, meta.namespace)));
+            if service.cluster_ips().any(|known| known == address) {
+                let name = format!("{}.{}.svc", service.name(), service.namespace());
+                names.extend(self.below(&name));
             }
         }
-        let text = address.to_string();
-        let slices = self.slices.iter().filter(|slice: &&Arc<EndpointSlice>| {
-            let mut endpoints = slice.endpoints.iter().flatten();
-            endpoints.any(|endpoint| endpoint.addresses.iter().any(|known| *known == text))
-        });
-        for slice in slices {
-            let meta = &slice.metadata;
-            let Some(name) = meta.labels.get("kubernetes.io/service-name") else {
-                continue;
-            };
-            let Some(service) = self.services.get(&meta.namespace, name) else {
+        for slice in self.slices.iter().filter(|it| it.has_host_at(address)) {
+            let service = slice.service();
+            let service = service.and_then(|name| self.services.get(slice.namespace(), name));
+            let Some(service) = service else {
                 continue;
             };
             for host in self.hosts(service) {
                 if host.addresses.contains(&address) {
-                    let host = format!("{}.{name}.{}.svc", host.label, meta.namespace);
-                    names.extend(self.below(&host));
+                    let (name, namespace) = (service.name(), service.namespace());
+                    names.extend(self.below(&format!("{}.{name}.{namespace}.svc", host.label)));
                 }
             }
         }
@@ -391,6 +364,10 @@ impl Zone {
     }
 }
 
+fn is_protocol(port: &ServicePort, name: &str) -> bool {
+    port.protocol.to_string().eq_ignore_ascii_case(name)
+}
+
 const fn answered(answers: Vec<Record>, additionals: Vec<Record>) -> Answer {
     Answer::Zone {
         code: ResponseCode::NoError,
@@ -466,6 +443,7 @@ pub(crate) mod tests {
         let slice: EndpointSlice = serde_json::from_value(json!({
             "metadata": {"name": "db-1", "namespace": "default",
                 "labels": {"kubernetes.io/service-name": "db"}},
+            "addressType": "IPv4",
             "ports": [{"name": "sql", "protocol": "TCP", "port": 5432}],
             "endpoints": [
                 {"addresses": ["10.244.0.5"], "hostname": "db-0", "conditions": {"ready": true}},

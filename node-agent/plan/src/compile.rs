@@ -16,7 +16,7 @@ use crate::name;
 use crate::objects::{EndpointSlice, Service};
 use crate::problem::Reason;
 use crate::service::ServiceState;
-use crate::slice::{Name, PortState, SliceState, State};
+use crate::slice::{NameHash, PortState, SliceState, State};
 
 /// A set of backends and the keys under which clients reach it: one service
 /// port in one address family, under one traffic policy.
@@ -86,8 +86,8 @@ const _: () = assert!(MOST_BACKENDS <= maglev::MOST_BACKENDS);
 /// The node from which a Service is seen.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    pub(crate) node: Option<Name>,
-    pub(crate) zone: Option<Name>,
+    pub(crate) node: Option<NameHash>,
+    pub(crate) zone: Option<NameHash>,
     pub(crate) direct_return: bool,
     /// The node's addresses that are no loopback ones.
     pub(crate) own: Vec<IpAddr>,
@@ -530,8 +530,8 @@ impl PortState {
 impl View {
     pub(crate) fn new(node: &str, zone: Option<&str>) -> Self {
         Self {
-            node: Name::of_any(node),
-            zone: zone.map(Name::hash),
+            node: NameHash::of_any(node),
+            zone: zone.map(NameHash::hash),
             direct_return: false,
             own: Vec::new(),
         }

@@ -53,4 +53,4 @@ pub use report::{
     AddressReport, EndpointReport, ObjectReport, Report, ReportSelection, SetReport, owner_of_set,
 };
 pub use service::ServiceState;
-pub use slice::{Endpoints, SliceState};
+pub use slice::{Endpoints, NameHash, ReadEndpoint, SliceEndpoint, SliceState, parse_protocol};

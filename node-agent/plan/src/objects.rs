@@ -81,6 +81,8 @@ pub struct ServiceSpec {
     /// All addresses, at most one per family.
     #[serde(rename = "clusterIPs", deserialize_with = "nullable")]
     pub cluster_ips: Vec<String>,
+    /// The name for which an `ExternalName` stands in DNS; no datapath depends on it.
+    pub external_name: Option<String>,
     /// Ports.
     #[serde(deserialize_with = "nullable")]
     pub ports: Vec<ServicePort>,

@@ -15,7 +15,7 @@ use crate::objects::Pod;
 use crate::pods::PodState;
 use crate::problem::{Problem, Reason};
 use crate::service::ServiceState;
-use crate::slice::{Name, SliceState};
+use crate::slice::{NameHash, SliceState};
 
 mod batch;
 mod claims;
@@ -238,7 +238,7 @@ impl Planner {
         if self.facts == facts {
             return Vec::new();
         }
-        let zone = facts.zone.as_deref().map(Name::hash);
+        let zone = facts.zone.as_deref().map(NameHash::hash);
         let moved = std::mem::replace(&mut self.view.zone, zone) != zone;
         let redirected = self.view.direct_return != facts.direct_return;
         self.view.direct_return = facts.direct_return;

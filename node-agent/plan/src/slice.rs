@@ -2,6 +2,7 @@
 //! cluster's endpoints are all kept.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::problem::Reason;
 
 mod read;
 
-pub use read::Endpoints;
+pub use read::{Endpoints, ReadEndpoint};
 
 /// Slices of headless Services bear it; they have no datapath.
 const HEADLESS: &str = "service.kubernetes.io/headless";
@@ -60,25 +61,39 @@ pub(crate) struct PortState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointState {
     pub(crate) address: Address,
-    node: Option<Name>,
+    node: Option<NameHash>,
     /// Whatever does not depend on who looks at it.
     state: State,
     /// The index of its hints in the slice, from 1 on; 0: it has none.
     hints: u16,
 }
 
+/// An endpoint of a slice, for parts that read endpoints without planning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SliceEndpoint {
+    /// The address at which it is reached.
+    pub address: IpAddr,
+    /// The node on which it runs.
+    pub node: Option<NameHash>,
+    /// Whether it is ready; unknown counts as yes.
+    pub is_ready: bool,
+    /// Whether it serves, though it may be about to end; unknown counts as yes, as
+    /// kube-proxy has it.
+    pub is_serving: bool,
+}
+
 /// The zones and nodes that should use endpoints; sorted, each once.
 #[derive(Debug, PartialEq, Eq)]
 struct HintSet {
-    zones: Box<[Name]>,
-    nodes: Box<[Name]>,
+    zones: Box<[NameHash]>,
+    nodes: Box<[NameHash]>,
 }
 
 /// The name of a node or zone, of which is only asked whether it is this one: its
 /// hash, since there are as many as endpoints. That two of 5 000 nodes have one is
 /// less likely than one in a billion clusters, and both would be near then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Name(NonZeroU64);
+pub struct NameHash(NonZeroU64);
 
 /// The state of an endpoint, as bits. The order is that of preference if several slices
 /// contain one endpoint: a pod that is not terminating before a terminating one that had
@@ -94,7 +109,7 @@ impl SliceState {
     pub fn new<'a>(
         label: impl Fn(&str) -> Option<&'a str>,
         address_type: &str,
-        endpoints: Endpoints,
+        endpoints: &Endpoints,
         ports: &[EndpointPort],
     ) -> Self {
         let service = label(SERVICE_NAME).map(Into::into);
@@ -141,13 +156,13 @@ impl SliceState {
         self.ports = ports.into();
     }
 
-    fn read_endpoints(&mut self, Endpoints(given): Endpoints, family: Family) {
+    fn read_endpoints(&mut self, given: &Endpoints, family: Family) {
         let mut hints: Vec<HintSet> = Vec::new();
-        let mut endpoints = Vec::with_capacity(given.len());
-        for mut endpoint in given {
+        let mut endpoints = Vec::with_capacity(given.0.len());
+        for endpoint in given.iter() {
             // The API says that only the first counts; without any there is
             // nothing to complain of either.
-            let Some(address) = endpoint.take_address() else {
+            let Some(address) = endpoint.first_address() else {
                 continue;
             };
             match address {
@@ -160,7 +175,7 @@ impl SliceState {
                     });
                 }
                 Ok(address) => self.leave_out(address.to_string().into()),
-                Err(text) => self.leave_out(text),
+                Err(text) => self.leave_out(text.into()),
             }
         }
         self.endpoints = endpoints.into();
@@ -183,6 +198,29 @@ impl SliceState {
         self.ports.iter().map(|it| it.port)
     }
 
+    /// The endpoints' ports: name, protocol and number.
+    pub fn named_ports(&self) -> impl Iterator<Item = (&str, Protocol, u16)> {
+        self.ports
+            .iter()
+            .map(|it| (&*it.name, it.protocol, it.port))
+    }
+
+    /// All endpoints.
+    pub fn listed_endpoints(&self) -> impl Iterator<Item = SliceEndpoint> + '_ {
+        self.endpoints.iter().map(|it| SliceEndpoint {
+            address: it.address.into(),
+            node: it.node,
+            is_ready: it.state.is_ready(),
+            is_serving: it.state.is_serving(),
+        })
+    }
+
+    /// Whether no endpoint and no port of the slice was left out.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.family.is_some() && self.bad.is_none()
+    }
+
     pub(crate) fn is_of(&self, family: Family) -> bool {
         self.family == Some(family)
     }
@@ -193,7 +231,7 @@ impl SliceState {
         let hints = place.and_then(|place| self.hints.get(place));
         let zones = hints.map(|hints| &*hints.zones).unwrap_or_default();
         let nodes = hints.map(|hints| &*hints.nodes).unwrap_or_default();
-        let among = |ours: Option<Name>, names: &[Name]| {
+        let among = |ours: Option<NameHash>, names: &[NameHash]| {
             ours.is_some_and(|it| names.binary_search(&it).is_ok())
         };
         let is_local = endpoint.node.is_some() && endpoint.node == view.node;
@@ -237,7 +275,7 @@ impl From<&EndpointSlice> for SliceState {
         Self::new(
             |label| labels.get(label).map(String::as_str),
             &slice.address_type,
-            slice.endpoints.iter().collect(),
+            &slice.endpoints.iter().collect(),
             &slice.ports,
         )
     }
@@ -252,7 +290,8 @@ impl From<&EndpointSlice> for Arc<SliceState> {
 /// Returns the index of an endpoint's hints among those of its slice.
 fn number(known: &mut Vec<HintSet>, hints: Option<&Hints>) -> u16 {
     let names = |hints: &[Hint]| {
-        let mut names: Vec<Name> = hints.iter().map(|hint| Name::hash(&hint.name)).collect();
+        let hashes = hints.iter().map(|hint| NameHash::hash(&hint.name));
+        let mut names: Vec<NameHash> = hashes.collect();
         names.sort_unstable();
         names.dedup();
         names.into()
@@ -278,10 +317,12 @@ fn number(known: &mut Vec<HintSet>, hints: Option<&Hints>) -> u16 {
     number
 }
 
-// === impl Name ===
+// === impl NameHash ===
 
-impl Name {
-    pub(crate) fn hash(text: &str) -> Self {
+impl NameHash {
+    /// Returns the hash of a name.
+    #[must_use]
+    pub fn hash(text: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
         Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN))
@@ -313,7 +354,9 @@ pub(crate) fn parse_port(port: i64) -> Option<u16> {
     u16::try_from(port).ok().filter(|port| *port != 0)
 }
 
-pub(crate) fn parse_protocol(protocol: Option<&str>) -> Option<Protocol> {
+/// Reads a protocol as the API writes it; absent means TCP.
+#[must_use]
+pub fn parse_protocol(protocol: Option<&str>) -> Option<Protocol> {
     match protocol.unwrap_or("TCP") {
         "TCP" => Some(Protocol::TCP),
         "UDP" => Some(Protocol::UDP),

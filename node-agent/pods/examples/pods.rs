@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use control_client::Client;
+use node_agent_informers::{Informers, NodeScope};
 use node_agent_pods::{AgentOptions, server::Tls, settings::Settings};
 use tokio_util::sync::CancellationToken;
 
@@ -38,8 +39,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(file) => Settings::parse(&std::fs::read_to_string(file)?)?,
         None => Settings::default(),
     };
+    let client = Client::from_kubeconfig(kubeconfig).await?;
     let options = AgentOptions {
-        client: Client::from_kubeconfig(kubeconfig).await?,
+        informers: Informers::new(client.clone(), name, NodeScope::Own),
+        client,
         node_name: name.clone(),
         node_ips: vec![ip.parse()?],
         external_cloud: None,

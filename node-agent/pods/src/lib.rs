@@ -45,10 +45,9 @@ use std::time::Duration;
 
 use control_client::events::{Format, Recorder};
 use control_client::lease::NodeLease;
-use control_client::{
-    Client, Metadata, Reflector, Selection, reflect, reflect_resource, resources,
-};
+use control_client::{Client, Selection};
 use control_supervise::task;
+use node_agent_informers::{Informers, OwnNode, Service, SharedView};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -62,7 +61,6 @@ use crate::node::shutdown::{NodeShutdown, watch as follow_shutdowns};
 use crate::node::startup::{prepare_folders, prepare_process};
 use crate::objects::api::ApiObjects;
 use crate::objects::pod::Pod;
-use crate::objects::source::Service;
 use crate::pod::allocation::{self, Allocations};
 use crate::pod::cgroup::{self, CgroupLayout, CgroupVersion, Cgroups};
 use crate::pod::config::NodeFacts;
@@ -83,10 +81,12 @@ use crate::settings::Settings;
 use crate::shared::{PodRegistry, RelistRate, Shared};
 
 /// Options of the pod agent.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AgentOptions {
     /// The API, as this node (`system:node:NAME`).
     pub client: Client,
+    /// The caches that it shares with the other parts of the node's agent.
+    pub informers: Informers,
     /// The node's name.
     pub node_name: String,
     /// The node's addresses, the primary first.
@@ -128,6 +128,12 @@ pub struct AgentOptions {
     pub grown: GrownClaims,
     /// By which others see that the agent looks after its pods.
     pub pulse: Arc<SyncLoopHealth>,
+}
+
+impl SharedView for Pod {
+    fn selection(node: &str) -> Selection {
+        Selection::all().fields(format!("spec.nodeName={node}"))
+    }
 }
 
 /// Why the agent cannot start or had to stop.
@@ -275,15 +281,8 @@ pub async fn run(options: AgentOptions, shutdown: CancellationToken) -> Result<(
             Some((listener, tls.clone()))
         }
     };
-    let services = reflect::<Service>(&client, Selection::all());
-    let own = reflect_resource::<Metadata>(
-        &client,
-        resources::NODES,
-        Selection {
-            metadata_only: true,
-            ..Selection::all().fields(format!("metadata.name={}", options.node_name))
-        },
-    );
+    let services = options.informers.subscribe::<Service>();
+    let own = options.informers.own_node();
     let resolv_conf =
         untrusted::read_to_string(&options.resolv_conf, RESOLV_CONF_MOST).unwrap_or_default();
     let allocatable: std::collections::BTreeMap<String, String> = allocatable
@@ -384,8 +383,7 @@ pub async fn run(options: AgentOptions, shutdown: CancellationToken) -> Result<(
             });
     }
     let upkeep = upkeep(shared.clone(), identity, own.clone(), shutdown.clone());
-    let mine = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
-    let pods = reflect::<Pod>(&client, mine);
+    let pods = options.informers.subscribe::<Pod>();
     let each = || {
         let (shared, shutdown) = (shared.clone(), shutdown.clone());
         move || (shared.clone(), shutdown.clone())
@@ -410,12 +408,12 @@ pub async fn run(options: AgentOptions, shutdown: CancellationToken) -> Result<(
     // It returns where its folder cannot be made.
     let plugins = task("plugin-watcher")
         .spawn_restarting(move || plugins::watch(root.clone(), kinds.clone(), end.clone()));
-    let with = each();
+    let (with, informers) = (each(), options.informers.clone());
     let counts = task("volume-limits")
         .until(&shutdown)
         .spawn_restarting(move || {
             let (shared, end) = with();
-            shared.csi.clone().keep_counts(end)
+            shared.csi.clone().keep_counts(informers.clone(), end)
         });
     let with = each();
     let guard = task("eviction-guard")
@@ -477,7 +475,7 @@ pub async fn run(options: AgentOptions, shutdown: CancellationToken) -> Result<(
 async fn upkeep(
     shared: Arc<Shared>,
     identity: NodeIdentity,
-    own: Reflector<Metadata>,
+    own: OwnNode,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     node::register(&shared.client, &identity, &shutdown)

@@ -242,7 +242,7 @@ async fn mirror(shared: Arc<Shared>, statics: StaticPods, step: MirrorStep) {
                 "apiVersion": "v1",
                 "kind": "Node",
                 "name": shared.node_name,
-                "uid": node.metadata.uid,
+                "uid": node.meta().uid,
                 "controller": true,
             }]);
             let namespace = one.pod.namespace();

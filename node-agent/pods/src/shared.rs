@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use control_client::events::{ObjectReference, Recorder};
 use control_client::resources;
-use control_client::{Cache, Client, Metadata};
+use control_client::{Cache, Client};
+use node_agent_informers::Node;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::mpsc;
 
@@ -70,8 +71,8 @@ pub struct Shared {
     pub node: NodeFacts,
     /// The node's name.
     pub node_name: String,
-    /// The node's own object.
-    pub node_object: Cache<Metadata>,
+    /// Nodes, the own one among them.
+    pub node_object: Cache<Node>,
     /// The kubelet's configuration.
     pub settings: Settings,
     /// The node's addresses, the primary first.

@@ -6,10 +6,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control_client::{
-    DeleteOptions, Discard, Metadata, Patch, Reflector, Selection, reflect, resources,
-};
+use control_client::{DeleteOptions, Discard, Metadata, Patch, Reflector, Selection, resources};
 use csi_api as api;
+use node_agent_informers::SharedView;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -131,11 +130,16 @@ fn object(owner: &Owner<'_>, capacity: &Capacity, name: &str) -> Value {
     object
 }
 
+impl SharedView for StorageCapacity {
+    fn selection(node: &str) -> Selection {
+        let labels = format!("{MANAGER_LABEL}={}", manager(node));
+        Selection::all().namespace(NAMESPACE).labels(labels)
+    }
+}
+
 /// Publishes until `shutdown`.
 pub async fn run(shared: Arc<LoopContext>, shutdown: CancellationToken) {
-    let labels = format!("{MANAGER_LABEL}={}", manager(&shared.node));
-    let selection = Selection::all().namespace(NAMESPACE).labels(labels);
-    let published: Reflector<StorageCapacity> = reflect(&shared.client, selection);
+    let published = shared.informers.subscribe::<StorageCapacity>();
     shared.synced().await;
     published.synced().await;
     let mut classes = shared.classes.changes();

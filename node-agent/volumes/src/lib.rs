@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use control_client::Client;
 use control_supervise::task;
+use node_agent_informers::Informers;
 use tokio_util::sync::CancellationToken;
 
 pub use driver::{CallError, Driver, NAME};
@@ -70,6 +71,8 @@ pub type Grown = Arc<dyn Fn(&str, &str) + Send + Sync>;
 pub struct Options {
     /// Client with the identity of the node.
     pub client: Client,
+    /// The caches that it shares with the other parts of the node's agent.
+    pub informers: Informers,
     /// Name of the node.
     pub node: String,
     /// Socket of the driver.
@@ -86,6 +89,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) {
     let driver = Driver::new(&options.socket);
     let shared = Arc::new(LoopContext::new(
         &client,
+        &options.informers,
         &options.node,
         driver,
         options.fills.clone(),

@@ -8,9 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use compact_str::CompactString;
 use control_client::events::{Format, ObjectReference, Recorder, RepeatFilter};
 use control_client::{
-    Change, Client, Discard, Meta, Patch, Queue, Reflector, Resource, Selection, View, reflect,
-    reflect_resource, resources,
+    Change, Client, Discard, Meta, Patch, Queue, Reflector, Resource, View, resources,
 };
+use node_agent_informers::Informers;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -18,9 +18,7 @@ use tokio::sync::Notify;
 use crate::driver::{Driver, NAME};
 use crate::error::{Error, Result};
 use crate::standby::Standby;
-use crate::views::{
-    AttributesClass, Claim, LOCAL_CLAIMS, LOCAL_VOLUMES, SecretReference, StorageClass, Volume,
-};
+use crate::views::{AttributesClass, Claim, SecretReference, StorageClass, Volume};
 use crate::{Fills, Grown};
 
 /// Longest wait between attempts at one object.
@@ -64,6 +62,8 @@ pub struct LoopContext {
     pub fills: Fills,
     /// Who is told of volumes that have grown.
     pub grown: Grown,
+    /// The agent's caches.
+    pub informers: Informers,
     /// Claims for which this node was selected.
     pub claims: Reflector<Claim>,
     /// Volumes that are on this node.
@@ -87,8 +87,15 @@ struct Secret {
 }
 
 impl LoopContext {
-    /// Makes the caches. Must be called within a tokio runtime.
-    pub fn new(client: &Client, node: &str, driver: Driver, fills: Fills, grown: Grown) -> Self {
+    /// Subscribes to the caches. Must be called within a tokio runtime.
+    pub fn new(
+        client: &Client,
+        informers: &Informers,
+        node: &str,
+        driver: Driver,
+        fills: Fills,
+        grown: Grown,
+    ) -> Self {
         Self {
             client: client.clone(),
             recorder: Recorder::new(client, &format!("{NAME}_{node}"), node, Format::Core),
@@ -97,10 +104,11 @@ impl LoopContext {
             driver,
             fills,
             grown,
-            claims: reflect_resource(client, LOCAL_CLAIMS, of_node(node)),
-            volumes: reflect_resource(client, LOCAL_VOLUMES, of_node(node)),
-            classes: reflect(client, Selection::all()),
-            attributes: reflect(client, Selection::all()),
+            claims: informers.subscribe(),
+            volumes: informers.subscribe(),
+            classes: informers.subscribe(),
+            attributes: informers.subscribe(),
+            informers: informers.clone(),
             standby: Standby::default(),
             space_changed: Notify::new(),
             space_freed: Notify::new(),
@@ -196,11 +204,6 @@ impl LoopContext {
             .await
             .map(drop)
     }
-}
-
-/// Selects the claims and volumes of a node, in the views that nodes read.
-pub fn of_node(node: &str) -> Selection {
-    Selection::all().fields(format!("spec.nodeName={node}"))
 }
 
 /// A queue of keys whose failures wait ever longer.

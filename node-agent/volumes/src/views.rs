@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use control_client::{Meta, Resource, View, resources};
+use control_client::{Meta, Resource, Selection, View, resources};
 use control_types::quantity::Quantity;
+use node_agent_informers::SharedView;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -218,7 +219,7 @@ pub const STORAGE_CAPACITIES: Resource = Resource::namespaced(
 
 const LOCAL_STORAGE: &str = "storage.orlop.dev";
 /// Claims, as nodes read those for which they were selected.
-pub const LOCAL_CLAIMS: Resource =
+const LOCAL_CLAIMS: Resource =
     Resource::namespaced(LOCAL_STORAGE, "v1alpha1", "localclaims", "LocalClaim");
 /// Volumes, as nodes read those that are on them.
 pub const LOCAL_VOLUMES: Resource =
@@ -243,3 +244,28 @@ views! {
     AttributesClass: resources::VOLUME_ATTRIBUTES_CLASSES;
     StorageCapacity: STORAGE_CAPACITIES;
 }
+
+/// Selects the claims and volumes of a node, in the views that nodes read.
+fn of_node(node: &str) -> Selection {
+    Selection::all().fields(format!("spec.nodeName={node}"))
+}
+
+impl SharedView for Claim {
+    const WATCHED: Resource = LOCAL_CLAIMS;
+
+    fn selection(node: &str) -> Selection {
+        of_node(node)
+    }
+}
+
+impl SharedView for Volume {
+    const WATCHED: Resource = LOCAL_VOLUMES;
+
+    fn selection(node: &str) -> Selection {
+        of_node(node)
+    }
+}
+
+impl SharedView for StorageClass {}
+
+impl SharedView for AttributesClass {}

@@ -186,6 +186,42 @@ async fn initial_events_then_changes_arrive_over_one_watch() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_filter_refuses_objects_that_are_known_and_changes_that_come() {
+    let (client, _) = scripted(vec![Answer::Watch(
+        vec![
+            event("ADDED", &pod("a", 1)),
+            event("ADDED", &pod("b", 2)),
+            bookmark(5, true),
+            event("MODIFIED", &pod("a", 6)),
+            event("MODIFIED", &pod("b", 7)),
+            event("DELETED", &pod("a", 8)),
+        ],
+        Ending::Hang,
+    )]);
+    let reflector = follow(&client);
+    let is_b = |change: &Change<Metadata>| change.latest().is_some_and(|it| it.name() == "b");
+    let mut from_the_beginning = reflector.changes_where(is_b);
+    becomes(&reflector, "b@7").await;
+    assert_eq!(told(&mut from_the_beginning), "+b ~b");
+    let mut later = reflector.changes_where(move |change| !is_b(change));
+    assert_eq!(told(&mut later), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_weak_reference_does_not_keep_the_watch_open() {
+    let (client, asked) = scripted(Vec::new());
+    let reflector = follow(&client);
+    let weak = reflector.downgrade();
+    let cache = weak.upgrade().expect("it lives").cache();
+    drop(reflector);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(asked.lock().unwrap().len(), 1);
+    assert!(weak.upgrade().is_some(), "a cache of it lives");
+    drop(cache);
+    assert!(weak.upgrade().is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_visible_before_the_initial_events_are_complete() {
     let (client, _) = scripted(vec![Answer::Watch(
         vec![event("ADDED", &pod("a", 1)), bookmark(3, false)],

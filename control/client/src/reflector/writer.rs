@@ -120,16 +120,13 @@ impl<V: Object> Writer<V> {
             self.pending.clear();
             return;
         };
-        let mut closed = false;
         for change in self.pending.drain(..) {
             for subscriber in others {
-                closed |= subscriber.send(change.clone()).is_err();
+                subscriber.send(change.clone());
             }
-            closed |= last.send(change).is_err();
+            last.send(change);
         }
-        if closed {
-            subscribers.retain(|subscriber| !subscriber.is_closed());
-        }
+        subscribers.retain(|subscriber| !subscriber.sender.is_closed());
     }
 }
 

@@ -30,13 +30,14 @@ use control_serving::{
     Tls,
     access::{Access, GuardedPort, Rights, Settings},
 };
+use node_agent_informers::Node;
 use node_agent_pods::server::{access::refusal, extra_endpoints::ExtraEndpoints, serve_further};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::{Error, views::NodeView};
+use crate::Error;
 
 /// The port unless told otherwise.
 pub const PORT: u16 = 10253;
@@ -143,7 +144,7 @@ fn own(node: &str) -> Result<Tls, Error> {
 /// server asks kubelets.
 pub async fn publish_address(
     client: Client,
-    nodes: Cache<NodeView>,
+    nodes: Cache<Node>,
     node: String,
     port: Option<u16>,
     shutdown: CancellationToken,
@@ -178,7 +179,7 @@ pub async fn publish_address(
 }
 
 /// What has to be changed for the Node to say this.
-fn missing(node: &NodeView, port: Option<u16>) -> Option<Value> {
+fn missing(node: &Node, port: Option<u16>) -> Option<Value> {
     let port = port.map(|port| port.to_string());
     (node.annotation(ANNOTATION) != port.as_deref())
         .then(|| json!({"metadata": {"annotations": {ANNOTATION: port}}}))
@@ -298,7 +299,7 @@ mod tests {
         task.await.expect("no panic").expect("it ends");
     }
 
-    fn node(port: Option<&str>) -> NodeView {
+    fn node(port: Option<&str>) -> Node {
         let annotations = port.map_or(json!({}), |port| json!({ANNOTATION: port}));
         let node = json!({"metadata": {"name": "n1", "annotations": annotations}});
         serde_json::from_value(node).expect("a node")

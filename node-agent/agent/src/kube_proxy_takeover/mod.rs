@@ -26,6 +26,7 @@ use std::{
 use control_client::{Cache, Client, Discard, Patch, resources};
 use jiff::Timestamp;
 use node_agent_datapath::{KernelNat, Retirement};
+use node_agent_informers::Node;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -34,7 +35,7 @@ use tracing::{info, warn};
 use self::step::{
     CONDITION, LABEL, ServiceProxyChoice, TakeoverFacts, TakeoverReason, TakeoverStep, next, worse,
 };
-use crate::{Error, cleanup, views::NodeView};
+use crate::{Error, cleanup};
 
 /// How often is looked whether something is to be done.
 const EVERY: Duration = Duration::from_secs(1);
@@ -53,7 +54,7 @@ pub struct Replacement {
     /// Where programs and maps are pinned.
     pub pin_dir: PathBuf,
     /// The Node itself.
-    pub nodes: Cache<NodeView>,
+    pub nodes: Cache<Node>,
     /// Whether the maps hold what the API says.
     pub programmed: Arc<AtomicBool>,
 }

@@ -38,6 +38,7 @@ use node_agent_datapath::{
     Bandwidths, Capacity, Device, Engine, Globs, Options as DatapathOptions, Patterns,
     PolicyEntries, TcWay, ensure_bpffs,
 };
+use node_agent_informers::{Informers, NodeScope};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
@@ -377,7 +378,7 @@ fn a_pod_that_a_former_agent_let_up_has_its_address_before_its_status_says_so() 
         let task = tokio::spawn(run(
             api.clients(),
             options(&pins),
-            joined(asked, wishes),
+            joined(&api, asked, wishes),
             end.clone(),
         ));
         let maps = Policy::open(&pins).expect("maps");
@@ -417,7 +418,7 @@ fn an_interface_is_let_up_as_soon_as_programs_are_at_it() {
         let task = tokio::spawn(run(
             api.clients(),
             options(&pins),
-            joined(asked, wishes),
+            joined(&api, asked, wishes),
             end.clone(),
         ));
         let maps = Policy::open(&pins).expect("maps");
@@ -475,7 +476,7 @@ fn an_interface_is_let_up_once_its_bandwidth_is_limited() {
         let task = tokio::spawn(run(
             api.clients(),
             options(&pins),
-            joined(asked, wishes),
+            joined(&api, asked, wishes),
             end.clone(),
         ));
         let maps = Policy::open(&pins).expect("maps");
@@ -514,10 +515,9 @@ fn an_interface_is_let_up_once_its_bandwidth_is_limited() {
 
 #[test]
 fn network_policy_reads_pod_endpoints_and_what_nodes_may_read_alone() {
-    const MAY_READ: [&str; 5] = [
+    const MAY_READ: [&str; 4] = [
         "GET /api/v1/namespaces",
         "GET /apis/network.orlop.dev/v1alpha1/podendpoints",
-        "GET /api/v1/nodes",
         "GET /apis/networking.k8s.io/v1/networkpolicies",
         // Whether there is the kind anybody may ask.
         "GET /apis/policy.networking.k8s.io/v1alpha2",
@@ -530,7 +530,7 @@ fn network_policy_reads_pod_endpoints_and_what_nodes_may_read_alone() {
             pods: POD_ENDPOINTS,
             node: node.client(),
         };
-        let joined = joined(asked, wishes);
+        let joined = joined(&node, asked, wishes);
         let task = tokio::spawn(run(clients, options(&pins), joined, end.clone()));
         let maps = Policy::open(&pins).expect("maps");
         settled(&maps, |it| it.endpoints == 6).await;
@@ -538,7 +538,8 @@ fn network_policy_reads_pod_endpoints_and_what_nodes_may_read_alone() {
         let own = || node.asked.lock().expect("not poisoned").clone();
         let has = |wanted: &str| own().iter().any(|it| it.starts_with(wanted));
         while !(has("PATCH /api/v1/nodes/n/status")
-            && has("GET /apis/discovery.k8s.io/v1/namespaces/default/endpointslices"))
+            && has("GET /apis/discovery.k8s.io/v1/endpointslices")
+            && has("GET /api/v1/nodes"))
         {
             assert!(Instant::now() < until, "{:?}", own());
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -563,7 +564,7 @@ fn every_task_of_network_policy_recovers_from_a_panic_or_ends_the_process() {
         let run = run(
             api.clients(),
             options(&pins),
-            joined(asked, wishes),
+            joined(&api, asked, wishes),
             end.clone(),
         );
         let own = supervisor.clone();
@@ -625,9 +626,16 @@ fn every_task_of_network_policy_recovers_from_a_panic_or_ends_the_process() {
     });
 }
 
-fn joined(asked: mpsc::Receiver<PolicyQuery>, wishes: DatapathRequestSender) -> PolicyContext {
+fn joined(
+    node: &Api,
+    asked: mpsc::Receiver<PolicyQuery>,
+    wishes: DatapathRequestSender,
+) -> PolicyContext {
     let gate = gate();
+    let informers = Informers::new(node.client(), "n", NodeScope::All);
     PolicyContext {
+        nodes: informers.subscribe(),
+        slices: informers.subscribe(),
         asked,
         gate,
         wishes,
@@ -679,7 +687,7 @@ async fn churn(pins: PathBuf, count: u32) {
     let task = tokio::spawn(run(
         api.clients(),
         options(&pins),
-        joined(asked, wishes),
+        joined(&api, asked, wishes),
         end.clone(),
     ));
     let maps = Policy::open(&pins).expect("maps");

@@ -40,9 +40,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use control_client::{Change, Changes, Client, Resource, Selection, reflect, reflect_resource};
+use control_client::{
+    Change, Changes, Client, Reflector, Resource, Selection, reflect, reflect_resource,
+};
 use ipnet::IpNet;
 use node_agent_datapath::Policy;
+use node_agent_informers::{EndpointSlice, Node};
 use node_agent_policy::{Compiler, Config, Prefix};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -53,14 +56,13 @@ use self::{
     cache_dir::PolicyCacheDir,
     grace::GraceWait,
     kinds::ServedKinds,
-    state::{PolicyCaches, PolicyState, WaitingInterface},
-    views::{Namespace, NetworkPolicy, Pod, PolicyNode},
+    state::{PolicyCaches, PolicyState, WaitingInterface, is_of_api},
+    views::{Namespace, NetworkPolicy, Pod},
     write::PolicyWriter,
 };
 use crate::{
     Error,
     services::{interfaces, local_api},
-    views::EndpointSlice,
 };
 
 pub use admit::{AdmitRequest, InterfaceGate, PendingPodInterface, gate, socket};
@@ -91,7 +93,7 @@ pub(crate) const FOLLOWED: [Resource; 6] = {
     [
         Namespace::RESOURCE,
         Pod::RESOURCE,
-        PolicyNode::RESOURCE,
+        Node::RESOURCE,
         NetworkPolicy::RESOURCE,
         views::ClusterNetworkPolicy::RESOURCE,
         EndpointSlice::RESOURCE,
@@ -119,13 +121,16 @@ pub struct PolicyClients {
     pub objects: Client,
     /// Pods, or PodEndpoints, which have the fields that are read of pods.
     pub pods: Resource,
-    /// The node's own, which reads where the API server is and writes the Node's
-    /// status.
+    /// The node's own, which writes the Node's status.
     pub node: Client,
 }
 
 /// Handles of other parts that network policy uses.
 pub struct PolicyContext {
+    /// All Nodes.
+    pub nodes: Reflector<Node>,
+    /// All EndpointSlices, for those of the API server.
+    pub slices: Reflector<EndpointSlice>,
     /// What they ask.
     pub asked: mpsc::Receiver<PolicyQuery>,
     /// Where interfaces wait, and those that do.
@@ -151,6 +156,8 @@ pub async fn run(
     }: PolicyClients,
     options: PolicyOptions,
     PolicyContext {
+        nodes,
+        slices,
         asked: mut asks,
         gate: (gate, mut asked),
         wishes:
@@ -165,7 +172,6 @@ pub async fn run(
 ) -> Result<(), Error> {
     let namespaces = reflect::<Namespace>(&client, Selection::all());
     let pods = reflect_resource::<Pod>(&client, pods, Selection::all());
-    let nodes = reflect::<PolicyNode>(&client, Selection::all());
     let policies = reflect::<NetworkPolicy>(&client, Selection::all());
     let mut changes = (
         namespaces.changes(),
@@ -173,9 +179,10 @@ pub async fn run(
         nodes.changes(),
         policies.changes(),
     );
-    let own = Selection::all().namespace("default");
-    let api = reflect::<EndpointSlice>(&node, own.labels("kubernetes.io/service-name=kubernetes"));
-    let mut api_changes = api.changes();
+    let mut api_changes = slices.changes_where(|change| {
+        let mut states = change.previous.iter().chain(&change.current);
+        states.any(|slice| is_of_api(slice))
+    });
     let (full, is_full) = watch::channel(None);
     let (name, until) = (options.node.clone(), shutdown.clone());
     control_supervise::task("policy-node-condition").spawn_restarting(move || {
@@ -214,7 +221,7 @@ pub async fn run(
             nodes: nodes.cache(),
             policies: policies.cache(),
             cluster: None,
-            api: api.cache(),
+            slices: slices.cache(),
         },
         own,
         pod_ranges: prefixes(&pod_ranges.borrow_and_update()),

@@ -7,8 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use control_client::{Cache, Change, View};
+use control_client::{Cache, Change, Object, Snapshot, View};
 use ebpf_abi::Protocol;
+use node_agent_informers::{EndpointSlice, Node};
 use node_agent_policy::{Compiler, Config, Prefix, objects, policy::PortRange};
 use tracing::{debug, info, warn};
 
@@ -19,10 +20,10 @@ use super::{
     bandwidth,
     cache_dir::PolicyCacheDir,
     grace::GraceWait,
-    views::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Pod, PolicyNode},
+    views::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Pod, planned_node},
     write::{PolicyWriter, WriteOutcome},
 };
-use crate::{serving, views::EndpointSlice};
+use crate::serving;
 
 /// The longest pause between attempts to write all that is known.
 const RARELY: Duration = Duration::from_secs(60);
@@ -63,12 +64,12 @@ pub struct PolicyState {
 pub struct PolicyCaches {
     pub namespaces: Cache<Namespace>,
     pub pods: Cache<Pod>,
-    pub nodes: Cache<PolicyNode>,
+    pub nodes: Cache<Node>,
     pub policies: Cache<NetworkPolicy>,
     /// None where the API does not know the kind.
     pub cluster: Option<Cache<ClusterNetworkPolicy>>,
-    /// Where the API server is: what the Service `kubernetes` stands for.
-    pub api: Cache<EndpointSlice>,
+    /// Those that say where the API server is ([`is_of_api`]) and all others.
+    pub slices: Cache<EndpointSlice>,
 }
 
 /// An interface that stays down until its rules are in the maps.
@@ -90,6 +91,15 @@ impl WaitingInterface {
             wished: false,
         }
     }
+}
+
+/// Whether a slice says where the API server is: what the Service `kubernetes` stands for.
+pub fn is_of_api(slice: &EndpointSlice) -> bool {
+    slice.namespace() == "default" && slice.service() == Some("kubernetes")
+}
+
+fn slices_of_api(slices: &Snapshot<EndpointSlice>) -> impl Iterator<Item = &Arc<EndpointSlice>> {
+    slices.namespace("default").filter(|slice| is_of_api(slice))
 }
 
 // === impl State ===
@@ -114,9 +124,9 @@ impl PolicyState {
         }
     }
 
-    pub fn on_node(&mut self, change: &Change<PolicyNode>) {
+    pub fn on_node(&mut self, change: &Change<Node>) {
         if let Some((_, name)) = subject(change) {
-            let planned = change.current.as_ref().map(|it| it.planned());
+            let planned = change.current.as_deref().map(planned_node);
             self.compiler.node(&name, planned.as_ref());
         }
     }
@@ -162,7 +172,7 @@ impl PolicyState {
         self.compiler.own_addresses(&self.own);
         self.compiler.pod_ranges(&self.pod_ranges);
         for node in self.caches.nodes.snapshot().iter() {
-            self.compiler.node(&node.meta().name, Some(&node.planned()));
+            self.compiler.node(node.name(), Some(&planned_node(node)));
         }
         for namespace in self.caches.namespaces.snapshot().iter() {
             let name = &namespace.meta().name;
@@ -233,8 +243,8 @@ impl PolicyState {
     }
 
     fn protected(&self) -> Vec<PortRange> {
-        let slices = self.caches.api.snapshot();
-        let of_api = slices.iter().flat_map(|slice| slice.state().ports());
+        let slices = self.caches.slices.snapshot();
+        let of_api = slices_of_api(&slices).flat_map(|slice| slice.state().ports());
         protected(of_api.chain(self.asked_at), self.tunnel)
     }
 
@@ -243,7 +253,10 @@ impl PolicyState {
     /// locks that out cannot be told to let it in again.
     async fn guard_node(&mut self) {
         let selected = self.compiler.guards_node();
-        let wanted = selected && !self.caches.api.is_empty();
+        let wanted = selected
+            && slices_of_api(&self.caches.slices.snapshot())
+                .next()
+                .is_some();
         if selected && !wanted && !std::mem::replace(&mut self.told_blind, true) {
             warn!(
                 "a policy is for this node, and is not enforced on it before the endpoints of \

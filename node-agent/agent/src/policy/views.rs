@@ -1,7 +1,7 @@
 //! What policy reads of the API's objects.
 
 use control_client::{Meta, Resource, View, resources};
-use ipnet::IpNet;
+use node_agent_informers::Node;
 use node_agent_policy::objects;
 use serde::Deserialize;
 
@@ -55,41 +55,29 @@ views! {
     ClusterNetworkPolicy of CLUSTER_NETWORK_POLICIES => spec: ClusterNetworkPolicySpec;
 }
 
-/// A Node.
-#[derive(Debug, Deserialize)]
-pub struct PolicyNode {
-    metadata: Meta,
-    #[serde(default)]
-    spec: Option<objects::NodeSpec>,
-    #[serde(default)]
-    status: Option<objects::NodeStatus>,
-}
-
-impl View for PolicyNode {
-    const RESOURCE: Resource = resources::NODES;
-
-    fn meta(&self) -> &Meta {
-        &self.metadata
+/// Returns the compiler's form of a Node. Its addresses are also those that it has on the
+/// overlay, from which it speaks to pods behind that.
+pub fn planned_node(node: &Node) -> objects::Node {
+    let given = node.addresses().iter().map(|it| it.address.to_string());
+    let mut addresses: Vec<String> = given.collect();
+    for range in node.pod_cidrs() {
+        let address = range.network().to_string();
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
     }
-}
-
-impl PolicyNode {
-    /// The compiler's form of it. Its addresses are also those that it has on the
-    /// overlay, from which it speaks to pods behind that.
-    pub fn planned(&self) -> objects::Node {
-        let mut status = self.status.clone().unwrap_or_default();
-        let spec = self.spec.clone().unwrap_or_default();
-        for range in spec.ranges().filter_map(|text| text.parse::<IpNet>().ok()) {
-            let address = range.network().to_string();
-            if status.addresses.iter().all(|it| it.address != address) {
-                status.addresses.push(objects::NodeAddress { address });
-            }
-        }
-        objects::Node {
-            metadata: metadata(&self.metadata),
-            spec,
-            status,
-        }
+    let addresses = addresses.into_iter();
+    objects::Node {
+        metadata: metadata(node.meta()),
+        spec: objects::NodeSpec {
+            pod_cidr: String::new(),
+            pod_cidrs: node.pod_cidr_texts().map(str::to_owned).collect(),
+        },
+        status: objects::NodeStatus {
+            addresses: addresses
+                .map(|address| objects::NodeAddress { address })
+                .collect(),
+        },
     }
 }
 
@@ -114,13 +102,13 @@ mod tests {
 
     #[test]
     fn a_node_is_known_by_its_addresses_on_the_overlay_too() {
-        let node: PolicyNode = serde_json::from_value(serde_json::json!({
+        let node: Node = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "a"},
             "spec": {"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.1.0/24", "fd00:1::/64"]},
             "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]},
         }))
         .expect("a node");
-        let planned = node.planned();
+        let planned = planned_node(&node);
         let addresses: Vec<_> = planned
             .status
             .addresses

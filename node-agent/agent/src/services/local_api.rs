@@ -21,6 +21,7 @@ use control_client::{Cache, Object};
 use http_body_util::{BodyExt, Empty};
 use hyper::{Request, StatusCode, body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
+use node_agent_informers::Service;
 use node_agent_plan::{Account, Planner, SliceState, explain};
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -29,7 +30,7 @@ use tokio::{
 };
 
 use super::{http::HttpAnswer, metrics::MetricsSnapshot};
-use crate::{Error, views::ServiceView};
+use crate::Error;
 
 /// Where sockets are; root's alone.
 const FOLDER: &str = "/run/orlop";
@@ -72,7 +73,7 @@ struct ResponseBatch {
 #[derive(Clone)]
 pub struct LocalApi {
     pub node: String,
-    pub services: Cache<ServiceView>,
+    pub services: Cache<Service>,
     pub asks: mpsc::Sender<PlanQuery>,
 }
 
@@ -262,13 +263,13 @@ impl LocalApi {
     fn portion(
         &self,
         place: Option<&(bool, (String, String))>,
-    ) -> (Vec<Arc<ServiceView>>, Option<(String, String)>) {
+    ) -> (Vec<Arc<Service>>, Option<(String, String)>) {
         let snapshot = self.services.snapshot();
         if let Some((true, (namespace, name))) = place {
             let one = snapshot.get(namespace, name).cloned();
             return (one.into_iter().collect(), None);
         }
-        let key = |it: &ServiceView| (it.namespace().to_owned(), it.name().to_owned());
+        let key = |it: &Service| (it.namespace().to_owned(), it.name().to_owned());
         let mut rest = snapshot
             .iter()
             .filter(|it| place.is_none_or(|(_, after)| key(it) > *after));
@@ -281,11 +282,11 @@ impl LocalApi {
     /// Adds what is to be said of endpoints.
     fn explained(
         &self,
-        services: &[Arc<ServiceView>],
+        services: &[Arc<Service>],
         accounts: Vec<WithSlices>,
         zone: Option<&str>,
     ) -> Vec<Account> {
-        let with = |(service, (account, slices)): (&Arc<ServiceView>, WithSlices)| {
+        let with = |(service, (account, slices)): (&Arc<Service>, WithSlices)| {
             let its: Vec<_> = slices.iter().map(|it| &**it).collect();
             let state = service.state();
             account.with(state, &explain(&self.node, zone, state, &its))
@@ -296,12 +297,13 @@ impl LocalApi {
 
 #[cfg(test)]
 mod tests {
+    use node_agent_informers::EndpointSlice;
     use node_agent_plan::{Config, Current, EndpointStanding};
     use serde_json::json;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::{services::http, views::EndpointSlice};
+    use crate::services::http;
 
     const SERVICES: usize = 2 * PORTION + 7;
 
@@ -310,7 +312,7 @@ mod tests {
     }
 
     fn clerk(asks: mpsc::Sender<PlanQuery>) -> LocalApi {
-        let service = |number: usize| -> ServiceView {
+        let service = |number: usize| -> Service {
             serde_json::from_value(json!({
                 "metadata": {"namespace": "ns", "name": name(number)},
                 "spec": {

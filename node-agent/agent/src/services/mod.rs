@@ -18,6 +18,7 @@ mod events;
 #[cfg(test)]
 pub(crate) mod fake;
 mod health;
+mod host_ports;
 mod http;
 pub(crate) mod interfaces;
 pub mod kube_proxy;
@@ -40,7 +41,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use control_client::{Cache, Change, Changes, Client, Object, Reflector, Selection, reflect};
+use control_client::{Cache, Change, Changes, Client, Object, Reflector};
 use ebpf_abi::Protocol;
 use hyper::StatusCode;
 use jiff::Timestamp;
@@ -48,8 +49,9 @@ use node_agent_datapath::{
     ApplyOutcome, Capacity, DeviceHook, Engine, Globs, Options as DatapathOptions, Patterns, TcWay,
     ensure_bpffs,
 };
+use node_agent_informers::{EndpointSlice, Informers, Service};
 use node_agent_plan::{Config, NodePortAddresses, Override};
-use node_agent_pods::blocking;
+use node_agent_pods::{blocking, objects::pod::Pod};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -68,7 +70,6 @@ use crate::{
     DatapathSettings, Error, dns,
     host_changes::HostChanges,
     policy::{DatapathRequest, DatapathRequestReceiver, GrowthOutcome},
-    views::{EndpointSlice, NodeView, PodView, ServiceView},
 };
 
 pub use metrics::OtherMetrics;
@@ -85,12 +86,14 @@ const TELL_AGAIN: Duration = Duration::from_secs(1);
 /// Follows the API and the node's devices until `shutdown`. The addresses
 /// `dns` are answered by this node itself; what is counted in `others` is
 /// shown beside what is counted here; what network policy asks for is `wished`.
+/// `client` writes events and the Node's status.
 ///
 /// # Errors
 /// [`Error::Datapath`] when the programs cannot be brought into force,
 /// [`Error::Listen`] when a port for health or metrics is taken.
 pub async fn run(
     client: Client,
+    informers: Informers,
     options: DatapathSettings,
     dns: Vec<IpAddr>,
     others: &OtherMetrics,
@@ -111,14 +114,11 @@ pub async fn run(
     let (asks, mut asked) = mpsc::channel(4);
     serve(&options, &health, &metrics, asks.clone(), &shutdown).await?;
     // The API server is asked while the kernel verifies programs.
-    let services = reflect::<ServiceView>(&client, Selection::all());
-    let slices = reflect::<EndpointSlice>(&client, Selection::all());
-    let own = Selection::all().fields(format!("metadata.name={}", options.node_name));
-    let nodes = reflect::<NodeView>(&client, own);
-    let pods = options.services.host_ports.then(|| {
-        let own = Selection::all().fields(format!("spec.nodeName={}", options.node_name));
-        reflect::<PodView>(&client, own)
-    });
+    let services = informers.subscribe::<Service>();
+    let slices = informers.subscribe::<EndpointSlice>();
+    let node = informers.own_node();
+    let pods = options.services.host_ports;
+    let pods = pods.then(|| informers.subscribe::<Pod>());
     let engine = {
         let options = options.clone();
         tokio::task::spawn_blocking(move || open(&options, &dns))
@@ -135,13 +135,13 @@ pub async fn run(
         &shutdown,
     );
     let (mut service_changes, mut slice_changes, mut node_changes) =
-        (services.changes(), slices.changes(), nodes.changes());
+        (services.changes(), slices.changes(), node.changes());
     let mut pod_changes = pods.as_ref().map(Reflector::changes);
     let (of, with, until) = (client.clone(), Arc::clone(&metrics), shutdown.clone());
-    let (node, pin_dir) = (options.node_name.clone(), options.pin_dir.clone());
+    let (name, pin_dir) = (options.node_name.clone(), options.pin_dir.clone());
     control_supervise::task("table-room").spawn_restarting(move || {
-        let (of, node, pin_dir) = (of.clone(), node.clone(), pin_dir.clone());
-        capacity_condition::follow(of, node, pin_dir, Arc::clone(&with), until.clone())
+        let (of, name, pin_dir) = (of.clone(), name.clone(), pin_dir.clone());
+        capacity_condition::follow(of, name, pin_dir, Arc::clone(&with), until.clone())
     });
     let movers = StaleSocketReaper::start(&options.pin_dir, Arc::clone(&metrics))?;
     let told = EventReporter::new(&client, &options.node_name);
@@ -176,7 +176,7 @@ pub async fn run(
     let listed = async {
         services.synced().await;
         slices.synced().await;
-        nodes.synced().await;
+        node.synced().await;
         if let Some(pods) = &pods {
             pods.synced().await;
         }
@@ -231,7 +231,7 @@ pub async fn run(
                 let listed = [
                     ("services", services.is_synced()),
                     ("endpointslices", slices.is_synced()),
-                    ("the node's own object", nodes.is_synced()),
+                    ("the node's own object", node.is_synced()),
                     ("pods", pods.as_ref().is_none_or(Reflector::is_synced)),
                 ];
                 warn!(
@@ -267,7 +267,7 @@ struct ServiceState {
     node_ports: NodePortAddresses,
     movers: StaleSocketReaper,
     told: EventReporter,
-    services: Cache<ServiceView>,
+    services: Cache<Service>,
     /// Network policy waits for programs at pods' devices.
     programs: watch::Sender<()>,
     shutdown: CancellationToken,
@@ -280,7 +280,7 @@ struct ServiceState {
 // === impl State ===
 
 impl ServiceState {
-    fn on_service(&mut self, change: &Change<ServiceView>) {
+    fn on_service(&mut self, change: &Change<Service>) {
         let Some((namespace, name)) = subject(change) else {
             return;
         };
@@ -305,12 +305,12 @@ impl ServiceState {
         self.written(begun, result, slice.and_then(|it| it.triggered()));
     }
 
-    fn on_pod(&mut self, change: &Change<PodView>) {
+    fn on_pod(&mut self, change: &Change<Pod>) {
         let Some((namespace, name)) = subject(change) else {
             return;
         };
         let begun = Instant::now();
-        let pod = change.current.as_ref().map(|pod| pod.planned());
+        let pod = change.current.as_ref().map(|pod| host_ports::planned(pod));
         let result = self.engine.on_pod_change(namespace, name, pod.as_ref());
         self.written(begun, result, None);
     }

@@ -5,10 +5,11 @@ use std::{net::IpAddr, sync::Arc};
 use control_client::View;
 use ebpf_abi::{Address, Config, ConfigFlags, DirectReturn, Protocol};
 use ipnet::IpNet;
+use node_agent_informers::Node;
 use node_agent_plan::{NodeFacts, NodePortAddresses};
 
 use super::options::ServiceOptions;
-use crate::views::NodeView;
+use crate::pools::pod_ranges;
 
 /// The Node object as far as it is known.
 ///
@@ -17,7 +18,7 @@ use crate::views::NodeView;
 /// that the Node object names would be shown under another one for a moment.
 #[derive(Debug, Default)]
 pub struct OwnNode {
-    node: Option<Arc<NodeView>>,
+    node: Option<Arc<Node>>,
     listed: bool,
     gone: bool,
 }
@@ -30,12 +31,12 @@ pub enum NodeUpdate<'a> {
     /// That there is no such Node object.
     Missing,
     /// The Node.
-    Node(&'a NodeView),
+    Node(&'a Node),
 }
 
 impl OwnNode {
     /// The object appeared, changed or (`None`) went.
-    pub fn changed(&mut self, current: Option<Arc<NodeView>>) {
+    pub fn changed(&mut self, current: Option<Arc<Node>>) {
         self.gone = current.is_none();
         // Services go on as they were on a node whose object was removed.
         if current.is_some() {
@@ -59,7 +60,7 @@ impl OwnNode {
 
     /// May the node be sent traffic, as far as its object says?
     pub fn is_eligible(&self, to_be_deleted: &str) -> bool {
-        let leaves = |node: &NodeView| {
+        let leaves = |node: &Node| {
             node.meta().deletion_timestamp.is_some() || node.is_tainted(to_be_deleted)
         };
         !self.gone && self.node.as_deref().is_some_and(|node| !leaves(node))
@@ -67,7 +68,7 @@ impl OwnNode {
 }
 
 impl<'a> NodeUpdate<'a> {
-    const fn node(self) -> Option<&'a NodeView> {
+    const fn node(self) -> Option<&'a Node> {
         match self {
             Self::Node(node) => Some(node),
             Self::Missing | Self::Nothing => None,
@@ -92,12 +93,12 @@ pub fn configuration(
 
 fn configured(
     options: &ServiceOptions,
-    node: Option<&NodeView>,
+    node: Option<&Node>,
     addresses: &[IpAddr],
     in_force: Option<&Config>,
 ) -> Config {
-    let named = node
-        .map(|node| node.network().addresses)
+    let named: Vec<IpAddr> = node
+        .map(|node| node.internal_addresses().collect())
         .unwrap_or_default();
     let mut flags = ConfigFlags::NONE;
     if options.masquerade_all {
@@ -160,9 +161,9 @@ fn is_answered(address: IpAddr) -> bool {
 }
 
 /// Whose clients are inside the cluster.
-fn inside(options: &ServiceOptions, node: Option<&NodeView>) -> Vec<IpNet> {
+fn inside(options: &ServiceOptions, node: Option<&Node>) -> Vec<IpNet> {
     if options.cluster_cidrs.is_empty() {
-        node.map(NodeView::pod_ranges).unwrap_or_default()
+        node.map(pod_ranges).unwrap_or_default()
     } else {
         options.cluster_cidrs.clone()
     }
@@ -180,11 +181,11 @@ pub fn facts(
     addresses: &[IpAddr],
 ) -> NodeFacts {
     let node = told.node();
-    let named = node
-        .map(|node| node.network().addresses)
+    let named: Vec<IpAddr> = node
+        .map(|node| node.internal_addresses().collect())
         .unwrap_or_default();
     NodeFacts {
-        zone: node.and_then(NodeView::zone).map(str::to_owned),
+        zone: node.and_then(Node::zone).map(str::to_owned),
         addresses: node_ports.from_node(addresses.iter().copied(), &named),
         inside: inside(options, node),
         reserved: RESERVED.to_vec(),
@@ -196,7 +197,7 @@ pub fn facts(
 mod tests {
     use super::*;
 
-    fn node() -> NodeView {
+    fn node() -> Node {
         serde_json::from_value(serde_json::json!({
             "metadata": {"name": "a"},
             "spec": {"podCIDRs": ["10.0.0.0/24"]},
@@ -215,7 +216,7 @@ mod tests {
             .collect()
     }
 
-    fn config(node: Option<&NodeView>, addresses: &[IpAddr], in_force: Option<&Config>) -> Config {
+    fn config(node: Option<&Node>, addresses: &[IpAddr], in_force: Option<&Config>) -> Config {
         configured(&ServiceOptions::default(), node, addresses, in_force)
     }
 

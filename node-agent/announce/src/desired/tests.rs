@@ -53,15 +53,16 @@ fn world() -> World {
     }
 }
 
-fn slices(endpoints: &[(&str, bool, bool)]) -> Vec<Arc<Slice>> {
+fn slices(endpoints: &[(&str, bool, bool)]) -> Vec<Arc<EndpointSlice>> {
     let endpoints: Vec<Value> = endpoints
         .iter()
         .map(|(node, ready, serving)| {
-            json!({"nodeName": node, "conditions": {"ready": ready, "serving": serving}})
+            json!({"addresses": ["10.244.0.1"], "nodeName": node, "conditions": {"ready": ready, "serving": serving}})
         })
         .collect();
     of(json!([{"metadata": {"name": "s", "namespace": "x",
-        "labels": {"kubernetes.io/service-name": "local"}}, "endpoints": endpoints}]))
+        "labels": {"kubernetes.io/service-name": "local"}},
+        "addressType": "IPv4", "endpoints": endpoints}]))
 }
 
 fn l2(world: &World) -> Vec<String> {

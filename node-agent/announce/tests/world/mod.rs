@@ -21,6 +21,7 @@ use control_store::embedded::{Embedded, Options};
 use control_supervise::Supervisor;
 use http_body_util::BodyExt as _;
 use node_agent_announce::metrics::Metrics;
+use node_agent_informers::{Informers, NodeScope};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt as _};
@@ -409,7 +410,9 @@ impl Agent {
                 .build();
             let runtime = runtime.expect("a runtime");
             runtime.block_on(async move {
-                let run = node_agent_announce::run(client, node, Metrics::default(), stopped);
+                let informers = Informers::new(client.clone(), &node, NodeScope::All);
+                let metrics = Metrics::default();
+                let run = node_agent_announce::run(client, informers, node, metrics, stopped);
                 let run = own.scope(run);
                 tokio::select! {
                     () = killed.cancelled() => {}

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use control_client::{Meta, Reflector, Resource, Selection, View, reflect};
+use control_client::{Meta, Reflector, Resource, View};
+use node_agent_informers::{Informers, SharedView};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::task::{AbortHandle, JoinSet};
@@ -47,6 +48,8 @@ impl View for CsiDriverPeriod {
     }
 }
 
+impl SharedView for CsiDriverPeriod {}
+
 /// Drivers that are polled, each with its period and its task.
 type PollTasks<T> = BTreeMap<String, (Duration, T)>;
 
@@ -81,10 +84,11 @@ fn counted(mut all: Vec<Value>, name: &str, most: i64) -> Vec<Value> {
 }
 
 /// Asks the drivers that want to be asked, until `shutdown`.
-pub(super) async fn keep(drivers: Arc<CsiDrivers>, shutdown: CancellationToken) {
-    let Ok(api) = drivers.api().cloned() else {
-        return;
-    };
+pub(super) async fn keep(
+    drivers: Arc<CsiDrivers>,
+    informers: Informers,
+    shutdown: CancellationToken,
+) {
     let mut objects: Option<Reflector<CsiDriverPeriod>> = None;
     let mut changed = None;
     let mut asked: PollTasks<AbortHandle> = BTreeMap::new();
@@ -95,7 +99,7 @@ pub(super) async fn keep(drivers: Arc<CsiDrivers>, shutdown: CancellationToken) 
         if names.is_empty() {
             (objects, changed) = (None, None);
         } else if objects.is_none() {
-            let all = reflect::<CsiDriverPeriod>(&api, Selection::all());
+            let all = informers.subscribe::<CsiDriverPeriod>();
             (changed, objects) = (Some(all.changes()), Some(all));
         }
         let cache = objects.as_ref().map(Reflector::cache);
@@ -154,8 +158,8 @@ async fn every(drivers: Arc<CsiDrivers>, name: String, period: Duration) {
 impl CsiDrivers {
     /// Keeps the count of volumes that the node can hold as its drivers say, until
     /// `shutdown`.
-    pub async fn keep_counts(self: Arc<Self>, shutdown: CancellationToken) {
-        keep(self, shutdown).await;
+    pub async fn keep_counts(self: Arc<Self>, informers: Informers, shutdown: CancellationToken) {
+        keep(self, informers, shutdown).await;
     }
 
     fn names(&self) -> Vec<String> {

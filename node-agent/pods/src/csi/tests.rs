@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use node_agent_informers::{Informers, NodeScope};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -452,9 +453,10 @@ impl Registered {
         let most = Arc::new(AtomicI64::new(5));
         let period = Arc::new(Mutex::new(seconds));
         let api = cluster_that_asks(Arc::clone(&attached), Arc::clone(&csi_node), period);
-        let drivers = Arc::new(CsiDrivers::new(api, "n1", root.path()));
+        let drivers = Arc::new(CsiDrivers::new(api.clone(), "n1", root.path()));
         let shutdown = CancellationToken::new();
-        tokio::spawn(drivers.clone().keep_counts(shutdown.clone()));
+        let informers = Informers::new(api, "n1", NodeScope::Own);
+        tokio::spawn(drivers.clone().keep_counts(informers, shutdown.clone()));
         let kinds: Vec<Arc<dyn plugins::PluginHandlers>> = vec![drivers.clone()];
         let folder = root.path().join("plugins_registry");
         fs::create_dir_all(&folder).unwrap();

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use control_client::time::seconds;
 use control_client::{
-    Backoff, Changes, Client, Discard, Error, Meta, Metadata, Patch, Reflector, resources,
+    Backoff, Changes, Client, Discard, Error, Meta, Metadata, Patch, View, resources,
 };
 use jiff::Timestamp;
+use node_agent_informers::{Node, OwnNode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -352,7 +353,7 @@ struct LastWrite {
 pub async fn keep(
     shared: Arc<Shared>,
     identity: NodeIdentity,
-    own: Reflector<Metadata>,
+    own: OwnNode,
     shutdown: CancellationToken,
 ) {
     let mut changes = own.changes();
@@ -397,7 +398,7 @@ pub async fn keep(
         };
         let known = last.as_ref().and_then(|last| last.revision);
         let node = own.cache().get("", &identity.name);
-        let changed = node.and_then(|node| node.metadata.revision()) > known;
+        let changed = node.and_then(|node| node.meta().revision()) > known;
         if due || changed {
             match write(&shared.client, &identity.name, &status, &found, due).await {
                 Ok((revision, is_written)) => {
@@ -445,10 +446,10 @@ pub async fn keep(
 }
 
 /// Waits until the object has a later revision than this one.
-async fn newer(changes: &mut Changes<Metadata>, known: Option<u64>) {
+async fn newer(changes: &mut Changes<Node>, known: Option<u64>) {
     while let Some(change) = changes.recv().await {
         let current = change.current.as_ref();
-        if current.and_then(|node| node.metadata.revision()) > known {
+        if current.and_then(|node| node.meta().revision()) > known {
             return;
         }
     }
@@ -599,12 +600,13 @@ mod tests {
     use std::sync::Mutex;
 
     use bytes::Bytes;
-    use control_client::{RequestBody, Selection, reflect_resource};
+    use control_client::RequestBody;
     use futures::{StreamExt, stream};
     use http::{Request, Response};
     use http_body_util::combinators::UnsyncBoxBody;
     use http_body_util::{BodyExt, Full, StreamBody};
     use hyper::body::Frame;
+    use node_agent_informers::{Informers, NodeScope};
     use tokio::sync::broadcast;
 
     use super::*;
@@ -735,7 +737,7 @@ mod tests {
             external_cloud: None,
             runtime: "fake".to_owned(),
         };
-        let own = reflect_resource(&server.client(), resources::NODES, Selection::all());
+        let own = Informers::new(server.client(), "n", NodeScope::Own).own_node();
         let kept = tokio::spawn(keep(Arc::new(shared), identity, own, shutdown.clone()));
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert_eq!(server.ready(), "True");

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use control_client::{Cache, Client, Discard, Error, Meta, Metadata, Patch, Selection, resources};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use node_agent_informers::Service;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::json;
@@ -20,7 +21,7 @@ use super::claim::{PersistentVolume, VolumeClaim};
 use super::follow::{FollowedKind, ObjectRef, ObjectWatches, TRUST_BUNDLES};
 use super::resource_claim::{RESOURCE_CLAIMS, ResourceClaim};
 use super::source::{
-    ConfigMap, DataError, DataKind, ObjectData, ObjectReader, ReadError, Secret, Service,
+    ConfigMap, DataError, DataKind, ObjectData, ObjectReader, ReadError, Secret,
     ServiceAccountToken, TokenSpec,
 };
 

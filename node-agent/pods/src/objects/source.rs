@@ -8,6 +8,7 @@ use base64::Engine as _;
 use control_client::{Meta, Resource, View, resources};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use node_agent_informers::Service;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
@@ -257,39 +258,6 @@ pub struct Secret {
     pub r#type: String,
 }
 
-/// `v1` Service.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Service {
-    /// The object's metadata.
-    pub metadata: Meta,
-    /// What it is.
-    pub spec: ServiceSpec,
-}
-
-/// `v1` ServiceSpec.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ServiceSpec {
-    /// Its address; `None` for headless ones.
-    #[serde(rename = "clusterIP")]
-    pub cluster_ip: String,
-    /// Its ports.
-    pub ports: Vec<ServicePort>,
-}
-
-/// `v1` ServicePort.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ServicePort {
-    /// May be empty when there is only one.
-    pub name: String,
-    /// `TCP` when empty.
-    pub protocol: String,
-    /// The number.
-    pub port: u16,
-}
-
 macro_rules! view {
     ($type:ty, $resource:ident) => {
         impl View for $type {
@@ -304,7 +272,6 @@ macro_rules! view {
 
 view!(ConfigMap, CONFIG_MAPS);
 view!(Secret, SECRETS);
-view!(Service, SERVICES);
 
 impl From<ConfigMap> for ObjectData {
     fn from(map: ConfigMap) -> Self {

@@ -24,7 +24,7 @@ impl PodState {
         let own = shared.node_object.get("", &shared.node_name);
         let node = admit::NodeSnapshot {
             name: &shared.node_name,
-            label: &|key| Some(own.as_ref()?.metadata.labels.get(key)?.to_owned()),
+            label: &|key| Some(own.as_ref()?.label(key)?.to_owned()),
             allocatable: &shared.allocatable,
             sysctls: &shared.settings.sysctls,
             pressure: shared.pressure(),

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use control_client::Object;
+use node_agent_informers::Service;
 use rustc_hash::FxHashMap;
 
 use super::argument_expansion::{ArgumentBudget, ArgumentsTooLong, expand};
 use super::env_file::{self, EnvFile};
 use super::fields::{self, PodFacts};
 use crate::objects::pod::{Container, EnvVar, FileKeyRef, Pod};
-use crate::objects::source::{DataError, DataKind, ObjectData, ObjectReader, Service};
+use crate::objects::source::{DataError, DataKind, ObjectData, ObjectReader};
 use crate::volumes::PodVolumes;
 
 /// A name and value; containers get variables in this order.
@@ -322,20 +324,18 @@ pub fn service_variables(
 ) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     for service in services {
-        let ip = service.spec.cluster_ip.as_str();
-        if ip.is_empty() || ip == "None" {
+        let Some(ip) = service.cluster_ip() else {
             continue;
-        }
-        let is_master =
-            service.metadata.namespace == "default" && service.metadata.name == "kubernetes";
-        let linked = links && service.metadata.namespace == namespace;
+        };
+        let is_master = service.namespace() == "default" && service.name() == "kubernetes";
+        let linked = links && service.namespace() == namespace;
         if !is_master && !linked {
             continue;
         }
-        let Some(first) = service.spec.ports.first() else {
+        let Some(first) = service.ports().first() else {
             continue;
         };
-        let name = service.metadata.name.to_uppercase().replace('-', "_");
+        let name = service.name().to_uppercase().replace('-', "_");
         // a service of the pod's own namespace goes before the cluster's
         let mut put = |key: String, value: String| {
             if linked || !variables.contains_key(&key) {
@@ -344,7 +344,7 @@ pub fn service_variables(
         };
         put(format!("{name}_SERVICE_HOST"), ip.to_owned());
         put(format!("{name}_SERVICE_PORT"), first.port.to_string());
-        for port in &service.spec.ports {
+        for port in service.ports() {
             if !port.name.is_empty() {
                 let port_name = port.name.to_uppercase().replace('-', "_");
                 put(
@@ -358,18 +358,14 @@ pub fn service_variables(
         } else {
             ip.to_owned()
         };
-        for (index, port) in service.spec.ports.iter().enumerate() {
-            let protocol = if port.protocol.is_empty() {
-                "TCP"
-            } else {
-                &port.protocol
-            };
+        for (index, port) in service.ports().iter().enumerate() {
+            let protocol = port.protocol.to_string();
             let lower = protocol.to_lowercase();
             let url = format!("{lower}://{host}:{}", port.port);
             if index == 0 {
                 put(format!("{name}_PORT"), url.clone());
             }
-            let prefix = format!("{name}_PORT_{}_{}", port.port, protocol.to_uppercase());
+            let prefix = format!("{name}_PORT_{}_{protocol}", port.port);
             put(prefix.clone(), url);
             put(format!("{prefix}_PROTO"), lower);
             put(format!("{prefix}_PORT"), port.port.to_string());

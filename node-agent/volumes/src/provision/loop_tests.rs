@@ -13,6 +13,7 @@ use csi::steps::TraceSteps;
 use csi::tool::SystemRunner;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
+use node_agent_informers::{Informers, NodeScope};
 use serde_json::Value;
 
 use super::*;
@@ -134,6 +135,7 @@ async fn a_volume_is_made_once_and_deleted_when_its_claim_goes_before_it_is_save
     let api = FixedApi::default();
     let shared = LoopContext::new(
         &api.client(),
+        &Informers::new(api.client(), "n1", NodeScope::Own),
         "n1",
         driver(dir.path(), &end).await,
         Arc::new(Vec::new),
@@ -189,6 +191,7 @@ async fn nothing_is_made_until_it_is_known_that_no_sidecar_works() {
     let api = FixedApi::default();
     let shared = LoopContext::new(
         &api.client(),
+        &Informers::new(api.client(), "n1", NodeScope::Own),
         "n1",
         driver(dir.path(), &end).await,
         Arc::new(Vec::new),
@@ -218,6 +221,7 @@ async fn a_claim_that_failed_is_tried_again_as_soon_as_there_is_room() {
     let api = FixedApi::default();
     let shared = LoopContext::new(
         &api.client(),
+        &Informers::new(api.client(), "n1", NodeScope::Own),
         "n1",
         driver(dir.path(), &end).await,
         Arc::new(Vec::new),
@@ -273,6 +277,7 @@ async fn a_claim_without_room_says_so_once_and_comes_back_ever_later() {
     };
     let shared = LoopContext::new(
         &api.client(),
+        &Informers::new(api.client(), "n1", NodeScope::Own),
         "n1",
         driver(dir.path(), &end).await,
         Arc::new(Vec::new),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control_client::events::ObjectReference;
-use control_client::{Queue, Reflector, Selection, View, reflect};
+use control_client::{Queue, Reflector, View};
 use csi_api as api;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use crate::shared::{Key, LoopContext, REST, queue, queue_latest};
 use crate::standby::Duty;
 use crate::views::Claim;
 use decide::{CONTENT_PROTECTION, ContentStep, content_status, decide_content, driver_parameters};
-use views::{Content, MANAGED_BY, Snapshot, SnapshotClass};
+use views::{Content, Snapshot, SnapshotClass};
 
 /// How often it is looked whether the kinds of snapshots are defined.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -45,13 +45,9 @@ pub async fn run(shared: Arc<LoopContext>, shutdown: CancellationToken) {
         }
     }
     shared.synced().await;
-    let client = &shared.client;
     let this = Arc::new(Snapshots {
-        contents: reflect(
-            client,
-            Selection::all().labels(format!("{MANAGED_BY}={}", shared.node)),
-        ),
-        classes: reflect(client, Selection::all()),
+        contents: shared.informers.subscribe(),
+        classes: shared.informers.subscribe(),
         queue: queue(),
         shared: shared.clone(),
     });

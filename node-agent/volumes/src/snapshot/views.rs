@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use control_client::{Meta, Resource, View};
+use control_client::{Meta, Resource, Selection, View};
+use node_agent_informers::SharedView;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -116,3 +117,11 @@ views! {
     Content: cluster, "volumesnapshotcontents", "VolumeSnapshotContent";
     SnapshotClass: cluster, "volumesnapshotclasses", "VolumeSnapshotClass";
 }
+
+impl SharedView for Content {
+    fn selection(node: &str) -> Selection {
+        Selection::all().labels(format!("{MANAGED_BY}={node}"))
+    }
+}
+
+impl SharedView for SnapshotClass {}
