@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::graceful::GracefulShutdown;
+use node_agent_unix_grpc::UnixGrpcStream;
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
@@ -145,7 +146,7 @@ pub async fn serve(
             async move { Ok::<_, Infallible>(answer.await) }
         });
         let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(UnixGrpcStream::new(stream)), service);
         let connection = connections.watch(connection);
         // It ends with its peer, or at the shutdown, for which it is watched.
         tokio::spawn(async move {

@@ -8,6 +8,7 @@ use futures::stream::BoxStream;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use node_agent_unix_grpc::UnixGrpcStream;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
@@ -53,7 +54,7 @@ where
             async move { Ok::<_, Infallible>(answered.await) }
         });
         let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(UnixGrpcStream::new(stream)), service);
         let shutdown = shutdown.clone();
         tokio::spawn(async move {
             tokio::select! {
