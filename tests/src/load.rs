@@ -345,11 +345,14 @@ impl Worker {
                 }
                 tokio::time::sleep(AGAIN).await;
             }
-            let mut seen = lock(&self.seen);
-            seen.most_attempts = seen.most_attempts.max(attempts);
-            drop(seen);
+            self.count_attempts(attempts);
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    fn count_attempts(&self, attempts: usize) {
+        let mut seen = lock(&self.seen);
+        seen.most_attempts = seen.most_attempts.max(attempts);
     }
 
     /// Makes one attempt of the step, and takes it down; returns whether it was answered.

@@ -52,6 +52,7 @@ struct Taken {
 #[derive(Debug)]
 pub struct Allocators {
     ranges: Vec<IpNet>,
+    /// The allocator of node ports.
     pub ports: Arc<Ports>,
     taken: Arc<Mutex<Taken>>,
 }

@@ -14,10 +14,15 @@ use crate::served_resource::ServedResource;
 use crate::storage::Storage;
 use crate::write::Decision;
 
+/// API group of IPAddresses.
 pub const GROUP: &str = "networking.k8s.io";
+/// Resource name of IPAddresses.
 pub const PLURAL: &str = "ipaddresses";
+/// Label with the IP version of the address.
 pub const FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
+/// Label that names who manages the object.
 pub const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
+/// The value of [`MANAGED_BY`], as kube-apiserver has it.
 pub const MANAGER: &str = "ipallocator.k8s.io";
 
 /// The resource.

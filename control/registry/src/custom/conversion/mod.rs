@@ -65,6 +65,7 @@ struct Place {
     key: CompactString,
 }
 
+/// The place of a converted object, filled by the first request for it.
 pub type Slot = Arc<OnceCell<Arc<Cached>>>;
 
 /// What was converted last; the oldest goes first.
@@ -242,6 +243,7 @@ impl Converter {
         converted.await.map(Arc::clone)
     }
 
+    /// Returns the slot of an object's current state in a version.
     pub fn slot(&self, object: &Cached, served: &ServedVersion) -> Slot {
         let place = Place {
             version: served.resource.version,
