@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use control_kms::fake::FakeManager;

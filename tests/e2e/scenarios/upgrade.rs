@@ -5,7 +5,6 @@
 //! builds; without it, both binaries are of this build.
 
 use std::{
-    ffi::OsString,
     fs,
     io::Write as _,
     os::unix::fs::symlink,
@@ -52,15 +51,13 @@ pub fn run(_: &Cluster) -> Result<(), Failure> {
 }
 
 fn scenario(cluster: &Cluster) -> Result<(), Failure> {
-    let previous = std::env::var_os("ORLOP_PREVIOUS");
-    println!(
-        "    from {}",
-        previous
-            .as_ref()
-            .map_or("another copy".into(), OsString::to_string_lossy)
-    );
+    let previous = std::env::var_os("ORLOP_PREVIOUS").map(PathBuf::from);
+    match &previous {
+        Some(path) => println!("    from {}", path.display()),
+        None => println!("    from another copy of this build"),
+    }
     let built = node_programs().join("orlop");
-    let previous = previous.map_or_else(|| built.clone(), PathBuf::from);
+    let previous = previous.unwrap_or_else(|| built.clone());
     for host in SERVERS.into_iter().chain([NODE]) {
         install(cluster, host, &previous, &built)?;
     }

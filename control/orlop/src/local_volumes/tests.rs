@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use control_client::{Client, DeleteOptions, Patch, Resource, Selection, resources};
 use node_agent::volumes;
+use node_agent_informers::{Informers, NodeScope};
 use node_agent_pods::{csi::CsiDrivers, plugins};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -78,7 +79,8 @@ impl Node {
             counts: volumes::Metrics::default(),
             grown: Default::default(),
         };
-        let serving = volumes::run(client.clone(), options, stop.clone());
+        let informers = Informers::new(client.clone(), "n", NodeScope::Own);
+        let serving = volumes::run(client.clone(), informers, options, stop.clone());
         let tasks = vec![
             tokio::spawn(watching),
             tokio::spawn(async move { serving.await.expect("it ends with its token") }),
