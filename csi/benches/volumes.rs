@@ -15,7 +15,6 @@ use csi::filesystem::mounts;
 use rustix::mount::MountFlags;
 use serde_json::Value;
 
-#[expect(dead_code, reason = "tests use more of it")]
 #[path = "../tests/volumes/disk.rs"]
 mod disk;
 #[path = "../tests/volumes/group.rs"]

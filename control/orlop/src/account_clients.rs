@@ -64,7 +64,7 @@ async fn first(own: &Client, name: &'static str) -> (BearerToken, Duration) {
             Ok(given) => match BearerToken::new(&given.token) {
                 Ok(token) => return (token, given.renew_in),
                 Err(error) => {
-                    tracing::warn!(account = name, %error, "failed to use a service account token")
+                    tracing::warn!(account = name, %error, "failed to use a service account token");
                 }
             },
             Err(error) => {

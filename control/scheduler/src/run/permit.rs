@@ -79,7 +79,7 @@ impl PermitWait {
                 let within = i64::try_from(self.within.as_nanos()).unwrap_or(i64::MAX);
                 let within = control_types::duration::format(within);
                 self.end(Err(PermitError::Timeout {
-                    within: within.to_string(),
+                    within: within.clone(),
                     plugin: self.plugin,
                 }));
                 self.verdict.borrow().clone()
