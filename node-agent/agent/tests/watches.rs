@@ -326,9 +326,23 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        remove_groups(&self.cgroup);
+        // Those of containers are in the other hierarchies, too.
+        for root in hierarchies() {
+            remove_groups(&root.join(self.cgroup.file_name().unwrap_or_default()));
+        }
         let _ = umount2(&self.path("bpf"), MntFlags::MNT_DETACH);
     }
+}
+
+/// Where hierarchies of control groups are mounted.
+fn hierarchies() -> Vec<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (target, kind) = (fields.next()?, fields.next()?);
+        kind.starts_with("cgroup").then(|| PathBuf::from(target))
+    });
+    mounts.collect()
 }
 
 /// Removes a control group and those below it.
