@@ -61,7 +61,7 @@ pub fn parse_bootstrap_token(token: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the user of a bootstrap token by its Secret; `data` returns the decoded values
-/// of the Secret. `now` is in seconds since 1970.
+/// of the Secret, `now` is the Unix time in seconds.
 ///
 /// # Errors
 /// [`BootstrapTokenError`].

@@ -189,8 +189,8 @@ pub enum TokenError {
 // === impl TokenError ===
 
 impl TokenError {
-    /// Returns whether the token was rejected because of objects, not because of its
-    /// contents: its signature is valid.
+    /// Returns whether the signature is valid and an object rejects the token: its account, or
+    /// one that it is bound to, does not exist any more or is another one of that name.
     #[must_use]
     pub fn is_about_objects(&self) -> bool {
         matches!(

@@ -27,7 +27,7 @@ pub trait Admission: Debug + Send + Sync {
         done(Ok(()))
     }
 
-    /// Looks at a change that is otherwise right; `warnings` gets what the client is told.
+    /// Validates a change after all mutations; adds warnings for the client to `warnings`.
     fn validate<'a>(
         &'a self,
         attributes: &'a Attributes<'a>,

@@ -39,7 +39,7 @@ pub struct Attributes<'a> {
     pub context: &'a RequestContext,
     /// The resource that is asked.
     pub served: &'a Arc<ServedVersion>,
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
     /// The kind of the objects: that of the resource, or of the subresource.
     pub kind: Expected<'a>,
@@ -118,7 +118,7 @@ impl Attributes<'_> {
             if !options.field_manager.is_empty() {
                 object.insert("fieldManager", options.field_manager.as_str());
             }
-            // Only what was said, not what holds without a word.
+            // Only the value of the request, not the default.
             if let Some(said) = self.context.query_value("fieldValidation") {
                 object.insert("fieldValidation", said);
             }

@@ -83,8 +83,8 @@ impl AdmissionChain {
         self.counted(attributes, Step::Admit, began, admitted)
     }
 
-    /// Lets the built-in plugins look at a change that is otherwise right; `warnings` gets what
-    /// the client is told.
+    /// Lets the built-in plugins validate a change after all mutations; adds warnings for the
+    /// client to `warnings`.
     ///
     /// # Errors
     /// Whatever they refuse.

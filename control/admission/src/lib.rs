@@ -1,8 +1,8 @@
 //! Admission: rules about a request that look beyond its one object.
 //!
 //! Each plugin is an object of the trait [`Admission`], in a file of its own in [`plugins`];
-//! [`table`] lists them in kube-apiserver's order with the requests that each of them
-//! handles. The [`AdmissionChain`] runs those that are on: first all that may change the
+//! [`table`] lists the plugins in kube-apiserver's order, with the requests that each one
+//! handles. The [`AdmissionChain`] runs the enabled ones: first all that may change the
 //! object, then, after the kind's own validation, all that only look at it. Policies and
 //! webhooks of users come behind the built-in plugins in both phases ([`dynamic`]), quotas
 //! last of all. What a plugin decides is a pure function of `control_kinds::admission`; the

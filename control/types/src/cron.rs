@@ -74,7 +74,7 @@ impl Schedule {
     /// Reads a schedule.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The field of the schedule that is invalid.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text.is_empty() {
             return Err(Error("empty spec string".into()));

@@ -132,7 +132,7 @@ const PATH: &str = "service.connection";
 /// Reads and checks a file; `exists` tells whether there is a file of a name.
 ///
 /// # Errors
-/// What is wrong with it, in kube-apiserver's words.
+/// The invalid field, in kube-apiserver's words.
 pub fn parse(
     text: &[u8],
     exists: impl Fn(&Path) -> bool,

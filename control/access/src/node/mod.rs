@@ -4,8 +4,8 @@
 //! to its node: itself, its pods, the objects that they refer to, the volumes that they
 //! mount; and may write only its own lease, CSI node and resource slices. Decisions and
 //! messages are those of kube-apiserver's node authorizer. In addition, an agent reads
-//! the Secrets of BGPPeers that select its node, follows the claims and volumes of its
-//! node's own disks, and reads the Secrets of their classes.
+//! Secrets of the BGPPeers that select its node, watches claims and volumes on the local disks
+//! of its node, and reads Secrets that their StorageClasses name.
 
 mod graph;
 mod local_storage;

@@ -52,7 +52,7 @@ enum Scope {
 /// What rules look at.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestedResource<'a> {
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
     /// API group.
     pub group: &'a str,

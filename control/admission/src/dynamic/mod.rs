@@ -34,7 +34,7 @@ pub(crate) use webhooks::WebhookCounts;
 /// The group of policies and webhook configurations.
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// What is configured.
+/// The policies and webhooks that users configured.
 #[derive(Debug)]
 pub(crate) struct Dynamic {
     plugins: Plugins,

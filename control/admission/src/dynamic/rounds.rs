@@ -27,14 +27,14 @@ pub(super) struct PolicyMemory {
     pub left: Option<Value>,
 }
 
-/// What webhooks remember.
+/// State that webhooks keep between the rounds of one request.
 #[derive(Debug, Default)]
 pub(super) struct WebhookMemory {
     /// The object as the last webhook left it.
     pub left: Option<Value>,
     /// Webhooks that want to see later changes, asked since the last change.
     pub asked: FxHashSet<String>,
-    /// Those of them that there are later changes for.
+    /// Those of `asked` that are called again, since the object changed after their call.
     pub due: FxHashSet<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `AlwaysPullImages`: every image is pulled anew.
+//! `AlwaysPullImages`: sets the pull policy of every container to `Always`.
 
 use control_kinds::admission as rules;
 use control_types::value::Value;

@@ -45,7 +45,7 @@ fn check(attributes: &Attributes<'_>, change: Change<'_>) -> Result<(), Status> 
     let is_claim = attributes.is_for("", "persistentvolumeclaims");
     let limited = match change.old {
         None => true,
-        // Of a pod, only its size changes.
+        // Limits apply to updates of claims and to resizes of pods only.
         Some(old) => (is_claim || attributes.subresource == "resize") && !meta::is_deleting(old),
     };
     if !limited {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 pub const SILENCE: Duration = Duration::from_millis(500);
 /// The longest time that [`SilenceLimit`] waits for a server.
 const LONGEST_SILENCE: Duration = Duration::from_secs(2);
-/// A server that is heard again within this time was not gone, but slow.
+/// A server that is heard again within this time was slow, not down.
 const SLOW: Duration = Duration::from_secs(3);
 /// How long servers have to be punctual before less patience is needed.
 const PUNCTUAL: Duration = Duration::from_secs(600);
@@ -28,7 +28,7 @@ pub struct OwnState {
     pub is_holder: bool,
     /// For how long it has listened.
     pub listened: Duration,
-    /// Whether it did nothing for so long that others took it for gone.
+    /// Whether it was stalled for so long that others took it for down.
     pub was_silent: bool,
 }
 
@@ -47,8 +47,8 @@ pub struct Peer {
 ///
 /// Ready servers take precedence. Among equals the one that has the address keeps it, so
 /// that connections are not cut without need; if two have it, or none, the one with the
-/// smallest id takes it. A server that was
-/// silent leaves it to the one that took it meanwhile: clients are there already.
+/// smallest id takes it. A server that was silent leaves it to the one that took it meanwhile:
+/// clients use that one already.
 #[must_use]
 pub fn holds(own: OwnState, peers: &[Peer]) -> bool {
     // A server that has just started may not have heard the holder.
@@ -70,17 +70,17 @@ pub fn holds(own: OwnState, peers: &[Peer]) -> bool {
     best.is_some_and(|best| best.id == own.id)
 }
 
-/// How long a server may be silent before it is taken for gone: longer while machines are so
-/// busy that servers are heard late, since each false alarm cuts the connections of all clients.
+/// Limits the silence after which a server counts as down. Each false alarm cuts the connections
+/// of all clients, so the limit grows while machines are too busy to be punctual.
 #[derive(Clone, Copy, Debug)]
 pub struct SilenceLimit {
     limit: Duration,
-    /// When it changed last.
+    /// The time of the last change.
     changed: Instant,
 }
 
 impl SilenceLimit {
-    /// The limit at the start.
+    /// Starts with [`SILENCE`].
     pub const fn new(now: Instant) -> Self {
         Self {
             limit: SILENCE,
@@ -88,13 +88,12 @@ impl SilenceLimit {
         }
     }
 
-    /// The limit.
+    /// Returns the limit.
     pub const fn get(&self) -> Duration {
         self.limit
     }
 
-    /// Takes into account that a server was heard that had been silent for `silence`, longer than
-    /// the limit.
+    /// Doubles the limit if a server that counted as down, after `silence`, was only slow.
     pub fn heard_again(&mut self, silence: Duration, now: Instant) {
         if silence < SLOW {
             self.limit = (self.limit * 2).min(LONGEST_SILENCE);
@@ -102,7 +101,7 @@ impl SilenceLimit {
         }
     }
 
-    /// Takes the time into account.
+    /// Halves the limit after ten minutes without a false alarm.
     pub fn elapse(&mut self, now: Instant) {
         if self.limit > SILENCE && now - self.changed >= PUNCTUAL {
             self.limit = (self.limit / 2).max(SILENCE);
@@ -111,7 +110,7 @@ impl SilenceLimit {
     }
 }
 
-/// What a look at the server's own state found.
+/// The server's own state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// Whether it answers requests.
@@ -120,15 +119,15 @@ pub struct Look {
     pub is_stopping: bool,
 }
 
-/// Whether this server counts as ready.
+/// Debounces the readiness of this server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnReadiness {
     unready_since: Option<Instant>,
 }
 
 impl OwnReadiness {
-    /// Takes a look into account, and returns whether the server counts as ready. The holder of
-    /// the address does for some time after it is not, unless it ends.
+    /// Returns whether the server counts as ready. The holder of the address counts as ready for
+    /// 2.5 seconds after it ceases to be, unless it shuts down.
     pub fn update(&mut self, look: Look, is_holder: bool, now: Instant) -> bool {
         if look.is_ready {
             self.unready_since = None;

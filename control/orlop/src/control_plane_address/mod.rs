@@ -2,8 +2,8 @@
 //!
 //! Servers tell each other ten times a second that they are there and ready. The one that has the
 //! address keeps it while it is ready, and through an election of etcd; when it is not heard for
-//! half a second, another takes the address and announces it by ARP or NDP. No store is asked, so that the address also moves
-//! while etcd elects a leader, and stays somewhere while etcd has none.
+//! half a second, another takes the address and announces it by ARP or NDP. No store is asked, so
+//! that the address also moves while etcd elects a leader, and stays somewhere while etcd has none.
 //!
 //! Two servers that do not hear each other both have the address. That harms nobody: each answers
 //! as well as its store lets it, and a server without a majority yields as soon as it hears one
@@ -50,7 +50,7 @@ const EVERY: Duration = Duration::from_millis(100);
 const ANNOUNCE: Duration = Duration::from_secs(1);
 /// How often it is looked whether the server is ready.
 const LOOK: Duration = Duration::from_millis(300);
-/// How long a server is remembered that is not heard any more.
+/// How long a silent server is remembered.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// How long a look may take.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -314,10 +314,10 @@ impl AddressKeeper {
     }
 }
 
-/// The servers that are heard.
+/// The other servers.
 struct Peers {
     heard: BTreeMap<u64, (Advert, Instant)>,
-    /// Those that are not heard any more, and when they were last.
+    /// Servers that went silent, and when each was heard last.
     silent: BTreeMap<u64, Instant>,
     limit: SilenceLimit,
 }

@@ -128,7 +128,7 @@ impl Configuration {
     /// Reads a file's text. Feature gates decide which plugins there are.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first invalid field.
     pub fn from_yaml(text: &str, features: Features) -> Result<Self, Error> {
         Self::read(parse(text)?, features)
     }
@@ -136,7 +136,7 @@ impl Configuration {
     /// Reads a file's value.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first invalid field.
     pub fn read(value: Value, features: Features) -> Result<Self, Error> {
         let text = |field: &str| {
             let text = value.get(field).and_then(Value::as_str);

@@ -5,10 +5,10 @@ use control_types::status::Status;
 /// Why a webhook did not let a request pass.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum WebhookFailure {
-    /// It failed. The code is counted; the text ends what the client is told.
+    /// The call failed. Metrics count the code; the message to the client ends with the text.
     Calling { why: String, code: u16 },
-    /// It said no.
+    /// The webhook rejected the request.
     Rejected(Status),
-    /// What it asks for cannot be done.
+    /// The request cannot be sent to the webhook, or its patch cannot be applied.
     Internal(Status),
 }

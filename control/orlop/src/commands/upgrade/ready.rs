@@ -39,14 +39,14 @@ pub async fn wait_until<F: Future<Output = Result<(), String>>>(
     })
 }
 
-/// When the server of this machine started last.
+/// Returns when the server of this machine started last.
 pub fn server_started(machine: &Machine) -> Option<SystemTime> {
     let record = std::fs::metadata(machine.data_dir.join(server_record::FILE));
     record.and_then(|file| file.modified()).ok()
 }
 
-/// Whether the server of this machine is ready; else why not. A server that started at `before`
-/// was not restarted yet: a command that restarts it need not wait until it has ended.
+/// Returns whether the server of this machine is ready; otherwise why not. A server that still
+/// runs since `before` does not count: the restart command may return before the old one ends.
 pub async fn server(
     machine: &Machine,
     kubeconfig: &Kubeconfig,
