@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -87,10 +86,7 @@ impl ApiServer {
     /// Starts `program DIR PORT` on loopback and waits until it answers.
     pub fn start(program: &Path) -> Result<Self, Error> {
         let failed = |what: &'static str| move |source| Error::Io { what, source };
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
-            .map_err(failed("finding a free port"))?
-            .port();
+        let port = free_port::free_port().map_err(failed("finding a free port"))?;
         let folder = tempfile::Builder::new()
             .prefix("orlop-differential-")
             .tempdir()

@@ -288,10 +288,7 @@ struct Server {
 impl Server {
     async fn start(program: &Path) -> Outcome<Self> {
         let dir = tempfile::tempdir()?;
-        // Whoever takes the port in between makes this run fail, and no other.
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?
-            .local_addr()?
-            .port();
+        let port = free_port::free_port()?;
         let log = std::fs::File::create(dir.path().join("log"))?;
         let child = Command::new(program)
             .args(["server", "--bind-address", "127.0.0.1", "--secure-port"])

@@ -2,7 +2,6 @@
 //! questions of a recording, its answers compared with a stock server's.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -127,11 +126,7 @@ struct Server {
 impl Server {
     fn start(program: &Path) -> Result<Self, Error> {
         let failed = |what: &str, error: std::io::Error| Error::Failed(format!("{what}: {error}"));
-        // Another process that takes the port in between fails only this run.
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
-            .map_err(|error| failed("no free port", error))?
-            .port();
+        let port = free_port::free_port().map_err(|error| failed("no free port", error))?;
         let folder = std::env::temp_dir().join(format!("orlop-oracle-{}", std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| failed("no temporary folder", error))?;
         let log = folder.join("log");

@@ -4,7 +4,6 @@
 
 mod common;
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -48,8 +47,7 @@ fn find(variable: &str, name: &str) -> Option<PathBuf> {
 }
 
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
+    free_port::free_port().expect("a port")
 }
 
 fn start(program: &Path, log: &Path, arguments: &[String]) -> Program {

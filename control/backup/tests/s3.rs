@@ -22,10 +22,7 @@ impl Drop for Server {
 
 fn start() -> Option<(Server, String)> {
     let program = std::env::var("GOFAKES3").unwrap_or_else(|_| "gofakes3".to_owned());
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a port")
-        .port();
+    let port = free_port::free_port().expect("a port");
     let address = format!("127.0.0.1:{port}");
     let child = Command::new(program)
         .args([

@@ -157,10 +157,7 @@ impl Drop for Etcd {
 impl Etcd {
     async fn start(data: Option<&Path>) -> Option<(Self, Arc<dyn Store>)> {
         let dir = tempfile::tempdir().expect("a folder");
-        let port = || {
-            let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-            listener.local_addr().expect("a port").port()
-        };
+        let port = || free_port::free_port().expect("a port");
         let url = format!("http://127.0.0.1:{}", port());
         let peer = format!("http://127.0.0.1:{}", port());
         let data = data.map_or_else(|| dir.path().join("data"), Path::to_owned);

@@ -1,7 +1,6 @@
 //! Tests members of a real etcd: `$ETCD`, or the one on the PATH. Without it, the tests are
 //! skipped. The system chooses the loopback ports.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,8 +39,7 @@ fn etcd() -> Option<PathBuf> {
 }
 
 fn port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+    free_port::free_port().expect("a port")
 }
 
 impl Cluster {

@@ -18,8 +18,7 @@ fn orlop() -> Command {
 }
 
 fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("a port").port()
+    free_port::free_port().expect("a port")
 }
 
 /// A server that ends with the test.

@@ -34,11 +34,7 @@ fn a_closed_pipe_ends_a_command_quietly() {
 
 #[test]
 fn options_that_cannot_be_used_leave_nothing_on_disk() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a port")
-        .port()
-        .to_string();
+    let port = free_port::free_port().expect("a port").to_string();
     for wrong in [
         &["--feature-gates=NoSuchGate=maybe"][..],
         &["--authorization-mode=Nobody"],

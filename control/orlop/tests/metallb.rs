@@ -3,7 +3,6 @@
 //! routers are not tested here.
 
 use std::{
-    net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -53,9 +52,7 @@ fn orlop() -> Command {
 }
 
 fn serve(data: &Path) -> Server {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("its address").port();
-    drop(listener);
+    let port = free_port::free_port().expect("a port");
     let log = std::fs::File::create(data.with_extension("log")).expect("a log");
     let child = orlop()
         .args(["server", "--bind-address", "127.0.0.1", "--secure-port"])

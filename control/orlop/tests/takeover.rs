@@ -4,7 +4,6 @@
 //! by default those on the PATH; if one is missing, the tests are skipped with a message.
 
 use std::{
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command},
     time::{Duration, Instant},
@@ -56,8 +55,7 @@ fn find(variable: &str, name: &str) -> Option<PathBuf> {
 }
 
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
+    free_port::free_port().expect("a port")
 }
 
 /// `/etc/kubernetes` of a machine, as kubeadm makes it.

@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -97,7 +96,7 @@ impl Server {
             .args(["--heartbeat-interval", "10", "--election-timeout", "100"])
             .args(["--log-level", "error"])
             .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .stderr(std::fs::File::create(folder.join("log")).expect("a log"));
         if self.tls.is_some() {
             command
                 .arg("--client-cert-auth")
@@ -137,7 +136,10 @@ impl Server {
         loop {
             match Etcd::connect(self.options()).await {
                 Ok(store) => return store,
-                Err(error) if Instant::now() > until => panic!("{error:?}"),
+                Err(error) if Instant::now() > until => {
+                    let log = std::fs::read_to_string(self.folder.path().join("log"));
+                    panic!("{error:?}; etcd says: {}", log.unwrap_or_default())
+                }
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }
@@ -151,8 +153,7 @@ impl Drop for Server {
 }
 
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
+    free_port::free_port().expect("a port")
 }
 
 struct Member(Server);

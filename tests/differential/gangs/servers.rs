@@ -2,7 +2,6 @@
 //! that schedules by them.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -41,9 +40,7 @@ fn pki(error: control_pki::Error) -> Error {
 }
 
 fn free_port() -> Result<u16, Error> {
-    let listener = TcpListener::bind("127.0.0.1:0");
-    let address = listener.and_then(|it| it.local_addr());
-    Ok(address.map_err(failed("finding a free port"))?.port())
+    free_port::free_port().map_err(failed("finding a free port"))
 }
 
 fn start(command: &mut Command, log: &Path, what: &'static str) -> Result<Running, Error> {

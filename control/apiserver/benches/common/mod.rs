@@ -1,7 +1,7 @@
 //! A server in a process of its own, and clients that ask it over TLS and HTTP/2.
 
 use std::error::Error;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Server {
     /// Starts a server that keeps its files in `dir`, and waits until it says that
     /// it is ready. `command` is told the port and makes the program's call.
     pub async fn start(dir: &Path, command: impl FnOnce(u16) -> Result<Command>) -> Result<Self> {
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port::free_port()?));
         let began = Instant::now();
         let mut child = command(address.port())?.stdout(Stdio::null()).spawn()?;
         let pki = loop {

@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each test uses what it needs of the common parts")]
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -49,8 +48,7 @@ pub fn find(variable: &str, name: &str) -> Option<PathBuf> {
 }
 
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
+    free_port::free_port().expect("a port")
 }
 
 /// A real etcd of one member.

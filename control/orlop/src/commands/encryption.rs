@@ -315,10 +315,7 @@ mod tests {
         let path = folder.path().join("encryption.key");
         OwnKeys::ensure(&path).unwrap();
         let before = std::fs::read(&path).unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
-            .unwrap()
-            .port();
+        let port = free_port::free_port().unwrap();
         let text = format!(
             "{{apiVersion: v1, kind: Config, current-context: c, \
              clusters: [{{name: k, cluster: {{server: 'https://127.0.0.1:{port}'}}}}], \

@@ -1,6 +1,6 @@
 //! Tests joining a real server on loopback with its controllers.
 
-use std::{net::TcpListener, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use clap::Parser;
 use control_client::{Client, Patch, Selection, resources};
@@ -54,9 +54,7 @@ impl Server {
     /// Starts it with tasks of the current supervisor.
     pub(crate) async fn start(dir: &Path) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("an address").port();
-        drop(free);
+        let port = free_port::free_port().expect("a port");
         let line = [
             "test",
             "--data-dir",
