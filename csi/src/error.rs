@@ -89,6 +89,19 @@ pub enum Error {
         /// Node of this driver.
         node: String,
     },
+    /// The snapshot to restore is on another node.
+    #[error(
+        "snapshot `{id}` is on node `{on}`, not on node `{node}`: create the volume through the \
+         driver of its node"
+    )]
+    SnapshotElsewhere {
+        /// Identifier from the request, which names the node.
+        id: String,
+        /// Node that has the snapshot.
+        on: String,
+        /// Node of this driver.
+        node: String,
+    },
     /// Another call works on the same object.
     #[error("an operation on `{id}` is in progress: try again later")]
     Busy {
@@ -204,7 +217,10 @@ impl Error {
             Self::NotFound { .. } | Self::NotMounted { .. } => Code::NotFound,
             Self::Incompatible { .. } => Code::AlreadyExists,
             Self::OutOfRange { .. } => Code::OutOfRange,
-            Self::NoSpace { .. } | Self::OtherNode { .. } => Code::ResourceExhausted,
+            // csi-provisioner lets the scheduler select another node on this code alone.
+            Self::NoSpace { .. } | Self::OtherNode { .. } | Self::SnapshotElsewhere { .. } => {
+                Code::ResourceExhausted
+            }
             Self::Busy { .. } | Self::Token { .. } => Code::Aborted,
             Self::InUse { .. }
             | Self::Unsupported { .. }

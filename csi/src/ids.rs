@@ -55,6 +55,13 @@ pub fn of_snapshot_handle(handle: String, node: &str) -> String {
     }
 }
 
+/// Returns the node that a snapshot's external identifier names.
+#[must_use]
+pub fn node_of_snapshot(handle: &str) -> Option<&str> {
+    let (_, node) = handle.rsplit_once(AT_NODE)?;
+    Some(node)
+}
+
 /// Returns the driver's own identifier of a volume. Kubelets make the handles of inline
 /// volumes, `csi-` and 64 digits, which are longer than any identifier.
 #[must_use]
@@ -109,6 +116,8 @@ mod tests {
         }
         let elsewhere = of_snapshot_handle(handle.clone(), "node-2");
         assert_eq!(elsewhere, handle);
+        assert_eq!(node_of_snapshot(&elsewhere), Some(node));
+        assert_eq!(node_of_snapshot("snapshot-1"), None);
         assert_ne!(
             for_name(&handle),
             handle,

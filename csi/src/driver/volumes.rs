@@ -116,7 +116,7 @@ impl Driver {
             None => (None, None),
             Some(Origin::Snapshot(id)) => {
                 let held = self.busy.read("snapshot", id)?;
-                let (store, record) = self.snapshot(id)?;
+                let (store, record) = self.snapshot(id).map_err(Self::elsewhere)?;
                 (Some(held), Some((store, Source::Snapshot(record))))
             }
             Some(Origin::Volume(id)) => {
@@ -125,6 +125,17 @@ impl Driver {
                 (Some(held), Some((store, Source::Volume(Box::new(record)))))
             }
         })
+    }
+
+    /// Turns "not found" into [`Error::SnapshotElsewhere`] for a snapshot of another node.
+    fn elsewhere(error: Error) -> Error {
+        let Error::NotFound { kind, id, node } = error else {
+            return error;
+        };
+        match ids::node_of_snapshot(&id).map(str::to_owned) {
+            Some(on) => Error::SnapshotElsewhere { id, on, node },
+            None => Error::NotFound { kind, id, node },
+        }
     }
 
     /// Makes the record of a new volume, without a place yet.

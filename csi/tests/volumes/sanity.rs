@@ -389,3 +389,44 @@ fn snapshots_of_volumes_larger_than_the_disk_are_listed_page_by_page() {
     found.dedup();
     assert_eq!(found.len(), 5, "{found:?}");
 }
+
+/// csi-provisioner lets the scheduler select another node when the answer is RESOURCE_EXHAUSTED,
+/// and tries again on the same node for ever when it is NOT_FOUND.
+#[test]
+fn a_snapshot_of_another_node_is_restored_there() {
+    if let Some(reason) = missing(&["mkfs.ext4"]) {
+        println!("skipped: {reason}");
+        return;
+    }
+    isolate();
+    let disk = Disk::new("ext4", 64);
+    let folder = disk.beside("driver");
+    let class = format!("backend: file, path: {}", disk.path().display());
+    let driver = process::Process::start(&folder, &class);
+    let restore = |snapshot: &str| {
+        let source = api::SnapshotSource {
+            snapshot_id: snapshot.to_owned(),
+        };
+        let request = api::CreateVolumeRequest {
+            name: "restored".to_owned(),
+            volume_capabilities: vec![capability()],
+            volume_content_source: Some(api::VolumeContentSource {
+                snapshot: Some(source),
+                volume: None,
+            }),
+            ..api::CreateVolumeRequest::default()
+        };
+        let refused: Result<api::CreateVolumeResponse, _> =
+            driver.call("Controller/CreateVolume", request);
+        refused.expect_err("no such snapshot here")
+    };
+    let elsewhere = restore("s@node-2");
+    assert_eq!(elsewhere.code(), tonic::Code::ResourceExhausted);
+    assert!(
+        elsewhere.message().contains("on node `node-2`"),
+        "{elsewhere}"
+    );
+    for unknown in ["s", "s@node-1"] {
+        assert_eq!(restore(unknown).code(), tonic::Code::NotFound, "{unknown}");
+    }
+}
