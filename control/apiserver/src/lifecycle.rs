@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Lifecycle {
     stopping: CancellationToken,
     draining: CancellationToken,
+    drained: CancellationToken,
     refuses: AtomicBool,
     open: Arc<AtomicUsize>,
 }
@@ -56,6 +57,17 @@ impl Lifecycle {
     #[must_use]
     pub fn draining(&self) -> &CancellationToken {
         &self.draining
+    }
+
+    /// Connections of clients over the network have ended.
+    pub(crate) fn finish_drain(&self) {
+        self.drained.cancel();
+    }
+
+    /// Cancelled once they have.
+    #[must_use]
+    pub fn drained(&self) -> &CancellationToken {
+        &self.drained
     }
 
     /// A request begins.

@@ -198,6 +198,7 @@ impl ApiServer {
             close.cancel();
         };
         let (_, ()) = tokio::join!(serving, ending);
+        self.api.lifecycle.finish_drain();
         callers.await;
         self.api.shutdown.cancel();
         futures::future::join_all(self.upkeep).await;

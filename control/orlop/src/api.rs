@@ -24,6 +24,7 @@ use control_registry::allocate::Allocators;
 use control_store::Store;
 use http_body_util::BodyExt;
 use ipnet::IpNet;
+use socket2::SockRef;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, ServiceExt};
@@ -501,9 +502,11 @@ impl Api {
                 .map(|socket| socket.serve(shutdown.clone()));
             futures::future::join_all(serving).await;
         };
-        let shared_address = self
-            .shared_address
-            .map(|keeper| keeper.start(Arc::clone(self.server.api()), shutdown.clone()));
+        let shared_address = self.shared_address.map(|keeper| {
+            let listeners = self.listeners.iter().map(SockRef::from);
+            let listeners = listeners.filter_map(|it| it.try_clone().ok()).collect();
+            keeper.start(Arc::clone(self.server.api()), listeners, shutdown.clone())
+        });
         let leave = async {
             if let Some(running) = shared_address {
                 running.await;

@@ -127,14 +127,15 @@ pub struct OwnReadiness {
 
 impl OwnReadiness {
     /// Returns whether the server counts as ready. The holder of the address counts as ready for
-    /// 2.5 seconds after it ceases to be, unless it shuts down.
+    /// 2.5 seconds after it ceases to be, and while it shuts down: it then gives the address away
+    /// when its clients have gone.
     pub fn update(&mut self, look: Look, is_holder: bool, now: Instant) -> bool {
         if look.is_ready {
             self.unready_since = None;
             return true;
         }
         let since = *self.unready_since.get_or_insert(now);
-        is_holder && !look.is_stopping && now - since < UNREADY
+        is_holder && (look.is_stopping || now - since < UNREADY)
     }
 }
 
@@ -230,7 +231,11 @@ mod tests {
             is_ready: false,
             is_stopping: true,
         };
-        assert!(!own.update(stopping, true, now + UNREADY));
+        assert!(!own.update(stopping, false, now + UNREADY));
+        assert!(
+            own.update(stopping, true, now + 9 * UNREADY),
+            "clients go first"
+        );
     }
 
     #[test]

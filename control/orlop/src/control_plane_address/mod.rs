@@ -14,10 +14,12 @@
 //! | `decide` | who has the address, as a pure function |
 //! | `advert` | what servers tell each other |
 //! | `interface` | the address on an interface, and its announcement |
+//! | `syn_filter` | new connections to an address that is given away |
 
 mod advert;
 mod decide;
 mod interface;
+mod syn_filter;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,8 +29,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use control_apiserver::{api::Api, health};
+use control_apiserver::{api::Api, health, lifecycle::Lifecycle};
 use control_supervise::{Running, task};
+use socket2::Socket;
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -52,6 +55,8 @@ const ANNOUNCE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(300);
 /// How long a silent server is remembered.
 const FORGOTTEN: Duration = Duration::from_secs(60);
+/// How long a server that shuts down keeps the address, so that answers reach clients over it.
+const DRAIN: Duration = Duration::from_secs(1);
 /// How long a look may take.
 const PATIENCE: Duration = Duration::from_millis(700);
 
@@ -169,19 +174,27 @@ fn sockets(own: IpAddr, interface: &Interface) -> io::Result<(UdpSocket, UdpSock
 // === impl Keeper ===
 
 impl AddressKeeper {
-    /// Takes part until `shutdown`, then gives the address back. The task ends once it has.
-    pub fn start(self, api: Arc<Api>, shutdown: CancellationToken) -> Running {
+    /// Takes part until `shutdown`, then gives the address back once the server has let its
+    /// clients go, a second later at the latest. The task ends once it has. `listeners` are the
+    /// server's.
+    pub fn start(
+        self,
+        api: Arc<Api>,
+        listeners: Vec<Socket>,
+        shutdown: CancellationToken,
+    ) -> Running {
         task("control-plane-address")
             .until(&shutdown)
-            .spawn_essential(self.run(api, shutdown.clone()))
+            .spawn_essential(self.run(api, listeners, shutdown.clone()))
     }
 
-    async fn run(self, api: Arc<Api>, shutdown: CancellationToken) {
+    async fn run(self, api: Arc<Api>, listeners: Vec<Socket>, shutdown: CancellationToken) {
         let stop = CancellationToken::new();
         let (tell, ready) = tokio::sync::watch::channel(Look::default());
         let looking = look(&api, tell, &stop);
         let taking_part = async {
-            self.take_part(ready, &shutdown).await;
+            self.take_part(ready, &api.lifecycle, &listeners, &shutdown)
+                .await;
             stop.cancel();
         };
         tokio::join!(looking, taking_part);
@@ -190,6 +203,8 @@ impl AddressKeeper {
     async fn take_part(
         &self,
         looks: tokio::sync::watch::Receiver<Look>,
+        lifecycle: &Lifecycle,
+        listeners: &[Socket],
         shutdown: &CancellationToken,
     ) {
         // An address that a killed process left: this server drops it until it decides to
@@ -204,13 +219,20 @@ impl AddressKeeper {
         let mut ticked = began;
         let mut announced = began;
         let mut sequence = 0;
+        let mut drains_since = None;
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut buffer = [0; 256];
         loop {
             tokio::select! {
                 biased;
-                () = shutdown.cancelled() => break,
+                () = shutdown.cancelled(), if !is_holder => break,
+                () = lifecycle.drained().cancelled() => break,
+                () = lifecycle.draining().cancelled(), if drains_since.is_none() => {
+                    drains_since = Some(Instant::now());
+                    self.ignore_new_connections(listeners);
+                    continue;
+                }
                 heard = self.listener.recv_from(&mut buffer) => {
                     match heard {
                         Ok((size, _)) => {
@@ -230,6 +252,9 @@ impl AddressKeeper {
                 _ = ticks.tick() => {}
             }
             let now = Instant::now();
+            if drains_since.is_some_and(|since| now - since >= DRAIN) {
+                break;
+            }
             peers.forget_silent(now);
             let look = *looks.borrow();
             let own = OwnState {
@@ -270,6 +295,15 @@ impl AddressKeeper {
             leaves: true,
         };
         self.tell(advert).await;
+    }
+
+    /// Clients that connect to the address while connections end reach the next server.
+    fn ignore_new_connections(&self, listeners: &[Socket]) {
+        for listener in listeners {
+            if let Err(error) = syn_filter::ignore_new_connections(listener, self.address) {
+                tracing::warn!(%error, address = %self.address, "failed to filter new connections");
+            }
+        }
     }
 
     async fn tell(&self, advert: Advert) {
