@@ -3,24 +3,26 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
-use control_openapi::Merged;
+use control_aggregation::{Aggregator, LocalVersion};
+use control_connect::Connector;
+use control_discovery::{Discovery, OpenApi};
+use control_flow_control::Fairness;
+use control_metrics_server::NodeMetrics;
 use control_proxy::egress::Kind;
-use control_registry::{Registry, ServedResource};
+use control_registry::Registry;
 use tokio_util::sync::CancellationToken;
 
-use crate::aggregate::Aggregator;
 use crate::components::Components;
 use crate::config::Config;
-use crate::discovery::Made;
-use crate::fairness::Fairness;
+use crate::health::HealthChecks;
 use crate::lifecycle::Lifecycle;
-use crate::local_storage::LocalStorage;
+use crate::local_storage::STORAGE;
 use crate::metrics::Metrics;
-use crate::node_metrics::NodeMetrics;
-use crate::pod_endpoints;
-use crate::post_start_hooks::comparison::Rounds;
-use crate::post_start_hooks::history::Marks;
+use crate::pod_endpoints::NETWORK;
+use crate::projected_group::{ProjectedGroup, ServedProjections};
+
+/// The groups that are made of other resources.
+const PROJECTED: [&ProjectedGroup; 2] = [&NETWORK, &STORAGE];
 
 /// What all handlers share.
 pub struct Api {
@@ -31,17 +33,17 @@ pub struct Api {
     /// Counters.
     pub metrics: Metrics,
     /// What other servers serve.
-    pub aggregator: Aggregator,
+    pub(crate) aggregator: Arc<Aggregator>,
     /// What nodes and pods use.
-    pub node_metrics: NodeMetrics,
-    /// The resource from which nodes read pods for network policy.
-    pub(crate) pod_endpoints: Option<Arc<ServedResource>>,
-    /// The resources from which nodes read claims and volumes of their own.
-    pub(crate) local_storage: Option<LocalStorage>,
-    /// The last discovery document of built-in and custom resources together.
-    pub(crate) discovery: ArcSwapOption<Made>,
-    /// What documents of OpenAPI last said of them.
-    pub(crate) openapi: Merged,
+    pub(crate) node_metrics: Arc<NodeMetrics>,
+    /// Connections to nodes, pods and Services.
+    pub(crate) connector: Connector,
+    /// The groups that are made of other resources.
+    pub(crate) projected: [ServedProjections; 2],
+    /// Which groups, versions and resources there are.
+    pub(crate) discovery: Discovery,
+    /// What they look like.
+    pub(crate) openapi: Arc<OpenApi>,
     /// When the server was made.
     pub(crate) started: jiff::Timestamp,
     /// Other parts of the control plane.
@@ -52,11 +54,6 @@ pub struct Api {
     pub(crate) fairness: Arc<Fairness>,
     /// Ends what callers in the process hold open, and the server's own tasks.
     pub shutdown: CancellationToken,
-    /// Tells this run of the server from every other.
-    pub(crate) instance: uuid::Uuid,
-    pub(crate) history: Marks,
-    /// Which cache is compared with the store next.
-    pub(crate) rounds: Rounds,
     /// Knows the server's long-lived tasks.
     pub(crate) supervisor: control_supervise::Supervisor,
 }
@@ -88,32 +85,61 @@ impl Api {
     ) -> Self {
         let mut config = config;
         let to_cluster = config.egress.to(Kind::Cluster);
-        config.kubelets = config.kubelets.map(|kubelets| kubelets.by(to_cluster));
+        config.kubelets = config
+            .kubelets
+            .map(|kubelets| kubelets.by(to_cluster.clone()));
         let seats = config.chain.max_requests + config.chain.max_mutating_requests;
-        let core = |plural| registry.served("", "v1", plural);
-        let pod_endpoints = core("pods").map(|pods| Arc::new(pod_endpoints::served(&pods)));
-        let local_storage = core("persistentvolumeclaims")
-            .zip(core("persistentvolumes"))
-            .map(|(claims, volumes)| LocalStorage::of(&claims, &volumes));
+        let storage = || Arc::clone(&registry.storage);
+        let aggregator = Arc::new(Aggregator::new(
+            Arc::clone(&registry),
+            config.egress.clone(),
+            config.proxy_identity.clone(),
+            local_versions(&config),
+        ));
+        let projected = PROJECTED.map(|group| group.serve(&registry));
         Self {
-            fairness: Arc::new(Fairness::new(seats)),
+            fairness: Arc::new(Fairness::new(seats, storage())),
+            discovery: Discovery::new(storage(), Arc::clone(&aggregator), config.address()),
+            openapi: Arc::new(OpenApi::new(storage(), Arc::clone(&aggregator))),
+            node_metrics: Arc::new(NodeMetrics::new(storage())),
+            connector: Connector::new(config.kubelets.clone(), to_cluster),
             started: jiff::Timestamp::now(),
             lifecycle: Lifecycle::default(),
             registry,
             config,
             metrics,
-            aggregator: Aggregator::default(),
-            node_metrics: NodeMetrics::default(),
-            pod_endpoints,
-            local_storage,
+            aggregator,
+            projected,
             components: Components::default(),
-            discovery: ArcSwapOption::empty(),
-            openapi: Merged::default(),
             shutdown,
-            instance: uuid::Uuid::new_v4(),
-            history: Marks::default(),
-            rounds: Rounds::default(),
             supervisor: control_supervise::Supervisor::current(),
         }
     }
+
+    /// The health checks of this server.
+    #[must_use]
+    pub fn health(&self) -> HealthChecks<'_> {
+        HealthChecks {
+            storage: &self.storage,
+            supervisor: &self.supervisor,
+            lifecycle: &self.lifecycle,
+            counts: &self.metrics.health,
+        }
+    }
+}
+
+/// What a server serves beside the tables and lists among the groups of the cluster.
+fn local_versions(config: &Config) -> Vec<LocalVersion> {
+    let mut all = Vec::new();
+    if config.whole {
+        all.extend(PROJECTED.map(ProjectedGroup::local_version));
+        if config.kubelets.is_some() {
+            all.push(LocalVersion {
+                group: control_metrics_server::GROUP,
+                version: control_metrics_server::VERSION,
+                entry: control_metrics_server::entry(),
+            });
+        }
+    }
+    all
 }

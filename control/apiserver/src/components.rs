@@ -14,13 +14,12 @@ use control_types::value::Value;
 use http::Request;
 use http_body_util::{BodyExt as _, Limited};
 
-use crate::chain::Context;
 use control_proxy::egress::Dialer;
 use control_proxy::egress::client::HttpClient;
 use control_proxy::egress::trust::{Trust, tls};
 use control_proxy::webhook::words;
-use control_registry::ServedResource;
 use control_registry::reply::{self, Answer};
+use control_registry::{Context, ServedResource, Storage};
 use control_request::body;
 use control_request::negotiate::{Format, Shape};
 use control_request::options::ListOptions;
@@ -51,7 +50,7 @@ pub struct Components {
 
 /// A part that runs in this process, until this is dropped.
 #[derive(Debug)]
-pub struct Here<'a> {
+pub struct LocalComponent<'a> {
     components: &'a Components,
     name: &'static str,
 }
@@ -59,11 +58,11 @@ pub struct Here<'a> {
 impl Components {
     /// Notes that a part (`scheduler`, `controller-manager`) runs in this process.
     #[must_use]
-    pub fn here(&self, name: &'static str) -> Here<'_> {
+    pub fn here(&self, name: &'static str) -> LocalComponent<'_> {
         let mut here = self.here.lock().unwrap_or_else(PoisonError::into_inner);
         here.insert(name);
         drop(here);
-        Here {
+        LocalComponent {
             components: self,
             name,
         }
@@ -73,9 +72,26 @@ impl Components {
         let here = self.here.lock().unwrap_or_else(PoisonError::into_inner);
         here.contains(name)
     }
+
+    /// What is found of a part: what it says, or why it is not well.
+    async fn look(
+        &self,
+        storage: &Storage,
+        name: &str,
+        address: Option<&str>,
+    ) -> Result<String, Ill> {
+        match address {
+            None => health::check_store(storage)
+                .await
+                .map(|()| "ok".to_owned())
+                .map_err(Ill::Error),
+            Some(_) if self.has(name) => Ok("ok".to_owned()),
+            Some(address) => ask(address).await.map_err(Ill::Message),
+        }
+    }
 }
 
-impl Drop for Here<'_> {
+impl Drop for LocalComponent<'_> {
     fn drop(&mut self) {
         let mut here = self
             .components
@@ -90,14 +106,21 @@ impl Drop for Here<'_> {
 ///
 /// # Errors
 /// 404 for other names; 400 for malformed options.
-pub(crate) async fn answer(context: &Context, served: &ServedResource) -> Answer {
+pub(crate) async fn answer(
+    context: &Context,
+    components: &Components,
+    served: &ServedResource,
+) -> Answer {
     let format = Format::of(&context.parts.headers, context.query())?;
     let info = &context.info;
     if info.name_in_path {
         let Some((name, address)) = PARTS.iter().find(|(name, _)| *name == info.name) else {
             return Err(Status::not_found("", "componentstatus", &info.name));
         };
-        let object = status(name, &look(context, name, *address).await);
+        let object = status(
+            name,
+            &components.look(&context.registry, name, *address).await,
+        );
         let shaped = reply::shaped(object, &served.kind, format);
         return Ok(reply::value(200, &shaped, format));
     }
@@ -109,7 +132,7 @@ pub(crate) async fn answer(context: &Context, served: &ServedResource) -> Answer
     let fields = control_types::fields::FieldSelector::parse(&options.field_selector)
         .map_err(|error| bad(&error))?;
     let looks = PARTS.iter().map(|(name, address)| async move {
-        let found = look(context, name, *address).await;
+        let found = components.look(&context.registry, name, *address).await;
         (*name, status(name, &found))
     });
     let items: Vec<Value> = futures::future::join_all(looks)
@@ -154,18 +177,6 @@ pub(crate) async fn answer(context: &Context, served: &ServedResource) -> Answer
         }
     };
     Ok(reply::value(200, &shown, format))
-}
-
-/// What is found of a part: what it says, or why it is not well.
-async fn look(context: &Context, name: &str, address: Option<&str>) -> Result<String, Ill> {
-    match address {
-        None => health::store(&context.api)
-            .await
-            .map(|()| "ok".to_owned())
-            .map_err(Ill::Error),
-        Some(_) if context.api.components.has(name) => Ok("ok".to_owned()),
-        Some(address) => ask(address).await.map_err(Ill::Message),
-    }
 }
 
 /// Why a part is not well.

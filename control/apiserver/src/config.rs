@@ -1,14 +1,15 @@
 //! How the server is configured.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use control_encryption::Encryption;
 use control_store::Store;
 use ipnet::IpNet;
 
-use crate::aggregate::ProxyIdentity;
-use crate::chain::{Access, Settings};
+use crate::chain::Settings;
+use control_aggregation::ProxyIdentity;
+use control_auth::Access;
 use control_proxy::egress::Egress;
 use control_proxy::kubelet::Kubelets;
 
@@ -44,6 +45,13 @@ pub struct Config {
     pub whole: bool,
     /// What the request chain is told.
     pub chain: Settings,
+}
+
+impl Config {
+    /// Where other hosts reach this server.
+    pub(crate) fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.advertise_address, self.advertise_port)
+    }
 }
 
 impl std::fmt::Debug for Config {

@@ -6,17 +6,14 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use control_store::Range;
-use control_types::registry;
 use control_types::status::Status;
-use control_types::value;
 use control_types::value::{Map, Value};
+use control_types::{registry, value};
 use http::Method;
 
-use crate::api::Api;
-use crate::chain::Context;
-use control_registry::ServedResource;
+use control_encryption::Encryption;
 use control_registry::reply::{self, Answer};
-use control_registry::store_error;
+use control_registry::{Context, ServedResource, Storage, store_error};
 
 /// Where it is told.
 pub(crate) const PATH: &str = "/orlop/v1/encryption";
@@ -29,15 +26,15 @@ const PAGE: usize = 500;
 ///
 /// # Errors
 /// 405, or an error of the store.
-pub(crate) async fn answer(context: &Context) -> Answer {
+pub(crate) async fn answer(context: &Context, encryption: &Encryption) -> Answer {
     if context.parts.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
-    let api = &context.api;
-    let table = api.config.encryption.now();
+    let storage = &context.registry.storage;
+    let table = encryption.now();
     let mut rows = Vec::new();
-    for served in covered(api) {
-        rows.push(count(api, &served).await?);
+    for served in covered(storage) {
+        rows.push(count(storage, encryption, &served).await?);
     }
     let error = table.health().err().map(|error| error.to_string());
     let answer = value!({
@@ -49,12 +46,12 @@ pub(crate) async fn answer(context: &Context) -> Answer {
 }
 
 /// The stored resources of which the configuration says something, each once.
-fn covered(api: &Api) -> Vec<std::sync::Arc<ServedResource>> {
-    let custom = api.definitions.now();
+fn covered(storage: &Storage) -> Vec<std::sync::Arc<ServedResource>> {
+    let custom = storage.definitions.now();
     let built_in = registry::resources().iter().filter_map(|one| {
         let stored = (one.storage.group, one.storage.version) == (one.group, one.version);
         stored
-            .then(|| api.served(one.group, one.version, one.plural))
+            .then(|| storage.served(one.group, one.version, one.plural))
             .flatten()
     });
     let custom = custom
@@ -63,29 +60,33 @@ fn covered(api: &Api) -> Vec<std::sync::Arc<ServedResource>> {
         .flat_map(|group| custom.resources(group).cloned().collect::<Vec<_>>());
     let mut all: Vec<_> = built_in
         .chain(custom)
-        .filter(|served| served.cache.is_some() && api.transform.covers(served.resource))
+        .filter(|served| served.cache.is_some() && storage.transform.covers(served.resource))
         .collect();
     all.sort_by_key(|served| (served.resource.storage.group, served.resource.plural));
     all.dedup_by_key(|served| (served.resource.storage.group, served.resource.plural));
     all
 }
 
-async fn count(api: &Api, served: &ServedResource) -> Result<Value, Status> {
+async fn count(
+    storage: &Storage,
+    encryption: &Encryption,
+    served: &ServedResource,
+) -> Result<Value, Status> {
     let resource = served.resource;
     let (group, plural) = (resource.storage.group, resource.plural);
-    let table = api.config.encryption.now();
+    let table = encryption.now();
     let mut range = Range::prefix(served.cache()?.prefix().to_owned());
     range.limit = PAGE;
     let (mut objects, mut stale) = (0_i64, 0_i64);
     let mut stored: BTreeMap<String, i64> = BTreeMap::new();
     loop {
-        let page = api.store().range(range.clone()).await;
+        let page = storage.store().range(range.clone()).await;
         let page = page.map_err(|error| store_error(&error))?;
         for kv in &page.kvs {
             objects += 1;
             let prefix = table.prefix_of(group, plural, &kv.value);
             *stored.entry(prefix.to_owned()).or_default() += 1;
-            if api.transform.is_stale(&kv.key, &kv.value) {
+            if storage.transform.is_stale(&kv.key, &kv.value) {
                 stale += 1;
             }
         }

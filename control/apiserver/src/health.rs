@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use control_supervise::{State, TaskHealth};
+use control_supervise::{State, Supervisor, TaskHealth};
 use control_types::status::quote;
 use control_types::value;
 use control_types::value::Value;
 use http::Response;
 
-use crate::api::Api;
-use crate::chain::Context;
-use control_registry::reply;
+use crate::health_counts::HealthCounts;
+use crate::lifecycle::Lifecycle;
+use control_registry::{Context, Storage, reply};
 use control_request::body::Body;
 
 /// The version of Kubernetes that is spoken, with ours behind the plus.
@@ -43,58 +43,111 @@ pub fn version() -> Value {
     })
 }
 
-/// Answers a health check: `/livez`, `/readyz`, `/healthz`, each with
-/// `?verbose`, `?exclude=` and one path per check.
-pub async fn health(context: &Context, path: &str) -> Response<Body> {
-    let health = &context.api.metrics.health;
-    let mut parts = path.trim_start_matches('/').splitn(2, '/');
-    let root = match parts.next() {
-        Some("readyz") => "readyz",
-        Some("livez") => "livez",
-        _ => "healthz",
-    };
-    if let Some(one) = parts.next() {
-        return match names(root).find(|name| *name == one) {
-            Some(name) => {
-                let checked = check(&context.api, name).await;
-                health.count(root, name, checked.is_ok());
+/// The health checks of a server.
+#[derive(Clone, Copy)]
+pub struct HealthChecks<'a> {
+    pub(crate) storage: &'a Storage,
+    pub(crate) supervisor: &'a Supervisor,
+    pub(crate) lifecycle: &'a Lifecycle,
+    pub(crate) counts: &'a HealthCounts,
+}
+
+impl HealthChecks<'_> {
+    /// Answers a health check: `/livez`, `/readyz`, `/healthz`, each with
+    /// `?verbose`, `?exclude=` and one path per check.
+    pub(crate) async fn answer(&self, context: &Context, path: &str) -> Response<Body> {
+        let mut parts = path.trim_start_matches('/').splitn(2, '/');
+        let root = match parts.next() {
+            Some("readyz") => "readyz",
+            Some("livez") => "livez",
+            _ => "healthz",
+        };
+        if let Some(one) = parts.next() {
+            return match names(root).find(|name| *name == one) {
+                Some(name) => {
+                    let checked = self.check(name).await;
+                    self.counts.count(root, name, checked.is_ok());
+                    match checked {
+                        Ok(()) => reply::text(200, "ok"),
+                        Err(why) => reply::text(500, format!("internal server error: {why}\n")),
+                    }
+                }
+                None => reply::text(404, "404 page not found\n"),
+            };
+        }
+        let query: Vec<_> = control_request::pairs(context.query().unwrap_or_default()).collect();
+        let mut excluded: Vec<&str> = query
+            .iter()
+            .filter(|(key, _)| key == "exclude")
+            .map(|(_, value)| value.as_str())
+            .collect();
+        excluded.sort_unstable();
+        excluded.dedup();
+        let mut found = Vec::new();
+        for name in names(root) {
+            let outcome = if excluded.contains(&name) {
+                Outcome::Excluded
+            } else {
+                let checked = self.check(name).await;
+                self.counts.count(root, name, checked.is_ok());
                 match checked {
-                    Ok(()) => reply::text(200, "ok"),
-                    Err(why) => reply::text(500, format!("internal server error: {why}\n")),
+                    Ok(()) => Outcome::Well,
+                    Err(why) => {
+                        tracing::info!(root, check = name, why, "a health check failed");
+                        Outcome::Failed
+                    }
                 }
-            }
-            None => reply::text(404, "404 page not found\n"),
-        };
+            };
+            found.push((name, outcome));
+        }
+        let verbose = query.iter().any(|(key, _)| key == "verbose");
+        let tasks = self.supervisor.health();
+        let (code, page) = page(root, &found, &tasks, &excluded, verbose);
+        reply::text(code, page)
     }
-    let query: Vec<_> = control_request::pairs(context.query().unwrap_or_default()).collect();
-    let mut excluded: Vec<&str> = query
-        .iter()
-        .filter(|(key, _)| key == "exclude")
-        .map(|(_, value)| value.as_str())
-        .collect();
-    excluded.sort_unstable();
-    excluded.dedup();
-    let mut found = Vec::new();
-    for name in names(root) {
-        let outcome = if excluded.contains(&name) {
-            Outcome::Excluded
-        } else {
-            let checked = check(&context.api, name).await;
-            health.count(root, name, checked.is_ok());
-            match checked {
-                Ok(()) => Outcome::Well,
-                Err(why) => {
-                    tracing::info!(root, check = name, why, "a health check failed");
-                    Outcome::Failed
-                }
-            }
-        };
-        found.push((name, outcome));
+
+    /// Returns whether this server answers requests: its store does, and it is not about to end.
+    pub async fn is_ready(&self) -> bool {
+        !self.lifecycle.is_stopping() && check_store(self.storage).await.is_ok()
     }
-    let verbose = query.iter().any(|(key, _)| key == "verbose");
-    let tasks = context.api.supervisor.health();
-    let (code, page) = page(root, &found, &tasks, &excluded, verbose);
-    reply::text(code, page)
+
+    /// Does a check.
+    ///
+    /// # Errors
+    /// Why it failed.
+    async fn check(&self, name: &str) -> Result<(), String> {
+        match name {
+            "etcd" | "etcd-readiness" => check_store(self.storage)
+                .await
+                .map_err(|why| format!("error getting data from etcd: {why}")),
+            // The server answers nothing before its caches are filled; they are not
+            // allowed to fall far behind afterwards.
+            "informer-sync"
+                if self.storage.caches.applied() + BEHIND < self.storage.store().revision() =>
+            {
+                Err("the caches are far behind the store".into())
+            }
+            TASKS => self.tasks(),
+            "shutdown" if self.lifecycle.is_stopping() => Err("process is shutting down".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether all tasks run.
+    fn tasks(&self) -> Result<(), String> {
+        let down = self.supervisor.unhealthy();
+        if down.is_empty() {
+            return Ok(());
+        }
+        let down: Vec<String> = down
+            .iter()
+            .map(|task| {
+                let why = task.last_error.as_deref().unwrap_or_default();
+                format!("`{}` {why}", task.name)
+            })
+            .collect();
+        Err(format!("tasks do not run: {}", down.join(", ")))
+    }
 }
 
 /// What became of a check.
@@ -170,22 +223,6 @@ fn task_lines(tasks: &[TaskHealth]) -> String {
     lines.collect()
 }
 
-/// Whether all tasks run.
-fn tasks(api: &Api) -> Result<(), String> {
-    let down = api.supervisor.unhealthy();
-    if down.is_empty() {
-        return Ok(());
-    }
-    let down: Vec<String> = down
-        .iter()
-        .map(|task| {
-            let why = task.last_error.as_deref().unwrap_or_default();
-            format!("`{}` {why}", task.name)
-        })
-        .collect();
-    Err(format!("tasks do not run: {}", down.join(", ")))
-}
-
 /// What the server has done once it answers anything at all, by the names that
 /// kube-apiserver's hooks for the same have.
 const STARTED: &[&str] = &[
@@ -239,37 +276,12 @@ fn names(root: &str) -> impl Iterator<Item = &'static str> + use<> {
 ///
 /// # Errors
 /// Why it does not.
-pub(crate) async fn store(api: &Api) -> Result<(), String> {
-    let read = api.store().get(PROBE.into(), None);
+pub(crate) async fn check_store(storage: &Storage) -> Result<(), String> {
+    let read = storage.store().get(PROBE.into(), None);
     match tokio::time::timeout(STORE, read).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("context deadline exceeded".to_owned()),
-    }
-}
-
-/// Returns whether this server answers requests: its store does, and it is not about to end.
-pub async fn is_ready(api: &Api) -> bool {
-    !api.lifecycle.is_stopping() && store(api).await.is_ok()
-}
-
-/// Does a check.
-///
-/// # Errors
-/// Why it failed.
-async fn check(api: &Api, name: &str) -> Result<(), String> {
-    match name {
-        "etcd" | "etcd-readiness" => store(api)
-            .await
-            .map_err(|why| format!("error getting data from etcd: {why}")),
-        // The server answers nothing before its caches are filled; they are not
-        // allowed to fall far behind afterwards.
-        "informer-sync" if api.caches.applied() + BEHIND < api.store().revision() => {
-            Err("the caches are far behind the store".into())
-        }
-        TASKS => tasks(api),
-        "shutdown" if api.lifecycle.is_stopping() => Err("process is shutting down".into()),
-        _ => Ok(()),
     }
 }
 

@@ -19,9 +19,9 @@ pub struct Lifecycle {
 
 /// Counts a request as open until dropped.
 #[derive(Debug)]
-pub(crate) struct Open(Arc<AtomicUsize>);
+pub(crate) struct OpenRequest(Arc<AtomicUsize>);
 
-impl Drop for Open {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -71,9 +71,9 @@ impl Lifecycle {
     }
 
     /// A request begins.
-    pub(crate) fn begin(&self) -> Open {
+    pub(crate) fn begin(&self) -> OpenRequest {
         self.open.fetch_add(1, Ordering::AcqRel);
-        Open(Arc::clone(&self.open))
+        OpenRequest(Arc::clone(&self.open))
     }
 
     /// How many requests are open.

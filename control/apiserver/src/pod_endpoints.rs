@@ -18,35 +18,37 @@
 //! a whole control plane. Beside other components it is served all the same, but what
 //! `/apis` answers is what kube-apiserver answers.
 
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{LazyLock, OnceLock};
 
-use control_types::meta;
-use control_types::registry::{Resource, Storage};
-use control_types::status::Status;
-use control_types::value;
 use control_types::value::{Pick, Value};
-use http::Method;
+use control_types::{meta, value};
 
-use crate::chain::Context;
-use control_registry::ServedResource;
-use control_registry::reply::{self, Answer};
-use control_registry::verbs;
-use control_request::RequestInfo;
-use control_request::negotiate;
-use control_strategy::ServedVersion;
+use crate::projected_group::{ProjectedGroup, ProjectedResource};
 use control_watch_cache::{Cached, DecodeError};
 
-/// The group.
-pub(crate) const GROUP: &str = "network.orlop.dev";
-/// Its version.
-pub(crate) const VERSION: &str = "v1alpha1";
 const API_VERSION: &str = "network.orlop.dev/v1alpha1";
-const PLURAL: &str = "podendpoints";
-const SINGULAR: &str = "podendpoint";
 const KIND: &str = "PodEndpoint";
-const VERBS: &[&str] = &["get", "list", "watch"];
 /// Marks pods that stand for a node's static pods.
 const MIRROR: &str = "kubernetes.io/config.mirror";
+
+pub(crate) static NETWORK: ProjectedGroup = ProjectedGroup {
+    group: "network.orlop.dev",
+    version: "v1alpha1",
+    api_version: API_VERSION,
+    resources: &[&POD_ENDPOINT],
+};
+
+static POD_ENDPOINT: ProjectedResource = ProjectedResource {
+    kind: KIND,
+    plural: "podendpoints",
+    singular: "podendpoint",
+    namespaced: true,
+    verbs: &["get", "list", "watch"],
+    strategy: &control_kinds::GENERIC,
+    source: "pods",
+    project,
+    described: OnceLock::new(),
+};
 
 static FIELDS: LazyLock<Pick> = LazyLock::new(|| {
     Pick::of([
@@ -71,116 +73,6 @@ static FIELDS: LazyLock<Pick> = LazyLock::new(|| {
         "status.podIPs",
     ])
 });
-
-/// The resource, of which the objects are those of `pods`.
-pub(crate) fn served(pods: &ServedResource) -> ServedResource {
-    static RESOURCE: OnceLock<Resource> = OnceLock::new();
-    let of_pods = pods.resource;
-    let resource = RESOURCE.get_or_init(|| Resource {
-        group: GROUP,
-        version: VERSION,
-        kind: KIND,
-        plural: PLURAL,
-        singular: SINGULAR,
-        short_names: &[],
-        categories: &[],
-        namespaced: true,
-        verbs: VERBS,
-        subresources: &[],
-        storage_version_hash: "",
-        storage: Storage {
-            group: of_pods.storage.group,
-            version: of_pods.storage.version,
-        },
-        schema: of_pods.schema,
-        list_schema: of_pods.list_schema,
-        returns_deleted: false,
-    });
-    ServedResource {
-        version: Arc::new(ServedVersion::new(
-            resource,
-            (&control_kinds::GENERIC).into(),
-            pods.stored_as,
-        )),
-        cache: pods.cache.clone(),
-        converter: None,
-        projection: Some(project),
-    }
-}
-
-/// Returns the entry of the version in aggregated discovery.
-pub(crate) fn entry() -> Value {
-    value!({
-        "version": VERSION,
-        "resources": [{
-            "resource": PLURAL,
-            "responseKind": {"group": GROUP, "version": VERSION, "kind": KIND},
-            "scope": "Namespaced", "singularResource": SINGULAR, "verbs": VERBS
-        }],
-        "freshness": "Current"
-    })
-}
-
-fn resource_list() -> Value {
-    value!({
-        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION,
-        "resources": [{
-            "name": PLURAL, "singularName": SINGULAR, "namespaced": true, "kind": KIND,
-            "verbs": VERBS
-        }]
-    })
-}
-
-/// Whether a request is about the group's version.
-pub(crate) fn is_for(info: &RequestInfo) -> bool {
-    if info.is_resource {
-        return info.group == GROUP && info.version == VERSION;
-    }
-    let path = info.path.trim_end_matches('/');
-    path.strip_prefix("/apis/") == Some(API_VERSION)
-}
-
-/// Answers a request that [is about the group's version](is_for).
-///
-/// # Errors
-/// 405 for what is no reading, 404 for paths that are not served; else those of the
-/// verbs.
-pub(crate) async fn answer(context: Context) -> Answer {
-    if context.parts.method != Method::GET {
-        return Err(Status::method_not_allowed());
-    }
-    if !context.info.is_resource {
-        return Ok(reply::json(200, reply::line(&resource_list().to_vec())));
-    }
-    let served = context.api.pod_endpoints.as_ref().map(Arc::clone);
-    let info = &context.info;
-    let of_one_without_namespace = info.name_in_path && info.namespace.is_empty();
-    let is_served = info.resource == PLURAL
-        && info.subresource.is_empty()
-        && info.rest.is_empty()
-        && !of_one_without_namespace;
-    let Some(served) = served.filter(|_| is_served) else {
-        return Err(Status::unknown_path());
-    };
-    read(context, &served).await
-}
-
-/// Answers a reading of a view of other objects.
-///
-/// # Errors
-/// Those of the verbs.
-pub(crate) async fn read(mut context: Context, served: &Arc<ServedResource>) -> Answer {
-    // There is no message for it in protobuf.
-    negotiate::without_protobuf(&mut context.inner.request.parts.headers);
-    let verb = context.info.verb;
-    negotiate::acceptable(&context.parts.headers, verb != "get")?;
-    match verb {
-        "get" => verbs::get::get(&context, served).await,
-        "list" => verbs::list::list(&context, served).await,
-        "watch" => verbs::watch::watch(&context, served).await,
-        _ => Err(Status::method_not_allowed()),
-    }
-}
 
 /// The PodEndpoint of a pod.
 fn project(pod: &Cached) -> Result<Value, DecodeError> {

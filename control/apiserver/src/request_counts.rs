@@ -13,7 +13,7 @@ use control_types::registry::Resource;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 
-use crate::api::Api;
+use control_registry::Storage;
 use control_request::RequestInfo;
 
 const SECONDS: &[f64] = &[
@@ -78,9 +78,9 @@ pub(crate) struct RequestCounts {
     /// Old APIs that somebody asked for: group, version, resource, subresource.
     deprecated: RwLock<BTreeSet<[&'static str; 4]>>,
     /// Success, failure, error.
-    authentication: [Timed; 3],
+    authentication: [Durations; 3],
     /// Allowed and denied.
-    authorization: [Timed; 2],
+    authorization: [Durations; 2],
 }
 
 /// Counts of one [`Key`].
@@ -101,18 +101,18 @@ struct Inner {
 }
 
 #[derive(Debug)]
-struct Timed(Mutex<Histogram>);
+struct Durations(Mutex<Histogram>);
 
 /// Counts a request as open until dropped.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningRequest {
     all: Arc<AtomicI64>,
     long: Option<Arc<Counts>>,
 }
 
 /// What became of a request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Done {
+pub(crate) struct RequestOutcome {
     pub code: u16,
     /// How long it took in all, and how long of that it waited for a seat.
     pub took: Duration,
@@ -123,13 +123,13 @@ pub(crate) struct Done {
     pub terminated: bool,
 }
 
-impl Default for Timed {
+impl Default for Durations {
     fn default() -> Self {
         Self(Mutex::new(Histogram::new(ACCESS)))
     }
 }
 
-impl Timed {
+impl Durations {
     fn observe(&self, took: Duration) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.observe(took.as_secs_f64());
@@ -140,7 +140,7 @@ impl Timed {
 
 impl Key {
     /// What a request is counted under.
-    pub(crate) fn of(api: &Api, info: &RequestInfo, parts: &Parts) -> Self {
+    pub(crate) fn new(storage: &Storage, info: &RequestInfo, parts: &Parts) -> Self {
         let mut key = Self {
             verb: verb(info, parts),
             group: "",
@@ -155,7 +155,7 @@ impl Key {
             key.subresource = known.copied().unwrap_or_default();
             return key;
         }
-        let Some(served) = api.served(&info.group, &info.version, &info.resource) else {
+        let Some(served) = storage.served(&info.group, &info.version, &info.resource) else {
             return key;
         };
         let resource = served.resource;
@@ -241,14 +241,14 @@ fn verb(info: &RequestInfo, parts: &Parts) -> &'static str {
 
 impl RequestCounts {
     /// A request begins.
-    pub(crate) fn begin(&self, key: Key, info: &RequestInfo) -> Running {
+    pub(crate) fn begin(&self, key: Key, info: &RequestInfo) -> RunningRequest {
         let long = info
             .is_long_running()
             .then(|| entry(&self.requests, key, Counts::new));
         let all = match (&long, info.is_read_only()) {
             (Some(long), _) => {
                 long.open.fetch_add(1, Ordering::Relaxed);
-                return Running {
+                return RunningRequest {
                     all: Arc::default(),
                     long: Some(Arc::clone(long)),
                 };
@@ -257,7 +257,7 @@ impl RequestCounts {
             (None, false) => &self.writing,
         };
         all.fetch_add(1, Ordering::Relaxed);
-        Running {
+        RunningRequest {
             all: Arc::clone(all),
             long: None,
         }
@@ -265,7 +265,7 @@ impl RequestCounts {
 
     /// A request was answered.
     #[expect(clippy::cast_precision_loss, reason = "for metrics")]
-    pub(crate) fn done(&self, key: Key, done: Done) {
+    pub(crate) fn done(&self, key: Key, done: RequestOutcome) {
         let counts = entry(&self.requests, key, Counts::new);
         let mut inner = counts.inner.lock().unwrap_or_else(PoisonError::into_inner);
         match inner.codes.iter_mut().find(|(code, _)| *code == done.code) {
@@ -446,7 +446,7 @@ impl RequestCounts {
 
     #[expect(clippy::cast_precision_loss, reason = "for metrics")]
     fn write_access(&self, page: &mut Page) {
-        let tables: [(&str, &[Timed], &[&str]); 2] = [
+        let tables: [(&str, &[Durations], &[&str]); 2] = [
             (
                 "authentication",
                 &self.authentication,
@@ -552,9 +552,9 @@ impl Counts {
     }
 }
 
-// === impl Running ===
+// === impl RunningRequest ===
 
-impl Drop for Running {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         match &self.long {
             Some(counts) => counts.open.fetch_sub(1, Ordering::Relaxed),
@@ -591,7 +591,7 @@ mod tests {
         for code in [200, 200, 404] {
             counts.done(
                 KEY,
-                Done {
+                RequestOutcome {
                     code,
                     took: Duration::from_millis(30),
                     waited: Duration::from_millis(28),

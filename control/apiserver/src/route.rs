@@ -6,15 +6,12 @@ use control_types::registry;
 use control_types::status::{Status, quote};
 use http::Method;
 
-use crate::chain::Context;
-use crate::components;
-use crate::{
-    aggregate, discovery, encryption, fairness, health, local_storage, node_metrics, oidc, openapi,
-    paths, pod_endpoints, pprof, reviews, subresources, zpages,
-};
-use control_registry::ServedResource;
+use crate::api::Api;
+use crate::{components, encryption, health, metrics_page, pprof, subresources, zpages};
+use control_auth::{oidc, reviews};
+use control_discovery::{paths, representable};
 use control_registry::reply::{self, Answer};
-use control_registry::verbs;
+use control_registry::{Context, ServedResource, verbs};
 use control_request::RequestInfo;
 use control_request::body::Body;
 use control_request::negotiate::{self, Media};
@@ -24,40 +21,36 @@ use control_strategy::ResourceStrategy;
 ///
 /// # Errors
 /// What the handler answers; 404 and 405 for what nobody handles.
-pub async fn route(mut context: Context, body: Body) -> Answer {
+pub async fn route(api: &Api, mut context: Context, body: Body) -> Answer {
     let info = &context.info;
     if info.path.starts_with("//") {
         // It is read as if the slashes were one, but nothing is served there.
         return unknown(&context);
     }
-    if pod_endpoints::is_for(info) {
-        return pod_endpoints::answer(context).await;
+    if let Some(projected) = api.projected.iter().find(|one| one.is_for(info)) {
+        return projected.answer(context).await;
     }
-    if local_storage::is_for(info) {
-        return local_storage::answer(context).await;
-    }
-    if let Some(remote) = context.api.aggregator.of(info) {
-        if remote.is_own() {
-            return node_metrics::answer(&context);
+    if let Some(remote) = api.aggregator.remote_for(info) {
+        if remote.is_local() {
+            return api.node_metrics.answer(&context);
         }
-        return aggregate::proxy(&context, &remote, body).await;
+        return control_aggregation::proxy(&context, &remote, body).await;
     }
     if !info.is_resource {
         if info.path.starts_with("/openapi/") {
             let path = context.parts.uri.path();
-            let answer = openapi::answer(&context, path).await;
+            let answer = api.openapi.answer(&context, path).await;
             return answer.map_or_else(|| unknown(&context), Ok);
         }
         if info.path.starts_with("/apis") {
-            context.api.definitions.refresh(&context.api).await?;
+            api.definitions.refresh(api).await?;
         }
         if info.path == encryption::PATH {
-            return encryption::answer(&context).await;
+            return encryption::answer(&context, &api.config.encryption).await;
         }
-        return paths(&context).await;
+        return paths(api, &context).await;
     }
-    let Some(served) = context
-        .api
+    let Some(served) = api
         .served_now(&info.group, &info.version, &info.resource)
         .await?
     else {
@@ -65,7 +58,7 @@ pub async fn route(mut context: Context, body: Body) -> Answer {
     };
     let resource = served.resource;
     if resource.is_custom() && context.info.subresource != "scale" {
-        negotiate::without_protobuf(&mut context.inner.request.parts.headers);
+        negotiate::without_protobuf(&mut context.request.parts.headers);
     }
     let info = &context.info;
     // Only proxies take what follows a subresource; the old form of a watch, and
@@ -118,9 +111,9 @@ pub async fn route(mut context: Context, body: Body) -> Answer {
         context.warnings.extend(kind.deprecation.clone());
     }
     if info.subresource.is_empty() {
-        object_verbs(context, served, body).await
+        object_verbs(api, context, served, body).await
     } else {
-        subresources::route(context, served, body).await
+        subresources::route(api, context, served, body).await
     }
 }
 
@@ -138,7 +131,12 @@ fn no_segment(name: &str) -> Option<String> {
     (!found.is_empty()).then(|| found.join(";"))
 }
 
-async fn object_verbs(context: Context, served: Arc<ServedResource>, body: Body) -> Answer {
+async fn object_verbs(
+    api: &Api,
+    context: Context,
+    served: Arc<ServedResource>,
+    body: Body,
+) -> Answer {
     let info = &context.info;
     let named = info.name_in_path;
     if named && served.is_review() && served.resource.plural != components::PLURAL {
@@ -168,18 +166,18 @@ async fn object_verbs(context: Context, served: Arc<ServedResource>, body: Body)
         context.annotate("k8s.io/deprecated", "true");
         let subresource = served.resource.subresource(&info.subresource);
         let subresource = subresource.map_or("", |known| known.name);
-        let counts = &context.api.metrics.requests;
+        let counts = &api.metrics.requests;
         counts.deprecated(served.resource, subresource);
     }
     match verb {
         "get" | "list" if served.resource.plural == components::PLURAL => {
-            components::answer(&context, &served).await
+            components::answer(&context, &api.components, &served).await
         }
         "get" => verbs::get::get(&context, &served).await,
         "list" => verbs::list::list(&context, &served).await,
         "watch" => verbs::watch::watch(&context, &served).await,
         "create" if served.resource.kind.ends_with("Review") => {
-            reviews::create(&context, &served, body).await
+            reviews::create(&context, &*api.config.access, &served, body).await
         }
         "create" if served.resource.kind == "Binding" => {
             subresources::bind(&context, &served, body).await
@@ -204,16 +202,12 @@ fn deprecation(info: &RequestInfo) -> Option<&'static str> {
 }
 
 /// Everything that is no resource.
-async fn paths(context: &Context) -> Answer {
+async fn paths(api: &Api, context: &Context) -> Answer {
     let path = context.info.path.trim_end_matches('/');
     if path.is_empty() || path == "/index.html" {
         return Ok(reply::json(
             200,
-            paths::index(
-                &context.api.definitions.now(),
-                &context.api.aggregator.now(),
-            )
-            .to_vec_pretty(),
+            paths::index(&api.definitions.now(), &api.aggregator.now()).to_vec_pretty(),
         ));
     }
     if ["/healthz", "/livez", "/readyz"].iter().any(|root| {
@@ -223,35 +217,36 @@ async fn paths(context: &Context) -> Answer {
         if context.info.path.ends_with('/') {
             return unknown(context);
         }
-        return Ok(health::health(context, path).await);
+        return Ok(api.health().answer(context, path).await);
     }
     if path == "/metrics" {
-        return Ok(context.api.metrics_page(&context.parts.headers).await);
+        return Ok(metrics_page::metrics_page(api, &context.parts.headers).await);
     }
     if path == "/metrics/slis" {
-        return Ok(context.api.slis_page(&context.parts.headers));
+        return Ok(metrics_page::slis_page(api, &context.parts.headers));
     }
-    if let Some(page) = zpages::answer(&context.api, path, &context.parts.headers) {
+    let settings = &api.config.chain;
+    if let Some(page) = zpages::answer(settings, api.started, path, &context.parts.headers) {
         return page;
     }
-    if context.api.config.chain.profiling
+    if settings.profiling
         && let Some(page) = pprof::answer(&context.info.path)
     {
         return Ok(page);
     }
-    if let Some(page) = fairness::dump(&context.api, path, context.query()) {
+    if let Some(page) = api.fairness.dump(path, context.query()) {
         return Ok(page);
     }
-    if let Some(answer) = discovery::answer(context, path)? {
+    if let Some(answer) = api.discovery.answer(context, path)? {
         return Ok(answer);
     }
     let headers = &context.parts.headers;
     let found = match path {
         "/version" => {
-            discovery::representable(headers, &[Media::Json.content_type()])?;
+            representable(headers, &[Media::Json.content_type()])?;
             Some(reply::json(200, health::version().to_vec_pretty()))
         }
-        _ => oidc::document(context, path),
+        _ => oidc::document(api.config.access.tokens(), api.config.address(), path),
     };
     match found {
         Some(_) if context.parts.method != Method::GET => Err(Status::method_not_allowed()),

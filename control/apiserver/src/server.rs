@@ -9,18 +9,19 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::util::BoxCloneSyncService;
 
-use crate::aggregate;
 use crate::api::Api;
 use crate::chain::Chain;
 use crate::config::Config;
-use crate::fairness;
+use crate::error::Error;
 use crate::features::Feature;
 use crate::listen::{self, Tls};
 use crate::metrics::Metrics;
+use crate::post_start_hooks;
+use crate::post_start_hooks::context::HookContext;
+use control_metrics_server::{GROUP, VERSION};
 use control_registry::allocate::Allocators;
-use control_registry::custom;
 use control_registry::custom::conversion::ConversionWebhooks;
-use control_registry::{Registry, RegistryConfig, WatchSettings};
+use control_registry::{Registry, RegistryConfig, WatchSettings, custom};
 use control_request::body::Body;
 use control_watch_cache::storage::Transform;
 
@@ -30,27 +31,6 @@ pub type Service = BoxCloneSyncService<Request<Body>, Response<Body>, Infallible
 
 /// How often is looked whether requests are still open.
 const DRAINED: std::time::Duration = std::time::Duration::from_millis(50);
-
-/// Why the server cannot start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The store cannot be read.
-    #[error("the store cannot be read")]
-    Store(#[source] control_store::Error),
-    /// No range for Service addresses, or more than one of a family.
-    #[error("service address ranges must be one, or one of each family: {0}")]
-    ServiceRange(String),
-    /// What every cluster has could not be made.
-    #[error("cannot look after `{hook}` at start")]
-    PostStartHook {
-        /// What could not be done.
-        hook: &'static str,
-        /// What the API answered.
-        #[source]
-        source: control_types::status::Status,
-    },
-}
 
 /// The API server.
 #[derive(Debug)]
@@ -102,17 +82,22 @@ impl ApiServer {
             shutdown.clone(),
         ));
         api.allocators.rebuild(&api);
-        crate::post_start_hooks::first(&api).await?;
+        let (registry, aggregator) = (Arc::clone(&api.registry), Arc::clone(&api.aggregator));
+        let hooks = Arc::new(HookContext::new(&api.config, registry, aggregator));
+        post_start_hooks::first(&hooks).await?;
         // Access learns of the roles that were just made before anybody asks:
         // else the first requests would be refused that are allowed later.
         if let Err(status) = api.catch_up().await {
             tracing::warn!(%status, "access begins with what is known of roles so far");
         }
-        api.config.access.attach(&api);
-        if let Err(status) = api.aggregator.refresh(&api) {
+        let access = &api.config.access;
+        access.attach(&api.registry, &api.metrics.access, &api.shutdown);
+        if let Err(status) = api.aggregator.refresh() {
             tracing::warn!(%status, "other API servers are not known yet");
         }
-        let upkeep = upkeep(&api, &shutdown);
+        let mut upkeep = upkeep(&api, &shutdown);
+        let stopping = api.lifecycle.stopping();
+        upkeep.extend(post_start_hooks::start(&hooks, stopping, &shutdown));
         let chain = Chain::new(Arc::clone(&api));
         Ok(Self {
             api,
@@ -214,41 +199,39 @@ impl ApiServer {
 
 /// Starts what the server does besides answering requests.
 fn upkeep(api: &Arc<Api>, shutdown: &CancellationToken) -> Vec<Running> {
-    // Makes what a task needs for each of its runs.
-    let each = || {
-        let (api, shutdown) = (Arc::clone(api), shutdown.clone());
-        move || (Arc::clone(&api), shutdown.clone())
-    };
-    let (definitions, remotes, metrics, levels) = (each(), each(), each(), each());
+    let (fairness, end) = (Arc::clone(&api.fairness), shutdown.clone());
     // What was configured before is in force when this returns.
-    let mut first = Some(fairness::follow(api, shutdown.clone()));
+    let mut first = Some(control_flow_control::follow(&fairness, end.clone()));
+    let definitions = each_run(&api.storage, shutdown, custom::follow);
+    let remotes = each_run(&api.aggregator, shutdown, control_aggregation::keep);
+    let levels = move || {
+        let again = || control_flow_control::follow(&fairness, end.clone());
+        first.take().unwrap_or_else(again)
+    };
+    let task_of = |name| task(name).until(shutdown);
     let mut tasks = vec![
-        task("definition-follower")
-            .until(shutdown)
-            .spawn_restarting(move || {
-                let (api, shutdown) = definitions();
-                custom::follow(Arc::clone(&api.storage), shutdown)
-            }),
-        task("api-service-follower")
-            .until(shutdown)
-            .spawn_restarting(move || {
-                let (api, shutdown) = remotes();
-                aggregate::keep(api, shutdown)
-            }),
-        // It returns at once where nobody asks nodes.
-        task("node-metrics").spawn_restarting(move || {
-            let (api, shutdown) = metrics();
-            crate::node_metrics::keep(api, shutdown)
-        }),
-        task("flow-control-follower")
-            .until(shutdown)
-            .spawn_restarting(move || {
-                let (api, shutdown) = levels();
-                first
-                    .take()
-                    .unwrap_or_else(|| fairness::follow(&api, shutdown))
-            }),
+        task_of("definition-follower").spawn_restarting(definitions),
+        task_of("api-service-follower").spawn_restarting(remotes),
+        task_of("flow-control-follower").spawn_restarting(levels),
     ];
-    tasks.extend(crate::post_start_hooks::start(api, shutdown));
+    if let Some(kubelets) = api.config.kubelets.clone().filter(|_| api.config.whole) {
+        let (api, shutdown) = (Arc::clone(api), shutdown.clone());
+        tasks.push(task("node-metrics").spawn_restarting(move || {
+            let (metrics, aggregator) =
+                (Arc::clone(&api.node_metrics), Arc::clone(&api.aggregator));
+            let is_served = move || aggregator.serves_locally(GROUP, VERSION);
+            control_metrics_server::keep(metrics, kubelets.clone(), is_served, shutdown.clone())
+        }));
+    }
     tasks
+}
+
+/// Gives a task what it needs, for each of its runs.
+fn each_run<T, F>(
+    of: &Arc<T>,
+    shutdown: &CancellationToken,
+    run: fn(Arc<T>, CancellationToken) -> F,
+) -> impl FnMut() -> F + use<T, F> {
+    let (of, shutdown) = (Arc::clone(of), shutdown.clone());
+    move || run(Arc::clone(&of), shutdown.clone())
 }

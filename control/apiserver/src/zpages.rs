@@ -6,8 +6,9 @@ use control_types::value;
 use control_types::value::Value;
 use http::header::{ACCEPT, WARNING};
 use http::{HeaderMap, HeaderValue, Response};
+use jiff::Timestamp;
 
-use crate::api::Api;
+use crate::chain::Settings;
 use crate::features::Feature;
 use crate::health;
 use control_registry::reply::{self, Answer};
@@ -40,14 +41,19 @@ enum Form {
 ///
 /// # Errors
 /// 406 when the client takes it in no form that there is.
-pub(crate) fn answer(api: &Api, path: &str, headers: &HeaderMap) -> Option<Answer> {
-    let gates = api.config.chain.gates;
+pub(crate) fn answer(
+    settings: &Settings,
+    started: Timestamp,
+    path: &str,
+    headers: &HeaderMap,
+) -> Option<Answer> {
+    let gates = settings.gates;
     match path {
         "/statusz" if gates.enabled(Feature::ComponentStatusz) => {
-            Some(form(headers, "Statusz").map(|form| statusz(api, form)))
+            Some(form(headers, "Statusz").map(|form| statusz(started, form)))
         }
         "/flagz" if gates.enabled(Feature::ComponentFlagz) => {
-            Some(form(headers, "Flagz").map(|form| flagz(api, form)))
+            Some(form(headers, "Flagz").map(|form| flagz(&settings.flags, form)))
         }
         _ => None,
     }
@@ -93,13 +99,10 @@ fn form(headers: &HeaderMap, kind: &str) -> Result<Form, Status> {
     })
 }
 
-fn statusz(api: &Api, form: Form) -> Response<Body> {
-    let (started, version) = (api.started, health::version());
+fn statusz(started: Timestamp, form: Form) -> Response<Body> {
+    let version = health::version();
     let text = |key: &str| version.str_at(&[key]).unwrap_or_default().to_owned();
-    let up = jiff::Timestamp::now()
-        .duration_since(started)
-        .as_secs()
-        .max(0);
+    let up = Timestamp::now().duration_since(started).as_secs().max(0);
     let binary = text("gitVersion");
     let binary = binary.trim_start_matches('v');
     let emulated = format!("{}.{}", text("emulationMajor"), text("emulationMinor"));
@@ -135,8 +138,7 @@ fn statusz(api: &Api, form: Form) -> Response<Body> {
     }
 }
 
-fn flagz(api: &Api, form: Form) -> Response<Body> {
-    let flags = &api.config.chain.flags;
+fn flagz(flags: &[(String, String)], form: Form) -> Response<Body> {
     match form {
         Form::Text => {
             let mut page = format!("\n{COMPONENT} flagz\n{WARNED}\n");

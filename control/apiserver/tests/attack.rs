@@ -12,7 +12,7 @@ use common::{root, server, server_with};
 use control_access::FrontProxy;
 use control_access::configuration::authentication::Anonymous;
 use control_apiserver::ApiServer;
-use control_apiserver::access::Settings;
+use control_auth::Settings;
 use control_pki::{Authority, ClientTrust, Cluster, Spec, parse_certificates};
 use control_request::body;
 use control_request::peer::PeerCertificates;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{ask, root, send};
 use control_access::User;
 use control_apiserver::ApiServer;
-use control_apiserver::audit::{Audit, Batch, LogOptions, Mode, Policy, SinkOptions, To};
+use control_audit::{Audit, Batch, LogOptions, Mode, Policy, SinkOptions, SinkTarget};
 use control_request::body;
 use control_types::value;
 use control_types::value::Value;
@@ -42,7 +42,7 @@ fn policy() -> Policy {
 
 fn log(path: &Path) -> SinkOptions {
     SinkOptions {
-        to: To::Log(LogOptions {
+        to: SinkTarget::Log(LogOptions {
             path: path.to_owned(),
             ..LogOptions::default()
         }),
@@ -392,7 +392,7 @@ async fn a_webhook_gets_lists_of_events() {
     )
     .expect("written");
     let sink = SinkOptions {
-        to: To::Webhook {
+        to: SinkTarget::Webhook {
             config,
             backoff: Duration::from_millis(50),
             dialer: control_proxy::egress::Dialer::default(),
@@ -402,7 +402,7 @@ async fn a_webhook_gets_lists_of_events() {
             wait: Duration::from_millis(200),
             ..Batch::of_webhook()
         }),
-        truncate: Some(control_apiserver::audit::Truncate::default()),
+        truncate: Some(control_audit::Truncate::default()),
     };
     let server = server(dir.path(), sink).await;
     for _ in 0..3 {

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use common::{ask, root, send};
 use control_access::Tokens;
-use control_apiserver::access::{Settings, WebhookSettings};
-use control_apiserver::audit::{Audit, Mode, Policy, SinkOptions, To};
 use control_apiserver::{ApiServer, ClusterAccess, Config, ProxyIdentity};
+use control_audit::{Audit, Mode, Policy, SinkOptions, SinkTarget};
+use control_auth::{Settings, WebhookSettings};
 use control_pki::{Authority, ClientTrust, Cluster, Spec};
 use control_proxy::Kubelets;
 use control_proxy::egress::{Dialer, Egress, Kind, Stream};
@@ -254,7 +254,7 @@ async fn server(dir: &Path, egress: &Egress, fake: &Fake) -> ApiServer {
     )
     .expect("a policy");
     let sink = SinkOptions {
-        to: To::Webhook {
+        to: SinkTarget::Webhook {
             config: kubeconfig("audit"),
             backoff: Duration::from_millis(50),
             dialer: egress.to(Kind::ControlPlane),

@@ -21,7 +21,7 @@ use common::{root, server_with};
 use control_access::Abac;
 use control_access::configuration::authorization::Authorizer;
 use control_apiserver::ApiServer;
-use control_apiserver::access::{Settings, WebhookSettings};
+use control_auth::{Settings, WebhookSettings};
 use control_request::body;
 use control_types::value;
 use control_types::value::Value;

@@ -12,9 +12,9 @@ use common::{ask, root};
 use control_access::User;
 use control_admission::{Plugins, Settings, Stay};
 use control_apiserver::ApiServer;
-use control_apiserver::access::Settings as Access;
-use control_apiserver::audit::{Audit, LogOptions, Mode, Policy, SinkOptions, To};
 use control_apiserver::chain;
+use control_audit::{Audit, LogOptions, Mode, Policy, SinkOptions, SinkTarget};
+use control_auth::Settings as Access;
 use control_types::value;
 use control_types::value::Value;
 use http::Method;
@@ -25,7 +25,7 @@ fn audit(path: &Path) -> Arc<Audit> {
     let policy = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata, verbs: [create, patch]}]}";
     let policy = Policy::parse(policy.as_bytes()).expect("a policy");
     let log = SinkOptions {
-        to: To::Log(LogOptions {
+        to: SinkTarget::Log(LogOptions {
             path: path.to_owned(),
             ..LogOptions::default()
         }),

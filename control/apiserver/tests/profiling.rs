@@ -9,7 +9,8 @@ use std::path::Path;
 
 use common::{root, send, server, server_of};
 use control_access::User;
-use control_apiserver::{ApiServer, access, chain};
+use control_apiserver::{ApiServer, chain};
+use control_auth::Settings;
 use control_types::value::Value;
 use flate2::read::GzDecoder;
 use http::Method;
@@ -140,7 +141,7 @@ async fn without_profiling_the_paths_do_not_exist() {
         profiling: false,
         ..chain::Settings::default()
     };
-    let server = server_of(dir.path(), access::Settings::default(), off).await;
+    let server = server_of(dir.path(), Settings::default(), off).await;
     for path in ["/debug/pprof", "/debug/pprof/", "/debug/pprof/symbol"] {
         let answer = send(&server, &root(), Method::GET, path, &[], None).await;
         assert_eq!(answer.status(), 404, "{path}");

@@ -13,7 +13,7 @@ use std::time::Duration;
 use collector::{Collector, Span};
 use common::{ask, root, send, server_of};
 use control_apiserver::ApiServer;
-use control_apiserver::access::{Settings, WebhookSettings};
+use control_auth::{Settings, WebhookSettings};
 use control_proxy::egress::Dialer;
 use control_request::body;
 use control_tracing::{Config, Tracer};

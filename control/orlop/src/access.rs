@@ -9,8 +9,8 @@ use control_access::configuration::authentication::Anonymous;
 use control_access::configuration::authorization::{self, Webhook};
 use control_access::oidc::{ALGORITHMS, Issuer, Mapping};
 use control_access::{Abac, FrontProxy, TokenFile, Tokens};
-use control_apiserver::access::{Settings, WebhookSettings};
 use control_apiserver::features::{Feature, Gates};
+use control_auth::{Settings, WebhookSettings};
 use control_pki::{ClientTrust, Cluster, ServiceAccountKeys};
 use control_proxy::Egress;
 

@@ -10,7 +10,7 @@ use std::{
 use arc_swap::ArcSwap;
 use clap::Args;
 use control_access::{Tokens, User};
-use control_apiserver::{ApiServer, Authorities, Config, ProxyIdentity, access::ClusterAccess};
+use control_apiserver::{ApiServer, Authorities, ClusterAccess, Config, ProxyIdentity};
 use control_client::{Client, RequestBody};
 use control_controllers::TokenSigner;
 use control_encryption::{Encryption, OwnKeys, Source};

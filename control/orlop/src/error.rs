@@ -119,10 +119,10 @@ pub enum Error {
     NodeAgent(node_agent::Error),
     /// The audit policy.
     #[error(transparent)]
-    AuditPolicy(control_apiserver::audit::PolicyError),
+    AuditPolicy(control_audit::PolicyError),
     /// The audit log is unusable.
     #[error(transparent)]
-    Audit(control_apiserver::audit::Error),
+    Audit(control_audit::Error),
     /// The egress configuration is unusable.
     #[error(transparent)]
     Egress(control_proxy::egress::Error),
@@ -169,7 +169,7 @@ pub enum Error {
     Access(control_access::configuration::ConfigurationError),
     /// The files that access is configured by.
     #[error(transparent)]
-    Settings(control_apiserver::access::SettingsError),
+    Settings(control_auth::SettingsError),
     /// Bootstrap tokens.
     #[error("{0}")]
     Token(String),

@@ -4,11 +4,11 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use control_apiserver::{
-    audit::{
-        Audit, Batch, Format, LogOptions, Mode as AuditMode, Policy, SinkOptions, To, Truncate,
-    },
     chain::{Origins, Settings},
     features::Gates,
+};
+use control_audit::{
+    Audit, Batch, Format, LogOptions, Mode as AuditMode, Policy, SinkOptions, SinkTarget, Truncate,
 };
 use control_proxy::egress::{Egress, Kind};
 use control_tracing::Tracer;
@@ -293,7 +293,7 @@ impl Options {
             ..Batch::of_log()
         };
         Some(SinkOptions {
-            to: To::Log(LogOptions {
+            to: SinkTarget::Log(LogOptions {
                 path,
                 format: match self.audit_log_format {
                     LogFormat::Json => Format::Json,
@@ -325,7 +325,7 @@ impl Options {
             throttle: self.audit_webhook_batch_throttle_enable.then_some(rate),
         };
         Some(SinkOptions {
-            to: To::Webhook {
+            to: SinkTarget::Webhook {
                 config,
                 backoff: self.audit_webhook_initial_backoff,
                 dialer: egress.to(Kind::ControlPlane),

@@ -7,10 +7,9 @@ use control_admission::{Authorizer, Lister, QuotaUpdate, ResourceMapper, Writer}
 use control_kinds::policies::Decision;
 use control_proxy::ServiceLister;
 use control_strategy::{ObjectCache, ServedVersion};
-use control_types::registry;
 use control_types::status::Status;
 use control_types::value::Value;
-use control_types::{coerce, value};
+use control_types::{coerce, registry, value};
 use control_watch_cache::storage;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;

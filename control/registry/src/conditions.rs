@@ -1,8 +1,7 @@
 //! Conditions of a status: each type once, and a time that tells since when.
 
-use control_types::time;
-use control_types::value;
 use control_types::value::Value;
+use control_types::{time, value};
 
 /// What a condition says.
 #[derive(Debug, Clone, PartialEq, Eq)]

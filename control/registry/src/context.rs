@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use control_access::Attributes;
 use control_admission::{Attributes as AdmissionAttributes, Operation, RequestOptions};
+use control_proxy::ProxiedRequest;
 use control_request::RequestContext;
 use control_strategy::decode::Expected;
 use control_strategy::{ObjectSchema, ServedVersion};
@@ -95,6 +96,16 @@ impl Context {
     #[must_use]
     pub fn ending(&self) -> &CancellationToken {
         &self.ending
+    }
+
+    /// The request as it is passed on to another server.
+    #[must_use]
+    pub fn proxied(&self) -> ProxiedRequest<'_> {
+        ProxiedRequest {
+            parts: &self.parts,
+            rest: &self.info.rest,
+            ending: self.ending(),
+        }
     }
 
     /// Whether the user may do something else than what was asked for.

@@ -7,11 +7,6 @@
 //! ([`allocate`]), admission ([`control_admission`]), and rights ([`authorizer`]). The handlers in
 //! [`verbs`] and [`subresources`] answer requests, each given as a [`Context`].
 
-#![allow(
-    clippy::result_large_err,
-    reason = "a Status is the answer of every refused request; boxing it at each of a hundred borders buys nothing"
-)]
-
 pub mod allocate;
 pub mod authorizer;
 mod certificate_requests;
@@ -30,6 +25,7 @@ pub mod reply;
 pub mod selection;
 mod served_resource;
 mod storage;
+mod storage_metrics;
 mod store_error;
 pub mod subresources;
 pub mod verbs;

@@ -12,9 +12,8 @@ use http::header::USER_AGENT;
 
 use crate::served_resource::ServedResource;
 use crate::storage::Storage;
-use control_request::RequestContext;
 use control_request::options::WriteOptions;
-use control_request::plain_error;
+use control_request::{RequestContext, plain_error};
 use control_strategy::ObjectSchema;
 use control_strategy::decode::Expected;
 

@@ -1,10 +1,9 @@
 //! Writing the server's own objects: the one place where it does, under names
 //! of its own in `managedFields`.
 
-use control_types::meta;
 use control_types::status::Status;
-use control_types::value;
 use control_types::value::Value;
+use control_types::{meta, value};
 
 pub use crate::managed::OWN;
 

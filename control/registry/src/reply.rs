@@ -17,9 +17,7 @@ use control_types::value::Value;
 
 use control_request::body::{self, Body};
 use control_request::negotiate::{Format, MEDIA_TYPES, Media, Shape};
-use control_strategy::ResourceStrategy;
-use control_strategy::protobuf;
-use control_strategy::table;
+use control_strategy::{ResourceStrategy, protobuf, table};
 
 /// Answers of this size and more are compressed if the client takes it.
 pub const GZIP_FROM: usize = 128 * 1024;

@@ -6,8 +6,7 @@ use control_strategy::ServedVersion;
 use control_types::registry;
 use control_types::status::Status;
 use control_types::value::Value;
-use control_watch_cache::storage;
-use control_watch_cache::{Cached, DecodeError, ResourceCache};
+use control_watch_cache::{Cached, DecodeError, ResourceCache, storage};
 use rustc_hash::FxHashMap;
 
 use crate::custom::conversion::Converter;

@@ -11,8 +11,7 @@ use control_types::{coerce, meta};
 use crate::served_resource::ServedResource;
 use crate::storage::{Storage, precondition};
 use crate::store_error::store_error;
-use control_watch_cache::encode;
-use control_watch_cache::storage;
+use control_watch_cache::{encode, storage};
 
 /// How often a decision is taken anew because others wrote in between.
 const ATTEMPTS: usize = 30;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use control_access::{MASTERS, NODES, Tokens, User};
-use control_apiserver::access::Settings;
 use control_apiserver::{ApiServer, ClusterAccess, Config};
+use control_auth::Settings;
 use control_client::{Client, Discard, RequestBody, Resource, resources};
 use control_pki::{ClientTrust, Cluster};
 use control_store::embedded::{Embedded, Options};

@@ -16,11 +16,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         "types shared by all authenticators are in the root",
     ),
     (
-        "control-apiserver",
-        38,
-        "the parts of the server and its hooks take `Api`, which owns them",
-    ),
-    (
         "control-cel",
         28,
         "the types of the language and its functions know each other",

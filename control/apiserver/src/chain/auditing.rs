@@ -9,7 +9,6 @@ use http::header::ACCEPT_ENCODING;
 
 use super::finish;
 use super::passage::Passage;
-use crate::audit;
 use control_registry::reply;
 
 /// How large a Status may be that is looked into for the audit log.
@@ -21,7 +20,7 @@ pub(super) fn begin(passage: &mut Passage<'_>, user: Option<&User>) {
     let (Some(audit), Some(id)) = (&passage.api.config.chain.audit, &record.id) else {
         return;
     };
-    record.audit = audit.begin(&audit::Asked {
+    record.audit = audit.begin(&control_audit::AuditedRequest {
         info: passage.info,
         parts: &passage.parts,
         user,
@@ -53,7 +52,7 @@ pub(super) async fn write_request(passage: &mut Passage<'_>, caller: &User) -> R
     let Some(entry) = &mut record.audit else {
         return Ok(());
     };
-    if !entry.reach(audit::Stage::RequestReceived).await {
+    if !entry.reach(control_audit::Stage::RequestReceived).await {
         return Err(Status::internal("failed to store audit event"));
     }
     if entry.wants_response() {
@@ -76,7 +75,7 @@ pub(super) async fn write_request(passage: &mut Passage<'_>, caller: &User) -> R
 
 /// Tells the audit log of an answer, now and when it ends.
 pub(super) async fn write_answer(
-    mut entry: audit::Entry,
+    mut entry: control_audit::Entry,
     response: Response<Body>,
     failure: Option<&Status>,
     panicked: bool,
@@ -88,16 +87,16 @@ pub(super) async fn write_answer(
     } else {
         // Who it was is not known, and how he tried was told already; the answer
         // is the whole of it.
-        entry.reach(audit::Stage::ResponseStarted).await;
+        entry.reach(control_audit::Stage::ResponseStarted).await;
         return response;
     }
     if panicked {
-        entry.reach(audit::Stage::Panic).await;
+        entry.reach(control_audit::Stage::Panic).await;
         return response;
     }
     if is_long {
-        entry.reach(audit::Stage::ResponseStarted).await;
-        let last = audit::Last(Some(entry));
+        entry.reach(control_audit::Stage::ResponseStarted).await;
+        let last = control_audit::LastStage::new(entry);
         return response.map(|body| finish::until(body, last));
     }
     // What was deleted stands in a Status, which is written at any level.
@@ -123,6 +122,6 @@ pub(super) async fn write_answer(
     } else {
         response
     };
-    entry.reach(audit::Stage::ResponseComplete).await;
+    entry.reach(control_audit::Stage::ResponseComplete).await;
     response
 }

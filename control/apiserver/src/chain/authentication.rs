@@ -3,14 +3,13 @@
 use std::time::Instant;
 
 use control_access::User;
+use control_auth::Notes;
 use control_request::peer::PeerCertificates;
 use control_types::status::Status;
 use http::header::AUTHORIZATION;
 
-use super::access::Notes;
 use super::auditing;
 use super::passage::Passage;
-use crate::audit;
 
 /// Returns who asks, and whether that is a component in the process.
 ///
@@ -45,7 +44,7 @@ pub(super) async fn authenticate(passage: &mut Passage<'_>) -> Result<(User, boo
         Err(status) => {
             auditing::begin(passage, None);
             if let Some(entry) = &mut passage.record.audit {
-                entry.refused(status.code, &audit::credentials(&passage.parts));
+                entry.refused(status.code, &control_audit::credentials(&passage.parts));
             }
             Err(status)
         }

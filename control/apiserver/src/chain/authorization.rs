@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use control_access::{Attributes, User};
+use control_auth::Access;
 use control_types::status::Status;
 
-use super::access::Access;
 use super::passage::{Passage, Record};
 use control_registry::authorizer::{Verdict, VerdictResult, attributes, decide, denied};
 

@@ -9,7 +9,7 @@ use control_types::status::{Status, quote};
 ///
 /// # Errors
 /// 400 when it says something that is no duration.
-pub(super) fn of(query: Option<&str>, most: Duration) -> Result<Duration, Status> {
+pub(super) fn parse(query: Option<&str>, most: Duration) -> Result<Duration, Status> {
     let Some(query) = query.filter(|query| query.contains("timeout=")) else {
         return Ok(most);
     };
@@ -46,10 +46,10 @@ mod tests {
             (Some("timeout=0s"), 60),
             (Some("timeout="), 60),
         ] {
-            let time = of(query, minute).expect("a time");
+            let time = parse(query, minute).expect("a time");
             assert_eq!(time, Duration::from_secs(seconds), "{query:?}");
         }
-        let error = of(Some("timeout=soon"), minute).expect_err("refused");
+        let error = parse(Some("timeout=soon"), minute).expect_err("refused");
         assert_eq!(error.code, 400);
         assert!(error.message.ends_with("time: invalid duration \"soon\""));
     }

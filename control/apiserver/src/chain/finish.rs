@@ -10,20 +10,20 @@ use control_request::body::{Body, BoxError};
 
 /// A body with something that is dropped when the body ends, or when nobody wants
 /// it any more.
-struct Until<T> {
+struct HoldingBody<T> {
     body: Body,
     end: Option<T>,
 }
 
 /// Drops `end` once the body has ended.
 pub(super) fn until<T: Send + Unpin + 'static>(body: Body, end: T) -> Body {
-    Body::new(Until {
+    Body::new(HoldingBody {
         body,
         end: Some(end),
     })
 }
 
-impl<T: Unpin> http_body::Body for Until<T> {
+impl<T: Unpin> http_body::Body for HoldingBody<T> {
     type Data = Bytes;
     type Error = BoxError;
 

@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use control_access::User;
-use control_request::body;
-use control_request::{Answer, RequestContext};
+use control_registry::Context;
+use control_request::{Answer, RequestContext, body};
 
-use super::context::Context;
 use super::finish;
 use super::passage::Passage;
 use super::seats::RequestPlace;
@@ -48,24 +47,20 @@ pub(super) async fn handle(passage: Passage<'_>, user: User, seat: Option<Reques
         warnings: record.warnings.clone(),
         annotations: record.annotations.clone(),
     };
-    let inner = control_registry::Context {
+    let context = Context {
         registry: Arc::clone(&api.registry),
         ending: ending.clone(),
         place: Mutex::new(opening.map(|opening| Box::new(opening) as _)),
         request,
     };
-    let context = Context {
-        api: Arc::clone(api),
-        inner,
-    };
     let mut answer = match &record.traced {
-        None => route::route(context, body).await,
+        None => route::route(api, context, body).await,
         Some(traced) => {
             let verb = control_tracing::of_verb(traced.whole(), info);
             let within = verb.as_ref().unwrap_or(traced.whole());
             Box::pin(control_tracing::under(
                 Some(within),
-                route::route(context, body),
+                route::route(api, context, body),
             ))
             .await
         }

@@ -29,7 +29,7 @@ pub(super) async fn impersonate(
         _ => None,
     };
     if let (Some(entry), Some(other)) = (&mut record.audit, &other) {
-        entry.impersonated(other);
+        entry.impersonated(&other.user, &other.constraint);
     }
     Ok(other.map_or(caller, |other| other.user))
 }

@@ -2,17 +2,16 @@
 //! (`DefaultBuildHandlerChain`; [`filters`] lists them, each has a file) and the handler; and
 //! what every answer gets: a Status for every failure, a metric, an audit id, headers.
 
-mod access;
 mod auditing;
 mod authentication;
 mod authorization;
-mod context;
 mod cors;
 mod deadline;
 mod finish;
 mod handling;
 mod impersonation;
 mod in_flight;
+mod origins;
 mod passage;
 mod seats;
 mod settings;
@@ -33,16 +32,14 @@ use self::in_flight::InFlight;
 use self::passage::{Passage, Record};
 use crate::api::Api;
 use crate::features::Feature;
-use crate::request_counts::{Done, Key};
+use crate::request_counts::{Key, RequestOutcome};
 use control_registry::reply::{self, Answer};
 use control_request::body::{self, Body};
 use control_request::negotiate::Format;
 use control_request::peer::GoAway;
 use control_request::{Annotations, RequestInfo};
 
-pub use access::{Access, Authorities, Impersonated, Notes};
-pub use context::Context;
-pub use cors::Origins;
+pub use origins::Origins;
 pub use settings::Settings;
 
 /// Paths that are answered while the server stops, too.
@@ -87,7 +84,7 @@ impl Chain {
         {
             parts.headers.remove(ACCEPT_ENCODING);
         }
-        let key = Key::of(&self.api, &info, &parts);
+        let key = Key::new(&self.api.storage, &info, &parts);
         let counts = &self.api.metrics.requests;
         let running = counts.begin(key, &info);
         if let Some(bytes) = http_body::Body::size_hint(&body).exact()
@@ -169,7 +166,7 @@ impl Chain {
             let until = (running, open, record.traced.take());
             response = response.map(|body| finish::until(body, until));
         }
-        let done = Done {
+        let done = RequestOutcome {
             code: response.status().as_u16(),
             took: began.elapsed(),
             waited: record.waited,
@@ -193,7 +190,7 @@ impl Chain {
             None
         } else {
             let most = self.api.config.chain.request_timeout;
-            Some(deadline::of(parts.uri.query(), most)?)
+            Some(deadline::parse(parts.uri.query(), most)?)
         };
         let filtered = filters(Passage {
             api: &self.api,

@@ -11,7 +11,6 @@ use http::{HeaderMap, HeaderValue};
 
 use super::in_flight::InFlight;
 use crate::api::Api;
-use crate::audit;
 
 /// A request on its way through the filters.
 pub(super) struct Passage<'a> {
@@ -34,7 +33,7 @@ pub(super) struct Record {
     pub warnings: Warnings,
     pub annotations: Annotations,
     /// What the audit log is told; `None` where nothing is.
-    pub audit: Option<audit::Entry>,
+    pub audit: Option<control_audit::Entry>,
     /// What the collector of traces is told; `None` where nothing is.
     pub traced: Option<Traced>,
     /// Under which id the request is found.

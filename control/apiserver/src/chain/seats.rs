@@ -8,7 +8,7 @@ use http::header::RETRY_AFTER;
 use http::{HeaderValue, Response};
 
 use super::passage::Passage;
-use crate::fairness::{Asked, Refused, Seat};
+use control_flow_control::{Rejection, Seat, SeatRequest};
 use control_registry::reply;
 
 /// What a request occupies while it is answered.
@@ -63,18 +63,18 @@ async fn find(
             None => Err(too_many(1)),
         };
     }
-    let asked = Asked {
+    let asked = SeatRequest {
         info,
         query: parts.uri.query(),
         user,
         wait: time.unwrap_or(api.config.chain.request_timeout) / 4,
     };
     let began = Instant::now();
-    let admitted = api.fairness.admit(api, &asked, &mut record.headers).await;
+    let admitted = api.fairness.admit(&asked, &mut record.headers).await;
     record.waited = began.elapsed();
     match admitted {
         Ok(seat) => Ok(Some(RequestPlace::Level(seat))),
-        Err(Refused { retry_after }) => Err(too_many(retry_after)),
+        Err(Rejection { retry_after }) => Err(too_many(retry_after)),
     }
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cors::Origins;
-use crate::audit::Audit;
+use super::origins::Origins;
 use crate::features::Gates;
+use control_audit::Audit;
 use control_tracing::Tracer;
 
 /// Settings of the chain. The defaults are kube-apiserver's.

@@ -128,7 +128,7 @@ async fn until_killed(kill: CancellationToken, work: impl Future<Output = ()>) {
 }
 
 /// A connection after its TLS handshake.
-struct Greeted {
+struct SecureConnection {
     stream: TlsStream<TcpStream>,
     address: SocketAddr,
     certificates: Option<PeerCertificates>,
@@ -143,7 +143,7 @@ async fn greet(
     acceptor: TlsAcceptor,
     chain: Chain,
     shutdown: CancellationToken,
-) -> Option<Greeted> {
+) -> Option<SecureConnection> {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%address, %error, "connection ended before it began");
         return None;
@@ -169,7 +169,7 @@ async fn greet(
                 .collect(),
         )
     });
-    Some(Greeted {
+    Some(SecureConnection {
         stream,
         address,
         certificates,
@@ -178,9 +178,9 @@ async fn greet(
     })
 }
 
-// === impl Greeted ===
+// === impl SecureConnection ===
 
-impl Greeted {
+impl SecureConnection {
     /// Whether its client is a part of the cluster itself.
     fn is_of_cluster(&self) -> bool {
         let access = &self.chain.api().config.access;

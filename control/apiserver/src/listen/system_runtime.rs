@@ -5,7 +5,7 @@
 //! the control plane, known by their certificates, are therefore served by threads of
 //! a second pool, which the system lets run as soon as they have something to do. A
 //! node's lease is renewed in time whatever the crowd does; fair queues
-//! (`crate::fairness`) alone only say whose requests run, not on which thread.
+//! (`control_flow_control`) alone only say whose requests run, not on which thread.
 
 use std::io;
 use std::os::fd::AsFd;

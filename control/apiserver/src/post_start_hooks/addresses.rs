@@ -11,19 +11,15 @@ use control_types::status::Status;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{PostStartHook, SETTLE, events};
-use crate::api::Api;
+use super::{PostStartHook, events};
 use control_registry::allocate::objects::{self, GROUP, MANAGED_BY, MANAGER, PLURAL};
-use control_registry::own;
+use control_registry::{Registry, own};
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "addresses of services",
-    follows: &[],
-    every: Duration::from_secs(60),
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+pub(super) static HOOK: PostStartHook = PostStartHook::new(
+    "addresses of services",
+    Duration::from_secs(60),
+    |context| run(context).boxed(),
+);
 
 /// Who tells the events.
 const REPAIR: &str = "ipallocator-repair-controller";
@@ -50,30 +46,30 @@ enum Repair {
     },
 }
 
-async fn run(api: &Api) -> Result<(), Status> {
-    api.catch_up().await?;
-    let addresses = own::all(api, GROUP, PLURAL)?;
-    let services = own::all(api, "", "services")?;
+async fn run(registry: &Registry) -> Result<(), Status> {
+    registry.catch_up().await?;
+    let addresses = own::all(registry, GROUP, PLURAL)?;
+    let services = own::all(registry, "", "services")?;
     for repair in decide(&services, &addresses, jiff::Timestamp::now()) {
         match repair {
             Repair::Note { service, address } => {
-                objects::take(api, address, &services[service]).await?;
+                objects::take(registry, address, &services[service]).await?;
             }
             Repair::GiveBack {
                 address,
                 reason,
                 note,
             } => {
-                let served = objects::served(api)?;
-                events::warn(api, &addresses[address], REPAIR, reason, &note).await;
-                own::delete(api, served, meta::name(&addresses[address])).await?;
+                let served = objects::served(registry)?;
+                events::warn(registry, &addresses[address], REPAIR, reason, &note).await;
+                own::delete(registry, served, meta::name(&addresses[address])).await?;
             }
             Repair::Tell {
                 service,
                 reason,
                 note,
             } => {
-                events::warn(api, &services[service], REPAIR, reason, &note).await;
+                events::warn(registry, &services[service], REPAIR, reason, &note).await;
             }
         }
     }

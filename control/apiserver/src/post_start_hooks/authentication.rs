@@ -7,21 +7,17 @@ use control_types::status::Status;
 use control_types::value;
 use futures::FutureExt;
 
-use super::{PostStartHook, SETTLE};
-use crate::api::Api;
+use super::PostStartHook;
+use super::context::HookContext;
 use control_registry::own;
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "authentication",
-    follows: &[],
-    every: Duration::from_secs(10),
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+pub(super) static HOOK: PostStartHook =
+    PostStartHook::new("authentication", Duration::from_secs(10), |context| {
+        run(context).boxed()
+    });
 
-async fn run(api: &Api) -> Result<(), Status> {
-    let Some(authorities) = api.config.access.authorities() else {
+async fn run(context: &HookContext) -> Result<(), Status> {
+    let Some(authorities) = context.access.authorities() else {
         return Ok(());
     };
     let mut data = value!({"client-ca-file": (authorities.clients.as_str())});
@@ -46,7 +42,7 @@ async fn run(api: &Api) -> Result<(), Status> {
         "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
         "data": (data)
     });
-    own::ensure(api, ("", "configmaps"), own::OWN, object, |old, new| {
+    own::ensure(context, ("", "configmaps"), own::OWN, object, |old, new| {
         own::copy(old, new, &["data"])
     })
     .await

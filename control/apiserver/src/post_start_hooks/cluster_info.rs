@@ -2,6 +2,7 @@
 //! kubeadm lays it out. Anybody may read it; whoever reads it believes it by
 //! the authority's hash, or by a token's signature.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use control_types::status::Status;
@@ -9,33 +10,29 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{PostStartHook, SETTLE, masters};
-use crate::api::Api;
-use crate::config::Config;
+use super::context::HookContext;
+use super::{PostStartHook, masters};
 use control_registry::own;
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "cluster info",
-    follows: &[],
-    every: Duration::from_secs(10),
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+pub(super) static HOOK: PostStartHook =
+    PostStartHook::new("cluster info", Duration::from_secs(10), |context| {
+        run(context).boxed()
+    });
 
-async fn run(api: &Api) -> Result<(), Status> {
-    let Some(authorities) = api.config.access.authorities() else {
+async fn run(context: &HookContext) -> Result<(), Status> {
+    let Some(authorities) = context.access.authorities() else {
         return Ok(());
     };
-    let object = object(&api.config, &authorities.clients);
-    let others = if api.config.chain.shared_address.is_some() {
+    let address = context.shared_address.unwrap_or(context.address);
+    let object = object(address, &authorities.clients);
+    let others = if context.shared_address.is_some() {
         Vec::new()
     } else {
-        let mut alive = masters::alive(api).await?;
-        alive.retain(|address| *address != api.config.advertise_address);
+        let mut alive = masters::alive(context).await?;
+        alive.retain(|address| *address != context.address.ip());
         alive
     };
-    own::ensure(api, ("", "configmaps"), own::OWN, object, |old, new| {
+    own::ensure(context, ("", "configmaps"), own::OWN, object, |old, new| {
         let names_other = old
             .str_at(&["data", KUBECONFIG])
             .is_some_and(|text| names_one_of(text, &others));
@@ -53,10 +50,8 @@ const NAMESPACE: &str = "kube-public";
 const KUBECONFIG: &str = "kubeconfig";
 
 /// A kubeconfig that names the server and its authority, and no user.
-fn kubeconfig(config: &Config, authority_pem: &str) -> String {
+fn kubeconfig(address: SocketAddr, authority_pem: &str) -> String {
     use base64::Engine as _;
-    let own = std::net::SocketAddr::new(config.advertise_address, config.advertise_port);
-    let address = config.chain.shared_address.unwrap_or(own);
     let data = base64::engine::general_purpose::STANDARD.encode(authority_pem);
     let text = value!({
         "apiVersion": "v1",
@@ -79,8 +74,8 @@ fn kubeconfig(config: &Config, authority_pem: &str) -> String {
 }
 
 /// The config map; what signers add to an old one stays.
-fn object(config: &Config, authority_pem: &str) -> Value {
-    let text = kubeconfig(config, authority_pem);
+fn object(address: SocketAddr, authority_pem: &str) -> Value {
+    let text = kubeconfig(address, authority_pem);
     value!({
         "kind": "ConfigMap",
         "apiVersion": "v1",
@@ -92,7 +87,7 @@ fn object(config: &Config, authority_pem: &str) -> Value {
 /// Whether a kubeconfig names one of these servers.
 fn names_one_of(kubeconfig: &str, addresses: &[std::net::IpAddr]) -> bool {
     addresses.iter().any(|address| {
-        let host = std::net::SocketAddr::new(*address, 0).to_string();
+        let host = SocketAddr::new(*address, 0).to_string();
         let host = host.trim_end_matches('0');
         kubeconfig.contains(&format!("\"https://{host}"))
     })

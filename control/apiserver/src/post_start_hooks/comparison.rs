@@ -1,29 +1,22 @@
 //! What the caches hold is compared with what the store holds: a few resources at a
 //! time, each about every five minutes, as kube-apiserver does.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use control_types::status::Status;
 use futures::FutureExt;
 
-use super::{PostStartHook, SETTLE};
-use crate::api::Api;
+use super::PostStartHook;
+use super::context::HookContext;
 
 /// How often some are compared.
 const EVERY: Duration = Duration::from_secs(10);
 /// How often each is.
 const ROUND: Duration = Duration::from_secs(300);
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "comparison",
-    follows: &[],
-    every: EVERY,
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+pub(super) static HOOK: PostStartHook =
+    PostStartHook::new("comparison", EVERY, |context| run(context).boxed());
 
 /// Where the round is; `None` before the server serves, when the caches were read just
 /// now.
@@ -44,15 +37,15 @@ impl Rounds {
     }
 }
 
-async fn run(api: &Api) -> Result<(), Status> {
-    let caches: Vec<_> = api
+async fn run(context: &HookContext) -> Result<(), Status> {
+    let caches: Vec<_> = context
         .stored()
         .filter_map(|served| Some((served, served.cache.as_ref()?)))
         .collect();
-    for at in api.rounds.next(caches.len()) {
+    for at in context.rounds.next(caches.len()) {
         let (served, cache) = caches[at];
         let resource = served.resource.plural;
-        match api.caches.compare(cache).await {
+        match context.caches.compare(cache).await {
             Ok(None) => {}
             Ok(Some(key)) => tracing::error!(
                 resource,

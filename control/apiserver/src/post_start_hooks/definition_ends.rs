@@ -8,52 +8,46 @@ use control_types::status::Status;
 use control_types::value::Value;
 use futures::FutureExt;
 
+use super::PostStartHook;
 use super::definitions::{GROUP, PLURAL};
-use super::{PostStartHook, SETTLE};
-use crate::api::Api;
 use control_registry::conditions::{self, Condition};
-use control_registry::custom;
 use control_registry::custom::status::FINALIZER;
-use control_registry::own;
-use control_registry::store_error;
 use control_registry::verbs::delete::remove_by;
+use control_registry::{Registry, custom, own, store_error};
 use control_request::options::DeleteOptions;
 use control_watch_cache::Keyed as _;
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "ends of definitions",
-    follows: &[(GROUP, PLURAL)],
-    // Objects with finalizers are looked at again; most often there are none.
-    every: Duration::from_secs(1),
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+/// Objects with finalizers are looked at again; most often there are none.
+pub(super) static HOOK: PostStartHook =
+    PostStartHook::new("ends of definitions", Duration::from_secs(1), |context| {
+        run(context).boxed()
+    })
+    .following(&[(GROUP, PLURAL)]);
 
-async fn run(api: &Api) -> Result<(), Status> {
-    api.definitions.refresh(api).await?;
-    if !api.definitions.now().any_deleting() {
+async fn run(registry: &Registry) -> Result<(), Status> {
+    registry.definitions.refresh(registry).await?;
+    if !registry.definitions.now().any_deleting() {
         return Ok(());
     }
-    let served = api.resource(GROUP, PLURAL)?;
-    for one in own::all(api, GROUP, PLURAL)? {
+    let served = registry.resource(GROUP, PLURAL)?;
+    for one in own::all(registry, GROUP, PLURAL)? {
         if !meta::is_deleting(&one) || !meta::has_finalizer(&one, FINALIZER) {
             continue;
         }
         let name = meta::name(&one);
-        if delete_instances(api, &one).await? {
-            own::change(api, served, name, finish).await?;
+        if delete_instances(registry, &one).await? {
+            own::change(registry, served, name, finish).await?;
         } else {
-            own::change(api, served, name, wait).await?;
+            own::change(registry, served, name, wait).await?;
         }
     }
     Ok(())
 }
 
 /// Deletes the objects of the kind. Answers whether none is left.
-async fn delete_instances(api: &Api, definition: &Value) -> Result<bool, Status> {
+async fn delete_instances(registry: &Registry, definition: &Value) -> Result<bool, Status> {
     let text = |path: &[&str]| definition.str_at(path).unwrap_or_default();
-    let now = api.definitions.now();
+    let now = registry.definitions.now();
     let plural = text(&["spec", "names", "plural"]);
     let served = now
         .resources(text(&["spec", "group"]))
@@ -61,20 +55,20 @@ async fn delete_instances(api: &Api, definition: &Value) -> Result<bool, Status>
         .cloned();
     drop(now);
     let Some(served) = served else {
-        return Ok(!has_instances(api, definition).await?);
+        return Ok(!has_instances(registry, definition).await?);
     };
-    api.catch_up().await?;
+    registry.catch_up().await?;
     let state = served.cache()?.state();
     let options = DeleteOptions::default();
     for object in state.objects.iter() {
-        match remove_by(api, &served, object.key(), &options).await {
+        match remove_by(registry, &served, object.key(), &options).await {
             Ok(_) => {}
             // Somebody else was faster.
             Err(status) if status.code == 404 => {}
             Err(status) => return Err(status),
         }
     }
-    Ok(!has_instances(api, definition).await?)
+    Ok(!has_instances(registry, definition).await?)
 }
 
 /// Objects are left: they wait for their finalizers.
@@ -91,7 +85,7 @@ fn wait(definition: &mut Value) -> bool {
 }
 
 /// Whether objects of the kind are still in the store.
-async fn has_instances(api: &Api, definition: &Value) -> Result<bool, Status> {
+async fn has_instances(registry: &Registry, definition: &Value) -> Result<bool, Status> {
     let text = |path: &[&str]| definition.str_at(path).unwrap_or_default().to_owned();
     let prefix = custom::prefix(
         &text(&["spec", "group"]),
@@ -101,7 +95,7 @@ async fn has_instances(api: &Api, definition: &Value) -> Result<bool, Status> {
         limit: 1,
         ..Range::prefix(prefix)
     };
-    let page = api.store().range(range).await;
+    let page = registry.store().range(range).await;
     Ok(!page.map_err(|error| store_error(&error))?.kvs.is_empty())
 }
 

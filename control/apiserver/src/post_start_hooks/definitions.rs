@@ -10,18 +10,15 @@ use futures::{FutureExt, StreamExt as _, stream};
 use control_registry::custom::status::{Names, judge};
 
 use super::PostStartHook;
-use crate::api::Api;
-use control_registry::own;
+use control_registry::{Registry, own};
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "definitions",
-    follows: &[(GROUP, PLURAL)],
-    every: Duration::from_secs(30),
-    // Who makes one waits for it, and changes that come together share a look anyway.
-    settle: Duration::ZERO,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+/// Who makes one waits for it, and changes that come together share a look anyway.
+pub(super) static HOOK: PostStartHook =
+    PostStartHook::new("definitions", Duration::from_secs(30), |context| {
+        run(context).boxed()
+    })
+    .following(&[(GROUP, PLURAL)])
+    .settling(Duration::ZERO);
 
 pub(super) const GROUP: &str = "apiextensions.k8s.io";
 pub(super) const PLURAL: &str = "customresourcedefinitions";
@@ -29,13 +26,13 @@ pub(super) const PLURAL: &str = "customresourcedefinitions";
 /// So many definitions are written at the same time.
 const WRITES: usize = 64;
 
-async fn run(api: &Api) -> Result<(), Status> {
-    api.definitions.refresh(api).await?;
-    let served = api.resource(GROUP, PLURAL)?;
+async fn run(registry: &Registry) -> Result<(), Status> {
+    registry.definitions.refresh(registry).await?;
+    let served = registry.resource(GROUP, PLURAL)?;
     // Names that were given in this round, and are not in the cache yet.
     let mut given: Vec<(String, Names)> = Vec::new();
     let mut changes = Vec::new();
-    for name in api.definitions.unsettled().await {
+    for name in registry.definitions.unsettled().await {
         let Some(found) = served.cache()?.get(&name) else {
             continue;
         };
@@ -52,7 +49,8 @@ async fn run(api: &Api) -> Result<(), Status> {
         let has_names = one.path(&["spec", "names"]) == one.path(&["status", "acceptedNames"]);
         let mut taken = Names::default();
         if !has_names {
-            api.definitions
+            registry
+                .definitions
                 .names_of_others(&group, &name, &mut taken)
                 .await;
             for (_, names) in given.iter().filter(|(of, _)| *of == group) {
@@ -67,7 +65,7 @@ async fn run(api: &Api) -> Result<(), Status> {
     // Together, so that they share the store's commits: who brings many definitions
     // waits for all of them.
     let changes = changes.into_iter().map(|(name, taken)| async move {
-        own::change(api, served, &name, |stored| judge(stored, &taken)).await
+        own::change(registry, served, &name, |stored| judge(stored, &taken)).await
     });
     let done: Vec<_> = stream::iter(changes)
         .buffer_unordered(WRITES)

@@ -1,16 +1,13 @@
 //! Events that the server tells about objects.
 
-use control_types::meta;
-use control_types::time;
-use control_types::value;
 use control_types::value::Value;
+use control_types::{meta, time, value};
 
-use crate::api::Api;
-use control_registry::own;
+use control_registry::{Registry, own};
 
 /// Tells that something is wrong with an object. An event that cannot be
 /// written is only logged: what it tells of is more important.
-pub(super) async fn warn(api: &Api, about: &Value, who: &str, reason: &str, note: &str) {
+pub(super) async fn warn(registry: &Registry, about: &Value, who: &str, reason: &str, note: &str) {
     tracing::warn!(object = meta::name(about), reason, note, "found wrong");
     let namespace = match meta::namespace(about) {
         "" => "default",
@@ -41,11 +38,17 @@ pub(super) async fn warn(api: &Api, about: &Value, who: &str, reason: &str, note
         "reportingComponent": who,
         "reportingInstance": ""
     });
-    let told = own::ensure(api, ("", "events"), own::OWN, event, |stored, event| {
-        let count = stored.i64_at(&["count"]).unwrap_or_default();
-        stored.insert("count", count + 1);
-        own::copy(stored, event, &["lastTimestamp"])
-    })
+    let told = own::ensure(
+        registry,
+        ("", "events"),
+        own::OWN,
+        event,
+        |stored, event| {
+            let count = stored.i64_at(&["count"]).unwrap_or_default();
+            stored.insert("count", count + 1);
+            own::copy(stored, event, &["lastTimestamp"])
+        },
+    )
     .await;
     if let Err(error) = told {
         tracing::warn!(%error, reason, "an event cannot be told");

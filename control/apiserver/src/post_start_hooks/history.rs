@@ -8,18 +8,14 @@ use control_store::Error;
 use control_types::status::Status;
 use futures::FutureExt;
 
-use super::{PostStartHook, SETTLE};
-use crate::api::Api;
+use super::PostStartHook;
+use super::context::HookContext;
 use control_registry::store_error;
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "history",
-    follows: &[],
-    every: Duration::from_secs(10),
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+pub(super) static HOOK: PostStartHook =
+    PostStartHook::new("history", Duration::from_secs(10), |context| {
+        run(context).boxed()
+    });
 
 /// How far back watches and continued lists can go.
 const KEEP: Duration = Duration::from_secs(300);
@@ -47,10 +43,10 @@ impl Marks {
     }
 }
 
-async fn run(api: &Api) -> Result<(), Status> {
-    api.allocators.rebuild(api);
-    let store = api.store();
-    if let Some(old) = api.history.note(Instant::now(), store.revision())
+async fn run(context: &HookContext) -> Result<(), Status> {
+    context.allocators.rebuild(context);
+    let store = context.store();
+    if let Some(old) = context.history.note(Instant::now(), store.revision())
         && old > store.compacted()
     {
         forgotten(store.compact(old).await).map_err(|error| store_error(&error))?;

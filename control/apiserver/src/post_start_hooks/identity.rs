@@ -4,36 +4,26 @@
 
 use std::time::Duration;
 
-use control_types::meta;
 use control_types::status::Status;
-use control_types::time;
-use control_types::value;
 use control_types::value::Value;
+use control_types::{meta, time, value};
 use futures::FutureExt;
 use sha2::{Digest, Sha256};
 
-use super::{PostStartHook, SETTLE};
-use crate::api::Api;
+use super::PostStartHook;
+use super::context::HookContext;
 use crate::features::Feature;
 use control_registry::own;
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "identity",
-    follows: &[],
-    every: Duration::from_secs(10),
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+pub(super) static HOOK: PostStartHook =
+    PostStartHook::new("identity", Duration::from_secs(10), |context| {
+        run(context).boxed()
+    });
 
-pub(super) static COLLECTION: PostStartHook = PostStartHook {
-    name: "identities of others",
-    follows: &[],
-    every: LASTS,
-    settle: SETTLE,
-    run: |api| collect(api).boxed(),
-    stop: None,
-};
+pub(super) static COLLECTION: PostStartHook =
+    PostStartHook::new("identities of others", LASTS, |context| {
+        collect(context).boxed()
+    });
 
 const GROUP: &str = "coordination.k8s.io";
 const LABEL: &str = "apiserver.kubernetes.io/identity";
@@ -69,14 +59,13 @@ fn name_of(host: &str) -> String {
     name
 }
 
-async fn run(api: &Api) -> Result<(), Status> {
-    if !api.config.chain.gates.enabled(Feature::APIServerIdentity) {
+async fn run(context: &HookContext) -> Result<(), Status> {
+    if !context.gates.enabled(Feature::APIServerIdentity) {
         return Ok(());
     }
     let host = host();
     let name = name_of(&host);
-    let address =
-        std::net::SocketAddr::new(api.config.advertise_address, api.config.advertise_port);
+    let address = context.address;
     let object = value!({
         "kind": "Lease",
         "apiVersion": "coordination.k8s.io/v1",
@@ -87,13 +76,13 @@ async fn run(api: &Api) -> Result<(), Status> {
             "annotations": {"kubernetes.io/peer-advertise-address": (address.to_string())}
         },
         "spec": {
-            "holderIdentity": (format!("{name}_{}", api.instance)),
+            "holderIdentity": (format!("{name}_{}", context.instance)),
             "leaseDurationSeconds": (LASTS.as_secs()),
             "renewTime": (time::now_micro().as_str())
         }
     });
     own::ensure(
-        api,
+        context,
         (GROUP, "leases"),
         own::OWN,
         object,
@@ -114,8 +103,8 @@ fn host() -> String {
         .map_or_else(|_| "localhost".into(), |name| name.trim().to_lowercase())
 }
 
-async fn collect(api: &Api) -> Result<(), Status> {
-    let served = api.resource(GROUP, "leases")?;
+async fn collect(context: &HookContext) -> Result<(), Status> {
+    let served = context.resource(GROUP, "leases")?;
     let state = served.cache()?.state();
     let now = jiff::Timestamp::now();
     for object in state.objects.prefixed("kube-system/") {
@@ -125,7 +114,7 @@ async fn collect(api: &Api) -> Result<(), Status> {
         let lease = object.value().map_err(Status::internal)?;
         if has_ended(&lease, now) {
             let key = served.key(meta::namespace(&lease), meta::name(&lease));
-            own::delete(api, served, &key).await?;
+            own::delete(context, served, &key).await?;
         }
     }
     Ok(())

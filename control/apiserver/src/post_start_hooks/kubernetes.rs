@@ -4,60 +4,57 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use control_types::meta;
 use control_types::status::Status;
-use control_types::value;
 use control_types::value::Value;
+use control_types::{meta, value};
 use futures::FutureExt;
 
-use super::{PostStartHook, SETTLE, masters};
-use crate::api::Api;
+use super::context::HookContext;
+use super::{PostStartHook, masters};
 use control_registry::own;
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "the kubernetes service",
-    follows: &[],
-    every: Duration::from_secs(10),
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: Some(|api| stop(api).boxed()),
-};
+pub(super) static HOOK: PostStartHook = PostStartHook::new(
+    "the kubernetes service",
+    Duration::from_secs(10),
+    |context| run(context).boxed(),
+)
+.stopping(|context| stop(context).boxed());
 
 const MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 const SERVICE: &str = "kubernetes.io/service-name";
 
-async fn run(api: &Api) -> Result<(), Status> {
-    let Some(address) = api.allocators.first_address() else {
+async fn run(context: &HookContext) -> Result<(), Status> {
+    let Some(address) = context.allocators.first_address() else {
         return Ok(());
     };
-    masters::announce(api).await?;
-    let port = i64::from(api.config.advertise_port);
+    masters::announce(context).await?;
+    let port = i64::from(context.address.port());
     own::ensure(
-        api,
+        context,
         ("", "services"),
         own::OWN,
         service(address, port),
         mend_service,
     )
     .await?;
-    publish(api).await
+    publish(context).await
 }
 
 /// The server goes: others answer for it, if there are any.
-async fn stop(api: &Api) -> Result<(), Status> {
-    masters::withdraw(api).await?;
-    publish(api).await
+async fn stop(context: &HookContext) -> Result<(), Status> {
+    masters::withdraw(context).await?;
+    publish(context).await
 }
 
-async fn publish(api: &Api) -> Result<(), Status> {
-    let alive = masters::alive(api).await?;
+async fn publish(context: &HookContext) -> Result<(), Status> {
+    let alive = masters::alive(context).await?;
     if alive.is_empty() {
         // Better the old addresses than none.
         return Ok(());
     }
-    let port = i64::from(api.config.advertise_port);
+    let port = i64::from(context.address.port());
     own::ensure(
-        api,
+        context,
         ("", "endpoints"),
         own::OWN,
         endpoints(&alive, port),
@@ -70,7 +67,7 @@ async fn publish(api: &Api) -> Result<(), Status> {
     .await?;
     let slice = slice(&alive, port);
     own::ensure(
-        api,
+        context,
         ("discovery.k8s.io", "endpointslices"),
         own::OWN,
         slice,

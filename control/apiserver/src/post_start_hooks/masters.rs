@@ -8,7 +8,7 @@ use control_store::{Precondition, Range, Write};
 use control_types::status::Status;
 use control_types::value;
 
-use crate::api::Api;
+use super::context::HookContext;
 use control_registry::store_error;
 
 /// Where the keys are; the last part is an address.
@@ -17,8 +17,8 @@ const PREFIX: &str = "/registry/masterleases/";
 const LASTS: Duration = Duration::from_secs(15);
 
 /// Says that this server is alive.
-pub(super) async fn announce(api: &Api) -> Result<(), Status> {
-    let address = api.config.advertise_address.to_string();
+pub(super) async fn announce(context: &HookContext) -> Result<(), Status> {
+    let address = context.address.ip().to_string();
     let object = value!({
         "kind": "Endpoints",
         "apiVersion": "v1",
@@ -29,24 +29,24 @@ pub(super) async fn announce(api: &Api) -> Result<(), Status> {
         value: control_strategy::protobuf::tree(&object)?.into(),
         ttl: Some(LASTS),
     };
-    put(api, &address, write).await
+    put(context, &address, write).await
 }
 
 /// Says that this server is gone.
-pub(super) async fn withdraw(api: &Api) -> Result<(), Status> {
-    let address = api.config.advertise_address.to_string();
-    put(api, &address, Write::Delete).await
+pub(super) async fn withdraw(context: &HookContext) -> Result<(), Status> {
+    let address = context.address.ip().to_string();
+    put(context, &address, Write::Delete).await
 }
 
-async fn put(api: &Api, address: &str, write: Write) -> Result<(), Status> {
+async fn put(context: &HookContext, address: &str, write: Write) -> Result<(), Status> {
     let key = format!("{PREFIX}{address}").into();
-    let written = api.store().write(key, Precondition::Any, write).await;
+    let written = context.store().write(key, Precondition::Any, write).await;
     written.map(drop).map_err(|error| store_error(&error))
 }
 
 /// The addresses of all servers that are alive, sorted as text.
-pub(super) async fn alive(api: &Api) -> Result<Vec<IpAddr>, Status> {
-    let page = api.store().range(Range::prefix(PREFIX)).await;
+pub(super) async fn alive(context: &HookContext) -> Result<Vec<IpAddr>, Status> {
+    let page = context.store().range(Range::prefix(PREFIX)).await;
     let page = page.map_err(|error| store_error(&error))?;
     let mut all: Vec<IpAddr> = page
         .kvs

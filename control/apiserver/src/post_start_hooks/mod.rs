@@ -7,22 +7,22 @@
 //! changes, or its time has come; never because of what changed.
 
 mod addresses;
-mod api_services;
+mod api_service_registration;
 mod authentication;
 mod cluster_info;
-pub(crate) mod comparison;
+mod comparison;
+pub(crate) mod context;
 mod definition_ends;
 mod definitions;
 mod events;
-pub(crate) mod flow_control;
-mod flow_schemas;
-pub(crate) mod history;
+mod history;
 mod identity;
 mod kubernetes;
 mod masters;
 mod namespaces;
 mod node_ports;
 mod policy;
+mod priority_and_fairness;
 mod priority_classes;
 mod service_cidr;
 mod token_tracking;
@@ -37,16 +37,17 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Api;
-use crate::server::Error;
-
-pub(crate) use api_services::local_priority;
+use crate::error::Error;
+use context::HookContext;
 
 /// A change after a pause is looked at at once; those that follow it within this
 /// time are mostly looked at together.
 const SETTLE: Duration = Duration::from_millis(20);
 /// How long after a failure a hook is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// The work of a hook: makes the world as it should be.
+type HookWork = for<'a> fn(&'a HookContext) -> BoxFuture<'a, Result<(), Status>>;
 
 /// One thing that the server looks after, from its start on.
 pub(crate) struct PostStartHook {
@@ -58,10 +59,41 @@ pub(crate) struct PostStartHook {
     every: Duration,
     /// For how long changes are gathered that follow each other.
     settle: Duration,
-    /// Makes the world as it should be.
-    run: for<'a> fn(&'a Api) -> BoxFuture<'a, Result<(), Status>>,
+    run: HookWork,
     /// What is done as soon as the server is told to stop, while clients go elsewhere.
-    stop: Option<for<'a> fn(&'a Api) -> BoxFuture<'a, Result<(), Status>>>,
+    stop: Option<HookWork>,
+}
+
+impl PostStartHook {
+    /// Runs `every` so often.
+    const fn new(name: &'static str, every: Duration, run: HookWork) -> Self {
+        Self {
+            name,
+            follows: &[],
+            every,
+            settle: SETTLE,
+            run,
+            stop: None,
+        }
+    }
+
+    /// Runs when objects of these resources change, too.
+    const fn following(mut self, resources: &'static [(&'static str, &'static str)]) -> Self {
+        self.follows = resources;
+        self
+    }
+
+    /// Gathers changes for this long.
+    const fn settling(mut self, settle: Duration) -> Self {
+        self.settle = settle;
+        self
+    }
+
+    /// Does this when the server is told to stop.
+    const fn stopping(mut self, stop: HookWork) -> Self {
+        self.stop = Some(stop);
+        self
+    }
 }
 
 /// All hooks.
@@ -73,11 +105,11 @@ static ALL: &[&PostStartHook] = &[
     &cluster_info::HOOK,
     &policy::HOOK,
     &priority_classes::HOOK,
-    &flow_control::HOOK,
-    &api_services::REGISTRATION,
-    &api_services::CUSTOM,
-    &api_services::CUSTOM_KEPT,
-    &api_services::AVAILABILITY,
+    &priority_and_fairness::HOOK,
+    &api_service_registration::REGISTRATION,
+    &api_service_registration::CUSTOM,
+    &api_service_registration::CUSTOM_KEPT,
+    &api_service_registration::AVAILABILITY,
     &definitions::HOOK,
     &definition_ends::HOOK,
     &identity::HOOK,
@@ -88,17 +120,21 @@ static ALL: &[&PostStartHook] = &[
 ];
 
 /// Those that look at what the others made.
-static LATER: &[&PostStartHook] = &[&flow_schemas::HOOK, &addresses::HOOK, &node_ports::HOOK];
+static LATER: &[&PostStartHook] = &[
+    &priority_and_fairness::DANGLING,
+    &addresses::HOOK,
+    &node_ports::HOOK,
+];
 
 /// Does every hook once.
 ///
 /// # Errors
 /// When one cannot be done: the server must not start.
-pub(crate) async fn first(api: &Api) -> Result<(), Error> {
+pub(crate) async fn first(context: &HookContext) -> Result<(), Error> {
     for hooks in [ALL, LATER] {
         // Those that are at the same time share the store's commits.
         let all = hooks.iter().map(|hook| async move {
-            (hook.run)(api)
+            (hook.run)(context)
                 .await
                 .map_err(|source| Error::PostStartHook {
                     hook: hook.name,
@@ -110,28 +146,37 @@ pub(crate) async fn first(api: &Api) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts the hooks, which end at shutdown.
-pub(crate) fn start(api: &Arc<Api>, shutdown: &CancellationToken) -> Vec<Running> {
+/// Starts the hooks, which end at `shutdown`; those that take something back end when the
+/// server is `stopping`.
+pub(crate) fn start(
+    context: &Arc<HookContext>,
+    stopping: &CancellationToken,
+    shutdown: &CancellationToken,
+) -> Vec<Running> {
     let all = ALL.iter().chain(LATER).map(|hook| {
         let end = match hook.stop {
-            Some(_) => api.lifecycle.stopping().clone(),
+            Some(_) => stopping.clone(),
             None => shutdown.clone(),
         };
-        let api = Arc::clone(api);
+        let context = Arc::clone(context);
         control_supervise::task("duty")
             .detail(hook.name)
             .until(&end.clone())
-            .spawn_restarting(move || look_after(hook, Arc::clone(&api), end.clone()))
+            .spawn_restarting(move || look_after(hook, Arc::clone(&context), end.clone()))
     });
     all.collect()
 }
 
-async fn look_after(hook: &'static PostStartHook, api: Arc<Api>, end: CancellationToken) {
+async fn look_after(
+    hook: &'static PostStartHook,
+    context: Arc<HookContext>,
+    end: CancellationToken,
+) {
     let mut wakes: Vec<watch::Receiver<u64>> = hook
         .follows
         .iter()
         .filter_map(|(group, plural)| {
-            Some(api.resource(group, plural).ok()?.cache.as_ref()?.wake())
+            Some(context.resource(group, plural).ok()?.cache.as_ref()?.wake())
         })
         .collect();
     for wake in &mut wakes {
@@ -158,14 +203,14 @@ async fn look_after(hook: &'static PostStartHook, api: Arc<Api>, end: Cancellati
             wake.mark_unchanged();
         }
         wait = hook.every;
-        if let Err(error) = (hook.run)(&api).await {
+        if let Err(error) = (hook.run)(&context).await {
             tracing::warn!(hook = hook.name, %error, "the server cannot look after its own");
             wait = RETRY.min(hook.every);
         }
         looked = Instant::now();
     }
     if let Some(stop) = hook.stop
-        && let Err(error) = stop(&api).await
+        && let Err(error) = stop(&context).await
     {
         tracing::warn!(hook = hook.name, %error, "the server cannot take back its own");
     }

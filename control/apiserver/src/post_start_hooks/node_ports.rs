@@ -10,19 +10,14 @@ use control_types::status::Status;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{PostStartHook, SETTLE, events};
-use crate::api::Api;
+use super::{PostStartHook, events};
 use control_registry::allocate::PortMap;
-use control_registry::own;
+use control_registry::{Registry, own};
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "node ports",
-    follows: &[],
-    every: Duration::from_secs(180),
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+pub(super) static HOOK: PostStartHook =
+    PostStartHook::new("node ports", Duration::from_secs(180), |context| {
+        run(context).boxed()
+    });
 
 /// Who tells the events.
 const REPAIR: &str = "portallocator-repair-controller";
@@ -34,38 +29,38 @@ const ATTEMPTS: usize = 10;
 
 /// Something to tell about a Service.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct PortWarning {
     service: usize,
     reason: &'static str,
     note: String,
 }
 
-async fn run(api: &Api) -> Result<(), Status> {
-    let ports = &api.allocators.ports;
+async fn run(registry: &Registry) -> Result<(), Status> {
+    let ports = &registry.allocators.ports;
     for _ in 0..ATTEMPTS {
         // First what is taken, then who has it: whatever is taken in between makes
         // the write fail.
-        let (stored, revision) = ports.read(api).await?;
-        api.catch_up().await?;
-        let services = own::all(api, "", "services")?;
+        let (stored, revision) = ports.read(registry).await?;
+        registry.catch_up().await?;
+        let services = own::all(registry, "", "services")?;
         let mut leaks = {
             let leaks = ports.leaks.lock();
             leaks.unwrap_or_else(PoisonError::into_inner).clone()
         };
         let (map, told) = decide(stored.as_ref(), &services, ports.range(), &mut leaks);
         if stored.as_ref() == Some(&map) {
-            ports.refresh(api).await?;
-        } else if !ports.replace(api, map, revision).await? {
+            ports.refresh(registry).await?;
+        } else if !ports.replace(registry, map, revision).await? {
             continue;
         }
         *ports.leaks.lock().unwrap_or_else(PoisonError::into_inner) = leaks;
-        for Told {
+        for PortWarning {
             service,
             reason,
             note,
         } in told
         {
-            events::warn(api, &services[service], REPAIR, reason, &note).await;
+            events::warn(registry, &services[service], REPAIR, reason, &note).await;
         }
         return Ok(());
     }
@@ -80,14 +75,14 @@ fn decide(
     services: &[Value],
     range: (u16, u16),
     leaks: &mut HashMap<u16, u8>,
-) -> (PortMap, Vec<Told>) {
+) -> (PortMap, Vec<PortWarning>) {
     let mut map = PortMap::new(range);
     let mut told = Vec::new();
     let (first, last) = range;
     for (at, service) in services.iter().enumerate() {
         for port in ports_of(service) {
             let mut tell = |reason, note| {
-                told.push(Told {
+                told.push(PortWarning {
                     service: at,
                     reason,
                     note,
@@ -181,7 +176,7 @@ mod tests {
         map
     }
 
-    fn reasons(told: &[Told]) -> Vec<(usize, &'static str)> {
+    fn reasons(told: &[PortWarning]) -> Vec<(usize, &'static str)> {
         told.iter()
             .map(|told| (told.service, told.reason))
             .collect()

@@ -3,26 +3,18 @@
 use std::time::Duration;
 
 use control_access::bootstrap;
-use control_types::meta;
 use control_types::status::Status;
-use control_types::value;
 use control_types::value::Value;
+use control_types::{meta, value};
 use futures::FutureExt;
 use futures::future::join_all;
 
-use super::{PostStartHook, SETTLE};
-use crate::api::Api;
-use control_registry::own;
+use super::PostStartHook;
+use control_registry::{Registry, own};
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "policy",
-    follows: &[],
-    // Mended at start; in between it is the administrators'.
-    every: Duration::MAX,
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+/// Mended at start; in between it is the administrators'.
+pub(super) static HOOK: PostStartHook =
+    PostStartHook::new("policy", Duration::MAX, |context| run(context).boxed());
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
@@ -38,8 +30,8 @@ const OBSOLETE: &[(&str, &str)] = &[
 /// Makes what is missing, removes what is obsolete, and gives roles and bindings back
 /// what was taken from them (unless an administrator turned that off for the object by
 /// setting the annotation `rbac.authorization.kubernetes.io/autoupdate` to `false`).
-async fn run(api: &Api) -> Result<(), Status> {
-    remove_obsolete(api).await?;
+async fn run(registry: &Registry) -> Result<(), Status> {
+    remove_obsolete(registry).await?;
     // All at once: they share the store's commits.
     let written = bootstrap::objects()
         .into_iter()
@@ -54,20 +46,20 @@ async fn run(api: &Api) -> Result<(), Status> {
                 // A controller gathers these from the roles that are labelled so.
                 object.remove("rules");
             }
-            own::ensure(api, (RBAC, plural), own::OWN, object, mend).await
+            own::ensure(registry, (RBAC, plural), own::OWN, object, mend).await
         });
     join_all(written).await.into_iter().collect()
 }
 
-async fn remove_obsolete(api: &Api) -> Result<(), Status> {
+async fn remove_obsolete(registry: &Registry) -> Result<(), Status> {
     for (plural, key) in OBSOLETE {
-        let served = api.resource(RBAC, plural)?;
+        let served = registry.resource(RBAC, plural)?;
         let Some(present) = served.cache()?.get(key) else {
             continue;
         };
         let present = present.value().map_err(Status::internal)?;
         if meta::annotation(&present, AUTO_UPDATE) != Some("false") {
-            own::delete(api, served, key).await?;
+            own::delete(registry, served, key).await?;
         }
     }
     Ok(())

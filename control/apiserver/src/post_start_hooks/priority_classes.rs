@@ -6,18 +6,13 @@ use control_types::status::Status;
 use control_types::value;
 use futures::FutureExt;
 
-use super::{PostStartHook, SETTLE};
-use crate::api::Api;
-use control_registry::own;
+use super::PostStartHook;
+use control_registry::{Registry, own};
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "priority classes",
-    follows: &[],
-    every: Duration::from_secs(3600),
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+pub(super) static HOOK: PostStartHook =
+    PostStartHook::new("priority classes", Duration::from_secs(3600), |context| {
+        run(context).boxed()
+    });
 
 const CLASSES: &[(&str, i64, &str)] = &[
     (
@@ -32,7 +27,7 @@ const CLASSES: &[(&str, i64, &str)] = &[
     ),
 ];
 
-async fn run(api: &Api) -> Result<(), Status> {
+async fn run(registry: &Registry) -> Result<(), Status> {
     for &(name, level, description) in CLASSES {
         let object = value!({
             "kind": "PriorityClass",
@@ -43,7 +38,7 @@ async fn run(api: &Api) -> Result<(), Status> {
             "preemptionPolicy": "PreemptLowerPriority"
         });
         own::ensure(
-            api,
+            registry,
             ("scheduling.k8s.io", "priorityclasses"),
             own::OWN,
             object,

@@ -3,25 +3,21 @@
 
 use std::time::Duration;
 
-use control_types::meta;
 use control_types::status::Status;
-use control_types::value;
 use control_types::value::Value;
+use control_types::{meta, value};
 use futures::FutureExt;
 
-use super::{PostStartHook, SETTLE};
-use crate::api::Api;
+use super::PostStartHook;
+use super::context::HookContext;
 use control_registry::conditions::{self, Condition};
 use control_registry::own;
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "service ranges",
-    follows: &[("networking.k8s.io", "servicecidrs")],
-    every: Duration::from_secs(10),
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+pub(super) static HOOK: PostStartHook =
+    PostStartHook::new("service ranges", Duration::from_secs(10), |context| {
+        run(context).boxed()
+    })
+    .following(&[("networking.k8s.io", "servicecidrs")]);
 
 const GROUP: &str = "networking.k8s.io";
 const PLURAL: &str = "servicecidrs";
@@ -29,9 +25,8 @@ const NAME: &str = "kubernetes";
 /// Under which name its condition is told.
 const CONTROLLER: &str = "kubernetes-service-cidr-controller";
 
-async fn run(api: &Api) -> Result<(), Status> {
-    let ranges: Vec<Value> = api
-        .config
+async fn run(context: &HookContext) -> Result<(), Status> {
+    let ranges: Vec<Value> = context
         .service_cidrs
         .iter()
         .map(|range| Value::from(range.to_string()))
@@ -45,12 +40,12 @@ async fn run(api: &Api) -> Result<(), Status> {
         "metadata": {"name": NAME},
         "spec": {"cidrs": (ranges.clone())}
     });
-    own::ensure(api, (GROUP, PLURAL), own::OWN, object, |stored, _| {
+    own::ensure(context, (GROUP, PLURAL), own::OWN, object, |stored, _| {
         mend(stored, &ranges)
     })
     .await?;
-    let served = api.resource(GROUP, PLURAL)?;
-    own::apply(api, served, NAME, CONTROLLER, |stored| {
+    let served = context.resource(GROUP, PLURAL)?;
+    own::apply(context, served, NAME, CONTROLLER, |stored| {
         let mut judged = stored.clone();
         judge(&mut judged, &ranges).then(|| conditions::only(&judged, "Ready"))
     })

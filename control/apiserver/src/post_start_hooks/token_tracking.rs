@@ -8,23 +8,18 @@ use control_types::value;
 use control_types::value::Value;
 use futures::FutureExt;
 
-use super::{PostStartHook, SETTLE};
-use crate::api::Api;
-use control_registry::own;
+use super::PostStartHook;
+use control_registry::{Registry, own};
 
-pub(super) static HOOK: PostStartHook = PostStartHook {
-    name: "token tracking",
-    follows: &[],
-    every: Duration::from_secs(3600),
-    settle: SETTLE,
-    run: |api| run(api).boxed(),
-    stop: None,
-};
+pub(super) static HOOK: PostStartHook =
+    PostStartHook::new("token tracking", Duration::from_secs(3600), |context| {
+        run(context).boxed()
+    });
 
 /// How a day is written.
 const DAY: &str = "%Y-%m-%d";
 
-async fn run(api: &Api) -> Result<(), Status> {
+async fn run(registry: &Registry) -> Result<(), Status> {
     let today = jiff::Timestamp::now().strftime(DAY).to_string();
     let object = value!({
         "kind": "ConfigMap",
@@ -35,9 +30,13 @@ async fn run(api: &Api) -> Result<(), Status> {
         },
         "data": {"since": (today.as_str())}
     });
-    own::ensure(api, ("", "configmaps"), own::OWN, object, |stored, _| {
-        mend(stored, &today)
-    })
+    own::ensure(
+        registry,
+        ("", "configmaps"),
+        own::OWN,
+        object,
+        |stored, _| mend(stored, &today),
+    )
     .await
 }
 

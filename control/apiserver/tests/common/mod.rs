@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use control_access::{MASTERS, Tokens, User};
-use control_apiserver::access::Settings;
 use control_apiserver::{ApiServer, ClusterAccess, Config};
+use control_auth::Settings;
 use control_pki::{ClientTrust, Cluster};
 use control_request::body;
 use control_store::embedded::{Embedded, Options};

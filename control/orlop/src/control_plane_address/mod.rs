@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use control_apiserver::{api::Api, health, lifecycle::Lifecycle};
+use control_apiserver::{api::Api, lifecycle::Lifecycle};
 use control_supervise::{Running, task};
 use socket2::Socket;
 use tokio::net::UdpSocket;
@@ -404,7 +404,7 @@ impl Peers {
 /// Looks again and again whether the server is ready.
 async fn look(api: &Api, tell: tokio::sync::watch::Sender<Look>, stop: &CancellationToken) {
     loop {
-        let looked = tokio::time::timeout(PATIENCE, health::is_ready(api)).await;
+        let looked = tokio::time::timeout(PATIENCE, api.health().is_ready()).await;
         tell.send_replace(Look {
             is_ready: looked.unwrap_or(false),
             is_stopping: api.lifecycle.is_stopping(),

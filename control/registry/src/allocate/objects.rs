@@ -4,10 +4,9 @@
 
 use std::net::IpAddr;
 
-use control_types::meta;
 use control_types::status::Status;
-use control_types::value;
 use control_types::value::Value;
+use control_types::{meta, value};
 
 use crate::managed::{Endpoint, OWN};
 use crate::served_resource::ServedResource;

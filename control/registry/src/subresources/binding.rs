@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use control_admission::{Attributes, Operation, RequestOptions};
-use control_types::meta;
-use control_types::registry;
 use control_types::status::Status;
-use control_types::time;
-use control_types::value;
 use control_types::value::Value;
+use control_types::{meta, registry, time, value};
 
 use crate::context::Context;
 use crate::reply::{self, Answer};

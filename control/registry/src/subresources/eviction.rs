@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use control_admission::{Attributes, Operation, RequestOptions};
 use control_types::labels::Selector;
-use control_types::meta;
 use control_types::protobuf::Envelope;
-use control_types::registry;
 use control_types::status::{Cause, Details, Status};
-use control_types::value;
 use control_types::value::Value;
+use control_types::{meta, registry, value};
 
 use crate::context::Context;
 use crate::managed::{Endpoint, OWN};

@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use control_kinds::Scale;
-use control_types::labels;
-use control_types::meta;
-use control_types::registry;
 use control_types::status::{Cause, Status};
-use control_types::value;
 use control_types::value::Value;
+use control_types::{labels, meta, registry, value};
 
 use crate::context::Context;
 use crate::managed::{self, Endpoint};

@@ -19,8 +19,7 @@ use control_request::body::Body;
 use control_request::negotiate::Format;
 use control_request::options::WriteOptions;
 use control_request::plain_error;
-use control_strategy::decode;
-use control_strategy::{invalid, names};
+use control_strategy::{decode, invalid, names};
 
 /// How often a generated name is tried anew.
 const NAMES: usize = 8;

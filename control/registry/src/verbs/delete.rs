@@ -17,8 +17,7 @@ use crate::write::{Decision, Done};
 use control_request::body::Body;
 use control_request::negotiate::Format;
 use control_request::options::DeleteOptions;
-use control_strategy::decode;
-use control_strategy::name_of;
+use control_strategy::{decode, name_of};
 
 /// Dependents are kept and lose their owner.
 const ORPHAN: &str = "orphan";

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
-use control_types::yaml;
+use control_types::{meta, yaml};
 use http::header::CONTENT_TYPE;
 
 use crate::context::Context;

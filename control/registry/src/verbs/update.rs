@@ -24,8 +24,7 @@ use control_request::negotiate::Format;
 use control_request::options::{WriteOptions, why_no_number};
 use control_request::plain_error;
 use control_strategy::decode::{self, Expected};
-use control_strategy::invalid;
-use control_strategy::name_of;
+use control_strategy::{invalid, name_of};
 
 /// Answers an update of the main resource.
 ///

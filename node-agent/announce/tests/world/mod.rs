@@ -13,8 +13,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use control_access::{MASTERS, NODES, Tokens, User};
-use control_apiserver::access::Settings;
 use control_apiserver::{ApiServer, ClusterAccess, Config};
+use control_auth::Settings;
 use control_client::{Client, Discard, Patch, RequestBody, Resource, resources};
 use control_pki::{ClientTrust, Cluster};
 use control_store::embedded::{Embedded, Options};

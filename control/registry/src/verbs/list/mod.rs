@@ -25,8 +25,7 @@ use crate::selection::Selection;
 use crate::served_resource::ServedResource;
 use control_request::negotiate::{Format, Media, Shape};
 use control_request::options::ListOptions;
-use control_strategy::protobuf;
-use control_strategy::table;
+use control_strategy::{protobuf, table};
 use control_watch_cache::{Cached, Keyed as _};
 
 pub(crate) use self::page::Page;

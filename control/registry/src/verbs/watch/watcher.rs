@@ -25,8 +25,7 @@ use crate::registry::Registry;
 use crate::selection::Selection;
 use crate::served_resource::ServedResource;
 use control_request::negotiate::{Format, Media, Shape};
-use control_strategy::protobuf;
-use control_strategy::table;
+use control_strategy::{protobuf, table};
 use control_watch_cache::{
     Cached, Change, Counts, Event, FrameBatch, FrameForm, HistoryReplay, Next, Position, Read,
     ResourceCache, State, Waiter, Wanted, frame,

@@ -1,0 +1,31 @@
+//! Authentication and authorization of requests.
+//!
+//! [`Access`] is what the request chain asks: who sends a request, as whom it is made, and
+//! whether it may be done. [`ClusterAccess`] answers it for a cluster: from certificates,
+//! tokens, other servers and the roles in the caches; what each of these means is decided by
+//! `control-access`. [`reviews`] and [`token_request`] serve the same to clients, [`oidc`] to
+//! verifiers of tokens.
+
+mod access;
+mod ask;
+mod authorize;
+mod cluster_access;
+mod counts;
+mod error;
+mod existing;
+mod follow;
+mod impersonate;
+mod issuers;
+mod legacy;
+pub mod oidc;
+mod review_user;
+pub mod reviews;
+mod settings;
+pub mod token_request;
+
+pub use access::{Access, Authorities, Impersonation, Notes};
+pub use ask::WebhookSettings;
+pub use cluster_access::ClusterAccess;
+pub use counts::{AccessCounts, DecisionCount};
+pub use error::SettingsError;
+pub use settings::Settings;
