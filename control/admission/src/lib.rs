@@ -8,11 +8,6 @@
 //! last of all. What a plugin decides is a pure function of `control_kinds::admission`; the
 //! objects that it looks at come from a [`Cluster`], which knows where they are.
 
-#![allow(
-    clippy::result_large_err,
-    reason = "a Status is the answer of every refused request; boxing it at each of a hundred borders buys nothing"
-)]
-
 mod admission;
 mod attributes;
 mod chain;

@@ -10,11 +10,6 @@
 //! whose members may have died, and a client that goes away takes the connection with
 //! it ([`egress::target`]). Bodies are passed on frame by frame; none is held as a whole.
 
-#![allow(
-    clippy::result_large_err,
-    reason = "a Status is the answer of every refused request; boxing it at each of a hundred borders buys nothing"
-)]
-
 mod answer_cache;
 pub mod egress;
 pub mod forward;

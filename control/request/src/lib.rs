@@ -3,11 +3,6 @@
 //! ([`options`]), the media types that its client accepts ([`negotiate`]), its body
 //! ([`body`]), and who is at the other end of its connection ([`peer`]).
 
-#![allow(
-    clippy::result_large_err,
-    reason = "a Status is the answer of every refused request; boxing it at each of a hundred borders buys nothing"
-)]
-
 pub mod body;
 mod context;
 mod info;

@@ -5,11 +5,6 @@
 //! With these, request bodies become objects ([`decode`]), and objects become tables
 //! ([`table`]), protobuf ([`protobuf`]) and objects of other versions ([`convert`]).
 
-#![allow(
-    clippy::result_large_err,
-    reason = "a Status is the answer of every refused request; boxing it at each of a hundred borders buys nothing"
-)]
-
 pub mod convert;
 mod crd_versions;
 pub mod decode;

@@ -7,11 +7,6 @@
 //! of the store *everything* is known here, and a consistent read of any
 //! resource waits for that number alone. Reads never touch the store.
 
-#![allow(
-    clippy::result_large_err,
-    reason = "a Status is the answer of every refused request; boxing it at each of a hundred borders buys nothing"
-)]
-
 mod compare;
 mod counts;
 mod facts;
