@@ -206,8 +206,16 @@ const TEXT_ERRORS: &[(&str, usize)] = &[
     ("control-strategy", 1),
     ("control-streams", 1),
     ("node-agent", 15),
+    ("node-agent-images", 5),
+    ("node-agent-kubelet-server", 6),
+    ("node-agent-node-lifecycle", 3),
+    ("node-agent-objects", 1),
     ("node-agent-plan", 1),
-    ("node-agent-pods", 45),
+    ("node-agent-pod-resources", 1),
+    ("node-agent-pod-volumes", 2),
+    ("node-agent-pods", 9),
+    ("node-agent-probes", 1),
+    ("node-agent-resource-managers", 17),
     ("node-agent-volumes", 1),
     ("orlop", 24),
 ];
@@ -238,7 +246,14 @@ const PRINTED_SOURCES: &[(&str, usize)] = &[
     ("control-auth", 2),
     ("control-proxy", 2),
     ("node-agent", 1),
-    ("node-agent-pods", 18),
+    ("node-agent-cgroups", 2),
+    ("node-agent-csi-client", 1),
+    ("node-agent-images", 1),
+    ("node-agent-kubelet-server", 1),
+    ("node-agent-node-lifecycle", 2),
+    ("node-agent-pod-volumes", 1),
+    ("node-agent-pods", 8),
+    ("node-agent-resource-managers", 2),
 ];
 
 #[test]
@@ -257,7 +272,12 @@ fn messages_do_not_print_their_source() {
 
 #[test]
 fn what_speaks_the_api_never_sees_the_store() {
-    graph().forbid(
+    let graph = graph();
+    graph.forbid(
+        KUBELET_PARTS,
+        &["control-store", "control-apiserver", "redb"],
+    );
+    graph.forbid(
         &[
             "control-client",
             "control-controllers",
@@ -277,6 +297,41 @@ fn what_speaks_the_api_never_sees_the_store() {
     );
 }
 
+/// What the workers of pods use, and what runs beside them.
+const KUBELET_PARTS: &[&str] = &[
+    "node-agent-cgroups",
+    "node-agent-cri",
+    "node-agent-csi-client",
+    "node-agent-files",
+    "node-agent-images",
+    "node-agent-kubelet-config",
+    "node-agent-kubelet-metrics",
+    "node-agent-kubelet-server",
+    "node-agent-node-lifecycle",
+    "node-agent-objects",
+    "node-agent-plugins",
+    "node-agent-pod-registry",
+    "node-agent-pod-resources",
+    "node-agent-pod-volumes",
+    "node-agent-probes",
+    "node-agent-resource-managers",
+    "node-agent-unix-grpc",
+];
+
+#[test]
+fn parts_of_the_kubelet_know_no_worker() {
+    let graph = graph();
+    graph.forbid(KUBELET_PARTS, &["node-agent-pods", "node-agent"]);
+    graph.forbid(
+        &[
+            "node-agent-cri",
+            "node-agent-files",
+            "node-agent-kubelet-metrics",
+        ],
+        &["control-client"],
+    );
+}
+
 /// Files of the node agent that open watches of their own, each with the reason.
 const OWN_WATCHES: &[(&str, &str)] = &[
     (
@@ -289,7 +344,7 @@ const OWN_WATCHES: &[(&str, &str)] = &[
     ),
     ("node-agent/agent/src/policy/kinds.rs", "likewise"),
     (
-        "node-agent/pods/src/objects/follow.rs",
+        "node-agent/objects/src/follow.rs",
         "watches single objects, since a node may read no others of these kinds",
     ),
 ];
@@ -777,16 +832,23 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         "requests, and one supervised before",
     ),
     (
-        "node-agent/pods/src/csi/allocatable.rs",
+        "node-agent/csi-client/src/allocatable.rs",
         1,
         "supervised before it is spawned",
     ),
+    ("node-agent/images/src/providers.rs", 1, "a process"),
     (
-        "node-agent/pods/src/dra/plugins.rs",
+        "node-agent/kubelet-server/src/log_query.rs",
         2,
-        "deletions that are tried until done",
+        "a request, and its process",
     ),
-    ("node-agent/pods/src/grpc.rs", 1, "a connection"),
+    ("node-agent/kubelet-server/src/logs/mod.rs", 1, "a request"),
+    ("node-agent/kubelet-server/src/streams.rs", 2, "connections"),
+    (
+        "node-agent/kubelet-server/src/websockets.rs",
+        2,
+        "connections",
+    ),
     (
         "node-agent/pods/src/lib.rs",
         2,
@@ -797,16 +859,13 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         2,
         "one write, and one sweep",
     ),
-    ("node-agent/pods/src/pod/http_get.rs", 1, "a connection"),
-    ("node-agent/pods/src/pod/providers.rs", 1, "a process"),
+    ("node-agent/probes/src/http_get.rs", 1, "a connection"),
     (
-        "node-agent/pods/src/server/log_query.rs",
+        "node-agent/resource-managers/src/dra/plugins.rs",
         2,
-        "a request, and its process",
+        "deletions that are tried until done",
     ),
-    ("node-agent/pods/src/server/logs/mod.rs", 1, "a request"),
-    ("node-agent/pods/src/server/streams.rs", 2, "connections"),
-    ("node-agent/pods/src/server/websockets.rs", 2, "connections"),
+    ("node-agent/unix-grpc/src/server.rs", 1, "a connection"),
 ];
 
 /// How often a source spawns something, before its tests.

@@ -24,23 +24,23 @@ const MODULE_SCOPED: &[(&str, &str)] = &[
 /// Where declarations are not compared, and why.
 const WIRE: &[(&str, &str)] = &[
     (
-        "node-agent/pods/src/cri/api/",
+        "node-agent/cri/src/api/",
         "messages of the Container Runtime Interface keep their names",
     ),
     (
-        "node-agent/pods/src/csi/api.rs",
+        "node-agent/csi-client/src/api.rs",
         "messages of the Container Storage Interface keep their names",
     ),
     (
-        "node-agent/pods/src/devices/api.rs",
+        "node-agent/resource-managers/src/devices/api.rs",
         "messages of the device plugin API keep their names",
     ),
     (
-        "node-agent/pods/src/dra/api.rs",
+        "node-agent/resource-managers/src/dra/api.rs",
         "messages of the DRA plugin API keep their names",
     ),
     (
-        "node-agent/pods/src/plugins/api.rs",
+        "node-agent/plugins/src/api.rs",
         "messages of the plugin registration API keep their names",
     ),
 ];
@@ -76,7 +76,6 @@ const NOT_NOUNS: &[(&str, usize)] = &[
     ("csi", 2),
     ("csi-api", 1),
     ("ebpf-abi", 3),
-    ("node-agent-pods", 1),
 ];
 
 /// By crate: functions that others may call and whose name is one of [`UNCLEAR`].

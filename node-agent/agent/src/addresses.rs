@@ -27,8 +27,8 @@ use cni_addresses::{
     wire::{self, Answer, Question},
 };
 use control_client::{Cache, Client, Metadata, resources};
+use node_agent_cri::{Runtime, api};
 use node_agent_informers::Node;
-use node_agent_pods::cri::{self, Runtime, api};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -113,7 +113,7 @@ pub async fn run(
     let collecting = collect(
         store,
         options.pin_dir,
-        cri::RuntimeClient::new(&options.runtime_endpoint),
+        node_agent_cri::RuntimeClient::new(&options.runtime_endpoint),
         shutdown.clone(),
     );
     let answer = move |question, netns| {
@@ -279,7 +279,7 @@ fn act(store: &Store, pools: &[Pool], wanted: Option<String>, question: &OfPools
 async fn collect(
     store: Arc<Store>,
     pin_dir: PathBuf,
-    runtime: cri::RuntimeClient,
+    runtime: node_agent_cri::RuntimeClient,
     shutdown: CancellationToken,
 ) {
     loop {
@@ -306,7 +306,7 @@ async fn collect(
 async fn round(
     store: &Arc<Store>,
     pin_dir: &Path,
-    runtime: &cri::RuntimeClient,
+    runtime: &node_agent_cri::RuntimeClient,
 ) -> Result<usize, Error> {
     // First what is held: what is given meanwhile is not looked at.
     let held = blocking(store, |store| store.held().map_err(Error::Addresses)).await?;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use ipnet::IpNet;
-use node_agent_pods::untrusted::create_dirs;
+use node_agent_files::create_dirs;
 use serde_json::json;
 
 use crate::{
@@ -100,7 +100,7 @@ pub fn configure(places: &CniPaths, configuration: &str) -> Result<bool, Error> 
     // Written in place, not moved in: containerd 2.4 does not notice a file that
     // is moved into the folder. It reads again when the writer closes it. On a full
     // disk the former configuration stays.
-    node_agent_pods::pod::atomic_file::overwrite(&path, configuration)
+    node_agent_files::atomic_file::overwrite(&path, configuration)
         .map_err(Error::file("write", &path))?;
     Ok(true)
 }

@@ -12,7 +12,9 @@ pub mod port;
 use std::{sync::Arc, time::Duration};
 
 use http::StatusCode;
-use node_agent_pods::server::extra_endpoints::{EndpointRequest, EndpointResponse, ExtraEndpoints};
+use node_agent_kubelet_server::extra_endpoints::{
+    EndpointRequest, EndpointResponse, ExtraEndpoints,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{explain, flows::FlowServer, policy::PolicyQuery};

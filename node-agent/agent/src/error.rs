@@ -119,7 +119,7 @@ pub enum Error {
         file: PathBuf,
         /// What is wrong.
         #[source]
-        source: node_agent_pods::server::TlsError,
+        source: node_agent_kubelet_server::TlsError,
     },
     /// A file cannot be read or written.
     #[error("cannot {action} `{}`", path.display())]

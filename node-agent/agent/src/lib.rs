@@ -27,11 +27,12 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use node_agent_announce as announce;
+use node_agent_informers::{Informers, Node, NodeScope};
+
 use control_client::{Cache, Client, Reflector};
 use control_supervise::task;
 use ipnet::IpNet;
-use node_agent_announce as announce;
-use node_agent_informers::{Informers, Node, NodeScope};
 pub use policy_source::POD_ENDPOINTS;
 use policy_source::PolicySource;
 use tokio::sync::{mpsc, watch};
@@ -68,20 +69,19 @@ mod systemd;
 mod uninstall;
 pub mod volumes;
 
+use node_agent_datapath::RecordingOptions;
+use node_agent_kubelet_server::extra_endpoints::{ExtraEndpoints, FurtherMetrics};
+use node_agent_pods::{GrownClaims, SyncLoopHealth};
+
 pub use endpoints::port as flows_port;
 pub use error::Error;
-use node_agent_datapath::RecordingOptions;
 pub use node_agent_datapath::{
     Connection, DEVICES, Flows, GUARDED_DEVICES, Globs, InstalledPins, NotAPattern, POD_DEVICES,
     Patterns, Question, Trace, TraceFrom, XdpMode, trace,
 };
+pub use node_agent_kubelet_config::{ServingPlaces, Settings};
 pub use node_agent_plan::{ObjectReport, Report, ReportSelection};
 pub use node_agent_pods::ProviderFiles;
-pub use node_agent_pods::settings::{self, ServingPlaces, Settings};
-use node_agent_pods::{
-    GrownClaims, SyncLoopHealth,
-    server::extra_endpoints::{ExtraEndpoints, FurtherMetrics},
-};
 pub use node_agent_volumes::{DRIVER as VOLUME_DRIVER, SNAPSHOT_KINDS};
 pub use overlay::Overlay;
 use parts::AgentParts;

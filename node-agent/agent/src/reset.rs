@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use node_agent_pods::cri::{Runtime, RuntimeClient, RuntimeError as CriError, api};
-use node_agent_pods::origin::PodInventory;
-use node_agent_pods::untrusted::{Directory, remove_tree};
+use node_agent_cri::origin::PodInventory;
+use node_agent_cri::{Runtime, RuntimeClient, RuntimeError as CriError, api};
+use node_agent_files::{Directory, remove_tree};
 use tracing::{info, warn};
 
 use crate::{
@@ -274,8 +274,8 @@ fn remove_group(group: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use node_agent_pods::cri::fake::Fake;
-    use node_agent_pods::origin;
+    use node_agent_cri::fake::Fake;
+    use node_agent_cri::origin;
 
     use super::*;
 

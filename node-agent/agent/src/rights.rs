@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use control_client::{Object, Resource};
 use node_agent_announce::view as announced;
 use node_agent_informers::{EndpointSlice, Node, Service};
-use node_agent_pods::objects::pod::Pod;
+use node_agent_objects::pod::Pod;
 use serde::Deserialize;
 
 use crate::{network, policy};

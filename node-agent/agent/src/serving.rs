@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use node_agent_pods::server::Tls;
+use node_agent_kubelet_server::Tls;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -131,7 +131,7 @@ fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(Error::file("read", path))
 }
 
-fn unusable(file: &Path) -> impl FnOnce(node_agent_pods::server::TlsError) -> Error {
+fn unusable(file: &Path) -> impl FnOnce(node_agent_kubelet_server::TlsError) -> Error {
     let file = file.to_owned();
     move |source| Error::Serving { file, source }
 }

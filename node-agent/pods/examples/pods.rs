@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 use control_client::Client;
 use node_agent_informers::{Informers, NodeScope};
-use node_agent_pods::{AgentOptions, server::Tls, settings::Settings};
+use node_agent_kubelet_config::Settings;
+use node_agent_kubelet_server::Tls;
+use node_agent_pods::AgentOptions;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! The kubelet's duties: pods through CRI, probes, volumes, status, serving API.
+//! The kubelet: one worker per pod, and the list of the parts beside them ([`run`]).
 //!
 //! ```text
 //! API ──watch──▶ manager ──▶ worker of each pod ──▶ next (pure) ──▶ actions ──▶ CRI
@@ -11,74 +11,49 @@
 //! on disk but volumes and logs: after a restart the agent finds its pods in
 //! the runtime by their labels and goes on.
 
-pub mod blocking;
-pub mod cri;
-pub mod csi;
-pub mod devices;
-pub mod dra;
-mod grpc;
-mod keyed_mutex;
 mod manager;
-pub mod managers;
-pub mod metrics;
-pub mod node;
-pub mod objects;
-pub mod origin;
-pub mod plugins;
 pub mod pod;
+mod prepare;
 pub mod sandbox_limiter;
-pub mod server;
-pub mod settings;
-pub mod shared;
 pub mod static_pods;
-mod sync_loop_health;
 #[cfg(test)]
 mod testing;
-mod tls;
-pub mod untrusted;
-pub mod volumes;
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use control_client::events::{Format, Recorder};
+use control_client::Client;
 use control_client::lease::NodeLease;
-use control_client::{Client, Selection};
 use control_supervise::task;
-use node_agent_informers::{Informers, OwnNode, Service, SharedView};
+use node_agent_cgroups::slices;
+use node_agent_cri::RuntimeError;
+use node_agent_images::providers;
+use node_agent_informers::{Informers, OwnNode, Service};
+use node_agent_kubelet_config::Settings;
+use node_agent_kubelet_server::extra_endpoints::{ExtraEndpoints, FurtherMetrics};
+use node_agent_kubelet_server::logs::rotate;
+use node_agent_kubelet_server::{KubeletServer, Tls, serve};
+use node_agent_node_lifecycle::allocatable::{enforce, node_limits};
+use node_agent_node_lifecycle::guard::EvictionGuard;
+use node_agent_node_lifecycle::shutdown::ShutdownManager;
+use node_agent_node_lifecycle::{
+    self as node, NodeIdentity, StatusSources, driver, guard, shutdown,
+};
+use node_agent_objects::pod::Pod;
+use node_agent_plugins::PluginHandlers;
+use node_agent_resource_managers::granted_pods::GrantedPods;
+use node_agent_resource_managers::{CheckpointError, devices, reconcile};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::cri::Runtime;
-use crate::managers::{ResourceManagers, reconcile};
-use crate::node::NodeIdentity;
-use crate::node::allocatable::{NodeLimits, enforce};
-use crate::node::driver;
-use crate::node::machine::{Machine, may_lower_oom_score};
-use crate::node::shutdown::{NodeShutdown, watch as follow_shutdowns};
-use crate::node::startup::{prepare_folders, prepare_process};
-use crate::objects::api::ApiObjects;
-use crate::objects::pod::Pod;
-use crate::pod::allocation::{self, Allocations};
-use crate::pod::cgroup::{self, CgroupLayout, CgroupVersion, Cgroups};
-use crate::pod::config::NodeFacts;
-use crate::pod::dns::{NodeDns, ResolverConfig};
-use crate::pod::images::ImagePuller;
-use crate::pod::limits::LimitRules;
-use crate::pod::providers::CredentialProviders;
+use crate::manager::ManagerInputs;
+use crate::pod::allocation;
 
-pub use crate::pod::providers::ProviderFiles;
-pub use crate::sync_loop_health::SyncLoopHealth;
-pub use crate::volumes::growth::GrownClaims;
-
-use crate::pod::pulls::PullRecords;
-use crate::pod::resize::Capacity;
-use crate::pod::userns::IdRanges;
-use crate::pod::{qos, slices};
-use crate::settings::Settings;
-use crate::shared::{PodRegistry, RelistRate, Shared};
+pub use node_agent_images::providers::ProviderFiles;
+pub use node_agent_kubelet_server::SyncLoopHealth;
+pub use node_agent_pod_volumes::growth::GrownClaims;
 
 /// Options of the pod agent.
 #[derive(Clone)]
@@ -119,21 +94,15 @@ pub struct AgentOptions {
     /// Where the serving API listens: port 10250.
     pub listen: SocketAddr,
     /// Its TLS; none for no serving API.
-    pub serving: Option<server::Tls>,
+    pub serving: Option<Tls>,
     /// What the serving API answers besides the kubelet's paths.
-    pub further: Option<server::extra_endpoints::ExtraEndpoints>,
+    pub further: Option<ExtraEndpoints>,
     /// What `/metrics` shows besides the kubelet's families.
-    pub further_metrics: Option<server::extra_endpoints::FurtherMetrics>,
+    pub further_metrics: Option<FurtherMetrics>,
     /// By which others say that the volumes of claims have grown.
     pub grown: GrownClaims,
     /// By which others see that the agent looks after its pods.
     pub pulse: Arc<SyncLoopHealth>,
-}
-
-impl SharedView for Pod {
-    fn selection(node: &str) -> Selection {
-        Selection::all().fields(format!("spec.nodeName={node}"))
-    }
 }
 
 /// Why the agent cannot start or had to stop.
@@ -147,7 +116,7 @@ pub enum Error {
         /// The socket.
         endpoint: String,
         /// What was said.
-        source: cri::RuntimeError,
+        source: RuntimeError,
     },
     /// A folder cannot be made.
     #[error("cannot make `{}`: {source}", path.display())]
@@ -180,13 +149,13 @@ pub enum Error {
     },
     /// The credential provider plugins cannot be used.
     #[error(transparent)]
-    Providers(pod::providers::Error),
+    Providers(providers::Error),
     /// Containers cannot be given CPUs and memory as configured.
     #[error(transparent)]
-    Managers(#[from] managers::Error),
+    Managers(#[from] node_agent_resource_managers::Error),
     /// What was prepared for pods before cannot be gone on with.
     #[error(transparent)]
-    Claims(managers::CheckpointError),
+    Claims(CheckpointError),
     /// The node is refused by the API.
     #[error("the API server refuses the node")]
     Register(#[source] control_client::Error),
@@ -200,258 +169,175 @@ pub enum Error {
     },
 }
 
-/// Longest `resolv.conf` that is read, as the kubelet limits it.
-const RESOLV_CONF_MOST: u64 = 10 << 20;
-
-/// How long the runtime may take to answer at first.
-const RUNTIME_PATIENCE: Duration = Duration::from_secs(30);
+/// Makes the future of a part, each time that it starts, from clones of its inputs.
+fn part<I, F>(
+    inputs: I,
+    end: &CancellationToken,
+    run: impl Fn(I, CancellationToken) -> F + Send + 'static,
+) -> impl FnMut() -> F + Send + 'static
+where
+    I: Clone + Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let end = end.clone();
+    move || run(inputs.clone(), end.clone())
+}
 
 /// Runs the node until `shutdown`. Pods go on running after it.
 ///
 /// # Errors
 /// When the node cannot be set up; nothing that comes later ends it.
 pub async fn run(options: AgentOptions, shutdown: CancellationToken) -> Result<(), Error> {
-    prepare_process();
-    let metrics = Arc::new(metrics::PodMetrics::default());
-    let runtime: Arc<dyn Runtime> = Arc::new(cri::MeasuredRuntime::new(
-        Arc::new(cri::RuntimeClient::new(&options.runtime_endpoint)),
-        metrics.clone(),
-    ));
-    let version = first_answer(&*runtime, &options.runtime_endpoint).await?;
-    prepare_folders(&options.root, &options.log_root)
-        .map_err(|(path, source)| Error::Folder { path, source })?;
-    let configured = options.settings.places.cgroup_driver;
-    let found = driver::find(&*runtime, configured, driver::PAUSE).await?;
-    let layout = CgroupLayout::new(found.driver, &options.cgroup);
-    let cgroups = groups(&layout).await.map_err(|source| match source {
-        cgroup::Error::Files(source) => Error::Cgroup {
-            group: layout.root().to_owned(),
-            source,
-        },
-        cgroup::Error::Slice(source) => Error::Slice {
-            group: layout.root().to_owned(),
-            source,
-        },
-    })?;
-    let machine = Machine::read(&options.root);
-    let settings = options.settings.clone();
-    let most_pods = options.most_pods;
-    let allocatable = machine.allocatable(most_pods, &settings);
-    for field in &settings.unsupported {
-        tracing::warn!(
-            field,
-            "the kubelet's configuration sets what this agent does not do"
-        );
-    }
-    let managers = ResourceManagers::new(&options.root, &settings, machine.memory)?;
-    let providers = CredentialProviders::find(&options.root, options.providers.as_ref())
-        .map_err(Error::Providers)?;
-    let (orders, ordered) = tokio::sync::mpsc::unbounded_channel();
-    let client = options.client.clone().named("kubelet");
-    let host_ips: Vec<String> = options.node_ips.iter().map(ToString::to_string).collect();
-    let identity = NodeIdentity {
-        name: options.node_name.clone(),
-        ips: host_ips.clone(),
-        hostname: options.node_name.clone(),
-        labels: options.labels.clone(),
-        port: options.listen.port(),
-        machine: machine.clone(),
-        most_pods,
-        allocatable: allocatable.clone(),
-        taints: settings.taints.clone(),
-        external_cloud: options
-            .external_cloud
-            .as_ref()
-            .map(|ips| ips.iter().map(ToString::to_string).collect()),
-        runtime: format!(
-            "{}://{}",
-            version.runtime_name,
-            version.runtime_version.trim_start_matches('v')
-        ),
-    };
-    let listener = match &options.serving {
-        None => None,
-        Some(tls) => {
-            let listener = tokio::net::TcpListener::bind(options.listen)
-                .await
-                .map_err(|source| Error::Listen {
-                    address: options.listen,
-                    source,
-                })?;
-            Some((listener, tls.clone()))
-        }
-    };
+    let prepared = prepare::node(&options).await?;
+    let (orders, ordered) = mpsc::unbounded_channel();
+    let (nudges, nudged) = mpsc::unbounded_channel();
     let services = options.informers.subscribe::<Service>();
     let own = options.informers.own_node();
-    let resolv_conf =
-        untrusted::read_to_string(&options.resolv_conf, RESOLV_CONF_MOST).unwrap_or_default();
-    let allocatable: std::collections::BTreeMap<String, String> = allocatable
-        .into_iter()
-        .filter_map(|(k, v)| Some((k, v.as_str()?.to_owned())))
-        .collect();
-    let drivers = csi::CsiDrivers::new(client.clone(), &options.node_name, &options.root);
-    let (nudges, nudged) = tokio::sync::mpsc::unbounded_channel();
-    let claims = dra::ClaimManager::new(
-        client.clone(),
-        &options.node_name,
-        &options.root,
-        nudges.clone(),
-        dra::AWAY,
-        shutdown.clone(),
-    )
-    .map_err(Error::Claims)?;
-    let devices = devices::DeviceManager::new(&options.root).telling(nudges.clone());
-    let shared = Arc::new(Shared {
-        claims,
-        csi: Arc::new(drivers),
-        grown: options.grown.clone(),
-        devices: Arc::new(devices),
-        managers,
-        ranges: IdRanges::new(&options.root, most_pods),
-        objects: Arc::new(ApiObjects::new(client.clone(), services.cache())),
-        events: Recorder::new(&client, "kubelet", &options.node_name, Format::Core),
-        images: ImagePuller::new(
-            runtime.clone(),
-            settings.pulls,
-            PullRecords::new(&options.root, settings.verification.clone()),
-            providers,
-        ),
-        node: NodeFacts {
-            log_root: options.log_root.clone(),
-            seccomp_root: options.root.join("seccomp"),
-            cgroups: layout,
-            rules: LimitRules {
-                memory: bytes(machine.memory),
-                allocatable: qos::memory(&allocatable).unwrap_or(0),
-                page: bytes(machine.page),
-                swap: cgroups.limits_swap().then(|| bytes(machine.swap)),
-                huge: machine.hugepages.keys().copied().collect(),
-                may_lower_oom_score: may_lower_oom_score(),
-                unified: cgroups.version() == CgroupVersion::Two,
-                limits: settings.memory,
-            },
-            cluster_domain: options.cluster_domain.clone(),
-            seccomp_default: settings.seccomp_default,
-        },
-        node_name: options.node_name.clone(),
-        node_object: own.cache(),
-        settings: settings.clone(),
-        host_ips,
-        dns: NodeDns {
-            servers: options
-                .cluster_dns
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-            domain: options.cluster_domain.clone(),
-            host: ResolverConfig::parse(&resolv_conf),
-        },
-        cgroups: Some(cgroups),
-        room: Capacity {
-            cpu: qos::cpu(&allocatable).unwrap_or(0),
-            memory: qos::memory(&allocatable).unwrap_or(0),
-        },
-        leaving: NodeShutdown::new(&options.root),
-        allocations: Allocations::read(&options.root),
-        grants: Mutex::default(),
-        allocatable,
-        root: options.root.clone(),
-        short: Mutex::default(),
-        orders,
-        pods: PodRegistry::default(),
-        probes: Arc::default(),
-        attention: RelistRate::default(),
-        metrics,
-        further_metrics: options.further_metrics.clone(),
-        pulse: options.pulse.clone(),
-        crowd: sandbox_limiter::SandboxLimiter::for_processors(
-            usize::try_from(machine.cpus).unwrap_or(1),
-        ),
-        runtime_name: version.runtime_name,
-        runtime,
-        client: client.clone(),
-    });
+    let identity = prepared.identity(&options);
+    let limits = node_limits(&prepared.machine, &options.settings);
+    let listener = prepare::listener(&options).await?;
+    let shared = prepared.context(&options, services.cache(), own.cache(), &nudges, &shutdown)?;
+    let shared = Arc::new(shared);
+    let (pods, runtime, settings) = (&shared.pods, &shared.runtime, &shared.settings);
+    let root = &shared.node.root;
     shared.images.adopt().await;
     if let Some((listener, tls)) = listener {
-        let (with, listener) = (shared.clone(), Arc::new(listener));
-        let (further, end) = (options.further.clone(), shutdown.clone());
+        let claims = shared.claims.clone();
+        let mut further_metrics = vec![FurtherMetrics::new(move || claims.metrics())];
+        further_metrics.extend(options.further_metrics.clone());
+        let server = KubeletServer {
+            client: shared.client.clone(),
+            node_name: shared.node.name.clone(),
+            settings: settings.clone(),
+            runtime: runtime.clone(),
+            runtime_name: shared.node.runtime_name.clone(),
+            pods: pods.clone(),
+            root: root.clone(),
+            log_root: shared.node.log_root.clone(),
+            cgroups: shared.cgroups.clone(),
+            layout: shared.node.cgroups.clone(),
+            leaving: shared.leaving.clone(),
+            probes: shared.probes.clone(),
+            metrics: shared.metrics.clone(),
+            further_metrics,
+            further: options.further.clone(),
+            pulse: options.pulse.clone(),
+        };
         task("kubelet-server")
             .until(&shutdown)
-            .spawn_restarting(move || {
-                let (further, end) = (further.clone(), end.clone());
-                server::serve(with.clone(), listener.clone(), tls.clone(), further, end)
-            });
+            .spawn_restarting(part(
+                (server, Arc::new(listener), tls),
+                &shutdown,
+                |(server, listener, tls), end| serve(server, listener, tls, end),
+            ));
     }
-    let upkeep = upkeep(shared.clone(), identity, own.clone(), shutdown.clone());
-    let pods = options.informers.subscribe::<Pod>();
-    let each = || {
-        let (shared, shutdown) = (shared.clone(), shutdown.clone());
-        move || (shared.clone(), shutdown.clone())
+    let status = StatusSources {
+        client: shared.client.clone(),
+        runtime: runtime.clone(),
+        attention: shared.attention.clone(),
+        pressure: shared.pressure.clone(),
+        leaving: shared.leaving.clone(),
+        csi: shared.csi.clone(),
+        devices: shared.devices.clone(),
+        most_images: settings.status_images,
     };
-    let with = each();
-    let rotation = task("log-rotation")
-        .until(&shutdown)
-        .spawn_restarting(move || {
-            let (shared, end) = with();
-            server::logs::rotate(shared, end)
-        });
-    let (with, root) = (each(), options.root.clone());
-    // It returns where its sockets cannot be made.
-    let sockets = task("device-sockets").spawn_restarting(move || {
-        let ((shared, end), root) = (with(), root.clone());
-        async move { devices::serve(shared.devices.clone(), shared, &root, end).await }
-    });
-    let of_claims = shared.claims.plugins();
-    of_claims.clone().begin();
-    let kinds: Vec<Arc<dyn plugins::PluginHandlers>> = vec![shared.csi.clone(), of_claims];
-    let (root, end) = (options.root.clone(), shutdown.clone());
-    // It returns where its folder cannot be made.
-    let plugins = task("plugin-watcher")
-        .spawn_restarting(move || plugins::watch(root.clone(), kinds.clone(), end.clone()));
-    let (with, informers) = (each(), options.informers.clone());
-    let counts = task("volume-limits")
-        .until(&shutdown)
-        .spawn_restarting(move || {
-            let (shared, end) = with();
-            shared.csi.clone().keep_counts(informers.clone(), end)
-        });
-    let with = each();
-    let guard = task("eviction-guard")
-        .until(&shutdown)
-        .spawn_restarting(move || {
-            let (shared, end) = with();
-            node::guard::guard(shared, settings.clone(), end)
-        });
-    let limits = NodeLimits::new(&machine, &shared.settings);
-    let with = each();
-    // These return where the settings ask nothing of them.
-    let limited = task("node-allocatable").spawn_restarting(move || {
-        let (shared, end) = with();
-        enforce(shared, limits.clone(), end)
-    });
-    let with = each();
-    let granted = task("allocations")
-        .until(&shutdown)
-        .spawn_restarting(move || {
-            let (shared, end) = with();
-            allocation::keep(shared, end)
-        });
-    let with = each();
-    let bound = task("cpu-reconciler").spawn_restarting(move || {
-        let (shared, end) = with();
-        reconcile::keep(shared, end)
-    });
-    let with = each();
-    let leaving = task("node-shutdown").spawn_restarting(move || {
-        let (shared, end) = with();
-        follow_shutdowns(shared, end)
-    });
+    let upkeep = upkeep(status, identity, own.clone(), shutdown.clone());
+    let granted = GrantedPods {
+        pods: pods.clone(),
+        managers: shared.managers.clone(),
+        claims: shared.claims.clone(),
+    };
+    let drivers = shared.claims.plugins();
+    drivers.clone().begin();
+    let plugins: Vec<Arc<dyn PluginHandlers>> = vec![shared.csi.clone(), drivers];
+    let guard = EvictionGuard {
+        runtime: runtime.clone(),
+        images: shared.images.clone(),
+        pods: pods.clone(),
+        cgroups: shared.cgroups.clone(),
+        root: root.clone(),
+        log_root: shared.node.log_root.clone(),
+        settings: settings.clone(),
+        pressure: shared.pressure.clone(),
+        orders: orders.clone(),
+        events: shared.events.clone(),
+        metrics: shared.metrics.clone(),
+    };
+    let ending = ShutdownManager {
+        periods: settings.shutdown.clone(),
+        leaving: shared.leaving.clone(),
+        pods: pods.clone(),
+        root: root.clone(),
+        orders,
+        events: shared.events.clone(),
+    };
+    let end = &shutdown;
+    let parts = [
+        task("log-rotation").until(end).spawn_restarting(part(
+            (pods.clone(), runtime.clone(), settings.clone()),
+            end,
+            |(pods, runtime, settings), end| rotate(pods, runtime, settings, end),
+        )),
+        // It returns where its sockets cannot be made.
+        task("device-sockets").spawn_restarting(part(
+            (shared.devices.clone(), Arc::new(granted), root.clone()),
+            end,
+            |(devices, pods, root), end| async move {
+                devices::serve(devices, pods, &root, end).await;
+            },
+        )),
+        // It returns where its folder cannot be made.
+        task("plugin-watcher").spawn_restarting(part(
+            (root.clone(), plugins),
+            end,
+            |(root, kinds), end| node_agent_plugins::watch(root, kinds, end),
+        )),
+        task("volume-limits").until(end).spawn_restarting(part(
+            (shared.csi.clone(), options.informers.clone()),
+            end,
+            |(csi, informers), end| csi.keep_counts(informers, end),
+        )),
+        task("eviction-guard")
+            .until(end)
+            .spawn_restarting(part(guard, end, guard::watch)),
+        task("allocations").until(end).spawn_restarting(part(
+            (shared.allocations.clone(), root.clone()),
+            end,
+            |(allocations, root), end| allocation::keep(allocations, root, end),
+        )),
+        // These return where the settings ask nothing of them.
+        task("node-allocatable").spawn_restarting(part(
+            (prepared.cgroups.clone(), shared.events.clone(), limits),
+            end,
+            |(cgroups, events, limits), end| enforce(cgroups, events, limits, end),
+        )),
+        task("cpu-reconciler").spawn_restarting(part(
+            (
+                shared.managers.clone(),
+                settings.alignment.clone(),
+                pods.clone(),
+                runtime.clone(),
+            ),
+            end,
+            |(managers, alignment, pods, runtime), end| {
+                reconcile::keep(managers, alignment, pods, runtime, end)
+            },
+        )),
+        task("node-shutdown").spawn_restarting(part(ending, end, shutdown::watch)),
+    ];
     // Static pods run before there is an API: it may be they that bring it.
     let known = async move {
         services.synced().await;
         own.synced().await;
     };
-    let manager = manager::run(shared, pods, known, ordered, (nudges, nudged), shutdown);
+    let inputs = ManagerInputs {
+        pods: options.informers.subscribe::<Pod>(),
+        orders: ordered,
+        nudges: (nudges, nudged),
+        grown: options.grown.clone(),
+        pulse: options.pulse.clone(),
+    };
+    let manager = manager::run(shared.clone(), inputs, known, shutdown.clone());
     tokio::pin!(manager);
     let result = tokio::select! {
         () = &mut manager => Ok(()),
@@ -463,70 +349,37 @@ pub async fn run(options: AgentOptions, shutdown: CancellationToken) -> Result<(
             }
         },
     };
-    for task in [
-        rotation, guard, plugins, sockets, leaving, bound, granted, limited, counts,
-    ] {
-        task.abort();
+    for part in parts {
+        part.abort();
     }
     result
 }
 
 /// Makes the node known, and keeps it so until `shutdown`.
 async fn upkeep(
-    shared: Arc<Shared>,
+    sources: StatusSources,
     identity: NodeIdentity,
     own: OwnNode,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
-    node::register(&shared.client, &identity, &shutdown)
+    node::register(&sources.client, &identity, &shutdown)
         .await
         .map_err(Error::Register)?;
-    let lease = NodeLease::new(&shared.node_name);
-    let (client, until) = (shared.client.clone(), shutdown.clone());
     // A task of its own: whatever keeps the other from its work, the node lives.
-    let heart = task("node-lease").until(&shutdown).restarting(move || {
-        let (lease, client, until) = (lease.clone(), client.clone(), until.clone());
-        async move { lease.keep(&client, &until).await }
-    });
+    let lease = (NodeLease::new(&identity.name), sources.client.clone());
+    let heart = task("node-lease").until(&shutdown).restarting(part(
+        lease,
+        &shutdown,
+        |(lease, client), end| async move { lease.keep(&client, &end).await },
+    ));
+    let status = task("node-status").until(&shutdown).restarting(part(
+        (sources, identity, own),
+        &shutdown,
+        |(sources, identity, own), end| node::keep(sources, identity, own, end),
+    ));
     let mut tasks = JoinSet::new();
     tasks.spawn(heart);
-    let end = shutdown.clone();
-    let status = task("node-status")
-        .until(&shutdown)
-        .restarting(move || node::keep(shared.clone(), identity.clone(), own.clone(), end.clone()));
     tasks.spawn(status);
     tasks.join_all().await;
     Ok(())
-}
-
-async fn groups(layout: &CgroupLayout) -> Result<Cgroups, cgroup::Error> {
-    let found = Cgroups::find(Path::new("/sys/fs/cgroup"), layout.clone())?;
-    found.prepare().await?;
-    Ok(found)
-}
-
-async fn first_answer(
-    runtime: &dyn Runtime,
-    endpoint: &str,
-) -> Result<cri::api::VersionResponse, Error> {
-    let begun = std::time::Instant::now();
-    loop {
-        let request = cri::api::VersionRequest {
-            version: "v1".to_owned(),
-        };
-        match runtime.version(request).await {
-            Ok(version) => return Ok(version),
-            Err(source) if begun.elapsed() > RUNTIME_PATIENCE => {
-                return Err(Error::Runtime {
-                    endpoint: endpoint.to_owned(),
-                    source,
-                });
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    }
-}
-
-fn bytes(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

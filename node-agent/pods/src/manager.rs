@@ -7,18 +7,20 @@ use std::time::{Duration, Instant};
 
 use control_client::{Change, DeleteOptions, Reflector, View};
 use futures::StreamExt;
+use node_agent_cri::observed::key;
+use node_agent_cri::{Runtime, api, observe, origin};
+use node_agent_kubelet_server::SyncLoopHealth;
+use node_agent_objects::pod::Pod;
+use node_agent_pod_registry::EvictionRequest;
+use node_agent_pod_volumes::growth::GrownClaims;
+use node_agent_pod_volumes::{PodVolumes, growth};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::cri::{Runtime, api};
-use crate::objects::pod::Pod;
-use crate::origin;
-use crate::pod::observed::key;
-use crate::pod::{kill, observe, worker};
-use crate::shared::{EvictionRequest, Shared};
+use crate::pod::context::PodContext;
+use crate::pod::{kill, worker};
 use crate::static_pods::{self, MirrorStep, StaticPods};
-use crate::volumes::{PodVolumes, growth};
 
 /// How often the runtime is asked what it has: when nothing is going on, when
 /// something is starting, and when the runtime tells of changes itself.
@@ -35,27 +37,45 @@ const MIRRORS_EVERY: Duration = Duration::from_secs(1);
 /// Seconds that a container gets whose pod is gone and says nothing.
 const ORPHAN_GRACE: i64 = 30;
 
-/// Runs the node's pods until `shutdown`; what runs goes on after it. Pods of
-/// the API wait until what they need is `known`; static pods do not. A pod looks
-/// at everything when somebody puts its uid into the channel of nudges.
-pub async fn run(
-    shared: Arc<Shared>,
-    pods: Reflector<Pod>,
-    known: impl Future<Output = ()> + Send,
-    mut orders: mpsc::UnboundedReceiver<EvictionRequest>,
-    (nudges, mut nudged): (
+/// What tells the manager that something is to be done.
+pub struct ManagerInputs {
+    /// The pods that the API has for this node.
+    pub pods: Reflector<Pod>,
+    /// Pods that the node ends.
+    pub orders: mpsc::UnboundedReceiver<EvictionRequest>,
+    /// Uids of pods that are to look at everything, said and heard.
+    pub nudges: (
         mpsc::UnboundedSender<String>,
         mpsc::UnboundedReceiver<String>,
     ),
+    /// Claims whose volumes have grown.
+    pub grown: GrownClaims,
+    /// Whether the loop over all pods goes round.
+    pub pulse: Arc<SyncLoopHealth>,
+}
+
+/// Runs the node's pods until `shutdown`; what runs goes on after it. Pods of
+/// the API wait until what they need is `known`; static pods do not.
+pub async fn run(
+    shared: Arc<PodContext>,
+    inputs: ManagerInputs,
+    known: impl Future<Output = ()> + Send,
     shutdown: CancellationToken,
 ) {
+    let ManagerInputs {
+        pods,
+        mut orders,
+        nudges: (nudges, mut nudged),
+        grown,
+        pulse,
+    } = inputs;
     let (done, mut finished) = mpsc::unbounded_channel();
     let (with, end) = (shared.clone(), shutdown.clone());
     let watcher = control_supervise::task("runtime-watcher")
         .spawn_restarting(move || watch_runtime(with.clone(), nudges.clone(), end.clone()));
     let mut workers: FxHashMap<String, worker::WorkerHandle> = FxHashMap::default();
     let mut changes = pods.changes();
-    let mut grown = shared.grown.follow();
+    let mut grown = grown.follow();
     let mut sweep = Instant::now();
     let mut synced = false;
     let mut statics = statics(&shared);
@@ -67,7 +87,7 @@ pub async fn run(
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
-            () = shared.pulse.asked() => shared.pulse.answer(),
+            () = pulse.asked() => pulse.answer(),
             () = &mut known, if !is_known => is_known = true,
             change = changes.recv(), if is_known => {
                 let Some(change) = change else { break };
@@ -137,9 +157,9 @@ pub async fn run(
 }
 
 /// The static pods of the node; nothing ever where there is no folder.
-fn statics(shared: &Shared) -> watch::Receiver<StaticPods> {
+fn statics(shared: &PodContext) -> watch::Receiver<StaticPods> {
     let folder = shared.settings.static_pods.clone();
-    let (node, every) = (shared.node_name.clone(), shared.settings.static_every);
+    let (node, every) = (shared.node.name.clone(), shared.settings.static_every);
     // at once, or what they left running would be taken for nobody's
     let first = folder.as_deref().map(|f| static_pods::read(f, &node));
     let (out, statics) = watch::channel(first.unwrap_or_default());
@@ -158,7 +178,7 @@ fn statics(shared: &Shared) -> watch::Receiver<StaticPods> {
 }
 
 fn apply_statics(
-    shared: &Arc<Shared>,
+    shared: &Arc<PodContext>,
     workers: &mut FxHashMap<String, worker::WorkerHandle>,
     done: &mpsc::UnboundedSender<String>,
     now: &StaticPods,
@@ -230,18 +250,18 @@ impl MirrorPods {
 }
 
 /// Makes or deletes a mirror pod. What fails is tried again by the next look.
-async fn mirror(shared: Arc<Shared>, statics: StaticPods, step: MirrorStep) {
+async fn mirror(shared: Arc<PodContext>, statics: StaticPods, step: MirrorStep) {
     let failed = match step {
         MirrorStep::Create(uid) => {
             let Some(one) = statics.get(&uid) else { return };
-            let Some(node) = shared.node_object.get("", &shared.node_name) else {
+            let Some(node) = shared.node_object.get("", &shared.node.name) else {
                 return;
             };
             let mut body = one.mirror.clone();
             body["metadata"]["ownerReferences"] = serde_json::json!([{
                 "apiVersion": "v1",
                 "kind": "Node",
-                "name": shared.node_name,
+                "name": shared.node.name,
                 "uid": node.meta().uid,
                 "controller": true,
             }]);
@@ -269,7 +289,7 @@ async fn mirror(shared: Arc<Shared>, statics: StaticPods, step: MirrorStep) {
 }
 
 fn apply(
-    shared: &Arc<Shared>,
+    shared: &Arc<PodContext>,
     workers: &mut FxHashMap<String, worker::WorkerHandle>,
     done: &mpsc::UnboundedSender<String>,
     change: Change<Pod>,
@@ -297,7 +317,7 @@ fn apply(
 }
 
 /// Ends and removes what belongs to no pod of the API.
-fn sweep_orphans(shared: &Arc<Shared>, workers: &FxHashMap<String, worker::WorkerHandle>) {
+fn sweep_orphans(shared: &Arc<PodContext>, workers: &FxHashMap<String, worker::WorkerHandle>) {
     let known: FxHashSet<String> = workers.keys().cloned().collect();
     let shared = shared.clone();
     tokio::spawn(async move {
@@ -307,7 +327,7 @@ fn sweep_orphans(shared: &Arc<Shared>, workers: &FxHashMap<String, worker::Worke
         } else {
             return;
         }
-        if let Ok(entries) = fs::read_dir(shared.root.join("pods")) {
+        if let Ok(entries) = fs::read_dir(shared.node.root.join("pods")) {
             uids.extend(
                 entries
                     .flatten()
@@ -333,7 +353,7 @@ fn sweep_orphans(shared: &Arc<Shared>, workers: &FxHashMap<String, worker::Worke
     });
 }
 
-async fn remove_orphan(shared: &Shared, uid: &str) {
+async fn remove_orphan(shared: &PodContext, uid: &str) {
     if !is_own(shared, uid).await {
         tracing::debug!(uid, "ignoring a pod of another kubelet");
         return;
@@ -361,7 +381,7 @@ async fn remove_orphan(shared: &Shared, uid: &str) {
     if let Err(error) = shared.claims.unprepare(uid).await {
         tracing::warn!(uid, %error, "failed to unprepare resource claims");
     }
-    let volumes = PodVolumes::new(&shared.root, uid);
+    let volumes = PodVolumes::new(&shared.node.root, uid);
     if let Err(error) = shared.csi.release(volumes.pod_dir()).await {
         tracing::warn!(uid, %error, "failed to unpublish volumes");
         return;
@@ -376,8 +396,8 @@ async fn remove_orphan(shared: &Shared, uid: &str) {
 
 /// Whether this agent made what there is of a pod: all of its sandboxes, or its folder.
 /// What is known to nobody else, as a control group without a sandbox, is.
-async fn is_own(shared: &Shared, uid: &str) -> bool {
-    let folder = shared.root.join("pods").join(uid);
+async fn is_own(shared: &PodContext, uid: &str) -> bool {
+    let folder = shared.node.root.join("pods").join(uid);
     if origin::is_marked(&folder) {
         return true;
     }
@@ -401,7 +421,7 @@ async fn is_own(shared: &Shared, uid: &str) -> bool {
 /// Tells of pods whose containers changed: by the runtime's own events where
 /// it has them, and by looking.
 async fn watch_runtime(
-    shared: Arc<Shared>,
+    shared: Arc<PodContext>,
     nudges: mpsc::UnboundedSender<String>,
     shutdown: CancellationToken,
 ) {
@@ -466,7 +486,7 @@ async fn watch_runtime(
 }
 
 /// By pod uid: a fingerprint of its sandboxes and containers.
-async fn look(runtime: &dyn Runtime) -> crate::cri::Result<FxHashMap<String, u64>> {
+async fn look(runtime: &dyn Runtime) -> node_agent_cri::Result<FxHashMap<String, u64>> {
     use std::hash::{Hash, Hasher};
     let sandboxes = runtime.list_pod_sandbox(api::ListPodSandboxRequest { filter: None });
     let containers = runtime.list_containers(api::ListContainersRequest { filter: None });
@@ -499,8 +519,21 @@ async fn look(runtime: &dyn Runtime) -> crate::cri::Result<FxHashMap<String, u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cri::fake::Fake;
     use crate::testing;
+    use node_agent_cri::fake::Fake;
+    use node_agent_kubelet_config::Settings;
+
+    fn inputs(pods: Reflector<Pod>) -> (ManagerInputs, mpsc::UnboundedSender<EvictionRequest>) {
+        let (sender, orders) = mpsc::unbounded_channel();
+        let inputs = ManagerInputs {
+            pods,
+            orders,
+            nudges: mpsc::unbounded_channel(),
+            grown: GrownClaims::default(),
+            pulse: Arc::default(),
+        };
+        (inputs, sender)
+    }
 
     #[tokio::test]
     async fn static_pods_run_and_are_restarted_after_the_tasks_of_the_manager_panicked() {
@@ -518,23 +551,20 @@ mod tests {
         write("a");
         let test = async {
             let runtime = Fake::default();
-            let (orders, ordered) = mpsc::unbounded_channel();
             let written = testing::Written::default();
-            let mut shared = testing::shared(&runtime, root.path(), orders, written);
-            shared.settings.static_pods = Some(folder.clone());
-            shared.settings.static_every = Duration::from_millis(100);
+            let mut shared = testing::context(&runtime, root.path(), written);
+            shared.settings = Arc::new(Settings {
+                static_pods: Some(folder.clone()),
+                static_every: Duration::from_millis(100),
+                ..Settings::default()
+            });
             let shared = Arc::new(shared);
             let all = control_client::Selection::all();
             let pods = control_client::reflect::<Pod>(&shared.client, all);
             let shutdown = CancellationToken::new();
-            let manager = run(
-                shared.clone(),
-                pods,
-                std::future::pending(),
-                ordered,
-                mpsc::unbounded_channel(),
-                shutdown.clone(),
-            );
+            let (inputs, _orders) = inputs(pods);
+            let unknown = std::future::pending();
+            let manager = run(shared.clone(), inputs, unknown, shutdown.clone());
             let own = supervisor.clone();
             let manager = tokio::spawn(async move { own.scope(manager).await });
             let until = async |what: &str, holds: &dyn Fn() -> bool| {
@@ -577,27 +607,20 @@ mod tests {
     #[tokio::test]
     async fn who_asks_for_its_pulse_is_answered_before_the_api_and_never_after_the_end() {
         let root = tempfile::tempdir().unwrap();
-        let (orders, ordered) = mpsc::unbounded_channel();
         let written = testing::Written::default();
-        let shared = testing::shared(&Fake::default(), root.path(), orders, written);
+        let shared = testing::context(&Fake::default(), root.path(), written);
         let shared = Arc::new(shared);
         let pods = control_client::reflect::<Pod>(&shared.client, control_client::Selection::all());
         let shutdown = CancellationToken::new();
         let unknown = std::future::pending();
-        let nudges = mpsc::unbounded_channel();
-        let manager = run(
-            shared.clone(),
-            pods,
-            unknown,
-            ordered,
-            nudges,
-            shutdown.clone(),
-        );
+        let (inputs, _orders) = inputs(pods);
+        let pulse = inputs.pulse.clone();
+        let manager = run(shared, inputs, unknown, shutdown.clone());
         let manager = tokio::spawn(manager);
-        assert!(shared.pulse.beats(Duration::from_secs(60)).await);
-        assert!(shared.pulse.beats(Duration::from_secs(60)).await);
+        assert!(pulse.beats(Duration::from_secs(60)).await);
+        assert!(pulse.beats(Duration::from_secs(60)).await);
         shutdown.cancel();
         manager.await.unwrap();
-        assert!(!shared.pulse.beats(Duration::from_millis(50)).await);
+        assert!(!pulse.beats(Duration::from_millis(50)).await);
     }
 }

@@ -15,11 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use node_agent_files::read_to_string;
+use node_agent_objects::pod::Pod;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
-
-use crate::objects::pod::Pod;
-use crate::untrusted::read_to_string;
 
 /// How often the folder is looked at for files that changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

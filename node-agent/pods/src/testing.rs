@@ -10,32 +10,33 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use control_client::events::{Format, Recorder};
 use control_client::{Cache, Client, RequestBody};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
+use node_agent_cgroups::CgroupLayout;
+use node_agent_cri::fake::Fake;
+use node_agent_cri::{RelistRate, Runtime};
+use node_agent_images::ImagePuller;
+use node_agent_images::providers::CredentialProviders;
+use node_agent_images::pulls::PullRecords;
+use node_agent_kubelet_config::{PullVerification, Settings};
+use node_agent_objects::events::NodeEvents;
+use node_agent_objects::fake::FakeObjects;
+use node_agent_objects::pod::Pod;
+use node_agent_pod_registry::EvictionRequest;
+use node_agent_resource_managers::ResourceManagers;
+use node_agent_resource_managers::devices::DeviceManager;
+use node_agent_resource_managers::dra::{AWAY, ClaimManager};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::cri::Runtime;
-use crate::cri::fake::Fake;
-use crate::devices::DeviceManager;
-use crate::dra::{self, ClaimManager};
-use crate::managers::ResourceManagers;
-use crate::objects::pod::Pod;
-use crate::objects::source::fake::FakeObjects;
-use crate::pod::cgroup::CgroupLayout;
 use crate::pod::config::NodeFacts;
+use crate::pod::context::PodContext;
 use crate::pod::dns::{NodeDns, ResolverConfig};
-use crate::pod::images::ImagePuller;
 use crate::pod::limits::LimitRules;
-use crate::pod::providers::CredentialProviders;
-use crate::pod::pulls::{PullRecords, PullVerification};
 use crate::pod::userns::IdRanges;
 use crate::pod::worker::{self, WorkerHandle};
 use crate::sandbox_limiter::SandboxLimiter;
-use crate::settings::Settings;
-use crate::shared::{EvictionRequest, PodRegistry, RelistRate, Shared};
 
 fn api(written: Written) -> Client {
     let service = tower::service_fn(move |request: Request<RequestBody>| {
@@ -59,41 +60,50 @@ fn api(written: Written) -> Client {
 /// What the API was asked: method, path and body.
 pub(crate) type Written = Arc<Mutex<Vec<String>>>;
 
-/// What a worker shares with others, as of a node with nothing configured.
-pub(crate) fn shared(
-    runtime: &Fake,
-    root: &Path,
-    orders: mpsc::UnboundedSender<EvictionRequest>,
-    written: Written,
-) -> Shared {
+/// What workers use, as of a node with nothing configured.
+pub(crate) fn context(runtime: &Fake, root: &Path, written: Written) -> PodContext {
     let client = api(written);
     let runtime: Arc<dyn Runtime> = Arc::new(runtime.clone());
     let attention = RelistRate::default();
     attention.set_network_ready(true);
-    Shared {
-        events: Recorder::new(&client, "kubelet", "n", Format::Core),
+    let claims = ClaimManager::new(
+        client.clone(),
+        "n",
+        root,
+        mpsc::unbounded_channel().0,
+        AWAY,
+        CancellationToken::new(),
+    );
+    PodContext {
         objects: Arc::new(FakeObjects::default()),
-        csi: Arc::default(),
-        grown: Default::default(),
-        claims: ClaimManager::new(
-            client.clone(),
-            "n",
-            root,
-            mpsc::unbounded_channel().0,
-            dra::AWAY,
-            CancellationToken::new(),
-        )
-        .unwrap(),
-        devices: Arc::new(DeviceManager::new(root)),
-        managers: ResourceManagers::new(root, &Settings::default(), 1 << 30).unwrap(),
-        ranges: IdRanges::new(root, 3),
-        images: ImagePuller::new(
+        node_object: Cache::fixed([]),
+        events: NodeEvents::new(&client, "n"),
+        attention: Arc::new(attention),
+        crowd: SandboxLimiter::for_processors(1),
+        images: Arc::new(ImagePuller::new(
             runtime.clone(),
             3,
             PullRecords::new(root, PullVerification::Fetched),
             CredentialProviders::default(),
-        ),
+        )),
+        csi: Arc::default(),
+        devices: Arc::new(DeviceManager::new(root)),
+        claims: Arc::new(claims.unwrap()),
+        managers: Arc::new(ResourceManagers::new(root, &Settings::default(), 1 << 30).unwrap()),
+        cgroups: None,
+        ranges: IdRanges::new(root, 3),
         node: NodeFacts {
+            name: "n".to_owned(),
+            host_ips: vec!["10.1.0.1".to_owned()],
+            allocatable: Default::default(),
+            room: Default::default(),
+            dns: NodeDns {
+                servers: Vec::new(),
+                domain: "cluster.local".to_owned(),
+                host: ResolverConfig::parse(""),
+            },
+            runtime_name: "fake".to_owned(),
+            root: root.to_owned(),
             log_root: root.join("logs"),
             seccomp_root: root.join("seccomp"),
             cgroups: CgroupLayout::below("/"),
@@ -101,33 +111,15 @@ pub(crate) fn shared(
             cluster_domain: "cluster.local".to_owned(),
             seccomp_default: false,
         },
-        node_name: "n".to_owned(),
-        node_object: Cache::fixed([]),
-        settings: Default::default(),
-        host_ips: vec!["10.1.0.1".to_owned()],
-        dns: NodeDns {
-            servers: Vec::new(),
-            domain: "cluster.local".to_owned(),
-            host: ResolverConfig::parse(""),
-        },
-        cgroups: None,
-        allocatable: Default::default(),
-        room: Default::default(),
-        leaving: Default::default(),
-        allocations: Default::default(),
+        settings: Arc::default(),
+        pressure: Default::default(),
+        leaving: Arc::default(),
+        allocations: Arc::default(),
         grants: Mutex::default(),
-        root: root.to_owned(),
-        short: Mutex::default(),
-        orders,
-        pods: PodRegistry::default(),
+        pods: Arc::default(),
         probes: Arc::default(),
-        attention,
         metrics: Arc::default(),
-        further_metrics: None,
-        pulse: Arc::default(),
-        runtime_name: "fake".to_owned(),
         runtime,
-        crowd: SandboxLimiter::for_processors(1),
         client,
     }
 }
@@ -148,10 +140,11 @@ pub(crate) fn pod(name: &str, spec: serde_json::Value, deleting: bool) -> Arc<Po
 pub(crate) struct Run {
     pub(crate) runtime: Fake,
     pub(crate) handle: WorkerHandle,
-    orders: tokio::task::JoinHandle<()>,
+    pub(crate) orders: mpsc::UnboundedSender<EvictionRequest>,
+    ordered: tokio::task::JoinHandle<()>,
     name: String,
     spec: serde_json::Value,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<PodContext>,
     pub(crate) written: Written,
     done: mpsc::UnboundedReceiver<String>,
     root: tempfile::TempDir,
@@ -166,7 +159,7 @@ impl Run {
     pub(crate) fn begin_with(
         spec: serde_json::Value,
         runtime: Fake,
-        change: impl FnOnce(&mut Shared),
+        change: impl FnOnce(&mut PodContext),
     ) -> Self {
         Self::begin_named("web", spec, runtime, change)
     }
@@ -176,7 +169,7 @@ impl Run {
         name: &str,
         spec: serde_json::Value,
         runtime: Fake,
-        change: impl FnOnce(&mut Shared),
+        change: impl FnOnce(&mut PodContext),
     ) -> Self {
         let pod = pod(name, spec.clone(), false);
         Self::begin_pod(pod, spec, runtime, change)
@@ -184,11 +177,11 @@ impl Run {
 
     /// Another agent over the same runtime takes over from this one, which does
     /// nothing any more; the API has the pod as it is given.
-    pub(crate) async fn again(self, pod: Pod, change: impl FnOnce(&mut Shared)) -> Self {
+    pub(crate) async fn again(self, pod: Pod, change: impl FnOnce(&mut PodContext)) -> Self {
         let (spec, runtime) = (self.spec.clone(), self.runtime.clone());
         // a worker whose handles are gone waits for ever
-        self.orders.abort();
-        let _ = self.orders.await;
+        self.ordered.abort();
+        let _ = self.ordered.await;
         drop((self.handle, self.shared));
         Self::begin_pod(Arc::new(pod), spec, runtime, change)
     }
@@ -197,20 +190,20 @@ impl Run {
         pod: Arc<Pod>,
         spec: serde_json::Value,
         runtime: Fake,
-        change: impl FnOnce(&mut Shared),
+        change: impl FnOnce(&mut PodContext),
     ) -> Self {
         let root = tempfile::tempdir().unwrap();
         let name = pod.name().to_owned();
         let (orders, mut ordered) = mpsc::unbounded_channel();
         let written = Written::default();
-        let mut shared = shared(&runtime, root.path(), orders, written.clone());
+        let mut shared = context(&runtime, root.path(), written.clone());
         change(&mut shared);
         let shared = Arc::new(shared);
         let (sender, done) = mpsc::unbounded_channel();
         let handle = worker::spawn(shared.clone(), pod, sender);
         let other_end = handle.clone();
         // as the manager does
-        let orders = tokio::spawn(async move {
+        let taken = tokio::spawn(async move {
             while let Some(EvictionRequest {
                 sentence, grace, ..
             }) = ordered.recv().await
@@ -222,6 +215,7 @@ impl Run {
             runtime,
             handle,
             orders,
+            ordered: taken,
             name,
             spec,
             shared,
@@ -273,43 +267,5 @@ impl Run {
         );
         assert!(self.runtime.is_empty(), "left:\n{}", self.runtime);
         self.root
-    }
-}
-
-/// A disk of that many KiB that can be filled. Mounts need root; without it
-/// there is none.
-pub(crate) struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    pub(crate) fn new(kib: u32) -> Option<Self> {
-        if !rustix::process::getuid().is_root() {
-            return None;
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let options = std::ffi::CString::new(format!("size={kib}k")).unwrap();
-        let flags = rustix::mount::MountFlags::empty();
-        rustix::mount::mount("orlop-test", dir.path(), "tmpfs", flags, options.as_c_str()).unwrap();
-        Some(Self(dir))
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Takes all that is left.
-    pub(crate) fn fill(&self) {
-        let mut file = std::fs::File::create(self.path().join("filler")).unwrap();
-        while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
-    }
-
-    /// Gives it back.
-    pub(crate) fn free(&self) {
-        std::fs::remove_file(self.path().join("filler")).unwrap();
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = rustix::mount::unmount(self.path(), rustix::mount::UnmountFlags::DETACH);
     }
 }

@@ -1,4 +1,5 @@
-//! Accepts gRPC clients on unix sockets that name the socket's path as their host.
+//! gRPC served on unix sockets ([`server`]), to clients that name the socket's path as their
+//! host, too.
 //!
 //! A client of gRPC for Go that dials `/var/lib/kubelet/plugins_registry/driver.sock` sends
 //! `:authority: %2Fvar%2Flib%2F…`, as the kubelet and many device plugins do. That is no
@@ -8,6 +9,7 @@
 
 mod frames;
 mod headers;
+pub mod server;
 
 use std::io;
 use std::pin::Pin;

@@ -77,11 +77,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         "the planner is divided into its modules",
     ),
     (
-        "node-agent-pods",
-        33,
-        "all parts take `Shared`; to be cut into parts that the supervisor starts",
-    ),
-    (
         "node-agent-policy",
         6,
         "the compiler is divided into its modules",

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use control_client::{Client, DeleteOptions, Patch, Resource, Selection, resources};
 use node_agent::volumes;
+use node_agent_csi_client::CsiDrivers;
 use node_agent_informers::{Informers, NodeScope};
-use node_agent_pods::{csi::CsiDrivers, plugins};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -69,9 +69,9 @@ impl Node {
         );
         let config = volumes::Config::parse(&text).expect("a configuration");
         let (root, stop) = (dir.join("kubelet"), CancellationToken::new());
-        let drivers: Arc<dyn plugins::PluginHandlers> =
+        let drivers: Arc<dyn node_agent_plugins::PluginHandlers> =
             Arc::new(CsiDrivers::new(client.clone(), "n", &root));
-        let watching = plugins::watch(root.clone(), vec![drivers], stop.clone());
+        let watching = node_agent_plugins::watch(root.clone(), vec![drivers], stop.clone());
         let options = volumes::VolumeOptions {
             node: "n".to_owned(),
             root,

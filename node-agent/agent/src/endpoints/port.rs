@@ -31,7 +31,9 @@ use control_serving::{
     access::{Access, GuardedPort, Rights, Settings},
 };
 use node_agent_informers::Node;
-use node_agent_pods::server::{access::refusal, extra_endpoints::ExtraEndpoints, serve_further};
+use node_agent_kubelet_server::access::refusal;
+use node_agent_kubelet_server::extra_endpoints::ExtraEndpoints;
+use node_agent_kubelet_server::serve_further;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -194,7 +196,7 @@ mod tests {
     use http_body_util::{BodyExt, Empty, Full};
     use hyper::body::Bytes;
     use hyper_util::rt::TokioIo;
-    use node_agent_pods::server::extra_endpoints::{EndpointRequest, EndpointResponse};
+    use node_agent_kubelet_server::extra_endpoints::{EndpointRequest, EndpointResponse};
     use tokio::net::TcpStream;
     use tokio::task::JoinHandle;
 

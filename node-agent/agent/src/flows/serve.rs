@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
-use node_agent_pods::server::extra_endpoints::{EndpointRequest, EndpointResponse};
+use node_agent_kubelet_server::extra_endpoints::{EndpointRequest, EndpointResponse};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast::error::RecvError, mpsc};
 use tokio_util::sync::CancellationToken;

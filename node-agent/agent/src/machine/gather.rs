@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
+use node_agent_cri::{Runtime as _, RuntimeClient, api};
 use node_agent_datapath::{InstalledPins, foreign_programs, probe, xdp_in_drivers};
-use node_agent_pods::cri::{Runtime as _, RuntimeClient, api};
 
 use super::{
     Cgroups, ContainerRuntime, DiskSpace, MachineFacts, Nic, PinnedDatapath, ProbePaths, clock,

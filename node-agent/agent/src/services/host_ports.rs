@@ -1,7 +1,7 @@
 //! What the plan reads of the node's Pods: their host ports.
 
+use node_agent_objects::pod::{Container, Pod};
 use node_agent_plan as plan;
-use node_agent_pods::objects::pod::{Container, Pod};
 
 /// Returns the plan's form of a Pod.
 pub fn planned(pod: &Pod) -> plan::Pod {

@@ -49,9 +49,10 @@ use node_agent_datapath::{
     ApplyOutcome, Capacity, DeviceHook, Engine, Globs, Options as DatapathOptions, Patterns, TcWay,
     ensure_bpffs,
 };
+use node_agent_files::blocking;
 use node_agent_informers::{EndpointSlice, Informers, Service};
+use node_agent_objects::pod::Pod;
 use node_agent_plan::{Config, NodePortAddresses, Override};
-use node_agent_pods::{blocking, objects::pod::Pod};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};

@@ -8,14 +8,15 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use node_agent_cri::api;
+use node_agent_objects::pod::{Container, PodSpec};
+use node_agent_pod_resources::resize::{ResizeAction, ResourceAmounts};
+use node_agent_pod_resources::{pod_level_resources, qos, resize};
 
 use super::backoff::Wait;
+use super::limits;
 use super::next::{self, PodGoal};
-use super::resize::{self, ResizeAction, ResourceAmounts};
 use super::state::PodState;
-use super::{limits, pod_level_resources, qos};
-use crate::cri::api;
-use crate::objects::pod::{Container, PodSpec};
 
 /// How long a change that failed waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -34,7 +35,9 @@ impl PodState {
                     let generation = self.pod.metadata.generation;
                     let summary = resize::summary(&self.pod, generation, &error);
                     let message = format!("Pod resize error: {summary}");
-                    self.shared.warning(&self.pod, None, "ResizeError", message);
+                    self.shared
+                        .events
+                        .warning(&self.pod, None, "ResizeError", message);
                 }
                 self.memory.resize_error = Some(error);
                 self.memory.resize_retry = Some(Wait::new(Timestamp::now(), RETRY));
@@ -57,6 +60,7 @@ impl PodState {
                 let summary = resize::summary(&self.pod, generation, "");
                 let message = format!("Pod resize completed: {summary}");
                 self.shared
+                    .events
                     .normal(&self.pod, None, "ResizeCompleted", message);
             }
             _ => {}

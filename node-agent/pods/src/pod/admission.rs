@@ -1,15 +1,16 @@
 //! Whether the node takes the pod, with what it asks for, and with what it asks
-//! for later ([`admit`](super::admit) and [`resize`](super::resize) decide).
+//! for later ([`admit`](super::admit) and [`resize`](node_agent_pod_resources::resize) decide).
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::resize::{self, PendingResize, ResizeGrant};
+use node_agent_pod_registry::{PodEntry, TerminationCause};
+use node_agent_pod_resources::resize;
+use node_agent_pod_resources::resize::{PendingResize, ResizeGrant};
+use node_agent_resource_managers::AdmissionFailure;
+
 use super::state::PodState;
-use super::status::TerminationCause;
 use super::{admit, limits};
-use crate::managers::AdmissionFailure;
-use crate::shared::PodEntry;
 
 impl PodState {
     /// Refuses a pod that the node cannot run, before anything of it is made.
@@ -21,20 +22,22 @@ impl PodState {
         let shared = self.shared.clone();
         let _turn = shared.grants.lock();
         let others = shared.pods.beside(self.pod.uid());
-        let own = shared.node_object.get("", &shared.node_name);
+        let own = shared.node_object.get("", &shared.node.name);
         let node = admit::NodeSnapshot {
-            name: &shared.node_name,
+            name: &shared.node.name,
             label: &|key| Some(own.as_ref()?.label(key)?.to_owned()),
-            allocatable: &shared.allocatable,
+            allocatable: &shared.node.allocatable,
             sysctls: &shared.settings.sysctls,
-            pressure: shared.pressure(),
+            pressure: shared.pressure.get(),
             leaving: shared.leaving.is_now(),
         };
         self.sentence = admit::refusal(&self.pod, node, &others);
         match &self.sentence {
             Some(sentence) => {
                 let said = sentence.message.trim_start_matches("Pod was rejected: ");
-                shared.warning(&self.pod, None, &sentence.reason, said);
+                shared
+                    .events
+                    .warning(&self.pod, None, &sentence.reason, said);
             }
             None => shared.pods.put(PodEntry {
                 pod: self.pod.clone(),
@@ -57,7 +60,9 @@ impl PodState {
         let shared = self.shared.clone();
         let given = shared.managers.admit(&self.pod, &shared.devices).await;
         if let Err(AdmissionFailure { reason, message }) = given {
-            shared.warning(&self.pod, None, reason, message.clone());
+            shared
+                .events
+                .warning(&self.pod, None, reason, message.clone());
             self.sentence = Some(TerminationCause {
                 reason: reason.to_owned(),
                 message: format!("Pod was rejected: {message}"),
@@ -95,7 +100,7 @@ impl PodState {
                 reason: "Infeasible",
                 message,
             }),
-            None => resize::admit(&wanted.spec, &granted.spec, others, shared.room),
+            None => resize::admit(&wanted.spec, &granted.spec, others, shared.node.room),
         };
         match admitted {
             Ok(()) => {
@@ -107,7 +112,9 @@ impl PodState {
                 self.memory.resizing = Some(generation);
                 let summary = resize::summary(&wanted, generation, "");
                 let message = format!("Pod resize started: {summary}");
-                shared.normal(&wanted, None, "ResizeStarted", message);
+                shared
+                    .events
+                    .normal(&wanted, None, "ResizeStarted", message);
                 self.pod = wanted;
                 shared.pods.put(PodEntry {
                     pod: self.pod.clone(),
@@ -124,7 +131,7 @@ impl PodState {
                         resize::summary(&wanted, wanted.metadata.generation, &pending.message)
                     );
                     let event = format!("Resize{}", pending.reason);
-                    shared.warning(&wanted, None, &event, message);
+                    shared.events.warning(&wanted, None, &event, message);
                 }
                 self.pending = Some(pending);
                 self.pod = Arc::new(granted);

@@ -9,13 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use control_types::labels::Operator;
-
-use super::qos;
-use super::quantity;
-use super::status::TerminationCause;
-use crate::node::guard;
-use crate::node::machine::Pressure;
-use crate::objects::pod::{NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
+use node_agent_node_lifecycle::guard;
+use node_agent_node_lifecycle::machine::Pressure;
+use node_agent_objects::pod::{NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
+use node_agent_objects::quantity;
+use node_agent_pod_registry::TerminationCause;
+use node_agent_pod_resources::qos;
 
 /// The node's resources and the pods that it runs.
 #[derive(Clone, Copy)]

@@ -2,26 +2,26 @@
 //! `allocated_pods_state` and `actuated_pods_state` in the agent's folder.
 //!
 //! The agent that comes next reads in them what pods as a whole were granted; of
-//! containers the API tells it ([`super::resize::Grant`]). A kubelet that takes the node
+//! containers the API tells it ([`node_agent_pod_resources::resize::Grant`]). A kubelet that takes the node
 //! over reads all: of a container that stands in neither it does not know what is in
 //! force, and begins it anew where its `resizePolicy` says so. What cannot be read is
 //! as if it had never been written.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use node_agent_cri::observed::ObservedPod;
+use node_agent_files::atomic_file;
+use node_agent_objects::pod::{PodSpec, ResourceRequirements};
+use node_agent_pod_resources::pod_level_resources;
+use node_agent_resource_managers::checkpoint;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::next::PodMemory;
-use super::observed::ObservedPod;
-use super::{atomic_file, pod_level_resources};
-use crate::managers::checkpoint;
-use crate::objects::pod::{PodSpec, ResourceRequirements};
-use crate::shared::Shared;
 
 const GRANTED: &str = "allocated_pods_state";
 const IN_FORCE: &str = "actuated_pods_state";
@@ -199,19 +199,19 @@ fn entries(path: &Path) -> BTreeMap<String, PodLevelAllocation> {
 }
 
 /// Writes what changes, until `shutdown`.
-pub async fn keep(shared: Arc<Shared>, shutdown: CancellationToken) {
+pub async fn keep(allocations: Arc<Allocations>, root: PathBuf, shutdown: CancellationToken) {
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
-            () = shared.allocations.changed.notified() => {}
+            () = allocations.changed.notified() => {}
         }
         tokio::time::sleep(PAUSE).await;
-        let with = shared.clone();
-        let done = tokio::task::spawn_blocking(move || with.allocations.write(&with.root)).await;
+        let (with, root) = (allocations.clone(), root.clone());
+        let done = tokio::task::spawn_blocking(move || with.write(&root)).await;
         if let Ok(Err(error)) = done {
             // what is there stays, whole and old: perhaps nothing changes ever again
             tracing::warn!(%error, "failed to write the allocation checkpoint");
-            shared.allocations.changed.notify_one();
+            allocations.changed.notify_one();
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = tokio::time::sleep(RETRY) => {}
@@ -268,11 +268,11 @@ mod tests {
     fn what_is_in_force_is_told_apart_from_what_was_granted() {
         let all = Allocations::default();
         let (before, after) = (spec(limited("60Mi")), spec(limited("90Mi")));
-        let record = crate::pod::observed::ObservedContainer::from_status(
-            &crate::cri::api::ContainerStatus {
+        let record = node_agent_cri::observed::ObservedContainer::from_status(
+            &node_agent_cri::api::ContainerStatus {
                 id: "1".to_owned(),
                 labels: [(
-                    crate::pod::observed::key::CONTAINER_NAME.to_owned(),
+                    node_agent_cri::observed::key::CONTAINER_NAME.to_owned(),
                     "main".to_owned(),
                 )]
                 .into(),
@@ -342,22 +342,23 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_full_disk_does_not_take_is_written_when_there_is_room() {
-        let Some(disk) = crate::testing::SmallDisk::new(256) else {
+        let Some(disk) = node_agent_files::testing::SmallDisk::new(256) else {
             return;
         };
-        let (orders, _) = tokio::sync::mpsc::unbounded_channel();
-        let runtime = crate::cri::fake::Fake::default();
-        let shared = crate::testing::shared(&runtime, disk.path(), orders, Arc::default());
-        let shared = Arc::new(shared);
+        let allocations = Arc::new(Allocations::default());
         let (none, nothing) = (ObservedPod::default(), PodMemory::default());
         let note = |memory| {
             let main = spec(limited(memory));
-            shared.allocations.note("u", &main, &none, &nothing);
+            allocations.note("u", &main, &none, &nothing);
         };
         let read = |name: &str| std::fs::read_to_string(disk.path().join(name)).unwrap_or_default();
         let holds = |memory: &str| [GRANTED, IN_FORCE].iter().all(|n| read(n).contains(memory));
         let shutdown = CancellationToken::new();
-        let task = tokio::spawn(keep(shared.clone(), shutdown.clone()));
+        let task = tokio::spawn(keep(
+            allocations.clone(),
+            disk.path().to_owned(),
+            shutdown.clone(),
+        ));
         let until = async |memory: &str| {
             for _ in 0..400 {
                 if holds(memory) {
@@ -389,20 +390,15 @@ mod tests {
     #[tokio::test]
     async fn a_change_reaches_the_disk() {
         let root = tempfile::tempdir().unwrap();
-        let (orders, _) = tokio::sync::mpsc::unbounded_channel();
-        let runtime = crate::cri::fake::Fake::default();
-        let shared = Arc::new(crate::testing::shared(
-            &runtime,
-            root.path(),
-            orders,
-            Arc::default(),
-        ));
+        let allocations = Arc::new(Allocations::default());
         let shutdown = CancellationToken::new();
-        let task = tokio::spawn(keep(shared.clone(), shutdown.clone()));
+        let task = tokio::spawn(keep(
+            allocations.clone(),
+            root.path().to_owned(),
+            shutdown.clone(),
+        ));
         let main = spec(limited("60Mi"));
-        shared
-            .allocations
-            .note("u", &main, &ObservedPod::default(), &PodMemory::default());
+        allocations.note("u", &main, &ObservedPod::default(), &PodMemory::default());
         let file = root.path().join(IN_FORCE);
         while !std::fs::read_to_string(&file).is_ok_and(|text| text.contains("60Mi")) {
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use control_client::{DeleteOptions, View};
 use jiff::Timestamp;
+use node_agent_cri::api::{ContainerId, SandboxId};
+use node_agent_files::{Directory, remove_tree};
+use node_agent_objects::pod::Pod;
+use node_agent_pod_registry::log_directory;
 
 use super::backoff::later;
-use super::config;
 use super::state::PodState;
-use crate::cri::api::{ContainerId, SandboxId};
-use crate::objects::pod::Pod;
-use crate::untrusted::{Directory, remove_tree};
 
 impl PodState {
     /// Removes containers that ended and were replaced: of each name the last
@@ -153,7 +153,7 @@ impl PodState {
         if !gone {
             return false;
         }
-        let logs = config::log_directory(&self.shared.node.log_root, &self.pod);
+        let logs = log_directory(&self.shared.node.log_root, &self.pod);
         // the folder of one pod, and nothing that a link there leads to
         let removed = Directory::open(&self.shared.node.log_root)
             .and_then(|root| remove_tree(&root, logs.file_name().unwrap_or_default()));

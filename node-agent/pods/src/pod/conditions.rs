@@ -1,10 +1,11 @@
 //! A pod's conditions: pure.
 
+use node_agent_objects::status::{PodCondition, PodStatus};
+use node_agent_objects::times::rfc3339;
+
 use super::next;
 use super::restarts::{may_reset, reset};
 use super::status::StatusInput;
-use super::times::rfc3339;
-use crate::objects::status::{PodCondition, PodStatus};
 
 /// The conditions that the agent owns; all others belong to someone else.
 pub const OWN_CONDITIONS: [&str; 5] = [

@@ -5,54 +5,57 @@ use std::path::{Path, PathBuf};
 
 use super::definition::definition_hash;
 use super::dns;
-use super::env::Variable;
 use rustc_hash::FxHashMap;
 
-use super::argument_expansion::{ArgumentBudget, ArgumentsTooLong, expand};
-use super::limits;
-use super::observed::key;
-use super::qos;
-use crate::cri::api::Device;
-use crate::cri::api::{
-    self, Capability, ContainerConfig, ContainerMetadata, ImageSpec, Int64Value, KeyValue,
+use node_agent_cri::api::{
+    Capability, ContainerConfig, ContainerMetadata, Device, ImageSpec, Int64Value, KeyValue,
     LinuxContainerConfig, LinuxContainerSecurityContext, LinuxPodSandboxConfig,
     LinuxSandboxSecurityContext, Mount, NamespaceMode, NamespaceOption, PodSandboxConfig,
     PodSandboxMetadata, PortMapping, ProfileType, Protocol, SeLinuxOption, SecurityProfile,
 };
-use crate::managers::ContainerBinding;
-use crate::objects::pod::{
+use node_agent_cri::observed::key;
+use node_agent_cri::{api, origin};
+use node_agent_objects::argument_expansion::{ArgumentBudget, ArgumentsTooLong, Variable, expand};
+use node_agent_objects::pod::{
     Container, Pod, PodSecurityContext, PodSecurityProfile, PodSpec, SeLinuxOptions,
     SecurityContext,
 };
-use crate::origin;
+use node_agent_pod_registry::{log_directory, log_path};
+use node_agent_pod_resources::qos;
+use node_agent_pod_resources::resize::Capacity;
+use node_agent_resource_managers::ContainerBinding;
+
+use super::limits;
 
 /// What is the same for all pods of the node.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
+    /// The node's name.
+    pub name: String,
+    /// The node's addresses, the primary first.
+    pub host_ips: Vec<String>,
+    /// What the node has for pods, for the downward API.
+    pub allocatable: BTreeMap<String, String>,
+    /// The same of CPU and memory, as numbers.
+    pub room: Capacity,
+    /// What pods get for name resolution.
+    pub dns: dns::NodeDns,
+    /// The runtime's name, such as `containerd`.
+    pub runtime_name: String,
+    /// The agent's own folder: `/var/lib/kubelet`.
+    pub root: PathBuf,
     /// Where pods' logs are: `/var/log/pods`.
     pub log_root: PathBuf,
     /// Where localhost seccomp profiles are.
     pub seccomp_root: PathBuf,
     /// Control group under which all pods' are.
-    pub cgroups: super::cgroup::CgroupLayout,
+    pub cgroups: node_agent_cgroups::CgroupLayout,
     /// How containers are limited.
     pub rules: limits::LimitRules,
     /// The cluster's domain.
     pub cluster_domain: String,
     /// Whether containers that say nothing get the runtime's seccomp profile.
     pub seccomp_default: bool,
-}
-
-/// Where the pod's logs are.
-#[must_use]
-pub fn log_directory(root: &Path, pod: &Pod) -> PathBuf {
-    root.join(format!("{}_{}_{}", pod.namespace(), pod.name(), pod.uid()))
-}
-
-/// A container's log, below the pod's log directory.
-#[must_use]
-pub fn log_path(container: &str, restarts: u32) -> String {
-    format!("{container}/{restarts}.log")
 }
 
 /// The pod's sandbox.

@@ -8,7 +8,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::objects::pod::Container;
+use node_agent_objects::pod::Container;
 
 /// The hash of a container's definition, as the annotation has it: hexadecimal.
 #[must_use]

@@ -1,7 +1,7 @@
 //! A pod's `resolv.conf`, `hosts` file and names: pure functions.
 
-use crate::cri::api::DnsConfig;
-use crate::objects::pod::{Pod, PodSpec};
+use node_agent_cri::api::DnsConfig;
+use node_agent_objects::pod::{Pod, PodSpec};
 
 /// What the node gives pods for name resolution.
 #[derive(Clone, Debug, Default)]

@@ -5,17 +5,15 @@ use std::sync::Arc;
 
 use control_client::Object;
 use node_agent_informers::Service;
+use node_agent_objects::argument_expansion::{ArgumentBudget, ArgumentsTooLong, Variable, expand};
+use node_agent_objects::fields;
+use node_agent_objects::fields::PodFacts;
+use node_agent_objects::pod::{Container, EnvVar, FileKeyRef, Pod};
+use node_agent_objects::source::{DataError, DataKind, ObjectData, ObjectReader};
+use node_agent_pod_volumes::PodVolumes;
 use rustc_hash::FxHashMap;
 
-use super::argument_expansion::{ArgumentBudget, ArgumentsTooLong, expand};
 use super::env_file::{self, EnvFile};
-use super::fields::{self, PodFacts};
-use crate::objects::pod::{Container, EnvVar, FileKeyRef, Pod};
-use crate::objects::source::{DataError, DataKind, ObjectData, ObjectReader};
-use crate::volumes::PodVolumes;
-
-/// A name and value; containers get variables in this order.
-pub type Variable = (String, String);
 
 /// Why a container's environment cannot be built.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -378,7 +376,7 @@ pub fn service_variables(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::source::fake::FakeObjects;
+    use node_agent_objects::fake::FakeObjects;
 
     async fn environment(objects: &FakeObjects, container: &str) -> Result<Vec<Variable>, Error> {
         let pod: Pod = serde_json::from_str(&format!(

@@ -5,21 +5,25 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use node_agent_cri::api;
+use node_agent_cri::api::ContainerId;
+use node_agent_files::{DIRECTORY_MODE, create_dirs, read_to_string};
+use node_agent_images::{PullOutcome, image_uid};
+use node_agent_objects::argument_expansion::Variable;
+use node_agent_objects::fields::PodFacts;
+use node_agent_objects::pod::{Container, PodSpec};
+use node_agent_objects::status::ContainerWaiting;
+use node_agent_pod_registry::log_directory;
+use node_agent_pod_resources::pod_level_resources;
+use node_agent_probes::hooks;
+use node_agent_probes::hooks::{HookOutcome, HookTarget};
 
 use super::backoff::{Backoff, Wait};
 use super::config::{self, ContainerContext};
 use super::definition::definition_hash;
-use super::env;
-use super::fields::PodFacts;
-use super::hooks::{self, HookOutcome, HookTarget};
-use super::images::{PullOutcome, image_uid};
 use super::next::{PodAction, StartFailure};
 use super::state::PodState;
-use super::{dns, kill, pod_level_resources, restarts};
-use crate::cri::api::{self, ContainerId};
-use crate::objects::pod::{Container, PodSpec};
-use crate::objects::status::ContainerWaiting;
-use crate::untrusted::{DIRECTORY_MODE, create_dirs, read_to_string};
+use super::{dns, env, kill, restarts};
 
 /// How long a start that failed for want of something waits for it.
 const WANT: Duration = Duration::from_secs(2);
@@ -95,6 +99,7 @@ impl PodState {
             let mut done = Ok(());
             if runs {
                 self.shared
+                    .events
                     .normal(&self.pod, Some(&name), "Killing", "killing");
                 done = kill::stop(&*self.shared.runtime, &id, 0).await;
             }
@@ -117,7 +122,7 @@ impl PodState {
         let replaced = self.observed.sandboxes.first().is_some_and(|s| !s.ready)
             && self.observed.containers.iter().any(|c| c.running());
         if replaced {
-            self.shared.normal(
+            self.shared.events.normal(
                 &self.pod,
                 None,
                 "SandboxChanged",
@@ -128,6 +133,7 @@ impl PodState {
             tracing::warn!(pod = self.pod.name(), %error, "failed to kill the pod");
             let message = format!("error killing pod: {error}");
             self.shared
+                .events
                 .warning(&self.pod, None, "FailedKillPod", message);
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
@@ -141,12 +147,12 @@ impl PodState {
             .filter(|ips| !ips.is_empty());
         PodFacts {
             pod_ips: if self.pod.spec.host_network {
-                self.shared.host_ips.clone()
+                self.shared.node.host_ips.clone()
             } else {
                 ips.unwrap_or_default()
             },
-            host_ips: self.shared.host_ips.clone(),
-            allocatable: self.shared.allocatable.clone(),
+            host_ips: self.shared.node.host_ips.clone(),
+            allocatable: self.shared.node.allocatable.clone(),
         }
     }
 
@@ -208,14 +214,18 @@ impl PodState {
                 ),
             });
             let shown = format!("Back-off pulling image \"{}\"", container.image);
-            self.shared.normal(&self.pod, Some(name), "BackOff", shown);
+            self.shared
+                .events
+                .normal(&self.pod, Some(name), "BackOff", shown);
         }
         let shown = if reason == "ErrImagePull" || reason == "ErrImageNeverPull" {
             format!("Error: {reason}")
         } else {
             format!("Error: {}", failure.message)
         };
-        self.shared.warning(&self.pod, Some(name), "Failed", shown);
+        self.shared
+            .events
+            .warning(&self.pod, Some(name), "Failed", shown);
         self.memory.failures.insert(name.clone(), failure);
     }
 
@@ -297,7 +307,7 @@ impl PodState {
             devices.extend(response.devices);
             cdi_devices.extend(response.cdi_devices);
         }
-        let logs = config::log_directory(&shared.node.log_root, &pod).join(name);
+        let logs = log_directory(&shared.node.log_root, &pod).join(name);
         create_dirs(&logs, DIRECTORY_MODE).map_err(|e| {
             refused(
                 "CreateContainerError",
@@ -341,14 +351,16 @@ impl PodState {
                     &pod,
                     sandbox.attempt,
                     &shared.node,
-                    dns::config(&pod, &shared.dns),
+                    dns::config(&pod, &shared.node.dns),
                     users.as_ref(),
                     self.sandbox_limits(),
                 )),
             })
             .await
             .map_err(|e| refused("CreateContainerError", e))?;
-        shared.normal(&pod, Some(name), "Created", "Container created");
+        shared
+            .events
+            .normal(&pod, Some(name), "Created", "Container created");
         let id = made.container_id;
         let held =
             pod_level_resources::effective(&container.resources, pod.spec.resources.as_ref());
@@ -362,7 +374,9 @@ impl PodState {
             .await
             .map_err(|e| refused("RunContainerError", e))?;
         shared.managers.started(&pod, name);
-        shared.normal(&pod, Some(name), "Started", "Container started");
+        shared
+            .events
+            .normal(&pod, Some(name), "Started", "Container started");
         self.post_start(container, &id).await
     }
 
@@ -392,7 +406,7 @@ impl PodState {
                     why,
                     "postStart hook failed"
                 );
-                self.shared.warning(
+                self.shared.events.warning(
                     &self.pod,
                     Some(name),
                     "FailedPostStartHook",
@@ -426,7 +440,7 @@ impl PodState {
         let (shared, pod) = (self.shared.clone(), self.pod.clone());
         let (name, image) = (container.name.as_str(), container.image.as_str());
         for volume in &pod.spec.volumes {
-            if let crate::objects::volume::VolumeSource::Image(source) = &volume.source
+            if let node_agent_objects::volume::VolumeSource::Image(source) = &volume.source
                 && container
                     .volume_mounts
                     .iter()
@@ -446,7 +460,7 @@ impl PodState {
             }
         }
         let pulling = || {
-            shared.normal(
+            shared.events.normal(
                 &pod,
                 Some(name),
                 "Pulling",
@@ -468,7 +482,7 @@ impl PodState {
                 let message = format!(
                     "Container image \"{image}\" already present on machine and can be accessed by the pod"
                 );
-                shared.normal(&pod, Some(name), "Pulled", message);
+                shared.events.normal(&pod, Some(name), "Pulled", message);
                 Ok(found)
             }
             Ok((found, PullOutcome::Pulled { took, waited })) => {
@@ -479,7 +493,7 @@ impl PodState {
                     seconds(waited),
                     found.size
                 );
-                shared.normal(&pod, Some(name), "Pulled", message);
+                shared.events.normal(&pod, Some(name), "Pulled", message);
                 Ok(found)
             }
             Err(error) => {
@@ -492,7 +506,7 @@ impl PodState {
                     "ErrImageNeverPull" => ("ErrImageNeverPull", error.to_string()),
                     _ => ("InspectFailed", error.to_string()),
                 };
-                shared.warning(&pod, Some(name), event, message);
+                shared.events.warning(&pod, Some(name), event, message);
                 Err(refused(reason, error))
             }
         }
@@ -502,9 +516,9 @@ impl PodState {
         &self,
         container: &Container,
         facts: &PodFacts,
-        variables: &[env::Variable],
+        variables: &[Variable],
         restarts: u32,
-    ) -> Result<Vec<api::Mount>, crate::volumes::Error> {
+    ) -> Result<Vec<api::Mount>, node_agent_pod_volumes::Error> {
         let pod = &self.pod;
         let mut mounts = self.volumes.container_mounts(pod, container, variables)?;
         let taken =

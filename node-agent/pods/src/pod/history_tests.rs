@@ -8,13 +8,14 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use node_agent_cri::observed::{ObservedContainer as Record, ObservedSandbox};
+use node_agent_objects::status::PodStatus;
+use node_agent_pod_resources::pod_level_resources;
 use proptest::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::*;
-use crate::objects::status::PodStatus;
-use crate::pod::observed::{ObservedContainer as Record, ObservedSandbox};
-use crate::pod::{pod_level_resources, status};
+use crate::pod::status;
 
 /// Something that happens to a pod.
 #[derive(Clone, Debug)]

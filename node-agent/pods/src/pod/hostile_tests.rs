@@ -3,16 +3,17 @@
 
 use std::sync::atomic::Ordering;
 
+use node_agent_cri::fake::{Fake, Fault};
+use node_agent_objects::fake::FakeObjects;
+use node_agent_objects::source::DataKind;
+
 use super::*;
-use crate::cri::fake::{Fake, Fault};
-use crate::objects::source::DataKind;
-use crate::objects::source::fake::FakeObjects;
 use crate::testing::Run;
 
 /// A node with these objects.
-fn with(objects: &Arc<FakeObjects>) -> impl FnOnce(&mut Shared) {
+fn with(objects: &Arc<FakeObjects>) -> impl FnOnce(&mut PodContext) {
     let objects = objects.clone();
-    move |shared: &mut Shared| shared.objects = objects
+    move |shared: &mut PodContext| shared.objects = objects
 }
 
 /// Deletes it; whether nothing of it is left on disk.
@@ -20,7 +21,7 @@ async fn leaves_nothing(run: Run) {
     let shared = run.shared.clone();
     let root = run.delete_and_keep().await;
     for folder in ["pods", "logs"] {
-        let left = std::fs::read_dir(shared.root.join(folder));
+        let left = std::fs::read_dir(shared.node.root.join(folder));
         let left: Vec<_> = left.into_iter().flatten().flatten().collect();
         assert!(left.is_empty(), "{left:?}");
     }

@@ -4,12 +4,11 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use node_agent_pod_registry::TerminationCause;
+use node_agent_pod_volumes::{MountContext, PodVolumes, VolumeFailure};
 
 use super::backoff::Wait;
 use super::state::PodState;
-use super::status::TerminationCause;
-use crate::csi;
-use crate::volumes::{self, MountContext, PodVolumes, VolumeFailure};
 
 /// How often volumes made of API objects are brought up to date.
 const VOLUMES_EVERY: Duration = Duration::from_secs(60);
@@ -21,7 +20,10 @@ const NO_ROOM: Duration = Duration::from_secs(123);
 /// Whether a pod whose volumes cannot be made is to end for it: there is no room for them
 /// (`VolumeAttachmentLimitExceeded`, KEP-4876). Pure.
 fn verdict(failed: &VolumeFailure, waited: Duration) -> Option<TerminationCause> {
-    let full = matches!(failed.error, volumes::Error::Driver(csi::Error::Full(_)));
+    let full = matches!(
+        failed.error,
+        node_agent_pod_volumes::Error::Driver(node_agent_csi_client::Error::Full(_))
+    );
     (full && waited >= NO_ROOM).then(|| TerminationCause {
         reason: "VolumeAttachmentLimitExceeded".to_owned(),
         message: format!(
@@ -44,8 +46,8 @@ impl PodState {
                     facts: &facts,
                     objects: &*objects,
                     drivers: &shared.csi,
-                    warn: &|reason, message| shared.warning(&pod, None, reason, message),
-                    tell: &|reason, message| shared.normal(&pod, None, reason, message),
+                    warn: &|reason, message| shared.events.warning(&pod, None, reason, message),
+                    tell: &|reason, message| shared.events.normal(&pod, None, reason, message),
                     metrics: &shared.metrics,
                 },
                 &mut self.tokens,
@@ -68,11 +70,14 @@ impl PodState {
                 let wait = Duration::from_millis(500) * 2_u32.pow(self.volumes_failed.min(6) - 1);
                 self.memory.volumes_retry = Some(Wait::new(Timestamp::now(), wait));
                 self.shared
+                    .events
                     .warning(&self.pod, None, "FailedMount", error.to_string());
                 let since = *self.volumes_lack.get_or_insert_with(Instant::now);
                 if let Some(sentence) = verdict(&error, since.elapsed()) {
                     let said = sentence.message.trim_start_matches("Pod was rejected: ");
-                    self.shared.warning(&self.pod, None, &sentence.reason, said);
+                    self.shared
+                        .events
+                        .warning(&self.pod, None, &sentence.reason, said);
                     self.sentence.get_or_insert(sentence);
                 }
             }
@@ -109,12 +114,14 @@ mod tests {
 
     #[test]
     fn a_pod_is_refused_for_want_of_room_only_and_not_at_once() {
-        let failed = |error: csi::Error| VolumeFailure {
+        let failed = |error: node_agent_csi_client::Error| VolumeFailure {
             volume: "data".to_owned(),
             error: error.into(),
         };
-        let full = failed(csi::Error::Full("no more".to_owned()));
-        let waiting = failed(csi::Error::Waiting("not attached yet".to_owned()));
+        let full = failed(node_agent_csi_client::Error::Full("no more".to_owned()));
+        let waiting = failed(node_agent_csi_client::Error::Waiting(
+            "not attached yet".to_owned(),
+        ));
         let long = NO_ROOM * 2;
         assert_eq!(verdict(&waiting, long), None);
         assert_eq!(verdict(&full, NO_ROOM / 2), None, "one may be detached");

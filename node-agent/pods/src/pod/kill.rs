@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::hooks::{self, HookOutcome, HookTarget};
+use node_agent_cri::Runtime;
+use node_agent_cri::api::{ContainerState, SandboxId, StopContainerRequest};
+use node_agent_cri::observed::{ObservedContainer as Record, ObservedPod};
+use node_agent_objects::pod::Pod;
+use node_agent_probes::hooks;
+use node_agent_probes::hooks::{HookOutcome, HookTarget};
+
 use super::next::ProbeVerdict;
-use super::observed::{ObservedContainer as Record, ObservedPod};
-use crate::cri::api::{ContainerState, SandboxId, StopContainerRequest};
-use crate::cri::{self, Runtime};
-use crate::objects::pod::Pod;
-use crate::shared::Shared;
+use crate::pod::context::PodContext;
 
 /// Seconds that a container gets at least after its hook took all the time.
 const LEAST: i64 = 2;
@@ -20,11 +22,11 @@ const LEAST: i64 = 2;
 /// # Errors
 /// When the runtime refuses.
 pub async fn pod(
-    shared: &Shared,
+    shared: &PodContext,
     pod: &Pod,
     observed: &ObservedPod,
     grace: i64,
-) -> cri::Result<()> {
+) -> node_agent_cri::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(u64::try_from(grace).unwrap_or(0));
     let running: Vec<&Arc<Record>> = observed
         .containers
@@ -64,7 +66,10 @@ pub async fn pod(
 ///
 /// # Errors
 /// When the runtime refuses.
-pub async fn sandboxes(runtime: &dyn Runtime, observed: &ObservedPod) -> cri::Result<()> {
+pub async fn sandboxes(
+    runtime: &dyn Runtime,
+    observed: &ObservedPod,
+) -> node_agent_cri::Result<()> {
     for sandbox in &observed.sandboxes {
         let stopped = runtime
             .stop_pod_sandbox(SandboxId {
@@ -85,14 +90,16 @@ pub async fn sandboxes(runtime: &dyn Runtime, observed: &ObservedPod) -> cri::Re
 /// # Errors
 /// When the runtime refuses.
 pub async fn container(
-    shared: &Shared,
+    shared: &PodContext,
     pod: &Pod,
     observed: &ObservedPod,
     record: &Record,
     grace: i64,
     message: String,
-) -> cri::Result<()> {
-    shared.normal(pod, Some(&record.name), "Killing", message);
+) -> node_agent_cri::Result<()> {
+    shared
+        .events
+        .normal(pod, Some(&record.name), "Killing", message);
     let mut left = grace.max(1);
     let definition = pod.spec.container(&record.name);
     let hook = definition
@@ -119,7 +126,7 @@ pub async fn container(
                 why,
                 "preStop hook failed"
             );
-            shared.warning(
+            shared.events.warning(
                 pod,
                 Some(&record.name),
                 "FailedPreStopHook",
@@ -136,7 +143,7 @@ pub async fn container(
 ///
 /// # Errors
 /// When the runtime refuses; a container that is gone is no error.
-pub async fn stop(runtime: &dyn Runtime, id: &str, grace: i64) -> cri::Result<()> {
+pub async fn stop(runtime: &dyn Runtime, id: &str, grace: i64) -> node_agent_cri::Result<()> {
     let stopped = runtime
         .stop_container(StopContainerRequest {
             container_id: id.to_owned(),
@@ -151,9 +158,9 @@ pub async fn stop(runtime: &dyn Runtime, id: &str, grace: i64) -> cri::Result<()
 
 /// Where the pod's containers are reached.
 #[must_use]
-pub fn address<'a>(shared: &'a Shared, pod: &Pod, observed: &'a ObservedPod) -> &'a str {
+pub fn address<'a>(shared: &'a PodContext, pod: &Pod, observed: &'a ObservedPod) -> &'a str {
     let ip = if pod.spec.host_network {
-        shared.host_ips.first()
+        shared.node.host_ips.first()
     } else {
         observed.live_sandbox().and_then(|s| s.ips.first())
     };

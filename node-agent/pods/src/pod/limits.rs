@@ -5,13 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use super::hugepages;
-use super::qos::{self, CPU_PERIOD, PodLimits, cpu, cpu_quota, cpu_shares, memory, oom_score_adj};
-use super::resize::resizable;
-use crate::cri::api::LinuxContainerResources;
-use crate::managers::ContainerBinding;
-use crate::objects::pod::{Container, Pod, PodSpec, QosClass, ResourceRequirements};
-use crate::settings::{MemoryLimits, MemoryQos};
+use node_agent_cri::api::LinuxContainerResources;
+use node_agent_kubelet_config::{MemoryLimits, MemoryQos};
+use node_agent_objects::pod::{Container, Pod, PodSpec, QosClass, ResourceRequirements};
+use node_agent_pod_resources::qos::{
+    CPU_PERIOD, PodLimits, cpu, cpu_quota, cpu_shares, memory, oom_score_adj,
+};
+use node_agent_pod_resources::resize::resizable;
+use node_agent_pod_resources::{hugepages, qos};
+use node_agent_resource_managers::ContainerBinding;
 
 /// Settings of resource limits that are the same for all containers of the node.
 #[derive(Clone, Debug)]
@@ -46,7 +48,7 @@ impl LimitRules {
             huge: Vec::new(),
             may_lower_oom_score: false,
             unified: false,
-            limits: crate::settings::Settings::default().memory,
+            limits: node_agent_kubelet_config::Settings::default().memory,
         }
     }
 }
@@ -242,7 +244,7 @@ pub fn protected(pod: &Pod, rules: &LimitRules) -> Option<(&'static str, i64)> {
 }
 
 fn list(nodes: &[u32]) -> String {
-    let set: crate::managers::cpuset::CpuSet = nodes.iter().copied().collect();
+    let set: node_agent_pod_resources::cpuset::CpuSet = nodes.iter().copied().collect();
     set.to_string()
 }
 

@@ -10,18 +10,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use jiff::Timestamp;
+use node_agent_cri::observed::ObservedPod;
+use node_agent_objects::pod::Pod;
+use node_agent_objects::status::{ContainerWaiting, PodStatus, ResourceStatus};
+use node_agent_pod_registry::{PodEntry, TerminationCause};
+use node_agent_pod_resources::resize::PendingResize;
+use node_agent_probes::probe::Probes;
 use rustc_hash::FxHashMap;
 
 use super::conditions::RESETTING;
 use super::next::PodMemory;
-use super::observed::ObservedPod;
-use super::probe::Probes;
 use super::report::StatusReporter;
-use super::resize::PendingResize;
-use super::status::{self, TerminationCause};
-use crate::objects::pod::Pod;
-use crate::objects::status::{ContainerWaiting, PodStatus, ResourceStatus};
-use crate::shared::{PodEntry, Shared};
+use super::status;
+use crate::pod::context::PodContext;
 
 /// The part of the worker's state that the status is computed from.
 pub(super) struct StatusSnapshot {
@@ -51,12 +52,12 @@ struct LiveStatusInner {
 
 /// The status of one pod, and its probes.
 pub(super) struct LiveStatus {
-    shared: Arc<Shared>,
+    shared: Arc<PodContext>,
     inner: Mutex<LiveStatusInner>,
 }
 
 impl LiveStatus {
-    pub(super) fn new(shared: Arc<Shared>, status: PodStatus, probes: Probes) -> Self {
+    pub(super) fn new(shared: Arc<PodContext>, status: PodStatus, probes: Probes) -> Self {
         let first_seen = (status.phase != "Running").then(Instant::now);
         let inner = LiveStatusInner {
             first_seen,
@@ -164,7 +165,7 @@ impl LiveStatus {
 impl LiveStatusInner {
     /// Computes the status and has it written. What somebody may wait for is written at
     /// once.
-    fn publish(&mut self, shared: &Shared, at_once: bool) {
+    fn publish(&mut self, shared: &PodContext, at_once: bool) {
         let Some(snapshot) = &self.snapshot else {
             return;
         };
@@ -181,8 +182,8 @@ impl LiveStatusInner {
             pending: snapshot.pending.as_ref(),
             health: &health(shared, &snapshot.pod),
             held: shared.claims.holds(uid),
-            host_ips: &shared.host_ips,
-            runtime: &shared.runtime_name,
+            host_ips: &shared.node.host_ips,
+            runtime: &shared.node.runtime_name,
             now: Timestamp::now(),
         });
         let is_ready = |s: &PodStatus| s.condition("Ready").map(|c| c.status == "True");
@@ -220,7 +221,7 @@ impl LiveStatusInner {
 }
 
 /// By container: how the devices are that it was given.
-fn health(shared: &Shared, pod: &Pod) -> BTreeMap<String, Vec<ResourceStatus>> {
+fn health(shared: &PodContext, pod: &Pod) -> BTreeMap<String, Vec<ResourceStatus>> {
     let mut all = shared.devices.health(pod.uid());
     for (container, own) in shared.claims.health(pod) {
         all.entry(container).or_default().extend(own);

@@ -11,17 +11,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use node_agent_cri::api::ContainerState;
+use node_agent_cri::observed;
+use node_agent_cri::observed::ObservedPod;
+use node_agent_objects::pod::{Container, Pod, PodSpec, ResourceRequirements, RestartPolicy};
+use node_agent_objects::status::ContainerWaiting;
+use node_agent_objects::times::{from_nanos, go_duration};
+use node_agent_pod_resources::resize;
+use node_agent_pod_resources::resize::ResizeAction;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::backoff::{Backoff, Wait};
 use super::definition::definition_hash;
-use super::observed::{self, ObservedPod};
-use super::resize::{self, ResizeAction};
 use super::restarts::{init_restarts, reset, restarts};
-use super::times::{from_nanos, go_duration};
-use crate::cri::api::ContainerState;
-use crate::objects::pod::{Container, Pod, PodSpec, ResourceRequirements, RestartPolicy};
-use crate::objects::status::ContainerWaiting;
 
 /// Something to be done, in the order given.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
+use node_agent_cri::observed::ObservedSandbox;
+
 use super::*;
-use crate::pod::observed::ObservedSandbox;
 
 const NOW: i64 = 1_700_000_000;
 
@@ -20,7 +21,7 @@ fn record(
     ago: i64,
 ) -> Arc<observed::ObservedContainer> {
     let mut container = observed::ObservedContainer::from_status(
-        &crate::cri::api::ContainerStatus {
+        &node_agent_cri::api::ContainerStatus {
             id: format!("{name}-id"),
             labels: [(observed::key::CONTAINER_NAME.to_owned(), name.to_owned())].into(),
             exit_code,

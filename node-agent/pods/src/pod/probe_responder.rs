@@ -9,14 +9,15 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use node_agent_cri::observe;
+use node_agent_probes::probe::{ProbeKind, ProbeReport, ProbeResult};
 use rustc_hash::FxHashSet;
 use tokio::sync::{Notify, mpsc};
 
+use super::kill;
 use super::live_status::LiveStatus;
 use super::next::{self, PodAction, PodGoal, ProbeVerdict};
-use super::probe::{ProbeKind, ProbeReport, ProbeResult};
-use super::{kill, observe};
-use crate::shared::Shared;
+use crate::pod::context::PodContext;
 
 /// The containers that an action stops itself.
 enum EndedContainers {
@@ -28,7 +29,7 @@ enum EndedContainers {
 
 /// Handles probe reports while an action runs.
 pub(super) struct ProbeResponder {
-    shared: Arc<Shared>,
+    shared: Arc<PodContext>,
     live: Arc<LiveStatus>,
     runs: bool,
     ends: EndedContainers,
@@ -38,7 +39,7 @@ pub(super) struct ProbeResponder {
 
 impl ProbeResponder {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<PodContext>,
         live: Arc<LiveStatus>,
         action: &PodAction,
         aim: PodGoal,
@@ -97,6 +98,7 @@ impl ProbeResponder {
                 if let Some((pod, ..)) = self.live.observed() {
                     let (container, message) = (Some(note.container.as_str()), &note.message);
                     self.shared
+                        .events
                         .warning(&pod, container, note.reason, message.clone());
                 }
                 return;
@@ -155,7 +157,7 @@ impl ProbeResponder {
 }
 
 /// Publishes containers as they are now.
-async fn look(shared: Arc<Shared>, live: Arc<LiveStatus>) {
+async fn look(shared: Arc<PodContext>, live: Arc<LiveStatus>) {
     let Some((pod, before, number)) = live.observed() else {
         return;
     };

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control_client::{Backoff, Client, Error, Patch, View};
+use node_agent_objects::pod::Pod;
+use node_agent_objects::status::PodStatus;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::conditions::{DISRUPTION, OWN_CONDITIONS, RESETTING, RESIZE_CONDITIONS};
-use crate::objects::pod::Pod;
-use crate::objects::status::PodStatus;
 
 /// How long a status waits for a better one when nothing hangs on it.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -306,7 +306,7 @@ fn to_map(status: &PodStatus) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::status::{PodCondition, PodIp};
+    use node_agent_objects::status::{PodCondition, PodIp};
 
     fn condition(r#type: &str, status: &str, reason: &str) -> PodCondition {
         PodCondition {

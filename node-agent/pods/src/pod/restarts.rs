@@ -1,9 +1,10 @@
 //! Which containers are started again after they ended, which begin anew with
 //! all others, and how often each was started: pure.
 
-use super::observed::{self, ObservedPod};
-use crate::objects::pod::{Container, PodSpec, RestartPolicy, RestartRule};
-use crate::objects::status::ContainerStatus;
+use node_agent_cri::observed;
+use node_agent_cri::observed::ObservedPod;
+use node_agent_objects::pod::{Container, PodSpec, RestartPolicy, RestartRule};
+use node_agent_objects::status::ContainerStatus;
 
 /// Whether a container that ended with `exit_code` is started again
 /// (`restartPolicy` of the container and its rules, else of the pod).

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use node_agent_cgroups::FixedLimits;
+use node_agent_cri::api;
+use node_agent_files::{DIRECTORY_MODE, create_dirs};
+use node_agent_node_lifecycle::guard;
+use node_agent_pod_registry::log_directory;
+use node_agent_pod_resources::{hugepages, qos};
 
 use super::backoff::{Backoff, Wait};
-use super::cgroup::FixedLimits;
-use super::config;
 use super::state::PodState;
-use super::{dns, hugepages, kill, limits, qos};
-use crate::cri::api;
-use crate::node::guard;
-use crate::untrusted::{DIRECTORY_MODE, create_dirs};
+use super::{config, dns, kill, limits};
 
 impl PodState {
     /// Makes the sandbox, when drivers have prepared the pod's devices.
@@ -44,7 +45,7 @@ impl PodState {
                 let now = Timestamp::now();
                 self.sandbox_backoff.note(now);
                 self.memory.sandbox_retry = Some(Wait::new(now, self.sandbox_backoff.current()));
-                shared.warning(&pod, None, reason, message);
+                shared.events.warning(&pod, None, reason, message);
             }
         }
     }
@@ -54,10 +55,12 @@ impl PodState {
         let spec = &self.pod.spec;
         if !spec.host_network && !shared.attention.network_ready() {
             let message = "network is not ready: container runtime network not ready";
-            shared.warning(&self.pod, None, "NetworkNotReady", message);
+            shared
+                .events
+                .warning(&self.pod, None, "NetworkNotReady", message);
             return Err(message.to_owned());
         }
-        let logs = config::log_directory(&shared.node.log_root, &self.pod);
+        let logs = log_directory(&shared.node.log_root, &self.pod);
         create_dirs(&logs, DIRECTORY_MODE)
             .map_err(|e| format!("cannot make `{}`: {e}", logs.display()))?;
         if let Some(cgroups) = &shared.cgroups {
@@ -74,7 +77,7 @@ impl PodState {
                 )
                 .await
                 .map_err(|e| format!("unable to ensure pod container exists: {e}"))?;
-            guard::classes(shared).await;
+            guard::set_classes(&shared.pods, Some(cgroups), shared.settings.memory.qos).await;
         }
         let handler = self.runtime_handler().await?;
         let users = self.take_users(&handler).await?;
@@ -85,7 +88,7 @@ impl PodState {
             &self.pod,
             attempt,
             &shared.node,
-            dns::config(&self.pod, &shared.dns),
+            dns::config(&self.pod, &shared.node.dns),
             users.as_ref(),
             self.sandbox_limits(),
         );

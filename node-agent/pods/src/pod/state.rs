@@ -4,6 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use node_agent_cri::observe;
+use node_agent_cri::observed::ObservedPod;
+use node_agent_objects::pod::Pod;
+use node_agent_pod_registry::TerminationCause;
+use node_agent_pod_resources::resize::{PendingResize, ResizeGrant};
+use node_agent_pod_resources::{pod_level_resources, resize};
+use node_agent_pod_volumes::{PodVolumes, TokenCache};
+use node_agent_probes::probe::{ProbeKind, ProbeReport, Probes};
 use rustc_hash::FxHashMap;
 use tokio::sync::{Notify, mpsc};
 
@@ -12,21 +20,13 @@ use super::backoff::{Backoff, later};
 use super::conditions::RESIZE_CONDITIONS;
 use super::live_status::{LiveStatus, StatusSnapshot};
 use super::next::{self, PlanStep, PodGoal, PodMemory, ProbeVerdict};
-use super::observe;
-use super::observed::ObservedPod;
-use super::pod_level_resources;
-use super::probe::{ProbeKind, ProbeReport, Probes};
 use super::report::StatusReporter;
-use super::resize::{self, PendingResize, ResizeGrant};
-use super::status::TerminationCause;
 use super::worker::{DesiredPod, end_grace};
-use crate::objects::pod::Pod;
-use crate::shared::Shared;
-use crate::volumes::{PodVolumes, TokenCache};
+use crate::pod::context::PodContext;
 
 /// The state of one pod's worker.
 pub(super) struct PodState {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<PodContext>,
     /// The pod with the resources that it was granted.
     pub(super) pod: Arc<Pod>,
     /// The pod as the API has it.
@@ -64,14 +64,14 @@ pub(super) struct PodState {
 
 impl PodState {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<PodContext>,
         pod: Arc<Pod>,
         reports: mpsc::UnboundedSender<ProbeReport>,
     ) -> Self {
         let reporter = (!pod.is_static())
             .then(|| StatusReporter::new(shared.client.clone(), pod.clone()).into());
         let probes = Probes::new(shared.runtime.clone(), reports, shared.probes.clone());
-        let volumes = PodVolumes::new(&shared.root, pod.uid());
+        let volumes = PodVolumes::new(&shared.node.root, pod.uid());
         let before = shared.allocations.get(pod.uid());
         let written = before.as_ref().map(|held| held.granted.pod.as_ref());
         let grant = ResizeGrant::from_status(&pod.spec, &pod.status, written);
@@ -201,8 +201,8 @@ impl PodState {
                 !self.pod.spec.volumes.iter().any(|v| {
                     matches!(
                         v.source,
-                        crate::objects::volume::VolumeSource::DownwardApi(_)
-                            | crate::objects::volume::VolumeSource::Projected(_)
+                        node_agent_objects::volume::VolumeSource::DownwardApi(_)
+                            | node_agent_objects::volume::VolumeSource::Projected(_)
                     )
                 })
             });
@@ -230,8 +230,12 @@ impl PodState {
     pub(super) fn take_report(&mut self, report: ProbeReport) {
         match report {
             ProbeReport::Note(note) => {
-                self.shared
-                    .warning(&self.pod, Some(&note.container), note.reason, note.message);
+                self.shared.events.warning(
+                    &self.pod,
+                    Some(&note.container),
+                    note.reason,
+                    note.message,
+                );
             }
             ProbeReport::Found(found) => match (found.kind, found.good) {
                 (ProbeKind::Readiness, good) => {
@@ -296,6 +300,7 @@ impl PodState {
                     next::describe(&self.pod)
                 );
                 self.shared
+                    .events
                     .warning(&self.pod, Some(name), "BackOff", message);
             }
         }
@@ -311,6 +316,7 @@ impl PodState {
         }
         let message = "Pod was active on the node longer than the specified deadline";
         self.shared
+            .events
             .normal(&self.pod, None, "DeadlineExceeded", message);
         self.sentence = Some(TerminationCause {
             reason: "DeadlineExceeded".to_owned(),
@@ -334,7 +340,7 @@ impl PodState {
     pub(super) fn token_refresh(&self) -> Option<Timestamp> {
         self.tokens
             .values()
-            .map(crate::objects::source::ServiceAccountToken::refresh_at)
+            .map(node_agent_objects::source::ServiceAccountToken::refresh_at)
             .min()
     }
 

@@ -4,37 +4,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rustc_hash::FxHashMap;
-
-use super::conditions::{conditions, is_resetting};
-use super::next::{self, PodMemory};
-use super::observed::{self, ObservedPod};
-use super::pod_level_resources;
-use super::qos;
-use super::resize::PendingResize;
-use super::restarts::{init_restarts, restarts};
-use super::times::{from_nanos, rfc3339};
-use crate::cri::api::ContainerState;
-use crate::objects::pod::{Container, Pod};
-use crate::objects::status::{
+use node_agent_cri::api::ContainerState;
+use node_agent_cri::observed;
+use node_agent_cri::observed::ObservedPod;
+use node_agent_objects::pod::{Container, Pod};
+use node_agent_objects::status::{
     ContainerRunning, ContainerStateFields, ContainerStatus, ContainerTerminated,
     ContainerUserStatus, ContainerWaiting, LinuxUserStatus, MountStatus, PodIp, PodStatus,
     ResourceStatus,
 };
+use node_agent_objects::times::{from_nanos, rfc3339};
+use node_agent_pod_registry::TerminationCause;
+use node_agent_pod_resources::resize::PendingResize;
+use node_agent_pod_resources::{pod_level_resources, qos};
+use rustc_hash::FxHashMap;
+
+use super::conditions::{conditions, is_resetting};
+use super::next::{self, PodMemory};
+use super::restarts::{init_restarts, restarts};
 
 /// Why a container was removed though it need not have ended.
 const RESET_REASON: &str = "RestartingAllContainers";
-
-/// The reason why the whole pod is terminated, whatever its containers do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TerminationCause {
-    /// One word, such as `DeadlineExceeded`.
-    pub reason: String,
-    /// A sentence.
-    pub message: String,
-    /// Whether the node, not the pod, was the cause (`DisruptionTarget`).
-    pub disruption: bool,
-}
 
 /// The input from which a pod's status is computed.
 #[derive(Clone, Copy, Debug)]

@@ -11,12 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use node_agent_cri::api::{IdMapping, NamespaceMode, UserNamespace};
+use node_agent_files::{atomic_file, blocking, read_to_string};
 use serde::{Deserialize, Serialize};
-
-use super::atomic_file;
-use crate::blocking;
-use crate::cri::api::{IdMapping, NamespaceMode, UserNamespace};
-use crate::untrusted::read_to_string;
 
 /// Ids that a pod gets; an image has no others.
 const LENGTH: u32 = 65_536;

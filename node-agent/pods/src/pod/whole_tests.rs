@@ -4,11 +4,12 @@
 use std::fs;
 use std::path::Path;
 
+use node_agent_cgroups::{CgroupLayout, Cgroups};
+use node_agent_cri::fake::{Fake, Fault};
+use node_agent_objects::status::PodStatus;
+
 use super::*;
-use crate::cri::fake::{Fake, Fault};
-use crate::objects::status::PodStatus;
 use crate::pod::allocation::Allocations;
-use crate::pod::cgroup::{CgroupLayout, Cgroups};
 use crate::testing::Run;
 
 /// `a` has what its pod has, `b` limits of its own.
@@ -32,11 +33,11 @@ fn groups() -> tempfile::TempDir {
     mount
 }
 
-fn begin(runtime: &Fake, mount: &Path, change: impl FnOnce(&mut Shared)) -> Run {
+fn begin(runtime: &Fake, mount: &Path, change: impl FnOnce(&mut PodContext)) -> Run {
     Run::begin_with(spec("1", "64Mi"), runtime.clone(), |shared| {
         shared.cgroups = Cgroups::find(mount, CgroupLayout::below("/")).ok();
-        shared.room.cpu = 4000;
-        shared.room.memory = 1 << 30;
+        shared.node.room.cpu = 4000;
+        shared.node.room.memory = 1 << 30;
         change(shared);
     })
 }
@@ -174,8 +175,8 @@ async fn memory_of_a_pod_is_not_limited_below_what_it_uses() {
     };
     let run = Run::begin_with(with("64Mi"), runtime.clone(), |shared| {
         shared.cgroups = Cgroups::find(mount.path(), CgroupLayout::below("/")).ok();
-        shared.room.cpu = 4000;
-        shared.room.memory = 1 << 30;
+        shared.node.room.cpu = 4000;
+        shared.node.room.memory = 1 << 30;
     });
     running(&run).await;
     let group = mount.path().join("kubepods/podu");
@@ -210,7 +211,7 @@ async fn memory_of_a_pod_is_not_limited_below_what_it_uses() {
 async fn what_a_pod_was_granted_outlives_the_agent_though_more_is_wanted() {
     let (mount, runtime, root) = (groups(), Fake::default(), tempfile::tempdir().unwrap());
     // another pod has what there is
-    let full = |shared: &mut Shared| shared.room.cpu = 1000;
+    let full = |shared: &mut PodContext| shared.node.room.cpu = 1000;
     let first = begin(&runtime, mount.path(), full);
     running(&first).await;
     set(&first, spec("1", "128Mi"));
@@ -219,17 +220,18 @@ async fn what_a_pod_was_granted_outlives_the_agent_though_more_is_wanted() {
         .await;
     let kept = tokio_util::sync::CancellationToken::new();
     let keeps = tokio::spawn(crate::pod::allocation::keep(
-        first.shared.clone(),
+        first.shared.allocations.clone(),
+        first.shared.node.root.clone(),
         kept.clone(),
     ));
     let files = ["allocated_pods_state", "actuated_pods_state"];
     let written = |name: &&str| {
-        let text = fs::read_to_string(first.shared.root.join(name));
+        let text = fs::read_to_string(first.shared.node.root.join(name));
         text.is_ok_and(|text| text.contains("128Mi"))
     };
     first.until("written", |_| files.iter().all(&written)).await;
     for file in files {
-        fs::copy(first.shared.root.join(file), root.path().join(file)).unwrap();
+        fs::copy(first.shared.node.root.join(file), root.path().join(file)).unwrap();
     }
     kept.cancel();
     keeps.await.unwrap();
@@ -247,8 +249,8 @@ async fn what_a_pod_was_granted_outlives_the_agent_though_more_is_wanted() {
         .again(wanted, |shared| {
             full(shared);
             shared.cgroups = Cgroups::find(mount.path(), CgroupLayout::below("/")).ok();
-            shared.room.memory = 1 << 30;
-            shared.allocations = Allocations::read(root.path());
+            shared.node.room.memory = 1 << 30;
+            shared.allocations = Arc::new(Allocations::read(root.path()));
         })
         .await;
     second

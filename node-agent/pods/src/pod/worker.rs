@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use node_agent_objects::pod::Pod;
+use node_agent_pod_registry::TerminationCause;
+use node_agent_probes::probe::ProbeReport;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::next::PodGoal;
-use super::probe::ProbeReport;
 use super::probe_responder::ProbeResponder;
 use super::state::PodState;
-use super::status::TerminationCause;
-use crate::objects::pod::Pod;
-use crate::shared::Shared;
+use crate::pod::context::PodContext;
 
 /// How often a resize that was not granted is tried again; and when the first
 /// time after a start, when all pods of the node are known again.
@@ -86,7 +86,7 @@ impl WorkerHandle {
 
 /// Starts the task of `pod`; `done` gets its uid when nothing is left of it.
 pub fn spawn(
-    shared: Arc<Shared>,
+    shared: Arc<PodContext>,
     pod: Arc<Pod>,
     done: mpsc::UnboundedSender<String>,
 ) -> WorkerHandle {
@@ -113,7 +113,7 @@ pub fn spawn(
             // What an earlier run took in, it took with it.
             changes.mark_changed();
             let message = "The node agent failed while it worked on the pod, and starts again.";
-            shared.warning(&pod, None, "FailedSync", message);
+            shared.events.warning(&pod, None, "FailedSync", message);
         }
         runs = runs.saturating_add(1);
         async move {

@@ -1,12 +1,11 @@
 //! One pod's task over the fake runtime.
 
+use node_agent_cri::fake::{Fake, Fault};
+use node_agent_objects::fake::FakeObjects;
+use node_agent_resource_managers::dra::fake::Driver;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::cri::fake::{Fake, Fault};
-use crate::dra::fake::Driver;
-use crate::objects::source::fake::FakeObjects;
-use crate::plugins;
 use crate::testing::Run;
 
 fn two() -> serde_json::Value {
@@ -215,7 +214,7 @@ async fn an_init_container_grows_while_it_runs_and_goes_on() {
             "initContainers": [sized("i", cpu)], "containers": [sized("a", "1")]})
     };
     let run = Run::begin_with(spec("1"), Fake::default(), |shared| {
-        shared.room.cpu = 4000;
+        shared.node.room.cpu = 4000;
     });
     run.until("initialising", |r| r.runtime.running() == ["i"])
         .await;
@@ -298,7 +297,7 @@ async fn a_pod_that_wants_ids_of_its_own_is_not_run_with_the_nodes() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(run.runtime.is_empty(), "{}", run.runtime);
-    assert!(!run.shared.root.join("pods/u/userns").exists());
+    assert!(!run.shared.node.root.join("pods/u/userns").exists());
     run.delete().await;
 }
 
@@ -318,8 +317,12 @@ async fn a_pod_waits_for_its_devices_and_is_not_over_before_they_are_taken_back(
         let claim = serde_json::from_value(claim).unwrap();
         objects.resource_claims.lock().unwrap().push(claim);
         shared.objects = Arc::new(objects);
-        let kinds: Vec<Arc<dyn plugins::PluginHandlers>> = vec![shared.claims.plugins()];
-        tokio::spawn(plugins::watch(shared.root.clone(), kinds, end.clone()));
+        let kinds: Vec<Arc<dyn node_agent_plugins::PluginHandlers>> = vec![shared.claims.plugins()];
+        tokio::spawn(node_agent_plugins::watch(
+            shared.node.root.clone(),
+            kinds,
+            end.clone(),
+        ));
     });
     run.until("told why", |r| {
         r.received("FailedPrepareDynamicResources")
@@ -328,7 +331,7 @@ async fn a_pod_waits_for_its_devices_and_is_not_over_before_they_are_taken_back(
     .await;
     assert!(run.runtime.calls().is_empty(), "no sandbox before that");
 
-    let driver = Driver::start(&run.shared.root, "d.io", &["v1.DRAPlugin"]);
+    let driver = Driver::start(&run.shared.node.root, "d.io", &["v1.DRAPlugin"]);
     run.until("running", |r| r.runtime.running() == ["a"]).await;
     assert_eq!(run.runtime.cdi_devices("a"), ["d.io/x=gpu"]);
     run.until("told how it is", |r| r.received(r#""name":"claim:g""#))
