@@ -142,14 +142,14 @@ fn flagz(flags: &[(String, String)], form: Form) -> Response<Body> {
     match form {
         Form::Text => {
             let mut page = format!("\n{COMPONENT} flagz\n{WARNED}\n");
-            for (name, value) in flags.iter() {
+            for (name, value) in flags {
                 page.push_str(&format!("{name}={value}\n"));
             }
             reply::text(200, page)
         }
         Form::Structured { yaml, version } => {
             let mut all = Value::object();
-            for (name, value) in flags.iter() {
+            for (name, value) in flags {
                 all.insert(name, value.as_str());
             }
             let page = value!({

@@ -45,7 +45,7 @@ pub enum Error {
         path: PathBuf,
         /// The problem.
         #[source]
-        source: node_agent::settings::Error,
+        source: node_agent::SettingsError,
     },
     /// A configuration of local volumes that cannot be used.
     #[error("cannot use the configuration of local volumes")]

@@ -79,7 +79,7 @@ pub use node_agent_datapath::{
     Connection, DEVICES, Flows, GUARDED_DEVICES, Globs, InstalledPins, NotAPattern, POD_DEVICES,
     Patterns, Question, Trace, TraceFrom, XdpMode, trace,
 };
-pub use node_agent_kubelet_config::{ServingPlaces, Settings};
+pub use node_agent_kubelet_config::{Error as SettingsError, ServingPlaces, Settings};
 pub use node_agent_plan::{ObjectReport, Report, ReportSelection};
 pub use node_agent_pods::ProviderFiles;
 pub use node_agent_volumes::{DRIVER as VOLUME_DRIVER, SNAPSHOT_KINDS};

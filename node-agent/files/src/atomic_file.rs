@@ -70,7 +70,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_keeps_what_was_there_whole_and_takes_more_when_there_is_room() {
-        let Some(disk) = crate::testing::SmallDisk::new(256) else {
+        let mount_point = tempfile::tempdir().unwrap();
+        let Some(disk) = crate::testing::SmallDisk::new(mount_point.path(), 256) else {
             return;
         };
         let path = disk.path().join("state/checkpoint");
@@ -99,7 +100,8 @@ mod tests {
         overwrite(&path, "").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "");
 
-        let Some(disk) = crate::testing::SmallDisk::new(256) else {
+        let mount_point = tempfile::tempdir().unwrap();
+        let Some(disk) = crate::testing::SmallDisk::new(mount_point.path(), 256) else {
             return;
         };
         let path = disk.path().join("hosts");

@@ -1,31 +1,30 @@
 //! What tests of full disks need.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A disk that can be filled. Mounts need root; without it there is none.
-pub struct SmallDisk(tempfile::TempDir);
+pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounts an empty disk of `kib` KiB.
+    /// Mounts an empty disk of `kib` KiB at a folder.
     ///
     /// # Panics
     /// When it cannot be mounted.
     #[must_use]
-    pub fn new(kib: u32) -> Option<Self> {
+    pub fn new(folder: &Path, kib: u32) -> Option<Self> {
         if !rustix::process::getuid().is_root() {
             return None;
         }
-        let dir = tempfile::tempdir().unwrap();
         let options = std::ffi::CString::new(format!("size={kib}k")).unwrap();
         let flags = rustix::mount::MountFlags::empty();
-        rustix::mount::mount("orlop-test", dir.path(), "tmpfs", flags, options.as_c_str()).unwrap();
-        Some(Self(dir))
+        rustix::mount::mount("orlop-test", folder, "tmpfs", flags, options.as_c_str()).unwrap();
+        Some(Self(folder.to_owned()))
     }
 
     /// Where it is mounted.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.0.path()
+        &self.0
     }
 
     /// Takes all that is left.

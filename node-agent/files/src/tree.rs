@@ -402,7 +402,8 @@ mod tests {
 
     #[test]
     fn mounts_below_are_neither_entered_nor_removed() {
-        let Some(disk) = crate::testing::SmallDisk::new(256) else {
+        let mount_point = tempfile::tempdir().unwrap();
+        let Some(disk) = crate::testing::SmallDisk::new(mount_point.path(), 256) else {
             return;
         };
         // a second mount of the same file system: its device is the same

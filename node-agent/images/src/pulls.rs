@@ -426,11 +426,7 @@ mod tests {
             (&list, "q.io/a/b@sha256:0", true, false),
             (&list, "q.io/ab", false, true),
         ] {
-            assert_eq!(
-                verifies(&policy, image, fetched),
-                asks,
-                "{policy:?} {image}"
-            );
+            assert_eq!(verifies(policy, image, fetched), asks, "{policy:?} {image}");
         }
     }
 

@@ -502,7 +502,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_or_a_name_that_no_file_can_have_keeps_the_old_files() {
-        let Some(disk) = node_agent_files::testing::SmallDisk::new(512) else {
+        let mount_point = tempfile::tempdir().unwrap();
+        let Some(disk) = node_agent_files::testing::SmallDisk::new(mount_point.path(), 512) else {
             return;
         };
         let root = disk.path().join("volume");

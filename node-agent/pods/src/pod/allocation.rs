@@ -342,7 +342,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_full_disk_does_not_take_is_written_when_there_is_room() {
-        let Some(disk) = node_agent_files::testing::SmallDisk::new(256) else {
+        let mount_point = tempfile::tempdir().unwrap();
+        let Some(disk) = node_agent_files::testing::SmallDisk::new(mount_point.path(), 256) else {
             return;
         };
         let allocations = Arc::new(Allocations::default());
