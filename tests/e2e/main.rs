@@ -171,7 +171,7 @@ const SCENARIOS: &[Scenario] = &[
 const BY_NAME: &[(&str, &str)] = &[
     (
         "kube_proxy_is_replaced_and_gets_services_back",
-        "it passes by its name, and has failed after other scenarios",
+        "in some runs kube-proxy's own Services do not answer at first; run it by its name",
     ),
     (
         "kube_proxy_in_mode_iptables_is_replaced_and_gets_services_back",
