@@ -60,8 +60,8 @@ pub fn parse_bootstrap_token(token: &str) -> Option<(&str, &str)> {
     (right(id, 6) && right(secret, 16)).then_some((id, secret))
 }
 
-/// Returns the user of a bootstrap token by its Secret; `data` returns the decoded values
-/// of the Secret, `now` is the Unix time in seconds.
+/// Returns the user of a bootstrap token from its Secret. `data` looks up a key of the Secret and
+/// returns its decoded value; `now` is in seconds since the Unix epoch.
 ///
 /// # Errors
 /// [`BootstrapTokenError`].

@@ -61,7 +61,7 @@ fn escape(key: &str) -> String {
     out
 }
 
-/// As whom this server asks others on its own account.
+/// Returns the user of the aggregator's own requests to other servers.
 pub(super) fn aggregator() -> User {
     User {
         name: "system:kube-aggregator".to_owned(),

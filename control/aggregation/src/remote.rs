@@ -36,7 +36,7 @@ pub(crate) struct DiscoveredVersion {
 }
 
 impl DiscoveredVersion {
-    /// What is known without asking.
+    /// Describes a version by its discovery entry alone, without a request to its server.
     pub fn from_entry(entry: Value) -> Self {
         Self {
             entry,

@@ -73,7 +73,7 @@ impl Components {
         here.contains(name)
     }
 
-    /// What is found of a part: what it says, or why it is not well.
+    /// Checks the health of a component: returns its message, or the reason why it is unhealthy.
     async fn look(
         &self,
         storage: &Storage,

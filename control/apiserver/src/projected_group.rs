@@ -87,7 +87,7 @@ impl ProjectedResource {
 // === impl ProjectedGroup ===
 
 impl ProjectedGroup {
-    /// What is served of the group from `storage`.
+    /// Returns the group's resources, projected from those that `storage` serves.
     pub(crate) fn serve(&'static self, storage: &Storage) -> ServedProjections {
         let served = self.resources.iter().filter_map(|one| {
             let source = storage.served("", "v1", one.source)?;

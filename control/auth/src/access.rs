@@ -84,7 +84,7 @@ pub trait Access: Authorizer {
         let _ = (registry, counts, shutdown);
     }
 
-    /// Whom this server believes, if that is public.
+    /// Returns the authorities that this server trusts, if clients may know them.
     fn authorities(&self) -> Option<&Authorities> {
         None
     }

@@ -23,7 +23,7 @@ pub enum SettingsError {
     Configuration {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         source: ConfigurationError,
     },
     /// A kubeconfig names no server that can be asked.

@@ -1,10 +1,10 @@
 //! Authentication and authorization of requests.
 //!
-//! [`Access`] is what the request chain asks: who sends a request, as whom it is made, and
-//! whether it may be done. [`ClusterAccess`] answers it for a cluster: from certificates,
-//! tokens, other servers and the roles in the caches; what each of these means is decided by
-//! `control-access`. [`reviews`] and [`token_request`] serve the same to clients, [`oidc`] to
-//! verifiers of tokens.
+//! The request chain calls [`Access`] to authenticate the sender of a request, to impersonate
+//! another user and to authorize the request. [`ClusterAccess`] answers for a cluster: from
+//! certificates, tokens, other servers and the roles in the caches; what each of these means is
+//! decided by `control-access`. [`reviews`] and [`token_request`] serve the same to clients,
+//! [`oidc`] to verifiers of tokens.
 
 mod access;
 mod ask;

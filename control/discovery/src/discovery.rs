@@ -75,8 +75,8 @@ impl Discovery {
     /// first two goes to those whose `Accept` names it.
     ///
     /// # Errors
-    /// 406 when the client takes no form that there is, 405 for methods that only
-    /// change things; groups are told to whoever asks, however they ask.
+    /// 406 if the client accepts no media type that the server has, 405 for methods that only
+    /// write. `/apis` and `/apis/<group>` are served for every method and every `Accept`.
     pub fn answer(&self, context: &Context, path: &str) -> Result<Option<Response<Body>>, Status> {
         let headers = &context.parts.headers;
         let path = path.trim_end_matches('/');
@@ -198,8 +198,8 @@ fn only_get(context: &Context) -> Result<(), Status> {
     }
 }
 
-/// Whether some clause of `Accept` names a media type that there is, whatever else it asks
-/// for.
+/// Checks that a clause of `Accept` names a media type that the server has, whatever its
+/// parameters.
 ///
 /// # Errors
 /// 406 unless one does.

@@ -54,7 +54,7 @@ pub struct Settings {
     pub ping_interval: Duration,
     /// Whether `/debug/pprof` is served (`--profiling`).
     pub profiling: bool,
-    /// What is on and off (`--feature-gates`).
+    /// Feature gates (`--feature-gates`).
     pub gates: Gates,
     /// All options and their values, by name, for `/flagz`.
     pub flags: Arc<[(String, String)]>,

@@ -20,7 +20,7 @@ pub(super) static CUSTOM: PostStartHook = PostStartHook::new(
 )
 .following(&[("apiextensions.k8s.io", "customresourcedefinitions")]);
 
-/// Puts back what others changed of them.
+/// Restores API services of custom resources that others have changed.
 pub(super) static CUSTOM_KEPT: PostStartHook = PostStartHook::new(
     "API services of custom resources, looked at again",
     Duration::from_secs(30),

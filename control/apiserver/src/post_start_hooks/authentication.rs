@@ -1,5 +1,5 @@
-//! Whom this server believes, where extension servers and stock components
-//! look: kube-system/extension-apiserver-authentication.
+//! Publishes the authorities that this server trusts for extension servers and stock components:
+//! the ConfigMap `kube-system/extension-apiserver-authentication`.
 
 use std::time::Duration;
 

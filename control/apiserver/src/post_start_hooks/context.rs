@@ -20,7 +20,7 @@ pub(crate) struct HookContext {
     pub registry: Arc<Registry>,
     /// What other servers serve.
     pub aggregator: Arc<Aggregator>,
-    /// Whom this server believes.
+    /// Authentication and authorization.
     pub access: Arc<dyn Access>,
     /// Where other hosts reach this server.
     pub address: SocketAddr,
@@ -28,7 +28,7 @@ pub(crate) struct HookContext {
     pub shared_address: Option<SocketAddr>,
     /// Ranges of Service addresses.
     pub service_cidrs: Vec<IpNet>,
-    /// What is on and off.
+    /// Feature gates.
     pub gates: Gates,
     /// Tells this run of the server from every other.
     pub instance: uuid::Uuid,

@@ -89,7 +89,7 @@ impl PostStartHook {
         self
     }
 
-    /// Does this when the server is told to stop.
+    /// Sets the work that runs once when the server begins to shut down.
     const fn stopping(mut self, stop: HookWork) -> Self {
         self.stop = Some(stop);
         self
