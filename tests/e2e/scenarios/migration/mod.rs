@@ -126,6 +126,10 @@ fn served(cluster: &Cluster, stock: &Stock, mode: &str) -> Result<Target, Failur
     cluster.kubectl_with("apply -f -", &ECHO.replace("IMAGE", IMAGE))?;
     cluster.kubectl("rollout status daemonset/echo --timeout=60s")?;
     let target = target(cluster)?;
+    // kube-proxy refuses connections to a Service until it has heard of its endpoints.
+    eventually("answers through kube-proxy", 30, || {
+        answered(cluster, &target)
+    })?;
     println!("    kubeadm's kind of cluster after {}", seconds(begun));
     Ok(target)
 }
@@ -219,6 +223,18 @@ fn target(cluster: &Cluster) -> Result<Target, Failure> {
         port: 7777,
         node_port: u16::try_from(port.unwrap_or_default())?,
     })
+}
+
+/// Fails unless the Service answers at its address and at its node port, from each node.
+fn answered(cluster: &Cluster, target: &Target) -> Result<(), Failure> {
+    let cluster_ip = format!("{}:{}", target.cluster_ip, target.port);
+    for (node, address) in NODES {
+        let node_port = format!("{address}:{}", target.node_port);
+        for place in [&cluster_ip, &node_port] {
+            shell(cluster, node, &format!("demo connect {place} 1 0"))?;
+        }
+    }
+    Ok(())
 }
 
 fn snapshots(cluster: &Cluster) -> Result<Vec<Snapshot>, Failure> {
