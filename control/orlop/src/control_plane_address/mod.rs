@@ -13,11 +13,13 @@
 //! | --- | --- |
 //! | `decide` | who has the address, as a pure function |
 //! | `advert` | what servers tell each other |
+//! | `inbox` | what the keeper wakes up for: adverts and ticks |
 //! | `interface` | the address on an interface, and its announcement |
 //! | `syn_filter` | new connections to an address that is given away |
 
 mod advert;
 mod decide;
+mod inbox;
 mod interface;
 mod syn_filter;
 
@@ -33,11 +35,12 @@ use control_apiserver::{api::Api, lifecycle::Lifecycle};
 use control_supervise::{Running, task};
 use socket2::Socket;
 use tokio::net::UdpSocket;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::advert::{Advert, Key};
 use self::decide::{Look, OwnReadiness, OwnState, Peer, SILENCE, SilenceLimit, holds};
+use self::inbox::{Event, Inbox};
 use self::interface::Interface;
 use crate::error::Error;
 
@@ -220,9 +223,7 @@ impl AddressKeeper {
         let mut announced = began;
         let mut sequence = 0;
         let mut drains_since = None;
-        let mut ticks = tokio::time::interval(EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut buffer = [0; 256];
+        let mut inbox = Inbox::new(&self.listener, &self.key, self.id, EVERY);
         loop {
             tokio::select! {
                 biased;
@@ -233,23 +234,12 @@ impl AddressKeeper {
                     self.ignore_new_connections(listeners);
                     continue;
                 }
-                heard = self.listener.recv_from(&mut buffer) => {
-                    match heard {
-                        Ok((size, _)) => {
-                            let bytes = buffer.get(..size).unwrap_or_default();
-                            let advert = Advert::open(bytes, &self.key);
-                            if let Some(advert) = advert.filter(|it| it.id != self.id) {
-                                peers.hear(advert, Instant::now());
-                            }
-                        }
-                        Err(error) => {
-                            tracing::debug!(%error, "failed to receive from the other servers");
-                            tokio::time::sleep(EVERY).await;
-                        }
+                event = inbox.next() => {
+                    if let Event::Heard(advert) = event {
+                        peers.hear(advert, Instant::now());
+                        continue;
                     }
-                    continue;
                 }
-                _ = ticks.tick() => {}
             }
             let now = Instant::now();
             if drains_since.is_some_and(|since| now - since >= DRAIN) {
