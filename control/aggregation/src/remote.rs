@@ -7,7 +7,7 @@ use std::time::Instant;
 use arc_swap::ArcSwapOption;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use control_pki::Issued;
+use control_pki::CertificateKeyPair;
 use control_types::value::Value;
 use control_types::{meta, value};
 use rustls::ClientConfig;
@@ -66,7 +66,7 @@ pub struct Remote {
     /// What it was made of, to know it again.
     uid: String,
     spec: Value,
-    identity: Option<Arc<Issued>>,
+    identity: Option<Arc<CertificateKeyPair>>,
     /// How it is asked, or why it cannot be.
     connection: Result<Connection, String>,
     available: AtomicBool,
@@ -88,7 +88,11 @@ pub(crate) struct Connection {
 
 impl Remote {
     /// Reads an APIService that names a Service.
-    pub(crate) fn new(object: &Value, identity: Option<Arc<Issued>>, egress: &Egress) -> Self {
+    pub(crate) fn new(
+        object: &Value,
+        identity: Option<Arc<CertificateKeyPair>>,
+        egress: &Egress,
+    ) -> Self {
         let text = |path: &[&str]| object.str_at(path).unwrap_or_default().to_owned();
         let number = |path: &[&str]| object.i64_at(path).unwrap_or_default();
         let (namespace, service) = (
@@ -148,7 +152,7 @@ impl Remote {
     }
 
     /// Whether it is what this APIService says and shows that certificate.
-    pub(crate) fn is_of(&self, object: &Value, identity: Option<&Arc<Issued>>) -> bool {
+    pub(crate) fn is_of(&self, object: &Value, identity: Option<&Arc<CertificateKeyPair>>) -> bool {
         let same_identity = match (&self.identity, identity) {
             (Some(own), Some(other)) => Arc::ptr_eq(own, other),
             (None, None) => true,
@@ -235,7 +239,7 @@ impl Connection {
     fn of(
         spec: &Value,
         server_name: &str,
-        own: Option<&Issued>,
+        own: Option<&CertificateKeyPair>,
         dialer: Dialer,
     ) -> Result<Self, String> {
         let bundle = match spec.str_at(&["caBundle"]).filter(|text| !text.is_empty()) {
@@ -248,7 +252,7 @@ impl Connection {
             None => None,
         };
         let blind = spec.bool_at(&["insecureSkipTLSVerify"]) == Some(true);
-        let tls = trust::tls(Trust::of(bundle.as_deref(), blind), own)
+        let tls = trust::tls(Trust::from_config(bundle.as_deref(), blind), own)
             .map_err(|error| format!("unable to load root certificates: {error}"))?;
         let client = HttpClient::over_tls(dialer.clone(), tls.clone(), server_name)
             .map_err(|error| error.to_string())?;
@@ -287,7 +291,7 @@ mod tests {
         let mut other = one.clone();
         other.set_path(&["spec", "versionPriority"], 3);
         assert!(!remote.is_of(&other, None));
-        let identity = Arc::new(Issued {
+        let identity = Arc::new(CertificateKeyPair {
             cert_pem: String::new(),
             key_pem: String::new(),
         });

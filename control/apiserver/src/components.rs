@@ -111,7 +111,7 @@ pub(crate) async fn answer(
     components: &Components,
     served: &ServedResource,
 ) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let info = &context.info;
     if info.name_in_path {
         let Some((name, address)) = PARTS.iter().find(|(name, _)| *name == info.name) else {

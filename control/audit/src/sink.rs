@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use control_supervise::Running;
+use control_supervise::TaskHandle;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -126,7 +126,7 @@ pub(super) struct Sink {
     out: Arc<SinkOutput>,
     mode: Mode,
     gathered: Option<mpsc::Sender<Arc<Event>>>,
-    worker: Mutex<Option<Running>>,
+    worker: Mutex<Option<TaskHandle>>,
 }
 
 #[derive(Debug)]

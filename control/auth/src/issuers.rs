@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use control_access::Bearer;
-use control_access::oidc::{Claims, Issuer, Keys, OidcError, Source};
+use control_access::oidc::{IdTokenClaims, Issuer, Keys, OidcError, Source};
 use http::header::{ACCEPT, AUTHORIZATION};
 use http::{HeaderValue, Request};
 use http_body_util::{BodyExt, Limited};
@@ -178,7 +178,7 @@ impl KnownIssuer {
     /// Fetches the claim that is elsewhere.
     async fn expand(
         &self,
-        claims: &mut Claims,
+        claims: &mut IdTokenClaims,
         source: &Source,
         now: i64,
     ) -> Result<(), OidcError> {
@@ -310,7 +310,7 @@ impl Provider {
     /// Fetches a document from an issuer's server; `token` is shown unless empty.
     async fn fetch_from(&self, url: &str, token: &str) -> Result<bytes::Bytes, String> {
         let (uri, host) = client::parse(url, &["https"])?;
-        let trust = Trust::of(self.authority.as_deref(), false);
+        let trust = Trust::from_config(self.authority.as_deref(), false);
         let tls = tls(trust, None).map_err(|error| error.to_string())?;
         let client = HttpClient::over_tls(self.dialer.clone(), tls, &host)
             .map_err(|error| error.to_string())?;

@@ -59,7 +59,7 @@ async fn round(metrics: &NodeMetrics, kubelets: &Kubelets) -> bool {
         .objects
         .iter()
         .filter_map(|node| {
-            let endpoint = Endpoint::of(&node.value().ok()?).ok()?;
+            let endpoint = Endpoint::from_node(&node.value().ok()?).ok()?;
             Some((node.name().to_owned(), endpoint))
         })
         .collect();

@@ -29,7 +29,7 @@ pub struct Request {
 
 /// The contents of a request. Its signature was verified: its author holds the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Requested {
+pub struct CertificateRequest {
     /// The common name; empty if there is none.
     pub cn: String,
     /// The organisations, in order.
@@ -75,9 +75,9 @@ impl Request {
     }
 }
 
-// === impl Requested ===
+// === impl CertificateRequest ===
 
-impl Requested {
+impl CertificateRequest {
     /// Reads a PEM request and checks its signature.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Authority {
     /// our certificates cannot contain.
     pub fn sign(
         &self,
-        requested: &Requested,
+        requested: &CertificateRequest,
         usage: Usage,
         validity: Duration,
     ) -> Result<String, Error> {
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_read_back_and_signed() {
         let made = request(&["n1", "10.0.0.1", "fd00::1"]);
-        let asked = Requested::parse(made.request_pem.as_bytes()).expect("read");
+        let asked = CertificateRequest::parse(made.request_pem.as_bytes()).expect("read");
         assert_eq!(asked.cn, "system:node:n1");
         assert_eq!(asked.orgs, ["system:nodes"]);
         assert_eq!(asked.dns_names, ["n1"]);
@@ -255,7 +255,8 @@ mod tests {
 
     #[test]
     fn a_certificate_for_serving_is_none_for_asking() {
-        let asked = Requested::parse(request(&["n1"]).request_pem.as_bytes()).expect("read");
+        let asked =
+            CertificateRequest::parse(request(&["n1"]).request_pem.as_bytes()).expect("read");
         let authority = Authority::create("kubernetes").expect("an authority");
         let pem = authority.sign(&asked, Usage::Server, DAY).expect("signed");
         let trust = ClientTrust::new(authority.certificate_pem()).expect("trust");
@@ -277,17 +278,20 @@ mod tests {
             "-----BEGIN {LABEL}-----\n{}\n-----END {LABEL}-----\n",
             base64::Engine::encode(&base64::engine::general_purpose::STANDARD, forged)
         );
-        assert!(Requested::parse(forged.as_bytes()).is_err());
+        assert!(CertificateRequest::parse(forged.as_bytes()).is_err());
         for rubbish in [
             "",
             "x",
             "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n",
         ] {
-            assert!(Requested::parse(rubbish.as_bytes()).is_err(), "{rubbish:?}");
+            assert!(
+                CertificateRequest::parse(rubbish.as_bytes()).is_err(),
+                "{rubbish:?}"
+            );
         }
         let authority = Authority::create("kubernetes").expect("an authority");
-        let error =
-            Requested::parse(authority.certificate_pem().as_bytes()).expect_err("no request");
+        let error = CertificateRequest::parse(authority.certificate_pem().as_bytes())
+            .expect_err("no request");
         assert!(error.contains("CERTIFICATE REQUEST"), "{error}");
     }
 

@@ -15,7 +15,7 @@ use control_request::body::{self, Body, BoxError};
 use control_request::plain_error;
 
 /// An upgraded connection.
-pub type Stream = TokioIo<Upgraded>;
+pub type UpgradedStream = TokioIo<Upgraded>;
 
 /// 400 for requests that make sense as upgrades only.
 #[must_use]
@@ -38,7 +38,7 @@ pub fn client_side(incoming: ProxiedRequest<'_>) -> Result<OnUpgrade, Status> {
 ///
 /// # Errors
 /// 500 when it cannot be asked, or agrees to something else.
-pub async fn ask(
+pub async fn request_upgrade(
     target: &Target,
     method: Method,
     path_and_query: &str,
@@ -91,7 +91,7 @@ pub async fn pass_with(
     super::forward::set_host(&mut headers, incoming.parts);
     change(&mut headers);
     let method = incoming.parts.method.clone();
-    let mut answer = match ask(target, method, path_and_query, headers).await? {
+    let mut answer = match request_upgrade(target, method, path_and_query, headers).await? {
         Ok(answer) => answer,
         Err(refusal) => return Ok(refusal),
     };
@@ -118,7 +118,7 @@ pub async fn pass_with(
 pub fn spawn_on<F>(
     incoming: ProxiedRequest<'_>,
     client: OnUpgrade,
-    work: impl FnOnce(Stream) -> F + Send + 'static,
+    work: impl FnOnce(UpgradedStream) -> F + Send + 'static,
 ) where
     F: Future<Output = ()> + Send,
 {

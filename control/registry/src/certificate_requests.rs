@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_access::User;
-use control_pki::Requested;
+use control_pki::CertificateRequest;
 use control_strategy::ServedVersion;
 use control_types::meta;
 use control_types::status::{Cause, Status, quote};
@@ -53,7 +53,7 @@ pub(crate) fn check(served: &ServedVersion, object: &Value) -> Result<(), Status
     let asked = STANDARD
         .decode(text)
         .map_err(|error| error.to_string())
-        .and_then(|pem| Requested::parse(&pem));
+        .and_then(|pem| CertificateRequest::parse(&pem));
     asked.map(drop).map_err(|why| {
         let cause = Cause {
             reason: "FieldValueInvalid".into(),

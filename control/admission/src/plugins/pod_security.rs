@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use control_kinds::pod_security::{self as rules, Existing, LevelVersion, Pod, Policy};
+use control_kinds::pod_security::{self as rules, LevelVersion, NamespacePods, Pod, Policy};
 use control_types::meta;
 use control_types::status::{Status, quote};
 use serde::Deserialize;
@@ -222,7 +222,7 @@ impl PodSecurity {
             let began = Instant::now();
             let pods = attributes.cluster.list("", "pods", name)?;
             let is_late = || began.elapsed() > LOOK;
-            warnings.append(&mut Existing::new(pods).warnings(name, new.enforce, is_late));
+            warnings.append(&mut NamespacePods::new(pods).warnings(name, new.enforce, is_late));
         }
         Ok(())
     }

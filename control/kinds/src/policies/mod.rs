@@ -14,7 +14,7 @@ mod scope;
 pub mod types;
 mod validating;
 
-pub use conditions::{Conditions, Met};
+pub use conditions::{Conditions, MatchResult};
 pub use control_cel::{Authorizer, Decision, Question, Schema};
 pub use facts::Facts;
 pub use mutating::{MutatingPolicy, Mutation};

@@ -5,7 +5,7 @@ use control_types::value::{Map, Value};
 
 use super::Facts;
 use super::common::PolicyPreamble;
-use super::conditions::{Met, uses_authorizer};
+use super::conditions::{MatchResult, uses_authorizer};
 use super::scope::{Expression, Scope};
 use crate::tree::Read;
 
@@ -72,7 +72,7 @@ impl MutatingPolicy {
 
     /// Whether the policy is about the request.
     #[must_use]
-    pub fn concerns(&self, facts: &Facts<'_>) -> Met {
+    pub fn concerns(&self, facts: &Facts<'_>) -> MatchResult {
         self.common.concerns(facts)
     }
 

@@ -7,7 +7,7 @@ use control_types::value::Value;
 
 use super::Facts;
 use super::common::PolicyPreamble;
-use super::conditions::{Met, uses_authorizer};
+use super::conditions::{MatchResult, uses_authorizer};
 use super::scope::{Expression, Failure, Scope};
 use crate::rules::expressions::Names;
 use crate::tree::Read;
@@ -176,9 +176,9 @@ impl ValidatingPolicy {
     #[must_use]
     pub fn decide(&self, facts: &Facts<'_>) -> Verdict {
         match self.common.concerns(facts) {
-            Met::Yes => {}
-            Met::No => return Verdict::default(),
-            Met::Failed(why) => return self.failed(why),
+            MatchResult::Yes => {}
+            MatchResult::No => return Verdict::default(),
+            MatchResult::Failed(why) => return self.failed(why),
         }
         let mut verdict = Verdict::default();
         if let Err(why) = self.validate(facts, &mut verdict.findings) {

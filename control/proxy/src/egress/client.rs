@@ -119,9 +119,9 @@ impl std::fmt::Debug for Connector {
 }
 
 impl tower::Service<Uri> for Connector {
-    type Response = Stream;
+    type Response = HttpConnection;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<HttpConnection>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -136,7 +136,7 @@ impl tower::Service<Uri> for Connector {
                 let usual = if tls.is_some() { 443 } else { 80 };
                 let stream = dialer.dial(host, uri.port_u16().unwrap_or(usual)).await?;
                 let Some((tls, name)) = tls else {
-                    return Ok(Stream {
+                    return Ok(HttpConnection {
                         io: TokioIo::new(stream),
                         speaks_h2: false,
                     });
@@ -144,7 +144,7 @@ impl tower::Service<Uri> for Connector {
                 let stream = tls.connect(name, stream).await.map_err(handshake)?;
                 let speaks_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 let stream: dial::Stream = Box::new(stream);
-                Ok(Stream {
+                Ok(HttpConnection {
                     io: TokioIo::new(stream),
                     speaks_h2,
                 })
@@ -157,12 +157,12 @@ impl tower::Service<Uri> for Connector {
 }
 
 /// A connection of an [`HttpClient`].
-struct Stream {
+struct HttpConnection {
     io: TokioIo<dial::Stream>,
     speaks_h2: bool,
 }
 
-impl Connection for Stream {
+impl Connection for HttpConnection {
     fn connected(&self) -> Connected {
         if self.speaks_h2 {
             Connected::new().negotiated_h2()
@@ -172,7 +172,7 @@ impl Connection for Stream {
     }
 }
 
-impl Read for Stream {
+impl Read for HttpConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -182,7 +182,7 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for HttpConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -25,10 +25,10 @@ pub type Stream = Box<dyn Io>;
 
 /// Makes connections by one way. Cheap to clone. The default is the direct way.
 #[derive(Clone, Default)]
-pub struct Dialer(Option<Arc<Proxied>>);
+pub struct Dialer(Option<Arc<ProxyDialer>>);
 
 /// The way by a proxy, and what is counted of it.
-struct Proxied {
+struct ProxyDialer {
     proxy: Proxy,
     counts: Arc<Counts>,
 }
@@ -129,7 +129,7 @@ impl std::fmt::Debug for Dialer {
 
 impl Dialer {
     pub(super) fn by(proxy: Proxy, counts: Arc<Counts>) -> Self {
-        Self(Some(Arc::new(Proxied { proxy, counts })))
+        Self(Some(Arc::new(ProxyDialer { proxy, counts })))
     }
 
     /// Whether no proxy is asked.
@@ -159,7 +159,7 @@ impl Connect for Dialer {
     }
 }
 
-impl Proxied {
+impl ProxyDialer {
     async fn dial(&self, address: &str) -> Result<Stream, DialError> {
         let Self { proxy, counts } = self;
         let labels = proxy.labels();

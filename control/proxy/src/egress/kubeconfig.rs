@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use control_pki::Issued;
+use control_pki::CertificateKeyPair;
 use control_types::value::Value;
 use control_types::yaml;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
@@ -191,10 +191,10 @@ impl Remote {
         let client = if uri.scheme_str() == Some("https") {
             let authority = config.data(cluster, "certificate-authority")?;
             let blind = cluster.bool_at(&["insecure-skip-tls-verify"]) == Some(true);
-            let trust = Trust::of(authority.as_deref(), blind);
+            let trust = Trust::from_config(authority.as_deref(), blind);
             let certificate = config.data(&config.user, "client-certificate")?;
             let own = match (certificate, config.data(&config.user, "client-key")?) {
-                (Some(cert_pem), Some(key_pem)) => Some(Issued { cert_pem, key_pem }),
+                (Some(cert_pem), Some(key_pem)) => Some(CertificateKeyPair { cert_pem, key_pem }),
                 _ => None,
             };
             let tls = tls(trust, own.as_ref()).map_err(|source| Error::Certificates {

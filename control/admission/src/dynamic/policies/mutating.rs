@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use control_fields::typed::{self, Duplicates};
-use control_kinds::policies::{Cause as Why, Facts, Met, MutatingPolicy, Mutation, Question};
+use control_kinds::policies::{
+    Cause as Why, Facts, MatchResult, MutatingPolicy, Mutation, Question,
+};
 use control_types::json_patch;
 use control_types::meta;
 use control_types::status::{Cause, Status, quote};
@@ -21,7 +23,7 @@ use crate::attributes::Attributes;
 use crate::dynamic::rounds::{InvocationKey, Rounds};
 use crate::operation::Operation;
 use control_strategy::ServedVersion;
-use control_strategy::decode::Expected;
+use control_strategy::decode::ExpectedKind;
 
 /// Why an object is not changed as a policy wants it.
 enum MutationFailure {
@@ -237,9 +239,9 @@ impl MutationRound<'_> {
             .compiled
             .concerns(&self.facts(object, &request, params))
         {
-            Met::Yes => {}
-            Met::No => return Ok(None),
-            Met::Failed(why) => {
+            MatchResult::Yes => {}
+            MatchResult::No => return Ok(None),
+            MatchResult::Failed(why) => {
                 fail(&why);
                 return Ok(None);
             }
@@ -343,7 +345,7 @@ impl MutationRound<'_> {
 }
 
 /// Merges fields into an object as an apply does; owners are not told.
-fn apply(object: &Value, mut patch: Value, expected: Expected<'_>) -> Result<Value, String> {
+fn apply(object: &Value, mut patch: Value, expected: ExpectedKind<'_>) -> Result<Value, String> {
     let version = meta::join_api_version(expected.group, expected.version);
     meta::set_type(&mut patch, &version, expected.kind);
     let schema = expected.form.schema();
@@ -381,8 +383,8 @@ mod tests {
     use super::*;
     use control_strategy::ObjectSchema;
 
-    fn deployment() -> Expected<'static> {
-        Expected {
+    fn deployment() -> ExpectedKind<'static> {
+        ExpectedKind {
             group: "apps",
             version: "v1",
             kind: "Deployment",
