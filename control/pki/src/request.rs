@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rcgen::{CertificateParams, CertificateSigningRequestParams, KeyPair};
 use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::error::X509Error;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::parse_x509_pem;
 use x509_parser::prelude::FromDer;
@@ -17,6 +18,20 @@ use crate::{Authority, Error, Spec, Usage};
 
 /// The PEM label of requests.
 const LABEL: &str = "CERTIFICATE REQUEST";
+
+/// Error for bytes that are no signed request.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// There is no PEM block of a request.
+    #[error("PEM block type must be {}", LABEL)]
+    Pem,
+    /// The PEM block holds something else.
+    #[error("no PKCS #10 request")]
+    Malformed(#[from] x509_parser::nom::Err<X509Error>),
+    /// The author does not hold the key.
+    #[error("the signature is wrong")]
+    Signature(#[source] X509Error),
+}
 
 /// A new key, and the request for its certificate.
 #[derive(Clone, Debug)]
@@ -81,18 +96,16 @@ impl CertificateRequest {
     /// Reads a PEM request and checks its signature.
     ///
     /// # Errors
-    /// What is wrong, in words; never a panic, whatever the bytes.
-    pub fn parse(pem: &[u8]) -> Result<Self, String> {
-        let (_, pem) =
-            parse_x509_pem(pem).map_err(|_| format!("PEM block type must be {LABEL}"))?;
+    /// When they are no request, or not signed with its key.
+    pub fn parse(pem: &[u8]) -> Result<Self, RequestError> {
+        let (_, pem) = parse_x509_pem(pem).map_err(|_| RequestError::Pem)?;
         if pem.label != LABEL {
-            return Err(format!("PEM block type must be {LABEL}"));
+            return Err(RequestError::Pem);
         }
-        let (_, request) = X509CertificationRequest::from_der(&pem.contents)
-            .map_err(|error| format!("no PKCS #10 request: {error}"))?;
+        let (_, request) = X509CertificationRequest::from_der(&pem.contents)?;
         request
             .verify_signature()
-            .map_err(|error| format!("the signature is wrong: {error}"))?;
+            .map_err(RequestError::Signature)?;
         let subject = &request.certification_request_info.subject;
         let mut this = Self {
             cn: subject
@@ -292,7 +305,7 @@ mod tests {
         let authority = Authority::create("kubernetes").expect("an authority");
         let error = CertificateRequest::parse(authority.certificate_pem().as_bytes())
             .expect_err("no request");
-        assert!(error.contains("CERTIFICATE REQUEST"), "{error}");
+        assert!(matches!(error, RequestError::Pem), "{error}");
     }
 
     #[test]

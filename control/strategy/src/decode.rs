@@ -50,7 +50,9 @@ pub fn options(headers: &HeaderMap, bytes: &[u8], kind: &str) -> Result<Value, S
                 Status::bad_request(format!("{what}: {why}"))
             })?
         }
-        Media::Yaml => from_yaml(bytes).map_err(Status::bad_request)?,
+        Media::Yaml => from_yaml(bytes).map_err(|error| {
+            Status::bad_request(format!("error converting YAML to JSON: {error}"))
+        })?,
         Media::Protobuf => {
             let options = || {
                 let envelope = Envelope::open(bytes)?;
@@ -254,10 +256,8 @@ fn not_read(expected: &ExpectedKind<'_>, why: &dyn std::fmt::Display, bytes: &[u
 ///
 /// # Errors
 /// What the parser says.
-pub fn from_yaml(bytes: &[u8]) -> Result<Value, String> {
-    yaml::read(bytes)
-        .map(|document| document.value)
-        .map_err(|error| format!("error converting YAML to JSON: {error}"))
+pub fn from_yaml(bytes: &[u8]) -> Result<Value, yaml::Error> {
+    yaml::read(bytes).map(|document| document.value)
 }
 
 fn not_an_object(tree: &Value) -> String {

@@ -217,16 +217,28 @@ impl Drop for Allocation {
     }
 }
 
+/// Error for ranges of Services' addresses that cannot be used together.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "service address ranges must be one, or one of each family: [{}]",
+    .ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+)]
+pub struct ServiceRangesError {
+    /// The ranges.
+    pub ranges: Vec<IpNet>,
+}
+
 impl Allocators {
     /// Hands out addresses of `ranges` and ports from first to last.
     ///
     /// # Errors
-    /// Text, when there is no range, or two of one family.
-    pub fn new(ranges: &[IpNet], ports: (u16, u16)) -> Result<Self, String> {
+    /// When there is no range, or two of one family.
+    pub fn new(ranges: &[IpNet], ports: (u16, u16)) -> Result<Self, ServiceRangesError> {
         let same = ranges.len() == 2 && ranges[0].addr().is_ipv4() == ranges[1].addr().is_ipv4();
         if ranges.is_empty() || ranges.len() > 2 || same {
-            let shown: Vec<_> = ranges.iter().map(ToString::to_string).collect();
-            return Err(format!("[{}]", shown.join(", ")));
+            return Err(ServiceRangesError {
+                ranges: ranges.to_vec(),
+            });
         }
         Ok(Self {
             ranges: ranges.to_vec(),
@@ -575,16 +587,14 @@ impl Choice<'_> {
         Ok(number)
     }
 
-    fn certain(&self, number: u16, chosen: &mut Vec<u16>) -> Result<(), String> {
+    fn certain(&self, number: u16, chosen: &mut Vec<u16>) -> Result<(), PortError> {
         let (first, last) = self.range;
         // A dry run only looks whether it is taken.
         if !self.dry_run && !(first..=last).contains(&number) {
-            return Err(format!(
-                "provided port is not in the valid range. The range of valid ports is {first}-{last}"
-            ));
+            return Err(PortError::OutOfRange { first, last });
         }
         if !self.is_free(number, chosen) {
-            return Err("provided port is already allocated".into());
+            return Err(PortError::Allocated);
         }
         chosen.push(number);
         Ok(())
@@ -613,6 +623,15 @@ impl Choice<'_> {
     fn is_free(&self, port: u16, chosen: &[u16]) -> bool {
         (self.held.contains(&port) || !self.known.has(port)) && !chosen.contains(&port)
     }
+}
+
+/// Error for a port that a Service asks for, in the words of stock.
+#[derive(Debug, thiserror::Error)]
+enum PortError {
+    #[error("provided port is not in the valid range. The range of valid ports is {first}-{last}")]
+    OutOfRange { first: u16, last: u16 },
+    #[error("provided port is already allocated")]
+    Allocated,
 }
 
 /// How many ports at the beginning of a range are left to services that ask for

@@ -222,8 +222,8 @@ impl Converter {
         let answer = control_tracing::under(span.as_ref(), asked)
             .await
             .map_err(|error| (Failure::Call, failed(error.to_string())))?;
-        let answers =
-            review::read(version, &uid, answer).map_err(|why| (Failure::Malformed, failed(why)))?;
+        let answers = review::read(version, &uid, answer)
+            .map_err(|error| (Failure::Malformed, failed(error.to_string())))?;
         review::check(objects, answers, to, &kind)
     }
 
