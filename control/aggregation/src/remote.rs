@@ -68,12 +68,26 @@ pub struct Remote {
     spec: Value,
     identity: Option<Arc<CertificateKeyPair>>,
     /// How it is asked, or why it cannot be.
-    connection: Result<Connection, String>,
+    connection: Result<Connection, RegistrationError>,
     available: AtomicBool,
     /// Whether it is this very server, for a group that another may take over.
     local: bool,
     /// What it last said that it has.
     pub(crate) discovered: ArcSwapOption<DiscoveredVersion>,
+}
+
+/// Error for an APIService by which no server can be asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RegistrationError {
+    /// Its bundle is no text.
+    #[error("unable to load root certificates: unable to parse bytes as PEM block")]
+    Bundle,
+    /// Its certificates, or those of this server, cannot be used.
+    #[error("unable to load root certificates")]
+    Certificates(#[source] control_pki::Error),
+    /// Its Service has no name that a certificate can have.
+    #[error(transparent)]
+    ServerName(std::io::Error),
 }
 
 /// How a server is asked.
@@ -179,8 +193,8 @@ impl Remote {
     ///
     /// # Errors
     /// What is wrong with its registration.
-    pub(crate) fn connection(&self) -> Result<&Connection, &str> {
-        self.connection.as_ref().map_err(String::as_str)
+    pub(crate) fn connection(&self) -> Result<&Connection, &RegistrationError> {
+        self.connection.as_ref()
     }
 
     /// Where it is at the moment.
@@ -241,21 +255,21 @@ impl Connection {
         server_name: &str,
         own: Option<&CertificateKeyPair>,
         dialer: Dialer,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, RegistrationError> {
         let bundle = match spec.str_at(&["caBundle"]).filter(|text| !text.is_empty()) {
             Some(text) => STANDARD
                 .decode(text)
                 .ok()
                 .and_then(|bytes| String::from_utf8(bytes).ok())
-                .ok_or("unable to load root certificates: unable to parse bytes as PEM block")
+                .ok_or(RegistrationError::Bundle)
                 .map(Some)?,
             None => None,
         };
         let blind = spec.bool_at(&["insecureSkipTLSVerify"]) == Some(true);
         let tls = trust::tls(Trust::from_config(bundle.as_deref(), blind), own)
-            .map_err(|error| format!("unable to load root certificates: {error}"))?;
+            .map_err(RegistrationError::Certificates)?;
         let client = HttpClient::over_tls(dialer.clone(), tls.clone(), server_name)
-            .map_err(|error| error.to_string())?;
+            .map_err(RegistrationError::ServerName)?;
         Ok(Self {
             client,
             tls: Arc::new(tls),
@@ -301,7 +315,8 @@ mod tests {
     #[test]
     fn a_bundle_that_is_none_is_told_with_each_request() {
         let remote = Remote::new(&service("bm9uZQ=="), None, &Egress::default());
-        let why = remote.connection().expect_err("no certificate in it");
+        let error = remote.connection().expect_err("no certificate in it");
+        let why = error.to_string();
         assert!(why.starts_with("unable to load root certificates"), "{why}");
     }
 

@@ -191,7 +191,7 @@ async fn token_review(
     };
     let found = access.review_token(token, &audiences, notes).await;
     Ok(match found {
-        Err(error) => value!({ "user": {}, "error": error }),
+        Err(error) => value!({ "user": {}, "error": (error.to_string()) }),
         Ok(bearer) => {
             value!({
                 "authenticated": true, "user": (user_info(&bearer.user)),

@@ -18,6 +18,7 @@ use super::html::Rewriter;
 use super::location::Links;
 use super::{headers, upgrade};
 use crate::ProxiedRequest;
+use crate::egress::client::explain;
 use crate::egress::target::Target;
 use control_request::Answer;
 use control_request::body::{self, Body, BoxError};
@@ -44,7 +45,8 @@ pub async fn forward(incoming: ProxiedRequest<'_>, target: &Target, body: Body) 
     }
     let request = request(incoming, &place, body)?;
     let response = target.send(request).await.map_err(|error| {
-        Status::service_unavailable(format!("error trying to reach service: {error}"))
+        let why = explain(&error);
+        Status::service_unavailable(format!("error trying to reach service: {why}"))
     })?;
     let links = Links {
         prefix: place.prefix,

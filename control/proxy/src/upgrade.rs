@@ -9,6 +9,7 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 
 use crate::ProxiedRequest;
+use crate::egress::client::explain;
 use crate::egress::target::Target;
 use control_request::Answer;
 use control_request::body::{self, Body, BoxError};
@@ -53,7 +54,7 @@ pub async fn request_upgrade(
     let response = target
         .send(request)
         .await
-        .map_err(|error| plain_error(format!("error dialing backend: {error}")))?;
+        .map_err(|error| plain_error(format!("error dialing backend: {}", explain(&error))))?;
     match response.status() {
         StatusCode::SWITCHING_PROTOCOLS => Ok(Ok(response)),
         code if code.as_u16() < 400 => Err(plain_error(format!(

@@ -16,6 +16,7 @@ use crate::attributes::Attributes;
 use crate::counts::Step;
 use crate::metrics::PodSecurityLabels;
 use crate::plugin::Plugin;
+use crate::settings::PluginError;
 
 /// How long the pods of a namespace are looked at when its labels change.
 const LOOK: Duration = Duration::from_secs(1);
@@ -81,13 +82,13 @@ impl PodSecurity {
     ///
     /// # Errors
     /// The members that are not known or say nothing.
-    pub fn new(configuration: PodSecurityConfiguration) -> Result<Self, String> {
+    pub fn new(configuration: PodSecurityConfiguration) -> Result<Self, PluginError> {
         let PodSecurityConfiguration {
             defaults,
             exemptions,
         } = configuration;
         if let Some(unknown) = defaults.keys().find(|key| !MODES.contains(&key.as_str())) {
-            return Err(format!("unknown field \"defaults.{unknown}\""));
+            return Err(PluginError::UnknownField(format!("defaults.{unknown}")));
         }
         let (policy, errors) = Policy::from_labels(|label| {
             let mode = label.rsplit('/').next().unwrap_or_default();
@@ -102,11 +103,11 @@ impl PodSecurity {
             }),
             Some(error) => {
                 let mode = error.label.rsplit('/').next().unwrap_or_default();
-                Err(format!(
-                    "defaults.{mode}: Invalid value: {}: {}",
-                    quote(error.value),
-                    error.must
-                ))
+                Err(PluginError::Invalid {
+                    field: format!("defaults.{mode}"),
+                    value: quote(error.value),
+                    must: error.must.to_owned(),
+                })
             }
         }
     }

@@ -89,11 +89,11 @@ impl Conditions {
                 Ok(value) if value.as_bool() == Some(false) => return MatchResult::No,
                 Ok(_) => {}
                 Err(failure @ super::scope::Failure::Budget) => {
-                    failed = vec![failure.message()];
+                    failed = vec![failure.to_string()];
                     break;
                 }
                 Err(failure) => {
-                    let why = failure.message();
+                    let why = failure.to_string();
                     if !failed.contains(&why) {
                         failed.push(why);
                     }

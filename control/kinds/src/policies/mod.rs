@@ -17,7 +17,7 @@ mod validating;
 pub use conditions::{Conditions, MatchResult};
 pub use control_cel::{Authorizer, Decision, Question, Schema};
 pub use facts::Facts;
-pub use mutating::{MutatingPolicy, Mutation};
+pub use mutating::{MutatingPolicy, Mutation, MutationError};
 pub use validating::{Annotation, Cause, Finding, Note, ValidatingPolicy, Verdict};
 
 #[cfg(test)]

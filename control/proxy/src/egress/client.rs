@@ -16,6 +16,7 @@ use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy;
+pub use hyper_util::client::legacy::Error as RequestError;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ClientConfig;
@@ -86,7 +87,7 @@ impl HttpClient {
     pub async fn request(
         &self,
         mut request: Request<Body>,
-    ) -> Result<Response<Incoming>, legacy::Error> {
+    ) -> Result<Response<Incoming>, RequestError> {
         let span = control_tracing::child_of(&mut request);
         let answered = control_tracing::under(span.as_ref(), self.0.request(request)).await;
         if let Some(span) = span {
@@ -247,24 +248,56 @@ pub fn explain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
+/// Error for a URL by which no server can be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum UrlError {
+    /// It is no URL.
+    #[error("{url:?} is no URL")]
+    Malformed {
+        /// The text.
+        url: String,
+        /// What is wrong with it.
+        source: http::uri::InvalidUri,
+    },
+    /// It has another scheme.
+    #[error("{url:?}: only {schemes} servers are asked")]
+    Scheme {
+        /// The URL.
+        url: String,
+        /// The schemes that it may have.
+        schemes: String,
+    },
+    /// It has no host.
+    #[error("{url:?} names no host")]
+    NoHost {
+        /// The URL.
+        url: String,
+    },
+}
+
 /// The address and the host of a URL of one of `schemes`.
 ///
 /// # Errors
 /// Why it is none.
-pub fn parse(url: &str, schemes: &[&str]) -> Result<(Uri, String), String> {
-    let uri: Uri = url
-        .parse()
-        .map_err(|error| format!("{url:?} is no URL: {error}"))?;
+pub fn parse(url: &str, schemes: &[&str]) -> Result<(Uri, String), UrlError> {
+    let named = || url.to_owned();
+    let uri: Uri = url.parse().map_err(|source| UrlError::Malformed {
+        url: named(),
+        source,
+    })?;
     if !uri
         .scheme_str()
         .is_some_and(|scheme| schemes.contains(&scheme))
     {
         let schemes = schemes.join(" and ");
-        return Err(format!("{url:?}: only {schemes} servers are asked"));
+        return Err(UrlError::Scheme {
+            url: named(),
+            schemes,
+        });
     }
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     if host.is_empty() {
-        return Err(format!("{url:?} names no host"));
+        return Err(UrlError::NoHost { url: named() });
     }
     let host = host.to_owned();
     Ok((uri, host))

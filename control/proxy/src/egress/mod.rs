@@ -44,7 +44,7 @@ use self::counts::Counts;
 use self::dial::Proxy;
 
 pub use control_access::configuration::egress::Kind;
-pub use dial::{DialError, Dialer, Io, Stream};
+pub use dial::{DialError, Dialer, Io, Stream, TunnelError};
 
 /// Why connections cannot be made as a file says.
 #[derive(Debug, thiserror::Error)]

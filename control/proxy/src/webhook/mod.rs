@@ -237,17 +237,13 @@ impl Client {
         timeout: Duration,
         query: &str,
     ) -> Result<Value, Error> {
-        let failed = |why: String| Error::Failed {
-            url: format!("{}{query}", self.target.url),
-            why,
-        };
         let answered = tokio::time::timeout(timeout, async {
-            let response = self.send(services, object, query).await.map_err(failed)?;
+            let response = self.send(services, object, query).await?;
             read(response).await
         });
         answered
             .await
-            .unwrap_or_else(|_| Err(failed("context deadline exceeded".into())))
+            .unwrap_or_else(|_| Err(self.failed(query, "context deadline exceeded".into())))
     }
 
     async fn send(
@@ -255,7 +251,7 @@ impl Client {
         services: &dyn ServiceLister,
         object: Bytes,
         query: &str,
-    ) -> Result<Response<Incoming>, String> {
+    ) -> Result<Response<Incoming>, Error> {
         let WebhookTarget { place, path, .. } = &*self.target;
         let addresses = match place {
             WebhookLocation::Url(url) => vec![authority(url)],
@@ -266,7 +262,7 @@ impl Client {
                 ..
             } => {
                 service_resolver::resolve(services, namespace, name, i64::from(*port))
-                    .map_err(|error| error.to_string())?
+                    .map_err(|error| self.failed(query, error.to_string()))?
                     .addresses
             }
         };
@@ -274,7 +270,8 @@ impl Client {
         for address in addresses.iter().take(ENDPOINTS) {
             let slash = if path.starts_with('/') { "" } else { "/" };
             let uri = format!("https://{address}{slash}{path}{query}");
-            let request = self.request(&uri, object.clone())?;
+            let request = request(&uri, object.clone())
+                .map_err(|error| self.failed(query, error.to_string()))?;
             match self.http.request(request).await {
                 Ok(response) => return Ok(response),
                 Err(error) => {
@@ -286,19 +283,25 @@ impl Client {
                 }
             }
         }
-        Err(why)
+        Err(self.failed(query, why))
     }
 
-    fn request(&self, uri: &str, object: Bytes) -> Result<Request<body::Body>, String> {
-        Request::builder()
-            .method(Method::POST)
-            .uri(uri)
-            .header(ACCEPT, "application/json, */*")
-            .header(CONTENT_TYPE, "application/json")
-            .header(USER_AGENT, "kube-apiserver-admission")
-            .body(body::full(object))
-            .map_err(|error| error.to_string())
+    fn failed(&self, query: &str, why: String) -> Error {
+        Error::Failed {
+            url: format!("{}{query}", self.target.url),
+            why,
+        }
     }
+}
+
+fn request(uri: &str, object: Bytes) -> Result<Request<body::Body>, http::Error> {
+    Request::builder()
+        .method(Method::POST)
+        .uri(uri)
+        .header(ACCEPT, "application/json, */*")
+        .header(CONTENT_TYPE, "application/json")
+        .header(USER_AGENT, "kube-apiserver-admission")
+        .body(body::full(object))
 }
 
 /// Host and port of a URL.

@@ -11,10 +11,9 @@ use control_fields::typed::{self, Duplicates};
 use control_kinds::policies::{
     Cause as Why, Facts, MatchResult, MutatingPolicy, Mutation, Question,
 };
-use control_types::json_patch;
-use control_types::meta;
 use control_types::status::{Cause, Status, quote};
 use control_types::value::Value;
+use control_types::{error_chain, json_patch, meta};
 
 use super::choice::{Choice, choose};
 use super::hooks::{Binding, BoundPolicy, Policy};
@@ -256,7 +255,7 @@ impl MutationRound<'_> {
             let made = policy
                 .compiled
                 .mutate(number, &self.facts(object, &request, params))
-                .map_err(MutationFailure::Policy)
+                .map_err(|error| MutationFailure::Policy(error.to_string()))
                 .and_then(|mutation| self.changed(object, mutation, matched));
             let count = |error: &str| {
                 let metrics = self.attributes.metrics;
@@ -308,8 +307,10 @@ impl MutationRound<'_> {
     ) -> Result<Value, MutationFailure> {
         let expected = matched.expected_of(self.attributes.subresource);
         let mut made = match mutation {
-            Mutation::Apply(patch) => apply(object, patch, expected)
-                .map_err(|why| MutationFailure::Policy(format!("error applying patch: {why}")))?,
+            Mutation::Apply(patch) => apply(object, patch, expected).map_err(|error| {
+                let why = error_chain(&error);
+                MutationFailure::Policy(format!("error applying patch: {why}"))
+            })?,
             Mutation::Patch(operations) => {
                 let refused = |why: String| MutationFailure::Policy(format!("JSON Patch: {why}"));
                 let patch = json_patch::Patch::read(&operations)
@@ -344,26 +345,41 @@ impl MutationRound<'_> {
     }
 }
 
+/// Error of fields that cannot be merged into an object, in the words of stock.
+#[derive(Debug, PartialEq, thiserror::Error)]
+enum ApplyError {
+    #[error("failed to convert patch object to typed object")]
+    Patch(#[source] typed::Problems),
+    #[error(
+        "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
+        .0.join(", ")
+    )]
+    Atomic(Vec<String>),
+    #[error("failed to convert original object to typed object")]
+    Original(#[source] typed::Problems),
+    #[error("failed to merge patch")]
+    Merge(#[source] typed::Problems),
+}
+
 /// Merges fields into an object as an apply does; owners are not told.
-fn apply(object: &Value, mut patch: Value, expected: ExpectedKind<'_>) -> Result<Value, String> {
+fn apply(
+    object: &Value,
+    mut patch: Value,
+    expected: ExpectedKind<'_>,
+) -> Result<Value, ApplyError> {
     let version = meta::join_api_version(expected.group, expected.version);
     meta::set_type(&mut patch, &version, expected.kind);
     let schema = expected.form.schema();
     // `null` of an expression is a value of its own, which nothing takes.
     let mut shown = patch.clone();
     name_nulls(&mut shown);
-    typed::validate(schema, &shown, Duplicates::Refused)
-        .map_err(|why| format!("failed to convert patch object to typed object: {why}"))?;
+    typed::validate(schema, &shown, Duplicates::Refused).map_err(ApplyError::Patch)?;
     let atomics = typed::atomics(schema, &patch);
     if !atomics.is_empty() {
-        return Err(format!(
-            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
-            atomics.join(", ")
-        ));
+        return Err(ApplyError::Atomic(atomics));
     }
-    typed::validate(schema, object, Duplicates::Allowed)
-        .map_err(|why| format!("failed to convert original object to typed object: {why}"))?;
-    typed::merge(schema, object, &patch).map_err(|why| format!("failed to merge patch: {why}"))
+    typed::validate(schema, object, Duplicates::Allowed).map_err(ApplyError::Original)?;
+    typed::merge(schema, object, &patch).map_err(ApplyError::Merge)
 }
 
 fn name_nulls(value: &mut Value) {
@@ -394,7 +410,7 @@ mod tests {
         }
     }
 
-    fn applied(patch: Value) -> Result<Value, String> {
+    fn applied(patch: Value) -> Result<Value, ApplyError> {
         let object = value!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "a", "labels": {"x": "y"}},
@@ -431,21 +447,20 @@ mod tests {
     fn what_would_be_replaced_as_a_whole_is_refused() {
         assert_eq!(
             applied(value!({"spec": {"selector": {"matchLabels": {"a": "b"}}}})),
-            Err("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.selector".into())
+            Err(ApplyError::Atomic(vec![".spec.selector".into()]))
         );
         let args = value!({"spec": {"template": {"spec": {"containers": [{"name": "c", "args": ["a"]}]}}}});
         assert_eq!(
             applied(args),
-            Err("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.template.spec.containers[0].args".into())
+            Err(ApplyError::Atomic(vec![
+                ".spec.template.spec.containers[0].args".into()
+            ]))
         );
     }
 
     #[test]
     fn fields_that_are_not_of_the_type_are_refused() {
-        let why = applied(value!({"spec": {"nothing": 1}})).expect_err("there is no such field");
-        assert!(
-            why.starts_with("failed to convert patch object to typed object: "),
-            "{why}"
-        );
+        let error = applied(value!({"spec": {"nothing": 1}})).expect_err("there is no such field");
+        assert!(matches!(error, ApplyError::Patch(_)), "{error}");
     }
 }
