@@ -133,7 +133,7 @@ impl BackendKind {
 /// How much of a volume is allocated when it is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Provisioning {
+pub enum ProvisioningMode {
     /// Space is taken as it is written.
     #[default]
     Thin,
@@ -179,7 +179,7 @@ pub struct ClassConfig {
     /// Devices of `raw`.
     pub devices: Option<Vec<PathBuf>>,
     /// Allocation of `file`.
-    pub provisioning: Option<Provisioning>,
+    pub provisioning: Option<ProvisioningMode>,
     /// Factor by which promised space may exceed the actual space.
     pub overcommit: Option<f64>,
     /// File system of volumes whose StorageClass names none.
@@ -297,14 +297,14 @@ impl ClassConfig {
         }
         for (field, is_set) in self.set_fields() {
             let used = self.usage(field);
-            if used == Usage::Required && !is_set {
+            if used == FieldUsage::Required && !is_set {
                 return Err(ConfigError::MissingField {
                     class: self.name.clone(),
                     field,
                     backend: self.backend.name(),
                 });
             }
-            if used == Usage::None && is_set {
+            if used == FieldUsage::None && is_set {
                 return Err(ConfigError::UnusedField {
                     class: self.name.clone(),
                     field,
@@ -331,18 +331,18 @@ impl ClassConfig {
         ]
     }
 
-    fn usage(&self, field: &str) -> Usage {
+    fn usage(&self, field: &str) -> FieldUsage {
         use BackendKind::{Btrfs, File, Lvm, LvmThin, Raw, XfsQuota};
         match (field, self.backend) {
             ("path", File | Btrfs | XfsQuota)
             | ("volumeGroup", Lvm | LvmThin)
             | ("thinPool", LvmThin)
-            | ("devices", Raw) => Usage::Required,
+            | ("devices", Raw) => FieldUsage::Required,
             ("provisioning", File)
             | ("overcommit", File | Btrfs | XfsQuota | LvmThin)
             | ("filesystem" | "encryption" | "kmsEndpoint" | "wipe", File | Lvm | LvmThin | Raw)
-            | ("allowUnenforcedSize", Btrfs | XfsQuota) => Usage::Optional,
-            _ => Usage::None,
+            | ("allowUnenforcedSize", Btrfs | XfsQuota) => FieldUsage::Optional,
+            _ => FieldUsage::None,
         }
     }
 
@@ -404,7 +404,7 @@ impl ClassConfig {
 
 /// Whether a backend uses a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Usage {
+enum FieldUsage {
     Required,
     Optional,
     None,

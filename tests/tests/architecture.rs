@@ -191,20 +191,6 @@ fn crates_that_documents_call_pure_are_listed() {
 /// By crate: functions and types of production code whose error is a text. A failure that
 /// somebody has to recognise, or that has a cause, is a type.
 const TEXT_ERRORS: &[(&str, usize)] = &[
-    ("control-access", 3),
-    ("control-admission", 21),
-    ("control-aggregation", 5),
-    ("control-apiserver", 4),
-    ("control-audit", 1),
-    ("control-auth", 9),
-    ("control-controllers", 2),
-    ("control-kinds", 11),
-    ("control-metrics-server", 1),
-    ("control-pki", 1),
-    ("control-proxy", 7),
-    ("control-registry", 5),
-    ("control-strategy", 1),
-    ("control-streams", 1),
     ("node-agent", 15),
     ("node-agent-images", 5),
     ("node-agent-kubelet-server", 6),
@@ -243,8 +229,6 @@ fn errors_are_types() {
 /// By crate: messages of errors that print the error's source. Whoever logs an error
 /// writes the chain of its sources.
 const PRINTED_SOURCES: &[(&str, usize)] = &[
-    ("control-auth", 2),
-    ("control-proxy", 2),
     ("node-agent", 1),
     ("node-agent-cgroups", 2),
     ("node-agent-csi-client", 1),

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::{
     build,
     error::Error,
-    run::{cargo, run, say},
+    run::{cargo, print_step, run},
     setup,
 };
 
@@ -44,7 +44,7 @@ pub fn bench(options: &Options) -> Result<(), Error> {
             .as_deref()
             .is_none_or(|only| only == *package)
         {
-            say(format!("benches of {package}"));
+            print_step(format!("benches of {package}"));
             run(cargo().args(["bench", "--package", package, "--benches"]))?;
         }
     }

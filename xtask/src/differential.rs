@@ -12,7 +12,7 @@ use crate::{
     error::Error,
     go,
     results::Results,
-    run::{cargo, run, say, target, which},
+    run::{cargo, print_step, run, target, which},
 };
 
 /// What to compare.
@@ -194,7 +194,7 @@ fn peer(named: Option<&Path>, program: &str) -> Result<PathBuf, Error> {
 /// When a decision differs.
 pub fn run_among_tests(results: &mut Results) -> Result<(), Error> {
     const NAME: &str = "decisions of the scheduler, beside a stock one's";
-    say(NAME);
+    print_step(NAME);
     let Some(peer) = go::program("kube-scheduler") else {
         results.skip(NAME, missing("kube-scheduler").to_string());
         return Ok(());

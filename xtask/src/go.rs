@@ -8,7 +8,7 @@ use std::{
     time::SystemTime,
 };
 
-use crate::run::{Step, output, say, target, which, workspace};
+use crate::run::{Step, output, print_step, target, which, workspace};
 
 /// A program and where its source is.
 struct GoProgram {
@@ -141,7 +141,7 @@ pub fn build() {
         return;
     }
     if which("go").is_none() {
-        say("no Go on the PATH: stock Kubernetes programs for tests are not built");
+        print_step("no Go on the PATH: stock Kubernetes programs for tests are not built");
         return;
     }
     for program in wanted {
@@ -153,7 +153,7 @@ pub fn build() {
             }
             Err(error) => {
                 drop(step);
-                say(format!("{} is not built: {}", program.name, error.chain()));
+                print_step(format!("{} is not built: {}", program.name, error.chain()));
             }
         }
     }

@@ -94,7 +94,7 @@ pub fn perform(verb: LayoutVerb) -> Result<(), Error> {
         } => trace::trace(&command, second, &into),
         LayoutVerb::Merge { linked, called } => {
             let read = |path: &PathBuf| fs::read_to_string(path).map_err(at(path));
-            let linked = link::told(&read(&linked)?);
+            let linked = link::parse_symbols(&read(&linked)?);
             let called: Vec<_> = called.iter().map(read).collect::<Result<_, _>>()?;
             let text = order::written(&linked, called.iter().flat_map(|it| it.lines()));
             fs::write(file(), text).map_err(at(&file()))

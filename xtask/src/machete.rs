@@ -3,7 +3,7 @@
 use crate::{
     ebpf::tools,
     error::Error,
-    run::{cargo, run, say, workspace},
+    run::{cargo, print_step, run, workspace},
 };
 
 const VERSION: &str = "0.9.2";
@@ -16,7 +16,7 @@ pub fn install() -> Result<(), Error> {
     if tools().join("bin/cargo-machete").is_file() {
         return Ok(());
     }
-    say("cargo-machete is built from its package (about a minute)");
+    print_step("cargo-machete is built from its package (about a minute)");
     run(cargo()
         .args(["install", "cargo-machete", "--locked", "--version", VERSION])
         .arg("--root")

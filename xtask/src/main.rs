@@ -221,7 +221,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
             } else {
                 setup::setup()?;
             }
-            run::say("all is there");
+            run::print_step("all is there");
             Ok(())
         }
         Verb::Build => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::error::Error;
-use crate::run::{cargo, run, say, target, wait_until, workspace};
+use crate::run::{cargo, print_step, run, target, wait_until, workspace};
 
 /// The recordings with thresholds: folders of `tests/oracle`, each with
 /// `answers.jsonl.gz` and `floors`.
@@ -145,7 +145,7 @@ impl Server {
         wait_until("the API server", Duration::from_secs(30), &log, || {
             kubeconfig.is_file() && std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
         })?;
-        say(format!("an API server alone on port {port}"));
+        print_step(format!("an API server alone on port {port}"));
         Ok(server)
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     error::Error,
-    run::{output, run, say, target, workspace},
+    run::{output, print_step, run, target, workspace},
 };
 
 /// The variable by which tests find the previous release's `orlop`.
@@ -28,7 +28,7 @@ pub fn build(commit: &str) -> Result<PathBuf, Error> {
     };
     let revision = format!("{commit}^{{commit}}");
     let revision = output(&mut git(&["rev-parse", "--verify", &revision]))?;
-    say(format!("orlop of {commit} ({})", revision.trim()));
+    print_step(format!("orlop of {commit} ({})", revision.trim()));
     if sources.exists() {
         let mut checkout = git(&["checkout", "--quiet", "--detach", revision.trim()]);
         output(checkout.current_dir(&sources))?;

@@ -45,7 +45,7 @@ pub fn cargo() -> Command {
 }
 
 /// Prints the current step.
-pub fn say(text: impl AsRef<str>) {
+pub fn print_step(text: impl AsRef<str>) {
     println!("orlop: {}", text.as_ref());
 }
 

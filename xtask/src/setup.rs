@@ -6,7 +6,7 @@ use crate::{
     ebpf,
     error::Error,
     go, machete,
-    run::{run, say, which},
+    run::{print_step, run, which},
     vm,
 };
 
@@ -201,14 +201,14 @@ fn missing() -> Vec<&'static Package> {
 pub fn setup() -> Result<(), Error> {
     install(&missing())?;
     if ebpf::provider().is_err() {
-        say(format!(
+        print_step(format!(
             "Debian's compiler is not {}, which builds the eBPF programs: rustup installs it",
             ebpf::RUSTC
         ));
         ebpf::install_compiler()?;
     }
     if ebpf::linker().is_err() {
-        say("bpf-linker is built from its package (about a minute)");
+        print_step("bpf-linker is built from its package (about a minute)");
         ebpf::install_linker()?;
     }
     Ok(())
@@ -261,7 +261,7 @@ fn install(missing: &[&Package]) -> Result<(), Error> {
     if missing.is_empty() {
         return Ok(());
     }
-    say("to be installed from Debian's packages:");
+    print_step("to be installed from Debian's packages:");
     for package in missing {
         println!("  {:<14} {}", package.name, package.reason);
     }
@@ -302,7 +302,7 @@ impl Drop for NoServices {
         if let Some(path) = self.0 {
             // Left behind it would keep later packages from starting services.
             if let Err(error) = std::fs::remove_file(path) {
-                say(format!("remove {} by hand: {error}", path.display()));
+                print_step(format!("remove {} by hand: {error}", path.display()));
             }
         }
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::run::{cargo, say};
+use crate::run::{cargo, print_step};
 
 /// A crate of `Cargo.lock`. Those of the workspace have no source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn check() -> Result<(), Error> {
     let mut wrong = bans_and_sources(&locked, &rules);
     match licences() {
         Some(all) => wrong.extend(unlicensed(&locked, &all, &rules)),
-        None => say("licences are not looked at: the crates are not all on this machine"),
+        None => print_step("licences are not looked at: the crates are not all on this machine"),
     }
     let indexes = indexes();
     let (withdrawn, unknown) = withdrawn(&locked, |name| {
@@ -54,12 +54,12 @@ pub fn check() -> Result<(), Error> {
     });
     wrong.extend(withdrawn);
     if unknown > 0 {
-        say(format!(
+        print_step(format!(
             "{unknown} crates are not in this machine's index: whether they were withdrawn is not known"
         ));
     }
     if wrong.is_empty() {
-        say(format!(
+        print_step(format!(
             "{} crates: licences, bans, sources and versions are as deny.toml wants them",
             locked.len()
         ));

@@ -14,7 +14,7 @@ use crate::{
     error::Error,
     generate, go, machete, oracle, previous,
     results::Results,
-    run::{Step, cargo, run, say, target, workspace},
+    run::{Step, cargo, print_step, run, target, workspace},
     setup, supply_chain, vm,
 };
 
@@ -128,7 +128,7 @@ fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
     ];
     println!("\n{parts}");
     for error in outcomes.iter().filter_map(|it| it.as_ref().err()) {
-        say(format!("failed: {}", error.chain()));
+        print_step(format!("failed: {}", error.chain()));
     }
     outcomes.into_iter().collect()
 }
@@ -143,7 +143,7 @@ impl Parts {
         what: &'static str,
         part: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        say(what);
+        print_step(what);
         let began = Instant::now();
         let outcome = part();
         self.0.push((what, began.elapsed()));

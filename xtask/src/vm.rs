@@ -24,7 +24,7 @@ use crate::{
     build, ebpf,
     error::{Error, at},
     go, images,
-    run::{Step, cargo, output, run, say, target, which, workspace},
+    run::{Step, cargo, output, print_step, run, target, which, workspace},
     setup,
 };
 

@@ -26,12 +26,12 @@ pub use bootstrap_token::{
     user_of_bootstrap_token,
 };
 pub use front_proxy::FrontProxy;
-pub use node::{NodeGraph, OfNode, POD_PATHS};
-pub use rbac::{PolicyKind, Rbac, Rule};
+pub use node::{NodeDenial, NodeGraph, OfNode, POD_PATHS};
+pub use rbac::{MissingRole, PolicyKind, Rbac, RbacDenial, Rule};
 pub use token_file::{TokenFile, TokenFileError};
 pub use tokens::{
-    Bearer, CREDENTIAL_ID, Existing, Found, FoundSecret, ISSUER, LAST_USED, LegacyUse, Reference,
-    TokenError, TokenSpec, Tokens,
+    Bearer, BoundObjectState, CREDENTIAL_ID, FoundSecret, ISSUER, LAST_USED, LegacyUse, Reference,
+    ServiceAccountTokenGetter, TokenError, TokenSpec, Tokens,
 };
 pub use user::*;
 pub use x509::{CertificateError, user_of_certificate};

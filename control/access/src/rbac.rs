@@ -8,6 +8,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use control_types::meta;
+use control_types::status::quote;
 use control_types::value::Value;
 use rustc_hash::FxHashMap;
 
@@ -40,6 +41,23 @@ pub struct Rule {
     pub resource_names: Vec<String>,
     /// Paths, with `*` at the end for all that begin so.
     pub non_resource_urls: Vec<String>,
+}
+
+/// Denial of a request that no rule allows, in the words of kube-apiserver; the message is
+/// empty unless roles are missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{}", aggregate(.missing).map_or_else(String::new, |missing| format!("RBAC: {missing}")))]
+pub struct RbacDenial {
+    /// Roles that bindings of the user name and that do not exist.
+    pub missing: Vec<MissingRole>,
+}
+
+/// Error for a role that a binding names and that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}.rbac.authorization.k8s.io {} not found", quote(.name))]
+pub struct MissingRole {
+    kind: &'static str,
+    name: String,
 }
 
 /// The policy, kept up to date object by object.
@@ -244,9 +262,8 @@ impl Rbac {
     /// As [`Rbac::allows`], with reasons.
     ///
     /// # Errors
-    /// When it is not allowed: bindings that cannot grant anything since their
-    /// roles do not exist, or nothing.
-    pub fn explain(&self, attributes: &Attributes) -> Result<String, String> {
+    /// When it is not allowed.
+    pub fn explain(&self, attributes: &Attributes) -> Result<String, RbacDenial> {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut missing = Vec::new();
         let namespace = &*attributes.namespace;
@@ -260,10 +277,7 @@ impl Rbac {
                 .any(|rule| rule.allows(attributes))
                 .then(|| reason(subject, binding))
         });
-        found.ok_or_else(|| match aggregate(&missing) {
-            None => String::new(),
-            Some(missing) => format!("RBAC: {missing}"),
-        })
+        found.ok_or(RbacDenial { missing })
     }
 
     /// Returns all rules of the user in a namespace, for SelfSubjectRulesReview, and an
@@ -284,9 +298,10 @@ impl Rbac {
     }
 }
 
-/// Several errors as one text, each once.
-fn aggregate(errors: &[String]) -> Option<String> {
-    match errors {
+/// Missing roles as one text, each once.
+fn aggregate(missing: &[MissingRole]) -> Option<String> {
+    let texts: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    match &texts[..] {
         [] => None,
         [one] => Some(one.clone()),
         many => Some(format!("[{}]", many.join(", "))),
@@ -465,23 +480,22 @@ impl Binding {
     }
 
     /// Notes that the role does not exist, once.
-    fn missing_role(&self, missing: &mut Vec<String>) {
+    fn missing_role(&self, missing: &mut Vec<MissingRole>) {
         let kind = if self.role.0.is_empty() {
             "clusterrole"
         } else {
             "role"
         };
-        let name = control_types::status::quote(&self.role.1);
-        let text = format!("{kind}.rbac.authorization.k8s.io {name} not found");
-        if !missing.contains(&text) {
-            missing.push(text);
+        let name = self.role.1.clone();
+        let role = MissingRole { kind, name };
+        if !missing.contains(&role) {
+            missing.push(role);
         }
     }
 }
 
 /// In the words of kube-apiserver's audit annotation.
 fn reason(subject: RuleRequest<'_>, binding: &Binding) -> String {
-    use control_types::status::quote;
     let (namespace, name) = &binding.place;
     let (kind, name) = if namespace.is_empty() {
         ("ClusterRoleBinding", quote(name))

@@ -101,7 +101,7 @@ pub struct Bearer {
 
 /// An object that a token is bound to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct BoundObjectState {
     /// Its uid.
     pub uid: String,
     /// When its deletion began or will end, Unix seconds.
@@ -112,7 +112,7 @@ pub struct Found {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundSecret {
     /// Uid and deletion.
-    pub found: Found,
+    pub found: BoundObjectState,
     /// The token that lies in it.
     pub token: Vec<u8>,
     /// Since when it counts as invalid, if it does.
@@ -122,15 +122,15 @@ pub struct FoundSecret {
 }
 
 /// Looks up the current objects that tokens are bound to.
-pub trait Existing {
+pub trait ServiceAccountTokenGetter {
     /// A service account.
-    fn service_account(&self, namespace: &str, name: &str) -> Option<Found>;
+    fn service_account(&self, namespace: &str, name: &str) -> Option<BoundObjectState>;
     /// A pod.
-    fn pod(&self, namespace: &str, name: &str) -> Option<Found>;
+    fn pod(&self, namespace: &str, name: &str) -> Option<BoundObjectState>;
     /// A secret.
     fn secret(&self, namespace: &str, name: &str) -> Option<FoundSecret>;
     /// A node.
-    fn node(&self, name: &str) -> Option<Found>;
+    fn node(&self, name: &str) -> Option<BoundObjectState>;
     /// Whether a service account lists the secret among its own: who does is one
     /// of those for which tokens were once made unasked.
     fn lists_secret(&self, namespace: &str, account: &str, secret: &str) -> bool;
@@ -246,7 +246,7 @@ impl Tokens {
     /// Signs as the first of `issuers` and accepts all of them; the audiences of the API
     /// server are `audiences`, or the first issuer if there are none.
     #[must_use]
-    pub fn of(mut self, issuers: Vec<String>, audiences: Vec<String>) -> Self {
+    pub fn with_issuers(mut self, issuers: Vec<String>, audiences: Vec<String>) -> Self {
         if !issuers.is_empty() {
             self.issuers = issuers;
         }
@@ -330,7 +330,7 @@ impl Tokens {
     ) -> Result<String, control_pki::Error> {
         let keys = self.keys.load();
         keys.signing()
-            .sign(&legacy::Legacy::of(namespace, account, secret))
+            .sign(&legacy::Legacy::new(namespace, account, secret))
     }
 
     /// Authenticates a token at `now` (Unix seconds), for one of `audiences` (empty: for
@@ -343,7 +343,7 @@ impl Tokens {
         token: &str,
         audiences: &[String],
         now: i64,
-        existing: &dyn Existing,
+        existing: &dyn ServiceAccountTokenGetter,
     ) -> Result<Bearer, TokenError> {
         let issuer = claims::issuer(token).ok_or(TokenError::Foreign)?;
         if issuer != legacy::ISSUER && !self.issuers.contains(&issuer) {

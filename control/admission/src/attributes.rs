@@ -5,7 +5,7 @@ use std::sync::Arc;
 use control_request::RequestContext;
 use control_request::options::{DeleteOptions, WriteOptions};
 use control_strategy::ServedVersion;
-use control_strategy::decode::Expected;
+use control_strategy::decode::ExpectedKind;
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value;
@@ -42,7 +42,7 @@ pub struct Attributes<'a> {
     /// The operation.
     pub operation: Operation,
     /// The kind of the objects: that of the resource, or of the subresource.
-    pub kind: Expected<'a>,
+    pub kind: ExpectedKind<'a>,
     /// The subresource, or empty.
     pub subresource: &'a str,
     /// The namespace; of a namespace itself its name; else empty.

@@ -32,4 +32,4 @@ pub use operation::Operation;
 pub use plugin::{ChoiceError, Plugin, Plugins};
 pub use plugins::namespace_lifecycle::{IMMORTAL, check_deletion};
 pub use plugins::resource_quota::ResourceQuota;
-pub use settings::{Settings, SettingsError};
+pub use settings::{PluginError, Settings, SettingsError};

@@ -5,10 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use control_kinds::admission::Stay;
+use control_kinds::admission::{NodeSelectorError, Stay};
 use control_kinds::quota::{Limit, Limits};
-use control_types::value::{self, Value};
-use control_types::yaml;
+use control_proxy::egress::kubeconfig;
+use control_types::value::{self, ConvertError, Value};
+use control_types::{error_chain, yaml};
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -86,12 +87,12 @@ pub enum SettingsError {
         why: String,
     },
     /// The part of a plugin is wrong.
-    #[error("admission plugin {name:?}: {why}")]
+    #[error("admission plugin {name:?}")]
     Plugin {
         /// The plugin.
         name: String,
         /// What is wrong.
-        why: String,
+        source: PluginError,
     },
     /// A plugin is on that cannot work without a configuration.
     #[error(
@@ -103,6 +104,73 @@ pub enum SettingsError {
         "admission plugin \"ImagePolicyWebhook\" needs a server to ask: name its kubeconfig in --admission-control-config-file"
     )]
     NoServer,
+}
+
+/// Error for the configuration of a plugin; the messages are kube-apiserver's.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PluginError {
+    /// It is of another kind.
+    #[error("expected kind {kind} of {group}, found {version:?} and {found:?}")]
+    Kind {
+        /// The kind that it must be of.
+        kind: &'static str,
+        /// The kind's group.
+        group: &'static str,
+        /// Its version.
+        version: String,
+        /// Its kind.
+        found: String,
+    },
+    /// A member is unknown, or of another type.
+    #[error(transparent)]
+    Member(#[from] ConvertError),
+    /// An entry is unknown.
+    #[error("unknown field \"{0}\"")]
+    UnknownField(String),
+    /// A member is missing.
+    #[error("{0}: Required value")]
+    Required(String),
+    /// A member's value is wrong.
+    #[error("{field}: Invalid value: {value}: {must}")]
+    Invalid {
+        /// The member.
+        field: String,
+        /// Its value.
+        value: String,
+        /// What it must be.
+        must: String,
+    },
+    /// A member has none of the values that there are.
+    #[error("{field}: Unsupported value: {value}: supported values: {supported}")]
+    Unsupported {
+        /// The member.
+        field: String,
+        /// Its value.
+        value: String,
+        /// The values that there are.
+        supported: &'static str,
+    },
+    /// A member is no text.
+    #[error("{0}: it is no text")]
+    NoText(String),
+    /// A namespace's selector of nodes is wrong.
+    #[error("podNodeSelectorPluginConfig.{namespace}")]
+    NodeSelector {
+        /// The namespace.
+        namespace: String,
+        /// What is wrong.
+        source: NodeSelectorError,
+    },
+    /// Its kubeconfig names no server that can be asked.
+    #[error(transparent)]
+    Kubeconfig(#[from] kubeconfig::Error),
+    /// The plugin has none.
+    #[error("it has no configuration here")]
+    NoConfiguration,
+    /// Several things are wrong.
+    #[error("[{}]", .0.iter().map(|it| error_chain(it)).collect::<Vec<_>>().join(", "))]
+    Several(Vec<PluginError>),
 }
 
 #[derive(Debug, Deserialize)]
@@ -163,9 +231,9 @@ impl Settings {
             if tree.get("kind").is_none() && tree.get(member).is_some() {
                 return self
                     .take(plugin, tree)
-                    .map_err(|why| SettingsError::Plugin {
+                    .map_err(|source| SettingsError::Plugin {
                         name: plugin.name().to_owned(),
-                        why,
+                        source,
                     });
             }
         }
@@ -202,15 +270,15 @@ impl Settings {
                 }
             };
             self.take(plugin, configuration)
-                .map_err(|why| SettingsError::Plugin {
+                .map_err(|source| SettingsError::Plugin {
                     name: part.name,
-                    why,
+                    source,
                 })?;
         }
         Ok(())
     }
 
-    fn take(&mut self, plugin: Plugin, of: Value) -> Result<(), String> {
+    fn take(&mut self, plugin: Plugin, of: Value) -> Result<(), PluginError> {
         match plugin {
             Plugin::EventRateLimit => {
                 let group = "eventratelimit.admission.k8s.io";
@@ -237,24 +305,24 @@ impl Settings {
             }
             // Its server need not be there while it is off.
             Plugin::ImagePolicyWebhook if self.plugins.has(plugin) => {
-                let read: ImagePolicyConfiguration =
-                    value::from_value(&of).map_err(|error| error.to_string())?;
+                let read: ImagePolicyConfiguration = value::from_value(&of)?;
                 self.image_policy = Some(Arc::new(read.server()?));
             }
             Plugin::ImagePolicyWebhook => {}
             Plugin::PodNodeSelector => self.node_selectors = PodNodeSelector::read(&of)?,
-            _ => return Err("it has no configuration here".to_owned()),
+            _ => return Err(PluginError::NoConfiguration),
         }
         Ok(())
     }
 }
 
 impl QuotaConfiguration {
-    fn limits(self) -> Result<Limits, String> {
+    fn limits(self) -> Result<Limits, PluginError> {
         let mut limits = Vec::new();
         for (at, one) in self.limited_resources.into_iter().enumerate() {
             if one.resource.is_empty() {
-                return Err(format!("limitedResources[{at}].resource: Required value"));
+                let field = format!("limitedResources[{at}].resource");
+                return Err(PluginError::Required(field));
             }
             limits.push(Limit {
                 group: one.api_group,
@@ -297,16 +365,23 @@ fn kind_of(of: &Value) -> &str {
 }
 
 /// Reads a configuration of a group in any version.
-fn versioned<T: DeserializeOwned>(mut of: Value, group: &str, kind: &str) -> Result<T, String> {
+fn versioned<T: DeserializeOwned>(
+    mut of: Value,
+    group: &'static str,
+    kind: &'static str,
+) -> Result<T, PluginError> {
     let (version, found) = (of.remove("apiVersion"), of.remove("kind"));
     let version = version.as_ref().and_then(Value::as_str).unwrap_or_default();
     let found = found.as_ref().and_then(Value::as_str).unwrap_or_default();
     if version.split_once('/').is_none_or(|(of, _)| of != group) || found != kind {
-        return Err(format!(
-            "expected kind {kind} of {group}, found {version:?} and {found:?}"
-        ));
+        return Err(PluginError::Kind {
+            kind,
+            group,
+            version: version.to_owned(),
+            found: found.to_owned(),
+        });
     }
-    value::from_value(&of).map_err(|error| error.to_string())
+    Ok(value::from_value(&of)?)
 }
 
 #[cfg(test)]
@@ -324,7 +399,7 @@ mod tests {
             std::fs::write(dir.path().join(name), text).expect("written");
         }
         Settings::new(Plugins::default(), Stay::default(), Some(&path))
-            .map_err(|error| error.to_string())
+            .map_err(|error| error_chain(&error))
     }
 
     #[test]
@@ -410,7 +485,8 @@ mod tests {
             std::fs::write(&path, text).expect("written");
             let on: Vec<String> = on.iter().map(|name| (*name).to_owned()).collect();
             let plugins = Plugins::choose(&on, &[]).expect("known");
-            Settings::new(plugins, Stay::default(), Some(&path)).map_err(|error| error.to_string())
+            Settings::new(plugins, Stay::default(), Some(&path))
+                .map_err(|error| error_chain(&error))
         };
         let selectors = "podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: 'a=b'}";
         let settings = read(selectors, &[]).expect("right");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use control_metrics::{Kind, Page};
-use control_pki::Issued;
+use control_pki::CertificateKeyPair;
 use control_store::Revision;
 use control_types::meta;
 use control_types::status::Status;
@@ -26,21 +26,21 @@ use control_request::RequestInfo;
 /// believe whom it names as a request's user. May be replaced while the server
 /// runs. Cheap to clone.
 #[derive(Clone)]
-pub struct ProxyIdentity(Arc<ArcSwap<Issued>>);
+pub struct ProxyIdentity(Arc<ArcSwap<CertificateKeyPair>>);
 
 impl ProxyIdentity {
     /// Shows this certificate, of the front-proxy authority.
     #[must_use]
-    pub fn new(issued: Issued) -> Self {
+    pub fn new(issued: CertificateKeyPair) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(issued)))
     }
 
     /// Shows another one on connections that are made from now on.
-    pub fn replace(&self, issued: Issued) {
+    pub fn replace(&self, issued: CertificateKeyPair) {
         self.0.store(Arc::new(issued));
     }
 
-    fn now(&self) -> Arc<Issued> {
+    fn now(&self) -> Arc<CertificateKeyPair> {
         self.0.load_full()
     }
 }
@@ -114,7 +114,7 @@ impl LostCounts {
 pub struct Snapshot {
     /// The revision of the APIServices that it shows.
     revision: Revision,
-    identity: Option<Arc<Issued>>,
+    identity: Option<Arc<CertificateKeyPair>>,
     /// By group.
     pub(crate) remotes: FxHashMap<String, Vec<Arc<Remote>>>,
 }

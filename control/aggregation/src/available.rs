@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::aggregator::Aggregator;
 use crate::api_service::{GROUP, PLURAL};
-use crate::remote::Remote;
+use crate::remote::{Connection, Remote};
 use crate::{discover, headers};
 use control_proxy::ServiceLister as _;
 use control_proxy::egress::client::explain;
@@ -250,42 +250,53 @@ fn has_endpoint(slice: &Value, port: &str) -> bool {
 
 /// Asks a server for what every server of its group and version must have.
 async fn check(remote: &Remote, addresses: &[String]) -> Condition {
+    let connection = match remote.connection() {
+        Ok(connection) => connection,
+        Err(error) => return available("False", "FailedDiscoveryCheck", explain(error)),
+    };
     let mut attempts: FuturesUnordered<_> = addresses
         .iter()
         .cycle()
         .take(ATTEMPTS)
-        .map(|address| attempt(remote, address))
+        .map(|address| attempt(connection, format!("https://{address}{}", remote.path())))
         .collect();
     let mut last = String::new();
     while let Some(done) = attempts.next().await {
         match done {
             Ok(()) => return available("True", "Passed", "all checks passed".into()),
-            Err(why) => last = why,
+            Err(error) => last = explain(&error),
         }
     }
     available("False", "FailedDiscoveryCheck", last)
 }
 
-async fn attempt(remote: &Remote, address: &str) -> Result<(), String> {
-    let connection = remote.connection()?;
-    let url = format!("https://{address}{}", remote.path());
-    let failing = |why: String| format!("failing or missing response from {url}: {why}");
-    let mut request = Request::get(&url)
-        .body(body::empty())
-        .map_err(|error| failing(error.to_string()))?;
+/// Error for a server that does not show what it must have, in the words of stock.
+#[derive(Debug, thiserror::Error)]
+enum CheckError {
+    #[error("failing or missing response from {url}")]
+    Request { url: String, source: http::Error },
+    #[error("failing or missing response from {url}: bad status from {url}: {code}")]
+    Refused { url: String, code: u16 },
+    #[error("failing or missing response from {url}: Get {}: {why}", quote(url))]
+    NoAnswer { url: String, why: String },
+}
+
+async fn attempt(connection: &Connection, url: String) -> Result<(), CheckError> {
+    let mut request = match Request::get(&url).body(body::empty()) {
+        Ok(request) => request,
+        Err(source) => return Err(CheckError::Request { url, source }),
+    };
     headers::identify(request.headers_mut(), &headers::aggregator());
-    match tokio::time::timeout(TIMEOUT, connection.client.request(request)).await {
-        Ok(Ok(response)) if response.status().is_success() => Ok(()),
+    let why = match tokio::time::timeout(TIMEOUT, connection.client.request(request)).await {
+        Ok(Ok(response)) if response.status().is_success() => return Ok(()),
         Ok(Ok(response)) => {
             let code = response.status().as_u16();
-            Err(failing(format!("bad status from {url}: {code}")))
+            return Err(CheckError::Refused { url, code });
         }
-        Ok(Err(error)) => Err(failing(format!("Get {}: {}", quote(&url), explain(&error)))),
-        Err(_) => Err(failing(format!(
-            "Get {}: context deadline exceeded",
-            quote(&url)
-        ))),
-    }
+        Ok(Err(error)) => explain(&error),
+        Err(_) => "context deadline exceeded".to_owned(),
+    };
+    Err(CheckError::NoAnswer { url, why })
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ async fn get(
 ) -> Result<Option<(Value, String)>, Error> {
     let connection = remote
         .connection()
-        .map_err(|why| Error::Registration(why.to_owned()))?;
+        .map_err(|error| Error::Registration(explain(error)))?;
     let url = format!("https://{address}{path}");
     let no_answer = |why: String| Error::NoAnswer {
         url: url.clone(),

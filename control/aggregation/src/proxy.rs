@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use control_types::status::Status;
 use http::header::{HOST, LOCATION};
+use http::uri::InvalidUri;
 use http::{HeaderValue, Method, Request, Response, Uri};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
 use crate::headers;
 use crate::remote::{Connection, Remote};
-use control_proxy::egress::client::explain;
+use control_proxy::egress::client::{RequestError, explain};
 use control_proxy::egress::target::Target;
 use control_proxy::forward::{client_address, until};
 use control_proxy::service_resolver::Location;
@@ -33,7 +34,7 @@ pub async fn proxy(context: &Context, remote: &Remote, body: Body) -> Answer {
     }
     let connection = match remote.connection() {
         Ok(connection) => connection,
-        Err(why) => return Ok(reply::text(500, format!("{why}\n"))),
+        Err(error) => return Ok(reply::text(500, format!("{}\n", explain(error)))),
     };
     let location = match remote.location(&*context.registry.storage) {
         Ok(location) => location,
@@ -53,16 +54,32 @@ pub async fn proxy(context: &Context, remote: &Remote, body: Body) -> Answer {
     } else {
         tokio::time::timeout(DISCOVERY, forwarded)
             .await
-            .unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))
+            .unwrap_or(Err(ForwardError::Deadline))
     };
     Ok(match answer {
         Ok(response) => answered(context, response),
-        Err(why) => reply::text(503, format!("error trying to reach service: {why}\n")),
+        Err(error) => reply::text(
+            503,
+            format!("error trying to reach service: {}\n", explain(&error)),
+        ),
     })
 }
 
 fn unavailable() -> Response<Body> {
     reply::text(503, "service unavailable\n")
+}
+
+/// Error for a server that does not answer a request.
+#[derive(Debug, thiserror::Error)]
+enum ForwardError {
+    #[error("its Service has no addresses")]
+    NoAddress,
+    #[error(transparent)]
+    Uri(#[from] InvalidUri),
+    #[error("{}", explain(.0))]
+    NoAnswer(RequestError),
+    #[error("context deadline exceeded")]
+    Deadline,
 }
 
 /// Asks the server. Where it has several addresses and the request has no body,
@@ -72,10 +89,10 @@ async fn forward(
     connection: &Connection,
     location: &Location,
     body: Body,
-) -> Result<Response<Incoming>, String> {
+) -> Result<Response<Incoming>, ForwardError> {
     let repeatable = body.is_end_stream() || body.size_hint().exact() == Some(0);
     let mut body = Some(body);
-    let mut last = String::new();
+    let mut last = ForwardError::NoAddress;
     let tries = if repeatable {
         location.addresses.len()
     } else {
@@ -86,8 +103,8 @@ async fn forward(
         let request = request(context, address, body)?;
         match connection.client.request(request).await {
             Ok(response) => return Ok(response),
-            Err(error) if error.is_connect() => last = explain(&error),
-            Err(error) => return Err(explain(&error)),
+            Err(error) if error.is_connect() => last = ForwardError::NoAnswer(error),
+            Err(error) => return Err(ForwardError::NoAnswer(error)),
         }
     }
     Err(last)
@@ -99,13 +116,11 @@ fn path_and_query(context: &Context) -> &str {
         .map_or_else(|| uri.path(), |both| both.as_str())
 }
 
-fn request(context: &Context, address: &str, body: Body) -> Result<Request<Body>, String> {
+fn request(context: &Context, address: &str, body: Body) -> Result<Request<Body>, InvalidUri> {
     let parts = &context.parts;
     let mut request = Request::new(body);
     request.method_mut().clone_from(&parts.method);
-    *request.uri_mut() = format!("https://{address}{}", path_and_query(context))
-        .parse::<Uri>()
-        .map_err(|error| error.to_string())?;
+    *request.uri_mut() = format!("https://{address}{}", path_and_query(context)).parse::<Uri>()?;
     let mut headers =
         control_proxy::headers::of_request(&parts.headers, client_address(context.proxied()));
     headers.remove(HOST);

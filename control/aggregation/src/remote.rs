@@ -7,7 +7,7 @@ use std::time::Instant;
 use arc_swap::ArcSwapOption;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use control_pki::Issued;
+use control_pki::CertificateKeyPair;
 use control_types::value::Value;
 use control_types::{meta, value};
 use rustls::ClientConfig;
@@ -66,14 +66,28 @@ pub struct Remote {
     /// What it was made of, to know it again.
     uid: String,
     spec: Value,
-    identity: Option<Arc<Issued>>,
+    identity: Option<Arc<CertificateKeyPair>>,
     /// How it is asked, or why it cannot be.
-    connection: Result<Connection, String>,
+    connection: Result<Connection, RegistrationError>,
     available: AtomicBool,
     /// Whether it is this very server, for a group that another may take over.
     local: bool,
     /// What it last said that it has.
     pub(crate) discovered: ArcSwapOption<DiscoveredVersion>,
+}
+
+/// Error for an APIService by which no server can be asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RegistrationError {
+    /// Its bundle is no text.
+    #[error("unable to load root certificates: unable to parse bytes as PEM block")]
+    Bundle,
+    /// Its certificates, or those of this server, cannot be used.
+    #[error("unable to load root certificates")]
+    Certificates(#[source] control_pki::Error),
+    /// Its Service has no name that a certificate can have.
+    #[error(transparent)]
+    ServerName(std::io::Error),
 }
 
 /// How a server is asked.
@@ -88,7 +102,11 @@ pub(crate) struct Connection {
 
 impl Remote {
     /// Reads an APIService that names a Service.
-    pub(crate) fn new(object: &Value, identity: Option<Arc<Issued>>, egress: &Egress) -> Self {
+    pub(crate) fn new(
+        object: &Value,
+        identity: Option<Arc<CertificateKeyPair>>,
+        egress: &Egress,
+    ) -> Self {
         let text = |path: &[&str]| object.str_at(path).unwrap_or_default().to_owned();
         let number = |path: &[&str]| object.i64_at(path).unwrap_or_default();
         let (namespace, service) = (
@@ -148,7 +166,7 @@ impl Remote {
     }
 
     /// Whether it is what this APIService says and shows that certificate.
-    pub(crate) fn is_of(&self, object: &Value, identity: Option<&Arc<Issued>>) -> bool {
+    pub(crate) fn is_of(&self, object: &Value, identity: Option<&Arc<CertificateKeyPair>>) -> bool {
         let same_identity = match (&self.identity, identity) {
             (Some(own), Some(other)) => Arc::ptr_eq(own, other),
             (None, None) => true,
@@ -175,8 +193,8 @@ impl Remote {
     ///
     /// # Errors
     /// What is wrong with its registration.
-    pub(crate) fn connection(&self) -> Result<&Connection, &str> {
-        self.connection.as_ref().map_err(String::as_str)
+    pub(crate) fn connection(&self) -> Result<&Connection, &RegistrationError> {
+        self.connection.as_ref()
     }
 
     /// Where it is at the moment.
@@ -235,23 +253,23 @@ impl Connection {
     fn of(
         spec: &Value,
         server_name: &str,
-        own: Option<&Issued>,
+        own: Option<&CertificateKeyPair>,
         dialer: Dialer,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, RegistrationError> {
         let bundle = match spec.str_at(&["caBundle"]).filter(|text| !text.is_empty()) {
             Some(text) => STANDARD
                 .decode(text)
                 .ok()
                 .and_then(|bytes| String::from_utf8(bytes).ok())
-                .ok_or("unable to load root certificates: unable to parse bytes as PEM block")
+                .ok_or(RegistrationError::Bundle)
                 .map(Some)?,
             None => None,
         };
         let blind = spec.bool_at(&["insecureSkipTLSVerify"]) == Some(true);
-        let tls = trust::tls(Trust::of(bundle.as_deref(), blind), own)
-            .map_err(|error| format!("unable to load root certificates: {error}"))?;
+        let tls = trust::tls(Trust::from_config(bundle.as_deref(), blind), own)
+            .map_err(RegistrationError::Certificates)?;
         let client = HttpClient::over_tls(dialer.clone(), tls.clone(), server_name)
-            .map_err(|error| error.to_string())?;
+            .map_err(RegistrationError::ServerName)?;
         Ok(Self {
             client,
             tls: Arc::new(tls),
@@ -287,7 +305,7 @@ mod tests {
         let mut other = one.clone();
         other.set_path(&["spec", "versionPriority"], 3);
         assert!(!remote.is_of(&other, None));
-        let identity = Arc::new(Issued {
+        let identity = Arc::new(CertificateKeyPair {
             cert_pem: String::new(),
             key_pem: String::new(),
         });
@@ -297,7 +315,8 @@ mod tests {
     #[test]
     fn a_bundle_that_is_none_is_told_with_each_request() {
         let remote = Remote::new(&service("bm9uZQ=="), None, &Egress::default());
-        let why = remote.connection().expect_err("no certificate in it");
+        let error = remote.connection().expect_err("no certificate in it");
+        let why = error.to_string();
         assert!(why.starts_with("unable to load root certificates"), "{why}");
     }
 

@@ -14,7 +14,7 @@ use control_access::{Tokens, User};
 use control_apiserver::{ApiServer, ClusterAccess, Config, Service};
 use control_pki::{ClientTrust, Cluster};
 use control_request::body::Body;
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use control_types::value;
 use control_types::value::Value;
 use http::{Method, Request};
@@ -129,7 +129,10 @@ async fn server(dir: &std::path::Path) -> Result<ApiServer> {
     let pki = Cluster::load_or_create(dir.join("pki"))?;
     let trust = ClientTrust::new(pki.ca.certificate_pem())?;
     let config = Config {
-        store: Arc::new(Embedded::open(dir.join("store.redb"), Options::default())?),
+        store: Arc::new(EmbeddedStore::open(
+            dir.join("store.redb"),
+            Options::default(),
+        )?),
         access: Arc::new(ClusterAccess::new(
             trust,
             Tokens::new(Arc::new(pki.service_account_key)),

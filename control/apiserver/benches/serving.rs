@@ -19,7 +19,7 @@ use common::{Result, Server, say, times};
 use control_access::Tokens;
 use control_apiserver::{ApiServer, ClusterAccess, Config};
 use control_pki::{ClientTrust, Cluster, ServingIdentity, server_config};
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use control_types::value;
 use control_types::value::Value;
 use http::Method;
@@ -61,7 +61,10 @@ async fn serve(dir: &Path, port: u16) -> Result<()> {
     let tls = server_config(identity, &[&trust])?;
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     let server = ApiServer::new(Config {
-        store: Arc::new(Embedded::open(dir.join("store.redb"), Options::default())?),
+        store: Arc::new(EmbeddedStore::open(
+            dir.join("store.redb"),
+            Options::default(),
+        )?),
         access: Arc::new(ClusterAccess::new(
             trust,
             Tokens::new(Arc::new(pki.service_account_key)),

@@ -12,7 +12,7 @@ use control_access::Tokens;
 use control_apiserver::{ApiServer, Authorities, ClusterAccess, Config, ProxyIdentity};
 use control_pki::{ClientTrust, Cluster, ServingIdentity, kubeconfig, server_config};
 use control_proxy::Kubelets;
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     );
     let kubelets = Kubelets::new(pki.kubelet_ca.certificate_pem(), &pki.kubelet_client()?)?;
     let proxy = pki.front_proxy_client()?;
-    let store = Embedded::open(dir.join("store.redb"), Options::default())?;
+    let store = EmbeddedStore::open(dir.join("store.redb"), Options::default())?;
     let config = Config {
         store: Arc::new(store),
         access: Arc::new(

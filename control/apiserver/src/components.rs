@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use control_types::status::{Status, quote};
-use control_types::value;
 use control_types::value::Value;
+use control_types::{error_chain, value};
 use http::Request;
 use http_body_util::{BodyExt as _, Limited};
 
@@ -84,9 +84,11 @@ impl Components {
             None => health::check_store(storage)
                 .await
                 .map(|()| "ok".to_owned())
-                .map_err(Ill::Error),
+                .map_err(|error| Ill::Error(error_chain(&error))),
             Some(_) if self.has(name) => Ok("ok".to_owned()),
-            Some(address) => ask(address).await.map_err(Ill::Message),
+            Some(address) => ask(address)
+                .await
+                .map_err(|error| Ill::Message(error.to_string())),
         }
     }
 }
@@ -111,7 +113,7 @@ pub(crate) async fn answer(
     components: &Components,
     served: &ServedResource,
 ) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let info = &context.info;
     if info.name_in_path {
         let Some((name, address)) = PARTS.iter().find(|(name, _)| *name == info.name) else {
@@ -187,10 +189,22 @@ enum Ill {
     Error(String),
 }
 
+/// Error of a part that does not say that it is well.
+#[derive(Debug, thiserror::Error)]
+enum ProbeError {
+    #[error("Get {}: {why}", quote(url))]
+    NoAnswer { url: String, why: String },
+    #[error("HTTP probe failed with statuscode: {0}")]
+    Status(u16),
+}
+
 /// Asks a part at its usual place. Its certificate is nobody's that is known.
-async fn ask(address: &str) -> Result<String, String> {
+async fn ask(address: &str) -> Result<String, ProbeError> {
     let url = format!("https://{address}/healthz");
-    let failed = |why: String| format!("Get {}: {why}", quote(&url));
+    let failed = |why: String| ProbeError::NoAnswer {
+        url: url.clone(),
+        why,
+    };
     let config = tls(Trust::Anybody, None).map_err(|error| failed(error.to_string()))?;
     let client = HttpClient::over_tls(Dialer::default(), config, "localhost")
         .map_err(|error| failed(error.to_string()))?;
@@ -204,7 +218,7 @@ async fn ask(address: &str) -> Result<String, String> {
             .map_err(|error| failed(words::of_client(&error, address)))?;
         let code = response.status().as_u16();
         if code >= 400 {
-            return Err(format!("HTTP probe failed with statuscode: {code}"));
+            return Err(ProbeError::Status(code));
         }
         let body = Limited::new(response.into_body(), ANSWER).collect().await;
         let body = body.map_err(|error| failed(error.to_string()))?;
@@ -250,7 +264,8 @@ mod tests {
             .bind("127.0.0.1:0".parse().expect("address"))
             .expect("bound");
         let address = socket.local_addr().expect("address").to_string();
-        let why = ask(&address).await.expect_err("nobody is there");
+        let error = ask(&address).await.expect_err("nobody is there");
+        let why = error.to_string();
         assert_eq!(
             why,
             format!(

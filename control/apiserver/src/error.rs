@@ -8,8 +8,8 @@ pub enum Error {
     #[error("the store cannot be read")]
     Store(#[source] control_store::Error),
     /// No range for Service addresses, or more than one of a family.
-    #[error("service address ranges must be one, or one of each family: {0}")]
-    ServiceRange(String),
+    #[error(transparent)]
+    ServiceRange(control_registry::allocate::ServiceRangesError),
     /// What every cluster has could not be made.
     #[error("cannot look after `{hook}` at start")]
     PostStartHook {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use control_supervise::{State, Supervisor, TaskHealth};
 use control_types::status::quote;
-use control_types::value;
 use control_types::value::Value;
+use control_types::{error_chain, value};
 use http::Response;
 
 use crate::health_counts::HealthCounts;
@@ -69,7 +69,10 @@ impl HealthChecks<'_> {
                     self.counts.count(root, name, checked.is_ok());
                     match checked {
                         Ok(()) => reply::text(200, "ok"),
-                        Err(why) => reply::text(500, format!("internal server error: {why}\n")),
+                        Err(error) => {
+                            let why = error_chain(&error);
+                            reply::text(500, format!("internal server error: {why}\n"))
+                        }
                     }
                 }
                 None => reply::text(404, "404 page not found\n"),
@@ -92,7 +95,8 @@ impl HealthChecks<'_> {
                 self.counts.count(root, name, checked.is_ok());
                 match checked {
                     Ok(()) => Outcome::Well,
-                    Err(why) => {
+                    Err(error) => {
+                        let why = error_chain(&error);
                         tracing::info!(root, check = name, why, "a health check failed");
                         Outcome::Failed
                     }
@@ -115,26 +119,24 @@ impl HealthChecks<'_> {
     ///
     /// # Errors
     /// Why it failed.
-    async fn check(&self, name: &str) -> Result<(), String> {
+    async fn check(&self, name: &str) -> Result<(), CheckError> {
         match name {
-            "etcd" | "etcd-readiness" => check_store(self.storage)
-                .await
-                .map_err(|why| format!("error getting data from etcd: {why}")),
+            "etcd" | "etcd-readiness" => check_store(self.storage).await.map_err(CheckError::Store),
             // The server answers nothing before its caches are filled; they are not
             // allowed to fall far behind afterwards.
             "informer-sync"
                 if self.storage.caches.applied() + BEHIND < self.storage.store().revision() =>
             {
-                Err("the caches are far behind the store".into())
+                Err(CheckError::CachesBehind)
             }
             TASKS => self.tasks(),
-            "shutdown" if self.lifecycle.is_stopping() => Err("process is shutting down".into()),
+            "shutdown" if self.lifecycle.is_stopping() => Err(CheckError::ShuttingDown),
             _ => Ok(()),
         }
     }
 
     /// Whether all tasks run.
-    fn tasks(&self) -> Result<(), String> {
+    fn tasks(&self) -> Result<(), CheckError> {
         let down = self.supervisor.unhealthy();
         if down.is_empty() {
             return Ok(());
@@ -146,8 +148,32 @@ impl HealthChecks<'_> {
                 format!("`{}` {why}", task.name)
             })
             .collect();
-        Err(format!("tasks do not run: {}", down.join(", ")))
+        Err(CheckError::Tasks(down))
     }
+}
+
+/// Why a check fails.
+#[derive(Debug, thiserror::Error)]
+enum CheckError {
+    #[error("error getting data from etcd")]
+    Store(#[source] StoreError),
+    #[error("the caches are far behind the store")]
+    CachesBehind,
+    #[error("tasks do not run: {}", .0.join(", "))]
+    Tasks(Vec<String>),
+    #[error("process is shutting down")]
+    ShuttingDown,
+}
+
+/// Error for a store that does not answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    /// It answers with an error.
+    #[error(transparent)]
+    Read(#[from] control_store::Error),
+    /// It does not answer in time.
+    #[error("context deadline exceeded")]
+    Deadline,
 }
 
 /// What became of a check.
@@ -276,12 +302,12 @@ fn names(root: &str) -> impl Iterator<Item = &'static str> + use<> {
 ///
 /// # Errors
 /// Why it does not.
-pub(crate) async fn check_store(storage: &Storage) -> Result<(), String> {
+pub(crate) async fn check_store(storage: &Storage) -> Result<(), StoreError> {
     let read = storage.store().get(PROBE.into(), None);
     match tokio::time::timeout(STORE, read).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("context deadline exceeded".to_owned()),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(StoreError::Deadline),
     }
 }
 

@@ -19,7 +19,7 @@ use control_types::meta;
 use control_types::value::Value;
 
 use crate::projected_group::{ProjectedGroup, ProjectedResource};
-use control_watch_cache::{Cached, DecodeError};
+use control_watch_cache::{CacheEntry, DecodeError};
 
 const API_VERSION: &str = "storage.orlop.dev/v1alpha1";
 const VERBS: &[&str] = &["list", "watch"];
@@ -55,15 +55,15 @@ static VOLUME: ProjectedResource = ProjectedResource {
     described: OnceLock::new(),
 };
 
-fn project_claim(claim: &Cached) -> Result<Value, DecodeError> {
+fn project_claim(claim: &CacheEntry) -> Result<Value, DecodeError> {
     projected(claim, CLAIM.kind)
 }
 
-fn project_volume(volume: &Cached) -> Result<Value, DecodeError> {
+fn project_volume(volume: &CacheEntry) -> Result<Value, DecodeError> {
     projected(volume, VOLUME.kind)
 }
 
-fn projected(object: &Cached, kind: &'static str) -> Result<Value, DecodeError> {
+fn projected(object: &CacheEntry, kind: &'static str) -> Result<Value, DecodeError> {
     let mut object = object.value()?;
     object.remove_path(&["metadata", "managedFields"]);
     meta::set_type(&mut object, API_VERSION, kind);

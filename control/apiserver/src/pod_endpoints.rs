@@ -24,7 +24,7 @@ use control_types::value::{Pick, Value};
 use control_types::{meta, value};
 
 use crate::projected_group::{ProjectedGroup, ProjectedResource};
-use control_watch_cache::{Cached, DecodeError};
+use control_watch_cache::{CacheEntry, DecodeError};
 
 const API_VERSION: &str = "network.orlop.dev/v1alpha1";
 const KIND: &str = "PodEndpoint";
@@ -51,7 +51,7 @@ static POD_ENDPOINT: ProjectedResource = ProjectedResource {
 };
 
 static FIELDS: LazyLock<Pick> = LazyLock::new(|| {
-    Pick::of([
+    Pick::from_paths([
         "metadata.name",
         "metadata.namespace",
         "metadata.uid",
@@ -75,7 +75,7 @@ static FIELDS: LazyLock<Pick> = LazyLock::new(|| {
 });
 
 /// The PodEndpoint of a pod.
-fn project(pod: &Cached) -> Result<Value, DecodeError> {
+fn project(pod: &CacheEntry) -> Result<Value, DecodeError> {
     let mut endpoint = pod.pick(&FIELDS)?;
     lean(&mut endpoint);
     Ok(endpoint)
@@ -107,12 +107,12 @@ mod tests {
     use control_watch_cache::{Change, encode};
 
     fn projected(pod: &Value) -> Value {
-        let cached = Cached::new(
+        let cached = CacheEntry::new(
             "a/web",
             &encode(pod),
             7,
             Change::Added,
-            &control_kinds::of("", "Pod").into(),
+            &control_kinds::find_kind("", "Pod").into(),
         );
         project(&cached.expect("a pod")).expect("readable")
     }

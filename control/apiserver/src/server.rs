@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use control_supervise::{Running, task};
+use control_supervise::{TaskHandle, task};
 use http::{Request, Response};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -37,8 +37,8 @@ const DRAINED: std::time::Duration = std::time::Duration::from_millis(50);
 pub struct ApiServer {
     api: Arc<Api>,
     chain: Chain,
-    feeder: Running,
-    upkeep: Vec<Running>,
+    feeder: TaskHandle,
+    upkeep: Vec<TaskHandle>,
 }
 
 impl ApiServer {
@@ -198,7 +198,7 @@ impl ApiServer {
 }
 
 /// Starts what the server does besides answering requests.
-fn upkeep(api: &Arc<Api>, shutdown: &CancellationToken) -> Vec<Running> {
+fn upkeep(api: &Arc<Api>, shutdown: &CancellationToken) -> Vec<TaskHandle> {
     let (fairness, end) = (Arc::clone(&api.fairness), shutdown.clone());
     // What was configured before is in force when this returns.
     let mut first = Some(control_flow_control::follow(&fairness, end.clone()));

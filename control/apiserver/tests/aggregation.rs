@@ -24,7 +24,7 @@ use control_proxy::Kubelets;
 use control_proxy::egress::Dialer;
 use control_proxy::egress::target::Target;
 use control_request::body;
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use control_types::value;
 use control_types::value::{Map, Value};
 use http::{Method, Request, Response, StatusCode};
@@ -43,7 +43,7 @@ async fn server(dir: &Path, cluster: Cluster) -> ApiServer {
     let trust = ClientTrust::new(cluster.ca.certificate_pem()).expect("trust");
     let proxy = cluster.front_proxy_client().expect("issued");
     let tokens = Tokens::new(Arc::new(cluster.service_account_key));
-    let store = Embedded::open_in(&dir.join("store"), Options::default()).expect("a store");
+    let store = EmbeddedStore::open_in(&dir.join("store"), Options::default()).expect("a store");
     ApiServer::new(Config {
         store: Arc::new(store),
         access: Arc::new(ClusterAccess::new(trust, tokens)),

@@ -21,7 +21,7 @@ use control_pki::{Authority, ClientTrust, Cluster, Spec};
 use control_proxy::Kubelets;
 use control_proxy::egress::{Dialer, Egress, Kind, Stream};
 use control_request::body;
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use control_types::value;
 use control_types::value::Value;
 use http::{Method, Request};
@@ -176,7 +176,7 @@ async fn certificates_of_a_proxy_are_read_at_the_start() {
 
 /// A server's stand-in that answers `ok` over HTTP/1.1, over TLS where there is a
 /// certificate; its port.
-async fn stand_in(issued: Option<control_pki::Issued>) -> u16 {
+async fn stand_in(issued: Option<control_pki::CertificateKeyPair>) -> u16 {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -267,7 +267,7 @@ async fn server(dir: &Path, egress: &Egress, fake: &Fake) -> ApiServer {
         ..Default::default()
     };
     let tokens = Tokens::new(Arc::new(cluster.service_account_key));
-    let store = Embedded::open_in(&dir.join("store"), Options::default()).expect("a store");
+    let store = EmbeddedStore::open_in(&dir.join("store"), Options::default()).expect("a store");
     ApiServer::new(Config {
         store: Arc::new(store),
         access: Arc::new(ClusterAccess::configured(trust, tokens, settings).expect("settings")),

@@ -16,7 +16,7 @@ use control_pki::{
 };
 use control_proxy::Kubelets;
 use control_request::body;
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use control_types::value;
 use control_types::value::Value;
 use http::{Method, Request, Response, StatusCode};
@@ -35,7 +35,7 @@ struct Stage {
     address: SocketAddr,
     service: control_apiserver::Service,
     authority: String,
-    administrator: control_pki::Issued,
+    administrator: control_pki::CertificateKeyPair,
     shutdown: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
 }
@@ -64,7 +64,7 @@ async fn stage(dir: &Path, kubelet_ca: Option<Authority>) -> Stage {
     let kubelets = Kubelets::new(&authority, &cluster.kubelet_client().expect("issued"));
     let administrator = cluster.administrator().expect("issued");
     let tokens = Tokens::new(Arc::new(cluster.service_account_key));
-    let store = Embedded::open_in(&dir.join("store"), Options::default()).expect("a store");
+    let store = EmbeddedStore::open_in(&dir.join("store"), Options::default()).expect("a store");
     let server = ApiServer::new(Config {
         store: Arc::new(store),
         access: Arc::new(ClusterAccess::new(trust(), tokens)),

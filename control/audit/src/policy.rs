@@ -27,6 +27,19 @@ pub enum PolicyError {
     Wrong(String),
 }
 
+/// Error for a rule that makes no sense.
+#[derive(Debug, thiserror::Error)]
+enum RuleError {
+    #[error("rules cannot apply to both regular resources and non-resource URLs")]
+    BothKinds,
+    #[error("nonResourceURLs: `{path}` must begin with a '/' character")]
+    RelativePath { path: String },
+    #[error("nonResourceURLs: wildcards '*' must be the final character of `{path}`")]
+    Wildcard { path: String },
+    #[error("resources: using resourceNames requires at least one resource")]
+    NoResource,
+}
+
 /// How much is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 pub enum Level {
@@ -155,7 +168,7 @@ impl Policy {
         }
         for (at, rule) in spec.rules.iter().enumerate() {
             rule.validate()
-                .map_err(|why| wrong(format!("rules[{at}]: {why}")))?;
+                .map_err(|error| wrong(format!("rules[{at}]: {error}")))?;
         }
         Ok(Self {
             rules: spec.rules,
@@ -184,28 +197,22 @@ impl Policy {
 // === impl Rule ===
 
 impl Rule {
-    fn validate(&self) -> Result<(), String> {
+    fn validate(&self) -> Result<(), RuleError> {
         let of_resources = !(self.resources.is_empty() && self.namespaces.is_empty());
         if of_resources && !self.paths.is_empty() {
-            return Err(
-                "rules cannot apply to both regular resources and non-resource URLs".into(),
-            );
+            return Err(RuleError::BothKinds);
         }
         for path in self.paths.iter().filter(|path| *path != "*") {
             if !path.starts_with('/') {
-                return Err(format!(
-                    "nonResourceURLs: `{path}` must begin with a '/' character"
-                ));
+                return Err(RuleError::RelativePath { path: path.clone() });
             }
             if path.trim_end_matches('*').contains('*') || path.ends_with("**") {
-                return Err(format!(
-                    "nonResourceURLs: wildcards '*' must be the final character of `{path}`"
-                ));
+                return Err(RuleError::Wildcard { path: path.clone() });
             }
         }
         for resources in &self.resources {
             if !resources.resource_names.is_empty() && resources.resources.is_empty() {
-                return Err("resources: using resourceNames requires at least one resource".into());
+                return Err(RuleError::NoResource);
             }
         }
         Ok(())

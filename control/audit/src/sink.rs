@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use control_supervise::Running;
+use control_supervise::TaskHandle;
+use control_types::error_chain;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -126,7 +127,7 @@ pub(super) struct Sink {
     out: Arc<SinkOutput>,
     mode: Mode,
     gathered: Option<mpsc::Sender<Arc<Event>>>,
-    worker: Mutex<Option<Running>>,
+    worker: Mutex<Option<TaskHandle>>,
 }
 
 #[derive(Debug)]
@@ -325,7 +326,7 @@ impl SinkOutput {
                 let mut kept = lost == 0;
                 for (list, count) in batches {
                     if let Err(error) = send(remote, list, *backoff).await {
-                        tracing::warn!(error = %chain(&error), "audit events cannot be sent");
+                        tracing::warn!(error = %error_chain(&error), "audit events cannot be sent");
                         self.lost.fetch_add(count, Ordering::Relaxed);
                         kept = false;
                     }
@@ -437,17 +438,6 @@ async fn send(remote: &Remote, list: Bytes, backoff: Duration) -> Result<(), kub
         tokio::time::sleep(wait.mul_f64(1.0 + rand::random_range(0.0..0.2))).await;
         wait = wait.mul_f64(LONGER);
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

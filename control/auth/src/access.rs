@@ -11,6 +11,7 @@ use http::request::Parts;
 use rustls::pki_types::CertificateDer;
 
 use crate::counts::{AccessCounts, DecisionCount};
+use crate::error::BearerError;
 use control_registry::Registry;
 use control_request::{Annotations, RequestInfo, Warnings};
 use tokio_util::sync::CancellationToken;
@@ -103,9 +104,9 @@ pub trait Access: Authorizer {
         token: &'a str,
         audiences: &'a [String],
         notes: Notes<'a>,
-    ) -> BoxFuture<'a, Result<control_access::Bearer, String>> {
+    ) -> BoxFuture<'a, Result<control_access::Bearer, BearerError>> {
         let _ = (token, audiences, notes);
-        std::future::ready(Err("invalid bearer token".to_owned())).boxed()
+        std::future::ready(Err(BearerError::Unknown)).boxed()
     }
 
     /// How often each authorizer decided, for metrics.

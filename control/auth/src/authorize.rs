@@ -59,7 +59,7 @@ impl Authorizer {
             }
             Self::Rbac(rbac) => match rbac.explain(attributes) {
                 Ok(reason) => Opinion::Allow(reason),
-                Err(reason) => Opinion::None(reason),
+                Err(denial) => Opinion::None(denial.to_string()),
             },
             Self::Abac(policies) if policies.allows(attributes) => Opinion::Allow(String::new()),
             Self::Abac(_) => Opinion::None("No policy matched.".to_owned()),
@@ -145,7 +145,7 @@ fn node(graph: &NodeGraph, attributes: &Attributes) -> Opinion {
     }
     match graph.allows(node, attributes) {
         Ok(()) => Opinion::Allow(String::new()),
-        Err(reason) => Opinion::None(reason),
+        Err(denial) => Opinion::None(denial.to_string()),
     }
 }
 

@@ -18,6 +18,7 @@ use control_access::{
 };
 use control_pki::ClientTrust;
 use control_streams::websocket;
+use control_types::error_chain;
 use control_types::status::Status;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -28,7 +29,7 @@ use rustls::pki_types::CertificateDer;
 use crate::access::{Access, Authorities, Impersonation, Notes};
 use crate::ask::WebhookTokens;
 use crate::counts::{AccessCounts, DecisionCount};
-use crate::error::SettingsError;
+use crate::error::{BearerError, SettingsError, TokenRefusal};
 use crate::existing::CachedObjects;
 use crate::settings::{Live, Settings};
 use crate::{follow, impersonate, legacy};
@@ -202,10 +203,10 @@ impl ClusterAccess {
         token: &str,
         audiences: &[String],
         notes: Notes<'_>,
-    ) -> Result<Bearer, String> {
+    ) -> Result<Bearer, BearerError> {
         let mut errors = Vec::new();
         let (Some(registry), Some(server)) = (self.registry(), self.server.get()) else {
-            return Err(NOBODY.to_owned());
+            return Err(BearerError::Unknown);
         };
         let now = jiff::Timestamp::now().as_second();
         // Who knows no audiences vouches for this server only.
@@ -250,7 +251,7 @@ impl ClusterAccess {
                 if matches!(error, TokenError::Legacy(_)) {
                     server.counts.invalidated_token();
                 }
-                errors.push(error.to_string());
+                errors.push(TokenRefusal::ServiceAccount(error));
             }
         }
         if self.bootstrap_tokens
@@ -275,12 +276,12 @@ impl ClusterAccess {
             }
         }
         for error in &errors {
-            tracing::debug!(%error, "token refused");
+            tracing::debug!(error = error_chain(error), "token refused");
         }
         Err(if errors.is_empty() {
-            NOBODY.to_owned()
+            BearerError::Unknown
         } else {
-            format!("[{NOBODY}, {}]", errors.join(", "))
+            BearerError::Refused(errors)
         })
     }
 }
@@ -292,9 +293,6 @@ fn left(certificate: &CertificateDer<'_>) -> Option<f64> {
     let end = certificate.validity().not_after.timestamp();
     Some((end - jiff::Timestamp::now().as_second()) as f64)
 }
-
-/// What is said of a token that nobody knows.
-const NOBODY: &str = "invalid bearer token";
 
 /// The token of an `Authorization: Bearer …` header. Other schemes are not known
 /// here and, as in kube-apiserver, ignored.
@@ -430,7 +428,7 @@ impl Access for ClusterAccess {
         token: &'a str,
         audiences: &'a [String],
         notes: Notes<'a>,
-    ) -> BoxFuture<'a, Result<Bearer, String>> {
+    ) -> BoxFuture<'a, Result<Bearer, BearerError>> {
         if token.trim().is_empty() && *self.live.anonymous.load_full() == Anonymous::Everywhere {
             // A header with such a token brings no credentials, and kube-apiserver
             // answers what it would make of a request with that header.

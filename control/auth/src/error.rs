@@ -1,17 +1,20 @@
-//! Errors of the configuration of access.
+//! Errors of the configuration of access, and of tokens.
 
 use std::io;
 use std::path::PathBuf;
 
+use control_access::TokenError;
 use control_access::configuration::ConfigurationError;
+use control_access::oidc::OidcError;
 use control_proxy::egress::{Kind, kubeconfig};
+use control_types::error_chain;
 
 /// Why access cannot be configured so.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
     /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     File {
         /// The file.
         path: PathBuf,
@@ -19,7 +22,7 @@ pub enum SettingsError {
         source: io::Error,
     },
     /// A configuration is wrong.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot use {}", path.display())]
     Configuration {
         /// The file.
         path: PathBuf,
@@ -44,4 +47,43 @@ pub enum SettingsError {
         /// By which way.
         kind: Kind,
     },
+}
+
+/// Error for a token that is nobody's, in the words of a `TokenReview`.
+#[derive(Debug, thiserror::Error)]
+pub enum BearerError {
+    /// Nobody knows it.
+    #[error("{}", NOBODY)]
+    Unknown,
+    /// Nobody knows it, and these refuse it.
+    #[error("[{}, {}]", NOBODY, joined(.0))]
+    Refused(Vec<TokenRefusal>),
+}
+
+/// What is said of a token that nobody knows.
+const NOBODY: &str = "invalid bearer token";
+
+/// Error of one of those who know tokens.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenRefusal {
+    /// It is of no service account.
+    #[error(transparent)]
+    ServiceAccount(TokenError),
+    /// The keys of its issuer are not known yet.
+    #[error("oidc: authenticator not initialized")]
+    NoKeys,
+    /// Its issuer did not make it so.
+    #[error("{0}")]
+    Oidc(OidcError),
+    /// The webhook gives no answer.
+    #[error(transparent)]
+    Webhook(#[from] kubeconfig::Error),
+    /// The webhook says that it is wrong, in these words.
+    #[error("{0}")]
+    Review(String),
+}
+
+fn joined(refusals: &[TokenRefusal]) -> String {
+    let texts: Vec<String> = refusals.iter().map(|it| error_chain(it)).collect();
+    texts.join(", ")
 }

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use control_access::{Existing, Found, FoundSecret, LAST_USED};
+use control_access::{BoundObjectState, FoundSecret, LAST_USED, ServiceAccountTokenGetter};
 use control_types::meta;
 use control_types::value::Value;
 use serde::Deserialize;
@@ -34,24 +34,24 @@ impl CachedObjects<'_> {
         self.0.cached("", plural, key)?.value().ok()
     }
 
-    fn found(&self, plural: &str, key: &str) -> Option<Found> {
+    fn found(&self, plural: &str, key: &str) -> Option<BoundObjectState> {
         let object = self.0.cached("", plural, key)?;
         let lean: Lean = serde_json::from_slice(object.json()).ok()?;
         let at = lean.metadata.deletion_timestamp;
         let deleting = at.and_then(|text| text.parse::<jiff::Timestamp>().ok());
-        Some(Found {
+        Some(BoundObjectState {
             uid: lean.metadata.uid,
             deleting: deleting.map(jiff::Timestamp::as_second),
         })
     }
 }
 
-impl Existing for CachedObjects<'_> {
-    fn service_account(&self, namespace: &str, name: &str) -> Option<Found> {
+impl ServiceAccountTokenGetter for CachedObjects<'_> {
+    fn service_account(&self, namespace: &str, name: &str) -> Option<BoundObjectState> {
         self.found("serviceaccounts", &format!("{namespace}/{name}"))
     }
 
-    fn pod(&self, namespace: &str, name: &str) -> Option<Found> {
+    fn pod(&self, namespace: &str, name: &str) -> Option<BoundObjectState> {
         self.found("pods", &format!("{namespace}/{name}"))
     }
 
@@ -69,7 +69,7 @@ impl Existing for CachedObjects<'_> {
         })
     }
 
-    fn node(&self, name: &str) -> Option<Found> {
+    fn node(&self, name: &str) -> Option<BoundObjectState> {
         self.found("nodes", name)
     }
 

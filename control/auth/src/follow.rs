@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 use tokio_util::sync::CancellationToken;
 
 use control_registry::{Storage, custom as definitions};
-use control_watch_cache::{Cached, Change, Read, ResourceCache, Tree};
+use control_watch_cache::{CacheEntry, Change, Read, ResourceCache, Tree};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// How long after a failure definitions are read again.
@@ -46,7 +46,7 @@ impl Follower {
     }
 
     /// Whether the object says anything to it: else it is as if it were not there.
-    fn cares(&self, object: &Cached) -> bool {
+    fn cares(&self, object: &CacheEntry) -> bool {
         let node = || object.field("spec.nodeName");
         !self.needs_node || node().is_some_and(|node| !node.is_empty())
     }
@@ -75,7 +75,7 @@ pub(super) fn start(
     }
     let pods = Follower {
         // Pods are many and large, and little of them matters here.
-        reads: Some(Pick::of(POD_PATHS.iter().copied())),
+        reads: Some(Pick::from_paths(POD_PATHS.iter().copied())),
         needs_node: true,
         ..Follower::new(nodes, NodeGraph::set_pod, NodeGraph::remove_pod)
     };
@@ -85,7 +85,7 @@ pub(super) fn start(
     });
     one(server, "", "persistentvolumes", volumes);
     let claims = Follower {
-        reads: Some(Pick::of([
+        reads: Some(Pick::from_paths([
             "metadata.name",
             "metadata.namespace",
             "metadata.uid",
@@ -243,13 +243,13 @@ struct Subject {
 /// Namespace and name of an object.
 type Place = (String, String);
 
-fn place(object: &Cached) -> Place {
+fn place(object: &CacheEntry) -> Place {
     (object.namespace().to_owned(), object.name().to_owned())
 }
 
 impl Subject {
     /// Takes exactly these objects.
-    fn replace(&self, objects: &Tree<Cached>) {
+    fn replace(&self, objects: &Tree<CacheEntry>) {
         let now: FxHashSet<Place> = objects.iter().map(|object| place(object)).collect();
         let gone: Vec<Place> = self.known().difference(&now).cloned().collect();
         for (namespace, name) in &gone {
@@ -266,7 +266,7 @@ impl Subject {
         self.replace(&Tree::default());
     }
 
-    fn set(&self, object: &Cached) {
+    fn set(&self, object: &CacheEntry) {
         let follower = &self.follower;
         if !follower.cares(object) {
             return (follower.remove)(object.namespace(), object.name());

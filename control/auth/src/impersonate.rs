@@ -399,7 +399,7 @@ impl Attempt<'_> {
         };
         if self.is_constrained() {
             if let Err(why) = check_extra(extra) {
-                return Err(denied(&asking("", ""), &why));
+                return Err(denied(&asking("", ""), &why.to_string()));
             }
             let values: usize = extra.iter().map(|(_, values)| values.len()).sum();
             let many = extra.len() >= MANY || values >= MANY;
@@ -416,22 +416,30 @@ impl Attempt<'_> {
     }
 }
 
-fn check_extra(extra: &[(String, Vec<String>)]) -> Result<(), String> {
+/// Error for extra fields of a user that nobody may be made to have; stock's messages.
+#[derive(Debug, thiserror::Error)]
+enum ExtraError {
+    #[error("impersonating the empty string key in extra is not allowed")]
+    EmptyKey,
+    #[error("impersonating an invalid key in extra is not allowed: extra.key: Invalid value: {}: must be a domain-prefixed path (such as \"acme.io/foo\")", quote(.0))]
+    InvalidKey(String),
+    #[error("impersonating the empty string value in extra is not allowed")]
+    EmptyValue,
+}
+
+fn check_extra(extra: &[(String, Vec<String>)]) -> Result<(), ExtraError> {
     for (key, values) in extra {
         if key.is_empty() {
-            return Err("impersonating the empty string key in extra is not allowed".to_owned());
+            return Err(ExtraError::EmptyKey);
         }
         let prefixed = key.split_once('/').is_some_and(|(domain, path)| {
             names::dns1123_subdomain(domain).is_empty() && !path.is_empty()
         });
         if !prefixed {
-            return Err(format!(
-                "impersonating an invalid key in extra is not allowed: extra.key: Invalid value: {}: must be a domain-prefixed path (such as \"acme.io/foo\")",
-                quote(key)
-            ));
+            return Err(ExtraError::InvalidKey(key.clone()));
         }
         if values.iter().any(String::is_empty) {
-            return Err("impersonating the empty string value in extra is not allowed".to_owned());
+            return Err(ExtraError::EmptyValue);
         }
     }
     Ok(())

@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use control_access::Bearer;
-use control_access::oidc::{Claims, Issuer, Keys, OidcError, Source};
-use http::header::{ACCEPT, AUTHORIZATION};
-use http::{HeaderValue, Request};
+use control_access::oidc::{IdTokenClaims, Issuer, Keys, KeysError, OidcError, Source};
+use http::header::{ACCEPT, AUTHORIZATION, InvalidHeaderValue};
+use http::{HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::SettingsError;
-use control_proxy::egress::client::{self, HttpClient, explain};
+use crate::error::{SettingsError, TokenRefusal};
+use control_proxy::egress::client::{self, HttpClient, RequestError, UrlError, explain};
 use control_proxy::egress::trust::{Trust, tls};
 use control_proxy::egress::{Dialer, Egress};
-use control_request::body;
+use control_request::body::{self, BoxError};
 
 /// How long an issuer may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -57,6 +57,49 @@ struct Provider {
     keys: ArcSwapOption<Keys>,
     /// When keys were last fetched; held while they are.
     fetched: Mutex<Option<Instant>>,
+}
+
+/// Error for a document of an issuer that cannot be fetched.
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    #[error(transparent)]
+    Authorities(#[from] control_pki::Error),
+    #[error(transparent)]
+    ServerName(#[from] std::io::Error),
+    #[error("the token fits in no header")]
+    Token(#[source] InvalidHeaderValue),
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    #[error("{url}: {}", explain(error))]
+    NoAnswer { url: String, error: RequestError },
+    #[error("{url}: the server answered {status}")]
+    Refused { url: String, status: StatusCode },
+    #[error("{url}")]
+    Body { url: String, source: BoxError },
+    #[error("it does not answer")]
+    Timeout,
+}
+
+/// Error for an issuer whose keys cannot be found.
+#[derive(Debug, thiserror::Error)]
+enum DiscoveryError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    #[error("{url}: it is no discovery document")]
+    Document {
+        url: String,
+        source: serde_json::Error,
+    },
+    #[error(
+        "oidc: issuer did not match the issuer returned by provider, expected {wanted:?} got {found:?}"
+    )]
+    OtherIssuer { wanted: String, found: String },
+    #[error("{url}: it names no jwks_uri")]
+    NoKeys { url: String },
+    #[error(transparent)]
+    Keys(#[from] KeysError),
 }
 
 impl Issuers {
@@ -106,7 +149,7 @@ impl Issuers {
     }
 
     /// Whose token this is; `None` when it is of no issuer here.
-    pub async fn user(&self, token: &str) -> Option<Result<Bearer, String>> {
+    pub async fn user(&self, token: &str) -> Option<Result<Bearer, TokenRefusal>> {
         let all = self.0.load_full();
         let known = all.iter().find(|known| known.issuer.claims(token))?;
         Some(known.user(token).await)
@@ -147,28 +190,19 @@ impl KnownIssuer {
         })
     }
 
-    async fn user(&self, token: &str) -> Result<Bearer, String> {
+    async fn user(&self, token: &str) -> Result<Bearer, TokenRefusal> {
         let now = jiff::Timestamp::now().as_second();
         let verified = self
             .provider
             .with_keys(|keys| self.issuer.verified(token, keys, now));
-        let verified = verified
-            .await
-            .ok_or("oidc: authenticator not initialized")?;
-        let mut claims = verified.map_err(|error| error.to_string())?;
-        let source = self
-            .issuer
-            .source(&claims)
-            .map_err(|error| error.to_string())?;
+        let verified = verified.await.ok_or(TokenRefusal::NoKeys)?;
+        let mut claims = verified.map_err(TokenRefusal::Oidc)?;
+        let source = self.issuer.source(&claims).map_err(TokenRefusal::Oidc)?;
         if let Some(source) = source {
-            self.expand(&mut claims, &source, now)
-                .await
-                .map_err(|error| error.to_string())?;
+            let expanded = self.expand(&mut claims, &source, now).await;
+            expanded.map_err(TokenRefusal::Oidc)?;
         }
-        let user = self
-            .issuer
-            .user_of(&claims)
-            .map_err(|error| error.to_string())?;
+        let user = self.issuer.user_of(&claims).map_err(TokenRefusal::Oidc)?;
         Ok(Bearer {
             user,
             ..Bearer::default()
@@ -178,7 +212,7 @@ impl KnownIssuer {
     /// Fetches the claim that is elsewhere.
     async fn expand(
         &self,
-        claims: &mut Claims,
+        claims: &mut IdTokenClaims,
         source: &Source,
         now: i64,
     ) -> Result<(), OidcError> {
@@ -187,10 +221,10 @@ impl KnownIssuer {
             .fetch_from(&source.endpoint, &source.access_token);
         let answer = match tokio::time::timeout(TIMEOUT, asked).await {
             Ok(answer) => answer,
-            Err(_) => Err("it does not answer".to_owned()),
+            Err(_) => Err(FetchError::Timeout),
         };
-        let answer = answer.map_err(|why| {
-            let claim = &source.claim;
+        let answer = answer.map_err(|error| {
+            let (claim, why) = (&source.claim, explain(&error));
             OidcError::Distributed(format!("while getting distributed claim {claim:?}: {why}"))
         })?;
         let token = String::from_utf8_lossy(&answer);
@@ -280,58 +314,66 @@ impl Provider {
         match tokio::time::timeout(TIMEOUT, self.get_keys()).await {
             Ok(Ok(keys)) => self.keys.store(Some(Arc::new(keys))),
             Ok(Err(error)) => {
-                tracing::warn!(issuer = %self.url, %error, "an issuer's keys cannot be fetched");
+                let error = explain(&error);
+                tracing::warn!(issuer = %self.url, error, "an issuer's keys cannot be fetched");
             }
             Err(_) => tracing::warn!(issuer = %self.url, "an issuer does not answer"),
         }
         *fetched = Some(Instant::now());
     }
 
-    async fn get_keys(&self) -> Result<Keys, String> {
+    async fn get_keys(&self) -> Result<Keys, DiscoveryError> {
         let url = match &self.discovery_url {
             Some(url) => url.clone(),
             None => format!("{}{WELL_KNOWN}", self.url.trim_end_matches('/')),
         };
         let document = self.fetch_from(&url, "").await?;
-        let document: serde_json::Value = serde_json::from_slice(&document)
-            .map_err(|error| format!("{url}: it is no discovery document: {error}"))?;
+        let document: serde_json::Value = match serde_json::from_slice(&document) {
+            Ok(document) => document,
+            Err(source) => return Err(DiscoveryError::Document { url, source }),
+        };
         let text = |field: &str| document.get(field).and_then(serde_json::Value::as_str);
         if text("issuer") != Some(&self.url) {
-            let found = text("issuer").unwrap_or_default();
-            let wanted = &self.url;
-            return Err(format!(
-                "oidc: issuer did not match the issuer returned by provider, expected {wanted:?} got {found:?}"
-            ));
+            return Err(DiscoveryError::OtherIssuer {
+                wanted: self.url.clone(),
+                found: text("issuer").unwrap_or_default().to_owned(),
+            });
         }
-        let keys = text("jwks_uri").ok_or_else(|| format!("{url}: it names no jwks_uri"))?;
-        Keys::parse(&self.fetch_from(keys, "").await?).map_err(|error| error.to_string())
+        let keys = text("jwks_uri").ok_or(DiscoveryError::NoKeys { url })?;
+        Ok(Keys::parse(&self.fetch_from(keys, "").await?)?)
     }
 
     /// Fetches a document from an issuer's server; `token` is shown unless empty.
-    async fn fetch_from(&self, url: &str, token: &str) -> Result<bytes::Bytes, String> {
+    async fn fetch_from(&self, url: &str, token: &str) -> Result<bytes::Bytes, FetchError> {
+        let named = || url.to_owned();
         let (uri, host) = client::parse(url, &["https"])?;
-        let trust = Trust::of(self.authority.as_deref(), false);
-        let tls = tls(trust, None).map_err(|error| error.to_string())?;
-        let client = HttpClient::over_tls(self.dialer.clone(), tls, &host)
-            .map_err(|error| error.to_string())?;
+        let trust = Trust::from_config(self.authority.as_deref(), false);
+        let tls = tls(trust, None)?;
+        let client = HttpClient::over_tls(self.dialer.clone(), tls, &host)?;
         let mut request = Request::builder()
             .uri(uri)
             .header(ACCEPT, "application/json");
         if !token.is_empty() {
             let token = HeaderValue::from_str(&format!("Bearer {token}"));
-            let token = token.map_err(|error| error.to_string())?;
-            request = request.header(AUTHORIZATION, token);
+            request = request.header(AUTHORIZATION, token.map_err(FetchError::Token)?);
         }
-        let request = request
-            .body(body::empty())
-            .map_err(|error| error.to_string())?;
+        let request = request.body(body::empty())?;
         let answer = client.request(request).await;
-        let answer = answer.map_err(|error| format!("{url}: {}", explain(&error)))?;
+        let answer = answer.map_err(|error| FetchError::NoAnswer {
+            url: named(),
+            error,
+        })?;
         if !answer.status().is_success() {
-            return Err(format!("{url}: the server answered {}", answer.status()));
+            return Err(FetchError::Refused {
+                url: named(),
+                status: answer.status(),
+            });
         }
         let body = Limited::new(answer.into_body(), MOST).collect().await;
         body.map(http_body_util::Collected::to_bytes)
-            .map_err(|error| format!("{url}: {error}"))
+            .map_err(|source| FetchError::Body {
+                url: named(),
+                source,
+            })
     }
 }

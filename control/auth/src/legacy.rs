@@ -68,7 +68,7 @@ async fn label(registry: &Registry, used: &LegacyUse, today: &str) -> Result<(),
             }
             let mut new = old.clone();
             meta::set_label(&mut new, LAST_USED, today);
-            Endpoint::of(registry, served, "").write(Some(&old), &mut new, OWN);
+            Endpoint::for_resource(registry, served, "").write(Some(&old), &mut new, OWN);
             Ok(Decision::Put(new))
         })
         .await

@@ -27,5 +27,5 @@ pub use access::{Access, Authorities, Impersonation, Notes};
 pub use ask::WebhookSettings;
 pub use cluster_access::ClusterAccess;
 pub use counts::{AccessCounts, DecisionCount};
-pub use error::SettingsError;
+pub use error::{BearerError, SettingsError, TokenRefusal};
 pub use settings::Settings;

@@ -31,7 +31,7 @@ pub async fn create(
     served: &Arc<ServedResource>,
     body: Body,
 ) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     if format.shape == Shape::Table {
         // Answers to questions have no columns.
         return Err(Status::not_acceptable(MEDIA_TYPES));
@@ -49,7 +49,7 @@ pub async fn create(
     let mut review = decoded.object;
     check_namespace(context, served, &mut review)?;
     let writer = managed::manager_of(context, &options);
-    Endpoint::of(&context.registry, served, "").write(None, &mut review, &writer);
+    Endpoint::for_resource(&context.registry, served, "").write(None, &mut review, &writer);
     let attributes = Attributes {
         name: "",
         options: RequestOptions::Create(&options),
@@ -191,7 +191,7 @@ async fn token_review(
     };
     let found = access.review_token(token, &audiences, notes).await;
     Ok(match found {
-        Err(error) => value!({ "user": {}, "error": error }),
+        Err(error) => value!({ "user": {}, "error": (error.to_string()) }),
         Ok(bearer) => {
             value!({
                 "authenticated": true, "user": (user_info(&bearer.user)),

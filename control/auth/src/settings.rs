@@ -11,6 +11,7 @@ use control_access::configuration::{authentication, authorization};
 use control_access::oidc::{ALGORITHMS, Issuer};
 use control_access::{Abac, FrontProxy, NodeGraph, Rbac, TokenFile};
 use control_pki::ClientTrust;
+use control_types::error_chain;
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::{WebhookAuthorizer, WebhookSettings, WebhookTokens};
@@ -269,7 +270,10 @@ async fn follow(
         known = now;
         match take(&live, &path) {
             Ok(()) => tracing::info!(path = %path.display(), "configuration read anew"),
-            Err(error) => tracing::error!(%error, "a changed configuration is not used"),
+            Err(error) => {
+                let error = error_chain(&error);
+                tracing::error!(error, "a changed configuration is not used");
+            }
         }
     }
 }

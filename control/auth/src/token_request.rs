@@ -18,7 +18,7 @@ use control_request::body::Body;
 use control_request::negotiate::Format;
 use control_request::options::WriteOptions;
 use control_strategy::ObjectSchema;
-use control_strategy::decode::{self, Expected};
+use control_strategy::decode::{self, ExpectedKind};
 
 /// Tokens live ten minutes at least, and 2^32 seconds at most.
 const SHORTEST: i64 = 600;
@@ -41,11 +41,11 @@ pub async fn create(
     body: Body,
 ) -> Answer {
     const GROUP: &str = "authentication.k8s.io";
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let options = WriteOptions::parse(context.query(), "CreateOptions", false)?;
     let schema =
         registry::schema_of(GROUP, "v1", "TokenRequest").ok_or_else(Status::unknown_path)?;
-    let expected = Expected {
+    let expected = ExpectedKind {
         group: GROUP,
         version: "v1",
         kind: "TokenRequest",

@@ -15,13 +15,13 @@ use control_backup::restore::{
     raise_revision, restore_embedded, restore_etcd_file, restore_live, restored_revision,
 };
 use control_backup::transfer::{Copy, Target, compare};
-use control_store::embedded::{Embedded, Importer, Options};
+use control_store::embedded::{EmbeddedStore, Importer, Options};
 use control_store::etcd::{Etcd as EtcdStore, EtcdOptions};
 use control_store::{Error, KeyValue, Precondition, Range, Store, Write};
 use jiff::Timestamp;
 
 fn open(path: &Path) -> Arc<dyn Store> {
-    Arc::new(Embedded::open(path, Options::default()).expect("a store"))
+    Arc::new(EmbeddedStore::open(path, Options::default()).expect("a store"))
 }
 
 async fn put(store: &dyn Store, key: String, size: usize, ttl: Option<Duration>) {

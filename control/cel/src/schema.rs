@@ -386,7 +386,7 @@ impl Schema {
     /// # Errors
     /// When the part does not match its declaration.
     pub fn read<'a>(&'a self, value: &'a Value) -> Result<Val<'a>, Error> {
-        let wrong = |wanted: &'static str| Err(Error::of(format!("invalid data, {wanted}")));
+        let wrong = |wanted: &'static str| Err(Error::failed(format!("invalid data, {wanted}")));
         Ok(match (&self.shape, value) {
             (_, Value::Null) if self.nullable => Val::Null,
             (Shape::Any, value) => Val::tree(value),
@@ -403,7 +403,7 @@ impl Schema {
             (Shape::Bytes, Value::String(text)) => match convert::base64(text) {
                 Some(bytes) => Val::Bytes(bytes.into()),
                 None => {
-                    return Err(Error::of(format!(
+                    return Err(Error::failed(format!(
                         "Invalid byte formatted string {text}: illegal base64 data"
                     )));
                 }
@@ -411,7 +411,7 @@ impl Schema {
             (Shape::Duration, Value::String(text)) => match control_types::duration::parse(text) {
                 Some(nanos) => Val::Duration(nanos),
                 None => {
-                    return Err(Error::of(format!(
+                    return Err(Error::failed(format!(
                         "Invalid duration {text}: unable to parse to duration"
                     )));
                 }
@@ -419,13 +419,15 @@ impl Schema {
             (Shape::Date, Value::String(text)) => match time::parse_date(text) {
                 Some(moment) => Val::Timestamp(moment),
                 None => {
-                    return Err(Error::of(format!("Invalid date formatted string {text}")));
+                    return Err(Error::failed(format!(
+                        "Invalid date formatted string {text}"
+                    )));
                 }
             },
             (Shape::Timestamp, Value::String(text)) => match time::parse(text) {
                 Some(moment) => Val::Timestamp(moment),
                 None => {
-                    return Err(Error::of(format!(
+                    return Err(Error::failed(format!(
                         "Invalid date-time formatted string {text}"
                     )));
                 }
@@ -458,7 +460,7 @@ fn mismatch<T>(wanted: &str, found: &Value) -> Result<T, Error> {
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
     };
-    Err(Error::of(format!(
+    Err(Error::failed(format!(
         "invalid data, expected {wanted}, got {found}"
     )))
 }

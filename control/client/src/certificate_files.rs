@@ -170,17 +170,19 @@ mod tests {
     use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::sync::mpsc::{Receiver, channel};
 
-    use control_pki::{Authority, ClientTrust, Issued, ServingIdentity, Spec, server_config};
+    use control_pki::{
+        Authority, CertificateKeyPair, ClientTrust, ServingIdentity, Spec, server_config,
+    };
     use rustls::{ServerConfig, ServerConnection, Stream};
 
     use super::*;
 
-    fn user(authority: &Authority, name: &str) -> Issued {
+    fn user(authority: &Authority, name: &str) -> CertificateKeyPair {
         authority.issue(&Spec::client(name, &[])).expect("issued")
     }
 
     /// Puts a pair into one file, in the place of another one, as a kubelet does.
-    fn place(folder: &Path, issued: &Issued) {
+    fn place(folder: &Path, issued: &CertificateKeyPair) {
         let pair = format!("{}{}", issued.cert_pem, issued.key_pem);
         let (next, current) = (folder.join("next.pem"), folder.join("current.pem"));
         fs::write(&next, pair).expect("written");
@@ -258,7 +260,7 @@ mod tests {
             let _ = tokio::time::timeout(Duration::from_millis(500), asked).await;
             shown.try_iter().collect::<Vec<_>>()
         };
-        let der = |issued: &Issued| {
+        let der = |issued: &CertificateKeyPair| {
             let it = CertificateDer::from_pem_slice(issued.cert_pem.as_bytes());
             it.expect("a certificate").to_vec()
         };
@@ -290,7 +292,7 @@ mod tests {
             now
         };
         assert!(!files.refresh(later()), "nothing changed");
-        let mixed = Issued {
+        let mixed = CertificateKeyPair {
             key_pem: second.key_pem.clone(),
             ..first
         };

@@ -13,7 +13,7 @@ use control_types::value::Value;
 use control_registry::{Context, ServedResource};
 use control_request::pairs;
 use control_strategy::ObjectSchema;
-use control_strategy::decode::Expected;
+use control_strategy::decode::ExpectedKind;
 
 /// Lets policies and webhooks look at a connection to the object of the path.
 ///
@@ -24,7 +24,7 @@ pub async fn admit(context: &Context, served: &Arc<ServedResource>) -> Result<()
     let Some(of) = served.subresource(&info.subresource) else {
         return Ok(());
     };
-    let kind = Expected {
+    let kind = ExpectedKind {
         group: of.group,
         version: of.version,
         kind: of.kind,

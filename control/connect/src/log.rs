@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use crate::admit::flag;
 use crate::connector::Connector;
 use crate::node;
+use control_proxy::egress::client::explain;
 use control_proxy::forward;
 use control_proxy::streams::text;
 use control_registry::{Context, ServedResource};
@@ -74,7 +75,8 @@ impl Connector {
         *request.uri_mut() = path.parse().map_err(|error| failed(&error))?;
         let host = HeaderValue::from_str(&target.address()).map_err(|error| failed(&error))?;
         request.headers_mut().insert(HOST, host);
-        let answer = target.send(request).await.map_err(|error| failed(&error))?;
+        let answer = target.send(request).await;
+        let answer = answer.map_err(|error| failed(&explain(&error)))?;
         if !(200..=206).contains(&answer.status().as_u16()) {
             return Err(refusal(answer, name).await);
         }

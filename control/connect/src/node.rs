@@ -31,7 +31,7 @@ pub async fn endpoint(context: &Context, node: &str) -> Result<Endpoint, Status>
             status
         }
     })?;
-    Endpoint::of(&nodes.tree(&node)?)
+    Endpoint::from_node(&nodes.tree(&node)?)
 }
 
 /// Where the agent of a pod's node listens; `None` for a pod without a node.

@@ -11,6 +11,7 @@ use control_client::{
     Client, DeleteOptions, Discard, Meta, Preconditions, Queue, Resource, Selection, View,
 };
 use control_client::{Reflector, reflect, resources};
+use control_types::error_chain;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -23,8 +24,8 @@ const ACCOUNT: &str = "kubernetes.io/service-account.name";
 const UID: &str = "kubernetes.io/service-account.uid";
 
 /// Signs the token that lies in a Secret: namespace, account's name and uid, and
-/// the Secret's name; says why it cannot.
-pub type Sign = dyn Fn(&str, &str, &str, &str) -> Result<String, String> + Send + Sync;
+/// the Secret's name.
+pub type Sign = dyn Fn(&str, &str, &str, &str) -> Result<String, control_pki::Error> + Send + Sync;
 
 /// Signs tokens.
 #[derive(Clone)]
@@ -272,6 +273,7 @@ impl Tokens {
                 _ => match (self.signer.0)(namespace, account, uid, &key.name) {
                     Ok(token) => token,
                     Err(error) => {
+                        let error = error_chain(&error);
                         tracing::error!(%key, error, "failed to sign a token");
                         return Ok(None);
                     }
@@ -384,7 +386,9 @@ mod tests {
             "data": {"token": "eA==", "namespace": "YQ=="}}),
         );
         let config = Config {
-            token_signer: Some(TokenSigner(Arc::new(|_, _, _, _| Err("not asked".into())))),
+            token_signer: Some(TokenSigner(Arc::new(
+                |_, _, _, _| -> Result<String, control_pki::Error> { unreachable!("not asked") },
+            ))),
             ..Config::default()
         };
         let _running = api.run(&CONTROLLER, config);

@@ -14,7 +14,7 @@ use control_client::{
     Change, Client, Discard, Error, Meta, Metadata, Queue, Reflector, Resource, Selection, View,
     reflect, reflect_resource,
 };
-use control_kinds::quota::{self as rules, Counted};
+use control_kinds::quota::{self as rules, CountedObjects};
 use control_types::value::Value;
 use control_types::{meta, registry};
 use serde::Deserialize;
@@ -288,7 +288,7 @@ impl Quotas {
                     .list::<Value>(&resource, &selection)
                     .await?
                     .items;
-                all.push(Counted {
+                all.push(CountedObjects {
                     group,
                     plural,
                     objects,

@@ -17,7 +17,7 @@ use control_openapi::{CustomResources, Document, metrics};
 use control_watch_cache::ResourceCache;
 
 use control_aggregation::Aggregator;
-use control_openapi::Merged;
+use control_openapi::MergedDocuments;
 use control_registry::custom::{self, Snapshot};
 use control_registry::{Context, Storage, reply};
 use control_request::body::Body;
@@ -31,7 +31,7 @@ pub struct OpenApi {
     storage: Arc<Storage>,
     aggregator: Arc<Aggregator>,
     /// What documents last said of custom resources and other servers.
-    merged: Merged,
+    merged: MergedDocuments,
 }
 
 impl OpenApi {
@@ -41,7 +41,7 @@ impl OpenApi {
         Self {
             storage,
             aggregator,
-            merged: Merged::default(),
+            merged: MergedDocuments::default(),
         }
     }
 

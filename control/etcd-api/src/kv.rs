@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use control_store::txn::{
-    Compare, DeleteKeys, Keys, LeaseChoice, Op, OpAnswer, Put, Query, Relation, RevisionBounds,
+    Compare, DeleteKeys, Keys, LeaseChoice, Op, OpAnswer, PutKey, Query, Relation, RevisionBounds,
     Selection, SortOrder, SortTarget, Target, Txn, lease_id,
 };
 use control_store::{KeyValue, Store as _};
@@ -144,7 +144,7 @@ fn query(request: pb::RangeRequest) -> Result<Query, Status> {
     })
 }
 
-fn put(request: pb::PutRequest) -> Result<Put, Status> {
+fn put(request: pb::PutRequest) -> Result<PutKey, Status> {
     if request.key.is_empty() {
         return Err(fault::empty_key());
     }
@@ -154,7 +154,7 @@ fn put(request: pb::PutRequest) -> Result<Put, Status> {
     if request.ignore_lease && request.lease != 0 {
         return Err(fault::lease_provided());
     }
-    Ok(Put {
+    Ok(PutKey {
         key: request.key,
         value: (!request.ignore_value).then_some(request.value),
         lease: match request.lease {

@@ -23,7 +23,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use control_store::embedded::Embedded;
+use control_store::embedded::EmbeddedStore;
 use tokio_util::sync::CancellationToken;
 
 pub use server::ServeError;
@@ -36,7 +36,7 @@ pub const API_VERSION: &str = "3.5.21";
 #[derive(Debug)]
 pub struct EtcdApi {
     listener: server::Listener,
-    store: Arc<Embedded>,
+    store: Arc<EmbeddedStore>,
 }
 
 impl EtcdApi {
@@ -53,7 +53,7 @@ impl EtcdApi {
     ///
     /// # Errors
     /// [`ServeError`].
-    pub async fn open(endpoint: &str, store: Arc<Embedded>) -> Result<Self, ServeError> {
+    pub async fn open(endpoint: &str, store: Arc<EmbeddedStore>) -> Result<Self, ServeError> {
         let path = server::socket_path(endpoint)?;
         Ok(Self {
             listener: server::listen(&path).await?,

@@ -24,7 +24,7 @@ const ALARM_GET: i32 = 0;
 const ALARM_DEACTIVATE: i32 = 2;
 
 /// A snapshot while it is sent.
-struct Sending {
+struct SnapshotStream {
     file: tokio::fs::File,
     /// Bytes of the file that are left to send.
     remaining: u64,
@@ -104,7 +104,7 @@ impl Service {
         let revision = copied.map_err(fault::status)?;
         let file = opened.map_err(failed)?;
         let remaining = file.metadata().await.map_err(failed)?.len();
-        let sending = Sending {
+        let sending = SnapshotStream {
             file,
             remaining,
             digest: Sha256::new(),
@@ -120,9 +120,9 @@ impl Service {
     }
 }
 
-// === impl Sending ===
+// === impl SnapshotStream ===
 
-impl Sending {
+impl SnapshotStream {
     async fn next(&mut self) -> io::Result<Option<pb::SnapshotResponse>> {
         if self.is_done {
             return Ok(None);

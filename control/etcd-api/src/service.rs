@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use control_store::Revision;
-use control_store::embedded::Embedded;
+use control_store::embedded::EmbeddedStore;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, Stream, StreamExt as _};
 use http::Request;
@@ -30,7 +30,7 @@ type Messages<A> = BoxStream<'static, Result<A, Status>>;
 /// State shared by all calls.
 #[derive(Clone)]
 pub(crate) struct Service {
-    pub(crate) store: Arc<Embedded>,
+    pub(crate) store: Arc<EmbeddedStore>,
     pub(crate) socket: Arc<Path>,
     pub(crate) member_id: u64,
     cluster_id: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Service {
 // === impl Service ===
 
 impl Service {
-    pub fn new(store: Arc<Embedded>, socket: &Path, shutdown: CancellationToken) -> Self {
+    pub fn new(store: Arc<EmbeddedStore>, socket: &Path, shutdown: CancellationToken) -> Self {
         let path = std::fs::canonicalize(store.path()).unwrap_or_else(|_| store.path().into());
         Self {
             member_id: identity(&path, "member"),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use common::{Client, Key as _, Server, create, delete, put};
 use control_etcd_api::messages as pb;
 use control_store::Store as _;
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use futures::channel::mpsc;
 use tonic::{Code, Streaming};
 
@@ -281,7 +281,7 @@ async fn leases_and_shared_revisions_survive_a_restart_and_compaction() {
             retain: None,
             ..Options::default()
         };
-        Embedded::open(&path, options).expect("a store")
+        EmbeddedStore::open(&path, options).expect("a store")
     };
     let server = Server::start().await;
     let client = server.connect().await;
@@ -338,7 +338,7 @@ async fn a_snapshot_ends_with_its_digest() {
     assert_eq!(sha2::Sha256::digest(content).as_slice(), digest);
     let copy = server.folder.path().join("copy.redb");
     std::fs::write(&copy, content).expect("a file");
-    let store = Embedded::open(copy, Options::default()).expect("a store");
+    let store = EmbeddedStore::open(copy, Options::default()).expect("a store");
     let kv = store.get(Bytes::from_static(b"a"), None).await;
     assert_eq!(kv.expect("read").expect("the key").value, "value");
     let left: Vec<_> = std::fs::read_dir(server.folder.path())

@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use control_supervise::{Running, task};
+use control_supervise::{TaskHandle, task};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::sync::{oneshot, watch};
@@ -28,12 +28,12 @@ const GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Process {
     stop: CancellationToken,
-    keeper: Running,
+    keeper: TaskHandle,
     removed: watch::Receiver<bool>,
 }
 
 /// How one run of the process ended.
-enum Ended {
+enum ProcessExit {
     Stopped,
     Removed,
     Exited(ExitStatus),
@@ -110,8 +110,8 @@ async fn keep(
     loop {
         let began = Instant::now();
         match run(&record, &launch, &stop).await {
-            Ended::Stopped => return,
-            Ended::Removed => {
+            ProcessExit::Stopped => return,
+            ProcessExit::Removed => {
                 let error = Error::Removed {
                     name: record.name.clone(),
                     folder: launch.folder.clone(),
@@ -121,10 +121,10 @@ async fn keep(
                 stop.cancelled().await;
                 return;
             }
-            Ended::Exited(status) => {
+            ProcessExit::Exited(status) => {
                 tracing::warn!(%status, restart_after = ?pause, "etcd ended");
             }
-            Ended::Failed(error) => {
+            ProcessExit::Failed(error) => {
                 tracing::error!(
                     program = %launch.binary.display(),
                     %error,
@@ -146,7 +146,7 @@ async fn keep(
 
 /// Runs the process once. A separate thread starts it and waits for it: the kernel ends
 /// the process with the thread that started it.
-async fn run(record: &Record, launch: &Launch, stop: &CancellationToken) -> Ended {
+async fn run(record: &Record, launch: &Launch, stop: &CancellationToken) -> ProcessExit {
     let mut command = Command::new(&launch.binary);
     command.args(record.arguments(launch));
     // Environment variables must not set what no argument sets.
@@ -180,12 +180,12 @@ async fn run(record: &Record, launch: &Launch, stop: &CancellationToken) -> Ende
         let _ = ended.send((child.wait(), was_removed.into_inner()));
     });
     if let Err(error) = started {
-        return Ended::Failed(error);
+        return ProcessExit::Failed(error);
     }
     let id = match begins.await {
         Ok(Ok(id)) => id,
-        Ok(Err(error)) => return Ended::Failed(error),
-        Err(_) => return Ended::Failed(std::io::ErrorKind::Other.into()),
+        Ok(Err(error)) => return ProcessExit::Failed(error),
+        Err(_) => return ProcessExit::Failed(std::io::ErrorKind::Other.into()),
     };
     tracing::info!(pid = id, name = record.name, "etcd started");
     let finished = tokio::select! {
@@ -197,14 +197,14 @@ async fn run(record: &Record, launch: &Launch, stop: &CancellationToken) -> Ende
                 signal(id, Signal::SIGKILL);
                 let _ = tokio::time::timeout(GRACE, &mut ends).await;
             }
-            return Ended::Stopped;
+            return ProcessExit::Stopped;
         }
     };
     match finished {
-        Ok((_, true)) => Ended::Removed,
-        Ok((Ok(status), false)) => Ended::Exited(status),
-        Ok((Err(error), false)) => Ended::Failed(error),
-        Err(_) => Ended::Failed(std::io::ErrorKind::Other.into()),
+        Ok((_, true)) => ProcessExit::Removed,
+        Ok((Ok(status), false)) => ProcessExit::Exited(status),
+        Ok((Err(error), false)) => ProcessExit::Failed(error),
+        Err(_) => ProcessExit::Failed(std::io::ErrorKind::Other.into()),
     }
 }
 

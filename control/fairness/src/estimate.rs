@@ -32,7 +32,7 @@ pub struct Estimate {
 
 /// A list or watch request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListRequest {
     /// Whether it is of one object, by name.
     pub single: bool,
     /// The most objects wanted; 0 for all.
@@ -71,14 +71,14 @@ impl Estimate {
     /// The work after the answer.
     #[must_use]
     pub fn last_work(&self) -> SeatSeconds {
-        SeatSeconds::of(self.last, self.lingering)
+        SeatSeconds::new(self.last, self.lingering)
     }
 }
 
 /// Estimates a list, or a watch that begins with all objects. `most` is the level's limit
 /// on seats of one request. Unknown resources hold nothing.
 #[must_use]
-pub fn list(objects: Option<Objects>, listed: Listed, most: Option<u32>) -> Estimate {
+pub fn list(objects: Option<Objects>, listed: ListRequest, most: Option<u32>) -> Estimate {
     let Some(objects) = objects else {
         return ONE;
     };
@@ -91,8 +91,8 @@ pub fn list(objects: Option<Objects>, listed: Listed, most: Option<u32>) -> Esti
         limit => limit.min(objects.count),
     };
     let held = match listed {
-        Listed { single: true, .. } => 1,
-        Listed {
+        ListRequest { single: true, .. } => 1,
+        ListRequest {
             from_store: true,
             selects: true,
             ..
@@ -118,7 +118,7 @@ pub fn write(watches: usize, most: Option<u32>) -> Estimate {
         return ONE;
     }
     let wanted = u32::try_from(watches.div_ceil(WATCHES_PER_SEAT)).unwrap_or(u32::MAX);
-    let work = SeatSeconds::of(wanted, TELLING);
+    let work = SeatSeconds::new(wanted, TELLING);
     // The same work may be done by fewer in a longer time: wide requests keep
     // seats empty until all that they need are free.
     let last = wanted.min(most.unwrap_or(WRITE_SEATS).clamp(1, WRITE_SEATS));
@@ -140,28 +140,28 @@ mod tests {
 
     #[test]
     fn lists_cost_by_the_bytes_that_are_held_at_once() {
-        let all = Listed::default();
+        let all = ListRequest::default();
         assert_eq!(list(None, all, None).seats, 1);
         assert_eq!(list(MANY, all, None).seats, 10);
         assert_eq!(list(MANY, all, Some(4)).seats, 4);
-        let page = Listed { limit: 500, ..all };
+        let page = ListRequest { limit: 500, ..all };
         assert_eq!(list(MANY, page, None).seats, 5);
-        let one = Listed {
+        let one = ListRequest {
             single: true,
             ..all
         };
         assert_eq!(list(MANY, one, None).seats, 1);
-        let stored = Listed {
+        let stored = ListRequest {
             from_store: true,
             ..page
         };
         assert_eq!(list(MANY, stored, None).seats, 5);
-        let selected = Listed {
+        let selected = ListRequest {
             selects: true,
             ..stored
         };
         assert_eq!(list(MANY, selected, None).seats, 50);
-        let everything = Listed {
+        let everything = ListRequest {
             from_store: true,
             ..all
         };
@@ -178,7 +178,7 @@ mod tests {
         // As much work, on fewer seats.
         let many = write(1_000, Some(4));
         assert_eq!(many.last, 4);
-        assert_eq!(many.last_work(), SeatSeconds::of(100, TELLING));
+        assert_eq!(many.last_work(), SeatSeconds::new(100, TELLING));
         assert_eq!(many.most(), 4);
     }
 }

@@ -276,7 +276,7 @@ impl<W: Waiter> QueueSet<W> {
         }
         let slot = slot.min(self.slots.len() - 1);
         self.slots[slot].1.seats.observe(f64::from(estimate.most()));
-        let work = SeatSeconds::of(estimate.seats, GUESS) + estimate.last_work();
+        let work = SeatSeconds::new(estimate.seats, GUESS) + estimate.last_work();
         let mut request = Request {
             slot,
             flow: arrival.flow.into(),
@@ -670,11 +670,11 @@ impl<W: Waiter> QueueSet<W> {
         }
         let seats = request.estimate.most();
         if let Some(at) = request.queue {
-            let guessed = SeatSeconds::of(request.estimate.seats, GUESS);
+            let guessed = SeatSeconds::new(request.estimate.seats, GUESS);
             let queue = &mut self.queues[at];
             queue.executing -= 1;
             queue.next -= guessed;
-            queue.next += SeatSeconds::of(request.estimate.seats, took);
+            queue.next += SeatSeconds::new(request.estimate.seats, took);
             if queue.is_idle() {
                 self.active -= 1;
             }

@@ -18,7 +18,7 @@ pub struct SeatSeconds(i128);
 impl SeatSeconds {
     /// So many seats for so long.
     #[must_use]
-    pub fn of(seats: u32, time: Duration) -> Self {
+    pub fn new(seats: u32, time: Duration) -> Self {
         Self(i128::from(seats) * nanos(time) / NANOS_PER_UNIT)
     }
 
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn work_is_seats_times_time_and_can_be_reshaped() {
-        let work = SeatSeconds::of(6, Duration::from_millis(5));
+        let work = SeatSeconds::new(6, Duration::from_millis(5));
         assert_eq!(work.to_string(), "0.03000000ss");
         assert_eq!(work.on_seats(3), Duration::from_millis(10));
         assert_eq!(

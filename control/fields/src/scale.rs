@@ -35,7 +35,7 @@ impl Scale {
     ///
     /// # Errors
     /// When the managers cannot be read.
-    pub fn of<'p>(
+    pub fn from_parent<'p>(
         object: &Value,
         version: &str,
         replicas: impl Fn(&str) -> Option<&'p [&'p str]>,
@@ -132,7 +132,7 @@ mod tests {
 
     fn scale(entries: Value) -> Scale {
         let object = value!({"metadata": {"managedFields": (entries)}});
-        Scale::of(&object, "apps/v1", |version| {
+        Scale::from_parent(&object, "apps/v1", |version| {
             (version == "apps/v1").then_some(&["spec", "replicas"])
         })
         .unwrap()

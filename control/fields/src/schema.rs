@@ -124,7 +124,7 @@ impl<'a> Atom<'a> {
     /// Returns the alternative that a value has; all of them for no value, `null` or an
     /// invalid value.
     #[must_use]
-    pub fn of(self, value: Option<&Value>) -> Self {
+    pub fn narrow_to(self, value: Option<&Value>) -> Self {
         match value {
             Some(Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::String(_))
                 if self.scalar.is_some() =>

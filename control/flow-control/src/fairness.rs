@@ -282,10 +282,10 @@ impl Fairness {
 
 /// What a list or watch asks for, as far as its work goes; `None` for a watch that
 /// begins with nothing.
-fn listed(info: &RequestInfo, query: Option<&str>) -> Option<estimate::Listed> {
-    let mut listed = estimate::Listed {
+fn listed(info: &RequestInfo, query: Option<&str>) -> Option<estimate::ListRequest> {
+    let mut listed = estimate::ListRequest {
         single: !info.name.is_empty(),
-        ..estimate::Listed::default()
+        ..estimate::ListRequest::default()
     };
     let mut from_beginning = true;
     let mut initial = false;

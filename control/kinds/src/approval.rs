@@ -43,7 +43,7 @@ pub fn is_protected(group: &str) -> bool {
 
 /// Returns the approval state of a definition of such a group.
 #[must_use]
-pub fn of(definition: &Value) -> Approval {
+pub fn evaluate(definition: &Value) -> Approval {
     let see = "see https://github.com/kubernetes/enhancements/pull/1111";
     let annotation = meta::annotation(definition, ANNOTATION).unwrap_or_default();
     let (state, message) = if annotation.is_empty() {
@@ -101,7 +101,7 @@ mod tests {
             if let Some(text) = annotation {
                 meta::set_annotation(&mut one, ANNOTATION, text);
             }
-            of(&one).state
+            evaluate(&one).state
         };
         assert_eq!(with(None), State::Missing);
         assert_eq!(with(Some("unapproved, test")), State::Bypassed);

@@ -38,7 +38,7 @@ pub use error::{ErrorKind, Errors, FieldError, Path};
 pub use generic::GENERIC;
 pub use reset::{Reset, reset};
 pub use scale::SCALE;
-pub use table::{Column, Now};
+pub use table::{Column, Timestamp};
 
 /// A selectable field and its value, as field selectors compare them.
 pub type Field = (&'static str, String);
@@ -91,7 +91,7 @@ pub struct Kind {
     /// Columns of the kind's table.
     pub columns: &'static [Column],
     /// The cells of an object's row, one per column.
-    pub row: fn(&Value, Now) -> Vec<Value>,
+    pub row: fn(&Value, Timestamp) -> Vec<Value>,
     /// Conditions of the row itself (`Completed` for finished pods).
     pub row_conditions: fn(&Value) -> Vec<Value>,
     /// Whether a PUT of a name that does not exist creates it.
@@ -134,7 +134,7 @@ pub struct Scale {
 /// Returns everything particular to `kind` of `group`; [`GENERIC`] for kinds without
 /// particularities.
 #[must_use]
-pub fn of(group: &str, kind: &str) -> &'static Kind {
+pub fn find_kind(group: &str, kind: &str) -> &'static Kind {
     kinds::ALL
         .iter()
         .copied()
@@ -152,7 +152,7 @@ impl Kind {
     #[must_use]
     pub fn selected(&self) -> Pick {
         let paths = self.selectable.iter().chain(self.selectable_from);
-        Pick::of(paths.copied().chain(["metadata.labels"]))
+        Pick::from_paths(paths.copied().chain(["metadata.labels"]))
     }
 
     /// Prepares and validates a new object. Its metadata must be complete

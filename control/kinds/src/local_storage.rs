@@ -118,7 +118,7 @@ mod tests {
             ("PersistentVolumeClaim", &LOCAL_CLAIM),
             ("PersistentVolume", &LOCAL_VOLUME),
         ] {
-            let stored = crate::of("", kind);
+            let stored = crate::find_kind("", kind);
             assert!(stored.selectable.is_empty(), "{kind} offers fields");
             let offered = (stored.selectable_fields)(&value!({}));
             let offered: Vec<_> = offered.iter().map(|(name, _)| *name).collect();

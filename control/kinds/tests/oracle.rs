@@ -73,7 +73,7 @@ fn rules(body: &Value) -> Option<(&'static Resource, &'static Kind)> {
     let kind = text(body, &["kind"]);
     let resource = registry::lookup_kind(group, version, kind)?;
     let stated = control_kinds::all().any(|k| k.group == group && k.kind == kind);
-    stated.then(|| (resource, control_kinds::of(group, kind)))
+    stated.then(|| (resource, control_kinds::find_kind(group, kind)))
 }
 
 /// A new object as it is stored, or why it is refused.

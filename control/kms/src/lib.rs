@@ -58,7 +58,7 @@ pub struct Status {
 
 /// Encrypted bytes, with everything that is needed to decrypt them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Encrypted {
+pub struct EncryptedData {
     /// The encrypted bytes.
     pub ciphertext: Vec<u8>,
     /// The key that encrypted them.
@@ -117,10 +117,10 @@ impl Client {
     ///
     /// # Errors
     /// When the manager refuses or does not answer.
-    pub fn encrypt(&self, plaintext: Vec<u8>) -> Result<Encrypted, Error> {
+    pub fn encrypt(&self, plaintext: Vec<u8>) -> Result<EncryptedData, Error> {
         let uid = uuid::Uuid::new_v4().to_string();
         let answer = self.ask(|answer| Call::Encrypt(EncryptRequest { plaintext, uid }, answer))?;
-        Ok(Encrypted {
+        Ok(EncryptedData {
             ciphertext: answer.ciphertext,
             key_id: answer.key_id,
             annotations: answer.annotations,
@@ -131,7 +131,7 @@ impl Client {
     ///
     /// # Errors
     /// When the manager refuses or does not answer.
-    pub fn decrypt(&self, encrypted: Encrypted) -> Result<Vec<u8>, Error> {
+    pub fn decrypt(&self, encrypted: EncryptedData) -> Result<Vec<u8>, Error> {
         let request = DecryptRequest {
             ciphertext: encrypted.ciphertext,
             uid: uuid::Uuid::new_v4().to_string(),

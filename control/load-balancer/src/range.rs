@@ -163,7 +163,7 @@ pub struct PoolError(pub Vec<RangeError>);
 impl Pool {
     /// Returns the valid part of the object, and its problem, if any.
     #[must_use]
-    pub fn of(name: &str, spec: &IpPoolSpec) -> (Self, Option<PoolError>) {
+    pub fn from_spec(name: &str, spec: &IpPoolSpec) -> (Self, Option<PoolError>) {
         let (mut ranges, mut wrong) = (Vec::new(), Vec::new());
         for text in &spec.ranges {
             match text.parse() {
@@ -284,7 +284,7 @@ mod tests {
             ],
             ..IpPoolSpec::default()
         };
-        let (pool, wrong) = Pool::of("p", &spec);
+        let (pool, wrong) = Pool::from_spec("p", &spec);
         assert_eq!(pool.size(), 257 + 4);
         assert_eq!(wrong.unwrap().0.len(), 1);
         assert!(pool.auto_assign, "unless it says otherwise");
@@ -292,7 +292,7 @@ mod tests {
             ranges: vec!["fd00::/32".into()],
             ..IpPoolSpec::default()
         };
-        assert_eq!(Pool::of("h", &huge).0.size(), i64::MAX);
+        assert_eq!(Pool::from_spec("h", &huge).0.size(), i64::MAX);
     }
 
     proptest! {

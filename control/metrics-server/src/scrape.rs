@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use http::Request;
+use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
@@ -12,8 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::node_metrics::{NodeMetrics, Pair};
 use crate::sample::Sample;
+use control_proxy::egress::client::explain;
+use control_proxy::egress::target;
 use control_proxy::kubelet::{Endpoint, Kubelets};
-use control_request::body;
+use control_request::body::{self, BoxError};
 
 /// How often nodes are asked.
 const EVERY: Duration = Duration::from_secs(15);
@@ -59,7 +61,7 @@ async fn round(metrics: &NodeMetrics, kubelets: &Kubelets) -> bool {
         .objects
         .iter()
         .filter_map(|node| {
-            let endpoint = Endpoint::of(&node.value().ok()?).ok()?;
+            let endpoint = Endpoint::from_node(&node.value().ok()?).ok()?;
             Some((node.name().to_owned(), endpoint))
         })
         .collect();
@@ -69,6 +71,7 @@ async fn round(metrics: &NodeMetrics, kubelets: &Kubelets) -> bool {
             let sample = match tokio::time::timeout(TIMEOUT, ask(kubelets, &endpoint)).await {
                 Ok(Ok(sample)) => Some(sample),
                 Ok(Err(error)) => {
+                    let error = explain(&error);
                     tracing::debug!(node = name, error, "a node does not tell what it uses");
                     None
                 }
@@ -98,24 +101,34 @@ async fn round(metrics: &NodeMetrics, kubelets: &Kubelets) -> bool {
     any
 }
 
-async fn ask(kubelets: &Kubelets, endpoint: &Endpoint) -> Result<Sample, String> {
+/// Error for a node that does not tell what it uses.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("the request cannot be made")]
+    Request(#[source] http::Error),
+    #[error(transparent)]
+    Send(#[from] target::Error),
+    #[error("answered {0}")]
+    Refused(StatusCode),
+    #[error("the answer cannot be read")]
+    Body(#[source] BoxError),
+}
+
+async fn ask(kubelets: &Kubelets, endpoint: &Endpoint) -> Result<Sample, Error> {
     let target = kubelets.target(endpoint, true);
     let request = Request::get("/metrics/resource")
         .header(http::header::HOST, target.address())
         .body(body::empty())
-        .map_err(|error| error.to_string())?;
-    let response = target
-        .send(request)
-        .await
-        .map_err(|error| error.to_string())?;
+        .map_err(Error::Request)?;
+    let response = target.send(request).await?;
     if !response.status().is_success() {
-        return Err(format!("answered {}", response.status()));
+        return Err(Error::Refused(response.status()));
     }
     let at = Timestamp::now();
     let bytes = Limited::new(response.into_body(), LIMIT)
         .collect()
         .await
-        .map_err(|error| error.to_string())?
+        .map_err(Error::Body)?
         .to_bytes();
     Ok(Sample::parse(&String::from_utf8_lossy(&bytes), at))
 }

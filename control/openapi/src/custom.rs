@@ -6,7 +6,7 @@ use control_types::object;
 use control_types::value::{Map, Value};
 
 use super::operations::{Answer, META, Names, Operation, Parameter, PathItem, article, hoisted};
-use super::schemas::Form;
+use super::schemas::OpenApiVersion;
 use super::structural::Publisher;
 use super::texts::Texts;
 
@@ -37,7 +37,7 @@ pub struct Parts {
 impl<'a> Custom<'a> {
     /// A version (`v1`) of a definition, if it has that.
     #[must_use]
-    pub fn of(definition: &'a Value, version: &str) -> Option<Self> {
+    pub fn find_version(definition: &'a Value, version: &str) -> Option<Self> {
         let versions = definition.items_at(&["spec", "versions"]);
         let version = versions
             .iter()
@@ -67,7 +67,7 @@ impl<'a> Custom<'a> {
 
     /// What documents in a form say.
     #[must_use]
-    pub fn parts(self, form: Form, texts: &Texts) -> Parts {
+    pub fn parts(self, form: OpenApiVersion, texts: &Texts) -> Parts {
         Parts {
             paths: self.paths(texts),
             schemas: self.schemas(Publisher { form, texts }),
@@ -82,7 +82,7 @@ impl<'a> Custom<'a> {
             .definition
             .bool_at(&["spec", "preserveUnknownFields"])
             .unwrap_or_default();
-        let schema = schema.filter(|_| !(keeps && publisher.form == Form::V2));
+        let schema = schema.filter(|_| !(keeps && publisher.form == OpenApiVersion::V2));
         let mut own = publisher.whole(schema);
         let name = self.schema_name(kind);
         let plural = self.text(&["spec", "names", "plural"]);
@@ -136,8 +136,8 @@ impl<'a> Custom<'a> {
     fn paths(self, texts: &Texts) -> Vec<PathItem> {
         let [group, version, kind] = self.gvk();
         let namespaced = self.text(&["spec", "scope"]) == "Namespaced";
-        let maker = Maker {
-            names: Names::of(group, version),
+        let maker = OperationBuilder {
+            names: Names::for_group_version(group, version),
             gvk: [group, version, kind].map(str::to_owned),
             object: self.schema_name(kind),
             list: self.schema_name(&self.list_kind()),
@@ -153,7 +153,7 @@ impl<'a> Custom<'a> {
         };
         let mut out = Vec::new();
         if namespaced {
-            let list = maker.operation("list", "get", Place::Everywhere);
+            let list = maker.operation("list", "get", PathScope::Everywhere);
             out.push(hoisted(format!("{base}/{plural}"), vec![list]));
         }
         let mut put = |path: &str, place, actions: &[(&'static str, &'static str)]| {
@@ -164,7 +164,7 @@ impl<'a> Custom<'a> {
         };
         put(
             "",
-            Place::Collection,
+            PathScope::Collection,
             &[
                 ("list", "get"),
                 ("post", "post"),
@@ -173,7 +173,7 @@ impl<'a> Custom<'a> {
         );
         put(
             "/{name}",
-            Place::Object(""),
+            PathScope::Object(""),
             &[
                 ("get", "get"),
                 ("put", "put"),
@@ -185,7 +185,11 @@ impl<'a> Custom<'a> {
         for name in ["scale", "status"] {
             let given = self.version.path(&["subresources", name]);
             if given.is_some_and(|given| !given.is_null()) {
-                put(&format!("/{{name}}/{name}"), Place::Object(name), &partial);
+                put(
+                    &format!("/{{name}}/{name}"),
+                    PathScope::Object(name),
+                    &partial,
+                );
             }
         }
         out
@@ -194,7 +198,7 @@ impl<'a> Custom<'a> {
 
 /// What a path is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum PathScope {
     /// The objects of all namespaces.
     Everywhere,
     Collection,
@@ -202,7 +206,7 @@ enum Place {
     Object(&'static str),
 }
 
-struct Maker<'a> {
+struct OperationBuilder<'a> {
     names: Names,
     gvk: [String; 3],
     /// Names of the schemas.
@@ -212,10 +216,10 @@ struct Maker<'a> {
     texts: &'a Texts,
 }
 
-impl Maker<'_> {
-    fn operation(&self, action: &'static str, method: &'static str, place: Place) -> Operation {
+impl OperationBuilder<'_> {
+    fn operation(&self, action: &'static str, method: &'static str, place: PathScope) -> Operation {
         let sub = match place {
-            Place::Object(sub) => sub,
+            PathScope::Object(sub) => sub,
             _ => "",
         };
         let own = match sub {
@@ -254,7 +258,7 @@ impl Maker<'_> {
         }
     }
 
-    fn id(&self, action: &str, place: Place) -> String {
+    fn id(&self, action: &str, place: PathScope) -> String {
         let verb = match action {
             "get" => "read",
             "put" => "replace",
@@ -266,14 +270,14 @@ impl Maker<'_> {
         if action == "deletecollection" {
             what.push_str("Collection");
         }
-        if self.namespaced && place != Place::Everywhere {
+        if self.namespaced && place != PathScope::Everywhere {
             what.push_str("Namespaced");
         }
         what.push_str(&self.gvk[2]);
         what.push_str(match place {
-            Place::Object("scale") => "Scale",
-            Place::Object("status") => "Status",
-            Place::Everywhere => "ForAllNamespaces",
+            PathScope::Object("scale") => "Scale",
+            PathScope::Object("status") => "Status",
+            PathScope::Everywhere => "ForAllNamespaces",
             _ => "",
         });
         self.names.id(verb, &what)
@@ -296,7 +300,7 @@ impl Maker<'_> {
         }
     }
 
-    fn parameters(&self, action: &str, place: Place) -> Vec<Parameter> {
+    fn parameters(&self, action: &str, place: PathScope) -> Vec<Parameter> {
         let mut out = Vec::new();
         let mut put = |options: &str, name: &str, in_path: bool| {
             if let Some(text) = self.texts.parameter(options, name) {
@@ -324,10 +328,10 @@ impl Maker<'_> {
             put("ListOptions", "resourceVersion", false);
         }
         put("pretty", "pretty", false);
-        if self.namespaced && place != Place::Everywhere {
+        if self.namespaced && place != PathScope::Everywhere {
             put("path", "namespace", true);
         }
-        if matches!(place, Place::Object(_)) {
+        if matches!(place, PathScope::Object(_)) {
             out.push(Parameter {
                 name: "name".to_owned(),
                 in_path: true,

@@ -32,7 +32,7 @@ pub struct Document {
 }
 
 impl Document {
-    pub(crate) fn of(json: Vec<u8>, encode: fn(&Value) -> Vec<u8>, made: Timestamp) -> Self {
+    pub(crate) fn from_json(json: Vec<u8>, encode: fn(&Value) -> Vec<u8>, made: Timestamp) -> Self {
         let hash = Sha512::digest(&json);
         Self {
             gzip: packed(&json),

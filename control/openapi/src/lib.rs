@@ -33,7 +33,7 @@ mod v3;
 pub use aggregated::Swagger;
 pub use document::Document;
 use document::{go_json, started};
-pub use merged::{CustomResources, Index, Merged};
+pub use merged::{CustomResources, Index, MergedDocuments};
 use texts::Texts;
 
 /// The document at a place below `/openapi/v3/`: `api/v1`, `apis/apps`, `version`.
@@ -43,12 +43,16 @@ pub fn v3(place: &str) -> Option<Arc<Document>> {
     let made = made.get_or_init(|| {
         let texts = texts();
         let own = match what {
-            What::Version(group, version) => Some((*group, *version)),
-            What::General | What::Group(_) => None,
+            DocumentScope::Version(group, version) => Some((*group, *version)),
+            DocumentScope::General | DocumentScope::Group(_) => None,
         };
         let document = v3::document(own, &what.paths(place, &texts), &texts);
         // As stock servers escape it, so that the same document has the same hash.
-        Arc::new(Document::of(go_json(&document), protobuf::v3, started()))
+        Arc::new(Document::from_json(
+            go_json(&document),
+            protobuf::v3,
+            started(),
+        ))
     });
     Some(Arc::clone(made))
 }
@@ -64,7 +68,7 @@ pub fn v2() -> Arc<Document> {
             .flat_map(|(place, (what, _))| what.paths(place, &texts))
             .collect();
         paths.sort_by(|a, b| a.path.cmp(&b.path));
-        Arc::new(Document::of(
+        Arc::new(Document::from_json(
             v2::document(&paths, &texts).to_vec(),
             protobuf::v2,
             started(),
@@ -86,7 +90,7 @@ fn texts() -> Arc<Texts> {
 
 /// What a document is about.
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum DocumentScope {
     /// Paths that belong to no group.
     General,
     /// A group.
@@ -95,7 +99,7 @@ enum What {
     Version(&'static str, &'static str),
 }
 
-impl What {
+impl DocumentScope {
     fn paths(self, place: &str, texts: &Texts) -> Vec<operations::PathItem> {
         match self {
             Self::General => operations::general(place).into_iter().collect(),
@@ -105,7 +109,7 @@ impl What {
     }
 }
 
-type Places = BTreeMap<String, (What, OnceLock<Arc<Document>>)>;
+type Places = BTreeMap<String, (DocumentScope, OnceLock<Arc<Document>>)>;
 
 static PLACES: LazyLock<Places> = LazyLock::new(|| {
     let mut out = Places::new();
@@ -117,11 +121,14 @@ static PLACES: LazyLock<Places> = LazyLock::new(|| {
         "openid/v1/jwks",
         "version",
     ] {
-        put(place.to_owned(), What::General);
+        put(place.to_owned(), DocumentScope::General);
     }
     for group in registry::groups() {
         if !group.name.is_empty() {
-            put(format!("apis/{}", group.name), What::Group(group.name));
+            put(
+                format!("apis/{}", group.name),
+                DocumentScope::Group(group.name),
+            );
         }
         for version in group.versions {
             let place = if group.name.is_empty() {
@@ -129,7 +136,7 @@ static PLACES: LazyLock<Places> = LazyLock::new(|| {
             } else {
                 format!("apis/{}/{version}", group.name)
             };
-            put(place, What::Version(group.name, version));
+            put(place, DocumentScope::Version(group.name, version));
         }
     }
     out

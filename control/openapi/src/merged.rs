@@ -20,7 +20,7 @@ use sha2::{Digest, Sha512};
 
 use super::custom::{Custom, Parts};
 use super::document::Document;
-use super::schemas::{self, Form, Kinds};
+use super::schemas::{self, Kinds, OpenApiVersion};
 use super::texts::Texts;
 use super::{metrics, protobuf, v2, v3};
 use crate::aggregated::{DEFINITIONS, PARAMETERS, Swagger, redirect};
@@ -45,7 +45,7 @@ pub trait CustomResources {
 
 /// Documents that describe custom resources, too, made when first asked for.
 #[derive(Debug, Default)]
-pub struct Merged {
+pub struct MergedDocuments {
     v3: Mutex<V3>,
     v2: Mutex<Option<(State, Arc<Document>)>>,
 }
@@ -64,7 +64,7 @@ struct State {
 #[derive(Debug, Default)]
 struct V3 {
     /// By group and version.
-    places: FxHashMap<(String, String), Place>,
+    places: FxHashMap<(String, String), VersionDocument>,
     index: Option<(u64, Index)>,
 }
 
@@ -79,14 +79,14 @@ pub struct Index {
 
 /// A version of a group.
 #[derive(Debug)]
-struct Place {
+struct VersionDocument {
     /// Which states of definitions it is made of.
     of: Vec<String>,
     hash: String,
     document: Option<Arc<Document>>,
 }
 
-impl Merged {
+impl MergedDocuments {
     /// Returns the index of documents of OpenAPI 3.
     #[must_use]
     pub fn index(&self, custom: &impl CustomResources) -> Index {
@@ -163,16 +163,16 @@ impl Merged {
         for group in groups {
             for version in custom.versions(group) {
                 for definition in custom.definitions(group, version) {
-                    let custom = Custom::of(&definition, version);
-                    parts.extend(custom.map(|one| one.parts(Form::V2, &TEXTS)));
+                    let custom = Custom::find_version(&definition, version);
+                    parts.extend(custom.map(|one| one.parts(OpenApiVersion::V2, &TEXTS)));
                 }
             }
         }
         if metrics {
-            parts.extend(metrics::parts(Form::V2, &TEXTS));
+            parts.extend(metrics::parts(OpenApiVersion::V2, &TEXTS));
         }
         let json = with_custom(&v2().json(), &parts, others);
-        let document = Arc::new(Document::of(json, protobuf::v2, Timestamp::now()));
+        let document = Arc::new(Document::from_json(json, protobuf::v2, Timestamp::now()));
         *made = Some((state, Arc::clone(&document)));
         document
     }
@@ -186,7 +186,7 @@ impl V3 {
         custom: &impl CustomResources,
         (group, version): (&str, &str),
         document: bool,
-    ) -> Option<&Place> {
+    ) -> Option<&VersionDocument> {
         let mut of = custom.identities(group, version);
         if of.is_empty() {
             return None;
@@ -208,11 +208,11 @@ impl V3 {
                 (None, made) => self::hash(made.as_deref().unwrap_or_default()),
             };
             let document = made.filter(|_| document).map(|json| {
-                let mut document = Document::of(json, protobuf::v3, Timestamp::now());
+                let mut document = Document::from_json(json, protobuf::v3, Timestamp::now());
                 document.hash.clone_from(&hash);
                 Arc::new(document)
             });
-            let place = Place { of, hash, document };
+            let place = VersionDocument { of, hash, document };
             self.places.insert(at.clone(), place);
         }
         self.places.get(&at)
@@ -228,8 +228,8 @@ fn hash(bytes: &[u8]) -> String {
 /// The document of OpenAPI 3 of a version of a group.
 fn of_definitions(definitions: &[Value], version: &str) -> Value {
     let custom = definitions.iter();
-    let custom = custom.filter_map(|one| Custom::of(one, version));
-    of_parts(custom.map(|one| one.parts(Form::V3, &TEXTS)))
+    let custom = custom.filter_map(|one| Custom::find_version(one, version));
+    of_parts(custom.map(|one| one.parts(OpenApiVersion::V3, &TEXTS)))
 }
 
 /// The document of OpenAPI 3 of these kinds.
@@ -242,7 +242,7 @@ pub(super) fn of_parts(parts: impl IntoIterator<Item = Parts>) -> Value {
     }
     paths.sort_by(|a, b| a.path.cmp(&b.path));
     let shared = ["ObjectMeta", "ListMeta"].map(|kind| format!("{META}{kind}"));
-    let shared = schemas::of_paths(Form::V3, Kinds::Client, &TEXTS, &paths, &shared);
+    let shared = schemas::of_paths(OpenApiVersion::V3, Kinds::Client, &TEXTS, &paths, &shared);
     for (name, schema) in shared.iter() {
         if let Value::Object(schema) = schema {
             all.insert(name.as_str().to_owned(), schema.clone());
@@ -298,7 +298,7 @@ fn with_custom(built_in: &[u8], parts: &[Parts], others: &[Arc<Swagger>]) -> Vec
         // What this program wrote it reads; if not, then less is said.
         return built_in.to_vec();
     };
-    let mut shared = v2::Shared::new();
+    let mut shared = v2::SharedParameters::new();
     let mut paths: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     let mut definitions: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     for part in parts {

@@ -9,7 +9,7 @@ use control_types::value::Value;
 use super::custom::{Custom, Parts};
 use super::document::Document;
 use super::protobuf;
-use super::schemas::Form;
+use super::schemas::OpenApiVersion;
 use super::texts::Texts;
 
 /// The group.
@@ -64,10 +64,10 @@ static DEFINITIONS: LazyLock<[Value; 2]> = LazyLock::new(|| {
 });
 
 /// Paths and schemas.
-pub(crate) fn parts(form: Form, texts: &Texts) -> Vec<Parts> {
+pub(crate) fn parts(form: OpenApiVersion, texts: &Texts) -> Vec<Parts> {
     let all = DEFINITIONS.iter();
     all.filter_map(|definition| {
-        let mut parts = Custom::of(definition, VERSION)?.parts(form, texts);
+        let mut parts = Custom::find_version(definition, VERSION)?.parts(form, texts);
         for item in &mut parts.paths {
             item.operations.retain(|one| one.method == "get");
         }
@@ -81,9 +81,13 @@ pub(crate) fn parts(form: Form, texts: &Texts) -> Vec<Parts> {
 pub fn document() -> Arc<Document> {
     static DOCUMENT: OnceLock<Arc<Document>> = OnceLock::new();
     let made = DOCUMENT.get_or_init(|| {
-        let tree = super::merged::of_parts(parts(Form::V3, &super::merged::TEXTS));
+        let tree = super::merged::of_parts(parts(OpenApiVersion::V3, &super::merged::TEXTS));
         let json = super::document::go_json(&tree);
-        Arc::new(Document::of(json, protobuf::v3, super::document::started()))
+        Arc::new(Document::from_json(
+            json,
+            protobuf::v3,
+            super::document::started(),
+        ))
     });
     Arc::clone(made)
 }

@@ -180,7 +180,7 @@ pub fn general(place: &str) -> Option<PathItem> {
 /// `/apis/<group>/`
 #[must_use]
 pub fn group(group: &str) -> PathItem {
-    let mut names = Names::of(group, "");
+    let mut names = Names::for_group_version(group, "");
     PathItem {
         path: format!("/apis/{group}/"),
         parameters: Vec::new(),
@@ -203,7 +203,7 @@ pub fn group(group: &str) -> PathItem {
 /// All paths of a group's version.
 #[must_use]
 pub fn version(group: &'static str, version: &'static str, texts: &Texts) -> Vec<PathItem> {
-    let names = Names::of(group, version);
+    let names = Names::for_group_version(group, version);
     let base = if group.is_empty() {
         format!("/api/{version}")
     } else {
@@ -227,7 +227,7 @@ pub fn version(group: &'static str, version: &'static str, texts: &Texts) -> Vec
         }],
     }];
     for resource in registry::resources_of(group, version) {
-        let maker = Maker {
+        let maker = PathBuilder {
             resource,
             names: &names,
             texts,
@@ -246,7 +246,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub fn of(group: &str, version: &str) -> Self {
+    pub fn for_group_version(group: &str, version: &str) -> Self {
         let group = if group.is_empty() { "core" } else { group };
         let group = group.strip_suffix(".k8s.io").unwrap_or(group);
         let mut title = valid_id(group, true);
@@ -298,7 +298,7 @@ pub(super) fn article(noun: &str) -> &'static str {
 }
 
 /// Makes the paths of one resource.
-struct Maker<'a> {
+struct PathBuilder<'a> {
     resource: &'static Resource,
     names: &'a Names,
     texts: &'a Texts,
@@ -307,7 +307,7 @@ struct Maker<'a> {
 
 /// What a path is about.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct PathTarget {
     sub: Option<&'static Subresource>,
     /// Within `/watch/`.
     watch: bool,
@@ -319,32 +319,32 @@ struct Place {
     with_path: bool,
 }
 
-impl Maker<'_> {
+impl PathBuilder<'_> {
     fn paths(&self, out: &mut Vec<PathItem>) {
         let one = self.resource;
         let has = |verb: &str| one.has_verb(verb);
-        let named = Place {
+        let named = PathTarget {
             named: true,
-            ..Place::default()
+            ..PathTarget::default()
         };
-        let collection = Place::default();
+        let collection = PathTarget::default();
         let mut places = vec![collection, named];
         let everywhere = one.namespaced && has("list");
         if everywhere {
-            places.push(Place {
+            places.push(PathTarget {
                 everywhere,
                 ..collection
             });
         }
         if has("watch") {
             let watch = true;
-            places.push(Place {
+            places.push(PathTarget {
                 watch,
                 ..collection
             });
-            places.push(Place { watch, ..named });
+            places.push(PathTarget { watch, ..named });
             if everywhere {
-                places.push(Place {
+                places.push(PathTarget {
                     watch,
                     everywhere,
                     ..collection
@@ -352,13 +352,13 @@ impl Maker<'_> {
             }
         }
         for sub in one.subresources {
-            let place = Place {
+            let place = PathTarget {
                 sub: Some(sub),
                 ..named
             };
             places.push(place);
             if sub.name == "proxy" {
-                places.push(Place {
+                places.push(PathTarget {
                     with_path: true,
                     ..place
                 });
@@ -372,7 +372,7 @@ impl Maker<'_> {
         }
     }
 
-    fn path(&self, place: Place) -> String {
+    fn path(&self, place: PathTarget) -> String {
         let one = self.resource;
         let mut path = self.base.to_owned();
         if place.watch {
@@ -396,7 +396,7 @@ impl Maker<'_> {
         path
     }
 
-    fn operations(&self, place: Place) -> Vec<Operation> {
+    fn operations(&self, place: PathTarget) -> Vec<Operation> {
         let mut out = Vec::new();
         if place.watch {
             let action = if place.named { "watch" } else { "watchlist" };
@@ -437,7 +437,12 @@ impl Maker<'_> {
         out
     }
 
-    fn operation(&self, method: &'static str, action: &'static str, place: Place) -> Operation {
+    fn operation(
+        &self,
+        method: &'static str,
+        action: &'static str,
+        place: PathTarget,
+    ) -> Operation {
         let one = self.resource;
         let kind = one.kind;
         let text = place.sub.is_some_and(|sub| sub.name == "log");
@@ -486,7 +491,7 @@ impl Maker<'_> {
         }
     }
 
-    fn id(&self, method: &str, action: &str, place: Place) -> String {
+    fn id(&self, method: &str, action: &str, place: PathTarget) -> String {
         let one = self.resource;
         let mut what = String::new();
         let verb = match action {
@@ -521,7 +526,7 @@ impl Maker<'_> {
         self.names.id(verb, &what)
     }
 
-    fn description(&self, method: &str, action: &str, place: Place) -> String {
+    fn description(&self, method: &str, action: &str, place: PathTarget) -> String {
         let kind = self.resource.kind;
         let article = article(kind);
         let sub = place.sub.map(|sub| sub.name);
@@ -558,7 +563,7 @@ impl Maker<'_> {
         }
     }
 
-    fn parameters(&self, action: &str, place: Place, own_kind: &str) -> Vec<Parameter> {
+    fn parameters(&self, action: &str, place: PathTarget, own_kind: &str) -> Vec<Parameter> {
         let mut out = Vec::new();
         let mut all = |options: &str, but: &[&str]| {
             for name in self.texts.parameters(options) {

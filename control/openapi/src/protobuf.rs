@@ -53,12 +53,12 @@ enum Kind {
     /// A list of any values, each as YAML.
     AnyList,
     /// One message.
-    One(&'static Form),
+    One(&'static ValueEncoding),
     /// A list of messages.
-    Many(&'static Form),
+    Many(&'static ValueEncoding),
     /// A map: a message whose field of this number has the entries, each a
     /// message of name and value.
-    Map(u8, &'static Form),
+    Map(u8, &'static ValueEncoding),
     /// A message whose only field is a list, of one text.
     OneText,
     /// A number, a truth value or a text: field 1, 2 or 3 of a message.
@@ -68,17 +68,17 @@ enum Kind {
 }
 
 /// What a value is written as.
-enum Form {
+enum ValueEncoding {
     /// The message itself.
     Plain(&'static Message),
     /// A message with the value in its field of this number.
-    Within(u8, &'static Form),
+    Within(u8, &'static ValueEncoding),
     /// Field 2 of a choice for a reference; else as the other form says.
-    OrReference(&'static Form, &'static Message),
+    OrReference(&'static ValueEncoding, &'static Message),
     /// The field of this number of a choice, for a truth value.
     Truth(u8),
     /// As the value itself tells.
-    By(fn(&Value) -> &'static Form),
+    By(fn(&Value) -> &'static ValueEncoding),
 }
 
 const fn f(member: &'static str, number: u8, kind: Kind) -> Field {
@@ -238,16 +238,18 @@ fn double(value: &Value) -> Option<f64> {
     }
 }
 
-fn formed(form: &Form, value: &Value, out: &mut Vec<u8>) {
+fn formed(form: &ValueEncoding, value: &Value, out: &mut Vec<u8>) {
     match form {
-        Form::Plain(what) => message(what, value, out),
-        Form::Within(number, inner) => nested(*number, out, |out| formed(inner, value, out)),
-        Form::OrReference(_, reference) if value.get("$ref").is_some() => {
+        ValueEncoding::Plain(what) => message(what, value, out),
+        ValueEncoding::Within(number, inner) => {
+            nested(*number, out, |out| formed(inner, value, out));
+        }
+        ValueEncoding::OrReference(_, reference) if value.get("$ref").is_some() => {
             nested(2, out, |out| message(reference, value, out));
         }
-        Form::OrReference(form, _) => formed(form, value, out),
-        Form::By(choose) => formed(choose(value), value, out),
-        Form::Truth(number) => {
+        ValueEncoding::OrReference(form, _) => formed(form, value, out),
+        ValueEncoding::By(choose) => formed(choose(value), value, out),
+        ValueEncoding::Truth(number) => {
             tag(*number, 0, out);
             out.push(u8::from(*value == Value::Bool(true)));
         }
@@ -326,11 +328,11 @@ fn scalar(text: &str, out: &mut String) {
 }
 
 mod v2 {
-    use super::Form::{By, OrReference, Plain, Truth, Within};
     use super::Kind::{
         Any, AnyList, Bool, Double, Int, Many, Map, One, OneText, Requirements, Text, Texts,
     };
-    use super::{Form, Message, Value, f};
+    use super::ValueEncoding::{By, OrReference, Plain, Truth, Within};
+    use super::{Message, Value, ValueEncoding, f};
 
     pub static DOCUMENT: Message = Message {
         fields: &[
@@ -365,7 +367,7 @@ mod v2 {
         ],
         extensions: 10,
     };
-    static PARAMETERS_ITEM: Form = OrReference(&Within(1, &By(parameter)), &REFERENCE);
+    static PARAMETERS_ITEM: ValueEncoding = OrReference(&Within(1, &By(parameter)), &REFERENCE);
     static REFERENCE: Message = Message {
         fields: &[f("$ref", 1, Text), f("description", 2, Text)],
         extensions: 0,
@@ -391,10 +393,10 @@ mod v2 {
         extensions: 5,
     };
 
-    fn parameter(value: &Value) -> &'static Form {
-        static IN_BODY: Form = Within(1, &Plain(&BODY));
-        static IN_PATH: Form = Within(2, &Within(4, &Plain(&PATH_PARAMETER)));
-        static IN_QUERY: Form = Within(2, &Within(3, &Plain(&QUERY_PARAMETER)));
+    fn parameter(value: &Value) -> &'static ValueEncoding {
+        static IN_BODY: ValueEncoding = Within(1, &Plain(&BODY));
+        static IN_PATH: ValueEncoding = Within(2, &Within(4, &Plain(&PATH_PARAMETER)));
+        static IN_QUERY: ValueEncoding = Within(2, &Within(3, &Plain(&QUERY_PARAMETER)));
         match value.str_at(&["in"]) {
             Some("body") => &IN_BODY,
             Some("path") => &IN_PATH,
@@ -441,9 +443,9 @@ mod v2 {
         extensions: 3,
     };
 
-    fn additional(value: &Value) -> &'static Form {
-        static SCHEMA_ITEM: Form = Within(1, &Plain(&SCHEMA));
-        static BOOLEAN: Form = Truth(2);
+    fn additional(value: &Value) -> &'static ValueEncoding {
+        static SCHEMA_ITEM: ValueEncoding = Within(1, &Plain(&SCHEMA));
+        static BOOLEAN: ValueEncoding = Truth(2);
         match value {
             Value::Bool(_) => &BOOLEAN,
             _ => &SCHEMA_ITEM,
@@ -492,9 +494,9 @@ mod v2 {
 }
 
 mod v3 {
-    use super::Form::{By, OrReference, Plain, Truth, Within};
     use super::Kind::{Any, AnyList, Bool, Default, Double, Int, Many, Map, One, Text, Texts};
-    use super::{Form, Message, Value, f};
+    use super::ValueEncoding::{By, OrReference, Plain, Truth, Within};
+    use super::{Message, Value, ValueEncoding, f};
 
     pub static DOCUMENT: Message = Message {
         fields: &[
@@ -582,7 +584,8 @@ mod v3 {
         fields: &[f("schema", 1, One(&SCHEMA_OR_REFERENCE))],
         extensions: 5,
     };
-    static SCHEMA_OR_REFERENCE: Form = OrReference(&Within(1, &Plain(&SCHEMA)), &REFERENCE);
+    static SCHEMA_OR_REFERENCE: ValueEncoding =
+        OrReference(&Within(1, &Plain(&SCHEMA)), &REFERENCE);
     static REFERENCE: Message = Message {
         fields: &[f("$ref", 1, Text)],
         extensions: 0,
@@ -592,9 +595,9 @@ mod v3 {
         extensions: 3,
     };
 
-    fn additional(value: &Value) -> &'static Form {
-        static BOOLEAN: Form = Truth(2);
-        static SCHEMA_ITEM: Form = Within(1, &SCHEMA_OR_REFERENCE);
+    fn additional(value: &Value) -> &'static ValueEncoding {
+        static BOOLEAN: ValueEncoding = Truth(2);
+        static SCHEMA_ITEM: ValueEncoding = Within(1, &SCHEMA_OR_REFERENCE);
         match value {
             Value::Bool(_) => &BOOLEAN,
             _ => &SCHEMA_ITEM,

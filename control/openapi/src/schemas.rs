@@ -20,14 +20,14 @@ const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 
 /// Which OpenAPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum OpenApiVersion {
     /// 2.0
     V2,
     /// 3.0
     V3,
 }
 
-impl Form {
+impl OpenApiVersion {
     /// What stands before a type's name in references.
     #[must_use]
     pub const fn reference(self) -> &'static str {
@@ -40,7 +40,7 @@ impl Form {
 
 /// A reference to a type.
 #[must_use]
-pub fn reference(form: Form, name: &str) -> Map {
+pub fn reference(form: OpenApiVersion, name: &str) -> Map {
     object!({"$ref": (format!("{}{name}", form.reference()))})
 }
 
@@ -77,7 +77,7 @@ impl Kinds {
 /// The schemas of all types that paths refer to, and of `more`, ordered by name.
 #[must_use]
 pub fn of_paths(
-    form: Form,
+    form: OpenApiVersion,
     kinds: Kinds,
     texts: &Texts,
     paths: &[PathItem],
@@ -105,7 +105,7 @@ pub fn of_paths(
 }
 
 struct Schemas<'a> {
-    form: Form,
+    form: OpenApiVersion,
     kinds: Kinds,
     texts: &'a Texts,
     wanted: Vec<&'static str>,
@@ -140,26 +140,26 @@ impl Schemas<'_> {
 
     fn definition(&mut self, name: &'static str) -> Map {
         let silent = TypeTexts::default();
-        let texts = self.texts.of(name).unwrap_or(&silent);
+        let texts = self.texts.find_type(name).unwrap_or(&silent);
         let mut out = Map::new();
         if !texts.description.is_empty() {
             out.insert("description", texts.description.as_str());
         }
         match (name, self.form) {
-            (QUANTITY, Form::V3) => {
+            (QUANTITY, OpenApiVersion::V3) => {
                 out.insert("oneOf", value!([{"type": "string"}, {"type": "number"}]));
                 return out;
             }
-            (QUANTITY, Form::V2) => {
+            (QUANTITY, OpenApiVersion::V2) => {
                 out.insert("type", "string");
                 return out;
             }
-            (INT_OR_STRING, Form::V3) => {
+            (INT_OR_STRING, OpenApiVersion::V3) => {
                 out.insert("format", "int-or-string");
                 out.insert("oneOf", value!([{"type": "integer"}, {"type": "string"}]));
                 return out;
             }
-            (INT_OR_STRING, Form::V2) => {
+            (INT_OR_STRING, OpenApiVersion::V2) => {
                 out.insert("type", "string");
                 out.insert("format", "int-or-string");
                 return out;
@@ -237,7 +237,7 @@ impl Schemas<'_> {
             }
             other => self.shape(other, Zero(false), values),
         };
-        if self.form == Form::V3 {
+        if self.form == OpenApiVersion::V3 {
             let default = Some(field.default())
                 .filter(|text| !text.is_empty())
                 .and_then(|text| Value::from_slice(text.as_bytes()).ok());
@@ -283,7 +283,8 @@ impl Schemas<'_> {
     /// The schema of what a field, an item or a map's value holds. `zero` asks for
     /// the default that items have.
     fn shape(&mut self, of: TypeRef, zero: Zero, values: Option<&Vec<serde_json::Value>>) -> Map {
-        let zero_value = |value: Value| (zero.0 && self.form == Form::V3).then_some(value);
+        let zero_value =
+            |value: Value| (zero.0 && self.form == OpenApiVersion::V3).then_some(value);
         let plain = |kind: &str, format: &str, default: Option<Value>| {
             let mut out = object!({"type": kind});
             if !format.is_empty() {
@@ -331,7 +332,7 @@ impl Schemas<'_> {
     fn refer(&mut self, name: &'static str, zero: Zero) -> Map {
         self.wanted.push(name);
         let reference = reference(self.form, name);
-        if zero.0 && self.form == Form::V3 {
+        if zero.0 && self.form == OpenApiVersion::V3 {
             object!({"default": {}, "allOf": [reference]})
         } else {
             reference

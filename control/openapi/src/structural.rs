@@ -8,7 +8,7 @@
 use control_types::object;
 use control_types::value::{Map, Value};
 
-use super::schemas::{Form, reference};
+use super::schemas::{OpenApiVersion, reference};
 use super::texts::Texts;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
@@ -24,7 +24,7 @@ const EXAMPLE_LIST: &str = "io.k8s.api.core.v1.PodList";
 #[derive(Clone, Copy, Debug)]
 pub struct Publisher<'a> {
     /// Which OpenAPI.
-    pub form: Form,
+    pub form: OpenApiVersion,
     /// What is said of the members that every object has.
     pub texts: &'a Texts,
 }
@@ -33,7 +33,7 @@ impl Publisher<'_> {
     /// The schema of whole objects; `None` for one that says nothing.
     #[must_use]
     pub fn whole(self, schema: Option<&Value>) -> Map {
-        let anything = |schema: &Value| truth(schema, PRESERVE) && self.form == Form::V2;
+        let anything = |schema: &Value| truth(schema, PRESERVE) && self.form == OpenApiVersion::V2;
         let Some(schema) = schema.filter(|schema| !anything(schema)) else {
             return object!({"type": "object"});
         };
@@ -80,9 +80,9 @@ impl Publisher<'_> {
         let mut out = self.described(of, "metadata");
         let reference = reference(self.form, &format!("{META}.{kind}"));
         match self.form {
-            Form::V2 => out.extend(reference),
+            OpenApiVersion::V2 => out.extend(reference),
             // A reference with siblings is wrapped.
-            Form::V3 => {
+            OpenApiVersion::V3 => {
                 out.insert("allOf", vec![reference]);
             }
         }
@@ -90,7 +90,10 @@ impl Publisher<'_> {
     }
 
     fn described(self, of: &str, name: &str) -> Map {
-        let text = self.texts.of(of).and_then(|texts| texts.fields.get(name));
+        let text = self
+            .texts
+            .find_type(of)
+            .and_then(|texts| texts.fields.get(name));
         let mut out = Map::new();
         if let Some(text) = text {
             out.insert("description", text.as_str());
@@ -100,7 +103,7 @@ impl Publisher<'_> {
 
     /// A schema that says of what type a value is, and all within it.
     fn structural(self, schema: &Value) -> Map {
-        let v2 = self.form == Form::V2;
+        let v2 = self.form == OpenApiVersion::V2;
         let preserve = truth(schema, PRESERVE);
         let nullable = v2 && truth(schema, "nullable");
         // What is inside would be taken for all that there may be.
@@ -199,7 +202,7 @@ fn nested(schema: &Value) -> Map {
         insert_sorted(properties, &mut out, nested);
     }
     annotations(schema, &mut out);
-    extensions(schema, Form::V3, &mut out);
+    extensions(schema, OpenApiVersion::V3, &mut out);
     out
 }
 
@@ -391,7 +394,7 @@ fn annotations(schema: &Value, out: &mut Map) {
 }
 
 /// The extensions, in order of the alphabet.
-fn extensions(schema: &Value, form: Form, out: &mut Map) {
+fn extensions(schema: &Value, form: OpenApiVersion, out: &mut Map) {
     for name in [EMBEDDED, INT_OR_STRING] {
         if truth(schema, name) {
             out.insert(name, true);
@@ -416,7 +419,7 @@ fn extensions(schema: &Value, form: Form, out: &mut Map) {
     }
 }
 
-fn rule(rule: &Value, form: Form) -> Map {
+fn rule(rule: &Value, form: OpenApiVersion) -> Map {
     const MEMBERS: [&str; 6] = [
         "rule",
         "message",
@@ -440,7 +443,7 @@ fn rule(rule: &Value, form: Form) -> Map {
         }
     }
     // Documents of version 2 are merged as maps, which orders members.
-    if form == Form::V2 {
+    if form == OpenApiVersion::V2 {
         out.sort();
     }
     out
@@ -495,7 +498,7 @@ mod tests {
 
     use super::*;
 
-    fn written(form: Form, schema: &Value) -> String {
+    fn written(form: OpenApiVersion, schema: &Value) -> String {
         let texts = Texts::default();
         let publisher = Publisher {
             form,
@@ -516,7 +519,7 @@ mod tests {
             "x-kubernetes-validations": [{"message": "m", "rule": "self.a > 0"}]
         });
         assert_eq!(
-            written(Form::V3, &schema),
+            written(OpenApiVersion::V3, &schema),
             r#"{"type":"object","nullable":true,"default":{"a":{},"z":1},"required":["a"],"properties":{"a":{"type":"integer","maximum":1.5,"minimum":0},"port":{"anyOf":[{"type":"integer"},{"type":"string"}],"x-kubernetes-int-or-string":true}},"x-kubernetes-validations":[{"rule":"self.a > 0","message":"m"}]}"#
         );
     }
@@ -548,7 +551,7 @@ mod tests {
                 r#"{"type":"object","additionalProperties":{}}"#,
             ),
         ] {
-            assert_eq!(written(Form::V2, &schema), wanted, "{schema}");
+            assert_eq!(written(OpenApiVersion::V2, &schema), wanted, "{schema}");
         }
     }
 
@@ -558,7 +561,7 @@ mod tests {
             "type": "object", "x-kubernetes-embedded-resource": true, "required": ["spec"],
             "properties": {"spec": {"type": "object"}}
         });
-        let out = written(Form::V3, &schema);
+        let out = written(OpenApiVersion::V3, &schema);
         assert!(out.starts_with(
             r#"{"type":"object","required":["spec","kind","apiVersion"],"properties":{"apiVersion":"#
         ), "{out}");

@@ -84,7 +84,7 @@ impl Texts {
 
     /// What is said of a type.
     #[must_use]
-    pub fn of(&self, name: &str) -> Option<&TypeTexts> {
+    pub fn find_type(&self, name: &str) -> Option<&TypeTexts> {
         self.types.get(name)
     }
 
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn texts_are_whole() {
         let texts = Texts::read();
-        let container = texts.of("io.k8s.api.core.v1.Container").unwrap();
+        let container = texts.find_type("io.k8s.api.core.v1.Container").unwrap();
         assert!(
             container
                 .description

@@ -7,13 +7,13 @@ use control_types::{object, value};
 use std::collections::BTreeMap;
 
 use super::operations::{Answer, METHODS, Operation, Parameter, PathItem};
-use super::schemas::{self, Form, Kinds, reference};
+use super::schemas::{self, Kinds, OpenApiVersion, reference};
 use super::texts::Texts;
 
 /// The document of all paths.
 #[must_use]
 pub fn document(paths: &[PathItem], texts: &Texts) -> Value {
-    let definitions = schemas::of_paths(Form::V2, Kinds::All, texts, paths, &[]);
+    let definitions = schemas::of_paths(OpenApiVersion::V2, Kinds::All, texts, paths, &[]);
     let mut shared = BTreeMap::new();
     let mut items = Map::with_capacity(paths.len());
     for item in paths {
@@ -41,10 +41,10 @@ pub fn document(paths: &[PathItem], texts: &Texts) -> Value {
 }
 
 /// Parameters that operations share, by name.
-pub type Shared = BTreeMap<String, Map>;
+pub type SharedParameters = BTreeMap<String, Map>;
 
 /// A path; what it shares with others goes to `shared`.
-pub fn path_item(item: &PathItem, shared: &mut Shared) -> Map {
+pub fn path_item(item: &PathItem, shared: &mut SharedParameters) -> Map {
     let mut out = Map::new();
     for method in METHODS {
         if let Some(one) = item.operations.iter().find(|one| one.method == method) {
@@ -58,7 +58,7 @@ pub fn path_item(item: &PathItem, shared: &mut Shared) -> Map {
     out
 }
 
-fn parameters(list: &[Parameter], shared: &mut Shared) -> Vec<Value> {
+fn parameters(list: &[Parameter], shared: &mut SharedParameters) -> Vec<Value> {
     list.iter()
         .map(|one| {
             let mut out = object!({
@@ -83,7 +83,7 @@ fn parameters(list: &[Parameter], shared: &mut Shared) -> Vec<Value> {
 }
 
 /// Puts a parameter among those that all operations share and refers to it.
-fn share(name: &str, parameter: Map, shared: &mut Shared) -> Value {
+fn share(name: &str, parameter: Map, shared: &mut SharedParameters) -> Value {
     let json = super::document::go_json(&Value::from(parameter.clone()));
     let key = format!("{name}-{}", short_hash(&json));
     let reference = value!({"$ref": (format!("#/parameters/{key}"))});
@@ -99,7 +99,7 @@ fn short_hash(bytes: &[u8]) -> String {
     URL_SAFE.encode(&hash.to_be_bytes()[..6])
 }
 
-fn operation(one: &Operation, shared: &mut Shared) -> Map {
+fn operation(one: &Operation, shared: &mut SharedParameters) -> Map {
     let mut out = object!({"description": (one.description.as_str())});
     if !one.consumes.is_empty() {
         out.insert("consumes", one.consumes);
@@ -114,7 +114,7 @@ fn operation(one: &Operation, shared: &mut Shared) -> Map {
         if *required {
             body.insert("required", true);
         }
-        body.insert("schema", reference(Form::V2, name));
+        body.insert("schema", reference(OpenApiVersion::V2, name));
         // Bodies of a kind of their own are written in place.
         list.push(if name.starts_with("io.k8s.apimachinery") {
             share("body", body, shared)
@@ -140,7 +140,7 @@ fn operation(one: &Operation, shared: &mut Shared) -> Map {
     for code in one.codes {
         let schema = match &one.answer {
             Answer::Text => object!({"type": "string"}),
-            Answer::Type(name) => reference(Form::V2, name),
+            Answer::Type(name) => reference(OpenApiVersion::V2, name),
         };
         responses.insert(
             code.to_string(),
@@ -185,7 +185,7 @@ mod tests {
                 kind: text.0.clone(),
                 description: text.1.clone(),
             }];
-            let mut shared = Shared::new();
+            let mut shared = SharedParameters::new();
             parameters(&list, &mut shared);
             assert_eq!(shared.keys().collect::<Vec<_>>(), [published]);
         }

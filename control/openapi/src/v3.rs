@@ -4,7 +4,7 @@ use control_types::value::{Map, Value};
 use control_types::{object, value};
 
 use super::operations::{Answer, METHODS, Operation, Parameter, PathItem};
-use super::schemas::{self, Form, Kinds, reference};
+use super::schemas::{self, Kinds, OpenApiVersion, reference};
 use super::texts::Texts;
 
 /// The document of some paths, of a version if they are of one.
@@ -15,7 +15,7 @@ pub fn document(
     texts: &Texts,
 ) -> Value {
     let kinds = own.map_or(Kinds::All, |(group, version)| Kinds::Of(group, version));
-    let schemas = schemas::of_paths(Form::V3, kinds, texts, paths, &[]);
+    let schemas = schemas::of_paths(OpenApiVersion::V3, kinds, texts, paths, &[]);
     let mut components = Map::new();
     if !schemas.is_empty() {
         components.insert("schemas", schemas);
@@ -98,7 +98,7 @@ fn operation(one: &Operation) -> Map {
     }
     if let Some((name, required)) = &one.body {
         let mut body = object!({
-            "content": (content(one.consumes, &reference(Form::V3, name)))
+            "content": (content(one.consumes, &reference(OpenApiVersion::V3, name)))
         });
         if *required {
             body.insert("required", true);
@@ -107,7 +107,7 @@ fn operation(one: &Operation) -> Map {
     }
     let schema = match &one.answer {
         Answer::Text => object!({"type": "string"}),
-        Answer::Type(name) => reference(Form::V3, name),
+        Answer::Type(name) => reference(OpenApiVersion::V3, name),
     };
     let mut responses = Map::new();
     for code in one.codes {

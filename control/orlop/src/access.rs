@@ -181,7 +181,7 @@ impl Options {
         let longest = self.service_account_max_token_expiration;
         let longest = longest.and_then(|time| i64::try_from(time.as_secs()).ok());
         Tokens::with(keys)
-            .of(
+            .with_issuers(
                 self.service_account_issuer.clone(),
                 self.api_audiences.clone(),
             )

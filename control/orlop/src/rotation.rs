@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use control_apiserver::ProxyIdentity;
 use control_pki::{
-    Cluster, Issued, KubeletTrust, ServingIdentity, Spec, kubeconfig, write_private,
+    CertificateKeyPair, Cluster, KubeletTrust, ServingIdentity, Spec, kubeconfig, write_private,
 };
 use control_proxy::Kubelets;
 use jiff::{SignedDuration, Timestamp};
@@ -49,11 +49,11 @@ pub struct Rotation {
 /// The certificates in use.
 #[derive(Clone, PartialEq, Eq)]
 struct InUse {
-    serving: Issued,
-    kubelets: Issued,
+    serving: CertificateKeyPair,
+    kubelets: CertificateKeyPair,
     kubelet_trust: String,
-    proxy: Issued,
-    administrator: Issued,
+    proxy: CertificateKeyPair,
+    administrator: CertificateKeyPair,
 }
 
 /// Returns the authorities that the API server accepts from kubelets now.

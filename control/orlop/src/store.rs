@@ -14,7 +14,7 @@ use control_etcd_api::EtcdApi;
 use control_proxy::egress::{Dialer, Egress, Kind};
 use control_store::{
     Store,
-    embedded::{Embedded, Options as EmbeddedOptions},
+    embedded::{EmbeddedStore, Options as EmbeddedOptions},
     etcd::{Calls, Dial, Etcd, EtcdOptions, Io, Tls},
 };
 use futures::future::BoxFuture;
@@ -87,7 +87,7 @@ impl Options {
     /// A corrupt or locked file; a socket that cannot be made.
     pub async fn open(&self, dir: &Path) -> Result<OpenStore, Error> {
         stores::ensure_not_moved(dir)?;
-        let store = Embedded::open(dir.join("store.redb"), EmbeddedOptions::default())
+        let store = EmbeddedStore::open(dir.join("store.redb"), EmbeddedOptions::default())
             .map(Arc::new)
             .map_err(Error::Store)?;
         let etcd_api = match &self.etcd_listen {
@@ -185,7 +185,7 @@ async fn connect(
 
 /// Opens the socket at which commands on this machine reach the store. Without it the server
 /// works all the same.
-async fn maintenance(dir: &Path, store: &Arc<Embedded>) -> Option<EtcdApi> {
+async fn maintenance(dir: &Path, store: &Arc<EmbeddedStore>) -> Option<EtcdApi> {
     let path = std::path::absolute(dir.join(stores::SOCKET)).ok()?;
     let endpoint = format!("unix://{}", path.display());
     match EtcdApi::open(&endpoint, Arc::clone(store)).await {

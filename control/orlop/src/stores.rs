@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use control_store::Store;
-use control_store::embedded::{Embedded, Options as EmbeddedOptions};
+use control_store::embedded::{EmbeddedStore, Options as EmbeddedOptions};
 use control_store::etcd::{Dial, Etcd, EtcdOptions, Io, Tls};
 use futures::future::BoxFuture;
 use tokio::net::UnixStream;
@@ -98,7 +98,7 @@ pub async fn open(data_dir: &Path, named: &NamedEtcd) -> Result<OpenedStore, Err
 /// # Errors
 /// When a process has it open, or it is damaged.
 pub fn embedded(file: &Path) -> Result<OpenedStore, Error> {
-    let store = Embedded::open(file, EmbeddedOptions::default()).map_err(Error::Store)?;
+    let store = EmbeddedStore::open(file, EmbeddedOptions::default()).map_err(Error::Store)?;
     Ok(OpenedStore {
         store: Arc::new(store),
         kind: "embedded",

@@ -51,9 +51,7 @@ pub fn legacy_signer(tokens: Tokens) -> TokenSigner {
             name: name.to_owned(),
             uid: uid.to_owned(),
         };
-        tokens
-            .issue_legacy(namespace, &account, secret)
-            .map_err(|error| error.to_string())
+        tokens.issue_legacy(namespace, &account, secret)
     }))
 }
 

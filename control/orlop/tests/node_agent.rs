@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use control_pki::{Authority, Issued, Spec, kubeconfig};
+use control_pki::{Authority, CertificateKeyPair, Spec, kubeconfig};
 use nix::sched::{CloneFlags, unshare};
 
 /// A folder with all that a start needs but a container runtime and an API
@@ -47,7 +47,7 @@ impl Machine {
         fs::write(self.folder.path().join(name), text).expect("a file");
     }
 
-    fn issue(&self, spec: &Spec, validity: Duration) -> Issued {
+    fn issue(&self, spec: &Spec, validity: Duration) -> CertificateKeyPair {
         let spec = Spec {
             validity,
             ..spec.clone()

@@ -12,7 +12,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use control_client::{BearerToken, Client, DeleteOptions, Patch, Resource, Selection, resources};
-use control_pki::{Authority, Issued, ServiceAccountKey, Spec, kubeconfig};
+use control_pki::{Authority, CertificateKeyPair, ServiceAccountKey, Spec, kubeconfig};
 use http_body_util::{BodyExt, Empty};
 use serde_json::{Value, json};
 use tokio_util::bytes::Bytes;
@@ -87,7 +87,7 @@ impl Folder {
         std::fs::write(self.path(name), text).expect("a file");
     }
 
-    fn client_certificate(&self, name: &str, groups: &[&str]) -> Issued {
+    fn client_certificate(&self, name: &str, groups: &[&str]) -> CertificateKeyPair {
         let issued = self.authority.issue(&Spec::client(name, groups));
         issued.expect("issued")
     }
@@ -219,7 +219,12 @@ fn text<'a>(value: &'a Value, path: &str) -> &'a str {
 }
 
 /// Asks a component's port, with a client certificate or none.
-async fn ask(folder: &Folder, port: u16, path: &str, own: Option<&Issued>) -> (u16, String) {
+async fn ask(
+    folder: &Folder,
+    port: u16,
+    path: &str,
+    own: Option<&CertificateKeyPair>,
+) -> (u16, String) {
     let config = control_pki::client_config(folder.authority.certificate_pem(), own);
     let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await;
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config.expect("usable")));

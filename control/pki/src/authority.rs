@@ -85,7 +85,7 @@ enum ReissueReason {
 
 /// A certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Issued {
+pub struct CertificateKeyPair {
     /// The certificate, PEM.
     pub cert_pem: String,
     /// The private key, PKCS#8 PEM.
@@ -262,13 +262,13 @@ impl Authority {
     /// # Errors
     /// [`Error::Name`] for a name that fits no certificate, or
     /// [`Error::Crypto`].
-    pub fn issue(&self, spec: &Spec) -> Result<Issued, Error> {
+    pub fn issue(&self, spec: &Spec) -> Result<CertificateKeyPair, Error> {
         let key = KeyPair::generate().map_err(Error::crypto("make a key"))?;
         let params = self.params(spec)?;
         let certificate = params
             .signed_by(&key, &self.issuer)
             .map_err(Error::crypto("sign a certificate"))?;
-        Ok(Issued {
+        Ok(CertificateKeyPair {
             cert_pem: certificate.pem(),
             key_pem: key.serialize_pem(),
         })
@@ -280,7 +280,7 @@ impl Authority {
     ///
     /// # Errors
     /// [`Error::File`], or as [`Authority::issue`].
-    pub fn keep(&self, dir: &Path, name: &str, spec: &Spec) -> Result<Issued, Error> {
+    pub fn keep(&self, dir: &Path, name: &str, spec: &Spec) -> Result<CertificateKeyPair, Error> {
         let (certificate, key) = pair(dir, name);
         if let Ok(Some(issued)) = read_pair(&certificate, &key) {
             match self.fits(&issued, spec, &certificate, &key) {
@@ -299,7 +299,7 @@ impl Authority {
 
     fn fits(
         &self,
-        issued: &Issued,
+        issued: &CertificateKeyPair,
         spec: &Spec,
         certificate: &Path,
         key: &Path,
@@ -489,9 +489,9 @@ fn pair(dir: &Path, name: &str) -> (PathBuf, PathBuf) {
     )
 }
 
-fn read_pair(certificate: &Path, key: &Path) -> Result<Option<Issued>, Error> {
+fn read_pair(certificate: &Path, key: &Path) -> Result<Option<CertificateKeyPair>, Error> {
     match (files::read(certificate)?, files::read(key)?) {
-        (Some(cert_pem), Some(key_pem)) => Ok(Some(Issued { cert_pem, key_pem })),
+        (Some(cert_pem), Some(key_pem)) => Ok(Some(CertificateKeyPair { cert_pem, key_pem })),
         (None, None) => Ok(None),
         (Some(_), None) => Err(Error::Half {
             present: certificate.to_owned(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{Authority, Error, Issued, ServiceAccountKey, Spec, files, validity};
+use crate::{Authority, CertificateKeyPair, Error, ServiceAccountKey, Spec, files, validity};
 
 /// Two authorities of a new cluster are made within this time.
 const MADE_TOGETHER: SignedDuration = SignedDuration::from_secs(60);
@@ -64,7 +64,7 @@ impl Cluster {
     pub fn serving(
         &self,
         sans: impl IntoIterator<Item = impl Into<String>>,
-    ) -> Result<Issued, Error> {
+    ) -> Result<CertificateKeyPair, Error> {
         self.ca.keep(
             &self.dir,
             "apiserver",
@@ -76,7 +76,7 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Cluster::serving`].
-    pub fn kubelet_client(&self) -> Result<Issued, Error> {
+    pub fn kubelet_client(&self) -> Result<CertificateKeyPair, Error> {
         let spec = Spec::client("kube-apiserver-kubelet-client", &["kubeadm:cluster-admins"]);
         self.ca.keep(&self.dir, "apiserver-kubelet-client", &spec)
     }
@@ -117,7 +117,7 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Cluster::serving`].
-    pub fn front_proxy_client(&self) -> Result<Issued, Error> {
+    pub fn front_proxy_client(&self) -> Result<CertificateKeyPair, Error> {
         let spec = Spec::client("front-proxy-client", &[]);
         self.front_proxy_ca
             .keep(&self.dir, "front-proxy-client", &spec)
@@ -127,7 +127,7 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Cluster::serving`].
-    pub fn administrator(&self) -> Result<Issued, Error> {
+    pub fn administrator(&self) -> Result<CertificateKeyPair, Error> {
         self.ca.keep(
             &self.dir,
             "admin",
@@ -139,7 +139,7 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`Cluster::serving`].
-    pub fn component(&self, name: &str, spec: &Spec) -> Result<Issued, Error> {
+    pub fn component(&self, name: &str, spec: &Spec) -> Result<CertificateKeyPair, Error> {
         self.ca.keep(&self.dir, name, spec)
     }
 
@@ -160,7 +160,7 @@ mod tests {
     const YEAR: Duration = Spec::DEFAULT_VALIDITY;
 
     /// Whether a TLS client that trusts `bundle` takes `issued` for `name`.
-    fn is_taken_for(bundle: &str, issued: &Issued, name: &'static str) -> bool {
+    fn is_taken_for(bundle: &str, issued: &CertificateKeyPair, name: &'static str) -> bool {
         use rustls::client::danger::ServerCertVerifier as _;
         let chain = parse_certificates(&issued.cert_pem).expect("a certificate");
         let (first, rest) = chain.split_first().expect("one");

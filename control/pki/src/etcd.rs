@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{Authority, Error, Issued, Spec, Usage, files};
+use crate::{Authority, CertificateKeyPair, Error, Spec, Usage, files};
 
 /// The folder below the cluster's keys, as kubeadm lays it out.
 const FOLDER: &str = "etcd";
@@ -66,7 +66,7 @@ impl EtcdPki {
     ///
     /// # Errors
     /// As [`Authority::issue`].
-    pub fn client(&self, name: &str) -> Result<Issued, Error> {
+    pub fn client(&self, name: &str) -> Result<CertificateKeyPair, Error> {
         let mut spec = Spec::client(name, &[]);
         spec.validity = IN_MEMORY;
         self.ca.issue(&spec)
@@ -105,7 +105,9 @@ mod tests {
         let cluster = Cluster::load_or_create(dir.path()).expect("made");
         let etcd = EtcdPki::load_or_create(dir.path()).expect("made");
         let trust = crate::ClientTrust::new(etcd.ca.certificate_pem()).expect("trust");
-        let chain = |issued: &Issued| crate::parse_certificates(&issued.cert_pem).expect("parsed");
+        let chain = |issued: &CertificateKeyPair| {
+            crate::parse_certificates(&issued.cert_pem).expect("parsed")
+        };
         let admin = cluster.administrator().expect("issued");
         assert!(trust.verify(&chain(&admin)).is_err());
         let client = etcd.client("orlop").expect("issued");

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::Issued;
+use crate::CertificateKeyPair;
 
 /// A kubeconfig with one cluster, one user and the context of both.
 ///
@@ -13,7 +13,7 @@ use crate::Issued;
 pub fn kubeconfig(
     server: &str,
     ca_pem: &str,
-    user: &Issued,
+    user: &CertificateKeyPair,
     cluster_name: &str,
     user_name: &str,
 ) -> String {
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_kubeconfig_names_its_context_and_carries_the_key() {
-        let user = Issued {
+        let user = CertificateKeyPair {
             cert_pem: "C".to_owned(),
             key_pem: "K".to_owned(),
         };

@@ -33,7 +33,7 @@ mod subject;
 mod tls;
 mod vouched;
 
-pub use authority::{Authority, Issued, Spec, Usage, check_certificate};
+pub use authority::{Authority, CertificateKeyPair, Spec, Usage, check_certificate};
 pub use cluster::{Cluster, KubeletTrust};
 pub use error::Error;
 pub use etcd::EtcdPki;
@@ -42,7 +42,9 @@ pub use files::{write_private, write_public};
 pub use kubeconfig::kubeconfig;
 pub use possession::{any_server, unverified_client_config};
 pub use public_key::{PublicKey, ServiceAccountKeys};
-pub use request::{Request, Requested, is_signed_by, names, public_key_hash, validity};
+pub use request::{
+    CertificateRequest, Request, RequestError, is_signed_by, names, public_key_hash, validity,
+};
 pub use sealed::{SEAL_KEY_BYTES, open_sealed, seal};
 pub use service_account::{ServiceAccountKey, TokenRejection};
 pub use subject::{server_verifier, verify_subject};

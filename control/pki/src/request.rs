@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rcgen::{CertificateParams, CertificateSigningRequestParams, KeyPair};
 use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::error::X509Error;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::parse_x509_pem;
 use x509_parser::prelude::FromDer;
@@ -17,6 +18,20 @@ use crate::{Authority, Error, Spec, Usage};
 
 /// The PEM label of requests.
 const LABEL: &str = "CERTIFICATE REQUEST";
+
+/// Error for bytes that are no signed request.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// There is no PEM block of a request.
+    #[error("PEM block type must be {}", LABEL)]
+    Pem,
+    /// The PEM block holds something else.
+    #[error("no PKCS #10 request")]
+    Malformed(#[from] x509_parser::nom::Err<X509Error>),
+    /// The author does not hold the key.
+    #[error("the signature is wrong")]
+    Signature(#[source] X509Error),
+}
 
 /// A new key, and the request for its certificate.
 #[derive(Clone, Debug)]
@@ -29,7 +44,7 @@ pub struct Request {
 
 /// The contents of a request. Its signature was verified: its author holds the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Requested {
+pub struct CertificateRequest {
     /// The common name; empty if there is none.
     pub cn: String,
     /// The organisations, in order.
@@ -75,24 +90,22 @@ impl Request {
     }
 }
 
-// === impl Requested ===
+// === impl CertificateRequest ===
 
-impl Requested {
+impl CertificateRequest {
     /// Reads a PEM request and checks its signature.
     ///
     /// # Errors
-    /// What is wrong, in words; never a panic, whatever the bytes.
-    pub fn parse(pem: &[u8]) -> Result<Self, String> {
-        let (_, pem) =
-            parse_x509_pem(pem).map_err(|_| format!("PEM block type must be {LABEL}"))?;
+    /// When they are no request, or not signed with its key.
+    pub fn parse(pem: &[u8]) -> Result<Self, RequestError> {
+        let (_, pem) = parse_x509_pem(pem).map_err(|_| RequestError::Pem)?;
         if pem.label != LABEL {
-            return Err(format!("PEM block type must be {LABEL}"));
+            return Err(RequestError::Pem);
         }
-        let (_, request) = X509CertificationRequest::from_der(&pem.contents)
-            .map_err(|error| format!("no PKCS #10 request: {error}"))?;
+        let (_, request) = X509CertificationRequest::from_der(&pem.contents)?;
         request
             .verify_signature()
-            .map_err(|error| format!("the signature is wrong: {error}"))?;
+            .map_err(RequestError::Signature)?;
         let subject = &request.certification_request_info.subject;
         let mut this = Self {
             cn: subject
@@ -144,7 +157,7 @@ impl Authority {
     /// our certificates cannot contain.
     pub fn sign(
         &self,
-        requested: &Requested,
+        requested: &CertificateRequest,
         usage: Usage,
         validity: Duration,
     ) -> Result<String, Error> {
@@ -229,7 +242,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_read_back_and_signed() {
         let made = request(&["n1", "10.0.0.1", "fd00::1"]);
-        let asked = Requested::parse(made.request_pem.as_bytes()).expect("read");
+        let asked = CertificateRequest::parse(made.request_pem.as_bytes()).expect("read");
         assert_eq!(asked.cn, "system:node:n1");
         assert_eq!(asked.orgs, ["system:nodes"]);
         assert_eq!(asked.dns_names, ["n1"]);
@@ -255,7 +268,8 @@ mod tests {
 
     #[test]
     fn a_certificate_for_serving_is_none_for_asking() {
-        let asked = Requested::parse(request(&["n1"]).request_pem.as_bytes()).expect("read");
+        let asked =
+            CertificateRequest::parse(request(&["n1"]).request_pem.as_bytes()).expect("read");
         let authority = Authority::create("kubernetes").expect("an authority");
         let pem = authority.sign(&asked, Usage::Server, DAY).expect("signed");
         let trust = ClientTrust::new(authority.certificate_pem()).expect("trust");
@@ -277,18 +291,21 @@ mod tests {
             "-----BEGIN {LABEL}-----\n{}\n-----END {LABEL}-----\n",
             base64::Engine::encode(&base64::engine::general_purpose::STANDARD, forged)
         );
-        assert!(Requested::parse(forged.as_bytes()).is_err());
+        assert!(CertificateRequest::parse(forged.as_bytes()).is_err());
         for rubbish in [
             "",
             "x",
             "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n",
         ] {
-            assert!(Requested::parse(rubbish.as_bytes()).is_err(), "{rubbish:?}");
+            assert!(
+                CertificateRequest::parse(rubbish.as_bytes()).is_err(),
+                "{rubbish:?}"
+            );
         }
         let authority = Authority::create("kubernetes").expect("an authority");
-        let error =
-            Requested::parse(authority.certificate_pem().as_bytes()).expect_err("no request");
-        assert!(error.contains("CERTIFICATE REQUEST"), "{error}");
+        let error = CertificateRequest::parse(authority.certificate_pem().as_bytes())
+            .expect_err("no request");
+        assert!(matches!(error, RequestError::Pem), "{error}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use crate::authority::check_certificate;
 use crate::possession::Possession;
 use crate::vouched::VouchedKey;
-use crate::{Error, Issued};
+use crate::{CertificateKeyPair, Error};
 
 /// The authority whose clients are believed.
 #[derive(Clone, Debug)]
@@ -123,7 +123,10 @@ pub fn server_config_within(
 ///
 /// # Errors
 /// [`Error::Malformed`] or [`Error::Crypto`].
-pub fn client_config(ca_pem: &str, own: Option<&Issued>) -> Result<ClientConfig, Error> {
+pub fn client_config(
+    ca_pem: &str,
+    own: Option<&CertificateKeyPair>,
+) -> Result<ClientConfig, Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])
         .map_err(tls("configure a client"))?
@@ -213,7 +216,7 @@ impl ServingIdentity {
     /// # Errors
     /// [`Error::Expired`] (naming `path`), [`Error::Crypto`] if the key does not
     /// fit or cannot be read.
-    pub fn new(issued: &Issued, path: &Path) -> Result<Arc<Self>, Error> {
+    pub fn new(issued: &CertificateKeyPair, path: &Path) -> Result<Arc<Self>, Error> {
         Ok(Arc::new(Self(RwLock::new(Self::certified(issued, path)?))))
     }
 
@@ -221,13 +224,13 @@ impl ServingIdentity {
     ///
     /// # Errors
     /// As [`ServingIdentity::new`]; the old one then stays.
-    pub fn replace(&self, issued: &Issued, path: &Path) -> Result<(), Error> {
+    pub fn replace(&self, issued: &CertificateKeyPair, path: &Path) -> Result<(), Error> {
         let certified = Self::certified(issued, path)?;
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = certified;
         Ok(())
     }
 
-    fn certified(issued: &Issued, path: &Path) -> Result<Arc<CertifiedKey>, Error> {
+    fn certified(issued: &CertificateKeyPair, path: &Path) -> Result<Arc<CertifiedKey>, Error> {
         check_certificate(
             &issued.cert_pem,
             path,
@@ -417,7 +420,7 @@ mod tests {
             .issue(&Spec::server("s", ["kubernetes"]))
             .expect("issued");
         let identity = ServingIdentity::new(&first, Path::new("s.crt")).expect("an identity");
-        let mismatched = Issued {
+        let mismatched = CertificateKeyPair {
             key_pem: first.key_pem.clone(),
             ..second.clone()
         };

@@ -18,6 +18,7 @@ use super::html::Rewriter;
 use super::location::Links;
 use super::{headers, upgrade};
 use crate::ProxiedRequest;
+use crate::egress::client::explain;
 use crate::egress::target::Target;
 use control_request::Answer;
 use control_request::body::{self, Body, BoxError};
@@ -34,7 +35,7 @@ const STEP: usize = 4 << 10;
 /// 503 when the target cannot be asked.
 pub async fn forward(incoming: ProxiedRequest<'_>, target: &Target, body: Body) -> Answer {
     let uri = &incoming.parts.uri;
-    let place = Place::of(uri.path(), incoming.rest, uri.query());
+    let place = ForwardedPath::of(uri.path(), incoming.rest, uri.query());
     if headers::wants_upgrade(&incoming.parts.headers) {
         return upgrade::pass(incoming, target, &place.path_and_query).await;
     }
@@ -44,7 +45,8 @@ pub async fn forward(incoming: ProxiedRequest<'_>, target: &Target, body: Body) 
     }
     let request = request(incoming, &place, body)?;
     let response = target.send(request).await.map_err(|error| {
-        Status::service_unavailable(format!("error trying to reach service: {error}"))
+        let why = explain(&error);
+        Status::service_unavailable(format!("error trying to reach service: {why}"))
     })?;
     let links = Links {
         prefix: place.prefix,
@@ -57,7 +59,7 @@ pub async fn forward(incoming: ProxiedRequest<'_>, target: &Target, body: Body) 
 
 /// Where a proxied request goes.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct ForwardedPath {
     /// The path before what is passed on, without a slash at its end.
     prefix: String,
     /// What is asked of the target.
@@ -67,7 +69,7 @@ struct Place {
     lacks_slash: bool,
 }
 
-impl Place {
+impl ForwardedPath {
     fn of(path: &str, rest: &str, query: Option<&str>) -> Self {
         let prefix = path.strip_suffix(rest).unwrap_or(path);
         let mut path_and_query = String::with_capacity(rest.len() + 16);
@@ -99,7 +101,7 @@ fn redirect(path: &str, query: Option<&str>) -> Response<Body> {
 
 fn request(
     incoming: ProxiedRequest<'_>,
-    place: &Place,
+    place: &ForwardedPath,
     body: Body,
 ) -> Result<Request<Body>, Status> {
     let parts = incoming.parts;
@@ -137,9 +139,9 @@ fn answer(
         return Response::from_parts(parts, until(body, shutdown.clone()));
     }
     let packing = match text(&parts.headers, &CONTENT_ENCODING).unwrap_or_default() {
-        "" => Some(Packing::None),
-        "gzip" => Some(Packing::Gzip(GzDecoder::new(Vec::new()))),
-        "deflate" => Some(Packing::Deflate(DeflateDecoder::new(Vec::new()))),
+        "" => Some(BodyDecoder::None),
+        "gzip" => Some(BodyDecoder::Gzip(GzDecoder::new(Vec::new()))),
+        "deflate" => Some(BodyDecoder::Deflate(DeflateDecoder::new(Vec::new()))),
         // The page cannot be read: its links stay as they are.
         _ => None,
     };
@@ -222,12 +224,12 @@ struct Page {
     body: BodyStream<Incoming>,
     /// Came, but is not unpacked yet.
     waiting: Bytes,
-    packing: Packing,
+    packing: BodyDecoder,
     /// `None` once the end has been told.
     rewriter: Option<Rewriter>,
 }
 
-enum Packing {
+enum BodyDecoder {
     None,
     Gzip(GzDecoder<Vec<u8>>),
     Deflate(DeflateDecoder<Vec<u8>>),
@@ -268,9 +270,9 @@ impl Page {
     }
 }
 
-// === impl Packing ===
+// === impl BodyDecoder ===
 
-impl Packing {
+impl BodyDecoder {
     fn unpack(&mut self, bytes: &Bytes) -> Result<Bytes, BoxError> {
         Ok(match self {
             Self::None => bytes.clone(),
@@ -306,7 +308,7 @@ mod tests {
 
     #[test]
     fn what_follows_proxy_becomes_the_path() {
-        let place = |prefix: &str, asked: &str, lacks_slash| Place {
+        let place = |prefix: &str, asked: &str, lacks_slash| ForwardedPath {
             prefix: prefix.into(),
             path_and_query: asked.into(),
             lacks_slash,
@@ -322,7 +324,7 @@ mod tests {
             ),
             ("/a/proxy//x", "/x", None, place("/a/proxy", "/x", false)),
         ] {
-            assert_eq!(Place::of(path, rest, query), expected, "{path}");
+            assert_eq!(ForwardedPath::of(path, rest, query), expected, "{path}");
         }
     }
 

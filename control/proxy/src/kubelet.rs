@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use control_pki::Issued;
+use control_pki::CertificateKeyPair;
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
@@ -61,7 +61,7 @@ impl Kubelets {
     ///
     /// # Errors
     /// When one of them cannot be read.
-    pub fn new(ca_pem: &str, own: &Issued) -> Result<Self, control_pki::Error> {
+    pub fn new(ca_pem: &str, own: &CertificateKeyPair) -> Result<Self, control_pki::Error> {
         Ok(Self {
             shared: Arc::new(ArcSwap::from_pointee(Configs::new(ca_pem, own)?)),
             dialer: Dialer::default(),
@@ -78,7 +78,11 @@ impl Kubelets {
     ///
     /// # Errors
     /// As [`Kubelets::new`]; the old ones then stay.
-    pub fn replace(&self, ca_pem: &str, own: &Issued) -> Result<(), control_pki::Error> {
+    pub fn replace(
+        &self,
+        ca_pem: &str,
+        own: &CertificateKeyPair,
+    ) -> Result<(), control_pki::Error> {
         self.shared.store(Arc::new(Configs::new(ca_pem, own)?));
         Ok(())
     }
@@ -106,7 +110,7 @@ impl Kubelets {
 // === impl Configs ===
 
 impl Configs {
-    fn new(ca_pem: &str, own: &Issued) -> Result<Self, control_pki::Error> {
+    fn new(ca_pem: &str, own: &CertificateKeyPair) -> Result<Self, control_pki::Error> {
         let mut verified = control_pki::client_config(ca_pem, Some(own))?;
         let mut unverified = verified.clone();
         unverified
@@ -143,7 +147,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// 500 when the node has no address of a kind that can be used.
-    pub fn of(node: &Value) -> Result<Self, Status> {
+    pub fn from_node(node: &Value) -> Result<Self, Status> {
         let addresses = node.items_at(&["status", "addresses"]);
         let host = ADDRESSES
             .iter()
@@ -201,7 +205,7 @@ mod tests {
             port: 10350,
             websockets: true,
         };
-        assert_eq!(Endpoint::of(&node), Ok(expected));
+        assert_eq!(Endpoint::from_node(&node), Ok(expected));
     }
 
     #[test]
@@ -213,12 +217,12 @@ mod tests {
             port: 10250,
             websockets: false,
         };
-        assert_eq!(Endpoint::of(&node), Ok(expected));
+        assert_eq!(Endpoint::from_node(&node), Ok(expected));
     }
 
     #[test]
     fn a_node_without_addresses_cannot_be_asked() {
-        let refused = Endpoint::of(&value!({"status": {}})).expect_err("no address");
+        let refused = Endpoint::from_node(&value!({"status": {}})).expect_err("no address");
         assert_eq!(refused.code, 500);
         assert!(refused.message.starts_with("no preferred addresses found"));
     }

@@ -50,7 +50,7 @@ impl Reviewer {
     ///
     /// # Errors
     /// Why there is no answer.
-    pub async fn review(&self, review: &Value) -> Result<Value, String> {
+    pub async fn review(&self, review: &Value) -> Result<Value, Error> {
         let bytes = Bytes::from(review.to_vec());
         let mut pause = self.pause;
         let mut attempt = 1;
@@ -58,12 +58,12 @@ impl Reviewer {
             let why = match self.remote.post(bytes.clone(), self.timeout).await {
                 Ok(answer) => {
                     return Value::from_slice(&answer)
-                        .map_err(|error| format!("the answer cannot be read: {error}"));
+                        .map_err(|error| self.remote.unreadable(error.to_string()));
                 }
                 Err(why) => why,
             };
             if attempt == ATTEMPTS || !may_pass(&why) {
-                return Err(why.to_string());
+                return Err(why);
             }
             attempt += 1;
             tokio::time::sleep(pause).await;

@@ -9,13 +9,14 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 
 use crate::ProxiedRequest;
+use crate::egress::client::explain;
 use crate::egress::target::Target;
 use control_request::Answer;
 use control_request::body::{self, Body, BoxError};
 use control_request::plain_error;
 
 /// An upgraded connection.
-pub type Stream = TokioIo<Upgraded>;
+pub type UpgradedStream = TokioIo<Upgraded>;
 
 /// 400 for requests that make sense as upgrades only.
 #[must_use]
@@ -38,7 +39,7 @@ pub fn client_side(incoming: ProxiedRequest<'_>) -> Result<OnUpgrade, Status> {
 ///
 /// # Errors
 /// 500 when it cannot be asked, or agrees to something else.
-pub async fn ask(
+pub async fn request_upgrade(
     target: &Target,
     method: Method,
     path_and_query: &str,
@@ -53,7 +54,7 @@ pub async fn ask(
     let response = target
         .send(request)
         .await
-        .map_err(|error| plain_error(format!("error dialing backend: {error}")))?;
+        .map_err(|error| plain_error(format!("error dialing backend: {}", explain(&error))))?;
     match response.status() {
         StatusCode::SWITCHING_PROTOCOLS => Ok(Ok(response)),
         code if code.as_u16() < 400 => Err(plain_error(format!(
@@ -91,7 +92,7 @@ pub async fn pass_with(
     super::forward::set_host(&mut headers, incoming.parts);
     change(&mut headers);
     let method = incoming.parts.method.clone();
-    let mut answer = match ask(target, method, path_and_query, headers).await? {
+    let mut answer = match request_upgrade(target, method, path_and_query, headers).await? {
         Ok(answer) => answer,
         Err(refusal) => return Ok(refusal),
     };
@@ -118,7 +119,7 @@ pub async fn pass_with(
 pub fn spawn_on<F>(
     incoming: ProxiedRequest<'_>,
     client: OnUpgrade,
-    work: impl FnOnce(Stream) -> F + Send + 'static,
+    work: impl FnOnce(UpgradedStream) -> F + Send + 'static,
 ) where
     F: Future<Output = ()> + Send,
 {

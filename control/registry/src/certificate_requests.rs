@@ -3,11 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_access::User;
-use control_pki::Requested;
+use control_pki::CertificateRequest;
 use control_strategy::ServedVersion;
-use control_types::meta;
 use control_types::status::{Cause, Status, quote};
 use control_types::value::Value;
+use control_types::{error_chain, meta};
 
 /// Whether these are requests for certificates.
 pub(crate) fn are_of(served: &ServedVersion) -> bool {
@@ -53,7 +53,7 @@ pub(crate) fn check(served: &ServedVersion, object: &Value) -> Result<(), Status
     let asked = STANDARD
         .decode(text)
         .map_err(|error| error.to_string())
-        .and_then(|pem| Requested::parse(&pem));
+        .and_then(|pem| CertificateRequest::parse(&pem).map_err(|error| error_chain(&error)));
     asked.map(drop).map_err(|why| {
         let cause = Cause {
             reason: "FieldValueInvalid".into(),

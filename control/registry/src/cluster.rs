@@ -161,7 +161,7 @@ impl Writer for Registry {
                 };
                 coerce::complete(&mut old, quotas.resource.schema);
                 coerce::complete(&mut new, quotas.resource.schema);
-                let endpoint = Endpoint::of(self, quotas, "status");
+                let endpoint = Endpoint::for_resource(self, quotas, "status");
                 endpoint.write(Some(&old), &mut new, managed::OWN);
                 coerce::complete(&mut new, quotas.resource.schema);
                 Ok(write::Decision::Put(new))

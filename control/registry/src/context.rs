@@ -7,7 +7,7 @@ use control_access::Attributes;
 use control_admission::{Attributes as AdmissionAttributes, Operation, RequestOptions};
 use control_proxy::ProxiedRequest;
 use control_request::RequestContext;
-use control_strategy::decode::Expected;
+use control_strategy::decode::ExpectedKind;
 use control_strategy::{ObjectSchema, ServedVersion};
 use control_types::status::Status;
 use control_types::value::Value;
@@ -52,7 +52,7 @@ impl Context {
         &'a self,
         served: &'a Arc<ServedVersion>,
         operation: Operation,
-        kind: Expected<'a>,
+        kind: ExpectedKind<'a>,
         subresource: &'a str,
     ) -> AdmissionAttributes<'a> {
         AdmissionAttributes {

@@ -8,7 +8,7 @@ use control_types::status::Status;
 use control_types::value::Value;
 
 use control_strategy::convert;
-use control_watch_cache::Cached;
+use control_watch_cache::CacheEntry;
 
 use crate::custom::conversion;
 use crate::served_resource::ServedResource;
@@ -100,8 +100,8 @@ impl ServedResource {
     pub async fn in_version(
         &self,
         storage: &Storage,
-        object: Arc<Cached>,
-    ) -> Result<Arc<Cached>, Status> {
+        object: Arc<CacheEntry>,
+    ) -> Result<Arc<CacheEntry>, Status> {
         match self.converter() {
             Some(converter) if object.api_version() != self.api_version => {
                 Box::pin(converter.remembered(storage, &object, self)).await
@@ -117,8 +117,8 @@ impl ServedResource {
     pub async fn all_in_version(
         &self,
         storage: &Storage,
-        mut objects: Vec<Arc<Cached>>,
-    ) -> Result<Vec<Arc<Cached>>, Status> {
+        mut objects: Vec<Arc<CacheEntry>>,
+    ) -> Result<Vec<Arc<CacheEntry>>, Status> {
         let Some(converter) = self.converter() else {
             return Ok(objects);
         };

@@ -15,7 +15,7 @@ use crate::storage::Storage;
 use control_request::options::WriteOptions;
 use control_request::{RequestContext, plain_error};
 use control_strategy::ObjectSchema;
-use control_strategy::decode::Expected;
+use control_strategy::decode::ExpectedKind;
 
 /// The manager of what the server makes by itself.
 pub const OWN: &str = "kube-apiserver";
@@ -50,7 +50,11 @@ pub fn manager_of(context: &RequestContext, options: &WriteOptions) -> String {
 impl<'a> Endpoint<'a> {
     /// A resource, or a subresource of it that holds the whole object.
     #[must_use]
-    pub fn of(storage: &'a Storage, served: &'a ServedResource, subresource: &'a str) -> Self {
+    pub fn for_resource(
+        storage: &'a Storage,
+        served: &'a ServedResource,
+        subresource: &'a str,
+    ) -> Self {
         let resource = served.resource;
         let filter = served
             .kind
@@ -71,7 +75,11 @@ impl<'a> Endpoint<'a> {
 
     /// A subresource that has a kind of its own.
     #[must_use]
-    pub fn own_kind(storage: &'a Storage, expected: Expected<'a>, subresource: &'a str) -> Self {
+    pub fn own_kind(
+        storage: &'a Storage,
+        expected: ExpectedKind<'a>,
+        subresource: &'a str,
+    ) -> Self {
         Self {
             storage,
             plural: "",

@@ -32,7 +32,7 @@ pub async fn ensure(
             return Ok(());
         }
     }
-    Endpoint::of(registry, served, "").write(None, &mut object, manager);
+    Endpoint::for_resource(registry, served, "").write(None, &mut object, manager);
     meta::set_uid(&mut object, &uuid::Uuid::new_v4().to_string());
     meta::set_creation_timestamp(&mut object, jiff::Timestamp::now());
     registry.allocators.complete(served, &mut object)?;
@@ -48,7 +48,7 @@ pub async fn ensure(
             if !mend(&mut new, &object) {
                 return Ok(Decision::Keep(old));
             }
-            Endpoint::of(registry, served, "").write(Some(&old), &mut new, manager);
+            Endpoint::for_resource(registry, served, "").write(Some(&old), &mut new, manager);
             Ok(Decision::Put(new))
         })
         .await
@@ -73,7 +73,7 @@ pub async fn change(
             if !mend(&mut new) {
                 return Ok(Decision::Keep(old));
             }
-            Endpoint::of(registry, served, "status").write(Some(&old), &mut new, OWN);
+            Endpoint::for_resource(registry, served, "status").write(Some(&old), &mut new, OWN);
             Ok(if crate::verbs::update::is_finished(&new) {
                 Decision::Delete(new)
             } else {
@@ -109,7 +109,7 @@ pub async fn apply(
                 "metadata": {"name": (meta::name(&old))},
                 "status": (status)
             });
-            let endpoint = Endpoint::of(registry, served, "status");
+            let endpoint = Endpoint::for_resource(registry, served, "status");
             let mut new = endpoint.apply(Some(&old), &config, manager, true)?;
             served.form().coerce(&mut new).map_err(|error| {
                 Status::internal(error.of_kind(resource.version, resource.kind, resource.kind))

@@ -6,7 +6,7 @@ use control_types::value::Value;
 /// When an object is looked at: creations and updates are before mutating admission,
 /// and all writes after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum AdmissionStage {
     /// As the client sent it.
     Sent,
     /// After mutating admission.
@@ -15,7 +15,7 @@ pub enum When {
 
 /// Takes owner references out that are the same as an earlier one in all of their
 /// fields. Gives the warning for the client if there were some.
-pub fn dedup(object: &mut Value, when: When) -> Option<String> {
+pub fn dedup(object: &mut Value, when: AdmissionStage) -> Option<String> {
     let given = meta::owner_references(object);
     let is_again = |at: usize| given[..at].iter().any(|one| is_same(one, &given[at]));
     let doubled: Vec<usize> = (1..given.len()).filter(|at| is_again(*at)).collect();
@@ -24,8 +24,8 @@ pub fn dedup(object: &mut Value, when: When) -> Option<String> {
     }
     let uids: Vec<&str> = doubled.iter().map(|at| text(&given[*at], "uid")).collect();
     let since = match when {
-        When::Sent => "",
-        When::Admitted => " after mutating admission happens",
+        AdmissionStage::Sent => "",
+        AdmissionStage::Admitted => " after mutating admission happens",
     };
     let warning = format!(
         ".metadata.ownerReferences contains duplicate entries{since}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
@@ -69,7 +69,7 @@ mod tests {
         let mut object = value!({"metadata": {"ownerReferences": [
             (owner("1")), (owner("2")), (owner("1")), (controller.clone()), (owner("2"))
         ]}});
-        let warning = dedup(&mut object, When::Admitted).expect("told");
+        let warning = dedup(&mut object, AdmissionStage::Admitted).expect("told");
         assert!(warning.starts_with(".metadata.ownerReferences contains duplicate entries after mutating admission happens; "), "{warning}");
         assert!(
             warning.ends_with(" duplicate UID(s) observed: 1, 2"),
@@ -79,6 +79,6 @@ mod tests {
             meta::owner_references(&object),
             [owner("1"), owner("2"), controller]
         );
-        assert_eq!(dedup(&mut object, When::Sent), None);
+        assert_eq!(dedup(&mut object, AdmissionStage::Sent), None);
     }
 }

@@ -100,7 +100,7 @@ impl Registry {
     pub async fn load(
         config: RegistryConfig<'_>,
         shutdown: CancellationToken,
-    ) -> Result<(Self, control_supervise::Running), control_store::Error> {
+    ) -> Result<(Self, control_supervise::TaskHandle), control_store::Error> {
         let RegistryConfig {
             store,
             transform,

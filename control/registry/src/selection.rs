@@ -6,7 +6,7 @@ use control_types::{fields, labels};
 use crate::served_resource::ServedResource;
 use control_request::options::ListOptions;
 use control_strategy::ResourceStrategy;
-use control_watch_cache::{Cached, Keyed};
+use control_watch_cache::{CacheEntry, TreeEntry};
 
 /// Namespace, name, labels and fields that objects must have.
 #[derive(Debug, Clone, Default)]
@@ -128,7 +128,7 @@ impl Selection {
     /// Whether an object that [matches](Selection::matches) is selected by what it is
     /// in the version that is served. One that cannot be read in it is not.
     #[must_use]
-    pub fn matches_served(&self, served: &ServedResource, object: &Cached) -> bool {
+    pub fn matches_served(&self, served: &ServedResource, object: &CacheEntry) -> bool {
         if self.served_fields.is_empty() {
             return true;
         }
@@ -144,7 +144,7 @@ impl Selection {
 
     /// Whether an object is selected, as far as its stored form tells.
     #[must_use]
-    pub fn matches(&self, object: &Cached) -> bool {
+    pub fn matches(&self, object: &CacheEntry) -> bool {
         object.key().starts_with(&self.prefix)
             && self.only.as_deref().is_none_or(|only| only == object.key())
             && self.labels.matches_with(|key| object.label(key))
@@ -175,14 +175,14 @@ mod tests {
     use super::*;
     use control_watch_cache::{Change, encode};
 
-    fn pod(namespace: &str, name: &str, app: &str) -> Cached {
+    fn pod(namespace: &str, name: &str, app: &str) -> CacheEntry {
         let object = value!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": (name), "namespace": (namespace), "labels": {"app": (app)}}});
-        Cached::new(
+        CacheEntry::new(
             &format!("{namespace}/{name}"),
             &encode(&object),
             1,
             Change::Added,
-            &control_kinds::of("", "Pod").into(),
+            &control_kinds::find_kind("", "Pod").into(),
         )
         .expect("valid")
     }
@@ -194,7 +194,7 @@ mod tests {
             ..ListOptions::default()
         };
         Selection::of_kind(
-            &control_kinds::of("", "Pod").into(),
+            &control_kinds::find_kind("", "Pod").into(),
             namespace,
             "",
             &options,

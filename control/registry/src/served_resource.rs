@@ -6,7 +6,7 @@ use control_strategy::ServedVersion;
 use control_types::registry;
 use control_types::status::Status;
 use control_types::value::Value;
-use control_watch_cache::{Cached, DecodeError, ResourceCache, storage};
+use control_watch_cache::{CacheEntry, DecodeError, ResourceCache, storage};
 use rustc_hash::FxHashMap;
 
 use crate::custom::conversion::Converter;
@@ -24,7 +24,7 @@ pub struct ServedResource {
 }
 
 /// Makes the object that is served of a cached one.
-pub type Projection = fn(&Cached) -> Result<Value, DecodeError>;
+pub type Projection = fn(&CacheEntry) -> Result<Value, DecodeError>;
 
 impl std::ops::Deref for ServedResource {
     type Target = ServedVersion;
@@ -55,7 +55,7 @@ impl ServedResource {
 
     /// Whether a stored object is another one here than by its name of the version.
     #[must_use]
-    pub fn needs_conversion(&self, object: &Cached) -> bool {
+    pub fn needs_conversion(&self, object: &CacheEntry) -> bool {
         self.converter().is_some() && object.api_version() != self.api_version
     }
 
@@ -87,7 +87,7 @@ impl ServedResource {
     /// a custom kind may have been stored in a version that was the stored one before.
     #[inline]
     #[must_use]
-    pub fn is_form_of(&self, object: &Cached) -> bool {
+    pub fn is_form_of(&self, object: &CacheEntry) -> bool {
         // What a cached object states is looked at only if that matters.
         self.is_stored_form()
             && (!self.resource.is_custom() || object.api_version() == self.api_version)
@@ -98,7 +98,7 @@ impl ServedResource {
     /// # Errors
     /// 500 when the bytes cannot be read.
     #[inline]
-    pub fn json(&self, object: &Cached) -> Result<bytes::Bytes, Status> {
+    pub fn json(&self, object: &CacheEntry) -> Result<bytes::Bytes, Status> {
         if self.is_form_of(object) {
             return Ok(object.json_bytes());
         }
@@ -110,7 +110,7 @@ impl ServedResource {
     ///
     /// # Errors
     /// 500 when the bytes cannot be read.
-    pub fn tree(&self, object: &Cached) -> Result<Value, Status> {
+    pub fn tree(&self, object: &CacheEntry) -> Result<Value, Status> {
         if let Some(project) = self.projection {
             return project(object).map_err(Status::internal);
         }
@@ -137,11 +137,11 @@ pub fn tables() -> Tables {
     let mut caches: FxHashMap<String, Arc<ResourceCache>> = FxHashMap::default();
     let mut resources = FxHashMap::default();
     for resource in registry::resources() {
-        let kind = control_kinds::of(resource.group, resource.kind);
+        let kind = control_kinds::find_kind(resource.group, resource.kind);
         let stored = resource.verbs.contains(&"get") && resource.verbs.contains(&"create");
         let cache = stored.then(|| {
             let prefix = storage::prefix_of(resource);
-            let kind = control_kinds::of(resource.storage.group, resource.kind);
+            let kind = control_kinds::find_kind(resource.storage.group, resource.kind);
             Arc::clone(
                 caches
                     .entry(prefix.clone())

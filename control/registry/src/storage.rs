@@ -9,7 +9,7 @@ use control_types::registry;
 use control_types::status::Status;
 use control_types::value::Value;
 use control_watch_cache::storage::Transform;
-use control_watch_cache::{Behind, Cached, Caches};
+use control_watch_cache::{CacheEntry, Caches, CatchUpTimeout};
 use rustc_hash::FxHashMap;
 
 use crate::counts::StorageCounts;
@@ -225,7 +225,7 @@ impl Storage {
     /// An object of the newest snapshot, which may lag behind the store a
     /// little. For decisions that tolerate that.
     #[must_use]
-    pub fn cached(&self, group: &str, plural: &str, key: &str) -> Option<Arc<Cached>> {
+    pub fn cached(&self, group: &str, plural: &str, key: &str) -> Option<Arc<CacheEntry>> {
         self.resource(group, plural).ok()?.cache.as_ref()?.get(key)
     }
 
@@ -233,7 +233,7 @@ impl Storage {
     ///
     /// # Errors
     /// 404 when there is none, 504 when the cache lags.
-    pub async fn get(&self, served: &ServedResource, key: &str) -> Result<Arc<Cached>, Status> {
+    pub async fn get(&self, served: &ServedResource, key: &str) -> Result<Arc<CacheEntry>, Status> {
         self.catch_up().await?;
         served
             .cache()?
@@ -264,7 +264,7 @@ impl ServiceLister for Storage {
     }
 }
 
-fn too_far(behind: Behind) -> Status {
+fn too_far(behind: CatchUpTimeout) -> Status {
     Status::too_large_resource_version(behind.wanted, behind.applied)
 }
 

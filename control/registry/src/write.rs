@@ -38,7 +38,7 @@ pub enum Decision {
 
 /// What was done.
 #[derive(Debug)]
-pub struct Done {
+pub struct WriteResult {
     /// The object as it is now, or as it was last, with its resource version.
     pub object: Value,
     /// Whether it is gone.
@@ -114,10 +114,10 @@ impl Modification<'_> {
     ///
     /// # Errors
     /// The decision's own, if it was about the newest state, or an error of the store.
-    pub async fn settle(
+    pub async fn commit_decision(
         &mut self,
         decision: Result<Decision, Status>,
-    ) -> Result<Option<Done>, Status> {
+    ) -> Result<Option<WriteResult>, Status> {
         if self.attempts == 0 {
             return Err(self.served.conflict(
                 self.key,
@@ -140,7 +140,7 @@ impl Modification<'_> {
                     Decision::Keep(object) => (object, false, false),
                 };
                 if deleted || created || !self.is_stored_otherwise(&object).await? {
-                    return Ok(Some(Done {
+                    return Ok(Some(WriteResult {
                         object: with_revision(object, self.revision),
                         deleted,
                         created,
@@ -170,7 +170,7 @@ impl Modification<'_> {
                 (object, written.map_err(|error| store_error(&error)), true)
             }
             Decision::Keep(object) => {
-                return Ok(Some(Done {
+                return Ok(Some(WriteResult {
                     object,
                     deleted: false,
                     created: false,
@@ -178,7 +178,7 @@ impl Modification<'_> {
             }
         };
         match written? {
-            Outcome::Done { revision: now, .. } => Ok(Some(Done {
+            Outcome::Done { revision: now, .. } => Ok(Some(WriteResult {
                 object: with_revision(object, now),
                 deleted,
                 created: self.revision == 0,
@@ -267,14 +267,14 @@ impl Storage {
         dry_run: bool,
         ttl: Option<Duration>,
         mut decide: F,
-    ) -> Result<Done, Status>
+    ) -> Result<WriteResult, Status>
     where
         F: FnMut(Option<Current>) -> Result<Decision, Status>,
     {
         let mut change = self.begin(served, key, dry_run, ttl).await?;
         loop {
             let decision = decide(change.current());
-            if let Some(done) = change.settle(decision).await? {
+            if let Some(done) = change.commit_decision(decision).await? {
                 return Ok(done);
             }
         }

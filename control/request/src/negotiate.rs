@@ -101,7 +101,7 @@ impl Format {
     ///
     /// # Errors
     /// 406 when nothing that the client accepts can be made.
-    pub fn of(headers: &HeaderMap, query: Option<&str>) -> Result<Self, Status> {
+    pub fn negotiate(headers: &HeaderMap, query: Option<&str>) -> Result<Self, Status> {
         Self::among(headers, query, |_| true)
     }
 

@@ -178,7 +178,7 @@ pub struct Cluster {
 impl Cluster {
     /// A cluster without nodes, with a catalog that stays as it is.
     #[must_use]
-    pub fn of(catalog: Catalog) -> Self {
+    pub fn from_catalog(catalog: Catalog) -> Self {
         let mut cluster = Self::default();
         cluster.replace_catalog(catalog);
         cluster
@@ -187,7 +187,7 @@ impl Cluster {
     /// Replaces the catalog, and drops assumptions about the former objects.
     pub fn replace_catalog(&mut self, catalog: Catalog) {
         self.assumed = crate::reserve::AssumedReservations {
-            devices: crate::devices::AssumedDevices::of(&catalog),
+            devices: crate::devices::AssumedDevices::from_catalog(&catalog),
             ..crate::reserve::AssumedReservations::default()
         };
         self.catalog = Arc::new(catalog);

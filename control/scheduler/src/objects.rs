@@ -136,7 +136,7 @@ impl ObjectSet {
     /// # Errors
     /// [`Error::Unreadable`].
     pub fn cluster(&self) -> Result<Cluster, Error> {
-        let mut cluster = Cluster::of(Catalog::from_objects(self)?);
+        let mut cluster = Cluster::from_catalog(Catalog::from_objects(self)?);
         for node in self.views::<Node>()? {
             cluster.snapshot.set_node(&Arc::new(node));
         }

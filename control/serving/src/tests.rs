@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use control_pki::{Authority, Issued, Spec};
+use control_pki::{Authority, CertificateKeyPair, Spec};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
@@ -65,7 +65,7 @@ fn only_the_api_server_and_masters_need_no_review() {
 async fn connect(
     at: std::net::SocketAddr,
     server: &Authority,
-    own: &Issued,
+    own: &CertificateKeyPair,
 ) -> Option<hyper::client::conn::http1::SendRequest<Full<Bytes>>> {
     let config = control_pki::client_config(server.certificate_pem(), Some(own));
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config.expect("usable")));

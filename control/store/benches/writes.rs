@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use control_store::{Precondition, Range, Store, Write};
 
 const VALUE: usize = 1500;
@@ -52,7 +52,7 @@ fn raw_fsync(base: &std::path::Path) {
 
 async fn storm(base: &std::path::Path, writers: usize) {
     let dir = tempfile::tempdir_in(base).expect("a directory");
-    let store = Arc::new(Embedded::open_in(dir.path(), Options::default()).expect("a store"));
+    let store = Arc::new(EmbeddedStore::open_in(dir.path(), Options::default()).expect("a store"));
     let end = Instant::now() + TIME;
     let tasks: Vec<_> = (0..writers)
         .map(|writer| {
@@ -88,7 +88,7 @@ async fn storm(base: &std::path::Path, writers: usize) {
 
 async fn reads(base: &std::path::Path) {
     let dir = tempfile::tempdir_in(base).expect("a directory");
-    let store = Arc::new(Embedded::open_in(dir.path(), Options::default()).expect("a store"));
+    let store = Arc::new(EmbeddedStore::open_in(dir.path(), Options::default()).expect("a store"));
     let writes = (0..20_000).map(|pod| {
         let store = store.clone();
         async move {
@@ -147,7 +147,7 @@ async fn reads(base: &std::path::Path) {
     drop(store);
     println!("close: {:?}", started.elapsed());
     let started = Instant::now();
-    let store = Embedded::open(path, Options::default()).expect("the store");
+    let store = EmbeddedStore::open(path, Options::default()).expect("the store");
     println!(
         "open after a clean end: {:?} at revision {}",
         started.elapsed(),

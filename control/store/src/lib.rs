@@ -16,7 +16,7 @@
 //! Terms and rules are etcd's (`etcdserverpb`, API v3), because etcd is the other
 //! backend. A new store is at revision 1; the first change is revision 2.
 //!
-//! [`embedded::Embedded`] keeps the map in one file, [`etcd::Etcd`] in an etcd cluster.
+//! [`embedded::EmbeddedStore`] keeps the map in one file, [`etcd::Etcd`] in an etcd cluster.
 
 mod error;
 mod types;

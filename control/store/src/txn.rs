@@ -3,7 +3,7 @@
 //! [`Store`](crate::Store) offers what the API server needs. A store that serves
 //! etcd's clients has to do more: compare several keys, change several keys in one
 //! revision, sort and filter, and attach keys to leases. Only the embedded store
-//! takes these requests, see [`Embedded::transact`](crate::embedded::Embedded::transact).
+//! takes these requests, see [`EmbeddedStore::transact`](crate::embedded::EmbeddedStore::transact).
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -152,7 +152,7 @@ pub enum LeaseChoice {
 
 /// A write of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Put {
+pub struct PutKey {
     /// The key.
     pub key: Bytes,
     /// The value; `None` keeps the one that the key has, which must exist.
@@ -178,7 +178,7 @@ pub enum Op {
     /// Reads; sees what earlier steps changed.
     Query(Query),
     /// Writes a key.
-    Put(Put),
+    Put(PutKey),
     /// Deletes keys.
     Delete(DeleteKeys),
     /// A transaction inside; its comparisons see the state before the outermost one.
@@ -420,7 +420,7 @@ mod tests {
     use super::*;
 
     fn put(key: &'static str) -> Op {
-        Op::Put(Put {
+        Op::Put(PutKey {
             key: Bytes::from_static(key.as_bytes()),
             value: Some(Bytes::new()),
             lease: LeaseChoice::Detach,

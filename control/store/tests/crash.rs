@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use control_store::{Outcome, Precondition, Store, Write};
 
 const VICTIM: &str = "ORLOP_STORE_VICTIM";
@@ -25,7 +25,7 @@ fn victim(dir: &Path) {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let store = Arc::new(Embedded::open_in(dir, Options::default()).expect("a store"));
+        let store = Arc::new(EmbeddedStore::open_in(dir, Options::default()).expect("a store"));
         let writers = (0..WRITERS).map(|writer| {
             let store = store.clone();
             tokio::spawn(async move {
@@ -99,7 +99,7 @@ fn no_acknowledged_write_is_lost_by_a_kill() {
             let entry = last.entry((writer, count % 10)).or_default();
             *entry = (*entry).max((revision, count));
         }
-        let store = Embedded::open_in(dir.path(), Options::default()).expect("the store");
+        let store = EmbeddedStore::open_in(dir.path(), Options::default()).expect("the store");
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .expect("a runtime");

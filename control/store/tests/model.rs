@@ -3,23 +3,23 @@
 mod common;
 
 use common::{Fixture, ops, run};
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use proptest::prelude::*;
 
 struct File(tempfile::TempDir);
 
 impl Fixture for File {
-    type Its = Embedded;
+    type Its = EmbeddedStore;
 
     const EMPTY_IS_SEEN: bool = true;
 
-    async fn open(&mut self) -> Embedded {
+    async fn open(&mut self) -> EmbeddedStore {
         let options = Options {
             retain: None,
             cache_bytes: 1 << 20,
             ..Options::default()
         };
-        Embedded::open(self.0.path().join("store.redb"), options).expect("a store")
+        EmbeddedStore::open(self.0.path().join("store.redb"), options).expect("a store")
     }
 }
 

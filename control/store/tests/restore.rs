@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use control_store::{Error, Precondition, Store, Write};
 
-async fn put(store: &Embedded, key: &str) -> u64 {
+async fn put(store: &EmbeddedStore, key: &str) -> u64 {
     let write = Write::Put {
         value: Bytes::from_static(b"value"),
         ttl: None,
@@ -17,8 +17,8 @@ async fn put(store: &Embedded, key: &str) -> u64 {
     store.revision()
 }
 
-fn open(path: &Path) -> Embedded {
-    Embedded::open(path, Options::default()).expect("a store")
+fn open(path: &Path) -> EmbeddedStore {
+    EmbeddedStore::open(path, Options::default()).expect("a store")
 }
 
 /// Whether files have extended attributes here: what tells a copy apart.

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use control_store::{Error, EventKind, Outcome, Precondition, Range, Store, Write};
 
-fn open(options: Options) -> (tempfile::TempDir, Arc<Embedded>) {
+fn open(options: Options) -> (tempfile::TempDir, Arc<EmbeddedStore>) {
     let dir = tempfile::tempdir().expect("a directory");
-    let store = Embedded::open_in(dir.path(), options).expect("a store");
+    let store = EmbeddedStore::open_in(dir.path(), options).expect("a store");
     (dir, Arc::new(store))
 }
 
-async fn put(store: &Embedded, key: &str, value: &str, ttl: Option<Duration>) -> u64 {
+async fn put(store: &EmbeddedStore, key: &str, value: &str, ttl: Option<Duration>) -> u64 {
     let write = Write::Put {
         value: Bytes::from(value.to_owned()),
         ttl,
@@ -121,7 +121,7 @@ async fn a_key_with_a_time_limit_goes_and_one_written_again_stays() {
     put(&store, "/events/later", "", short).await;
     drop(watch);
     store.close();
-    let store = Embedded::open_in(dir.path(), Options::default()).expect("the store");
+    let store = EmbeddedStore::open_in(dir.path(), Options::default()).expect("the store");
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(
         store
@@ -174,17 +174,18 @@ async fn a_closed_store_ends_its_watches_and_refuses_work() {
 #[test]
 fn a_store_in_use_a_damaged_one_and_a_missing_directory_are_named() {
     let (dir, store) = open(Options::default());
-    let locked = Embedded::open_in(dir.path(), Options::default()).expect_err("locked");
+    let locked = EmbeddedStore::open_in(dir.path(), Options::default()).expect_err("locked");
     assert!(matches!(locked, Error::Locked { .. }), "{locked}");
     assert!(locked.to_string().contains("store.redb"));
     drop(store);
     for rubbish in [&b"not a store"[..], &[7; 8192]] {
         std::fs::write(dir.path().join("store.redb"), rubbish).expect("written");
-        let error = Embedded::open_in(dir.path(), Options::default()).expect_err("damaged");
+        let error = EmbeddedStore::open_in(dir.path(), Options::default()).expect_err("damaged");
         assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
         assert!(error.to_string().contains("move the file away"));
     }
-    let error = Embedded::open("/nonexistent/store.redb", Options::default()).expect_err("missing");
+    let error =
+        EmbeddedStore::open("/nonexistent/store.redb", Options::default()).expect_err("missing");
     assert!(matches!(error, Error::Io { .. }), "{error:?}");
 }
 

@@ -22,7 +22,7 @@ const SHOWN: usize = 30;
 
 /// What kind of object a body must hold.
 #[derive(Debug, Clone, Copy)]
-pub struct Expected<'a> {
+pub struct ExpectedKind<'a> {
     /// API group; empty for core.
     pub group: &'static str,
     /// Version.
@@ -50,7 +50,9 @@ pub fn options(headers: &HeaderMap, bytes: &[u8], kind: &str) -> Result<Value, S
                 Status::bad_request(format!("{what}: {why}"))
             })?
         }
-        Media::Yaml => from_yaml(bytes).map_err(Status::bad_request)?,
+        Media::Yaml => from_yaml(bytes).map_err(|error| {
+            Status::bad_request(format!("error converting YAML to JSON: {error}"))
+        })?,
         Media::Protobuf => {
             let options = || {
                 let envelope = Envelope::open(bytes)?;
@@ -82,7 +84,7 @@ pub fn options(headers: &HeaderMap, bytes: &[u8], kind: &str) -> Result<Value, S
 
 /// A decoded object and what to tell the client about it.
 #[derive(Debug)]
-pub struct Decoded {
+pub struct DecodedObject {
     /// The object, of the expected kind and version, without unknown fields.
     pub object: Value,
     /// Warnings.
@@ -143,9 +145,9 @@ enum Media {
 pub async fn object(
     headers: &HeaderMap,
     body: Body,
-    expected: Expected<'_>,
+    expected: ExpectedKind<'_>,
     validation: FieldValidation,
-) -> Result<Decoded, Status> {
+) -> Result<DecodedObject, Status> {
     let media = media(headers)?;
     if media == Media::Protobuf && expected.form.typed().is_none() {
         return Err(Status::unsupported_media_type(CUSTOM_MEDIA_TYPES));
@@ -211,7 +213,7 @@ fn as_sent(mut status: Status, bytes: &[u8]) -> Status {
 
 /// Reads an object in protobuf. One of another kind than expected is not decoded, and
 /// is told from its kind and version afterwards.
-fn from_protobuf(bytes: &[u8], expected: &Expected<'_>) -> Result<Value, Status> {
+fn from_protobuf(bytes: &[u8], expected: &ExpectedKind<'_>) -> Result<Value, Status> {
     let envelope = Envelope::open(bytes).map_err(|error| not_read(expected, &error, bytes))?;
     let wanted = meta::join_api_version(expected.group, expected.version);
     let version = match envelope.version {
@@ -242,7 +244,7 @@ fn from_protobuf(bytes: &[u8], expected: &Expected<'_>) -> Result<Value, Status>
 }
 
 /// 400 for bytes that are not of their media type.
-fn not_read(expected: &Expected<'_>, why: &dyn std::fmt::Display, bytes: &[u8]) -> Status {
+fn not_read(expected: &ExpectedKind<'_>, why: &dyn std::fmt::Display, bytes: &[u8]) -> Status {
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {}): {why} ({})",
         expected.kind,
@@ -254,10 +256,8 @@ fn not_read(expected: &Expected<'_>, why: &dyn std::fmt::Display, bytes: &[u8]) 
 ///
 /// # Errors
 /// What the parser says.
-pub fn from_yaml(bytes: &[u8]) -> Result<Value, String> {
-    yaml::read(bytes)
-        .map(|document| document.value)
-        .map_err(|error| format!("error converting YAML to JSON: {error}"))
+pub fn from_yaml(bytes: &[u8]) -> Result<Value, yaml::Error> {
+    yaml::read(bytes).map(|document| document.value)
 }
 
 fn not_an_object(tree: &Value) -> String {
@@ -267,7 +267,7 @@ fn not_an_object(tree: &Value) -> String {
     )
 }
 
-fn unrecognized(expected: &Expected<'_>, why: &str, bytes: &[u8]) -> Status {
+fn unrecognized(expected: &ExpectedKind<'_>, why: &str, bytes: &[u8]) -> Status {
     Status::bad_request(format!(
         "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why} ({})",
         expected.kind,
@@ -296,9 +296,9 @@ fn summary(bytes: &[u8]) -> String {
 pub fn tree_of(
     tree: Value,
     duplicates: Vec<String>,
-    expected: Expected<'_>,
+    expected: ExpectedKind<'_>,
     validation: FieldValidation,
-) -> Result<Decoded, Status> {
+) -> Result<DecodedObject, Status> {
     // These come behind unknown fields.
     tree_and(tree, Vec::new(), duplicates, expected, validation)
 }
@@ -309,7 +309,7 @@ fn custom_type(
     version: &str,
     kind: &str,
     wanted: &str,
-    expected: &Expected<'_>,
+    expected: &ExpectedKind<'_>,
 ) -> Result<(), Status> {
     if kind.is_empty() {
         let text = tree.to_vec();
@@ -340,9 +340,9 @@ fn custom_type(
 fn tree_with(
     tree: Value,
     findings: Vec<String>,
-    expected: Expected<'_>,
+    expected: ExpectedKind<'_>,
     validation: FieldValidation,
-) -> Result<Decoded, Status> {
+) -> Result<DecodedObject, Status> {
     tree_and(tree, findings, Vec::new(), expected, validation)
 }
 
@@ -350,9 +350,9 @@ fn tree_and(
     mut tree: Value,
     findings: Vec<String>,
     duplicates: Vec<String>,
-    expected: Expected<'_>,
+    expected: ExpectedKind<'_>,
     validation: FieldValidation,
-) -> Result<Decoded, Status> {
+) -> Result<DecodedObject, Status> {
     let wanted = meta::join_api_version(expected.group, expected.version);
     if tree.is_null() {
         // As Go has it, null says nothing about any field.
@@ -470,7 +470,7 @@ fn tree_and(
             complaints.join(", ")
         )));
     }
-    Ok(Decoded {
+    Ok(DecodedObject {
         object: tree,
         warnings: complaints,
     })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use control_fields::Filter;
-use control_kinds::{Column, CustomKind, Field, FieldError, Kind, Now, Reset, Scale};
+use control_kinds::{Column, CustomKind, Field, FieldError, Kind, Reset, Scale, Timestamp};
 use control_types::meta;
 use control_types::value::Value;
 
@@ -158,7 +158,7 @@ impl ResourceStrategy {
 
     /// The cells of an object's row.
     #[must_use]
-    pub fn row(&self, object: &Value, now: Now) -> Vec<Value> {
+    pub fn row(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         match self {
             Self::BuiltIn(kind) => (kind.row)(object, now),
             Self::Custom(kind, _) => kind.row(object, now),

@@ -5,7 +5,7 @@ use control_types::registry::{self, Resource, Subresource};
 use control_types::status::Status;
 use control_types::value::Value;
 
-use crate::decode::Expected;
+use crate::decode::ExpectedKind;
 use crate::{ObjectSchema, ResourceStrategy, convert};
 
 /// A resource in one version: its entry in the registry and the behaviour of its kind.
@@ -58,8 +58,8 @@ impl ServedVersion {
     /// Returns the kind that request bodies must hold.
     #[inline]
     #[must_use]
-    pub fn expected(&self) -> Expected<'_> {
-        Expected {
+    pub fn expected(&self) -> ExpectedKind<'_> {
+        ExpectedKind {
             group: self.resource.group,
             version: self.resource.version,
             kind: self.resource.kind,
@@ -70,9 +70,9 @@ impl ServedVersion {
     /// Returns the kind of the objects that a subresource takes; with an empty name, that of
     /// the resource.
     #[must_use]
-    pub fn expected_of(&self, subresource: &str) -> Expected<'_> {
+    pub fn expected_of(&self, subresource: &str) -> ExpectedKind<'_> {
         match self.subresource(subresource) {
-            Some(of) if of.kind != self.resource.kind => Expected {
+            Some(of) if of.kind != self.resource.kind => ExpectedKind {
                 group: of.group,
                 version: of.version,
                 kind: of.kind,

@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn rows_carry_what_was_asked_for() {
-        let kind = &ResourceStrategy::from(control_kinds::of("", "ConfigMap"));
+        let kind = &ResourceStrategy::from(control_kinds::find_kind("", "ConfigMap"));
         let object = value!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "v"}});
         let format = Format {
             shape_version: "v1",

@@ -77,11 +77,19 @@ pub fn asking() -> HeaderMap {
     headers
 }
 
-/// Whether the node agreed to one of the protocols that it was offered.
+/// Error of a node that agrees to none of the stream protocols that it is offered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unable to upgrade connection: the node wants the stream protocol `{wanted}`")]
+pub struct ProtocolMismatch {
+    /// The protocol that the node wants; empty if it names none.
+    pub wanted: String,
+}
+
+/// Checks that the node agreed to one of the protocols that it was offered.
 ///
 /// # Errors
 /// Naming the one that it wants.
-pub fn check(answer: &HeaderMap) -> Result<(), String> {
+pub fn check(answer: &HeaderMap) -> Result<(), ProtocolMismatch> {
     let agreed = answer
         .get(spdy::STREAM_PROTOCOL)
         .and_then(|protocol| protocol.to_str().ok())
@@ -89,9 +97,9 @@ pub fn check(answer: &HeaderMap) -> Result<(), String> {
     if OFFERED.contains(&agreed) {
         return Ok(());
     }
-    Err(format!(
-        "unable to upgrade connection: the node wants the stream protocol `{agreed}`"
-    ))
+    Err(ProtocolMismatch {
+        wanted: agreed.to_owned(),
+    })
 }
 
 /// Serves a client behind its handshake: connects, copies, tells the outcome,

@@ -29,7 +29,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 pub use hook::install_panic_hook;
-pub use task::{Running, Task};
+pub use task::{Task, TaskHandle};
 
 use task::Entry;
 

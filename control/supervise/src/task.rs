@@ -29,7 +29,7 @@ pub struct Task {
 
 /// A started task. It continues when this is dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct TaskHandle {
     handle: JoinHandle<()>,
 }
 
@@ -86,12 +86,12 @@ impl Task {
     }
 
     /// Starts what `make` makes, and again after each failure. See [`Task::restarting`].
-    pub fn spawn_restarting<M, F>(self, make: M) -> Running
+    pub fn spawn_restarting<M, F>(self, make: M) -> TaskHandle
     where
         M: FnMut() -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        Running {
+        TaskHandle {
             handle: tokio::spawn(self.restarting(make)),
         }
     }
@@ -150,11 +150,11 @@ impl Task {
     /// Starts `future`, without which the process cannot continue: when it panics, or
     /// returns before the shutdown that [`Task::until`] names, [`Supervisor::failed`]
     /// returns.
-    pub fn spawn_essential<F>(self, future: F) -> Running
+    pub fn spawn_essential<F>(self, future: F) -> TaskHandle
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        Running {
+        TaskHandle {
             handle: tokio::spawn(self.essential(future)),
         }
     }
@@ -294,9 +294,9 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "no message".to_owned())
 }
 
-// === impl Running ===
+// === impl TaskHandle ===
 
-impl Running {
+impl TaskHandle {
     /// Ends the task at its next await.
     pub fn abort(&self) {
         self.handle.abort();
@@ -315,7 +315,7 @@ impl Running {
     }
 }
 
-impl Future for Running {
+impl Future for TaskHandle {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {

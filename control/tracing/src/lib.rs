@@ -33,7 +33,7 @@ use control_request::RequestInfo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::config::{Config, Error};
-pub use self::request::{Traced, of_verb};
+pub use self::request::{RequestTrace, of_verb};
 pub use self::span::{Span, child, child_of, to_other, under};
 
 /// Samples requests, and sends spans.
@@ -78,8 +78,8 @@ impl Tracer {
         parts: &Parts,
         info: &RequestInfo,
         audit_id: &str,
-    ) -> Option<Traced> {
-        Traced::begin(self, parts, info, audit_id)
+    ) -> Option<RequestTrace> {
+        RequestTrace::begin(self, parts, info, audit_id)
     }
 
     /// Whether a trace of its own with this number is sent.

@@ -41,7 +41,7 @@ pub(super) enum Kind {
 
 /// A span that has ended. Times are nanoseconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Span {
+pub(super) struct SpanData {
     pub trace: [u8; 16],
     pub span: [u8; 8],
     pub parent: Option<[u8; 8]>,
@@ -90,7 +90,7 @@ pub(super) struct Exporter {
 
 #[derive(Debug)]
 pub(super) enum Message {
-    Span(Box<Span>),
+    Span(Box<SpanData>),
     /// All before it are to be sent now.
     Flush(oneshot::Sender<()>),
 }
@@ -121,7 +121,7 @@ impl Exporter {
         (Self { queue, lost }, told)
     }
 
-    pub(super) fn send(&self, span: Span) {
+    pub(super) fn send(&self, span: SpanData) {
         if self.queue.try_send(Message::Span(Box::new(span))).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -212,7 +212,7 @@ async fn run(channel: Channel, told: &mut mpsc::Receiver<Message>) {
         }
         if !batch.is_empty() {
             let spans = batch.len();
-            match export(channel.clone(), message::Request::of(batch)).await {
+            match export(channel.clone(), message::Request::from_spans(batch)).await {
                 Ok(_) => failing = false,
                 // Once, not every five seconds.
                 Err(status) if !failing => {
@@ -345,7 +345,7 @@ pub(super) mod message {
     }
 
     impl Request {
-        pub fn of(spans: Vec<Span>) -> Self {
+        pub fn from_spans(spans: Vec<Span>) -> Self {
             let text = |key: &str, value: &str| pair(key, Attribute::from(value));
             Self {
                 resource_spans: vec![ResourceSpans {
@@ -367,8 +367,8 @@ pub(super) mod message {
         }
     }
 
-    impl From<super::Span> for Span {
-        fn from(span: super::Span) -> Self {
+    impl From<super::SpanData> for Span {
+        fn from(span: super::SpanData) -> Self {
             const ERROR: i32 = 2;
             let kind = match span.kind {
                 super::Kind::Internal => 1,

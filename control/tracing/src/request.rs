@@ -19,7 +19,7 @@ const LONGEST: usize = 1024;
 
 /// A request that may be traced.
 #[derive(Debug)]
-pub struct Traced {
+pub struct RequestTrace {
     trace: Arc<Trace>,
     whole: Span,
     /// The number that it has if it is a trace of its own, and whether it is sent then.
@@ -30,7 +30,7 @@ pub struct Traced {
     answered: bool,
 }
 
-impl Traced {
+impl RequestTrace {
     /// A request that came; `None` if it will not be traced, whoever sent it.
     pub(super) fn begin(
         tracer: &Arc<Tracer>,
@@ -69,7 +69,7 @@ impl Traced {
     }
 
     /// It is known who asks. Returns whether it is traced.
-    pub fn of(&mut self, user: &User) -> bool {
+    pub fn set_user(&mut self, user: &User) -> bool {
         let mut groups = user.groups.iter();
         self.decide(groups.any(|group| BELIEVED.contains(&group.as_str())));
         self.trace.number().is_some()
@@ -105,7 +105,7 @@ impl Traced {
     }
 }
 
-impl Drop for Traced {
+impl Drop for RequestTrace {
     fn drop(&mut self) {
         // Who asked it did not become known.
         self.decide(false);

@@ -39,17 +39,17 @@ pub(super) struct Trace {
     /// Under which number it is sent; `None` when it is not. Not set until it is known
     /// whether whoever asks is believed the number of his own.
     number: OnceLock<Option<[u8; 16]>>,
-    waiting: Mutex<Vec<otlp::Span>>,
+    waiting: Mutex<Vec<otlp::SpanData>>,
 }
 
 /// A span that has begun. It ends when it is dropped.
 #[derive(Debug)]
-pub struct Span(Box<Begun>);
+pub struct Span(Box<ActiveSpan>);
 
 #[derive(Debug)]
-struct Begun {
+struct ActiveSpan {
     trace: Arc<Trace>,
-    data: otlp::Span,
+    data: otlp::SpanData,
 }
 
 /// Begins a part of what this task is in; `None` where nothing is recorded.
@@ -128,15 +128,15 @@ impl Trace {
         kind: Kind,
         began: Instant,
     ) -> Span {
-        Span(Box::new(Begun {
+        Span(Box::new(ActiveSpan {
             trace: Arc::clone(self),
-            data: otlp::Span {
+            data: otlp::SpanData {
                 span: rand::random(),
                 parent,
                 name,
                 kind,
                 began: self.at(began),
-                ..otlp::Span::default()
+                ..otlp::SpanData::default()
             },
         }))
     }
@@ -163,7 +163,7 @@ impl Trace {
         self.number.get().is_some()
     }
 
-    fn ended(&self, mut span: otlp::Span) {
+    fn ended(&self, mut span: otlp::SpanData) {
         span.ended = self.at(Instant::now());
         if self.number.get().is_none() {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,7 +179,7 @@ impl Trace {
         }
     }
 
-    fn send(&self, mut span: otlp::Span, number: [u8; 16]) {
+    fn send(&self, mut span: otlp::SpanData, number: [u8; 16]) {
         span.trace = number;
         self.tracer.exporter.send(span);
     }

@@ -22,7 +22,7 @@ impl Connect for Tcp {
 }
 
 /// A tracer, and the spans that it sends.
-fn kept(rate: u32) -> (Arc<Tracer>, impl FnMut() -> Vec<otlp::Span>) {
+fn kept(rate: u32) -> (Arc<Tracer>, impl FnMut() -> Vec<otlp::SpanData>) {
     let (exporter, mut queue) = Exporter::kept();
     let tracer = Arc::new(Tracer {
         bound: bound(rate),
@@ -38,7 +38,7 @@ fn kept(rate: u32) -> (Arc<Tracer>, impl FnMut() -> Vec<otlp::Span>) {
     (tracer, taken)
 }
 
-fn traced(tracer: &Arc<Tracer>, traceparent: &str) -> Option<Traced> {
+fn traced(tracer: &Arc<Tracer>, traceparent: &str) -> Option<RequestTrace> {
     let path = "/api/v1/namespaces/a/pods/b/log?follow=1";
     let request = Request::get(path)
         .header("traceparent", traceparent)
@@ -56,7 +56,7 @@ async fn only_who_is_believed_has_a_part_in_its_own_trace() {
     assert!(traced(&tracer, "").is_none());
     assert!(traced(&tracer, &THEIRS.replace("-01", "-00")).is_none());
     let mut asked = traced(&tracer, THEIRS).expect("it may be");
-    assert!(!asked.of(&User::named("a", [])));
+    assert!(!asked.set_user(&User::named("a", [])));
     assert!(asked.whole().child("x").is_none());
     drop(asked);
     assert_eq!(sent(), []);
@@ -68,7 +68,7 @@ async fn only_who_is_believed_has_a_part_in_its_own_trace() {
     drop((told, step));
     assert!(headers.is_empty());
     assert_eq!(sent(), []);
-    assert!(asked.of(&User::named("a", ["system:masters"])));
+    assert!(asked.set_user(&User::named("a", ["system:masters"])));
     asked.answered(200);
     drop(asked);
     let spans = sent();
@@ -92,7 +92,7 @@ async fn only_who_is_believed_has_a_part_in_its_own_trace() {
     // Whoever is not believed gets a trace of ours, by chance.
     let (always, mut sent) = kept(1_000_000);
     let mut asked = traced(&always, THEIRS).expect("it may be");
-    assert!(asked.of(&User::named("a", [])));
+    assert!(asked.set_user(&User::named("a", [])));
     drop(asked);
     let spans = sent();
     assert_eq!(

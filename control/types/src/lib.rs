@@ -3,6 +3,7 @@
 pub mod coerce;
 pub mod cron;
 pub mod duration;
+mod error_chain;
 pub mod fields;
 pub mod generated;
 pub mod go;
@@ -28,5 +29,6 @@ pub mod value;
 pub mod volumes;
 pub mod yaml;
 
+pub use error_chain::error_chain;
 pub use status::Status;
 pub use value::{Key, Map, Value};

@@ -30,7 +30,7 @@ impl QosClass {
     /// Returns the class of a pod with these containers, including init containers; a pod
     /// with pod-level resources counts as one container.
     #[must_use]
-    pub fn of(containers: impl IntoIterator<Item = Compute>) -> Self {
+    pub fn from_containers(containers: impl IntoIterator<Item = Compute>) -> Self {
         let mut sums = Compute::default();
         let mut all_limited = true;
         for one in containers {
@@ -86,7 +86,11 @@ mod tests {
             (vec![full, one([1, 1], [1, 2])], QosClass::Burstable),
             (vec![one([1, 0], [1, 0])], QosClass::Burstable),
         ] {
-            assert_eq!(QosClass::of(containers.clone()), expected, "{containers:?}");
+            assert_eq!(
+                QosClass::from_containers(containers.clone()),
+                expected,
+                "{containers:?}"
+            );
         }
     }
 }

@@ -7,8 +7,8 @@
 use control_store::{Error, KeyValue, Range, Revision};
 
 use super::resource::{ResourceCache, State};
-use super::tree::{Keyed as _, Position};
-use super::{Caches, Compared};
+use super::tree::{Position, TreeEntry as _};
+use super::{Caches, ComparisonResult};
 
 /// How many keys are read from the store at a time.
 const PAGE: usize = 500;
@@ -22,9 +22,9 @@ impl Caches {
     pub async fn compare(&self, cache: &ResourceCache) -> Result<Option<String>, Error> {
         let compared = self.difference(cache).await;
         cache.counts().compared(match &compared {
-            Ok(None) => Compared::Same,
-            Ok(Some(_)) => Compared::Different,
-            Err(_) => Compared::Unknown,
+            Ok(None) => ComparisonResult::Same,
+            Ok(Some(_)) => ComparisonResult::Different,
+            Err(_) => ComparisonResult::Unknown,
         });
         compared
     }
@@ -38,7 +38,7 @@ impl Caches {
             limit: PAGE,
             ..Range::prefix(cache.prefix().to_owned())
         };
-        let mut next = Next::of(&state);
+        let mut next = SnapshotCursor::of(&state);
         loop {
             let page = self.store.range(range.clone()).await?;
             if let Some(key) = next.differs(cache.prefix(), &page.kvs) {
@@ -55,12 +55,12 @@ impl Caches {
 }
 
 /// The object of a snapshot that the store should have next.
-struct Next<'s> {
+struct SnapshotCursor<'s> {
     state: &'s State,
     position: Position,
 }
 
-impl<'s> Next<'s> {
+impl<'s> SnapshotCursor<'s> {
     fn of(state: &'s State) -> Self {
         Self {
             state,

@@ -35,7 +35,7 @@ pub struct Counts {
 
 /// Result of a comparison with the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compared {
+pub enum ComparisonResult {
     /// Both hold the same.
     Same,
     /// They differ.
@@ -78,11 +78,11 @@ impl Counts {
     }
 
     /// Counts a comparison with the store.
-    pub fn compared(&self, result: Compared) {
+    pub fn compared(&self, result: ComparisonResult) {
         let at = match result {
-            Compared::Same => 0,
-            Compared::Different => 1,
-            Compared::Unknown => 2,
+            ComparisonResult::Same => 0,
+            ComparisonResult::Different => 1,
+            ComparisonResult::Unknown => 2,
         };
         Self::add(&self.compared[at], 1);
     }

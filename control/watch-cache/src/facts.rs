@@ -19,7 +19,7 @@ pub(super) struct Facts {
 
 impl Facts {
     /// The facts of an object.
-    pub fn of(object: &Value, kind: &ResourceStrategy) -> Self {
+    pub fn from_object(object: &Value, kind: &ResourceStrategy) -> Self {
         let mut bytes = Vec::with_capacity(256);
         let labels = object
             .path(&["metadata", "labels"])
@@ -88,7 +88,7 @@ mod tests {
     fn labels_and_fields_are_found_by_their_whole_names() {
         let long = "x".repeat(70_000);
         let object = value!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web", "labels": {"a": "1", "long": (long.as_str()), "z": ""}}, "spec": {"nodeName": "n1"}});
-        let facts = Facts::of(&object, &control_kinds::of("", "Pod").into());
+        let facts = Facts::from_object(&object, &control_kinds::find_kind("", "Pod").into());
         let (labels, fields) = facts.bytes.split_at(facts.fields_at);
         assert_eq!(find(labels, "a"), Some("1"));
         assert_eq!(find(labels, "long"), Some(long.as_str()));
@@ -127,19 +127,27 @@ mod tests {
     #[test]
     fn the_part_that_is_picked_has_the_facts_of_the_whole() {
         for resource in registry::resources() {
-            let kind = control_kinds::of(resource.storage.group, resource.kind);
+            let kind = control_kinds::find_kind(resource.storage.group, resource.kind);
             let of = TypeRef::Object(resource.schema);
             let whole = filled(&of, 5, &mut 0);
             let part = Value::pick(&whole.to_vec(), &kind.selected()).expect("JSON");
-            let facts = Facts::of(&whole, &kind.into());
+            let facts = Facts::from_object(&whole, &kind.into());
             assert!(facts.fields_at > 0, "{}", resource.kind);
-            assert_eq!(facts, Facts::of(&part, &kind.into()), "{}", resource.kind);
+            assert_eq!(
+                facts,
+                Facts::from_object(&part, &kind.into()),
+                "{}",
+                resource.kind
+            );
         }
     }
 
     #[test]
     fn an_object_without_labels_has_none() {
-        let facts = Facts::of(&value!({}), &control_kinds::of("", "ConfigMap").into());
+        let facts = Facts::from_object(
+            &value!({}),
+            &control_kinds::find_kind("", "ConfigMap").into(),
+        );
         assert_eq!((find(&facts.bytes, "a"), facts.fields_at), (None, 0));
     }
 }

@@ -28,7 +28,7 @@ pub enum FrameForm {
 
 /// The events of a batch and the form of their frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct FrameBatchKey {
     /// The sequence number of the first event.
     pub from: u64,
     /// What the keys of the objects begin with.
@@ -41,7 +41,7 @@ pub struct Wanted {
 #[derive(Debug)]
 pub struct FrameBatch {
     /// The events.
-    pub wanted: Wanted,
+    pub wanted: FrameBatchKey,
     /// The sequence number after the last event.
     pub to: u64,
     /// The revision of the first event.
@@ -67,7 +67,7 @@ impl Default for FrameBatches {
 impl FrameBatches {
     /// Returns a batch that another watcher joined.
     #[must_use]
-    pub fn find(&self, wanted: &Wanted) -> Option<Arc<FrameBatch>> {
+    pub fn find(&self, wanted: &FrameBatchKey) -> Option<Arc<FrameBatch>> {
         let kept = self.slot(wanted.from).load();
         let run = kept.as_ref().filter(|run| run.wanted == *wanted)?;
         Some(Arc::clone(run))
@@ -88,8 +88,8 @@ mod tests {
     use super::FrameForm::{Json, Projection, Protobuf};
     use super::*;
 
-    fn wanted(from: u64, prefix: &str, form: FrameForm) -> Wanted {
-        Wanted {
+    fn wanted(from: u64, prefix: &str, form: FrameForm) -> FrameBatchKey {
+        FrameBatchKey {
             from,
             prefix: prefix.into(),
             form,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use control_store::{EventKind, KeyValue, Revision, Watch};
 
-use super::object::{Cached, Change};
+use super::object::{CacheEntry, Change};
 use super::resource::{Event, ResourceCache};
 use super::{Caches, opened};
 use crate::storage::Transform;
@@ -28,7 +28,7 @@ pub struct HistoryReplay {
 
 /// What the store's history says next.
 #[derive(Debug)]
-pub enum Next {
+pub enum ReplayStep {
     /// An event.
     Event(Event),
     /// The ring goes on from this sequence number.
@@ -71,13 +71,13 @@ impl HistoryReplay {
     ///
     /// # Errors
     /// When the store has forgotten the revision, or does not answer.
-    pub async fn next(&mut self) -> Result<Next, control_store::Error> {
+    pub async fn next(&mut self) -> Result<ReplayStep, control_store::Error> {
         loop {
             if let Some(event) = self.events.pop_front() {
-                return Ok(Next::Event(event));
+                return Ok(ReplayStep::Event(event));
             }
             if let Ok(next) = self.cache.first_after(self.revision) {
-                return Ok(Next::Ring(next));
+                return Ok(ReplayStep::Ring(next));
             }
             // History of other resources alone makes no batch: have the store
             // say how far it has come, so that this meets the ring.
@@ -112,14 +112,14 @@ impl HistoryReplay {
         Some(Event::new(change, object, previous))
     }
 
-    fn object(&self, key: &str, kv: &KeyValue) -> Option<Arc<Cached>> {
+    fn object(&self, key: &str, kv: &KeyValue) -> Option<Arc<CacheEntry>> {
         opened(&self.transform, &self.cache, key, kv)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use control_store::embedded::{Embedded, Options};
+    use control_store::embedded::{EmbeddedStore, Options};
     use control_store::{Precondition, Store, Write};
     use control_types::value;
 
@@ -145,7 +145,7 @@ mod tests {
     async fn what_the_ring_has_forgotten_comes_from_the_store_and_then_the_ring_goes_on() {
         let dir = tempfile::tempdir().expect("a directory");
         let store: Arc<dyn Store> =
-            Arc::new(Embedded::open_in(dir.path(), Options::default()).expect("a store"));
+            Arc::new(EmbeddedStore::open_in(dir.path(), Options::default()).expect("a store"));
         for (name, data) in [
             ("a", Some("1")),
             ("b", Some("1")),
@@ -154,7 +154,7 @@ mod tests {
         ] {
             write(&*store, name, data).await;
         }
-        let kind = control_kinds::of("", "ConfigMap");
+        let kind = control_kinds::find_kind("", "ConfigMap");
         let cache = Arc::new(ResourceCache::new(kind.into(), "/registry/configmaps/"));
         cache.fill(Vec::new(), store.revision());
         let caches = Caches::new(
@@ -167,13 +167,13 @@ mod tests {
         let mut seen = Vec::new();
         let next = loop {
             match past.next().await.expect("history") {
-                Next::Event(event) => seen.push((
+                ReplayStep::Event(event) => seen.push((
                     event.change,
                     event.object.name().to_owned(),
                     event.object.revision() - first,
                     event.previous.is_some(),
                 )),
-                Next::Ring(next) => break next,
+                ReplayStep::Ring(next) => break next,
             }
         };
         assert_eq!(
@@ -191,11 +191,11 @@ mod tests {
     async fn what_the_store_has_compacted_is_an_error() {
         let dir = tempfile::tempdir().expect("a directory");
         let store: Arc<dyn Store> =
-            Arc::new(Embedded::open_in(dir.path(), Options::default()).expect("a store"));
+            Arc::new(EmbeddedStore::open_in(dir.path(), Options::default()).expect("a store"));
         write(&*store, "a", Some("1")).await;
         write(&*store, "a", Some("2")).await;
         store.compact(store.revision()).await.expect("compacted");
-        let kind = control_kinds::of("", "ConfigMap");
+        let kind = control_kinds::find_kind("", "ConfigMap");
         let cache = Arc::new(ResourceCache::new(kind.into(), "/registry/configmaps/"));
         cache.fill(Vec::new(), store.revision());
         let caches = Caches::new(

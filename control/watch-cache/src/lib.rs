@@ -34,13 +34,13 @@ use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use counts::{Compared, Counts};
-pub use frame_batch::{FrameBatch, FrameBatches, FrameForm, Wanted};
-pub use history_replay::{HistoryReplay, Next};
-pub use object::{Cached, Change, DecodeError, Prepared, Reading, encode, frame};
+pub use counts::{ComparisonResult, Counts};
+pub use frame_batch::{FrameBatch, FrameBatchKey, FrameBatches, FrameForm};
+pub use history_replay::{HistoryReplay, ReplayStep};
+pub use object::{CacheEntry, Change, DecodeError, PreparedObject, Reading, encode, frame};
 pub use resource::{Event, ResourceCache, State};
 pub use ring::Read;
-pub use tree::{Keyed, Position, Tree};
+pub use tree::{Position, Tree, TreeEntry};
 pub use watcher_wakers::Waiter;
 
 use crate::storage::Transform;
@@ -94,7 +94,7 @@ struct Reader {
 
 /// The cache did not catch up in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Behind {
+pub struct CatchUpTimeout {
     /// What was waited for.
     pub wanted: Revision,
     /// How far the cache has come.
@@ -156,7 +156,7 @@ impl Caches {
     ///
     /// # Errors
     /// After three seconds.
-    pub async fn reach(&self, revision: Revision) -> Result<(), Behind> {
+    pub async fn reach(&self, revision: Revision) -> Result<(), CatchUpTimeout> {
         if self.applied() >= revision {
             return Ok(());
         }
@@ -165,7 +165,7 @@ impl Caches {
             tokio::time::timeout(CATCH_UP, applied.wait_for(|applied| *applied >= revision)).await;
         match waited {
             Ok(Ok(_)) => Ok(()),
-            _ => Err(Behind {
+            _ => Err(CatchUpTimeout {
                 wanted: revision,
                 applied: self.applied(),
             }),
@@ -177,14 +177,14 @@ impl Caches {
     ///
     /// # Errors
     /// After three seconds, and when the store does not answer.
-    pub async fn catch_up(&self) -> Result<(), Behind> {
+    pub async fn catch_up(&self) -> Result<(), CatchUpTimeout> {
         // Another API server may have written what this one has not heard of.
         match self.store.latest().await {
             Ok(revision) => self.reach(revision).await,
             Err(error) => {
                 tracing::warn!(%error, "the store does not say its revision");
                 let applied = self.applied();
-                Err(Behind {
+                Err(CatchUpTimeout {
                     wanted: applied.max(self.store.revision()),
                     applied,
                 })
@@ -200,7 +200,7 @@ impl Caches {
     pub async fn start(
         self: Arc<Self>,
         shutdown: CancellationToken,
-    ) -> Result<control_supervise::Running, control_store::Error> {
+    ) -> Result<control_supervise::TaskHandle, control_store::Error> {
         let now = self.store.revision();
         let from = now
             .saturating_sub(HISTORY)
@@ -250,13 +250,13 @@ impl Caches {
     /// Everything as of a revision, or as of now. The store is read page by
     /// page, and pages are decoded beside each other on all cores: a start with
     /// many objects is as fast as the machine, and never holds them all twice.
-    async fn load(&self, at: Option<Revision>) -> Result<Loaded, control_store::Error> {
+    async fn load(&self, at: Option<Revision>) -> Result<InitialObjects, control_store::Error> {
         let prefixes = self.reader.by_prefix.load_full();
-        let mut objects: FxHashMap<&str, (Arc<ResourceCache>, Vec<Arc<Cached>>)> = prefixes
+        let mut objects: FxHashMap<&str, (Arc<ResourceCache>, Vec<Arc<CacheEntry>>)> = prefixes
             .iter()
             .map(|(prefix, cache)| (prefix.as_str(), (Arc::clone(cache), Vec::new())))
             .collect();
-        let mut take = |page: Vec<(Arc<ResourceCache>, Arc<Cached>)>| {
+        let mut take = |page: Vec<(Arc<ResourceCache>, Arc<CacheEntry>)>| {
             for (cache, object) in page {
                 if let Some((_, list)) = objects.get_mut(cache.prefix()) {
                     list.push(object);
@@ -291,7 +291,7 @@ impl Caches {
         for page in decoding {
             take(page.await.map_err(|_| control_store::Error::Closed)?);
         }
-        Ok(Loaded {
+        Ok(InitialObjects {
             objects: objects.into_values().collect(),
             revision,
         })
@@ -446,7 +446,7 @@ impl Caches {
 
     /// Leaves what is about to be written under a key, so that it need not be decoded
     /// when it comes back.
-    pub fn offer(&self, key: Bytes, stored: Bytes, prepared: Prepared) {
+    pub fn offer(&self, key: Bytes, stored: Bytes, prepared: PreparedObject) {
         self.handoff.offer(key, stored, prepared);
     }
 
@@ -480,7 +480,7 @@ impl Caches {
         cache: &ResourceCache,
         key: &str,
         event: &control_store::Event,
-    ) -> Option<(CompactString, Option<Arc<Cached>>, Revision)> {
+    ) -> Option<(CompactString, Option<Arc<CacheEntry>>, Revision)> {
         let revision = event.kv.mod_revision;
         match event.kind {
             EventKind::Delete => Some((key.into(), None, revision)),
@@ -530,7 +530,7 @@ impl Late {
 
 impl Reader {
     /// The objects of a page, each with its cache.
-    fn page(&self, kvs: &[KeyValue]) -> Vec<(Arc<ResourceCache>, Arc<Cached>)> {
+    fn page(&self, kvs: &[KeyValue]) -> Vec<(Arc<ResourceCache>, Arc<CacheEntry>)> {
         let prefixes = self.by_prefix.load();
         kvs.iter()
             .filter_map(|kv| {
@@ -540,7 +540,7 @@ impl Reader {
             .collect()
     }
 
-    fn decode(&self, cache: &ResourceCache, key: &str, kv: &KeyValue) -> Option<Arc<Cached>> {
+    fn decode(&self, cache: &ResourceCache, key: &str, kv: &KeyValue) -> Option<Arc<CacheEntry>> {
         opened(&self.transform, cache, key, kv)
     }
 }
@@ -570,7 +570,7 @@ fn opened(
     cache: &ResourceCache,
     key: &str,
     kv: &KeyValue,
-) -> Option<Arc<Cached>> {
+) -> Option<Arc<CacheEntry>> {
     let stored = match transform.open(&kv.key, &kv.value) {
         Ok(stored) => stored,
         Err(error) => {
@@ -588,7 +588,7 @@ fn opened(
     }
 }
 
-struct Loaded {
-    objects: Vec<(Arc<ResourceCache>, Vec<Arc<Cached>>)>,
+struct InitialObjects {
+    objects: Vec<(Arc<ResourceCache>, Vec<Arc<CacheEntry>>)>,
     revision: Revision,
 }

@@ -18,7 +18,7 @@ use control_types::schema::TypeId;
 use control_types::value::{Key, Map, Pick, Value};
 
 use super::facts::{self, Facts};
-use super::tree::Keyed;
+use super::tree::TreeEntry;
 use control_strategy::ResourceStrategy;
 
 const ADDED: &[u8] = br#"{"type":"ADDED","object":"#;
@@ -47,7 +47,7 @@ pub enum Change {
 ///                          ^json                          ^body                              ^end
 /// ```
 #[derive(Debug)]
-pub struct Cached {
+pub struct CacheEntry {
     /// `namespace/name`, or `name` alone.
     key: CompactString,
     /// When the object was last changed.
@@ -69,7 +69,7 @@ pub struct Cached {
 
 /// An object ready to be cached, before the store assigns its revision.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedObject {
     json: Vec<u8>,
     facts: Facts,
 }
@@ -85,7 +85,7 @@ pub struct Reading {
 impl Reading {
     /// Decodes objects of a kind.
     #[must_use]
-    pub fn of(strategy: ResourceStrategy) -> Self {
+    pub fn new(strategy: ResourceStrategy) -> Self {
         let selected = match &strategy {
             ResourceStrategy::BuiltIn(kind) => Some(kind.selected()),
             // What was stored may not have the present form of the kind yet.
@@ -102,13 +102,13 @@ impl Reading {
     }
 
     /// Prepares stored JSON; `printed` if this program made it of protobuf.
-    fn prepare(&self, stored: &[u8], printed: bool) -> Result<Prepared, DecodeError> {
+    fn prepare(&self, stored: &[u8], printed: bool) -> Result<PreparedObject, DecodeError> {
         if let Some(selected) = &self.selected
             && printed
             && metadata_at(stored).is_some()
         {
             let part = Value::pick(stored, selected).map_err(DecodeError::Json)?;
-            return Ok(Prepared::of(&part, stored.to_vec(), &self.strategy));
+            return Ok(PreparedObject::new(&part, stored.to_vec(), &self.strategy));
         }
         let mut value = Value::from_slice(stored).map_err(DecodeError::Json)?;
         let json = if !self.strategy.upgrade_stored(&mut value) && metadata_at(stored).is_some() {
@@ -116,21 +116,21 @@ impl Reading {
         } else {
             encode(&value)
         };
-        Ok(Prepared::of(&value, json, &self.strategy))
+        Ok(PreparedObject::new(&value, json, &self.strategy))
     }
 }
 
 impl From<&'static Kind> for Reading {
     fn from(kind: &'static Kind) -> Self {
-        Self::of(kind.into())
+        Self::new(kind.into())
     }
 }
 
-impl Prepared {
+impl PreparedObject {
     /// Prepares an object whose JSON was written by [`encode`].
     #[must_use]
-    pub fn of(value: &Value, json: Vec<u8>, kind: &ResourceStrategy) -> Self {
-        let facts = Facts::of(value, kind);
+    pub fn new(value: &Value, json: Vec<u8>, kind: &ResourceStrategy) -> Self {
+        let facts = Facts::from_object(value, kind);
         Self { json, facts }
     }
 }
@@ -149,14 +149,14 @@ pub enum DecodeError {
     TooLarge(usize),
 }
 
-impl Keyed for Cached {
+impl TreeEntry for CacheEntry {
     #[inline]
     fn key(&self) -> &str {
         &self.key
     }
 }
 
-impl Cached {
+impl CacheEntry {
     /// Decodes stored bytes (see [`encode`]).
     ///
     /// # Errors
@@ -169,14 +169,14 @@ impl Cached {
         change: Change,
         reading: &Reading,
     ) -> Result<Self, DecodeError> {
-        Self::of(key, reading.prepare(stored, false)?, revision, change)
+        Self::from_prepared(key, reading.prepare(stored, false)?, revision, change)
     }
 
     /// Decodes JSON that this program has just made of protobuf; it is not parsed as a whole,
     /// since it is known to be JSON.
     ///
     /// # Errors
-    /// As [`Cached::new`], for the part that selectors look at.
+    /// As [`CacheEntry::new`], for the part that selectors look at.
     pub fn printed(
         key: &str,
         json: &[u8],
@@ -184,20 +184,20 @@ impl Cached {
         change: Change,
         reading: &Reading,
     ) -> Result<Self, DecodeError> {
-        Self::of(key, reading.prepare(json, true)?, revision, change)
+        Self::from_prepared(key, reading.prepare(json, true)?, revision, change)
     }
 
     /// Completes an object that a writer prepared.
     ///
     /// # Errors
     /// When the JSON is not what [`encode`] writes.
-    pub fn of(
+    pub fn from_prepared(
         key: &str,
-        prepared: Prepared,
+        prepared: PreparedObject,
         revision: Revision,
         change: Change,
     ) -> Result<Self, DecodeError> {
-        let Prepared { json, facts } = prepared;
+        let PreparedObject { json, facts } = prepared;
         let (labels, fields) = facts.bytes.split_at(facts.fields_at);
         Self::assemble(key, &json, [labels, fields], revision, change)
     }
@@ -406,7 +406,7 @@ impl Cached {
     /// Parses part of the object.
     ///
     /// # Errors
-    /// As [`Cached::value`].
+    /// As [`CacheEntry::value`].
     pub fn pick(&self, pick: &Pick) -> Result<Value, DecodeError> {
         Value::pick(self.json(), pick).map_err(DecodeError::Json)
     }
@@ -537,13 +537,13 @@ mod tests {
 
     use super::*;
 
-    fn cached(object: Value) -> Cached {
-        Cached::new(
+    fn cached(object: Value) -> CacheEntry {
+        CacheEntry::new(
             "a/web",
             &encode(&object),
             7,
             Change::Added,
-            &control_kinds::of("", "Pod").into(),
+            &control_kinds::find_kind("", "Pod").into(),
         )
         .expect("a valid object")
     }
@@ -589,12 +589,12 @@ mod tests {
 
     #[test]
     fn foreign_order_of_members_is_brought_into_ours() {
-        let object = Cached::new(
+        let object = CacheEntry::new(
             "web",
             br#"{"spec":{},"metadata":{"name":"web"},"apiVersion":"v1","kind":"Node"}"#,
             9,
             Change::Added,
-            &control_kinds::of("", "Node").into(),
+            &control_kinds::find_kind("", "Node").into(),
         );
         let json = object.expect("valid").json_bytes();
         assert_eq!(&json[..], br#"{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"9","name":"web"},"spec":{}}"#);
@@ -603,12 +603,12 @@ mod tests {
     #[test]
     fn bytes_that_are_no_object_are_refused() {
         for bytes in [&b"{"[..], b"[]", b"{}", b"\xff"] {
-            let made = Cached::new(
+            let made = CacheEntry::new(
                 "web",
                 bytes,
                 9,
                 Change::Added,
-                &control_kinds::of("", "Node").into(),
+                &control_kinds::find_kind("", "Node").into(),
             );
             assert!(
                 made.is_err() || made.is_ok_and(|object| object.value().is_ok()),

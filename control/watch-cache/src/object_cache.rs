@@ -6,11 +6,11 @@ use control_strategy::{CachedObject, ObjectCache};
 use control_types::status::Status;
 use control_types::value::{Pick, Value};
 
-use crate::{Cached, Keyed, ResourceCache};
+use crate::{CacheEntry, ResourceCache, TreeEntry};
 
-impl CachedObject for Cached {
+impl CachedObject for CacheEntry {
     fn key(&self) -> &str {
-        Keyed::key(self)
+        TreeEntry::key(self)
     }
 
     fn revision(&self) -> u64 {
@@ -49,7 +49,7 @@ impl ObjectCache for ResourceCache {
     }
 
     fn list(&self, namespace: &str) -> (u64, Vec<Arc<dyn CachedObject>>) {
-        fn shared(object: &Arc<Cached>) -> Arc<dyn CachedObject> {
+        fn shared(object: &Arc<CacheEntry>) -> Arc<dyn CachedObject> {
             Arc::clone(object) as _
         }
         let state = self.state();

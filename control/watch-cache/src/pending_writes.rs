@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
-use super::object::Prepared;
+use super::object::PreparedObject;
 
 /// Most offers that are kept. Offers that are never taken, since writes fail or lose a race,
 /// are dropped when there are more; the feed then decodes.
@@ -25,12 +25,12 @@ pub(super) struct PendingWrites(Mutex<FxHashMap<Bytes, Vec<Offer>>>);
 #[derive(Debug)]
 struct Offer {
     stored: Bytes,
-    prepared: Prepared,
+    prepared: PreparedObject,
 }
 
 impl PendingWrites {
     /// Offers the object that `stored` decodes to.
-    pub fn offer(&self, key: Bytes, stored: Bytes, prepared: Prepared) {
+    pub fn offer(&self, key: Bytes, stored: Bytes, prepared: PreparedObject) {
         let mut offers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if offers.len() >= KEPT {
             offers.clear();
@@ -49,7 +49,7 @@ impl PendingWrites {
     }
 
     /// Takes the object that `stored` decodes to, if a writer offered it.
-    pub fn take(&self, key: &Bytes, stored: &Bytes) -> Option<Prepared> {
+    pub fn take(&self, key: &Bytes, stored: &Bytes) -> Option<PreparedObject> {
         let mut offers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_key = offers.get_mut(key)?;
         let at = of_key.iter().position(|offer| offer.stored == *stored)?;
@@ -67,10 +67,10 @@ mod tests {
 
     use super::*;
 
-    fn prepared(name: &str) -> Prepared {
+    fn prepared(name: &str) -> PreparedObject {
         let object = value!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}});
         let json = crate::encode(&object);
-        Prepared::of(&object, json, &control_kinds::of("", "Node").into())
+        PreparedObject::new(&object, json, &control_kinds::find_kind("", "Node").into())
     }
 
     #[test]

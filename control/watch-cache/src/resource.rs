@@ -13,9 +13,9 @@ use tokio::sync::watch;
 
 use super::counts::Counts;
 use super::frame_batch::{FrameBatches, FrameForm};
-use super::object::{Cached, Change, DecodeError, Prepared, Reading};
+use super::object::{CacheEntry, Change, DecodeError, PreparedObject, Reading};
 use super::ring::{Read, Ring};
-use super::tree::{Keyed, Tree};
+use super::tree::{Tree, TreeEntry};
 use super::watcher_wakers::{Waiter, WatcherWakers};
 use control_strategy::ResourceStrategy;
 
@@ -45,15 +45,19 @@ pub struct Event {
     pub change: Change,
     /// The object after the change; for a deletion its last state with the
     /// deletion's revision.
-    pub object: Arc<Cached>,
+    pub object: Arc<CacheEntry>,
     /// The object before the change.
-    pub previous: Option<Arc<Cached>>,
+    pub previous: Option<Arc<CacheEntry>>,
     at: Instant,
 }
 
 impl Event {
     /// An event of this moment.
-    pub(super) fn new(change: Change, object: Arc<Cached>, previous: Option<Arc<Cached>>) -> Self {
+    pub(super) fn new(
+        change: Change,
+        object: Arc<CacheEntry>,
+        previous: Option<Arc<CacheEntry>>,
+    ) -> Self {
         Self {
             change,
             object,
@@ -67,7 +71,7 @@ impl Event {
 #[derive(Debug)]
 pub struct State {
     /// The objects by `namespace/name`.
-    pub objects: Tree<Cached>,
+    pub objects: Tree<CacheEntry>,
     /// The sequence number of the first event that is not in `objects`.
     pub next: u64,
     /// The revision of the last change in `objects`.
@@ -119,7 +123,7 @@ impl ResourceCache {
     #[must_use]
     pub fn new(kind: ResourceStrategy, prefix: &str) -> Self {
         Self {
-            reading: Reading::of(kind),
+            reading: Reading::new(kind),
             prefix: prefix.into(),
             state: ArcSwap::from_pointee(State {
                 objects: Tree::default(),
@@ -174,7 +178,7 @@ impl ResourceCache {
     /// One object of the newest snapshot, by `namespace/name`.
     #[must_use]
     #[inline]
-    pub fn get(&self, key: &str) -> Option<Arc<Cached>> {
+    pub fn get(&self, key: &str) -> Option<Arc<CacheEntry>> {
         self.state.load().objects.get(key).cloned()
     }
 
@@ -263,7 +267,7 @@ impl ResourceCache {
     /// who lags pays for itself.
     pub fn shared_frame(
         &self,
-        object: &Cached,
+        object: &CacheEntry,
         change: Change,
         form: FrameForm,
         make: impl FnOnce() -> Bytes,
@@ -297,7 +301,7 @@ impl ResourceCache {
 
     /// Replaces everything by `objects` (sorted by key) as of `revision`; no
     /// event tells of it, and none from before can be watched.
-    pub(super) fn fill(&self, objects: Vec<Arc<Cached>>, revision: Revision) {
+    pub(super) fn fill(&self, objects: Vec<Arc<CacheEntry>>, revision: Revision) {
         let last = objects
             .iter()
             .map(|object| object.revision())
@@ -314,9 +318,9 @@ impl ResourceCache {
     /// The changes that turn the present state into `objects` (sorted by key).
     pub(super) fn difference(
         &self,
-        objects: &[Arc<Cached>],
+        objects: &[Arc<CacheEntry>],
         revision: Revision,
-    ) -> Vec<(CompactString, Option<Arc<Cached>>, Revision)> {
+    ) -> Vec<(CompactString, Option<Arc<CacheEntry>>, Revision)> {
         let state = self.state();
         let mut changes = Vec::new();
         for object in objects {
@@ -353,11 +357,11 @@ impl ResourceCache {
         revision: Revision,
         created: bool,
         printed: bool,
-    ) -> Result<Arc<Cached>, DecodeError> {
+    ) -> Result<Arc<CacheEntry>, DecodeError> {
         let make = if printed {
-            Cached::printed
+            CacheEntry::printed
         } else {
-            Cached::new
+            CacheEntry::new
         };
         make(key, json, revision, change(created), &self.reading).map(Arc::new)
     }
@@ -366,24 +370,24 @@ impl ResourceCache {
     pub(super) fn accept(
         &self,
         key: &str,
-        prepared: Prepared,
+        prepared: PreparedObject,
         revision: Revision,
         created: bool,
-    ) -> Result<Arc<Cached>, DecodeError> {
-        Cached::of(key, prepared, revision, change(created)).map(Arc::new)
+    ) -> Result<Arc<CacheEntry>, DecodeError> {
+        CacheEntry::from_prepared(key, prepared, revision, change(created)).map(Arc::new)
     }
 
     /// Prepares an object of this resource for its way through the store.
     #[must_use]
-    pub fn prepare(&self, value: &Value, json: Vec<u8>) -> Prepared {
-        Prepared::of(value, json, self.strategy())
+    pub fn prepare(&self, value: &Value, json: Vec<u8>) -> PreparedObject {
+        PreparedObject::new(value, json, self.strategy())
     }
 
     /// Applies changes in order and publishes them at once. `None` deletes. Answers
     /// as [`ResourceCache::announce`].
     pub(super) fn apply(
         &self,
-        changes: impl IntoIterator<Item = (CompactString, Option<Arc<Cached>>, Revision)>,
+        changes: impl IntoIterator<Item = (CompactString, Option<Arc<CacheEntry>>, Revision)>,
     ) -> Option<Instant> {
         let present = self.state.load();
         let mut objects = present.objects.clone();
@@ -493,7 +497,7 @@ mod tests {
 
     fn cache() -> ResourceCache {
         ResourceCache::new(
-            control_kinds::of("", "ConfigMap").into(),
+            control_kinds::find_kind("", "ConfigMap").into(),
             "/registry/configmaps/",
         )
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const CHUNK: usize = 128;
 
 /// What has a place in the order.
-pub trait Keyed {
+pub trait TreeEntry {
     /// The key by whose bytes entries are sorted.
     fn key(&self) -> &str;
 }
@@ -51,7 +51,7 @@ pub struct Position {
     index: usize,
 }
 
-impl<T: Keyed> Tree<T> {
+impl<T: TreeEntry> Tree<T> {
     /// Builds the map of entries already sorted by key.
     #[must_use]
     pub fn from_sorted(entries: Vec<Arc<T>>) -> Self {
@@ -218,7 +218,7 @@ mod tests {
     #[derive(Debug, PartialEq)]
     struct Entry(String, u32);
 
-    impl Keyed for Entry {
+    impl TreeEntry for Entry {
         fn key(&self) -> &str {
             &self.0
         }

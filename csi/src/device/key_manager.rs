@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use control_kms::{Client, Encrypted};
+use control_kms::{Client, EncryptedData};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -92,7 +92,7 @@ impl KeyManager {
 
 /// A volume's key as the manager wrapped it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrappedKey(Encrypted);
+pub struct WrappedKey(EncryptedData);
 
 /// The token of LUKS2 that holds it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -149,7 +149,7 @@ impl WrappedKey {
         let annotations = annotations
             .map(|(name, value)| Some((name, STANDARD.decode(value).ok()?)))
             .collect::<Option<_>>()?;
-        let key = Self(Encrypted {
+        let key = Self(EncryptedData {
             ciphertext: STANDARD.decode(token.ciphertext).ok()?,
             key_id: token.key_id,
             annotations,
@@ -196,7 +196,7 @@ mod tests {
             annotations in proptest::collection::btree_map(
                 any::<String>(), proptest::collection::vec(any::<u8>(), 0..8), 0..3),
         ) {
-            let key = WrappedKey(Encrypted { ciphertext, key_id, annotations });
+            let key = WrappedKey(EncryptedData { ciphertext, key_id, annotations });
             let other = r#"{"type": "luks2-keyring", "keyslots": ["0"]}"#;
             let header = header(&[other, &key.token()]);
             prop_assert_eq!(WrappedKey::find(&header), Some(("1", key)));

@@ -12,7 +12,7 @@
 //! The value of either, turned round, is the key of the other. The VIP is part
 //! of the first key, so that two services with the same backend do not meet.
 
-use crate::{Address, Plain, Port, Protocol, Sealed};
+use crate::{Address, ChecksummedValue, Plain, Port, Protocol};
 
 /// The source and destination of a packet.
 #[repr(C, align(8))]
@@ -75,9 +75,9 @@ impl Tuple {
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "user", derive(Debug))]
-pub struct Logged(Tuple);
+pub struct FlowLogKey(Tuple);
 
-impl Logged {
+impl FlowLogKey {
     /// No flow's.
     pub const NOTHING: Self = Self(Tuple::new(
         Address::UNSPECIFIED,
@@ -223,7 +223,7 @@ impl Life {
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct FlowEntry {
     /// The immutable part.
-    pub flow: Sealed<Flow>,
+    pub flow: ChecksummedValue<Flow>,
     /// The mutable part.
     pub life: Life,
 }
@@ -294,12 +294,12 @@ impl FragmentPorts {
 // SAFETY: 40 bytes: two Address (16), two u16, two u8, u16.
 unsafe impl Plain for Tuple {}
 // SAFETY: a Tuple.
-unsafe impl Plain for Logged {}
+unsafe impl Plain for FlowLogKey {}
 // SAFETY: no bytes; the key of queues.
 unsafe impl Plain for () {}
 // SAFETY: 56 bytes: Tuple (40), four u32.
 unsafe impl Plain for Flow {}
-// SAFETY: 72 bytes: Sealed<Flow> (64), u64.
+// SAFETY: 72 bytes: ChecksummedValue<Flow> (64), u64.
 unsafe impl Plain for FlowEntry {}
 // SAFETY: 40 bytes: two Address (16), u32, two u8, u16.
 unsafe impl Plain for FragmentKey {}
@@ -328,7 +328,7 @@ mod tests {
             (0xffff, 0x1_0003, 4),
             (0x2_fffe, 0x3_0001, 3),
         ] {
-            let logged = Logged::new(&key, then);
+            let logged = FlowLogKey::new(&key, then);
             assert!(logged.key() == key);
             assert_eq!(logged.age(now), age, "{then} {now}");
         }

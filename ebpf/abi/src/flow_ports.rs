@@ -64,7 +64,7 @@ impl FlowPorts {
     /// The places of a flow's key that are to say that there may be flows.
     #[inline(always)]
     #[must_use]
-    pub const fn of(key: &Tuple, reply: bool) -> [Option<FlowPortPlace>; 2] {
+    pub const fn for_flow(key: &Tuple, reply: bool) -> [Option<FlowPortPlace>; 2] {
         let protocol = key.protocol;
         if reply {
             [
@@ -137,9 +137,12 @@ mod tests {
         let (client, server) = (Address::v4([10, 0, 0, 1]), Address::v4([10, 0, 0, 2]));
         let key = Tuple::new(client, Port::new(5), server, Port::new(80), Protocol::TCP);
         let at = |which, port| FlowPorts::place(which, Protocol::TCP, Port::new(port));
-        assert_eq!(FlowPorts::of(&key, false), [at(FlowPort::Asked, 80), None]);
         assert_eq!(
-            FlowPorts::of(&key.reversed(), true),
+            FlowPorts::for_flow(&key, false),
+            [at(FlowPort::Asked, 80), None]
+        );
+        assert_eq!(
+            FlowPorts::for_flow(&key.reversed(), true),
             [at(FlowPort::Answering, 80), at(FlowPort::Answered, 5)]
         );
     }

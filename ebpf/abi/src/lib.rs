@@ -36,7 +36,7 @@
 //!
 //! A BPF program reads a map's value in place, while the kernel may already
 //! reuse the element for another key: elements freed by a hash map are handed
-//! out again without waiting for readers. [`Sealed`] carries a checksum over
+//! out again without waiting for readers. [`ChecksummedValue`] carries a checksum over
 //! key and value, so that a value that was overwritten while it was read is
 //! recognised on every processor, whatever its memory order, and read again.
 //!
@@ -68,15 +68,15 @@ pub use address::{Address, Port, Protocol};
 pub use bandwidth::{Bandwidth, BandwidthKey};
 pub use config::{CONFIG_KEY, Config, ConfigFlags, DirectReturn, Timeouts};
 pub use counter::{Counter, Hook};
-pub use flow::{Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, Logged, Tuple};
+pub use flow::{Flow, FlowEntry, FlowFlags, FlowLogKey, FragmentKey, FragmentPorts, Life, Tuple};
 pub use flow_ports::{FlowPort, FlowPortPlace, FlowPorts};
 pub use maglev::{MAGLEV_CHUNK, MaglevChunk, MaglevKey};
 pub use node::{AS_NODE, AS_POD, NodeFlags, Prefix, Range};
 pub use record::FlowRecord;
-pub use served::{Served, ServedPlace};
+pub use served::{ServedPlace, ServiceEntryKinds};
 pub use service::{
-    Backend, BackendFlags, MemberKey, Plain, Scope, Sealed, Service, ServiceFlags, ServiceKey,
-    SetName, SlotKey,
+    Backend, BackendFlags, ChecksummedValue, MemberKey, Plain, Scope, Service, ServiceFlags,
+    ServiceKey, SetName, SlotKey,
 };
 pub use socket::{Affinity, AffinityKey, Original, OriginalKey, STREAMS};
 pub use text::Text;
@@ -87,13 +87,13 @@ pub const VERSION: u32 = 2;
 
 /// Names of the maps, as they stand in the object and under the pin directory.
 pub mod maps {
-    /// [`ServiceKey`](crate::ServiceKey) to [`Sealed`](crate::Sealed)`<`[`Service`](crate::Service)`>`.
+    /// [`ServiceKey`](crate::ServiceKey) to [`ChecksummedValue`](crate::ChecksummedValue)`<`[`Service`](crate::Service)`>`.
     pub const SERVICES: &str = "SERVICES";
-    /// [`SlotKey`](crate::SlotKey) to [`Sealed`](crate::Sealed)`<`[`Backend`](crate::Backend)`>`.
+    /// [`SlotKey`](crate::SlotKey) to [`ChecksummedValue`](crate::ChecksummedValue)`<`[`Backend`](crate::Backend)`>`.
     pub const SLOTS: &str = "SLOTS";
     /// [`MemberKey`](crate::MemberKey) to the slot (`u32`).
     pub const MEMBERS: &str = "MEMBERS";
-    /// [`MaglevKey`](crate::MaglevKey) to [`Sealed`](crate::Sealed)`<`[`MaglevChunk`](crate::MaglevChunk)`>`.
+    /// [`MaglevKey`](crate::MaglevKey) to [`ChecksummedValue`](crate::ChecksummedValue)`<`[`MaglevChunk`](crate::MaglevChunk)`>`.
     pub const MAGLEV: &str = "MAGLEV";
     /// [`Prefix`](crate::Prefix) to `u32`, always 1.
     pub const SOURCES: &str = "SOURCES";
@@ -101,32 +101,32 @@ pub mod maps {
     pub const NODES: &str = "NODES";
     /// [`Prefix`](crate::Prefix) to `u32`, always 1.
     pub const INSIDE: &str = "INSIDE";
-    /// Words of [`Served`](crate::Served) by their place.
+    /// Words of [`ServiceEntryKinds`](crate::ServiceEntryKinds) by their place.
     pub const SERVED: &str = "SERVED";
     /// [`Prefix`](crate::Prefix) in set 0 to [`AS_POD`](crate::AS_POD) or
     /// [`AS_NODE`](crate::AS_NODE).
     pub const EGRESS: &str = "EGRESS";
     /// Set (`u32`) to [`SetName`](crate::SetName); read by people only.
     pub const NAMES: &str = "NAMES";
-    /// [`OriginalKey`](crate::OriginalKey) to [`Sealed`](crate::Sealed)`<`[`Original`](crate::Original)`>`.
+    /// [`OriginalKey`](crate::OriginalKey) to [`ChecksummedValue`](crate::ChecksummedValue)`<`[`Original`](crate::Original)`>`.
     pub const ORIGINALS: &str = "ORIGINALS";
     /// As `ORIGINALS`, for sockets of streams: their cookie modulo
     /// [`STREAMS`](crate::STREAMS) to
-    /// [`Sealed`](crate::Sealed)`<`[`Original`](crate::Original)`>`.
+    /// [`ChecksummedValue`](crate::ChecksummedValue)`<`[`Original`](crate::Original)`>`.
     pub const STREAM_ORIGINALS: &str = "STREAM_ORIGINALS";
-    /// [`AffinityKey`](crate::AffinityKey) to [`Sealed`](crate::Sealed)`<`[`Affinity`](crate::Affinity)`>`.
+    /// [`AffinityKey`](crate::AffinityKey) to [`ChecksummedValue`](crate::ChecksummedValue)`<`[`Affinity`](crate::Affinity)`>`.
     pub const AFFINITY: &str = "AFFINITY";
-    /// Zero to [`Sealed`](crate::Sealed)`<`[`Config`](crate::Config)`>`.
+    /// Zero to [`ChecksummedValue`](crate::ChecksummedValue)`<`[`Config`](crate::Config)`>`.
     pub const CONFIG: &str = "CONFIG";
     /// As `CONFIG`, and written before it: whole whenever that is not.
     pub const CONFIG_AHEAD: &str = "CONFIG_AHEAD";
     /// [`Tuple`](crate::Tuple) to [`FlowEntry`](crate::FlowEntry).
     pub const FLOWS: &str = "FLOWS";
-    /// A queue of [`Logged`](crate::Logged).
+    /// A queue of [`FlowLogKey`](crate::FlowLogKey).
     pub const FLOW_LOG: &str = "FLOW_LOG";
     /// [`FlowPorts`](crate::FlowPorts) by their place.
     pub const FLOW_PORTS: &str = "FLOW_PORTS";
-    /// [`FragmentKey`](crate::FragmentKey) to [`Sealed`](crate::Sealed)`<`[`FragmentPorts`](crate::FragmentPorts)`>`.
+    /// [`FragmentKey`](crate::FragmentKey) to [`ChecksummedValue`](crate::ChecksummedValue)`<`[`FragmentPorts`](crate::FragmentPorts)`>`.
     pub const FRAGMENTS: &str = "FRAGMENTS";
     /// Per processor, indexed by [`Counter::index`](crate::Counter::index).
     pub const COUNTERS: &str = "COUNTERS";
@@ -135,12 +135,12 @@ pub mod maps {
     /// [`Prefix`](crate::Prefix) under an epoch to [`PeerEntry`](crate::policy::PeerEntry).
     pub const PEERS: &str = "PEERS";
     /// [`EndpointKey`](crate::policy::EndpointKey) to
-    /// [`Sealed`](crate::Sealed)`<`[`EndpointPolicy`](crate::policy::EndpointPolicy)`>`.
+    /// [`ChecksummedValue`](crate::ChecksummedValue)`<`[`EndpointPolicy`](crate::policy::EndpointPolicy)`>`.
     pub const ENDPOINTS: &str = "ENDPOINTS";
     /// [`PortClasses`](crate::policy::PortClasses) by their place.
     pub const PORTS: &str = "PORTS";
     /// [`VerdictKey`](crate::policy::VerdictKey) to
-    /// [`Sealed`](crate::Sealed)`<`[`PolicyVerdict`](crate::policy::PolicyVerdict)`>`.
+    /// [`ChecksummedValue`](crate::ChecksummedValue)`<`[`PolicyVerdict`](crate::policy::PolicyVerdict)`>`.
     pub const VERDICTS: &str = "VERDICTS";
     /// Cookie (`u32`) to [`RuleName`](crate::policy::RuleName); read by people only.
     pub const RULES: &str = "RULES";

@@ -20,7 +20,7 @@
 //! agents never mix. The generation changes when any verdict may have changed, so that
 //! known flows are decided again.
 
-use crate::{Address, Plain, Port, Protocol, Sealed, Text};
+use crate::{Address, ChecksummedValue, Plain, Port, Protocol, Text};
 
 /// The one entry of `POLICY_ROOT`.
 #[repr(C, align(8))]
@@ -253,7 +253,7 @@ impl PolicyFlow {
 #[cfg_attr(feature = "user", derive(Debug))]
 pub struct PolicyFlowEntry {
     /// The part that a decision writes.
-    pub flow: Sealed<PolicyFlow>,
+    pub flow: ChecksummedValue<PolicyFlow>,
     /// When it was last used, in ticks of [`Life`](crate::Life), and above that
     /// the [mark](hardware_mark) of the pod's hardware address; no mark: it is
     /// not known. Outside the seal, for the reason given there.
@@ -301,7 +301,7 @@ pub type RuleName = Text<384>;
 
 // SAFETY: 32 bytes: Address (16), two u16, three u32.
 unsafe impl Plain for PolicyFlow {}
-// SAFETY: 48 bytes: Sealed<PolicyFlow> (40), u64.
+// SAFETY: 48 bytes: ChecksummedValue<PolicyFlow> (40), u64.
 unsafe impl Plain for PolicyFlowEntry {}
 // SAFETY: 8 bytes: two u32.
 unsafe impl Plain for PolicyRoot {}

@@ -13,7 +13,7 @@ use crate::{Plain, Port, Protocol, ServiceKey};
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "user", derive(Debug))]
-pub struct Served(pub u32);
+pub struct ServiceEntryKinds(pub u32);
 
 /// The position of a port in `SERVED`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +29,7 @@ const PORTS_A_WORD: u32 = 32;
 const WORDS_A_PROTOCOL: u32 = 65_536 / PORTS_A_WORD;
 const BITS: u32 = 2;
 
-impl Served {
+impl ServiceEntryKinds {
     /// Words of `SERVED`.
     pub const WORDS: u32 = WORDS_A_PROTOCOL * Protocol::ROWS.len() as u32;
 
@@ -43,7 +43,7 @@ impl Served {
     /// Returns the kind of an entry.
     #[inline(always)]
     #[must_use]
-    pub fn of(key: &ServiceKey) -> Self {
+    pub fn from_key(key: &ServiceKey) -> Self {
         if key.address == key.address.wildcard() {
             Self::NODE
         } else {
@@ -66,26 +66,29 @@ impl Served {
     }
 }
 
-flags!(Served);
+flags!(ServiceEntryKinds);
 
 impl ServedPlace {
     /// Returns the bits of the port in a word.
     #[inline(always)]
     #[must_use]
-    pub const fn read(self, word: u64) -> Served {
-        Served((word >> self.bit) as u32 & ((1 << BITS) - 1))
+    pub const fn read(self, word: u64) -> ServiceEntryKinds {
+        ServiceEntryKinds((word >> self.bit) as u32 & ((1 << BITS) - 1))
     }
 
     /// Returns the word with the port's bits replaced.
     #[must_use]
-    pub const fn write(self, word: u64, served: Served) -> u64 {
+    pub const fn write(self, word: u64, served: ServiceEntryKinds) -> u64 {
         let all = ((1 << BITS) - 1) << self.bit;
         (word & !all) | (((served.0 as u64) << self.bit) & all)
     }
 
     /// The ports of which a word says anything.
     #[cfg(feature = "user")]
-    pub fn all(word: u32, content: u64) -> impl Iterator<Item = (Protocol, Port, Served)> {
+    pub fn all(
+        word: u32,
+        content: u64,
+    ) -> impl Iterator<Item = (Protocol, Port, ServiceEntryKinds)> {
         let protocol = Protocol::ROWS
             .get((word / WORDS_A_PROTOCOL) as usize)
             .copied();
@@ -94,13 +97,13 @@ impl ServedPlace {
             let bit = offset * BITS;
             let served = Self { word, bit }.read(content);
             let port = u16::try_from(first + offset).ok()?;
-            (served != Served::NONE).then_some((protocol?, Port::new(port), served))
+            (served != ServiceEntryKinds::NONE).then_some((protocol?, Port::new(port), served))
         })
     }
 }
 
 // SAFETY: one integer.
-unsafe impl Plain for Served {}
+unsafe impl Plain for ServiceEntryKinds {}
 
 #[cfg(test)]
 mod tests {
@@ -113,30 +116,37 @@ mod tests {
     fn each_port_has_bits_of_its_own() {
         let mut seen = std::collections::BTreeSet::new();
         for (protocol, port) in crate::address::tests::ports() {
-            let place = Served::place(protocol, port).unwrap();
-            assert!(place.word < Served::WORDS);
+            let place = ServiceEntryKinds::place(protocol, port).unwrap();
+            assert!(place.word < ServiceEntryKinds::WORDS);
             assert!(seen.insert(place), "{protocol:?} {port:?}");
-            for served in [Served::ADDRESS, Served::NODE, Served(3)] {
+            for served in [
+                ServiceEntryKinds::ADDRESS,
+                ServiceEntryKinds::NODE,
+                ServiceEntryKinds(3),
+            ] {
                 let word = place.write(0, served);
                 assert_eq!(place.read(word), served);
-                assert_eq!(place.write(word, Served::NONE), 0);
+                assert_eq!(place.write(word, ServiceEntryKinds::NONE), 0);
                 assert_eq!(place.read(place.write(u64::MAX, served)), served);
                 let all: std::vec::Vec<_> = ServedPlace::all(place.word, word).collect();
                 assert_eq!(all, [(protocol, port, served)]);
             }
         }
-        assert_eq!(Served::place(Protocol(1), Port::new(80)), None);
+        assert_eq!(ServiceEntryKinds::place(Protocol(1), Port::new(80)), None);
     }
 
     #[test]
     fn entry_without_an_address_is_the_nodes() {
         let key = |address| ServiceKey::internal(address, Port::new(80), Protocol::TCP);
         for any in [Address::UNSPECIFIED, Address::UNSPECIFIED_V4] {
-            assert_eq!(Served::of(&key(any)), Served::NODE);
+            assert_eq!(
+                ServiceEntryKinds::from_key(&key(any)),
+                ServiceEntryKinds::NODE
+            );
         }
         assert_eq!(
-            Served::of(&key(Address::v4([10, 96, 0, 1]))),
-            Served::ADDRESS
+            ServiceEntryKinds::from_key(&key(Address::v4([10, 96, 0, 1]))),
+            ServiceEntryKinds::ADDRESS
         );
     }
 }

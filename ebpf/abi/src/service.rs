@@ -294,18 +294,18 @@ unsafe impl Plain for u32 {}
 unsafe impl Plain for u64 {}
 // SAFETY: u64 and a value whose size is a multiple of eight: `seal` asserts
 // it wherever one is made.
-unsafe impl<V: Plain> Plain for Sealed<V> {}
+unsafe impl<V: Plain> Plain for ChecksummedValue<V> {}
 
 /// A value with a checksum over its key and itself.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "user", derive(Debug))]
-pub struct Sealed<V> {
+pub struct ChecksummedValue<V> {
     seal: u64,
     value: V,
 }
 
-impl<V: Plain> Sealed<V> {
+impl<V: Plain> ChecksummedValue<V> {
     /// Seals a value under its key.
     #[inline(always)]
     #[must_use]
@@ -399,8 +399,8 @@ const _: () = {
     assert!(size_of::<SlotKey>() == 16);
     assert!(size_of::<Backend>() == 24);
     assert!(size_of::<MemberKey>() == 32);
-    assert!(size_of::<Sealed<Service>>() == 32);
-    assert!(size_of::<Sealed<Backend>>() == 32);
+    assert!(size_of::<ChecksummedValue<Service>>() == 32);
+    assert!(size_of::<ChecksummedValue<Backend>>() == 32);
 };
 
 #[cfg(test)]
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn sealed_value_opens_under_its_key_only() {
-        let sealed = Sealed::new(&key(80), service(1, 2));
+        let sealed = ChecksummedValue::new(&key(80), service(1, 2));
         assert_eq!(sealed.open(&key(80)), Some(service(1, 2)));
         assert_eq!(sealed.open(&key(81)), None);
     }
@@ -432,10 +432,10 @@ mod tests {
     #[test]
     fn mix_of_two_values_does_not_open() {
         let (old, new) = (
-            Sealed::new(&key(80), service(1, 2)),
-            Sealed::new(&key(80), service(2, 5)),
+            ChecksummedValue::new(&key(80), service(1, 2)),
+            ChecksummedValue::new(&key(80), service(2, 5)),
         );
-        let torn = Sealed {
+        let torn = ChecksummedValue {
             seal: old.seal,
             value: Service {
                 count: new.value.count,
@@ -443,7 +443,7 @@ mod tests {
             },
         };
         assert_eq!(torn.open(&key(80)), None);
-        let torn = Sealed {
+        let torn = ChecksummedValue {
             seal: new.seal,
             value: old.value,
         };

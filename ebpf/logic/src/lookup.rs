@@ -1,8 +1,9 @@
 //! Finds a backend for a client's destination.
 
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, BackendFlags, Counter, MAGLEV_CHUNK, MaglevKey,
-    MemberKey, NodeFlags, Port, Scope, Sealed, Served, Service, ServiceFlags, ServiceKey, SlotKey,
+    Address, Affinity, AffinityKey, Backend, BackendFlags, ChecksummedValue, Counter, MAGLEV_CHUNK,
+    MaglevKey, MemberKey, NodeFlags, Port, Scope, Service, ServiceEntryKinds, ServiceFlags,
+    ServiceKey, SlotKey,
 };
 
 use crate::maps::{Entropy, Maps};
@@ -106,7 +107,7 @@ pub fn choose<const ATTEMPTS: u32, M: Maps + Entropy, A: LookupClient>(
 ) -> Choice {
     let served = maps.served(key.protocol, key.port);
     // The wildcard itself is not an address.
-    if served == Served::NONE || key.address == key.address.wildcard() {
+    if served == ServiceEntryKinds::NONE || key.address == key.address.wildcard() {
         return Choice::NoService;
     }
     choose_at::<ATTEMPTS, _, _>(maps, key, served, ask, found)
@@ -118,7 +119,7 @@ pub fn choose<const ATTEMPTS: u32, M: Maps + Entropy, A: LookupClient>(
 pub fn choose_at<const ATTEMPTS: u32, M: Maps + Entropy, A: LookupClient>(
     maps: &M,
     key: &mut ServiceKey,
-    served: Served,
+    served: ServiceEntryKinds,
     ask: &A,
     found: &mut FoundBackend,
 ) -> Choice {
@@ -150,15 +151,15 @@ pub fn addressed<M: Maps>(maps: &M, key: &mut ServiceKey) -> bool {
     let served = maps.served(key.protocol, key.port);
     let any = key.address.wildcard();
     // The wildcard itself is not an address.
-    if served == Served::NONE || key.address == any {
+    if served == ServiceEntryKinds::NONE || key.address == any {
         return false;
     }
-    if served.contains(Served::ADDRESS) && maps.is_service(key) {
+    if served.contains(ServiceEntryKinds::ADDRESS) && maps.is_service(key) {
         return true;
     }
     let serves =
         |flags: NodeFlags| flags.contains(NodeFlags::PORTS) && !flags.contains(NodeFlags::LOOPBACK);
-    if !served.contains(Served::NODE) || !maps.node(&key.address).is_some_and(serves) {
+    if !served.contains(ServiceEntryKinds::NODE) || !maps.node(&key.address).is_some_and(serves) {
         return false;
     }
     key.address = any;
@@ -170,13 +171,13 @@ pub fn addressed<M: Maps>(maps: &M, key: &mut ServiceKey) -> bool {
 fn once<M: Maps + Entropy, A: LookupClient>(
     maps: &M,
     key: &mut ServiceKey,
-    served: Served,
+    served: ServiceEntryKinds,
     ask: &A,
     found: &mut FoundBackend,
 ) -> Option<Choice> {
     let Some(sealed) = maps.service(key) else {
         if key.scope == Scope::INTERNAL
-            && served.contains(Served::NODE)
+            && served.contains(ServiceEntryKinds::NODE)
             && serves_ports(maps, &key.address, ask)
         {
             key.address = key.address.wildcard();
@@ -356,7 +357,7 @@ fn with_affinity<M: Maps + Entropy>(
         maps.count(Counter::AffinityKept);
     }
     let value = Affinity::new(now, backend.address, backend.port);
-    maps.keep(key, &Sealed::new(key, value));
+    maps.keep(key, &ChecksummedValue::new(key, value));
     Some(backend)
 }
 

@@ -1,9 +1,9 @@
 //! The maps that decisions read and write.
 
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, Config, ConfigFlags, Counter, FlowEntry, FragmentKey,
-    FragmentPorts, Life, Logged, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Port,
-    Protocol, Sealed, Served, Service, ServiceKey, SlotKey, Tuple,
+    Address, Affinity, AffinityKey, Backend, ChecksummedValue, Config, ConfigFlags, Counter,
+    FlowEntry, FlowLogKey, FragmentKey, FragmentPorts, Life, MaglevKey, MemberKey, NodeFlags,
+    Original, OriginalKey, Port, Protocol, Service, ServiceEntryKinds, ServiceKey, SlotKey, Tuple,
 };
 
 use crate::packet::{Origin, PacketVerdict, Step, Work};
@@ -14,16 +14,16 @@ use crate::packet::{Origin, PacketVerdict, Step, Work};
 /// decisions open them.
 pub trait Maps {
     /// Returns which entries there may be under a port.
-    fn served(&self, protocol: Protocol, port: Port) -> Served;
+    fn served(&self, protocol: Protocol, port: Port) -> ServiceEntryKinds;
     /// The entry of a service.
-    fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>>;
+    fn service(&self, key: &ServiceKey) -> Option<ChecksummedValue<Service>>;
     /// Returns whether there is an entry.
     #[inline(always)]
     fn is_service(&self, key: &ServiceKey) -> bool {
         self.service(key).is_some()
     }
     /// The backend in a slot.
-    fn slot(&self, key: &SlotKey) -> Option<Sealed<Backend>>;
+    fn slot(&self, key: &SlotKey) -> Option<ChecksummedValue<Backend>>;
     /// The slot of a backend, if it belongs to the generation.
     fn member(&self, key: &MemberKey) -> Option<u32>;
     /// The slot at a place of a part of a table of consistent hashing, if the
@@ -41,15 +41,15 @@ pub trait Maps {
             .map_or(ConfigFlags::NONE, |config| config.flags)
     }
     /// Returns the original destination of a socket that was redirected to this peer.
-    fn original(&self, key: &OriginalKey) -> Option<Sealed<Original>>;
+    fn original(&self, key: &OriginalKey) -> Option<ChecksummedValue<Original>>;
     /// Records the original destination of a socket; returns false if there is no room.
-    fn remember(&self, key: &OriginalKey, value: &Sealed<Original>) -> bool;
+    fn remember(&self, key: &OriginalKey, value: &ChecksummedValue<Original>) -> bool;
     /// Forgets it.
     fn forget(&self, key: &OriginalKey);
     /// The backend that a client keeps.
-    fn affinity(&self, key: &AffinityKey) -> Option<Sealed<Affinity>>;
+    fn affinity(&self, key: &AffinityKey) -> Option<ChecksummedValue<Affinity>>;
     /// Stores a client's backend, if there is room.
-    fn keep(&self, key: &AffinityKey, value: &Sealed<Affinity>);
+    fn keep(&self, key: &AffinityKey, value: &ChecksummedValue<Affinity>);
     /// Counts.
     fn count(&self, counter: Counter);
     /// Logs an event for people, if enabled; never on the fast path.
@@ -74,7 +74,7 @@ pub trait Flows: Maps + Entropy {
 
     /// Copies the node's configuration to `into`; returns false if there is no intact
     /// one.
-    fn read_config(&self, into: &mut Sealed<Config>) -> bool;
+    fn read_config(&self, into: &mut ChecksummedValue<Config>) -> bool;
     /// Returns whether the address is in a range of pods.
     fn is_inside(&self, address: Address) -> bool;
     /// Returns whether pods reach the address with the node's address.
@@ -98,17 +98,17 @@ pub trait Flows: Maps + Entropy {
     /// Removes an entry.
     fn remove_flow(&self, key: &Tuple);
     /// Appends a flow's key to the log; returns false if there is no room.
-    fn log(&self, key: &Logged) -> bool;
+    fn log(&self, key: &FlowLogKey) -> bool;
     /// Copies the first key of the log; returns false if there is none.
-    fn first_logged(&self, into: &mut Logged) -> bool;
+    fn first_logged(&self, into: &mut FlowLogKey) -> bool;
     /// Takes the first key out of the log.
-    fn unlog(&self, into: &mut Logged) -> bool;
+    fn unlog(&self, into: &mut FlowLogKey) -> bool;
     /// The ports of a first fragment.
-    fn fragment(&self, key: &FragmentKey) -> Option<Sealed<FragmentPorts>>;
+    fn fragment(&self, key: &FragmentKey) -> Option<ChecksummedValue<FragmentPorts>>;
     /// Takes a step of a packet's way.
     fn step(&self, step: Step, origin: Origin, work: &mut Work) -> PacketVerdict;
     /// Stores the ports of a first fragment, if there is room.
-    fn keep_fragment(&self, key: &FragmentKey, value: &Sealed<FragmentPorts>);
+    fn keep_fragment(&self, key: &FragmentKey, value: &ChecksummedValue<FragmentPorts>);
 }
 
 /// Inputs of decisions besides maps: time and randomness.

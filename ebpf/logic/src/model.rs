@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::vec::Vec;
 
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, BackendFlags, CONFIG_KEY, Config, Counter, FlowEntry,
-    FragmentKey, FragmentPorts, Life, Logged, MaglevChunk, MaglevKey, MemberKey, NodeFlags,
-    Original, OriginalKey, Port, Protocol, Range, Sealed, Served, Service, ServiceKey, SlotKey,
-    Tuple,
+    Address, Affinity, AffinityKey, Backend, BackendFlags, CONFIG_KEY, ChecksummedValue, Config,
+    Counter, FlowEntry, FlowLogKey, FragmentKey, FragmentPorts, Life, MaglevChunk, MaglevKey,
+    MemberKey, NodeFlags, Original, OriginalKey, Port, Protocol, Range, Service, ServiceEntryKinds,
+    ServiceKey, SlotKey, Tuple,
 };
 
 use crate::maps::{Entropy, Flows, InsertOutcome, Maps};
@@ -23,17 +23,17 @@ use crate::socket::{Family, Peer, Socket};
 #[derive(Default, Debug)]
 pub struct Model {
     /// `SERVICES`.
-    pub services: BTreeMap<ServiceKey, Sealed<Service>>,
+    pub services: BTreeMap<ServiceKey, ChecksummedValue<Service>>,
     /// `SLOTS`.
-    pub slots: BTreeMap<SlotKey, Sealed<Backend>>,
+    pub slots: BTreeMap<SlotKey, ChecksummedValue<Backend>>,
     /// `MEMBERS`.
     pub members: BTreeMap<MemberKey, u32>,
     /// `ORIGINALS`.
-    pub originals: RefCell<BTreeMap<OriginalKey, Sealed<Original>>>,
+    pub originals: RefCell<BTreeMap<OriginalKey, ChecksummedValue<Original>>>,
     /// `AFFINITY`.
-    pub affinity: RefCell<BTreeMap<AffinityKey, Sealed<Affinity>>>,
+    pub affinity: RefCell<BTreeMap<AffinityKey, ChecksummedValue<Affinity>>>,
     /// `MAGLEV`.
-    pub maglev: BTreeMap<MaglevKey, Sealed<MaglevChunk>>,
+    pub maglev: BTreeMap<MaglevKey, ChecksummedValue<MaglevChunk>>,
     /// `NODES`.
     pub nodes: BTreeMap<Address, NodeFlags>,
     /// `INSIDE`: prefix and range.
@@ -47,9 +47,9 @@ pub struct Model {
     /// `FLOWS`.
     pub flows: RefCell<BTreeMap<Tuple, FlowEntry>>,
     /// `FLOW_LOG`.
-    pub log: RefCell<VecDeque<Logged>>,
+    pub log: RefCell<VecDeque<FlowLogKey>>,
     /// `FRAGMENTS`.
-    pub fragments: RefCell<BTreeMap<FragmentKey, Sealed<FragmentPorts>>>,
+    pub fragments: RefCell<BTreeMap<FragmentKey, ChecksummedValue<FragmentPorts>>>,
     /// How many entries `FLOWS` takes; none: any number.
     pub flows_capacity: Option<usize>,
     /// How many keys `FLOW_LOG` takes; none: any number.
@@ -89,7 +89,8 @@ impl Model {
         for (number, backend) in backends.iter().enumerate() {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
             let slot = SlotKey::new(service.set, service.generation, number);
-            self.slots.insert(slot, Sealed::new(&slot, *backend));
+            self.slots
+                .insert(slot, ChecksummedValue::new(&slot, *backend));
             let member = MemberKey::new(
                 service.set,
                 service.generation,
@@ -102,7 +103,8 @@ impl Model {
                 self.members.entry(key).or_insert(number);
             }
         }
-        self.services.insert(key, Sealed::new(&key, service));
+        self.services
+            .insert(key, ChecksummedValue::new(&key, service));
     }
 
     /// How often something was counted.
@@ -117,20 +119,22 @@ impl Model {
 }
 
 impl Maps for Model {
-    fn served(&self, protocol: Protocol, port: Port) -> Served {
-        if Served::place(protocol, port).is_none() {
-            return Served::NONE;
+    fn served(&self, protocol: Protocol, port: Port) -> ServiceEntryKinds {
+        if ServiceEntryKinds::place(protocol, port).is_none() {
+            return ServiceEntryKinds::NONE;
         }
         let keys = self.services.keys();
         keys.filter(|key| (key.protocol, key.port) == (protocol, port))
-            .fold(Served::NONE, |all, key| all.with(Served::of(key)))
+            .fold(ServiceEntryKinds::NONE, |all, key| {
+                all.with(ServiceEntryKinds::from_key(key))
+            })
     }
 
-    fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>> {
+    fn service(&self, key: &ServiceKey) -> Option<ChecksummedValue<Service>> {
         self.services.get(key).copied()
     }
 
-    fn slot(&self, key: &SlotKey) -> Option<Sealed<Backend>> {
+    fn slot(&self, key: &SlotKey) -> Option<ChecksummedValue<Backend>> {
         self.slots.get(key).copied()
     }
 
@@ -151,11 +155,11 @@ impl Maps for Model {
         self.config
     }
 
-    fn original(&self, key: &OriginalKey) -> Option<Sealed<Original>> {
+    fn original(&self, key: &OriginalKey) -> Option<ChecksummedValue<Original>> {
         self.originals.borrow().get(key).copied()
     }
 
-    fn remember(&self, key: &OriginalKey, value: &Sealed<Original>) -> bool {
+    fn remember(&self, key: &OriginalKey, value: &ChecksummedValue<Original>) -> bool {
         let mut originals = self.originals.borrow_mut();
         if self
             .originals_capacity
@@ -172,11 +176,11 @@ impl Maps for Model {
         self.originals.borrow_mut().remove(key);
     }
 
-    fn affinity(&self, key: &AffinityKey) -> Option<Sealed<Affinity>> {
+    fn affinity(&self, key: &AffinityKey) -> Option<ChecksummedValue<Affinity>> {
         self.affinity.borrow().get(key).copied()
     }
 
-    fn keep(&self, key: &AffinityKey, value: &Sealed<Affinity>) {
+    fn keep(&self, key: &AffinityKey, value: &ChecksummedValue<Affinity>) {
         self.affinity.borrow_mut().insert(*key, *value);
     }
 
@@ -209,10 +213,10 @@ impl Entropy for Model {
 impl Flows for Model {
     type Place = Tuple;
 
-    fn read_config(&self, into: &mut Sealed<Config>) -> bool {
+    fn read_config(&self, into: &mut ChecksummedValue<Config>) -> bool {
         match self.config {
             Some(config) => {
-                *into = Sealed::new(&CONFIG_KEY, config);
+                *into = ChecksummedValue::new(&CONFIG_KEY, config);
                 true
             }
             None => false,
@@ -271,7 +275,7 @@ impl Flows for Model {
         self.flows.borrow_mut().remove(key);
     }
 
-    fn log(&self, key: &Logged) -> bool {
+    fn log(&self, key: &FlowLogKey) -> bool {
         let mut log = self.log.borrow_mut();
         if self.log_capacity.is_some_and(|most| log.len() >= most) {
             return false;
@@ -280,13 +284,13 @@ impl Flows for Model {
         true
     }
 
-    fn first_logged(&self, into: &mut Logged) -> bool {
+    fn first_logged(&self, into: &mut FlowLogKey) -> bool {
         let first = self.log.borrow().front().copied();
         *into = first.unwrap_or(*into);
         first.is_some()
     }
 
-    fn unlog(&self, into: &mut Logged) -> bool {
+    fn unlog(&self, into: &mut FlowLogKey) -> bool {
         let first = self.log.borrow_mut().pop_front();
         *into = first.unwrap_or(*into);
         first.is_some()
@@ -296,11 +300,11 @@ impl Flows for Model {
         take(self, step, origin, work)
     }
 
-    fn fragment(&self, key: &FragmentKey) -> Option<Sealed<FragmentPorts>> {
+    fn fragment(&self, key: &FragmentKey) -> Option<ChecksummedValue<FragmentPorts>> {
         self.fragments.borrow().get(key).copied()
     }
 
-    fn keep_fragment(&self, key: &FragmentKey, value: &Sealed<FragmentPorts>) {
+    fn keep_fragment(&self, key: &FragmentKey, value: &ChecksummedValue<FragmentPorts>) {
         self.fragments.borrow_mut().insert(*key, *value);
     }
 }

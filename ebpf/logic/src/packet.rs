@@ -39,8 +39,8 @@ mod track;
 mod tunnel;
 
 use ebpf_abi::{
-    Address, Config, Counter, Flow, FlowEntry, FlowFlags, Life, Logged, Port, Protocol, Sealed,
-    Tuple,
+    Address, ChecksummedValue, Config, Counter, Flow, FlowEntry, FlowFlags, FlowLogKey, Life, Port,
+    Protocol, Tuple,
 };
 
 pub use begin::begin;
@@ -269,9 +269,9 @@ pub struct Work {
     /// A key in the making.
     pub key: Tuple,
     /// A key in the log, or on its way there.
-    pub logged: Logged,
+    pub logged: FlowLogKey,
     /// The node.
-    pub config: Sealed<Config>,
+    pub config: ChecksummedValue<Config>,
     /// Now, in ticks.
     pub now: u32,
     /// Whether there is an entry of an expired flow under the packet's tuple.
@@ -341,7 +341,7 @@ impl Work {
             reserved: 0,
         };
         let nothing = FlowEntry {
-            flow: Sealed::broken(NOTHING),
+            flow: ChecksummedValue::broken(NOTHING),
             life: Life(0),
         };
         Self {
@@ -350,8 +350,8 @@ impl Work {
             entry: nothing,
             other: nothing,
             key: NOBODY,
-            logged: Logged::NOTHING,
-            config: Sealed::broken(Config::DEFAULT),
+            logged: FlowLogKey::NOTHING,
+            config: ChecksummedValue::broken(Config::DEFAULT),
             now: 0,
             stale: 0,
             counter: Counter::PacketTranslated,

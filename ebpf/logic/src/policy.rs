@@ -8,7 +8,7 @@ use ebpf_abi::policy::{
     Direction, EndpointKey, EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses,
     VerdictKey, cookies,
 };
-use ebpf_abi::{Address, Protocol, Range, Sealed};
+use ebpf_abi::{Address, ChecksummedValue, Protocol, Range};
 
 mod guard;
 #[cfg(feature = "model")]
@@ -27,11 +27,11 @@ pub trait PolicyMaps {
     /// Returns the owner of the longest prefix of an address.
     fn peer(&self, range: &Range) -> Option<PeerEntry>;
     /// Returns the policy of an endpoint for one direction.
-    fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>>;
+    fn endpoint(&self, key: &EndpointKey) -> Option<ChecksummedValue<EndpointPolicy>>;
     /// An element of `PORTS`.
     fn ports(&self, element: u32) -> Option<PortClasses>;
     /// Returns a verdict of a ruleset.
-    fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>>;
+    fn verdict(&self, key: &VerdictKey) -> Option<ChecksummedValue<PolicyVerdict>>;
 }
 
 /// The place of the decision.

@@ -2,8 +2,8 @@
 //! costs nothing afterwards.
 
 use ebpf_abi::{
-    Address, AffinityKey, Backend, ConfigFlags, Counter, Hook, NodeFlags, Original, OriginalKey,
-    Port, Protocol, Sealed, Served, ServiceFlags, ServiceKey,
+    Address, AffinityKey, Backend, ChecksummedValue, ConfigFlags, Counter, Hook, NodeFlags,
+    Original, OriginalKey, Port, Protocol, ServiceEntryKinds, ServiceFlags, ServiceKey,
 };
 
 use crate::lookup::{ATTEMPTS, Admission, Choice, FoundBackend, LookupClient, choose};
@@ -184,7 +184,7 @@ fn translate<M: Maps + Entropy, S: Socket>(maps: &M, socket: &mut S, hook: Hook)
     }
     let original = OriginalKey::new(socket.cookie(), backend.address, backend.port, protocol);
     let value = Original::new(asked.address, asked.port);
-    if !maps.remember(&original, &Sealed::new(&original, value)) {
+    if !maps.remember(&original, &ChecksummedValue::new(&original, value)) {
         // A connected socket works all the same; an unconnected one would
         // take the reply for a stranger's.
         if hook == Hook::SendMsg {
@@ -267,7 +267,7 @@ fn is_left_out<M: Maps, S: Socket>(maps: &M, socket: &S) -> bool {
 pub fn bind<M: Maps, S: Socket>(maps: &M, socket: &S) -> SocketVerdict {
     let asked = socket.peer();
     let served = maps.served(socket.protocol(), asked.port);
-    if asked.port.get() == 0 || !served.contains(Served::NODE) {
+    if asked.port.get() == 0 || !served.contains(ServiceEntryKinds::NODE) {
         return SocketVerdict::Pass;
     }
     let Some(config) = maps.config() else {

@@ -8,7 +8,7 @@ use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
 use aya_log_ebpf::macro_support::{Level, level_enabled};
-use ebpf_abi::{Counter, Sealed, Service, ServiceKey};
+use ebpf_abi::{ChecksummedValue, Counter, Service, ServiceKey};
 use ebpf_logic::Maps;
 
 use crate::maps::Kernel;
@@ -23,7 +23,7 @@ const PACE: u64 = 1_000_000_000;
 
 /// Tells of an event: faults as warnings, the rest for debugging.
 #[inline(always)]
-pub(crate) fn tell(what: Counter, asked: &ServiceKey) {
+pub(crate) fn log_event(what: Counter, asked: &ServiceKey) {
     let level = if what.is_fault() {
         Level::Warn
     } else {
@@ -60,7 +60,7 @@ fn write(what: u32, asked: &ServiceKey, level: Level) {
     }
     let service = Kernel
         .service(asked)
-        .and_then(|it: Sealed<Service>| it.open(asked));
+        .and_then(|it: ChecksummedValue<Service>| it.open(asked));
     let (set, generation) = service.map_or((0, 0), |it| (it.set, it.generation));
     aya_log_ebpf::log!(
         &(),

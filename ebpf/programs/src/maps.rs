@@ -15,11 +15,11 @@ use ebpf_abi::policy::{
     PortClasses, RuleName, VerdictKey,
 };
 use ebpf_abi::{
-    AS_NODE, Address, Affinity, AffinityKey, Backend, Bandwidth, BandwidthKey, CONFIG_KEY, Config,
-    ConfigFlags, Counter, FlowEntry, FlowFlags, FlowPort, FlowPorts, FragmentKey, FragmentPorts,
-    Life, Logged, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original,
-    OriginalKey, Plain, Port, Protocol, Range, STREAMS, Sealed, Served, Service, ServiceKey,
-    SetName, SlotKey, Tuple,
+    AS_NODE, Address, Affinity, AffinityKey, Backend, Bandwidth, BandwidthKey, CONFIG_KEY,
+    ChecksummedValue, Config, ConfigFlags, Counter, FlowEntry, FlowFlags, FlowLogKey, FlowPort,
+    FlowPorts, FragmentKey, FragmentPorts, Life, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey,
+    NodeFlags, Original, OriginalKey, Plain, Port, Protocol, Range, STREAMS, Service,
+    ServiceEntryKinds, ServiceKey, SetName, SlotKey, Tuple,
 };
 use ebpf_logic::packet::{Origin, PacketVerdict, Step, Work, is_strange};
 use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps, Recent, VerdictReason};
@@ -31,15 +31,15 @@ const EEXIST: i32 = 17;
 // Sizes are defaults: user space sets them when it makes the maps.
 
 #[map]
-static SERVICES: HashMap<ServiceKey, Sealed<Service>> =
+static SERVICES: HashMap<ServiceKey, ChecksummedValue<Service>> =
     HashMap::with_max_entries(65_536, BPF_F_NO_PREALLOC);
 #[map]
-static SLOTS: HashMap<SlotKey, Sealed<Backend>> =
+static SLOTS: HashMap<SlotKey, ChecksummedValue<Backend>> =
     HashMap::with_max_entries(524_288, BPF_F_NO_PREALLOC);
 #[map]
 static MEMBERS: HashMap<MemberKey, u32> = HashMap::with_max_entries(131_072, BPF_F_NO_PREALLOC);
 #[map]
-static MAGLEV: HashMap<MaglevKey, Sealed<MaglevChunk>> =
+static MAGLEV: HashMap<MaglevKey, ChecksummedValue<MaglevChunk>> =
     HashMap::with_max_entries(65_536, BPF_F_NO_PREALLOC);
 #[map]
 static SOURCES: LpmTrie<Range, u32> = LpmTrie::with_max_entries(65_536, 0);
@@ -48,23 +48,23 @@ static NODES: HashMap<Address, NodeFlags> = HashMap::with_max_entries(1_024, BPF
 #[map]
 static INSIDE: LpmTrie<Range, u32> = LpmTrie::with_max_entries(1_024, 0);
 #[map]
-static SERVED: Array<u64> = Array::with_max_entries(Served::WORDS, 0);
+static SERVED: Array<u64> = Array::with_max_entries(ServiceEntryKinds::WORDS, 0);
 #[map]
 static EGRESS: LpmTrie<Range, u32> = LpmTrie::with_max_entries(4_096, 0);
 #[map]
 static NAMES: HashMap<u32, SetName> = HashMap::with_max_entries(65_536, BPF_F_NO_PREALLOC);
 #[map]
-static ORIGINALS: LruHashMap<OriginalKey, Sealed<Original>> =
+static ORIGINALS: LruHashMap<OriginalKey, ChecksummedValue<Original>> =
     LruHashMap::with_max_entries(65_536, 0);
 #[map]
-static STREAM_ORIGINALS: Array<Sealed<Original>> = Array::with_max_entries(STREAMS, 0);
+static STREAM_ORIGINALS: Array<ChecksummedValue<Original>> = Array::with_max_entries(STREAMS, 0);
 #[map]
-static AFFINITY: LruHashMap<AffinityKey, Sealed<Affinity>> =
+static AFFINITY: LruHashMap<AffinityKey, ChecksummedValue<Affinity>> =
     LruHashMap::with_max_entries(65_536, 0);
 #[map]
-pub(crate) static CONFIG: Array<Sealed<Config>> = Array::with_max_entries(1, 0);
+pub(crate) static CONFIG: Array<ChecksummedValue<Config>> = Array::with_max_entries(1, 0);
 #[map]
-static CONFIG_AHEAD: Array<Sealed<Config>> = Array::with_max_entries(1, 0);
+static CONFIG_AHEAD: Array<ChecksummedValue<Config>> = Array::with_max_entries(1, 0);
 // Preallocated, so that a flow never fails for lack of memory, only for lack of room.
 #[map]
 static FLOWS: HashMap<Tuple, FlowEntry> = HashMap::with_max_entries(131_072, 0);
@@ -72,9 +72,9 @@ static FLOWS: HashMap<Tuple, FlowEntry> = HashMap::with_max_entries(131_072, 0);
 static FLOW_PORTS: Array<FlowPorts> = Array::with_max_entries(FlowPorts::ELEMENTS, 0);
 // A place for each entry of FLOWS: a flow that is answered directly has one, others two.
 #[map]
-static FLOW_LOG: Queue<Logged> = Queue::with_max_entries(131_072, 0);
+static FLOW_LOG: Queue<FlowLogKey> = Queue::with_max_entries(131_072, 0);
 #[map]
-static FRAGMENTS: LruHashMap<FragmentKey, Sealed<FragmentPorts>> =
+static FRAGMENTS: LruHashMap<FragmentKey, ChecksummedValue<FragmentPorts>> =
     LruHashMap::with_max_entries(8_192, 0);
 /// The state of the packet that this processor works on. Programs at devices do not
 /// interrupt one another.
@@ -89,12 +89,12 @@ static POLICY_ROOT: Array<PolicyRoot> = Array::with_max_entries(1, 0);
 #[map]
 static PEERS: LpmTrie<Range, PeerEntry> = LpmTrie::with_max_entries(65_536, 0);
 #[map]
-static ENDPOINTS: HashMap<EndpointKey, Sealed<EndpointPolicy>> =
+static ENDPOINTS: HashMap<EndpointKey, ChecksummedValue<EndpointPolicy>> =
     HashMap::with_max_entries(8_192, BPF_F_NO_PREALLOC);
 #[map]
 static PORTS: Array<PortClasses> = Array::with_max_entries(PortClasses::ENTRIES, 0);
 #[map]
-static VERDICTS: HashMap<VerdictKey, Sealed<PolicyVerdict>> =
+static VERDICTS: HashMap<VerdictKey, ChecksummedValue<PolicyVerdict>> =
     HashMap::with_max_entries(262_144, BPF_F_NO_PREALLOC);
 #[map]
 static RULES: HashMap<u32, RuleName> = HashMap::with_max_entries(65_536, BPF_F_NO_PREALLOC);
@@ -119,18 +119,20 @@ pub(crate) struct Kernel;
 
 impl Maps for Kernel {
     #[inline(always)]
-    fn served(&self, protocol: Protocol, port: Port) -> Served {
-        let Some(place) = Served::place(protocol, port) else {
-            return Served::NONE;
+    fn served(&self, protocol: Protocol, port: Port) -> ServiceEntryKinds {
+        let Some(place) = ServiceEntryKinds::place(protocol, port) else {
+            return ServiceEntryKinds::NONE;
         };
         // SAFETY: as for `copy`; a single word is read at once.
-        SERVED.get_ptr(place.word).map_or(Served::NONE, |word| {
-            place.read(unsafe { word.read_volatile() })
-        })
+        SERVED
+            .get_ptr(place.word)
+            .map_or(ServiceEntryKinds::NONE, |word| {
+                place.read(unsafe { word.read_volatile() })
+            })
     }
 
     #[inline(always)]
-    fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>> {
+    fn service(&self, key: &ServiceKey) -> Option<ChecksummedValue<Service>> {
         SERVICES.get_ptr(key).map(copy)
     }
 
@@ -140,7 +142,7 @@ impl Maps for Kernel {
     }
 
     #[inline(always)]
-    fn slot(&self, key: &SlotKey) -> Option<Sealed<Backend>> {
+    fn slot(&self, key: &SlotKey) -> Option<ChecksummedValue<Backend>> {
         SLOTS.get_ptr(key).map(copy)
     }
 
@@ -169,7 +171,8 @@ impl Maps for Kernel {
 
     #[inline(always)]
     fn config(&self) -> Option<Config> {
-        let whole = |map: &Array<Sealed<Config>>| map.get_ptr(0).map(copy)?.open(&CONFIG_KEY);
+        let whole =
+            |map: &Array<ChecksummedValue<Config>>| map.get_ptr(0).map(copy)?.open(&CONFIG_KEY);
         whole(&CONFIG).or_else(|| whole(&CONFIG_AHEAD))
     }
 
@@ -179,11 +182,11 @@ impl Maps for Kernel {
             return ConfigFlags::NONE;
         };
         // SAFETY: as for `copy`; a single word is read at once.
-        unsafe { core::ptr::addr_of!((*Sealed::value_at(config)).flags).read_volatile() }
+        unsafe { core::ptr::addr_of!((*ChecksummedValue::value_at(config)).flags).read_volatile() }
     }
 
     #[inline(always)]
-    fn original(&self, key: &OriginalKey) -> Option<Sealed<Original>> {
+    fn original(&self, key: &OriginalKey) -> Option<ChecksummedValue<Original>> {
         if key.protocol != Protocol::UDP
             && let Some(place) = STREAM_ORIGINALS.get_ptr(key.place())
         {
@@ -199,7 +202,7 @@ impl Maps for Kernel {
     // least-recently-used hash table instead would take three quarters of the cost of a
     // call to a service.
     #[inline(always)]
-    fn remember(&self, key: &OriginalKey, value: &Sealed<Original>) -> bool {
+    fn remember(&self, key: &OriginalKey, value: &ChecksummedValue<Original>) -> bool {
         if key.protocol == Protocol::UDP {
             return ORIGINALS.insert(key, value, 0).is_ok();
         }
@@ -221,12 +224,12 @@ impl Maps for Kernel {
     }
 
     #[inline(always)]
-    fn affinity(&self, key: &AffinityKey) -> Option<Sealed<Affinity>> {
+    fn affinity(&self, key: &AffinityKey) -> Option<ChecksummedValue<Affinity>> {
         AFFINITY.get_ptr(key).map(copy)
     }
 
     #[inline(always)]
-    fn keep(&self, key: &AffinityKey, value: &Sealed<Affinity>) {
+    fn keep(&self, key: &AffinityKey, value: &ChecksummedValue<Affinity>) {
         // Least recently used entries make room; a lost one costs a client
         // its backend, no more.
         let _ = AFFINITY.insert(key, value, 0);
@@ -243,7 +246,7 @@ impl Maps for Kernel {
 
     #[inline(always)]
     fn tell(&self, what: Counter, asked: &ServiceKey) {
-        crate::log::tell(what, asked);
+        crate::log::log_event(what, asked);
     }
 }
 
@@ -271,8 +274,8 @@ impl Flows for Kernel {
     type Place = *mut FlowEntry;
 
     #[inline(always)]
-    fn read_config(&self, into: &mut Sealed<Config>) -> bool {
-        let mut whole = |map: &Array<Sealed<Config>>| {
+    fn read_config(&self, into: &mut ChecksummedValue<Config>) -> bool {
+        let mut whole = |map: &Array<ChecksummedValue<Config>>| {
             let Some(config) = map.get_ptr(0) else {
                 return false;
             };
@@ -348,19 +351,19 @@ impl Flows for Kernel {
     }
 
     #[inline(always)]
-    fn log(&self, key: &Logged) -> bool {
+    fn log(&self, key: &FlowLogKey) -> bool {
         FLOW_LOG.push(key, 0).is_ok()
     }
 
     // Copied into place directly: functions that create flows have no stack to spare.
     #[inline(always)]
-    fn first_logged(&self, into: &mut Logged) -> bool {
+    fn first_logged(&self, into: &mut FlowLogKey) -> bool {
         // SAFETY: the map's values are as long as their destination.
         unsafe { bpf_map_peek_elem(flow_log(), core::ptr::from_mut(into).cast()) == 0 }
     }
 
     #[inline(always)]
-    fn unlog(&self, into: &mut Logged) -> bool {
+    fn unlog(&self, into: &mut FlowLogKey) -> bool {
         // SAFETY: as above.
         unsafe { bpf_map_pop_elem(flow_log(), core::ptr::from_mut(into).cast()) == 0 }
     }
@@ -371,12 +374,12 @@ impl Flows for Kernel {
     }
 
     #[inline(always)]
-    fn fragment(&self, key: &FragmentKey) -> Option<Sealed<FragmentPorts>> {
+    fn fragment(&self, key: &FragmentKey) -> Option<ChecksummedValue<FragmentPorts>> {
         FRAGMENTS.get_ptr(key).map(copy)
     }
 
     #[inline(always)]
-    fn keep_fragment(&self, key: &FragmentKey, value: &Sealed<FragmentPorts>) {
+    fn keep_fragment(&self, key: &FragmentKey, value: &ChecksummedValue<FragmentPorts>) {
         // Least recently used entries make room.
         let _ = FRAGMENTS.insert(key, value, 0);
     }
@@ -395,7 +398,7 @@ impl PolicyMaps for Kernel {
     }
 
     #[inline(always)]
-    fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>> {
+    fn endpoint(&self, key: &EndpointKey) -> Option<ChecksummedValue<EndpointPolicy>> {
         ENDPOINTS.get_ptr(key).map(copy)
     }
 
@@ -405,7 +408,7 @@ impl PolicyMaps for Kernel {
     }
 
     #[inline(always)]
-    fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>> {
+    fn verdict(&self, key: &VerdictKey) -> Option<ChecksummedValue<PolicyVerdict>> {
         VERDICTS.get_ptr(key).map(copy)
     }
 }
@@ -432,7 +435,7 @@ impl PolicyFlows for Kernel {
     }
 
     #[inline(always)]
-    fn read_node(&self, into: &mut Sealed<Config>) -> bool {
+    fn read_node(&self, into: &mut ChecksummedValue<Config>) -> bool {
         self.read_config(into)
     }
 
@@ -518,7 +521,7 @@ fn may_be(which: FlowPort, protocol: Protocol, port: Port) -> bool {
 #[inline(always)]
 fn take_ports(key: &Tuple, entry: &FlowEntry) {
     let reply = entry.flow.as_unchecked().flags.contains(FlowFlags::REPLY);
-    for place in FlowPorts::of(key, reply).into_iter().flatten() {
+    for place in FlowPorts::for_flow(key, reply).into_iter().flatten() {
         orlop_take_port(place.element, place.byte);
     }
 }

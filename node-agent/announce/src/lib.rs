@@ -415,7 +415,7 @@ impl AnnouncementLoop<'_> {
     fn world(&self, followed: &FollowedCaches) -> World {
         let mut pools: Vec<Pool> = all(&self.asked.pools)
             .iter()
-            .map(|pool| Pool::of(&pool.metadata.name, &pool.spec).0)
+            .map(|pool| Pool::from_spec(&pool.metadata.name, &pool.spec).0)
             .collect();
         pools.sort_by(|a, b| a.name.cmp(&b.name));
         World {

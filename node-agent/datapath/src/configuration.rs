@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use ebpf_abi::{CONFIG_KEY, Config, Sealed, maps};
+use ebpf_abi::{CONFIG_KEY, ChecksummedValue, Config, maps};
 
 use crate::error::Error;
 use crate::grace::wait_for_programs;
@@ -14,8 +14,8 @@ use crate::table::Table;
 
 #[derive(Debug)]
 pub(crate) struct Configuration {
-    now: Table<u32, Sealed<Config>>,
-    ahead: Table<u32, Sealed<Config>>,
+    now: Table<u32, ChecksummedValue<Config>>,
+    ahead: Table<u32, ChecksummedValue<Config>>,
 }
 
 impl Configuration {
@@ -41,7 +41,7 @@ impl Configuration {
 
     /// Writes it: from some moment on each packet meets this one.
     pub(crate) fn set(&self, config: Config) -> Result<(), Error> {
-        let entry = [(0, Sealed::new(&CONFIG_KEY, config))];
+        let entry = [(0, ChecksummedValue::new(&CONFIG_KEY, config))];
         // A program that met the former one half written may still be about to read what
         // is ahead.
         wait_for_programs()?;

@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use ebpf_abi::{FlowEntry, FlowFlags, Logged, Tuple, maps};
+use ebpf_abi::{FlowEntry, FlowFlags, FlowLogKey, Tuple, maps};
 use rustc_hash::FxHashSet;
 
 use crate::capacity::Capacity;
@@ -50,7 +50,7 @@ impl LargerFlowLog {
             Ok(())
         })?;
         let now = ticks_now();
-        let keys = queued.iter().map(|key| Logged::new(key, now));
+        let keys = queued.iter().map(|key| FlowLogKey::new(key, now));
         let entries = open_next(directory)?.push_all(keys)?;
         tracing::info!(
             map = maps::FLOW_LOG,
@@ -63,7 +63,7 @@ impl LargerFlowLog {
     /// Moves the keys over that programs appended to the former queue meanwhile; none may
     /// use it any more.
     pub(crate) fn carry_over(self, directory: &Path) -> Result<(), Error> {
-        let former: Table<(), Logged> = Table::open(directory, maps::FLOW_LOG)?;
+        let former: Table<(), FlowLogKey> = Table::open(directory, maps::FLOW_LOG)?;
         let mut late = Vec::new();
         for _ in 0..former.capacity() {
             let Some(logged) = former.pop()? else { break };
@@ -75,6 +75,6 @@ impl LargerFlowLog {
     }
 }
 
-fn open_next(directory: &Path) -> Result<Table<(), Logged>, Error> {
+fn open_next(directory: &Path) -> Result<Table<(), FlowLogKey>, Error> {
     Table::open_at(&next(directory, maps::FLOW_LOG), maps::FLOW_LOG)
 }

@@ -34,7 +34,7 @@ pub(crate) fn prepare(directory: &Path, new: bool) -> Result<(), Error> {
     let mut taken = BTreeSet::new();
     for (key, entry) in flows.entries()? {
         let reply = entry.flow.unchecked().flags.contains(FlowFlags::REPLY);
-        let places = FlowPorts::of(&key, reply);
+        let places = FlowPorts::for_flow(&key, reply);
         taken.extend(places.into_iter().flatten().map(|place| place.element));
     }
     let mut unsaid = Vec::new();

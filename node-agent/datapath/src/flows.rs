@@ -226,7 +226,7 @@ pub(crate) fn ticks_now() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use ebpf_abi::Sealed;
+    use ebpf_abi::ChecksummedValue;
 
     use super::*;
 
@@ -255,7 +255,7 @@ mod tests {
             reserved: 0,
         };
         FlowEntry {
-            flow: Sealed::new(key, flow),
+            flow: ChecksummedValue::new(key, flow),
             life,
         }
     }

@@ -20,8 +20,8 @@ use ebpf_abi::policy::{
     EndpointKey, EndpointPolicy, PeerEntry, PolicyVerdict, RuleName, VerdictKey,
 };
 use ebpf_abi::{
-    Affinity, AffinityKey, Backend, MaglevChunk, MaglevKey, MemberKey, Original, OriginalKey,
-    Plain, Prefix, Sealed, Service, ServiceKey, SetName, SlotKey, maps,
+    Affinity, AffinityKey, Backend, ChecksummedValue, MaglevChunk, MaglevKey, MemberKey, Original,
+    OriginalKey, Plain, Prefix, Service, ServiceKey, SetName, SlotKey, maps,
 };
 
 use crate::capacity::Capacity;
@@ -147,7 +147,7 @@ pub(crate) fn carry_over(former: &Path, directory: &Path) -> Result<bool, Error>
         );
         return Ok(false);
     }
-    let services = Table::<ServiceKey, Sealed<Service>>::open(directory, maps::SERVICES)?;
+    let services = Table::<ServiceKey, ChecksummedValue<Service>>::open(directory, maps::SERVICES)?;
     if !services.entries()?.is_empty() {
         return Ok(false);
     }
@@ -188,17 +188,17 @@ fn means_the_same(former: &Path) -> bool {
 
 fn copy(name: &'static str, from: &Path, to: &Path) -> Result<usize, Error> {
     match name {
-        maps::SERVICES => copy_as::<ServiceKey, Sealed<Service>>(name, from, to),
-        maps::SLOTS => copy_as::<SlotKey, Sealed<Backend>>(name, from, to),
+        maps::SERVICES => copy_as::<ServiceKey, ChecksummedValue<Service>>(name, from, to),
+        maps::SLOTS => copy_as::<SlotKey, ChecksummedValue<Backend>>(name, from, to),
         maps::MEMBERS => copy_as::<MemberKey, u32>(name, from, to),
-        maps::MAGLEV => copy_as::<MaglevKey, Sealed<MaglevChunk>>(name, from, to),
+        maps::MAGLEV => copy_as::<MaglevKey, ChecksummedValue<MaglevChunk>>(name, from, to),
         maps::SOURCES => copy_as::<Prefix, u32>(name, from, to),
         maps::NAMES => copy_as::<u32, SetName>(name, from, to),
-        maps::ORIGINALS => copy_as::<OriginalKey, Sealed<Original>>(name, from, to),
-        maps::AFFINITY => copy_as::<AffinityKey, Sealed<Affinity>>(name, from, to),
+        maps::ORIGINALS => copy_as::<OriginalKey, ChecksummedValue<Original>>(name, from, to),
+        maps::AFFINITY => copy_as::<AffinityKey, ChecksummedValue<Affinity>>(name, from, to),
         maps::PEERS => copy_as::<Prefix, PeerEntry>(name, from, to),
-        maps::ENDPOINTS => copy_as::<EndpointKey, Sealed<EndpointPolicy>>(name, from, to),
-        maps::VERDICTS => copy_as::<VerdictKey, Sealed<PolicyVerdict>>(name, from, to),
+        maps::ENDPOINTS => copy_as::<EndpointKey, ChecksummedValue<EndpointPolicy>>(name, from, to),
+        maps::VERDICTS => copy_as::<VerdictKey, ChecksummedValue<PolicyVerdict>>(name, from, to),
         maps::RULES => copy_as::<u32, RuleName>(name, from, to),
         _ => Ok(0),
     }

@@ -12,7 +12,7 @@ use ebpf_abi::policy::{
     EndpointKey, EndpointPolicy, PeerEntry, PolicyFlow, PolicyFlowEntry, PolicyRoot, PolicyVerdict,
     PortClasses, RuleName, VerdictKey,
 };
-use ebpf_abi::{Address, Plain, Prefix, Range, Sealed, Tuple, maps};
+use ebpf_abi::{Address, ChecksummedValue, Plain, Prefix, Range, Tuple, maps};
 use ebpf_logic::policy::PolicyMaps;
 use node_agent_policy::{Action, Prefix as Known};
 
@@ -33,9 +33,9 @@ pub use walk::{PolicyQuestion, PolicyWalk};
 pub struct Policy {
     root: Table<u32, PolicyRoot>,
     peers: Table<Prefix, PeerEntry>,
-    endpoints: Table<EndpointKey, Sealed<EndpointPolicy>>,
+    endpoints: Table<EndpointKey, ChecksummedValue<EndpointPolicy>>,
     ports: Table<u32, PortClasses>,
-    verdicts: Table<VerdictKey, Sealed<PolicyVerdict>>,
+    verdicts: Table<VerdictKey, ChecksummedValue<PolicyVerdict>>,
     rules: Table<u32, RuleName>,
     flows: Table<Tuple, PolicyFlowEntry>,
     directory: PathBuf,
@@ -214,7 +214,7 @@ impl Policy {
             ),
             Some(Action::PutVerdict(..)) => self
                 .verdicts
-                .write(each!(run, Action::PutVerdict(key, it) => (*key, Sealed::new(key, *it)))),
+                .write(each!(run, Action::PutVerdict(key, it) => (*key, ChecksummedValue::new(key, *it)))),
             Some(Action::PutPorts(..)) => self
                 .ports
                 .write(each!(run, Action::PutPorts(element, classes) => (*element, *classes))),
@@ -223,7 +223,7 @@ impl Policy {
             ),
             Some(Action::PutEndpoint(..)) => self
                 .endpoints
-                .write(each!(run, Action::PutEndpoint(key, it) => (*key, Sealed::new(key, *it)))),
+                .write(each!(run, Action::PutEndpoint(key, it) => (*key, ChecksummedValue::new(key, *it)))),
             Some(Action::PutRoot(_)) => self.root.write(each!(run, Action::PutRoot(root) => (0, *root))),
             Some(Action::DeleteEndpoint(_)) => self
                 .endpoints
@@ -350,7 +350,7 @@ impl PolicyMaps for Policy {
         self.peers.get(&whole).ok().flatten()
     }
 
-    fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>> {
+    fn endpoint(&self, key: &EndpointKey) -> Option<ChecksummedValue<EndpointPolicy>> {
         self.endpoints.get(key).ok().flatten()
     }
 
@@ -358,7 +358,7 @@ impl PolicyMaps for Policy {
         self.ports.get(&element).ok().flatten()
     }
 
-    fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>> {
+    fn verdict(&self, key: &VerdictKey) -> Option<ChecksummedValue<PolicyVerdict>> {
         self.verdicts.get(key).ok().flatten()
     }
 }

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use aya::maps::{Map, MapData, RingBuf};
 use ebpf_abi::{
-    Address, Counter, FlowRecord, NodeFlags, Port, Protocol, Scope, Sealed, Service, ServiceKey,
-    SetName, maps,
+    Address, ChecksummedValue, Counter, FlowRecord, NodeFlags, Port, Protocol, Scope, Service,
+    ServiceKey, SetName, maps,
 };
 
 use crate::datapath::{Counters, pinned, unreadable, version_dir};
@@ -128,7 +128,7 @@ impl ServiceNameTable {
         protocol: Protocol,
     ) -> Result<Option<String>, Error> {
         // Opened each time: maps that grow are replaced.
-        let services: Table<ServiceKey, Sealed<Service>> =
+        let services: Table<ServiceKey, ChecksummedValue<Service>> =
             Table::open(&self.directory, maps::SERVICES)?;
         let mut keys = vec![
             ServiceKey::new(address, port, protocol, Scope::INTERNAL),

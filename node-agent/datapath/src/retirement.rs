@@ -10,7 +10,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use ebpf_abi::{Sealed, Service, ServiceKey, Timeouts, maps};
+use ebpf_abi::{ChecksummedValue, Service, ServiceKey, Timeouts, maps};
 
 use crate::configuration::Configuration;
 use crate::datapath::{self, version_dir};
@@ -106,7 +106,8 @@ impl Retirement {
         if !directory.join(maps::SERVICES).exists() {
             return Ok(0);
         }
-        let services = Table::<ServiceKey, Sealed<Service>>::open(&directory, maps::SERVICES)?;
+        let services =
+            Table::<ServiceKey, ChecksummedValue<Service>>::open(&directory, maps::SERVICES)?;
         let keys: Vec<_> = services
             .entries()?
             .into_iter()

@@ -18,8 +18,8 @@
 use std::path::{Path, PathBuf};
 
 use ebpf_abi::{
-    Affinity, AffinityKey, Original, OriginalKey, Protocol, Sealed, Service, ServiceFlags,
-    ServiceKey, maps,
+    Affinity, AffinityKey, ChecksummedValue, Original, OriginalKey, Protocol, Service,
+    ServiceFlags, ServiceKey, maps,
 };
 use rustc_hash::FxHashMap;
 
@@ -44,8 +44,8 @@ const LONG: u64 = 120_000_000_000;
 pub struct StaleEntryScan {
     directory: PathBuf,
     namespaces: Namespaces,
-    originals: Table<OriginalKey, Sealed<Original>>,
-    affinity: Table<AffinityKey, Sealed<Affinity>>,
+    originals: Table<OriginalKey, ChecksummedValue<Original>>,
+    affinity: Table<AffinityKey, ChecksummedValue<Affinity>>,
     sockets: WatchedEntries<OriginalKey, ()>,
     /// Numbers of sockets that were not there at the last look.
     closed: Vec<u64>,
@@ -184,7 +184,7 @@ impl StaleEntryScan {
     /// For how many nanoseconds clients of a set keep their endpoint.
     fn lasting(&self) -> Result<FxHashMap<u32, u64>, Error> {
         // A map that grows is another one afterwards.
-        let services: Table<ServiceKey, Sealed<Service>> =
+        let services: Table<ServiceKey, ChecksummedValue<Service>> =
             Table::open(&self.directory, maps::SERVICES)?;
         let mut lasting = FxHashMap::default();
         services.visit(&mut |entries| {

@@ -5,8 +5,8 @@ use std::hash::Hash;
 use std::path::Path;
 
 use ebpf_abi::{
-    Address, Backend, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Plain, Port, Prefix, Protocol,
-    Sealed, Served, ServedPlace, Service, ServiceKey, SetName, SlotKey, maps,
+    Address, Backend, ChecksummedValue, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Plain, Port,
+    Prefix, Protocol, ServedPlace, Service, ServiceEntryKinds, ServiceKey, SetName, SlotKey, maps,
 };
 use ipnet::IpNet;
 use node_agent_plan::{Action, Current, MapCapacity};
@@ -18,10 +18,10 @@ use crate::table::{Table, each, in_runs};
 /// The maps that the plan writes.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    pub(crate) services: Table<ServiceKey, Sealed<Service>>,
-    pub(crate) slots: Table<SlotKey, Sealed<Backend>>,
+    pub(crate) services: Table<ServiceKey, ChecksummedValue<Service>>,
+    pub(crate) slots: Table<SlotKey, ChecksummedValue<Backend>>,
     members: Table<MemberKey, u32>,
-    chunks: Table<MaglevKey, Sealed<MaglevChunk>>,
+    chunks: Table<MaglevKey, ChecksummedValue<MaglevChunk>>,
     sources: Table<Prefix, u32>,
     nodes: Table<Address, NodeFlags>,
     inside: Table<Prefix, u32>,
@@ -59,15 +59,15 @@ impl Tables {
             Some(Action::PutName(..)) => self
                 .names
                 .write_names(each!(run, Action::PutName(set, name) => (*set, SetName::new(name)))),
-            Some(Action::PutSlot(..)) => self
-                .slots
-                .write(each!(run, Action::PutSlot(key, it) => (*key, Sealed::new(key, *it)))),
+            Some(Action::PutSlot(..)) => self.slots.write(
+                each!(run, Action::PutSlot(key, it) => (*key, ChecksummedValue::new(key, *it))),
+            ),
             Some(Action::PutMember(..)) => self
                 .members
                 .write(each!(run, Action::PutMember(key, slot) => (*key, *slot))),
-            Some(Action::PutChunk(..)) => self
-                .chunks
-                .write(each!(run, Action::PutChunk(key, it) => (*key, Sealed::new(key, **it)))),
+            Some(Action::PutChunk(..)) => self.chunks.write(
+                each!(run, Action::PutChunk(key, it) => (*key, ChecksummedValue::new(key, **it))),
+            ),
             Some(Action::PutSource(..)) => self
                 .sources
                 .write(each!(run, Action::PutSource(set, range) => (prefix(*set, range), 1))),
@@ -81,9 +81,9 @@ impl Tables {
                 &self.served,
                 each!(run, Action::PutServed(protocol, port, it) => (*protocol, *port, *it)),
             ),
-            Some(Action::PutService(..)) => self
-                .services
-                .write(each!(run, Action::PutService(key, it) => (*key, Sealed::new(key, *it)))),
+            Some(Action::PutService(..)) => self.services.write(
+                each!(run, Action::PutService(key, it) => (*key, ChecksummedValue::new(key, *it))),
+            ),
             Some(Action::DeleteService(_)) => self
                 .services
                 .delete(each!(run, Action::DeleteService(key) => *key)),
@@ -168,10 +168,13 @@ impl Tables {
 
 /// Says of each port what is to be said of it. The words are only written here,
 /// by one process.
-fn put_served(table: &Table<u32, u64>, ports: &[(Protocol, Port, Served)]) -> Result<(), Error> {
+fn put_served(
+    table: &Table<u32, u64>,
+    ports: &[(Protocol, Port, ServiceEntryKinds)],
+) -> Result<(), Error> {
     let mut words: BTreeMap<u32, u64> = BTreeMap::new();
     for (protocol, port, served) in ports {
-        let Some(place) = Served::place(*protocol, *port) else {
+        let Some(place) = ServiceEntryKinds::place(*protocol, *port) else {
             continue;
         };
         let former = match words.get(&place.word) {
@@ -187,13 +190,14 @@ fn put_served(table: &Table<u32, u64>, ports: &[(Protocol, Port, Served)]) -> Re
 /// Says of the entries that are there under which ports they stand: programs of
 /// a former build did not ask, and those that are about to run must find them.
 pub(crate) fn serve_what_stands(directory: &Path) -> Result<(), Error> {
-    let services: Table<ServiceKey, Sealed<Service>> = Table::open(directory, maps::SERVICES)?;
-    let mut found: BTreeMap<(Protocol, Port), Served> = BTreeMap::new();
+    let services: Table<ServiceKey, ChecksummedValue<Service>> =
+        Table::open(directory, maps::SERVICES)?;
+    let mut found: BTreeMap<(Protocol, Port), ServiceEntryKinds> = BTreeMap::new();
     for (key, _) in services.entries()? {
         let served = found
             .entry((key.protocol, key.port))
-            .or_insert(Served::NONE);
-        *served = served.with(Served::of(&key));
+            .or_insert(ServiceEntryKinds::NONE);
+        *served = served.with(ServiceEntryKinds::from_key(&key));
     }
     let found: Vec<_> = found
         .into_iter()
@@ -255,7 +259,7 @@ fn missing_members(
 /// Takes the entries that are whole, and may remove the others: how many those
 /// are.
 fn opened<K: Plain + Eq + Hash, V: Plain>(
-    table: &Table<K, Sealed<V>>,
+    table: &Table<K, ChecksummedValue<V>>,
     whole: &mut FxHashMap<K, V>,
     sweep: bool,
 ) -> Result<usize, Error> {

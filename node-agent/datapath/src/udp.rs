@@ -27,7 +27,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ebpf_abi::{Address, Original, OriginalKey, Port, Protocol, Sealed, maps};
+use ebpf_abi::{Address, ChecksummedValue, Original, OriginalKey, Port, Protocol, maps};
 use rustix::net::netlink::SOCK_DIAG;
 use tracing::debug;
 
@@ -115,7 +115,7 @@ pub struct MoveSummary {
 #[derive(Debug)]
 pub struct Mover {
     directory: PathBuf,
-    originals: Table<OriginalKey, Sealed<Original>>,
+    originals: Table<OriginalKey, ChecksummedValue<Original>>,
     namespaces: Namespaces,
     pending: PendingRemovals<Move>,
     waiting: WaitingSockets,

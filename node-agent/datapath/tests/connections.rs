@@ -12,7 +12,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use aya::maps::{Array, Map, MapData};
 use ebpf_abi::{
-    Address, Config, Counter, FlowPort, FlowPorts, Port, Protocol, Sealed, Timeouts, maps,
+    Address, ChecksummedValue, Config, Counter, FlowPort, FlowPorts, Port, Protocol, Timeouts, maps,
 };
 use host::{Host, Server, ask_tcp, put_service, put_slice, service, slice};
 use node_agent_datapath::{
@@ -522,7 +522,7 @@ fn a_process_of_the_node_serves_clients_outside_as_they_are() {
 /// As programs and tools find it while whoever writes it is held up half way.
 #[test]
 fn half_written_nobody_goes_by_the_configuration() {
-    const VALUE: usize = size_of::<Sealed<Config>>();
+    const VALUE: usize = size_of::<ChecksummedValue<Config>>();
     let Some(mut world) = World::new() else {
         return;
     };

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use aya::maps::{HashMap, Map, MapData, Queue};
 use ebpf_abi::{
-    Address, Backend, BackendFlags, Flow, FlowEntry, FlowFlags, Life, Logged, Port, Protocol,
-    Sealed, ServiceFlags, ServiceKey, SlotKey, Tuple,
+    Address, Backend, BackendFlags, ChecksummedValue, Flow, FlowEntry, FlowFlags, FlowLogKey, Life,
+    Port, Protocol, ServiceFlags, ServiceKey, SlotKey, Tuple,
 };
 use host::{Host, Server, ask_tcp, ask_udp, put_service, put_slice, service, slice};
 use node_agent_datapath::{Capacity, Datapath, Engine, Options};
@@ -268,19 +268,19 @@ fn a_queue_of_flows_that_is_too_small_is_replaced_with_all_its_keys() {
                 reserved: 0,
             };
             let entry = FlowEntry {
-                flow: Sealed::new(&key, flow),
+                flow: ChecksummedValue::new(&key, flow),
                 life: Life::new(0, 0),
             };
             flows.insert(Raw(key), Raw(entry), 0).unwrap();
         }
     }
     // The former build had queued some flows, and one that is gone.
-    let queue = |name: &str| -> Queue<MapData, Raw<Logged>> {
+    let queue = |name: &str| -> Queue<MapData, Raw<FlowLogKey>> {
         Map::Queue(pinned(name)).try_into().unwrap()
     };
     let mut former = queue("FLOW_LOG");
     for number in [7, 8, NUMBER] {
-        let logged = Logged::new(&client(number), 3);
+        let logged = FlowLogKey::new(&client(number), 3);
         former.push(Raw(logged), 0).unwrap();
     }
     assert_eq!(former.capacity(), 128);

@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ebpf_abi::{Backend, BackendFlags, Port, Protocol, Scope, Served, ServiceFlags, ServiceKey};
+use ebpf_abi::{
+    Backend, BackendFlags, Port, Protocol, Scope, ServiceEntryKinds, ServiceFlags, ServiceKey,
+};
 use host::{Host, ask_tcp, ask_udp, put_service, service};
 use node_agent_datapath::{Datapath, DeviceHook, LOG_TARGET};
 use node_agent_plan::Action;
@@ -94,7 +96,7 @@ fn put_broken(datapath: &mut Datapath, vip: &str) {
     datapath
         .apply(&[
             Action::PutName(7, "default/broken:tcp".into()),
-            Action::PutServed(key.protocol, key.port, Served::of(&key)),
+            Action::PutServed(key.protocol, key.port, ServiceEntryKinds::from_key(&key)),
             Action::PutService(key, entry),
         ])
         .unwrap();

@@ -226,7 +226,7 @@ fn packets_of_known_flows_take() {
         };
         let life = ebpf_abi::Life::new(kernel::ticks(), ebpf_abi::Life::REPLIED);
         for (key, to) in [(there, back), (back, there)] {
-            let flow = ebpf_abi::Sealed::new(&key, flow(to));
+            let flow = ebpf_abi::ChecksummedValue::new(&key, flow(to));
             model
                 .flows
                 .borrow_mut()

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use aya::maps::{HashMap, Map, MapData};
 use ebpf_abi::{
-    Address, Affinity, AffinityKey, Original, OriginalKey, Plain, Port, Protocol, Sealed, Service,
-    ServiceFlags, ServiceKey, maps,
+    Address, Affinity, AffinityKey, ChecksummedValue, Original, OriginalKey, Plain, Port, Protocol,
+    Service, ServiceFlags, ServiceKey, maps,
 };
 use host::{Host, put_service, put_slice, service, slice};
 use node_agent_datapath::{Capacity, StaleEntryScan, TableLoad, clock};
@@ -43,7 +43,7 @@ fn open<K: Plain, V: Plain>(pin_dir: &Path, name: &str) -> HashMap<MapData, Raw<
 
 /// Entries of sockets that nobody has.
 fn strangers(
-    map: &mut HashMap<MapData, Raw<OriginalKey>, Raw<Sealed<Original>>>,
+    map: &mut HashMap<MapData, Raw<OriginalKey>, Raw<ChecksummedValue<Original>>>,
     numbers: std::ops::Range<u32>,
 ) {
     let (backend, port) = (Address::v4([10, 244, 0, 9]), Port::new(5353));
@@ -51,7 +51,7 @@ fn strangers(
         let cookie = 1 << 60 | u64::from(number);
         let key = OriginalKey::new(cookie, backend, port, Protocol::UDP);
         let value = Original::new(Address::v4([10, 96, 0, 10]), Port::new(53));
-        map.insert(Raw(key), Raw(Sealed::new(&key, value)), 0)
+        map.insert(Raw(key), Raw(ChecksummedValue::new(&key, value)), 0)
             .expect("insert");
     }
 }
@@ -71,7 +71,7 @@ fn sockets_that_are_gone_make_room_and_those_that_are_lost_are_known() {
             socket
         })
         .collect();
-    let mut map = open::<OriginalKey, Sealed<Original>>(&host.pin_dir, maps::ORIGINALS);
+    let mut map = open::<OriginalKey, ChecksummedValue<Original>>(&host.pin_dir, maps::ORIGINALS);
     let mut remembered = StaleEntryScan::open(&host.pin_dir).unwrap();
     let load = |held, lost| TableLoad {
         held,
@@ -105,8 +105,8 @@ fn sockets_that_are_gone_make_room_and_those_that_are_lost_are_known() {
 
 /// The set of a service with affinity that lasts for so long.
 fn set_of(pin_dir: &Path, seconds: u32) -> u32 {
-    let services = open::<ServiceKey, Sealed<Service>>(pin_dir, maps::SERVICES);
-    let whole = |entry: Result<(Raw<ServiceKey>, Raw<Sealed<Service>>), _>| {
+    let services = open::<ServiceKey, ChecksummedValue<Service>>(pin_dir, maps::SERVICES);
+    let whole = |entry: Result<(Raw<ServiceKey>, Raw<ChecksummedValue<Service>>), _>| {
         let (Raw(key), Raw(sealed)) = entry.unwrap();
         sealed.open(&key)
     };
@@ -133,14 +133,14 @@ fn clients_that_are_over_do_not_count_and_those_that_are_lost_are_known() {
         put_slice(&mut engine, &slice(name, name, &["10.244.0.1"], 8080));
     }
     let sets = [3_600, 1].map(|seconds| set_of(&host.pin_dir, seconds));
-    let mut map = open::<AffinityKey, Sealed<Affinity>>(&host.pin_dir, maps::AFFINITY);
+    let mut map = open::<AffinityKey, ChecksummedValue<Affinity>>(&host.pin_dir, maps::AFFINITY);
     let now = clock();
     let mut put = |numbers: std::ops::Range<u32>, set, used| {
         for number in numbers {
             let [a, b, c, d] = number.to_be_bytes();
             let key = AffinityKey::of_address(Address::v4([a, b, c, d]), set);
             let value = Affinity::new(used, Address::v4([10, 244, 0, 1]), Port::new(8080));
-            map.insert(Raw(key), Raw(Sealed::new(&key, value)), 0)
+            map.insert(Raw(key), Raw(ChecksummedValue::new(&key, value)), 0)
                 .expect("insert");
         }
     };

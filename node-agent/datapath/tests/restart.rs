@@ -327,7 +327,7 @@ fn broken_entries_are_removed_when_maps_are_compared() {
     let slots = host.pin_dir.join(format!("v{}/SLOTS", ebpf_abi::VERSION));
     let slots = MapData::from_pin(slots).unwrap();
     const KEY: usize = size_of::<ebpf_abi::SlotKey>();
-    const VALUE: usize = size_of::<ebpf_abi::Sealed<ebpf_abi::Backend>>();
+    const VALUE: usize = size_of::<ebpf_abi::ChecksummedValue<ebpf_abi::Backend>>();
     let mut slots: HashMap<_, [u8; KEY], [u8; VALUE]> =
         HashMap::try_from(Map::from_map_data(slots).unwrap()).unwrap();
     slots.insert([7; KEY], [7; VALUE], 0).unwrap();

@@ -79,7 +79,7 @@ async fn connect(url: &str) -> Result<TokioIo<Upgraded>, String> {
             String::from_utf8_lossy(&told)
         ));
     }
-    check(answer.headers())?;
+    check(answer.headers()).map_err(|error| error.to_string())?;
     hyper::upgrade::on(&mut answer)
         .await
         .map(TokioIo::new)

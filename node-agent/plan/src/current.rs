@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ebpf_abi::{
     Address, Backend, BackendFlags, MaglevChunk, MaglevKey, MemberKey, NodeFlags, Port, Protocol,
-    Served, Service, ServiceFlags, ServiceKey, SlotKey,
+    Service, ServiceEntryKinds, ServiceFlags, ServiceKey, SlotKey,
 };
 use ipnet::IpNet;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -30,7 +30,7 @@ pub enum Action {
     /// Makes clients of a range ones that are inside.
     PutInside(IpNet),
     /// Says which entries there may be under a port.
-    PutServed(Protocol, Port, Served),
+    PutServed(Protocol, Port, ServiceEntryKinds),
     /// Writes a service's entry: from here on, clients see it.
     PutService(ServiceKey, Service),
     /// Removes a service's entry.
@@ -69,7 +69,7 @@ pub struct Current {
     /// `INSIDE`.
     pub inside: FxHashSet<IpNet>,
     /// `SERVED`: the ports with any bits set.
-    pub served: FxHashMap<(Protocol, Port), Served>,
+    pub served: FxHashMap<(Protocol, Port), ServiceEntryKinds>,
     /// `NAMES`.
     pub names: FxHashMap<u32, Box<str>>,
 }
@@ -87,7 +87,7 @@ impl Current {
             Action::PutMember(key, slot) => {
                 self.members.insert(*key, *slot);
             }
-            Action::PutServed(protocol, port, Served::NONE) => {
+            Action::PutServed(protocol, port, ServiceEntryKinds::NONE) => {
                 self.served.remove(&(*protocol, *port));
             }
             Action::PutServed(protocol, port, served) => {

@@ -11,10 +11,10 @@ use node_agent_objects::quantity;
 pub fn class(spec: &PodSpec) -> QosClass {
     let own = spec.resources.as_ref();
     match own.filter(|own| !own.limits.is_empty() || !own.requests.is_empty()) {
-        Some(own) => QosClass::of([compute(own)]),
+        Some(own) => QosClass::from_containers([compute(own)]),
         None => {
             let all = spec.init_containers.iter().chain(&spec.containers);
-            QosClass::of(all.map(|container| compute(&container.resources)))
+            QosClass::from_containers(all.map(|container| compute(&container.resources)))
         }
     }
 }

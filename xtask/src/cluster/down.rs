@@ -15,7 +15,7 @@ use nix::{
 use super::{Cluster, groups, is_keeper, loops, node_dir};
 use crate::{
     error::{Error, at},
-    run::say,
+    run::print_step,
 };
 
 /// The folder of the server's store and keys.
@@ -54,7 +54,7 @@ pub fn down(dir: &Path, keep_state: bool) -> Result<(), Error> {
     loops::detach(&dir.join("nodes"));
     detach_mounts(dir)?;
     remove(dir, &FILES, keep_state)?;
-    say(format!(
+    print_step(format!(
         "{} is down after {:.1} s",
         dir.display(),
         started.elapsed().as_secs_f64()
@@ -143,7 +143,7 @@ pub fn remove(dir: &Path, names: &[&str], keep_state: bool) -> Result<(), Error>
     if left == 0 && dir.exists() {
         fs::remove_dir(dir).map_err(at(dir))?;
     } else if left > usize::from(keep_state) {
-        say(format!(
+        print_step(format!(
             "{} keeps files that are none of the cluster's",
             dir.display()
         ));

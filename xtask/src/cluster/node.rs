@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     error::{Error, at},
-    run::{say, wait_until},
+    run::{print_step, wait_until},
 };
 
 /// How long programs may take to end before the host is killed.
@@ -252,7 +252,7 @@ pub fn restart(dir: &Path, name: &str) -> Result<(), Error> {
         host.stop()?;
     }
     host.start()?;
-    say(format!(
+    print_step(format!(
         "{name} is up after {:.1} s",
         started.elapsed().as_secs_f64()
     ));

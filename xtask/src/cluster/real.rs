@@ -19,7 +19,7 @@ use crate::{
     build,
     error::{Error, at},
     images,
-    run::{Step, output, run, say, target, wait_until},
+    run::{Step, output, print_step, run, target, wait_until},
     setup,
 };
 
@@ -150,7 +150,7 @@ fn start(options: &Options, folder: &Path) -> Result<(), Error> {
         return Err(Error::State(last));
     }
     step.done();
-    say(format!("kubeconfig: {}", kubeconfig.display()));
+    print_step(format!("kubeconfig: {}", kubeconfig.display()));
 
     let mut demo = Command::new(options.programs.join("orlop"));
     demo.args([
@@ -168,7 +168,7 @@ fn start(options: &Options, folder: &Path) -> Result<(), Error> {
     demo.arg("--client")
         .arg(target().join("images/x86_64-unknown-linux-gnu/release/demo"));
     run(&mut demo)?;
-    say(format!("up after {:.1} s", started.elapsed().as_secs_f64()));
+    print_step(format!("up after {:.1} s", started.elapsed().as_secs_f64()));
     Ok(())
 }
 
@@ -182,7 +182,7 @@ pub fn down(dir: &Path, keep_state: bool) -> Result<(), Error> {
     let record = fs::read_to_string(dir.join(RECORD)).map_err(at(dir))?;
     leave(dir, Path::new(record.lines().nth(1).unwrap_or("orlop")))?;
     down::remove(dir, &FILES, keep_state)?;
-    say(format!(
+    print_step(format!(
         "this machine is no cluster any more after {:.1} s",
         started.elapsed().as_secs_f64()
     ));

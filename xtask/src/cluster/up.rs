@@ -17,7 +17,7 @@ use crate::{
     build,
     error::{Error, at},
     images,
-    run::{Step, output, run, say, target, wait_until},
+    run::{Step, output, print_step, run, target, wait_until},
     setup,
 };
 
@@ -181,8 +181,8 @@ fn occupied(dir: &Path, cluster: &Cluster, up: &[bool]) -> String {
 fn start(options: &Options, dir: &Path) -> Result<(), Error> {
     let started = Instant::now();
     match options.servers {
-        0 => say(format!("{} node(s) in {}", options.nodes, dir.display())),
-        servers => say(format!(
+        0 => print_step(format!("{} node(s) in {}", options.nodes, dir.display())),
+        servers => print_step(format!(
             "{servers} server(s), {} node(s) in {}",
             options.nodes,
             dir.display()
@@ -270,12 +270,12 @@ fn start(options: &Options, dir: &Path) -> Result<(), Error> {
         import(inside, &log)?;
     }
     step.done();
-    say(format!(
+    print_step(format!(
         "kubeconfig: {}",
         dir.join("admin.kubeconfig").display()
     ));
     show(options, dir, &cluster)?;
-    say(format!("up after {:.1} s", started.elapsed().as_secs_f64()));
+    print_step(format!("up after {:.1} s", started.elapsed().as_secs_f64()));
     Ok(())
 }
 

@@ -88,7 +88,7 @@ fn ordered(
 }
 
 /// Parses the list of a former link.
-pub fn told(text: &str) -> Vec<LinkedSymbols> {
+pub fn parse_symbols(text: &str) -> Vec<LinkedSymbols> {
     let function = |line: &str| {
         let mut words = line.splitn(3, ' ').map(str::to_owned);
         Some(LinkedSymbols {
@@ -135,7 +135,7 @@ mod tests {
         fs::write(&order, "").unwrap();
         let program = folder.path().join("orlop-0123456789abcdef");
         ordered(&order, Some(&told_to), &program, &arguments).unwrap();
-        let linked = told(&fs::read_to_string(&told_to).unwrap());
+        let linked = parse_symbols(&fs::read_to_string(&told_to).unwrap());
         fs::write(&order, order::written(&linked, ["main"].into_iter())).unwrap();
         let file = ordered(&order, None, &program, &arguments).unwrap();
         assert_eq!(fs::read_to_string(file).unwrap(), "main");

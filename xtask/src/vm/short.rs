@@ -94,7 +94,7 @@ pub fn fetch_kernels() {
     for series in SERIES {
         if let Err(error) = kernel(series) {
             // Tests say that they were skipped.
-            super::say(error.to_string());
+            super::print_step(error.to_string());
         }
     }
 }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use control_cel::{Bindings, Budget, Env, Object, Program, Type, Val, compile};
-use control_types::names;
 use control_types::status::quote;
 use control_types::value::Value;
+use control_types::{error_chain, names};
 use serde::Deserialize;
 
 use super::{ConfigurationError, Problems};
@@ -55,6 +55,25 @@ pub struct Webhook {
 pub struct MatchCondition {
     text: String,
     program: Program,
+}
+
+/// Error for match conditions that cannot be evaluated; kube-apiserver's messages.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConditionError {
+    /// The value is no boolean.
+    #[error("expression '{0}' does not evaluate to a boolean")]
+    NotBoolean(String),
+    /// The evaluation fails.
+    #[error("cel evaluation error: expression '{expression}' resulted in error")]
+    Evaluation {
+        /// The condition.
+        expression: String,
+        /// Why it fails.
+        source: control_cel::Error,
+    },
+    /// Several conditions fail.
+    #[error("[{}]", .0.iter().map(|it| error_chain(it)).collect::<Vec<_>>().join(", "))]
+    Several(Vec<ConditionError>),
 }
 
 /// The known modes.
@@ -423,7 +442,7 @@ impl Webhook {
     ///
     /// # Errors
     /// When no condition is false and one cannot be evaluated.
-    pub fn concerns(&self, request: &Value) -> Result<bool, String> {
+    pub fn concerns(&self, request: &Value) -> Result<bool, ConditionError> {
         let mut errors = Vec::new();
         for condition in &self.conditions {
             let bindings = Bindings::new().with("request", Val::tree(request));
@@ -433,17 +452,17 @@ impl Webhook {
             match result.map(|value| value.as_bool()) {
                 Ok(Some(true)) => {}
                 Ok(Some(false)) => return Ok(false),
-                Ok(None) => errors.push("it is no truth".to_owned()),
-                Err(error) => errors.push(format!(
-                    "cel evaluation error: expression '{}' resulted in error: {error}",
-                    condition.text
-                )),
+                Ok(None) => errors.push(ConditionError::NotBoolean(condition.text.clone())),
+                Err(source) => errors.push(ConditionError::Evaluation {
+                    expression: condition.text.clone(),
+                    source,
+                }),
             }
         }
-        match &errors[..] {
-            [] => Ok(true),
-            [one] => Err(one.clone()),
-            many => Err(format!("[{}]", many.join(", "))),
+        match errors.len() {
+            0 => Ok(true),
+            1 => Err(errors.remove(0)),
+            _ => Err(ConditionError::Several(errors)),
         }
     }
 }

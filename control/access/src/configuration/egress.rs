@@ -22,7 +22,7 @@ pub enum Kind {
 
 /// One way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Selection {
+pub struct EgressSelection {
     /// The destination.
     pub kind: Kind,
     /// The connection type.
@@ -136,7 +136,7 @@ const PATH: &str = "service.connection";
 pub fn parse(
     text: &[u8],
     exists: impl Fn(&Path) -> bool,
-) -> Result<Vec<Selection>, ConfigurationError> {
+) -> Result<Vec<EgressSelection>, ConfigurationError> {
     let file: EgressFile = super::read_of(
         text,
         "EgressSelectorConfiguration",
@@ -149,7 +149,7 @@ pub fn parse(
         .iter()
         .map(|one| way(&one.connection, &exists, &mut problems))
         .collect();
-    let mut all: Vec<Selection> = Vec::new();
+    let mut all: Vec<EgressSelection> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for (at, (one, way)) in selections.iter().zip(ways).enumerate() {
         let name = one.name.to_lowercase();
@@ -161,7 +161,7 @@ pub fn parse(
             problems.unsupported(PATH, &name, &KINDS.map(|(known, _)| known));
             continue;
         };
-        all.extend(way.map(|way| Selection { kind: *kind, way }));
+        all.extend(way.map(|way| EgressSelection { kind: *kind, way }));
     }
     problems.none().map(|()| all)
 }
@@ -356,7 +356,7 @@ mod tests {
 
     const HEAD: &str = "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n";
 
-    fn read(selections: &str) -> Result<Vec<Selection>, String> {
+    fn read(selections: &str) -> Result<Vec<EgressSelection>, String> {
         let text = format!("{HEAD}{selections}");
         parse(text.as_bytes(), |path| !path.starts_with("/nowhere"))
             .map_err(|error| error.to_string())
@@ -390,7 +390,7 @@ mod tests {
             ),
             (Kind::Etcd, Way::Direct),
         ];
-        let expected = expected.map(|(kind, way)| Selection { kind, way });
+        let expected = expected.map(|(kind, way)| EgressSelection { kind, way });
         assert_eq!(read(text), Ok(expected.to_vec()));
         let grpc =
             "- {name: cluster, connection: {proxyProtocol: GRPC, transport: {uds: {udsName: /s}}}}";

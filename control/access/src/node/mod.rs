@@ -47,8 +47,45 @@ pub enum OfNode {
     Slice,
 }
 
-/// The reason of a denial; empty if there is nothing to say.
-type NodeDenial = Result<(), String>;
+/// Denial of a request of a node agent, in kube-apiserver's words; the message is empty
+/// where it says nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NodeDenial {
+    /// No rule allows the request.
+    #[error("")]
+    NoRule,
+    /// Agents may not use the resource so.
+    #[error("{0}")]
+    Usage(&'static str),
+    /// The object has nothing to do with the node.
+    #[error("no relationship found between node '{node}' and this object")]
+    Unrelated {
+        /// The agent's node.
+        node: String,
+    },
+    /// A collection is not restricted to the node.
+    #[error("can only list/watch {resource} with {selector} selector")]
+    Unselected {
+        /// The resource.
+        resource: String,
+        /// The selector that would restrict it.
+        selector: &'static str,
+    },
+    /// The agent reads the collection of nodes.
+    #[error("node '{node}' cannot read all nodes, only its own Node object")]
+    AllNodes {
+        /// The agent's node.
+        node: String,
+    },
+    /// The agent reads another node.
+    #[error("node '{node}' cannot read '{name}', only its own Node object")]
+    OtherNode {
+        /// The agent's node.
+        node: String,
+        /// The node that it reads.
+        name: String,
+    },
+}
 
 // === impl OfNode ===
 
@@ -161,7 +198,7 @@ impl NodeGraph {
     ///
     /// # Errors
     /// Why not, as kube-apiserver says it.
-    pub fn allows(&self, node: &str, asked: &Attributes) -> NodeDenial {
+    pub fn allows(&self, node: &str, asked: &Attributes) -> Result<(), NodeDenial> {
         if !asked.is_resource_request {
             return self.by_rules(asked);
         }
@@ -203,12 +240,17 @@ impl NodeGraph {
             }
             ("", "pods") => self.pod(node, asked),
             // Requests for pods' certificates are behind a gate that is off.
-            ("certificates.k8s.io", "podcertificaterequests") => Err(String::new()),
+            ("certificates.k8s.io", "podcertificaterequests") => Err(NodeDenial::NoRule),
             _ => self.by_rules(asked),
         }
     }
 
-    fn read_only(&self, node: &str, kind: VertexKind, asked: &Attributes) -> NodeDenial {
+    fn read_only(
+        &self,
+        node: &str,
+        kind: VertexKind,
+        asked: &Attributes,
+    ) -> Result<(), NodeDenial> {
         if !reads(asked) {
             return refuse("can only read resources of this type");
         }
@@ -223,7 +265,7 @@ impl NodeGraph {
 
     /// An agent reads its pods' service accounts for their annotations, and requests
     /// tokens for them.
-    fn account(&self, node: &str, asked: &Attributes) -> NodeDenial {
+    fn account(&self, node: &str, asked: &Attributes) -> Result<(), NodeDenial> {
         if asked.verb == "get" && asked.subresource.is_empty() {
             return self.read_only(node, VertexKind::ServiceAccount, asked);
         }
@@ -236,7 +278,7 @@ impl NodeGraph {
         self.refers(node, VertexKind::ServiceAccount, asked)
     }
 
-    fn slice(&self, node: &str, asked: &Attributes) -> NodeDenial {
+    fn slice(&self, node: &str, asked: &Attributes) -> Result<(), NodeDenial> {
         if !asked.subresource.is_empty() {
             return refuse("cannot authorize ResourceSlice subresources");
         }
@@ -253,7 +295,7 @@ impl NodeGraph {
         }
     }
 
-    fn pod(&self, node: &str, asked: &Attributes) -> NodeDenial {
+    fn pod(&self, node: &str, asked: &Attributes) -> Result<(), NodeDenial> {
         let runs = || {
             self.related(node, asked, |graph| {
                 graph.runs(node, &asked.namespace, &asked.name)
@@ -270,11 +312,11 @@ impl NodeGraph {
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {
                 Ok(())
             }
-            _ => Err(String::new()),
+            _ => Err(NodeDenial::NoRule),
         }
     }
 
-    fn refers(&self, node: &str, kind: VertexKind, asked: &Attributes) -> NodeDenial {
+    fn refers(&self, node: &str, kind: VertexKind, asked: &Attributes) -> Result<(), NodeDenial> {
         let (namespace, name) = (&*asked.namespace, &*asked.name);
         self.related(node, asked, |graph| {
             graph.refers(node, kind, namespace, name)
@@ -283,7 +325,7 @@ impl NodeGraph {
         })
     }
 
-    fn owns(&self, node: &str, kind: OwnNode, asked: &Attributes) -> NodeDenial {
+    fn owns(&self, node: &str, kind: OwnNode, asked: &Attributes) -> Result<(), NodeDenial> {
         self.related(node, asked, |graph| {
             graph.owns(node, kind, &asked.namespace, &asked.name)
         })
@@ -294,16 +336,16 @@ impl NodeGraph {
         node: &str,
         asked: &Attributes,
         is: impl FnOnce(&Graph) -> bool,
-    ) -> NodeDenial {
+    ) -> Result<(), NodeDenial> {
         if asked.name.is_empty() {
             return refuse("No Object name found");
         }
         if is(&self.read()) {
             return Ok(());
         }
-        Err(format!(
-            "no relationship found between node '{node}' and this object"
-        ))
+        Err(NodeDenial::Unrelated {
+            node: node.to_owned(),
+        })
     }
 
     fn selects(&self, selector: &Selector, node: &str) -> bool {
@@ -312,9 +354,9 @@ impl NodeGraph {
             .is_some_and(|selects| selects(selector, node))
     }
 
-    fn by_rules(&self, asked: &Attributes) -> NodeDenial {
+    fn by_rules(&self, asked: &Attributes) -> Result<(), NodeDenial> {
         let allowed = self.rules.iter().any(|rule| rule.allows(asked));
-        allowed.then_some(()).ok_or_else(String::new)
+        allowed.then_some(()).ok_or(NodeDenial::NoRule)
     }
 
     /// Whether the node's own volume driver needs the secret.
@@ -336,15 +378,15 @@ impl NodeGraph {
     }
 }
 
-fn refuse(why: &str) -> NodeDenial {
-    Err(why.to_owned())
+fn refuse(why: &'static str) -> Result<(), NodeDenial> {
+    Err(NodeDenial::Usage(why))
 }
 
 fn reads(asked: &Attributes) -> bool {
     matches!(&*asked.verb, "get" | "list" | "watch")
 }
 
-fn only_get(asked: &Attributes) -> NodeDenial {
+fn only_get(asked: &Attributes) -> Result<(), NodeDenial> {
     if asked.verb != "get" {
         return refuse("can only get individual resources of this type");
     }
@@ -363,7 +405,7 @@ fn keeps(asked: &Attributes) -> bool {
 
 /// Allows the lease with the node's own name. A create request has no name yet: admission
 /// compares it.
-fn lease(node: &str, asked: &Attributes) -> NodeDenial {
+fn lease(node: &str, asked: &Attributes) -> Result<(), NodeDenial> {
     if !keeps(asked) {
         return refuse("can only get, create, update, patch, or delete a node lease");
     }
@@ -376,7 +418,7 @@ fn lease(node: &str, asked: &Attributes) -> NodeDenial {
     Ok(())
 }
 
-fn csi_node(node: &str, asked: &Attributes) -> NodeDenial {
+fn csi_node(node: &str, asked: &Attributes) -> Result<(), NodeDenial> {
     if !keeps(asked) {
         return refuse("can only get, create, update, patch, or delete a CSINode");
     }
@@ -390,41 +432,41 @@ fn csi_node(node: &str, asked: &Attributes) -> NodeDenial {
 }
 
 /// Views of the claims for which the node was selected and of the volumes that are on it.
-fn own_storage(node: &str, asked: &Attributes) -> NodeDenial {
+fn own_storage(node: &str, asked: &Attributes) -> Result<(), NodeDenial> {
     let follows = matches!(&*asked.verb, "list" | "watch") && asked.subresource.is_empty();
     if follows && asked.selects("spec.nodeName", node) {
         return Ok(());
     }
-    Err(format!(
-        "can only list/watch {} with spec.nodeName field selector",
-        asked.resource
-    ))
+    Err(NodeDenial::Unselected {
+        resource: asked.resource.clone(),
+        selector: "spec.nodeName field",
+    })
 }
 
 /// Snapshots in the storage of the node's own driver.
-fn own_contents(node: &str, asked: &Attributes) -> NodeDenial {
+fn own_contents(node: &str, asked: &Attributes) -> Result<(), NodeDenial> {
     const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
     if asked.selects_label(MANAGED_BY, node) {
         return Ok(());
     }
-    Err(format!(
-        "can only list/watch {} with {MANAGED_BY} label selector",
-        asked.resource
-    ))
+    Err(NodeDenial::Unselected {
+        resource: asked.resource.clone(),
+        selector: "snapshot.storage.kubernetes.io/managed-by label",
+    })
 }
 
-fn own_node(node: &str, asked: &Attributes) -> NodeDenial {
+fn own_node(node: &str, asked: &Attributes) -> Result<(), NodeDenial> {
     match (&*asked.subresource, &*asked.verb) {
         // Admission compares the name.
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
         ("", "get" | "list" | "watch") if asked.name == node => Ok(()),
-        ("", "get" | "list" | "watch") if asked.name.is_empty() => Err(format!(
-            "node '{node}' cannot read all nodes, only its own Node object"
-        )),
-        ("", "get" | "list" | "watch") => Err(format!(
-            "node '{node}' cannot read '{}', only its own Node object",
-            asked.name
-        )),
-        _ => Err(String::new()),
+        ("", "get" | "list" | "watch") if asked.name.is_empty() => Err(NodeDenial::AllNodes {
+            node: node.to_owned(),
+        }),
+        ("", "get" | "list" | "watch") => Err(NodeDenial::OtherNode {
+            node: node.to_owned(),
+            name: asked.name.clone(),
+        }),
+        _ => Err(NodeDenial::NoRule),
     }
 }

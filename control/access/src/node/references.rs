@@ -200,7 +200,7 @@ mod tests {
             });
             pod.set_path(&["spec", containers], Value::Array(vec![one]));
         }
-        let pick = Pick::of(POD_PATHS.iter().copied());
+        let pick = Pick::from_paths(POD_PATHS.iter().copied());
         let part = Value::pick(&pod.to_vec(), &pick).unwrap();
         assert!(
             !String::from_utf8(part.to_vec())

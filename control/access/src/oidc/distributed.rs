@@ -11,7 +11,7 @@
 
 use serde_json::Value;
 
-use super::{Claims, Issuer, Keys, Mapping, OidcError};
+use super::{IdTokenClaims, Issuer, Keys, Mapping, OidcError};
 use crate::tokens;
 
 /// The location of a distributed claim.
@@ -30,7 +30,7 @@ impl Issuer {
     ///
     /// # Errors
     /// [`OidcError::Distributed`] if the claims name no source.
-    pub fn source(&self, claims: &Claims) -> Result<Option<Source>, OidcError> {
+    pub fn source(&self, claims: &IdTokenClaims) -> Result<Option<Source>, OidcError> {
         let Some(Mapping::Claim(claim, _)) = &self.groups else {
             return Ok(None);
         };
@@ -96,7 +96,7 @@ impl Issuer {
     /// [`OidcError::Distributed`] if the token is invalid or lacks the claim.
     pub fn expand(
         &self,
-        claims: &mut Claims,
+        claims: &mut IdTokenClaims,
         source: &Source,
         (token, issuer): (&str, &str),
         keys: &Keys,

@@ -11,7 +11,7 @@ use crate::configuration::egress::Kind;
 
 pub use self::distributed::Source;
 pub use self::keys::{ALGORITHMS, Keys, KeysError};
-pub use self::user::{Claims, OidcError};
+pub use self::user::{IdTokenClaims, OidcError};
 
 /// An issuer, and the mapping of its claims.
 #[derive(Debug)]

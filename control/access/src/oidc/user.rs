@@ -43,7 +43,7 @@ enum ExpressionError {
 }
 
 /// The verified claims of a token.
-pub type Claims = Map<String, Value>;
+pub type IdTokenClaims = Map<String, Value>;
 
 /// How much later than its beginning a token may be used earlier: what clocks may
 /// differ by, in seconds.
@@ -72,7 +72,7 @@ impl Issuer {
     ///
     /// # Errors
     /// [`OidcError::Signature`] and [`OidcError::Verify`].
-    pub fn verified(&self, token: &str, keys: &Keys, now: i64) -> Result<Claims, OidcError> {
+    pub fn verified(&self, token: &str, keys: &Keys, now: i64) -> Result<IdTokenClaims, OidcError> {
         let claims = keys.verify(token, &self.algorithms)?;
         self.check_standard(&self.url, &claims, now)?;
         Ok(claims)
@@ -82,7 +82,7 @@ impl Issuer {
     ///
     /// # Errors
     /// [`OidcError::Claim`].
-    pub fn user_of(&self, claims: &Claims) -> Result<User, OidcError> {
+    pub fn user_of(&self, claims: &IdTokenClaims) -> Result<User, OidcError> {
         // Only expressions look at it.
         let tree = if self.has_expressions() {
             tree(&Value::Object(claims.clone()))
@@ -151,7 +151,7 @@ impl Issuer {
     pub(super) fn check_standard(
         &self,
         url: &str,
-        claims: &Claims,
+        claims: &IdTokenClaims,
         now: i64,
     ) -> Result<(), OidcError> {
         let refuse = |why: String| Err(OidcError::Verify(why));

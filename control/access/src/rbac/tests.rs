@@ -66,7 +66,7 @@ fn a_role_binding_grants_a_cluster_role_in_its_namespace_only() {
         ask(&User::named("bob", []), "get", "pods", "a", "x"),
     ] {
         assert!(!rbac.allows(&no), "{no:?}");
-        assert_eq!(rbac.explain(&no), Err(String::new()));
+        assert_eq!(rbac.explain(&no), Err(RbacDenial::default()));
     }
 }
 
@@ -126,8 +126,8 @@ fn what_changes_takes_effect_and_what_is_removed_grants_nothing() {
     let user = User::named("ann", ["ops"]);
     let question = ask(&user, "get", "pods", "", "x");
     assert_eq!(
-        rbac.explain(&question),
-        Err(r#"RBAC: clusterrole.rbac.authorization.k8s.io "reader" not found"#.to_owned())
+        rbac.explain(&question).expect_err("no role").to_string(),
+        r#"RBAC: clusterrole.rbac.authorization.k8s.io "reader" not found"#
     );
     rbac.set(
         PolicyKind::ClusterRole,

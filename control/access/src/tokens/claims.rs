@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::legacy::Legacy;
 use super::{
-    Bearer, CREDENTIAL_ID, Existing, Found, LEEWAY, NODE_NAME, NODE_UID, POD_NAME, POD_UID,
-    Reference, TokenError,
+    Bearer, BoundObjectState, CREDENTIAL_ID, LEEWAY, NODE_NAME, NODE_UID, POD_NAME, POD_UID,
+    Reference, ServiceAccountTokenGetter, TokenError,
 };
 use crate::User;
 
@@ -100,7 +100,7 @@ impl BoundObject {
     pub fn check(
         &self,
         now: i64,
-        existing: &dyn Existing,
+        existing: &dyn ServiceAccountTokenGetter,
         audiences: Vec<String>,
     ) -> Result<Bearer, TokenError> {
         let of = &self.kubernetes;
@@ -157,7 +157,11 @@ impl BoundObject {
 }
 
 impl Private {
-    fn check_account(&self, now: i64, existing: &dyn Existing) -> Result<(), TokenError> {
+    fn check_account(
+        &self,
+        now: i64,
+        existing: &dyn ServiceAccountTokenGetter,
+    ) -> Result<(), TokenError> {
         let (namespace, account) = (&self.namespace, &self.serviceaccount);
         let found = existing
             .service_account(namespace, &account.name)
@@ -180,7 +184,7 @@ impl Private {
 /// being deleted for long.
 fn same(
     what: &str,
-    found: Option<Found>,
+    found: Option<BoundObjectState>,
     reference: &Reference,
     now: i64,
 ) -> Result<(), TokenError> {
@@ -197,6 +201,6 @@ fn same(
     Ok(())
 }
 
-fn is_over(found: &Found, now: i64) -> bool {
+fn is_over(found: &BoundObjectState, now: i64) -> bool {
     found.deleting.is_some_and(|at| at < now - LEEWAY)
 }

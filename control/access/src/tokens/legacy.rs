@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bearer, Existing, Reference, TokenError};
+use super::{Bearer, Reference, ServiceAccountTokenGetter, TokenError};
 use crate::User;
 use crate::user::split_service_account;
 
@@ -43,7 +43,7 @@ pub(super) struct Legacy {
 // === impl Legacy ===
 
 impl Legacy {
-    pub fn of(namespace: &str, account: &Reference, secret: &str) -> Self {
+    pub fn new(namespace: &str, account: &Reference, secret: &str) -> Self {
         Self {
             iss: ISSUER.to_owned(),
             namespace: namespace.to_owned(),
@@ -58,7 +58,7 @@ impl Legacy {
     pub fn check(
         &self,
         token: &str,
-        existing: &dyn Existing,
+        existing: &dyn ServiceAccountTokenGetter,
         audiences: Vec<String>,
     ) -> Result<Bearer, TokenError> {
         for (claim, missing) in [

@@ -4,25 +4,25 @@ use super::*;
 struct World(Vec<(&'static str, &'static str, &'static str)>);
 
 impl World {
-    fn found(&self, kind: &str, name: &str) -> Option<Found> {
+    fn found(&self, kind: &str, name: &str) -> Option<BoundObjectState> {
         let entry = self
             .0
             .iter()
             .find(|entry| entry.0 == kind && entry.1 == name)?;
         // "uid@time": its deletion began then.
         let (uid, deleting) = entry.2.split_once('@').unwrap_or((entry.2, ""));
-        Some(Found {
+        Some(BoundObjectState {
             uid: uid.to_owned(),
             deleting: deleting.parse().ok(),
         })
     }
 }
 
-impl Existing for World {
-    fn service_account(&self, namespace: &str, name: &str) -> Option<Found> {
+impl ServiceAccountTokenGetter for World {
+    fn service_account(&self, namespace: &str, name: &str) -> Option<BoundObjectState> {
         self.found("sa", &format!("{namespace}/{name}"))
     }
-    fn pod(&self, namespace: &str, name: &str) -> Option<Found> {
+    fn pod(&self, namespace: &str, name: &str) -> Option<BoundObjectState> {
         self.found("pod", &format!("{namespace}/{name}"))
     }
     fn secret(&self, namespace: &str, name: &str) -> Option<FoundSecret> {
@@ -41,7 +41,7 @@ impl Existing for World {
             last_used: held("used"),
         })
     }
-    fn node(&self, name: &str) -> Option<Found> {
+    fn node(&self, name: &str) -> Option<BoundObjectState> {
         self.found("node", name)
     }
     fn lists_secret(&self, _namespace: &str, account: &str, secret: &str) -> bool {
@@ -270,7 +270,7 @@ fn a_token_of_another_cluster_is_refused() {
     }
     let other_issuer = tokens
         .clone()
-        .of(vec!["https://other".to_owned()], Vec::new());
+        .with_issuers(vec!["https://other".to_owned()], Vec::new());
     let token = other_issuer.issue(&spec()).expect("issued");
     for foreign in [&*token, "", "a.b", "a.b.c", "a.b.c.d", "{}"] {
         assert!(

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use control_types::labels::Selector;
+use control_types::labels::{self, Selector};
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
@@ -16,11 +16,12 @@ use control_strategy::ServedVersion;
 use crate::attributes::Attributes;
 use crate::operation::Operation;
 
-/// Which requests a policy, a binding or a webhook is about.
+/// Which requests a policy, a binding or a webhook is about. An absent selector selects
+/// nothing, as everywhere; defaults make it an empty one.
 #[derive(Clone, Debug)]
 pub struct Constraints {
-    namespaces: Result<Selector, String>,
-    objects: Result<Selector, String>,
+    namespaces: Result<Selector, labels::Error>,
+    objects: Result<Selector, labels::Error>,
     rules: Vec<Rule>,
     excluded: Vec<Rule>,
     exact: bool,
@@ -89,8 +90,8 @@ impl Constraints {
     #[must_use]
     pub fn of_webhook(hook: &Value) -> Self {
         Self {
-            namespaces: selector(hook.get("namespaceSelector")),
-            objects: selector(hook.get("objectSelector")),
+            namespaces: Selector::from_object(hook.get("namespaceSelector")),
+            objects: Selector::from_object(hook.get("objectSelector")),
             rules: rules(hook, "rules"),
             excluded: Vec::new(),
             exact: hook.str_at(&["matchPolicy"]) != Some("Equivalent"),
@@ -102,8 +103,8 @@ impl Constraints {
     #[must_use]
     pub fn of_policy(resources: &Value) -> Self {
         Self {
-            namespaces: selector(resources.get("namespaceSelector")),
-            objects: selector(resources.get("objectSelector")),
+            namespaces: Selector::from_object(resources.get("namespaceSelector")),
+            objects: Selector::from_object(resources.get("objectSelector")),
             rules: rules(resources, "resourceRules"),
             excluded: rules(resources, "excludeResourceRules"),
             exact: resources.str_at(&["matchPolicy"]) != Some("Equivalent"),
@@ -205,11 +206,6 @@ impl Constraints {
         let selects = |object: &Value| meta::metadata(object).is_some() && selector.matches(object);
         Ok(object.is_some_and(selects) || old.is_some_and(selects))
     }
-}
-
-/// An absent selector selects nothing, as everywhere; defaults make it an empty one.
-fn selector(selector: Option<&Value>) -> Result<Selector, String> {
-    Selector::from_object(selector).map_err(|error| error.to_string())
 }
 
 fn rules(of: &Value, field: &str) -> Vec<Rule> {

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_access::MASTERS;
-use control_pki::Requested;
+use control_pki::CertificateRequest;
 use control_types::status::Status;
 use control_types::value::Value;
 
@@ -35,7 +35,7 @@ fn check(attributes: &Attributes<'_>, object: &Value) -> Result<(), Status> {
     let text = object.str_at(&["spec", "request"]).unwrap_or_default();
     let pem = STANDARD.decode(text).unwrap_or_default();
     // A request that cannot be read is refused by the validation of its kind.
-    let Ok(asked) = Requested::parse(&pem) else {
+    let Ok(asked) = CertificateRequest::parse(&pem) else {
         return Ok(());
     };
     if !asked.orgs.iter().any(|org| org == MASTERS) {

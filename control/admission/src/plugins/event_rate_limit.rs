@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 
 use crate::admission::{Admission, AdmissionResult, Change, done};
 use crate::attributes::Attributes;
+use crate::settings::PluginError;
 
 /// How many keys a limit knows whose configuration does not say.
 const KEYS: usize = 4096;
@@ -104,10 +105,16 @@ impl EventRateLimit {
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub fn new(configuration: &EventRateConfiguration) -> Result<Self, String> {
+    pub fn new(configuration: &EventRateConfiguration) -> Result<Self, PluginError> {
         let mut wrong = Vec::new();
+        let invalid = |field: String, value: String, must: &str| PluginError::Invalid {
+            field,
+            value,
+            must: must.to_owned(),
+        };
         if configuration.limits.is_empty() {
-            wrong.push("limits: Invalid value: null: must not be empty".to_owned());
+            let field = "limits".to_owned();
+            wrong.push(invalid(field, "null".to_owned(), "must not be empty"));
         }
         let mut limits = Vec::new();
         for (at, limit) in configuration.limits.iter().enumerate() {
@@ -119,21 +126,21 @@ impl EventRateLimit {
                 _ => None,
             };
             if of.is_none() {
-                let found = control_types::status::quote(&limit.of);
-                wrong.push(format!("limits[{at}].type: Unsupported value: {found}: supported values: \"Namespace\", \"Server\", \"SourceAndObject\", \"User\""));
+                wrong.push(PluginError::Unsupported {
+                    field: format!("limits[{at}].type"),
+                    value: control_types::status::quote(&limit.of),
+                    supported: r#""Namespace", "Server", "SourceAndObject", "User""#,
+                });
             }
             for (field, value) in [("burst", limit.burst), ("qps", limit.qps)] {
                 if value <= 0 {
-                    wrong.push(format!(
-                        "limits[{at}].{field}: Invalid value: {value}: must be positive"
-                    ));
+                    let field = format!("limits[{at}].{field}");
+                    wrong.push(invalid(field, value.to_string(), "must be positive"));
                 }
             }
             if limit.cache_size < 0 && of != Some(LimitKind::Server) {
-                let size = limit.cache_size;
-                wrong.push(format!(
-                    "limits[{at}].cacheSize: Invalid value: {size}: must not be negative"
-                ));
+                let (field, size) = (format!("limits[{at}].cacheSize"), limit.cache_size);
+                wrong.push(invalid(field, size.to_string(), "must not be negative"));
             }
             limits.extend(of.map(|of| {
                 EventLimit {
@@ -148,10 +155,10 @@ impl EventRateLimit {
                 }
             }));
         }
-        match wrong.as_slice() {
-            [] => Ok(Self(limits)),
-            [one] => Err(one.clone()),
-            many => Err(format!("[{}]", many.join(", "))),
+        match wrong.len() {
+            0 => Ok(Self(limits)),
+            1 => Err(wrong.remove(0)),
+            _ => Err(PluginError::Several(wrong)),
         }
     }
 
@@ -261,6 +268,7 @@ mod tests {
     fn rates(of: &str, more: &str) -> Result<EventRateLimit, String> {
         let text = format!(r#"{{"limits":[{{"type":"{of}","qps":2,"burst":3{more}}}]}}"#);
         EventRateLimit::new(&serde_json::from_str(&text).expect("a configuration"))
+            .map_err(|error| error.to_string())
     }
 
     #[test]

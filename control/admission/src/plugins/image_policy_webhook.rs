@@ -12,16 +12,17 @@ use std::time::Duration;
 
 use control_types::meta;
 use control_types::status::Status;
-use control_types::value;
-use control_types::value::Value;
+use control_types::value::{ConvertError, Value};
+use control_types::{error_chain, value};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use control_proxy::egress::Dialer;
+use control_proxy::egress::{Dialer, kubeconfig};
 use control_proxy::{AnswerCache, Reviewer};
 
 use crate::admission::{Admission, AdmissionResult, Change, wait};
 use crate::attributes::Attributes;
+use crate::settings::PluginError;
 
 /// What stands before the keys of what the audit log is told.
 const PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";
@@ -86,7 +87,7 @@ impl ImagePolicyConfiguration {
     ///
     /// # Errors
     /// When a time is out of range, or the kubeconfig cannot be used.
-    pub fn server(self) -> Result<ImagePolicyWebhook, String> {
+    pub fn server(self) -> Result<ImagePolicyWebhook, PluginError> {
         let Self { image_policy: told } = self;
         let (second, millisecond) = (Duration::from_secs(1), Duration::from_millis(1));
         let half_an_hour = 1800;
@@ -94,11 +95,11 @@ impl ImagePolicyConfiguration {
         let allowed_for = time("allowTTL", told.allow, second, half_an_hour, 300)?;
         let denied_for = time("denyTTL", told.deny, second, half_an_hour, 30)?;
         if told.kubeconfig == Path::new("") {
-            return Err("imagePolicy.kubeConfigFile: Required value".to_owned());
+            return Err(PluginError::Required(
+                "imagePolicy.kubeConfigFile".to_owned(),
+            ));
         }
-        let server = Reviewer::open(&told.kubeconfig, TIMEOUT, Dialer::default())
-            .map_err(|error| error.to_string())?
-            .pausing(pause);
+        let server = Reviewer::open(&told.kubeconfig, TIMEOUT, Dialer::default())?.pausing(pause);
         Ok(ImagePolicyWebhook {
             server,
             answers: AnswerCache::new(MOST),
@@ -110,15 +111,22 @@ impl ImagePolicyConfiguration {
 }
 
 /// A time in some unit: none for -1, the usual for 0.
-fn time(name: &str, said: i64, unit: Duration, most: u32, usual: u32) -> Result<Duration, String> {
+fn time(
+    name: &str,
+    said: i64,
+    unit: Duration,
+    most: u32,
+    usual: u32,
+) -> Result<Duration, PluginError> {
     match (said, u32::try_from(said)) {
         (-1, _) => Ok(Duration::ZERO),
         (0, _) => Ok(unit * usual),
         (_, Ok(said)) if said <= most => Ok(unit * said),
-        _ => Err(format!(
-            "imagePolicy.{name}: Invalid value: {said}: valid value is between {unit:?} and {:?}",
-            unit * most
-        )),
+        _ => Err(PluginError::Invalid {
+            field: format!("imagePolicy.{name}"),
+            value: said.to_string(),
+            must: format!("valid value is between {unit:?} and {:?}", unit * most),
+        }),
     }
 }
 
@@ -137,7 +145,7 @@ impl Admission for ImagePolicyWebhook {
 
 impl ImagePolicyWebhook {
     /// What it says about a review's `spec`.
-    async fn ask(&self, spec: Value) -> Result<Arc<ImageReview>, String> {
+    async fn ask(&self, spec: Value) -> Result<Arc<ImageReview>, ImageReviewError> {
         let key: [u8; 32] = Sha256::digest(spec.to_vec()).into();
         if let Some(known) = self.answers.get(&key) {
             return Ok(known);
@@ -177,7 +185,8 @@ impl ImagePolicyWebhook {
         let answer = match self.ask(spec).await {
             Ok(answer) => answer,
             Err(error) => {
-                tracing::warn!(%error, "the image policy webhook cannot be asked");
+                let error = error_chain(&error);
+                tracing::warn!(error, "the image policy webhook cannot be asked");
                 if self.default_allow {
                     context.annotate(Cow::from(format!("{PREFIX}failed-open")), "true");
                     return Ok(());
@@ -199,15 +208,25 @@ impl ImagePolicyWebhook {
     }
 }
 
-fn read(mut answer: Value) -> Result<ImageReview, String> {
+/// Error of a webhook that does not say whether images may run.
+#[derive(Debug, thiserror::Error)]
+enum ImageReviewError {
+    #[error(transparent)]
+    NoAnswer(#[from] kubeconfig::Error),
+    #[error("the answer is of kind {0:?}, no ImageReview")]
+    Kind(String),
+    #[error("the answer cannot be read")]
+    Unreadable(#[source] ConvertError),
+}
+
+fn read(mut answer: Value) -> Result<ImageReview, ImageReviewError> {
     let kind = answer.str_at(&["kind"]).unwrap_or("ImageReview");
     if kind != "ImageReview" {
-        return Err(format!("the answer is of kind {kind:?}, no ImageReview"));
+        return Err(ImageReviewError::Kind(kind.to_owned()));
     }
     match answer.remove("status") {
         None | Some(Value::Null) => Ok(ImageReview::default()),
-        Some(status) => value::from_value(&status)
-            .map_err(|error| format!("the answer cannot be read: {error}")),
+        Some(status) => value::from_value(&status).map_err(ImageReviewError::Unreadable),
     }
 }
 
@@ -268,7 +287,10 @@ mod tests {
 
     #[test]
     fn times_have_a_usual_value_a_range_and_a_way_to_say_none() {
-        let seconds = |said| time("allowTTL", said, Duration::from_secs(1), 1800, 300);
+        let seconds = |said| {
+            time("allowTTL", said, Duration::from_secs(1), 1800, 300)
+                .map_err(|error| error.to_string())
+        };
         assert_eq!(seconds(0), Ok(Duration::from_secs(300)));
         assert_eq!(seconds(-1), Ok(Duration::ZERO));
         assert_eq!(seconds(1800), Ok(Duration::from_secs(1800)));
@@ -284,7 +306,7 @@ mod tests {
 
     #[test]
     fn an_answer_without_a_status_allows_nothing() {
-        assert_eq!(read(value!({})), Ok(ImageReview::default()));
+        assert_eq!(read(value!({})).ok(), Some(ImageReview::default()));
         assert!(read(value!({"kind": "Status"})).is_err());
         assert!(read(value!({"status": {"allowed": "yes"}})).is_err());
         let yes = read(value!({"status": {"allowed": true}, "kind": "ImageReview"}));

@@ -7,10 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_access::Attributes as AccessAttributes;
 use control_kinds::admission as rules;
-use control_pki::Requested;
-use control_types::meta;
+use control_pki::CertificateRequest;
 use control_types::status::{Status, quote};
 use control_types::value::Value;
+use control_types::{error_chain, meta};
 
 use control_request::peer::ClientAddr;
 
@@ -489,7 +489,7 @@ fn request(node: &str, request: &Value) -> Result<(), rules::Refusal> {
     let asked = STANDARD
         .decode(text)
         .map_err(|error| error.to_string())
-        .and_then(|pem| Requested::parse(&pem))
+        .and_then(|pem| CertificateRequest::parse(&pem).map_err(|error| error_chain(&error)))
         .map_err(|why| format!("unable to parse csr: {why}"))?;
     let wanted = format!("system:node:{node}");
     if asked.cn == wanted {

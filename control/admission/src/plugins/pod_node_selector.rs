@@ -8,6 +8,7 @@ use control_types::value::Value;
 
 use crate::admission::{Admission, AdmissionResult, Change, done};
 use crate::attributes::Attributes;
+use crate::settings::PluginError;
 
 /// The plugin, with what namespaces want that do not say it, and what they may want, by their
 /// names.
@@ -46,17 +47,20 @@ impl PodNodeSelector {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read(configuration: &Value) -> Result<Self, String> {
-        let all = configuration
-            .get("podNodeSelectorPluginConfig")
-            .and_then(Value::as_object);
-        let all = all.ok_or("podNodeSelectorPluginConfig: Required value")?;
+    pub fn read(configuration: &Value) -> Result<Self, PluginError> {
+        let member = "podNodeSelectorPluginConfig";
+        let all = configuration.get(member).and_then(Value::as_object);
+        let all = all.ok_or_else(|| PluginError::Required(member.to_owned()))?;
         let mut read = Self::default();
         for (namespace, selector) in all.iter() {
             let text = selector
                 .as_str()
-                .ok_or_else(|| format!("podNodeSelectorPluginConfig.{namespace}: it is no text"))?;
-            let selector = rules::read_node_selector(text)?;
+                .ok_or_else(|| PluginError::NoText(format!("{member}.{namespace}")))?;
+            let selector =
+                rules::read_node_selector(text).map_err(|source| PluginError::NodeSelector {
+                    namespace: namespace.to_string(),
+                    source,
+                })?;
             if *namespace == "clusterDefaultNodeSelector" {
                 read.usual = selector;
             } else {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use control_kinds::pod_security::{self as rules, Existing, LevelVersion, Pod, Policy};
+use control_kinds::pod_security::{self as rules, LevelVersion, NamespacePods, Pod, Policy};
 use control_types::meta;
 use control_types::status::{Status, quote};
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use crate::attributes::Attributes;
 use crate::counts::Step;
 use crate::metrics::PodSecurityLabels;
 use crate::plugin::Plugin;
+use crate::settings::PluginError;
 
 /// How long the pods of a namespace are looked at when its labels change.
 const LOOK: Duration = Duration::from_secs(1);
@@ -81,13 +82,13 @@ impl PodSecurity {
     ///
     /// # Errors
     /// The members that are not known or say nothing.
-    pub fn new(configuration: PodSecurityConfiguration) -> Result<Self, String> {
+    pub fn new(configuration: PodSecurityConfiguration) -> Result<Self, PluginError> {
         let PodSecurityConfiguration {
             defaults,
             exemptions,
         } = configuration;
         if let Some(unknown) = defaults.keys().find(|key| !MODES.contains(&key.as_str())) {
-            return Err(format!("unknown field \"defaults.{unknown}\""));
+            return Err(PluginError::UnknownField(format!("defaults.{unknown}")));
         }
         let (policy, errors) = Policy::from_labels(|label| {
             let mode = label.rsplit('/').next().unwrap_or_default();
@@ -102,11 +103,11 @@ impl PodSecurity {
             }),
             Some(error) => {
                 let mode = error.label.rsplit('/').next().unwrap_or_default();
-                Err(format!(
-                    "defaults.{mode}: Invalid value: {}: {}",
-                    quote(error.value),
-                    error.must
-                ))
+                Err(PluginError::Invalid {
+                    field: format!("defaults.{mode}"),
+                    value: quote(error.value),
+                    must: error.must.to_owned(),
+                })
             }
         }
     }
@@ -222,7 +223,7 @@ impl PodSecurity {
             let began = Instant::now();
             let pods = attributes.cluster.list("", "pods", name)?;
             let is_late = || began.elapsed() > LOOK;
-            warnings.append(&mut Existing::new(pods).warnings(name, new.enforce, is_late));
+            warnings.append(&mut NamespacePods::new(pods).warnings(name, new.enforce, is_late));
         }
         Ok(())
     }

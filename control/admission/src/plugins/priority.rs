@@ -15,7 +15,7 @@ const GROUP: &str = "scheduling.k8s.io";
 
 /// What a pod takes from its priority class.
 static CLASS: LazyLock<Pick> = LazyLock::new(|| {
-    Pick::of([
+    Pick::from_paths([
         "metadata.name",
         "value",
         "globalDefault",

@@ -17,7 +17,7 @@ use std::sync::{Mutex as SyncMutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use compact_str::CompactString;
-use control_kinds::quota::{self as rules, Charge, Counted, Limits, Request, Unpaid};
+use control_kinds::quota::{self as rules, Charge, CountedObjects, Limits, Request, Unpaid};
 use control_types::meta;
 use control_types::status::Status;
 use control_types::value::Value;
@@ -159,7 +159,7 @@ impl ResourceQuota {
             quotas = known()?;
             let objects = cluster.objects(attributes.served);
             let objects = objects.ok_or_else(Status::method_not_allowed)?;
-            let all = Counted {
+            let all = CountedObjects {
                 group: group.to_owned(),
                 plural: plural.to_owned(),
                 objects: trees(&*objects, namespace)?,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use control_pki::{Cluster, Issued, client_config};
+use control_pki::{CertificateKeyPair, Cluster, client_config};
 use control_types::value::Value;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -138,7 +138,11 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub fn new(address: SocketAddr, pki: &Cluster, who: Option<&Issued>) -> Result<Self> {
+    pub fn new(
+        address: SocketAddr,
+        pki: &Cluster,
+        who: Option<&CertificateKeyPair>,
+    ) -> Result<Self> {
         let mut config = client_config(pki.ca.certificate_pem(), who)?;
         config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Self {

@@ -45,7 +45,7 @@ pub(super) async fn write_request(passage: &mut Passage<'_>, caller: &User) -> R
         ..
     } = passage;
     if let Some(traced) = &mut record.traced
-        && !traced.of(caller)
+        && !traced.set_user(caller)
     {
         record.traced = None;
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use control_request::body::Body;
 use control_request::{Annotations, RequestInfo, Warnings};
-use control_tracing::{Span, Traced};
+use control_tracing::{RequestTrace, Span};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 
@@ -35,7 +35,7 @@ pub(super) struct Record {
     /// What the audit log is told; `None` where nothing is.
     pub audit: Option<control_audit::Entry>,
     /// What the collector of traces is told; `None` where nothing is.
-    pub traced: Option<Traced>,
+    pub traced: Option<RequestTrace>,
     /// Under which id the request is found.
     pub id: Option<HeaderValue>,
     /// How long it waited for a seat.

@@ -15,7 +15,7 @@ use control_registry::custom::status::FINALIZER;
 use control_registry::verbs::delete::remove_by;
 use control_registry::{Registry, custom, own, store_error};
 use control_request::options::DeleteOptions;
-use control_watch_cache::Keyed as _;
+use control_watch_cache::TreeEntry as _;
 
 /// Objects with finalizers are looked at again; most often there are none.
 pub(super) static HOOK: PostStartHook =

@@ -30,7 +30,7 @@ mod token_tracking;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control_supervise::Running;
+use control_supervise::TaskHandle;
 use control_types::status::Status;
 use futures::future::{BoxFuture, join_all, select_all};
 use tokio::sync::watch;
@@ -152,7 +152,7 @@ pub(crate) fn start(
     context: &Arc<HookContext>,
     stopping: &CancellationToken,
     shutdown: &CancellationToken,
-) -> Vec<Running> {
+) -> Vec<TaskHandle> {
     let all = ALL.iter().chain(LATER).map(|hook| {
         let end = match hook.stop {
             Some(_) => stopping.clone(),

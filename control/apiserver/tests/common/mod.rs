@@ -16,7 +16,7 @@ use control_apiserver::{ApiServer, ClusterAccess, Config};
 use control_auth::Settings;
 use control_pki::{ClientTrust, Cluster};
 use control_request::body;
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use control_types::value::Value;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
@@ -41,7 +41,7 @@ pub async fn server_of(
     let cluster = Cluster::load_or_create(dir.join("pki")).expect("keys");
     let trust = ClientTrust::new(cluster.ca.certificate_pem()).expect("trust");
     let tokens = Tokens::new(Arc::new(cluster.service_account_key));
-    let store = Embedded::open_in(&dir.join("store"), Options::default()).expect("a store");
+    let store = EmbeddedStore::open_in(&dir.join("store"), Options::default()).expect("a store");
     ApiServer::new(Config {
         store: Arc::new(store),
         access: Arc::new(ClusterAccess::configured(trust, tokens, settings).expect("settings")),

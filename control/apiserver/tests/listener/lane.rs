@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control_apiserver::chain::Settings;
-use control_pki::{Cluster, Issued};
+use control_pki::{CertificateKeyPair, Cluster};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -18,7 +18,7 @@ struct Asker {
 }
 
 impl Asker {
-    fn connect(target: &Target, who: Option<&Issued>) -> Self {
+    fn connect(target: &Target, who: Option<&CertificateKeyPair>) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -28,7 +28,7 @@ use arc_swap::ArcSwap;
 use common::memory::Memory;
 use control_apiserver::ApiServer;
 use control_apiserver::chain::Settings;
-use control_pki::{Cluster, Issued, ServingIdentity, client_config, server_config};
+use control_pki::{CertificateKeyPair, Cluster, ServingIdentity, client_config, server_config};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -45,7 +45,7 @@ struct Target {
     dir: tempfile::TempDir,
     address: SocketAddr,
     authority: String,
-    admin: Issued,
+    admin: CertificateKeyPair,
     stop: CancellationToken,
     served: tokio::task::JoinHandle<()>,
 }
@@ -118,7 +118,11 @@ impl Target {
         self.connect_as(Some(&self.admin), protocol).await
     }
 
-    async fn connect_as(&self, who: Option<&Issued>, protocol: &[u8]) -> TlsStream<TcpStream> {
+    async fn connect_as(
+        &self,
+        who: Option<&CertificateKeyPair>,
+        protocol: &[u8],
+    ) -> TlsStream<TcpStream> {
         let mut tls = client_config(&self.authority, who).expect("usable");
         tls.alpn_protocols = vec![protocol.to_vec()];
         let stream = TcpStream::connect(self.address).await.expect("connected");

@@ -8,6 +8,7 @@ use control_types::value;
 use control_types::value::Value;
 use sha2::{Digest, Sha256};
 
+use crate::error::TokenRefusal;
 use crate::review_user::{self, texts};
 use control_proxy::egress::kubeconfig::Error;
 use control_proxy::egress::{Egress, Kind};
@@ -64,7 +65,7 @@ impl WebhookTokens {
         token: &str,
         audiences: &[String],
         here: &[String],
-    ) -> Result<Option<Bearer>, String> {
+    ) -> Result<Option<Bearer>, TokenRefusal> {
         let mut digest = Sha256::new();
         for part in std::iter::once(token).chain(audiences.iter().map(String::as_str)) {
             digest.update(part.len().to_le_bytes());
@@ -87,7 +88,7 @@ impl WebhookTokens {
         if status.bool_at(&["authenticated"]) != Some(true) {
             let error = status.str_at(&["error"]).unwrap_or_default();
             if !error.is_empty() {
-                return Err(error.to_owned());
+                return Err(TokenRefusal::Review(error.to_owned()));
             }
             self.answers.put(key, None, self.lasts);
             return Ok(None);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use control_access::configuration::authorization::Webhook;
 use control_access::{Attributes, Selection};
 use control_types::labels::Operator;
-use control_types::value;
 use control_types::value::Value;
+use control_types::{error_chain, value};
 
 use crate::authorize::Opinion;
 use crate::review_user::{extra, list};
@@ -53,7 +53,7 @@ impl WebhookAuthorizer {
         match self.webhook.concerns(&spec) {
             Ok(true) => {}
             Ok(false) => return (Opinion::None(String::new()), None),
-            Err(error) => return self.failed(error),
+            Err(error) => return self.failed(error_chain(&error)),
         }
         let key = spec.to_vec();
         if let Some(known) = self.answers.get(&key) {
@@ -69,7 +69,8 @@ impl WebhookAuthorizer {
         let answer = match self.server.review(&review).await {
             Ok(answer) => answer,
             Err(error) => {
-                tracing::warn!(webhook = %self.webhook.name, %error, "an authorizer cannot be asked");
+                let error = error_chain(&error);
+                tracing::warn!(webhook = %self.webhook.name, error, "an authorizer cannot be asked");
                 return self.failed(error);
             }
         };

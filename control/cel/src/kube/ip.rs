@@ -17,18 +17,17 @@ fn address_of(text: &str) -> std::result::Result<IpAddr, Error> {
         && !zone.is_empty()
         && address.parse::<Ipv6Addr>().is_ok()
     {
-        return Err(Error::of(format!(
+        return Err(Error::failed(format!(
             "IP address {} with zone value is not allowed",
             quoted(text)
         )));
     }
     match text.parse::<IpAddr>() {
-        Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => Err(Error::of(format!(
-            "IPv4-mapped IPv6 address {} is not allowed",
-            quoted(text)
-        ))),
+        Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => Err(Error::failed(
+            format!("IPv4-mapped IPv6 address {} is not allowed", quoted(text)),
+        )),
         Ok(address) => Ok(address),
-        Err(_) => Err(Error::of(format!(
+        Err(_) => Err(Error::failed(format!(
             "IP Address {0} parse error during conversion from string: ParseAddr({0}): {1}",
             quoted(text),
             why_no_address(text)
@@ -65,7 +64,7 @@ fn why_no_address(text: &str) -> &'static str {
 
 fn network_of(text: &str) -> std::result::Result<(IpAddr, u8), Error> {
     let wrong = |why: &str| {
-        Error::of(format!(
+        Error::failed(format!(
             "network address parse error during conversion from string: network address parse error during conversion from string: netip.ParsePrefix({}): {why}",
             quoted(text)
         ))
@@ -90,7 +89,7 @@ fn network_of(text: &str) -> std::result::Result<(IpAddr, u8), Error> {
     if let IpAddr::V6(inner) = address
         && inner.to_ipv4_mapped().is_some()
     {
-        return Err(Error::of(format!(
+        return Err(Error::failed(format!(
             "network address parse error during conversion from string: IPv4-mapped IPv6 address {} is not allowed",
             quoted(text)
         )));

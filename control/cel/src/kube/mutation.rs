@@ -20,7 +20,7 @@ pub(crate) fn make(made: ConstructedValue<'_>) -> Result<Val<'_>, Error> {
                 .checked_mul(1_000_000_000)
                 .and_then(|nanos| nanos.checked_add(part("nanos")))
                 .map(Val::Duration)
-                .ok_or_else(|| Error::of("duration overflow"));
+                .ok_or_else(|| Error::failed("duration overflow"));
         }
         "google.protobuf.Timestamp" => {
             let part = |name: &str| match made.field(name) {
@@ -38,13 +38,15 @@ pub(crate) fn make(made: ConstructedValue<'_>) -> Result<Val<'_>, Error> {
                 match (*name, value) {
                     ("op" | "path" | "from", Val::Text(_)) | ("value", _) => {}
                     ("op" | "path" | "from", other) => {
-                        return Err(Error::of(format!(
+                        return Err(Error::failed(format!(
                             "unexpected type {} for JSONPatchType '{name}' field",
                             other.type_name()
                         )));
                     }
                     _ => {
-                        return Err(Error::of(format!("unexpected JSONPatchType field: {name}")));
+                        return Err(Error::failed(format!(
+                            "unexpected JSONPatchType field: {name}"
+                        )));
                     }
                 }
             }

@@ -14,7 +14,7 @@ pub(crate) fn parse<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
     match args {
         [Val::Text(text)] => match Quantity::parse(text) {
             Ok(quantity) => Ok(Val::Quantity(Rc::new(quantity))),
-            Err(error) => Err(Error::of(error.to_string())),
+            Err(error) => Err(Error::failed(error.to_string())),
         },
         _ => Err(Error::NoSuchOverload),
     }
@@ -67,7 +67,7 @@ pub(crate) fn as_integer<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
         [Val::Quantity(quantity)] => quantity
             .as_i64()
             .map(Val::Int)
-            .ok_or_else(|| Error::of("cannot convert value to integer")),
+            .ok_or_else(|| Error::failed("cannot convert value to integer")),
         _ => Err(Error::NoSuchOverload),
     }
 }

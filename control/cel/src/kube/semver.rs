@@ -183,7 +183,7 @@ fn read(args: &[Val<'_>]) -> Result<Result<Semver, SemverError>, Error> {
 pub(crate) fn parse<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
     match read(args)? {
         Ok(version) => Ok(Val::Semver(Rc::new(version))),
-        Err(error) => Err(Error::of(error.to_string())),
+        Err(error) => Err(Error::failed(error.to_string())),
     }
 }
 

@@ -218,7 +218,7 @@ pub(crate) fn parse<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Erro
     match args {
         [Val::Text(text)] => match Url::read(text) {
             Ok(url) => Ok(Val::Url(Rc::new(url))),
-            Err(why) => Err(Error::of(format!(
+            Err(why) => Err(Error::failed(format!(
                 "URL parse error during conversion from string: {why}"
             ))),
         },

@@ -134,7 +134,7 @@ fn path<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
         |stage| matches!(stage, Stage::Start),
         |check, path| {
             if path.trim().is_empty() {
-                return Err(Error::of("path must not be empty"));
+                return Err(Error::failed("path must not be empty"));
             }
             Ok(check.next(Stage::Path, |question| question.path = Some(path)))
         },
@@ -155,7 +155,7 @@ fn resource<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
         |stage| matches!(stage, Stage::Group),
         |check, resource| {
             if resource.trim().is_empty() {
-                return Err(Error::of("resource must not be empty"));
+                return Err(Error::failed("resource must not be empty"));
             }
             Ok(check.next(Stage::Resource, |question| question.resource = resource))
         },
@@ -170,10 +170,10 @@ fn service_account<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
         return Err(Error::NoSuchOverload);
     }
     if !names::dns1123_subdomain(name).is_empty() {
-        return Err(Error::of("Invalid service account name"));
+        return Err(Error::failed("Invalid service account name"));
     }
     if !names::dns1123_label(namespace).is_empty() {
-        return Err(Error::of("Invalid service account namespace"));
+        return Err(Error::failed("Invalid service account namespace"));
     }
     let account = (namespace.to_string(), name.to_string());
     Ok(check.next(Stage::Start, |question| {

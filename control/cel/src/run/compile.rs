@@ -288,13 +288,13 @@ impl Compiler<'_> {
                 return Ok(Node::Const(value.clone()));
             }
             let value = native(&mut Meter::new(u64::MAX), &[value.value()])?;
-            if let Some(value) = Const::of(&value) {
+            if let Some(value) = Const::from_value(&value) {
                 return Ok(Node::Const(value));
             }
         }
         let pattern = match (name, arguments.as_slice()) {
             ("matches", [_, Node::Const(Const::Text(pattern))]) => {
-                Some(regex::compile(pattern).map_err(|error| Error::of(error.to_string()))?)
+                Some(regex::compile(pattern).map_err(|error| Error::failed(error.to_string()))?)
             }
             _ => None,
         };

@@ -10,7 +10,7 @@ use super::value::{Moment, Val};
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
 fn no_conversion(from: &Val<'_>, to: &str) -> Error {
-    Error::of(format!(
+    Error::failed(format!(
         "type conversion error from '{}' to '{to}'",
         from.type_name()
     ))
@@ -52,7 +52,7 @@ pub(crate) fn string<'a>(value: &Val<'a>) -> Result<'a> {
         Val::Bytes(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => Val::text(text),
             Err(_) => {
-                return Err(Error::of(
+                return Err(Error::failed(
                     "invalid UTF-8 in bytes, cannot convert to string",
                 ));
             }
@@ -130,7 +130,7 @@ fn bool<'a>(value: &Val<'a>) -> Result<'a> {
 }
 
 fn int<'a>(value: &Val<'a>) -> Result<'a> {
-    let overflow = || Error::of("integer overflow");
+    let overflow = || Error::failed("integer overflow");
     Ok(Val::Int(match value {
         Val::Int(number) => *number,
         Val::Uint(number) => i64::try_from(*number).map_err(|_| overflow())?,
@@ -149,7 +149,7 @@ fn int<'a>(value: &Val<'a>) -> Result<'a> {
 }
 
 fn uint<'a>(value: &Val<'a>) -> Result<'a> {
-    let overflow = || Error::of("unsigned integer overflow");
+    let overflow = || Error::failed("unsigned integer overflow");
     Ok(Val::Uint(match value {
         Val::Uint(number) => *number,
         Val::Int(number) => u64::try_from(*number).map_err(|_| overflow())?,
@@ -182,7 +182,7 @@ fn bytes<'a>(value: &Val<'a>) -> Result<'a> {
 }
 
 fn timestamp<'a>(value: &Val<'a>) -> Result<'a> {
-    let overflow = || Error::of("timestamp overflow");
+    let overflow = || Error::failed("timestamp overflow");
     Ok(Val::Timestamp(match value {
         Val::Timestamp(moment) => *moment,
         Val::Int(seconds) => time::checked(Moment {

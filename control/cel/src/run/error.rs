@@ -26,7 +26,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn of(message: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn failed(message: impl Into<Cow<'static, str>>) -> Self {
         Self::Failed(message.into())
     }
 

@@ -78,7 +78,7 @@ impl<'a> Machine<'a, '_> {
                 Some(Some(value)) => value.clone(),
                 _ => {
                     let name = self.names.get(*index).map_or("", String::as_str);
-                    return Err(Error::of(format!("no such attribute(s): {name}")));
+                    return Err(Error::failed(format!("no such attribute(s): {name}")));
                 }
             },
             Base::Node(node) => self.eval(node)?,
@@ -148,7 +148,7 @@ impl<'a> Machine<'a, '_> {
                     Val::Map(map) => map.get_text(name),
                     Val::Object(made) => made.field(name).cloned().map(Ok),
                     Val::List(_) => {
-                        return Err(Error::of("unsupported index type 'string' in list"));
+                        return Err(Error::failed("unsupported index type 'string' in list"));
                     }
                     Val::Check(check) => check.field(name).map(Ok),
                     _ => None,
@@ -236,7 +236,7 @@ impl<'a> Machine<'a, '_> {
                     all.extend(inner.map(|item| Val::clone(&item)));
                 }
                 item if *optional => {
-                    return Err(Error::of(format!(
+                    return Err(Error::failed(format!(
                         "cannot initialize optional list element from non-optional value {}",
                         super::convert::shown(&item)
                     )));
@@ -253,8 +253,9 @@ impl<'a> Machine<'a, '_> {
         for (key, value, optional) in entries {
             let key = self.eval(key)?;
             let value = self.eval(value)?;
-            let key = Key::of(&key)
-                .ok_or_else(|| Error::of(format!("unsupported key type: {}", key.type_name())))?;
+            let key = Key::from_value(&key).ok_or_else(|| {
+                Error::failed(format!("unsupported key type: {}", key.type_name()))
+            })?;
             match value {
                 Val::Optional(None) if *optional => {
                     all.remove(&key);
@@ -263,7 +264,7 @@ impl<'a> Machine<'a, '_> {
                     all.insert(key, Val::clone(&inner));
                 }
                 value if *optional => {
-                    return Err(Error::of(format!(
+                    return Err(Error::failed(format!(
                         "cannot initialize optional entry '{}' from non-optional value {}",
                         super::convert::shown(&key.into()),
                         super::convert::shown(&value)
@@ -374,7 +375,7 @@ impl<'a> Machine<'a, '_> {
                     .map(|(key, value)| Ok(if one { (Val::Null, key) } else { (key, value) }));
                 self.run(fold, map.len(), pairs)
             }
-            other => Err(Error::of(format!(
+            other => Err(Error::failed(format!(
                 "got '{}', expected iterable type",
                 super::convert::go_type(other)
             ))),
@@ -507,7 +508,7 @@ impl<'a> Machine<'a, '_> {
         let mut out = BTreeMap::new();
         for pair in pairs {
             let (key, value) = pair?;
-            let at = Key::of(&key);
+            let at = Key::from_value(&key);
             self.bind(fold, key, value);
             if let Some(filter) = &fold.filter
                 && !self.condition(filter)?
@@ -528,10 +529,12 @@ impl<'a> Machine<'a, '_> {
             };
             self.meter.charge(2)?;
             for (key, value) in entries.pairs()? {
-                let Some(at) = Key::of(&key) else { continue };
+                let Some(at) = Key::from_value(&key) else {
+                    continue;
+                };
                 if out.contains_key(&at) {
                     self.meter.charge(1)?;
-                    return Err(Error::of(format!(
+                    return Err(Error::failed(format!(
                         "insert failed: key {} already exists",
                         super::convert::shown(&key)
                     )));
@@ -549,7 +552,7 @@ impl<'a> Machine<'a, '_> {
 /// allows that.
 fn index<'a>(at: &Val<'a>, by: &Val<'a>, presence: bool) -> Result<'a, Option<Val<'a>>> {
     let found = match at {
-        Val::Map(map) => Key::of(by).and_then(|key| map.get(&key)),
+        Val::Map(map) => Key::from_value(by).and_then(|key| map.get(&key)),
         Val::Object(made) => by
             .as_str()
             .and_then(|name| made.field(name).cloned().map(Ok)),
@@ -559,12 +562,12 @@ fn index<'a>(at: &Val<'a>, by: &Val<'a>, presence: bool) -> Result<'a, Option<Va
                 Val::Uint(number) => i64::try_from(*number).ok(),
                 Val::Double(number) if (*number as i64) as f64 == *number => Some(*number as i64),
                 Val::Double(number) => {
-                    return Err(Error::of(format!(
+                    return Err(Error::failed(format!(
                         "unsupported index value {number} in list"
                     )));
                 }
                 other => {
-                    return Err(Error::of(format!(
+                    return Err(Error::failed(format!(
                         "unsupported index type '{}' in list",
                         other.type_name()
                     )));
@@ -574,7 +577,7 @@ fn index<'a>(at: &Val<'a>, by: &Val<'a>, presence: bool) -> Result<'a, Option<Va
                 .and_then(|number| usize::try_from(number).ok())
                 .and_then(|place| list.get(place));
             if found.is_none() && !presence {
-                return Err(Error::of(format!(
+                return Err(Error::failed(format!(
                     "index out of bounds: {}",
                     super::convert::shown(by)
                 )));
@@ -611,12 +614,12 @@ fn no_overload(name: &str, arguments: &[Val<'_>]) -> Error {
         "size" => false,
         _ => {
             let types: Vec<&str> = arguments.iter().map(Val::type_name).collect();
-            return Error::of(format!("no such overload: {name}({})", types.join(", ")));
+            return Error::failed(format!("no such overload: {name}({})", types.join(", ")));
         }
     };
     if fits {
         Error::NoSuchOverload
     } else {
-        Error::of(format!("no such overload: {name}"))
+        Error::failed(format!("no such overload: {name}"))
     }
 }

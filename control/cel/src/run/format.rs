@@ -31,7 +31,7 @@ pub(crate) fn format<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>,
                 digits.push(digit);
             }
             let number: usize = digits.parse().map_err(|_| {
-                Error::of(
+                Error::failed(
                     "error while parsing precision: error while converting precision to integer",
                 )
             })?;
@@ -39,16 +39,16 @@ pub(crate) fn format<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>,
         }
         let verb = chars
             .next()
-            .ok_or_else(|| Error::of("unexpected end of string"))?;
+            .ok_or_else(|| Error::failed("unexpected end of string"))?;
         if !matches!(verb, 's' | 'd' | 'f' | 'e' | 'b' | 'x' | 'X' | 'o') {
-            return Err(Error::of(format!(
+            return Err(Error::failed(format!(
                 "could not parse formatting clause: unrecognized formatting clause \"{verb}\""
             )));
         }
         let precision = precision.unwrap_or(if verb == 'e' { 0 } else { 6 });
         let argument = list
             .get(next)
-            .ok_or_else(|| Error::of(format!("index {next} out of range")))??;
+            .ok_or_else(|| Error::failed(format!("index {next} out of range")))??;
         next += 1;
         let text = one(verb, precision, &argument)?;
         meter.work(text.len())?;
@@ -59,7 +59,7 @@ pub(crate) fn format<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>,
 
 fn one(verb: char, precision: usize, value: &Val<'_>) -> Result<String, Error> {
     let refused = |wanted: &str| {
-        Err(Error::of(format!(
+        Err(Error::failed(format!(
             "error during formatting: {wanted}, was given {}",
             value.type_name()
         )))
@@ -196,7 +196,7 @@ fn text(value: &Val<'_>, inner: bool) -> Result<String, Error> {
             Val::Text(text) => Ok(text.to_string()),
             _ => Ok(String::new()),
         },
-        other => Err(Error::of(format!(
+        other => Err(Error::failed(format!(
             "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given {}",
             other.type_name()
         ))),

@@ -54,7 +54,7 @@ fn extreme<'a>(meter: &mut Meter, args: &[Val<'a>], name: &str, wanted: Ordering
     let mut all = list(args)?.to_vec()?.into_iter();
     meter.work(all.len())?;
     let Some(mut best) = all.next() else {
-        return Err(Error::of(format!("{name} called on empty list")));
+        return Err(Error::failed(format!("{name} called on empty list")));
     };
     for item in all {
         if order(&item, &best)? == wanted {
@@ -113,7 +113,7 @@ pub(crate) fn slice<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
     let [Val::List(list), Val::Int(from), Val::Int(to)] = args else {
         return Err(Error::NoSuchOverload);
     };
-    let wrong = |why: String| Err(Error::of(format!("cannot slice({from}, {to}), {why}")));
+    let wrong = |why: String| Err(Error::failed(format!("cannot slice({from}, {to}), {why}")));
     let (Ok(start), Ok(end)) = (usize::try_from(*from), usize::try_from(*to)) else {
         return wrong("negative indexes not supported".to_owned());
     };
@@ -168,7 +168,7 @@ pub(crate) fn flatten<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
         _ => return Err(Error::NoSuchOverload),
     };
     if depth < 0 {
-        return Err(Error::of("level must be non-negative"));
+        return Err(Error::failed("level must be non-negative"));
     }
     let mut out = Vec::new();
     into(meter, list(args)?, depth, &mut out)?;
@@ -199,10 +199,10 @@ pub(crate) fn sort_by_keys<'a>(
 ) -> Result<'a> {
     meter.work(items.len().saturating_mul(8))?;
     if let Some(first) = keys.first() {
-        order(first, first).map_err(|_| Error::of("list elements must be comparable"))?;
+        order(first, first).map_err(|_| Error::failed("list elements must be comparable"))?;
         let kind = std::mem::discriminant(first);
         if keys.iter().any(|key| std::mem::discriminant(key) != kind) {
-            return Err(Error::of("list elements must have the same type"));
+            return Err(Error::failed("list elements must have the same type"));
         }
     }
     let mut all: Vec<(&Val<'a>, &Val<'a>)> = keys.iter().zip(items).collect();

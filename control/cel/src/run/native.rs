@@ -83,7 +83,7 @@ pub(crate) fn find(name: &str, method: bool) -> Option<Native> {
         "sets.contains" => lists::sets_contains,
         "sets.equivalent" => lists::sets_equivalent,
         "sets.intersects" => lists::sets_intersects,
-        "optional.of" => optionals::of,
+        "optional.of" => optionals::optional_of,
         "optional.ofNonZeroValue" => optionals::of_non_zero,
         "optional.none" => optionals::none,
         "optional.unwrap" | "unwrapOpt" => optionals::unwrap,

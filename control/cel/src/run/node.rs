@@ -125,7 +125,9 @@ impl Const {
             Self::Map(entries) => {
                 let map: BTreeMap<_, _> = entries
                     .iter()
-                    .filter_map(|(key, value)| Some((Key::of(&key.value())?, value.value())))
+                    .filter_map(|(key, value)| {
+                        Some((Key::from_value(&key.value())?, value.value()))
+                    })
                     .collect();
                 Val::Map(Entries::Own(Rc::new(map)))
             }
@@ -133,7 +135,7 @@ impl Const {
     }
 
     /// A value as a constant; nothing for what cannot be shared between threads.
-    pub fn of(value: &Val<'_>) -> Option<Self> {
+    pub fn from_value(value: &Val<'_>) -> Option<Self> {
         Some(match value {
             Val::Null => Self::Null,
             Val::Bool(truth) => Self::Bool(*truth),

@@ -12,15 +12,15 @@ use crate::schema::ListKind;
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
 fn int_overflow() -> Error {
-    Error::of("integer overflow")
+    Error::failed("integer overflow")
 }
 
 fn uint_overflow() -> Error {
-    Error::of("unsigned integer overflow")
+    Error::failed("unsigned integer overflow")
 }
 
 fn duration_overflow() -> Error {
-    Error::of("duration overflow")
+    Error::failed("duration overflow")
 }
 
 fn int<'a>(number: Option<i64>) -> Result<'a> {
@@ -130,7 +130,7 @@ pub(crate) fn multiply<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
 pub(crate) fn divide<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
     match args {
         [Val::Int(_), Val::Int(0)] | [Val::Uint(_), Val::Uint(0)] => {
-            Err(Error::of("division by zero"))
+            Err(Error::failed("division by zero"))
         }
         [Val::Int(a), Val::Int(b)] => int(a.checked_div(*b)),
         [Val::Uint(a), Val::Uint(b)] => uint(a.checked_div(*b)),
@@ -142,7 +142,7 @@ pub(crate) fn divide<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
 pub(crate) fn remainder<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
     match args {
         [Val::Int(_), Val::Int(0)] | [Val::Uint(_), Val::Uint(0)] => {
-            Err(Error::of("modulus by zero"))
+            Err(Error::failed("modulus by zero"))
         }
         [Val::Int(a), Val::Int(b)] => int(a.checked_rem(*b)),
         [Val::Uint(a), Val::Uint(b)] => uint(a.checked_rem(*b)),
@@ -279,12 +279,14 @@ fn equal_maps(a: &Entries<'_>, b: &Entries<'_>) -> bool {
     }
     let Ok(pairs) = a.pairs() else { return false };
     pairs.iter().all(|(key, value)| {
-        super::value::Key::of(key)
+        super::value::Key::from_value(key)
             .and_then(|key| match &key {
                 super::value::Key::Text(text) => b.get_text(text),
                 _ => b.pairs().ok().and_then(|all| {
                     all.into_iter()
-                        .find(|(other, _)| super::value::Key::of(other).as_ref() == Some(&key))
+                        .find(|(other, _)| {
+                            super::value::Key::from_value(other).as_ref() == Some(&key)
+                        })
                         .map(|(_, value)| Ok(value))
                 }),
             })
@@ -339,7 +341,7 @@ pub(crate) fn order(a: &Val<'_>, b: &Val<'_>) -> std::result::Result<Ordering, E
         (Val::Timestamp(a), Val::Timestamp(b)) => a.cmp(b),
         (a, b) => match numbers(a, b) {
             Some(Some(order)) => order,
-            Some(None) => return Err(Error::of("NaN values cannot be ordered")),
+            Some(None) => return Err(Error::failed("NaN values cannot be ordered")),
             None => return Err(Error::NoSuchOverload),
         },
     })
@@ -371,7 +373,7 @@ pub(crate) fn within<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
             Ok(Val::Bool(false))
         }
         [key, Val::Map(map)] => {
-            let key = super::value::Key::of(key);
+            let key = super::value::Key::from_value(key);
             Ok(Val::Bool(key.is_some_and(|key| map.contains(&key))))
         }
         _ => Err(Error::NoSuchOverload),

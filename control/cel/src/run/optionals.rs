@@ -6,7 +6,7 @@ use super::value::Val;
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
-pub(crate) fn of<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
+pub(crate) fn optional_of<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
     match args {
         [value] => Ok(Val::some(value.clone())),
         _ => Err(Error::NoSuchOverload),
@@ -28,7 +28,7 @@ pub(crate) fn none<'a>(_: &mut Meter, _: &[Val<'a>]) -> Result<'a> {
 pub(crate) fn value<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
     match args {
         [Val::Optional(Some(inner))] => Ok(Val::clone(inner)),
-        [Val::Optional(None)] => Err(Error::of("optional.none() dereference")),
+        [Val::Optional(None)] => Err(Error::failed("optional.none() dereference")),
         _ => Err(Error::NoSuchOverload),
     }
 }
@@ -49,7 +49,7 @@ pub(crate) fn unwrap<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
         match item {
             Val::Optional(inner) => out.extend(inner.map(|inner| Val::clone(&inner))),
             other => {
-                return Err(Error::of(format!(
+                return Err(Error::failed(format!(
                     "value {} is not optional",
                     super::convert::shown(&other)
                 )));

@@ -8,7 +8,7 @@ use super::value::{List, Text, Val};
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
 fn out_of_range(index: i64) -> Error {
-    Error::of(format!("index out of range: {index}"))
+    Error::failed(format!("index out of range: {index}"))
 }
 
 /// The byte at which character `index` begins; the end counts.
@@ -169,7 +169,7 @@ pub(crate) fn substring<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
     if let Some(to) = to
         && from > to
     {
-        return Err(Error::of(format!(
+        return Err(Error::failed(format!(
             "invalid substring range. start: {from}, end: {to}"
         )));
     }
@@ -203,7 +203,7 @@ pub(crate) fn join<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
         let Some(item) = list.get(i) else { continue };
         let item = item?;
         let Val::Text(item) = &item else {
-            return Err(Error::of(format!(
+            return Err(Error::failed(format!(
                 "join: invalid input: {}",
                 super::convert::shown(&item)
             )));
@@ -269,7 +269,7 @@ tests! {
 }
 
 fn regex(pattern: &str) -> std::result::Result<regex::Regex, Error> {
-    crate::regex::compile(pattern).map_err(|error| Error::of(error.to_string()))
+    crate::regex::compile(pattern).map_err(|error| Error::failed(error.to_string()))
 }
 
 pub(crate) fn matches<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
@@ -298,7 +298,7 @@ pub(crate) fn find<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
 }
 
 fn illegal(error: Error) -> Error {
-    Error::of(format!("Illegal regex: {error}"))
+    Error::failed(format!("Illegal regex: {error}"))
 }
 
 pub(crate) fn find_all<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {

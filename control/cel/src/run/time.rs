@@ -22,7 +22,7 @@ pub(crate) fn shift(from: Moment, nanos: i64) -> std::result::Result<Moment, Err
         seconds,
         nanos: total.rem_euclid(i128::from(NANOS)) as u32,
     })
-    .ok_or_else(|| Error::of("timestamp overflow"))
+    .ok_or_else(|| Error::failed("timestamp overflow"))
 }
 
 /// The moment, when it is within the years 1 to 9999.
@@ -176,18 +176,18 @@ fn offset(moment: Moment, zone: &str) -> std::result::Result<i64, Error> {
     }
     if let Some((hours, minutes)) = zone.split_once(':') {
         let negative = hours.starts_with('-');
-        let hour: i64 = hours
-            .parse()
-            .map_err(|_| Error::of(format!("strconv.Atoi: parsing {hours:?}: invalid syntax")))?;
-        let minute: i64 = minutes
-            .parse()
-            .map_err(|_| Error::of(format!("strconv.Atoi: parsing {minutes:?}: invalid syntax")))?;
+        let hour: i64 = hours.parse().map_err(|_| {
+            Error::failed(format!("strconv.Atoi: parsing {hours:?}: invalid syntax"))
+        })?;
+        let minute: i64 = minutes.parse().map_err(|_| {
+            Error::failed(format!("strconv.Atoi: parsing {minutes:?}: invalid syntax"))
+        })?;
         let minute = if negative { -minute } else { minute };
         return Ok(hour
             .saturating_mul(3600)
             .saturating_add(minute.saturating_mul(60)));
     }
-    let unknown = || Error::of(format!("unknown time zone {zone}"));
+    let unknown = || Error::failed(format!("unknown time zone {zone}"));
     let zone = jiff::tz::TimeZone::get(zone).map_err(|_| unknown())?;
     let at = jiff::Timestamp::from_second(moment.seconds).map_err(|_| unknown())?;
     Ok(i64::from(zone.to_offset(at).seconds()))

@@ -177,7 +177,7 @@ impl<'a> Val<'a> {
     pub fn semver(text: &str) -> Result<Self, Error> {
         Semver::read(text)
             .map(|version| Self::Semver(Rc::new(version)))
-            .map_err(|error| Error::of(error.to_string()))
+            .map_err(|error| Error::failed(error.to_string()))
     }
 
     /// A map that was made, from text to values.
@@ -477,7 +477,7 @@ impl<'a> From<Key<'a>> for Val<'a> {
 
 impl<'a> Key<'a> {
     /// The value as a key, when it can be one. A double is one when it is whole.
-    pub(crate) fn of(value: &Val<'a>) -> Option<Self> {
+    pub(crate) fn from_value(value: &Val<'a>) -> Option<Self> {
         Some(match value {
             Val::Bool(truth) => Self::Bool(*truth),
             Val::Int(number) => Self::Int(*number),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use control_client::events::{ObjectReference, Recorder};
 use control_client::{Client, Queue, View};
-use control_pki::Requested;
+use control_pki::CertificateRequest;
 use serde_json::{Value, json};
 
 use super::serving::{Limits, ServingVerdict, judge};
@@ -104,7 +104,7 @@ const SERVING: &str =
 /// Decides by the request, the requester's Node, and all Nodes.
 fn decide(
     request: &CertificateSigningRequest,
-    asked: &Requested,
+    asked: &CertificateRequest,
     node: Option<&Node>,
     nodes: &[Arc<Node>],
     limits: &Limits,
@@ -255,10 +255,10 @@ mod tests {
 
     const NODE: &str = "system:node:n1";
 
-    fn asked(cn: &str, sans: &[&str]) -> Requested {
+    fn asked(cn: &str, sans: &[&str]) -> CertificateRequest {
         let sans: Vec<_> = sans.iter().map(ToString::to_string).collect();
         let request = Request::new(cn, &["system:nodes"], &sans).expect("a request");
-        Requested::parse(request.request_pem.as_bytes()).expect("read")
+        CertificateRequest::parse(request.request_pem.as_bytes()).expect("read")
     }
 
     fn request(signer: &str, user: &str, group: &str) -> CertificateSigningRequest {
@@ -281,7 +281,7 @@ mod tests {
 
     fn decide(
         request: &CertificateSigningRequest,
-        asked: &Requested,
+        asked: &CertificateRequest,
         node: Option<&Node>,
     ) -> ApprovalDecision {
         super::decide(request, asked, node, &[], &Limits::default())

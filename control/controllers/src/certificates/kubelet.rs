@@ -1,6 +1,6 @@
 //! Recognises the certificate requests of nodes' agents.
 
-use control_pki::Requested;
+use control_pki::CertificateRequest;
 
 use super::{CLIENT, KUBELET_CLIENT, KUBELET_SERVING};
 use crate::views::CertificateSigningRequest;
@@ -8,7 +8,7 @@ use crate::views::CertificateSigningRequest;
 /// Returns why a request is not one that its signer signs; `None` if it is.
 pub(super) fn fault(
     request: &CertificateSigningRequest,
-    asked: &Requested,
+    asked: &CertificateRequest,
 ) -> Option<&'static str> {
     match request.spec.signer_name.as_str() {
         KUBELET_CLIENT => of_a_node(asked).or_else(|| {
@@ -51,7 +51,7 @@ pub(super) fn fault(
     }
 }
 
-fn of_a_node(asked: &Requested) -> Option<&'static str> {
+fn of_a_node(asked: &CertificateRequest) -> Option<&'static str> {
     if asked.orgs != ["system:nodes"] {
         Some("subject organization is not system:nodes")
     } else if !asked.emails.is_empty() {
@@ -74,10 +74,10 @@ mod tests {
 
     use super::*;
 
-    fn asked(cn: &str, org: &str, sans: &[&str]) -> Requested {
+    fn asked(cn: &str, org: &str, sans: &[&str]) -> CertificateRequest {
         let sans: Vec<_> = sans.iter().map(ToString::to_string).collect();
         let request = Request::new(cn, &[org], &sans).expect("a request");
-        Requested::parse(request.request_pem.as_bytes()).expect("read")
+        CertificateRequest::parse(request.request_pem.as_bytes()).expect("read")
     }
 
     fn request(signer: &str, usages: &[&str]) -> CertificateSigningRequest {

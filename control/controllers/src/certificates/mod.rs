@@ -16,7 +16,7 @@ pub(crate) use signing::CONTROLLER as SIGNING;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_client::{Client, Error, resources};
-use control_pki::Requested;
+use control_pki::CertificateRequest;
 use serde_json::Value;
 
 use crate::views::{CertificateSigningRequest, Text};
@@ -31,9 +31,9 @@ const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 
 impl CertificateSigningRequest {
     /// Returns the parsed request if it is valid and its signature verified.
-    fn read(&self) -> Option<Requested> {
+    fn read(&self) -> Option<CertificateRequest> {
         let pem = STANDARD.decode(&self.spec.request).ok()?;
-        Requested::parse(&pem).ok()
+        CertificateRequest::parse(&pem).ok()
     }
 
     fn has(&self, condition: &str) -> bool {

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use control_kinds::admission::{IP_POOLS, JOINED_FROM, SERVING_NAMES, listed, pool_ranges};
-use control_pki::Requested;
+use control_pki::CertificateRequest;
 use ipnet::IpNet;
 
 use crate::Config;
@@ -94,7 +94,7 @@ fn address(text: &str) -> Option<IpAddr> {
 /// Judges the names and addresses in a request from `node`; `nodes` are all Nodes. One
 /// forbidden entry makes the verdict [`ServingVerdict::Forbidden`], whatever the others are.
 pub(super) fn judge(
-    asked: &Requested,
+    asked: &CertificateRequest,
     node: &Node,
     nodes: &[Arc<Node>],
     limits: &Limits,
@@ -226,7 +226,7 @@ mod tests {
         let sans: Vec<_> = sans.iter().map(ToString::to_string).collect();
         let asked = Request::new(&format!("system:node:{name}"), &["system:nodes"], &sans);
         let asked = asked.expect("a request").request_pem;
-        let asked = Requested::parse(asked.as_bytes()).expect("read");
+        let asked = CertificateRequest::parse(asked.as_bytes()).expect("read");
         let nodes: Vec<_> = nodes
             .into_iter()
             // Two accounts of one machine.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_client::{Client, Queue};
-use control_pki::{Authority, Requested, Usage};
+use control_pki::{Authority, CertificateRequest, Usage};
 
 use super::{CLIENT, KUBELET_CLIENT, KUBELET_SERVING, add_condition, change, kubelet};
 use crate::Controller;
@@ -74,7 +74,7 @@ enum SigningDecision {
 
 fn decide(
     request: &CertificateSigningRequest,
-    asked: &Requested,
+    asked: &CertificateRequest,
     longest: Duration,
 ) -> SigningDecision {
     if !request.has("Approved")
@@ -171,7 +171,7 @@ mod tests {
 
     fn run(request: &CertificateSigningRequest) -> SigningDecision {
         let asked = Request::new("system:node:n1", &["system:nodes"], &[]).expect("a request");
-        let asked = Requested::parse(asked.request_pem.as_bytes()).expect("read");
+        let asked = CertificateRequest::parse(asked.request_pem.as_bytes()).expect("read");
         decide(request, &asked, YEAR)
     }
 

@@ -87,8 +87,21 @@ pub fn apply(into: &mut Value, patch: &Value) {
     }
 }
 
+/// Error of a patch that does not fit an object.
+#[derive(Debug, thiserror::Error)]
+pub enum PatchError {
+    #[error("test of {path} failed")]
+    Test { path: String },
+    #[error("no {parent}")]
+    NoParent { parent: String },
+    #[error("no index {index}")]
+    NoIndex { index: String },
+    #[error("cannot {op} {path}")]
+    Operation { op: String, path: String },
+}
+
 /// RFC 6902: `test`, `add`, `replace` and `remove`.
-pub fn json(into: &mut Value, patch: &Value) -> Result<(), String> {
+pub fn json(into: &mut Value, patch: &Value) -> Result<(), PatchError> {
     for operation in patch.as_array().into_iter().flatten() {
         let path = operation["path"].as_str().unwrap_or_default();
         let (parent, last) = path.rsplit_once('/').unwrap_or_default();
@@ -96,13 +109,20 @@ pub fn json(into: &mut Value, patch: &Value) -> Result<(), String> {
         let value = operation["value"].clone();
         if operation["op"] == "test" {
             if into.pointer(path) != Some(&value) {
-                return Err(format!("test of {path} failed"));
+                let path = path.to_owned();
+                return Err(PatchError::Test { path });
             }
             continue;
         }
         let at = into
             .pointer_mut(parent)
-            .ok_or_else(|| format!("no {parent}"))?;
+            .ok_or_else(|| PatchError::NoParent {
+                parent: parent.to_owned(),
+            })?;
+        let refused = |op: &str| PatchError::Operation {
+            op: op.to_owned(),
+            path: path.to_owned(),
+        };
         match (operation["op"].as_str().unwrap_or_default(), at) {
             ("add", Value::Object(object)) => {
                 object.insert(last, value);
@@ -115,17 +135,19 @@ pub fn json(into: &mut Value, patch: &Value) -> Result<(), String> {
             }
             ("add", Value::Array(list)) if last == "-" => list.push(value),
             (op, Value::Array(list)) => {
-                let index: usize = last.parse().map_err(|_| format!("no index {last}"))?;
+                let Ok(index) = last.parse::<usize>() else {
+                    return Err(PatchError::NoIndex { index: last });
+                };
                 match op {
                     "add" if index <= list.len() => list.insert(index, value),
                     "replace" if index < list.len() => list[index] = value,
                     "remove" if index < list.len() => {
                         list.remove(index);
                     }
-                    _ => return Err(format!("cannot {op} {path}")),
+                    _ => return Err(refused(op)),
                 }
             }
-            (op, _) => return Err(format!("cannot {op} {path}")),
+            (op, _) => return Err(refused(op)),
         }
     }
     Ok(())

@@ -34,7 +34,7 @@ pub(super) fn with_defaults(kind: &str, template: &Value) -> Value {
     let Ok(mut tree) = control_types::Value::from_slice(object.to_string().as_bytes()) else {
         return template.clone();
     };
-    (control_kinds::of("apps", kind).default)(&mut tree);
+    (control_kinds::find_kind("apps", kind).default)(&mut tree);
     let Ok(object) = serde_json::to_value(&tree) else {
         return template.clone();
     };

@@ -206,7 +206,7 @@ impl LoadBalancer {
         objects.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let (understood, wrong): (Vec<Pool>, Vec<_>) = objects
             .iter()
-            .map(|object| Pool::of(&object.metadata.name, &object.spec))
+            .map(|object| Pool::from_spec(&object.metadata.name, &object.spec))
             .unzip();
         let services = self.services.all();
         let current = self.current(&services);

@@ -181,7 +181,7 @@ mod tests {
     fn of(objects: &[Arc<IpPool>]) -> Vec<(String, Value)> {
         let (pools, wrong): (Vec<_>, Vec<_>) = objects
             .iter()
-            .map(|o| Pool::of(&o.metadata.name, &o.spec))
+            .map(|o| Pool::from_spec(&o.metadata.name, &o.spec))
             .unzip();
         let held = |name: &str, address: &str| Assignment {
             key: Key::new("d", name),

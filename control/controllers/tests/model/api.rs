@@ -814,7 +814,7 @@ impl State {
         let mut new = old.clone();
         if media.contains("json-patch+json") {
             if let Err(problem) = patch::json(&mut new, body) {
-                return status(422, "Invalid", problem);
+                return status(422, "Invalid", problem.to_string());
             }
         } else {
             if let Some(answer) = Self::conflict(&key, &old, body) {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use control_kms::{Client, Encrypted};
+use control_kms::{Client, EncryptedData};
 use rustc_hash::FxHashMap;
 use sha2::{Digest as _, Sha256};
 
@@ -268,7 +268,7 @@ impl Kms {
     }
 
     fn fetch(&self, id: [u8; 32], object: &EncryptedObject) -> Result<KeySource, Error> {
-        let asked = Encrypted {
+        let asked = EncryptedData {
             ciphertext: object.encrypted_dek_source.clone(),
             key_id: object.key_id.clone(),
             annotations: object.annotations.clone(),

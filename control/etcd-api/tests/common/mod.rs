@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use control_etcd_api::EtcdApi;
 use control_etcd_api::messages as pb;
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use futures::stream::Stream;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
@@ -103,7 +103,7 @@ impl Etcd {
 /// The embedded store behind etcd's API.
 pub struct Server {
     pub folder: tempfile::TempDir,
-    pub store: Arc<Embedded>,
+    pub store: Arc<EmbeddedStore>,
     pub socket: PathBuf,
     shutdown: CancellationToken,
 }
@@ -116,7 +116,8 @@ impl Server {
             cache_bytes: 1 << 20,
             ..Options::default()
         };
-        let store = Embedded::open(folder.path().join("store.redb"), options).expect("a store");
+        let store =
+            EmbeddedStore::open(folder.path().join("store.redb"), options).expect("a store");
         let store = Arc::new(store);
         let socket = folder.path().join("etcd.sock");
         let endpoint = format!("unix://{}", socket.display());

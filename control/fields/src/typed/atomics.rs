@@ -15,7 +15,7 @@ pub fn atomics(schema: Schema<'_>, value: &Value) -> Vec<String> {
 }
 
 fn walk(schema: Schema<'_>, value: &Value, at: &str, found: &mut Vec<String>) {
-    match (schema.atom().of(Some(value)).kind(), value) {
+    match (schema.atom().narrow_to(Some(value)).kind(), value) {
         (Kind::Map(map), Value::Object(members)) => {
             if map.atomic {
                 found.push(at.to_owned());

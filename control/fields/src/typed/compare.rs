@@ -129,7 +129,7 @@ fn walk(
     problems: &mut Problems,
 ) -> Level {
     let atom = schema.atom();
-    let (left, right) = (atom.of(old), atom.of(new));
+    let (left, right) = (atom.narrow_to(old), atom.narrow_to(new));
     let mut level = Level::default();
     let leaf = match (old, new) {
         (None, None) => return level,

@@ -20,7 +20,7 @@ pub fn field_set(schema: Schema<'_>, value: &Value) -> Result<Set, Problems> {
 
 /// The set below a value, and whether its own path is in it.
 fn walk(schema: Schema<'_>, value: &Value) -> Result<(Set, bool), Problems> {
-    match schema.atom().of(Some(value)).kind() {
+    match schema.atom().narrow_to(Some(value)).kind() {
         Kind::Scalar(_) => Ok((Set::new(), true)),
         Kind::List(list) if list.relation == Relation::Atomic => Ok((Set::new(), true)),
         Kind::Map(map) if map.atomic => Ok((Set::new(), true)),

@@ -29,7 +29,7 @@ fn walk(
     problems: &mut Problems,
 ) -> Option<Value> {
     let atom = schema.atom();
-    let (left, right) = (atom.of(live), atom.of(config));
+    let (left, right) = (atom.narrow_to(live), atom.narrow_to(config));
     match (live, config) {
         (None, None) => None,
         (_, None) => handle(left.kind(), live, config, problems),

@@ -24,7 +24,7 @@ fn walk(schema: Schema<'_>, value: &Value, set: &Set, extract: bool) -> Value {
     let whole = || {
         if extract { value.clone() } else { Value::Null }
     };
-    match (schema.atom().of(Some(value)).kind(), value) {
+    match (schema.atom().narrow_to(Some(value)).kind(), value) {
         (Kind::Scalar(_), _) => value.clone(),
         (Kind::List(list), Value::Array(items)) => {
             if items.is_empty() || list.relation == Relation::Atomic {

@@ -25,7 +25,7 @@ pub enum Duplicates {
 /// All that does not fit.
 pub fn validate(schema: Schema<'_>, value: &Value, duplicates: Duplicates) -> Result<(), Problems> {
     let mut problems = Problems::default();
-    match schema.atom().of(Some(value)).kind() {
+    match schema.atom().narrow_to(Some(value)).kind() {
         Kind::Scalar(scalar) => problems.0.extend(scalar_problem(scalar, Some(value)).map(
             |message| super::Problem {
                 path: String::new(),

@@ -59,7 +59,7 @@ pub fn pools(objects: &[Value]) -> Result<Vec<Pool>, MalformedObject> {
     let mut all = Vec::new();
     for object in objects.iter().filter(|it| it["kind"] == "IPPool") {
         let spec: IpPoolSpec = crate::read_spec(object)?;
-        all.push(Pool::of(&ObjectId::from_object(object).name, &spec).0);
+        all.push(Pool::from_spec(&ObjectId::from_object(object).name, &spec).0);
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)

@@ -128,7 +128,12 @@ fn amounts(list: &Value) -> Amounts {
     match list {
         Value::Object(map) => map
             .iter()
-            .map(|(name, amount)| (name.to_string(), (quantity::of(amount), shown(amount))))
+            .map(|(name, amount)| {
+                (
+                    name.to_string(),
+                    (quantity::to_nanos(amount), shown(amount)),
+                )
+            })
             .collect(),
         _ => Amounts::new(),
     }

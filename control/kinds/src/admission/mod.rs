@@ -43,7 +43,9 @@ pub use node_identity::{
 pub use node_restriction::{
     node_ends_pod, node_makes_pod, node_reports_claim, node_reports_pod, node_writes_node,
 };
-pub use node_selector::{NODE_SELECTOR, check_node_selector, read_node_selector, select_nodes};
+pub use node_selector::{
+    NODE_SELECTOR, NodeSelectorError, check_node_selector, read_node_selector, select_nodes,
+};
 pub use nodes::{taint_new_node, topology_labels};
 pub use priority::{Priority, assign_priority, global_default, keep_priority};
 pub use pull::{always_pull, check_always_pull};
@@ -51,7 +53,8 @@ pub use resize::{ResizeRefusal, check_features, check_resize, features_for_updat
 pub use runtime_class::{apply_runtime_class, check_runtime_class};
 pub use secrets::{check_ephemeral_secrets, check_secrets, limits_secrets};
 pub use toleration_limits::{
-    ALLOWED_TOLERATIONS, DEFAULT_TOLERATIONS, add_tolerations, check_tolerations, read_tolerations,
+    ALLOWED_TOLERATIONS, DEFAULT_TOLERATIONS, TolerationsError, add_tolerations, check_tolerations,
+    read_tolerations,
 };
 pub use tolerations::{Stay, default_tolerations};
 pub use topology::check_anti_affinity;

@@ -11,16 +11,26 @@ use crate::tree::{Read, Write};
 /// The annotation of a namespace with the labels of its nodes.
 pub const NODE_SELECTOR: &str = "scheduler.alpha.kubernetes.io/node-selector";
 
+/// Error for a selector that is no list of labels.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid selector: [{part}]")]
+pub struct NodeSelectorError {
+    /// The part that is no label, in words.
+    pub part: String,
+}
+
 /// Parses `a=b,c=d`.
 ///
 /// # Errors
 /// The invalid part.
-pub fn read_node_selector(text: &str) -> Result<BTreeMap<String, String>, String> {
+pub fn read_node_selector(text: &str) -> Result<BTreeMap<String, String>, NodeSelectorError> {
     let mut found = BTreeMap::new();
     for part in text.split(',').filter(|_| !text.is_empty()) {
         let words: Vec<&str> = part.split('=').collect();
         let [key, value] = words.as_slice() else {
-            return Err(format!("invalid selector: [{}]", words.join(" ")));
+            return Err(NodeSelectorError {
+                part: words.join(" "),
+            });
         };
         found.insert(key.trim().to_owned(), value.trim().to_owned());
     }
@@ -98,7 +108,7 @@ mod tests {
         let why = check_node_selector(&pod, &wanted, &allowed).expect_err("x is not allowed");
         assert!(why.ends_with("whitelist"));
         assert_eq!(
-            read_node_selector("a").expect_err("no value"),
+            read_node_selector("a").expect_err("no value").to_string(),
             "invalid selector: [a]"
         );
         let mut free = value!({"spec": {}});

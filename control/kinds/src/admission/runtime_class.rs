@@ -76,8 +76,10 @@ fn same_amounts(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
             x.len() == y.len()
-                && x.iter()
-                    .all(|(k, v)| y.get(k).is_some_and(|w| quantity::of(v) == quantity::of(w)))
+                && x.iter().all(|(k, v)| {
+                    y.get(k)
+                        .is_some_and(|w| quantity::to_nanos(v) == quantity::to_nanos(w))
+                })
         }
         _ => same(a, b),
     }

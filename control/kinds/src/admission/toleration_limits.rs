@@ -13,18 +13,28 @@ pub const DEFAULT_TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/defaultTole
 /// The annotation with those that its pods may have.
 pub const ALLOWED_TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
 
+/// Error for an annotation that lists no tolerations.
+#[derive(Debug, thiserror::Error)]
+pub enum TolerationsError {
+    /// It is no JSON.
+    #[error(transparent)]
+    Json(#[from] value::Error),
+    /// It is no list.
+    #[error("the tolerations are no list")]
+    NoList,
+}
+
 /// Reads the value of one of the annotations; an empty one says: none.
 ///
 /// # Errors
 /// When it is no list.
-pub fn read_tolerations(text: &str) -> Result<Vec<Value>, String> {
+pub fn read_tolerations(text: &str) -> Result<Vec<Value>, TolerationsError> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    let tree = Value::from_slice(text.as_bytes()).map_err(|error| error.to_string())?;
-    match tree {
+    match Value::from_slice(text.as_bytes())? {
         Value::Array(items) => Ok(items),
-        _ => Err("the tolerations are no list".to_owned()),
+        _ => Err(TolerationsError::NoList),
     }
 }
 

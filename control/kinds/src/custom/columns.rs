@@ -5,7 +5,7 @@ use control_types::{go, intern, time};
 
 use super::json_path::JsonPath;
 use crate::tree::Read;
-use crate::{Column, Now, table};
+use crate::{Column, Timestamp, table};
 
 /// The column of names.
 pub(super) const NAME: Column = table::NAME;
@@ -48,7 +48,7 @@ impl CustomColumn {
         }
     }
 
-    pub(super) fn cell(&self, object: &Value, now: Now) -> Value {
+    pub(super) fn cell(&self, object: &Value, now: Timestamp) -> Value {
         let Some(value) = self.path.first(object) else {
             return Value::Null;
         };

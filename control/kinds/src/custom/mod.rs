@@ -160,7 +160,7 @@ impl CustomKind {
 
     /// The cells of an object's row, one for each column.
     #[must_use]
-    pub fn row(&self, object: &Value, now: crate::Now) -> Vec<Value> {
+    pub fn row(&self, object: &Value, now: crate::Timestamp) -> Vec<Value> {
         let name = object.at("metadata").text("name").into();
         let more = self.columns.iter().map(|column| column.cell(object, now));
         std::iter::once(name).chain(more).collect()

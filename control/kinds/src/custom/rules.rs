@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use control_cel::{Bindings, Budget, Env, Error, Program, Schema, Type, Val};
+use control_cel::{Bindings, Budget, Env, Error, Issues, Program, Schema, Type, Val};
 use control_types::structural::ListType;
 use control_types::value::{Key, Value};
 
@@ -34,7 +34,7 @@ struct Rule {
 /// A compiled rule; `Err`: why it is none.
 #[derive(Debug)]
 struct CompiledRule {
-    rule: Result<Program, String>,
+    rule: Result<Program, Issues>,
     message: Option<Program>,
 }
 
@@ -193,8 +193,7 @@ impl SchemaRules {
             let env = Env::new().with("self", of).with("oldSelf", old);
             let message = rule.stated.text("messageExpression");
             CompiledRule {
-                rule: control_cel::compile(rule.stated.text("rule"), &env)
-                    .map_err(|issues| issues.to_string()),
+                rule: control_cel::compile(rule.stated.text("rule"), &env),
                 message: (!message.is_empty())
                     .then(|| control_cel::compile(message, &env).ok())
                     .flatten(),

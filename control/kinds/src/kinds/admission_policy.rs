@@ -8,7 +8,7 @@ use crate::error::{Errors, Path};
 use crate::generic::{self, DEFAULT};
 use crate::rules::expressions::{self, Names};
 use crate::rules::{collect, conditions, labels, matching, meta, names, one_of};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind};
 
@@ -288,7 +288,7 @@ fn validate_status_update(new: &Value, _old: &Value) -> Vec<FieldError> {
     })
 }
 
-fn row(object: &Value, rules: &str, now: Now) -> Vec<Value> {
+fn row(object: &Value, rules: &str, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
     let kind = spec.at("paramKind");
     let shown = if kind.is_null() {

@@ -7,7 +7,7 @@ use crate::Kind;
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, labels, matching, meta, names, one_of};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write};
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -159,7 +159,7 @@ fn go_selector(selector: &Value) -> String {
     out
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
     let reference = spec.at("paramRef");
     let shown = match (reference.text("name"), reference.text("namespace")) {

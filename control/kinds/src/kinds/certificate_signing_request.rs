@@ -6,7 +6,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
 use crate::rules::{collect, meta, names, pem};
-use crate::table::{Now, age, columns, name, or_none};
+use crate::table::{Timestamp, age, columns, name, or_none};
 use crate::tree::{Read, Write, same};
 use crate::{Field, FieldError, Kind, Subresource};
 
@@ -324,7 +324,7 @@ fn selectable_fields(object: &Value) -> Vec<Field> {
     vec![("spec.signerName", signer)]
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let has = |kind: &str| of_type(object, kind).next().is_some();
     let mut state = if has("Denied") {

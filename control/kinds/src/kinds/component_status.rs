@@ -5,7 +5,7 @@ use control_types::value::Value;
 
 use crate::Kind;
 use crate::generic::PLAIN;
-use crate::table::{Now, columns, name};
+use crate::table::{Timestamp, columns, name};
 use crate::tree::Read;
 
 pub(crate) static KIND: Kind = Kind {
@@ -17,7 +17,7 @@ pub(crate) static KIND: Kind = Kind {
     ..PLAIN
 };
 
-fn row(object: &Value, _: Now) -> Vec<Value> {
+fn row(object: &Value, _: Timestamp) -> Vec<Value> {
     let health = object
         .items("conditions")
         .iter()
@@ -48,11 +48,11 @@ mod tests {
             let object = value!({"metadata": {"name": "scheduler"}, "conditions": [
                 {"type": "Healthy", "status": (status), "message": "m"}
             ]});
-            row(&object, Now::default())[1].clone()
+            row(&object, Timestamp::default())[1].clone()
         };
         assert_eq!(status("True"), Value::from("Healthy"));
         assert_eq!(status("Unknown"), Value::from("Unhealthy"));
-        let none = row(&value!({"metadata": {"name": "x"}}), Now::default());
+        let none = row(&value!({"metadata": {"name": "x"}}), Timestamp::default());
         assert_eq!(none[1], Value::from("Unknown"));
     }
 }

@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
 use crate::rules::{collect, meta, names};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, same};
 use crate::{FieldError, Kind};
 
@@ -90,7 +90,7 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     })
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let count = i64::try_from(object.size("data") + object.size("binaryData")).unwrap_or(i64::MAX);
     vec![name(object), count.into(), age(object, now)]
 }

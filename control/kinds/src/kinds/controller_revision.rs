@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
 use crate::rules::{immutable, meta, names};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::Read;
 use crate::{FieldError, Kind};
 
@@ -60,7 +60,7 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     errors.into_vec()
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let owner = object
         .at("metadata")
         .items("ownerReferences")

@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::Kind;
 use crate::generic::{self, DEFAULT};
 use crate::rules::{defaults, labels, validate_batch as rules};
-use crate::table::{Now, age, cells, columns, name, or_none, since};
+use crate::table::{Timestamp, age, cells, columns, name, or_none, since};
 use crate::tree::{Read, Write};
 
 pub(crate) static KIND: Kind = Kind {
@@ -36,7 +36,7 @@ fn default(object: &mut Value) {
     super::job::failure_policy(job);
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let job = spec.at("jobTemplate").at("spec");
     let [names, images] = cells::containers(job.at("template").at("spec"));

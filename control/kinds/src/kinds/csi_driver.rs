@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, immutable, meta, names, one_of};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind};
 
@@ -144,7 +144,7 @@ fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     Vec::new()
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
     let join = |list: &str, field: &str| {
         let text = |item: &Value| match field {

@@ -34,7 +34,7 @@ fn check(object: &Value, errors: &mut Errors) {
         names::dns_subdomain(class),
     );
     let capacity = object.at("capacity");
-    if quantity::of(capacity) < 0 {
+    if quantity::to_nanos(capacity) < 0 {
         errors.invalid(
             &Path::new("capacity"),
             capacity.clone(),

@@ -194,8 +194,8 @@ fn check_approval(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     if !approval::is_protected(group) {
         return;
     }
-    let found = approval::of(object);
-    if old.is_some_and(|old| approval::of(old).state == found.state) {
+    let found = approval::evaluate(object);
+    if old.is_some_and(|old| approval::evaluate(old).state == found.state) {
         return;
     }
     let at = Path::new("metadata.annotations");

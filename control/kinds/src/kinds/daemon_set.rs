@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::Kind;
 use crate::generic::{self, DEFAULT};
 use crate::rules::{defaults, labels, validate_workload as rules};
-use crate::table::{Now, age, cells, columns, name};
+use crate::table::{Timestamp, age, cells, columns, name};
 use crate::tree::{Read, Write, same};
 
 pub(crate) static KIND: Kind = Kind {
@@ -86,7 +86,7 @@ fn prepare_update(new: &mut Value, old: &Value) {
     generic::raise_generation_on(new, old, &["spec"]);
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let [names, images] = cells::containers(spec.at("template").at("spec"));
     vec![

@@ -4,7 +4,7 @@ use control_types::value::Value;
 
 use crate::generic::{self, DEFAULT};
 use crate::rules::{defaults, labels, validate_workload as rules};
-use crate::table::{Now, age, cells, columns, name};
+use crate::table::{Timestamp, age, cells, columns, name};
 use crate::tree::{Read, Write};
 use crate::{FieldError, Kind, Scale};
 
@@ -73,7 +73,7 @@ fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
     rules::deployment_status(new, old)
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let [names, images] = cells::containers(spec.at("template").at("spec"));
     vec![

@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, immutable, ip, labels, meta, names, ports};
-use crate::table::{Now, age, cells, columns, name};
+use crate::table::{Timestamp, age, cells, columns, name};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind};
 
@@ -253,7 +253,7 @@ fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
     out
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let ports: Vec<String> = object
         .items("ports")
         .iter()

@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
 use crate::rules::{collect, ip, meta, names, ports};
-use crate::table::{Now, age, cells, columns, name};
+use crate::table::{Timestamp, age, cells, columns, name};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind};
 
@@ -75,7 +75,7 @@ fn check(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     meta::validate(object, Some(true), names::subdomain_name, errors);
     let trigger = "endpoints.kubernetes.io/last-change-trigger-time";
     let stamp = object.at("metadata").at("annotations").text(trigger);
-    if !stamp.is_empty() && stamp.parse::<Now>().is_err() {
+    if !stamp.is_empty() && stamp.parse::<Timestamp>().is_err() {
         errors.invalid(
             &Path::new("annotations").key(trigger),
             stamp,
@@ -117,7 +117,7 @@ fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
     out
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let mut shown = Vec::new();
     for subset in object.items("subsets") {
         let addresses = || subset.items("addresses").iter().map(|a| a.text("ip"));

@@ -6,7 +6,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
 use crate::rules::{collect, immutable, labels, meta, names};
-use crate::table::{Now, columns, since};
+use crate::table::{Timestamp, columns, since};
 use crate::tree::{Read, same};
 use crate::{Field, FieldError, Kind};
 
@@ -267,7 +267,7 @@ fn selectable_fields(object: &Value) -> Vec<Field> {
     ]
 }
 
-fn row(object: &Value, now: Now, names: &EventFieldNames) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp, names: &EventFieldNames) -> Vec<Value> {
     let first = if object.has(names.first) {
         since(object.text(names.first), now)
     } else {

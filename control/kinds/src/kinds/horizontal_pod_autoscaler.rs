@@ -8,7 +8,7 @@ use crate::convert;
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, meta, names, non_negative, one_of, quantity, resources};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write};
 use crate::{FieldError, Kind};
 
@@ -310,7 +310,7 @@ fn check_target(target: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     for field in ["value", "averageValue"] {
         let amount = target.at(field);
-        if !amount.is_null() && quantity::of(amount) <= 0 {
+        if !amount.is_null() && quantity::to_nanos(amount) <= 0 {
             errors.invalid(&at.child(field), amount.clone(), "must be positive");
         }
     }
@@ -370,7 +370,7 @@ fn check_rules(rules: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
     }
     let tolerance = rules.at("tolerance");
-    if quantity::of(tolerance) < 0 {
+    if quantity::to_nanos(tolerance) < 0 {
         errors.invalid(
             &at.child("tolerance"),
             tolerance.clone(),
@@ -389,7 +389,7 @@ fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
     })
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let object = &newest(object);
     let (spec, status) = (object.at("spec"), object.at("status"));
     let target = spec.at("scaleTargetRef");

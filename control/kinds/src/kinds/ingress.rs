@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::{self, DEFAULT};
 use crate::rules::{collect, ip, meta, names, ports};
-use crate::table::{Now, age, cells, columns, name};
+use crate::table::{Timestamp, age, cells, columns, name};
 use crate::tree::{Read, Write};
 use crate::{FieldError, Kind};
 
@@ -262,7 +262,7 @@ fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
     Vec::new()
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
     let rules = spec.items("rules");
     let hosts: Vec<&str> = rules

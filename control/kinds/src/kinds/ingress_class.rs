@@ -6,7 +6,7 @@ use super::ingress::check_reference;
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, immutable_text, meta, names};
-use crate::table::{Now, age, columns};
+use crate::table::{Timestamp, age, columns};
 use crate::tree::{Read, Write};
 use crate::{FieldError, Kind};
 
@@ -79,7 +79,7 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     })
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let (meta, spec) = (object.at("metadata"), object.at("spec"));
     let mut name = meta.text("name").to_owned();
     let mark = "ingressclass.kubernetes.io/is-default-class";

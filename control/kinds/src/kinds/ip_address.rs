@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
 use crate::rules::{collect, immutable_as, ip, meta, names};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::Read;
 use crate::{FieldError, Kind};
 
@@ -67,7 +67,7 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     })
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let parent = object.at("spec").at("parentRef");
     let shown = if parent.is_null() {
         "<none>".to_owned()

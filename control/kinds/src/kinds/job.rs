@@ -4,7 +4,7 @@ use control_types::value::{Map, Value};
 
 use crate::generic::DEFAULT;
 use crate::rules::{defaults, labels, validate_job as rules, validate_workload};
-use crate::table::{Now, age, cells, columns, name, since};
+use crate::table::{Timestamp, age, cells, columns, name, since};
 use crate::tree::{Read, Write, same};
 use crate::{Field, Kind, generic};
 
@@ -133,7 +133,7 @@ fn selectable_fields(object: &Value) -> Vec<Field> {
     )]
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let succeeded = status.num("succeeded");
     let completions = match (spec.int("completions"), spec.num("parallelism")) {
@@ -142,7 +142,7 @@ fn row(object: &Value, now: Now) -> Vec<Value> {
         (None, _) => format!("{succeeded}/1"),
     };
     let (start, end) = (status.text("startTime"), status.text("completionTime"));
-    let took = match (start.is_empty(), end.parse::<Now>()) {
+    let took = match (start.is_empty(), end.parse::<Timestamp>()) {
         (true, _) => String::new(),
         (false, Ok(end)) => since(start, end),
         (false, Err(_)) => since(start, now),

@@ -140,7 +140,7 @@ fn check_amounts(limit: &Value, at: &Path<'_>, errors: &mut Errors) {
                 return None;
             }
             let amount = limit.at(list).get(name)?;
-            Some((quantity::of(amount), amount))
+            Some((quantity::to_nanos(amount), amount))
         };
         let shown = |(_, amount): (Nanos, &Value)| resources::shown(amount);
         let (min, max) = (of("min"), of("max"));

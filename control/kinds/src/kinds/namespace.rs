@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
 use crate::rules::{collect, meta, names};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write};
 use crate::{Field, FieldError, Kind, Subresource};
 
@@ -136,7 +136,7 @@ fn selectable_fields(object: &Value) -> Vec<Field> {
     vec![("status.phase", object.at("status").text("phase").to_owned())]
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![
         name(object),
         object.at("status").text("phase").into(),

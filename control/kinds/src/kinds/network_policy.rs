@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::{self, DEFAULT};
 use crate::rules::{collect, ip, labels, meta, names, ports};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write};
 use crate::{FieldError, Kind};
 
@@ -201,7 +201,7 @@ fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let selector = object.at("spec").at("podSelector");
     vec![
         name(object),

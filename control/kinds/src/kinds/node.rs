@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{ErrorKind, Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, ip, meta, names, resources, tolerations};
-use crate::table::{Now, age, columns, name, or_none};
+use crate::table::{Timestamp, age, columns, name, or_none};
 use crate::tree::{Read, Write, same};
 use crate::{Field, FieldError, Kind};
 
@@ -205,7 +205,7 @@ fn selectable_fields(object: &Value) -> Vec<Field> {
     )]
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let status = object.at("status");
     let ready = status
         .items("conditions")

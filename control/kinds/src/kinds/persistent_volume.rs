@@ -10,7 +10,7 @@ use crate::rules::{
     collect, defaults, difference, immutable, meta, names, node_labels, quantity, resources,
     volume_spec,
 };
-use crate::table::{Now, age, cells, columns, name, or_unset};
+use crate::table::{Timestamp, age, cells, columns, name, or_unset};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind, local_storage};
 
@@ -166,7 +166,7 @@ fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
     out
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let claim = if spec.has("claimRef") {
         let claim = spec.at("claimRef");

@@ -7,7 +7,7 @@ use crate::generic::{self, PLAIN};
 use crate::rules::{
     claims, collect, defaults, difference, immutable, meta, names, quantity, resources,
 };
-use crate::table::{Now, age, cells, columns, name, or_unset};
+use crate::table::{Timestamp, age, cells, columns, name, or_unset};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind, local_storage};
 
@@ -148,8 +148,9 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
                 format!("spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{shown}"),
             );
         }
-        let asked = |spec: &Value| quantity::of(spec.at("resources").at("requests").at("storage"));
-        let held = quantity::of(old.at("status").at("capacity").at("storage"));
+        let asked =
+            |spec: &Value| quantity::to_nanos(spec.at("resources").at("requests").at("storage"));
+        let held = quantity::to_nanos(old.at("status").at("capacity").at("storage"));
         if asked(after) < asked(before) && asked(after) <= held {
             errors.forbidden(
                 &SPEC.child("resources.requests.storage"),
@@ -233,7 +234,7 @@ fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
     out
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let deleting = object.at("metadata").has("deletionTimestamp");
     let bound = !spec.text("volumeName").is_empty();

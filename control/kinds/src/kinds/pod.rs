@@ -4,7 +4,7 @@ use control_types::value::Value;
 
 use crate::generic::{self, DEFAULT};
 use crate::rules::{app_armor, defaults, pod_status, qos, validate_pod as rules, validate_resize};
-use crate::table::{Now, age, columns, name, or_none, since};
+use crate::table::{Timestamp, age, columns, name, or_none, since};
 use crate::tree::{Read, Write};
 use crate::{Field, Kind, Subresource};
 
@@ -498,7 +498,7 @@ fn summary(pod: &Value) -> Summary {
     }
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let Summary {
         ready,

@@ -6,7 +6,7 @@ use crate::error::{Errors, Path};
 use crate::generic::{self, DEFAULT};
 use crate::rules::validate_workload::{amount, at_most_all};
 use crate::rules::{collect, conditions, labels, non_negative};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write};
 use crate::{FieldError, Kind};
 
@@ -64,7 +64,7 @@ fn validate_status_update(new: &Value, _old: &Value) -> Vec<FieldError> {
     })
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
     let shown = |field: &str| match spec.at(field) {
         Value::Null => Value::from("N/A"),

@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::Kind;
 use crate::generic::{self, DEFAULT};
 use crate::rules::{defaults, labels, validate_workload as rules};
-use crate::table::{Now, cells, columns, name};
+use crate::table::{Timestamp, cells, columns, name};
 use crate::tree::{Read, Write};
 
 pub(crate) static KIND: Kind = Kind {
@@ -33,7 +33,7 @@ fn prepare_update(new: &mut Value, old: &Value) {
     generic::raise_generation_on(new, old, &["template"]);
 }
 
-fn row(object: &Value, _now: Now) -> Vec<Value> {
+fn row(object: &Value, _now: Timestamp) -> Vec<Value> {
     let template = object.at("template");
     let [names, images] = cells::containers(template.at("spec"));
     vec![

@@ -9,7 +9,7 @@ use crate::Kind;
 use crate::error::{Errors, Path};
 use crate::generic::{self, DEFAULT};
 use crate::rules::{collect, meta, names};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write};
 
 const QUEUES: i64 = 10_000_000;
@@ -200,7 +200,7 @@ fn check_queuing(queuing: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
     let limited = spec.at("limited");
     let queuing = limited.at("limitResponse").at("queuing");

@@ -5,7 +5,7 @@ use control_types::value::Value;
 use super::deployment::SCALE;
 use crate::generic::{self, DEFAULT};
 use crate::rules::{defaults, labels, validate_workload as rules};
-use crate::table::{Now, age, cells, columns, name};
+use crate::table::{Timestamp, age, cells, columns, name};
 use crate::tree::{Read, Write};
 use crate::{Field, Kind};
 
@@ -41,14 +41,14 @@ pub(crate) fn selectable_fields(object: &Value) -> Vec<Field> {
     )]
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let mut cells = counts(object, now);
     cells.push(labels::format(object.at("spec").at("selector")).into());
     cells
 }
 
 /// The columns that replica sets and replication controllers share.
-pub(crate) fn counts(object: &Value, now: Now) -> Vec<Value> {
+pub(crate) fn counts(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let [names, images] = cells::containers(spec.at("template").at("spec"));
     vec![

@@ -5,7 +5,7 @@ use control_types::value::Value;
 use super::replica_set;
 use crate::generic::{self, DEFAULT};
 use crate::rules::{defaults, labels, validate_workload as rules};
-use crate::table::{Now, columns};
+use crate::table::{Timestamp, columns};
 use crate::tree::{Read, Write};
 use crate::{Kind, Scale};
 
@@ -57,7 +57,7 @@ fn labels_from_template(object: &mut Value) {
     }
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let mut cells = replica_set::counts(object, now);
     cells.push(labels::format_map(object.at("spec").at("selector")).into());
     cells

@@ -7,7 +7,7 @@ use crate::generic::{self, PLAIN};
 use crate::rules::{
     annotations_and_labels, collect, device_slices, devices, immutable_as, meta, names,
 };
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write};
 use crate::{FieldError, Kind};
 
@@ -123,7 +123,7 @@ fn validate_status_update(new: &Value, old: &Value) -> Vec<FieldError> {
     })
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let status = object.at("status");
     let mut states = Vec::new();
     let deleted = object.at("metadata").has("deletionTimestamp");

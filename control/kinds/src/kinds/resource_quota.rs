@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, meta, names, quantity, resources};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write};
 use crate::{FieldError, Kind};
 
@@ -243,7 +243,10 @@ fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
         }
         let limit = format!("limits.{resource}");
         let (request, most) = (hard.at(&asked), hard.at(&limit));
-        if !request.is_null() && !most.is_null() && quantity::of(request) > quantity::of(most) {
+        if !request.is_null()
+            && !most.is_null()
+            && quantity::to_nanos(request) > quantity::to_nanos(most)
+        {
             out.push(format!(
                 "ResourceQuota {asked} ({}) should be less than {limit} ({})",
                 resources::shown(request),
@@ -254,7 +257,7 @@ fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
     out
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let status = object.at("status");
     let mut hard: Vec<(&str, &Value)> = status.entries("hard").collect();
     hard.sort_unstable_by_key(|(name, _)| *name);

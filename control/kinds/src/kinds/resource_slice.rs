@@ -6,7 +6,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path, quoted};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, device_slices, immutable, immutable_text, meta, names};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write};
 use crate::{Field, FieldError, Kind};
 
@@ -85,7 +85,7 @@ fn selectable_fields(object: &Value) -> Vec<Field> {
     ]
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
     vec![
         name(object),

@@ -6,7 +6,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
 use crate::rules::{collect, meta, names};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind};
 
@@ -123,7 +123,7 @@ fn validate_update(new: &Value, old: &Value, namespaced: bool) -> Vec<FieldError
     })
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let role = object.at("roleRef");
     let of = |kind: &str| {
         let all: Vec<String> = object

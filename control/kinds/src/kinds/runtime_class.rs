@@ -7,7 +7,7 @@ use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
 use crate::rules::resources::{self, ResourcesOwner};
 use crate::rules::{collect, immutable, labels, meta, names, node_labels, quantity, tolerations};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write};
 use crate::{FieldError, Kind};
 
@@ -94,7 +94,7 @@ fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![
         name(object),
         object.text("handler").into(),

@@ -6,7 +6,7 @@ use super::config_map::{MAX_SIZE, check_immutable, decoded_len};
 use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
 use crate::rules::{collect, immutable, meta, names};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write};
 use crate::{Field, FieldError, Kind};
 
@@ -191,7 +191,7 @@ fn selectable_fields(object: &Value) -> Vec<Field> {
     vec![("type", object.text("type").to_owned())]
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let count = i64::try_from(object.size("data")).unwrap_or(i64::MAX);
     vec![
         name(object),

@@ -4,7 +4,7 @@ use control_types::value::Value;
 
 use crate::generic::{self, PLAIN};
 use crate::rules::{labels, validate_service as rules};
-use crate::table::{Now, age, cells, columns, name};
+use crate::table::{Timestamp, age, cells, columns, name};
 use crate::tree::{Read, Write};
 use crate::{Field, Kind, service};
 
@@ -120,7 +120,7 @@ fn external_address(object: &Value) -> String {
     }
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
     let ports: Vec<String> = spec
         .items("ports")

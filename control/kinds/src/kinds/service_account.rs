@@ -4,7 +4,7 @@ use control_types::value::Value;
 
 use crate::generic::PLAIN;
 use crate::rules::{collect, meta, names};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write};
 use crate::{FieldError, Kind};
 
@@ -54,6 +54,6 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     })
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), age(object, now)]
 }

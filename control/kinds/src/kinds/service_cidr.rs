@@ -6,7 +6,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, ip, meta, names};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::Read;
 use crate::{FieldError, Kind};
 
@@ -81,7 +81,7 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     })
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let ranges: Vec<&str> = object
         .at("spec")
         .items("cidrs")

@@ -6,7 +6,7 @@ use super::deployment::SCALE;
 use crate::Kind;
 use crate::generic::{self, DEFAULT};
 use crate::rules::{defaults, validate_workload as rules};
-use crate::table::{Now, age, cells, columns, name};
+use crate::table::{Timestamp, age, cells, columns, name};
 use crate::tree::{Read, Write};
 
 pub(crate) static KIND: Kind = Kind {
@@ -81,7 +81,7 @@ fn prepare_update(new: &mut Value, old: &Value) {
     generic::update_spec(new, old);
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let [names, images] = cells::containers(spec.at("template").at("spec"));
     vec![

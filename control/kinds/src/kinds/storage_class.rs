@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::PLAIN;
 use crate::rules::{collect, immutable, meta, names, node_labels, one_of, volume_spec};
-use crate::table::{Now, age, columns};
+use crate::table::{Timestamp, age, columns};
 use crate::tree::{Read, Write, same};
 use crate::{FieldError, Kind};
 
@@ -110,7 +110,7 @@ fn warnings(object: &Value, _old: Option<&Value>) -> Vec<String> {
     out
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let meta = object.at("metadata");
     let mut name = meta.text("name").to_owned();
     let marks = [

@@ -5,7 +5,7 @@ use control_types::value::Value;
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, immutable_as, meta, names, volume_spec, volumes};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::Read;
 use crate::{FieldError, Kind};
 
@@ -102,7 +102,7 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     })
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
     vec![
         name(object),

@@ -7,7 +7,7 @@ use crate::Kind;
 use crate::error::{Errors, Path};
 use crate::generic::{self, PLAIN};
 use crate::rules::{collect, expressions, labels, matching, meta, names, one_of};
-use crate::table::{Now, age, columns, name};
+use crate::table::{Timestamp, age, columns, name};
 use crate::tree::{Read, Write, same};
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -218,7 +218,7 @@ fn check_versions(hook: &Value, rules: &LenientRules, at: &Path<'_>, errors: &mu
     }
 }
 
-fn row(object: &Value, now: Now) -> Vec<Value> {
+fn row(object: &Value, now: Timestamp) -> Vec<Value> {
     let hooks = object.items("webhooks").len();
     vec![name(object), hooks.into(), age(object, now)]
 }

@@ -16,11 +16,11 @@ const MOST: usize = 3000;
 /// The pods of a namespace, in the order in which they are looked at: first those
 /// that are not like one before, by their controller.
 #[derive(Debug)]
-pub struct Existing {
+pub struct NamespacePods {
     pods: Vec<Value>,
 }
 
-impl Existing {
+impl NamespacePods {
     /// Orders pods.
     #[must_use]
     pub fn new(pods: impl IntoIterator<Item = Value>) -> Self {
@@ -116,7 +116,7 @@ mod tests {
     fn pods_with_the_same_faults_are_told_together_by_the_first_name() {
         let pods = [("c", true), ("a", true), ("x", false), ("b", true)];
         let pods = pods.map(|(name, privileged)| pod(name, privileged, name));
-        let warnings = Existing::new(pods).warnings("n", BASELINE, || false);
+        let warnings = NamespacePods::new(pods).warnings("n", BASELINE, || false);
         assert_eq!(
             warnings,
             [
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_pod_of_another_controller_comes_before_the_second_of_one() {
         let pods = [("a", "x"), ("b", "x"), ("c", "y")].map(|(name, owner)| pod(name, true, owner));
-        let existing = Existing::new(pods);
+        let existing = NamespacePods::new(pods);
         let names: Vec<_> = existing.pods.iter().map(meta::name).collect();
         assert_eq!(names, ["a", "c", "b"]);
     }
@@ -137,12 +137,12 @@ mod tests {
     #[test]
     fn looking_ends_when_it_is_late_and_after_the_most() {
         let pods = |count: usize| (0..count).map(|at| pod(&format!("p{at}"), false, "x"));
-        let existing = Existing::new(pods(3));
+        let existing = NamespacePods::new(pods(3));
         assert_eq!(
             existing.warnings("n", BASELINE, || true),
             ["new PodSecurity enforce level only checked against the first 1 of 3 existing pods"]
         );
-        let existing = Existing::new(pods(3001));
+        let existing = NamespacePods::new(pods(3001));
         assert_eq!(
             existing.warnings("n", BASELINE, || false),
             [

@@ -11,7 +11,7 @@ mod existing;
 mod policy;
 mod significant;
 
-pub use existing::Existing;
+pub use existing::NamespacePods;
 pub use policy::{LabelError, Level, LevelVersion, Modes as Policy, Version};
 pub use significant::is_significant;
 

@@ -23,7 +23,7 @@ fn pods_are_judged_as_stock_judges_them() {
     for line in include_str!("answers.jsonl").lines() {
         let recorded = Value::from_slice(line.as_bytes()).expect("JSON");
         let mut object = recorded.at("pod").clone();
-        let kind = crate::of("", "Pod");
+        let kind = crate::find_kind("", "Pod");
         (kind.default)(&mut object);
         (kind.prepare_create)(&mut object);
         let pod = Pod::within(&object, &[]).expect("a spec");

@@ -3,7 +3,7 @@
 use control_types::value::Value;
 
 use super::Facts;
-use super::conditions::{Conditions, Met};
+use super::conditions::{Conditions, MatchResult};
 use super::scope::Variables;
 use crate::rules::expressions::Names;
 use crate::tree::Read;
@@ -49,9 +49,9 @@ impl PolicyPreamble {
     }
 
     /// Whether the policy is about the request.
-    pub fn concerns(&self, facts: &Facts<'_>) -> Met {
-        self.conditions
-            .as_ref()
-            .map_or(Met::Yes, |all| all.meet_with(facts, &self.variables))
+    pub fn concerns(&self, facts: &Facts<'_>) -> MatchResult {
+        self.conditions.as_ref().map_or(MatchResult::Yes, |all| {
+            all.meet_with(facts, &self.variables)
+        })
     }
 }

@@ -19,7 +19,7 @@ pub struct Conditions {
 
 /// Whether conditions are met.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Met {
+pub enum MatchResult {
     /// All match, or there are none.
     Yes,
     /// One is not, or cannot be evaluated while failures are ignored.
@@ -71,11 +71,11 @@ impl Conditions {
 
     /// Whether they are met. The namespace's object is not known to conditions.
     #[must_use]
-    pub fn meet(&self, facts: &Facts<'_>) -> Met {
+    pub fn meet(&self, facts: &Facts<'_>) -> MatchResult {
         self.meet_with(facts, &Variables::default())
     }
 
-    pub(super) fn meet_with(&self, facts: &Facts<'_>, variables: &Variables) -> Met {
+    pub(super) fn meet_with(&self, facts: &Facts<'_>, variables: &Variables) -> MatchResult {
         let facts = Facts {
             namespace: None,
             ..*facts
@@ -86,14 +86,14 @@ impl Conditions {
         let mut failed: Vec<String> = Vec::new();
         for (_, made) in &self.list {
             match made.evaluate(&scope, &mut budget) {
-                Ok(value) if value.as_bool() == Some(false) => return Met::No,
+                Ok(value) if value.as_bool() == Some(false) => return MatchResult::No,
                 Ok(_) => {}
                 Err(failure @ super::scope::Failure::Budget) => {
-                    failed = vec![failure.message()];
+                    failed = vec![failure.to_string()];
                     break;
                 }
                 Err(failure) => {
-                    let why = failure.message();
+                    let why = failure.to_string();
                     if !failed.contains(&why) {
                         failed.push(why);
                     }
@@ -101,10 +101,10 @@ impl Conditions {
             }
         }
         match failed.as_slice() {
-            [] => Met::Yes,
-            _ if self.ignore_failures => Met::No,
-            [one] => Met::Failed(one.clone()),
-            all => Met::Failed(format!("[{}]", all.join(", "))),
+            [] => MatchResult::Yes,
+            _ if self.ignore_failures => MatchResult::No,
+            [one] => MatchResult::Failed(one.clone()),
+            all => MatchResult::Failed(format!("[{}]", all.join(", "))),
         }
     }
 }

@@ -14,10 +14,10 @@ mod scope;
 pub mod types;
 mod validating;
 
-pub use conditions::{Conditions, Met};
+pub use conditions::{Conditions, MatchResult};
 pub use control_cel::{Authorizer, Decision, Question, Schema};
 pub use facts::Facts;
-pub use mutating::{MutatingPolicy, Mutation};
+pub use mutating::{MutatingPolicy, Mutation, MutationError};
 pub use validating::{Annotation, Cause, Finding, Note, ValidatingPolicy, Verdict};
 
 #[cfg(test)]

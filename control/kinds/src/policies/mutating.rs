@@ -5,8 +5,9 @@ use control_types::value::{Map, Value};
 
 use super::Facts;
 use super::common::PolicyPreamble;
-use super::conditions::{Met, uses_authorizer};
-use super::scope::{Expression, Scope};
+use super::conditions::{MatchResult, uses_authorizer};
+use super::scope::{Expression, Failure, Scope};
+use crate::rules::expressions::CompileError;
 use crate::tree::Read;
 
 /// A compiled policy.
@@ -21,6 +22,34 @@ pub struct MutatingPolicy {
 struct AppliedMutation {
     applied: bool,
     made: Expression,
+}
+
+/// Error of a mutation that has no result; the message is for users.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct MutationError(#[from] MutationFault);
+
+#[derive(Debug, thiserror::Error)]
+enum MutationFault {
+    #[error(transparent)]
+    Compilation(CompileError),
+    #[error(transparent)]
+    Evaluation(Failure),
+    /// Types are not named like the fields that contain them.
+    #[error("type mismatch: {}", .0.join("\n"))]
+    Misnamed(Vec<String>),
+    /// The configuration to apply has this type.
+    #[error("unsupported return type from ApplyConfiguration expression: {0}")]
+    NoObject(String),
+    #[error("invalid return type: the object holds what is no JSON")]
+    NoJson,
+    #[error("type mismatch: JSONPatchType.expression should evaluate to array")]
+    NoArray,
+    #[error("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch")]
+    NoOperation,
+    /// The value of an operation has this type.
+    #[error("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {0}")]
+    Unmarshalable(String),
 }
 
 /// The result of a mutation.
@@ -72,7 +101,7 @@ impl MutatingPolicy {
 
     /// Whether the policy is about the request.
     #[must_use]
-    pub fn concerns(&self, facts: &Facts<'_>) -> Met {
+    pub fn concerns(&self, facts: &Facts<'_>) -> MatchResult {
         self.common.concerns(facts)
     }
 
@@ -91,13 +120,13 @@ impl MutatingPolicy {
     /// Evaluates the mutation with this number.
     ///
     /// # Errors
-    /// Why it fails, as a message for users.
-    pub fn mutate(&self, number: usize, facts: &Facts<'_>) -> Result<Mutation, String> {
+    /// When an expression does not compile, fails, or is of no use.
+    pub fn mutate(&self, number: usize, facts: &Facts<'_>) -> Result<Mutation, MutationError> {
         let Some(change) = self.mutations.get(number) else {
             return Ok(Mutation::Patch(Value::Array(Vec::new())));
         };
-        if let Some(why) = change.made.broken() {
-            return Err(why.to_owned());
+        if let Some(error) = change.made.broken() {
+            return Err(MutationFault::Compilation(error.clone()).into());
         }
         let scope = Scope::new(&self.common.variables);
         scope.open(facts, self.authorizer);
@@ -105,17 +134,17 @@ impl MutatingPolicy {
         let value = change
             .made
             .evaluate(&scope, &mut budget)
-            .map_err(super::scope::Failure::message)?;
-        if change.applied {
-            applied(&value).map(Mutation::Apply)
+            .map_err(MutationFault::Evaluation)?;
+        Ok(if change.applied {
+            Mutation::Apply(applied(&value)?)
         } else {
-            patch(&value).map(Mutation::Patch)
-        }
+            Mutation::Patch(patch(&value)?)
+        })
     }
 }
 
 /// Checks that an object's types are named like the fields that contain them.
-fn named(value: &Val<'_>) -> Result<(), String> {
+fn named(value: &Val<'_>) -> Result<(), MutationFault> {
     let Val::Object(made) = value else {
         return Ok(());
     };
@@ -123,32 +152,26 @@ fn named(value: &Val<'_>) -> Result<(), String> {
     if wrong.is_empty() {
         Ok(())
     } else {
-        Err(format!("type mismatch: {}", wrong.join("\n")))
+        Err(MutationFault::Misnamed(wrong))
     }
 }
 
-fn applied(value: &Val<'_>) -> Result<Value, String> {
+fn applied(value: &Val<'_>) -> Result<Value, MutationFault> {
     if !matches!(value, Val::Object(_)) {
-        return Err(format!(
-            "unsupported return type from ApplyConfiguration expression: {}",
-            value.type_name()
-        ));
+        return Err(MutationFault::NoObject(value.type_name().to_owned()));
     }
     named(value)?;
-    value
-        .to_value()
-        .ok_or_else(|| "invalid return type: the object holds what is no JSON".to_owned())
+    value.to_value().ok_or(MutationFault::NoJson)
 }
 
-fn patch(value: &Val<'_>) -> Result<Value, String> {
-    const WRONG: &str = "type mismatch: JSONPatchType.expression should evaluate to array";
+fn patch(value: &Val<'_>) -> Result<Value, MutationFault> {
     let Val::List(List::Own(items)) = value else {
-        return Err(WRONG.to_owned());
+        return Err(MutationFault::NoArray);
     };
     let mut all = Vec::with_capacity(items.len());
     for item in items.iter() {
         let Val::Object(made) = item else {
-            return Err(format!("{WRONG} of JSONPatch"));
+            return Err(MutationFault::NoOperation);
         };
         let mut operation = Map::new();
         let text = |name: &str| made.get(name).and_then(Val::as_str).unwrap_or("");
@@ -159,12 +182,9 @@ fn patch(value: &Val<'_>) -> Result<Value, String> {
         }
         if let Some(value) = made.get("value") {
             named(value)?;
-            let value = value.to_value().ok_or_else(|| {
-                format!(
-                    "JSONPath valueExpression evaluated to a type that could not marshal to JSON: {}",
-                    value.type_name()
-                )
-            })?;
+            let value = value
+                .to_value()
+                .ok_or_else(|| MutationFault::Unmarshalable(value.type_name().to_owned()))?;
             operation.insert("value", value);
         }
         all.push(Value::Object(operation));

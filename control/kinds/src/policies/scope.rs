@@ -7,33 +7,28 @@ use control_cel::{Bindings, Budget, Entries, Error, Lazy, Program, Type, Val};
 use control_types::value::Value;
 
 use super::Facts;
-use crate::rules::expressions::{self, Names};
+use crate::rules::expressions::{self, CompileError, Names};
 use crate::tree::Read;
 
 /// An expression; a compile error is reported on evaluation.
 #[derive(Debug)]
 pub(super) struct Expression {
     text: Box<str>,
-    program: Result<Program, String>,
+    program: Result<Program, CompileError>,
 }
 
-/// The reason why an expression has no value.
-#[derive(Debug)]
+/// The reason why an expression has no value; the messages are for users.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
+    /// It does not compile.
+    #[error("compilation error: {0}")]
+    Compilation(CompileError),
     /// It fails.
-    Own(String),
+    #[error("expression '{expression}' resulted in error: {error}")]
+    Evaluation { expression: Box<str>, error: Error },
     /// All together cost more than they may: nothing else is evaluated.
+    #[error("{}", Error::Budget)]
     Budget,
-}
-
-impl Failure {
-    /// Returns the message for users.
-    pub fn message(self) -> String {
-        match self {
-            Self::Own(why) => why,
-            Self::Budget => Error::Budget.to_string(),
-        }
-    }
 }
 
 /// Variables and the expressions that make them, in the order of the policy.
@@ -74,8 +69,8 @@ impl Expression {
     }
 
     /// Returns why it does not compile.
-    pub fn broken(&self) -> Option<&str> {
-        self.program.as_ref().err().map(String::as_str)
+    pub fn broken(&self) -> Option<&CompileError> {
+        self.program.as_ref().err()
     }
 
     /// Whether it reads a variable of the environment.
@@ -92,7 +87,7 @@ impl Expression {
     ) -> Result<Val<'a>, Failure> {
         let program = match &self.program {
             Ok(program) => program,
-            Err(why) => return Err(Failure::Own(format!("compilation error: {why}"))),
+            Err(error) => return Err(Failure::Compilation(error.clone())),
         };
         let value = program.evaluate(scope.bindings(), budget);
         let owed = scope.owed.take();
@@ -105,10 +100,10 @@ impl Expression {
         }
         value.map_err(|error| match error {
             Error::Budget => Failure::Budget,
-            error => Failure::Own(format!(
-                "expression '{}' resulted in error: {error}",
-                self.text
-            )),
+            error => Failure::Evaluation {
+                expression: self.text.clone(),
+                error,
+            },
         })
     }
 }
@@ -171,7 +166,7 @@ impl<'a> Scope<'a> {
         };
         let program = match &made.program {
             Ok(program) => program,
-            Err(why) => return told("compile", why),
+            Err(error) => return told("compile", &error.to_string()),
         };
         let mut budget = Budget {
             call: Budget::CALL,

@@ -7,7 +7,7 @@ use control_types::value::Value;
 
 use super::Facts;
 use super::common::PolicyPreamble;
-use super::conditions::{Met, uses_authorizer};
+use super::conditions::{MatchResult, uses_authorizer};
 use super::scope::{Expression, Failure, Scope};
 use crate::rules::expressions::Names;
 use crate::tree::Read;
@@ -176,18 +176,18 @@ impl ValidatingPolicy {
     #[must_use]
     pub fn decide(&self, facts: &Facts<'_>) -> Verdict {
         match self.common.concerns(facts) {
-            Met::Yes => {}
-            Met::No => return Verdict::default(),
-            Met::Failed(why) => return self.failed(why),
+            MatchResult::Yes => {}
+            MatchResult::No => return Verdict::default(),
+            MatchResult::Failed(why) => return self.failed(why),
         }
         let mut verdict = Verdict::default();
-        if let Err(why) = self.validate(facts, &mut verdict.findings) {
-            return self.failed(why);
+        if let Err(failure) = self.validate(facts, &mut verdict.findings) {
+            return self.failed(failure.to_string());
         }
         if !self.annotations.is_empty()
-            && let Err(why) = self.annotate(facts, &mut verdict.annotations)
+            && let Err(failure) = self.annotate(facts, &mut verdict.annotations)
         {
-            return self.failed(why);
+            return self.failed(failure.to_string());
         }
         verdict
     }
@@ -212,7 +212,7 @@ impl ValidatingPolicy {
         }
     }
 
-    fn validate(&self, facts: &Facts<'_>, findings: &mut Vec<Finding>) -> Result<(), String> {
+    fn validate(&self, facts: &Facts<'_>, findings: &mut Vec<Finding>) -> Result<(), Failure> {
         let scope = Scope::new(&self.common.variables);
         scope.open(facts, self.authorizer);
         let mut budget = Budget::new(Budget::OBJECT);
@@ -222,9 +222,9 @@ impl ValidatingPolicy {
             match validation.rule.evaluate(&scope, &mut budget) {
                 Ok(value) if value.as_bool() == Some(true) => {}
                 Ok(_) => refused.push((index, began.elapsed())),
-                Err(Failure::Budget) => return Err(Failure::Budget.message()),
-                Err(Failure::Own(why)) => {
-                    findings.push(self.failure(index, why, began.elapsed()));
+                Err(Failure::Budget) => return Err(Failure::Budget),
+                Err(failure) => {
+                    findings.push(self.failure(index, failure.to_string(), began.elapsed()));
                 }
             }
         }
@@ -244,7 +244,7 @@ impl ValidatingPolicy {
                 .map(|made| made.evaluate(&scope, &mut budget));
             let finding = match made {
                 Some(Err(Failure::Budget)) => {
-                    let why = format!("failed messageExpression: {}", Failure::Budget.message());
+                    let why = format!("failed messageExpression: {}", Failure::Budget);
                     self.failure(index, why, elapsed)
                 }
                 made => Finding {
@@ -262,7 +262,7 @@ impl ValidatingPolicy {
         Ok(())
     }
 
-    fn annotate(&self, facts: &Facts<'_>, notes: &mut Vec<Annotation>) -> Result<(), String> {
+    fn annotate(&self, facts: &Facts<'_>, notes: &mut Vec<Annotation>) -> Result<(), Failure> {
         let scope = Scope::new(&self.common.variables);
         scope.open(facts, false);
         let mut budget = Budget::new(Budget::OBJECT);
@@ -279,9 +279,9 @@ impl ValidatingPolicy {
                     made.text(),
                     other.type_name()
                 )),
-                Err(Failure::Budget) => return Err(Failure::Budget.message()),
+                Err(Failure::Budget) => return Err(Failure::Budget),
                 Err(_) if self.common.ignore_failures => continue,
-                Err(Failure::Own(why)) => Note::Failed(why),
+                Err(failure) => Note::Failed(failure.to_string()),
             };
             notes.push(Annotation {
                 key: key.to_string(),

@@ -45,7 +45,7 @@ impl Amount {
             Format::DecimalSI
         };
         Self {
-            nanos: quantity::of(value),
+            nanos: quantity::to_nanos(value),
             format,
         }
     }

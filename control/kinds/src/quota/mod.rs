@@ -174,7 +174,7 @@ pub fn counted(quota: &Value, classes: Classes<'_>) -> Vec<(String, String)> {
 
 /// Objects of one resource in the namespace of a quota.
 #[derive(Debug)]
-pub struct Counted {
+pub struct CountedObjects {
     /// Its group.
     pub group: String,
     /// Its plural.
@@ -186,8 +186,8 @@ pub struct Counted {
 /// Returns when usage changes next although nothing is written: the earliest end of a
 /// grace period that is still to come among pods that are being deleted.
 #[must_use]
-pub fn next_change(all: &[Counted], now: jiff::Timestamp) -> Option<jiff::Timestamp> {
-    let of_pods = |counted: &&Counted| counted.group.is_empty() && counted.plural == "pods";
+pub fn next_change(all: &[CountedObjects], now: jiff::Timestamp) -> Option<jiff::Timestamp> {
+    let of_pods = |counted: &&CountedObjects| counted.group.is_empty() && counted.plural == "pods";
     let pods = all.iter().filter(of_pods).flat_map(|pods| &pods.objects);
     let ends = pods.filter_map(pods::end_of_grace);
     ends.filter(|end| *end >= now).min()
@@ -198,7 +198,7 @@ pub fn next_change(all: &[Counted], now: jiff::Timestamp) -> Option<jiff::Timest
 #[must_use]
 pub fn recount(
     quota: &Value,
-    all: &[Counted],
+    all: &[CountedObjects],
     classes: Classes<'_>,
     now: jiff::Timestamp,
 ) -> Value {
@@ -210,7 +210,7 @@ pub fn recount(
         .map(|(name, _)| name)
         .collect();
     let mut sums = Usage::default();
-    for Counted {
+    for CountedObjects {
         group,
         plural,
         objects,

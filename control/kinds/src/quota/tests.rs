@@ -89,7 +89,7 @@ fn usage_changes_at_the_next_end_of_a_grace_period() {
         let at = jiff::Timestamp::from_second(second).unwrap().to_string();
         value!({"metadata": {"deletionTimestamp": (at), "deletionGracePeriodSeconds": 30}})
     };
-    let pods = Counted {
+    let pods = CountedObjects {
         group: String::new(),
         plural: "pods".to_owned(),
         objects: vec![pod(100), pod(60), pod(10), value!({"metadata": {}})],
@@ -363,12 +363,12 @@ fn counting_anew_sums_what_is_in_scope_and_keeps_what_it_cannot_know() {
             .map(|(group, plural)| (group.to_owned(), plural.to_owned()))
     );
     let all = [
-        Counted {
+        CountedObjects {
             group: String::new(),
             plural: "pods".into(),
             objects: vec![pod("500m"), pod("750m")],
         },
-        Counted {
+        CountedObjects {
             group: String::new(),
             plural: "secrets".into(),
             objects: vec![],
@@ -484,7 +484,7 @@ fn usage_that_a_status_lacks_is_counted_within_its_scopes_and_no_other() {
         "status": {"hard": {"count/pods": "9"}, "used": {"count/pods": "5"}}
     });
     let ends = value!({"spec": {"activeDeadlineSeconds": 5, "containers": [{}]}});
-    let all = Counted {
+    let all = CountedObjects {
         group: String::new(),
         plural: "pods".to_owned(),
         objects: vec![ends, value!({"spec": {"containers": [{}]}})],

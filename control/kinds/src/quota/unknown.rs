@@ -3,7 +3,7 @@
 
 use control_types::value::Value;
 
-use super::{Amount, Classes, Counted, Usage, scopes, tracks, usage};
+use super::{Amount, Classes, CountedObjects, Usage, scopes, tracks, usage};
 use crate::tree::{Read as _, Write as _};
 
 /// The names that a quota limits for a resource and whose usage its status lacks.
@@ -35,7 +35,7 @@ pub fn is_usage_unknown(quota: &Value, group: &str, plural: &str, classes: Class
 #[must_use]
 pub fn count_unknown(
     quota: &Value,
-    all: &Counted,
+    all: &CountedObjects,
     classes: Classes<'_>,
     now: jiff::Timestamp,
 ) -> Usage {

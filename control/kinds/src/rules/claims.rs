@@ -60,7 +60,7 @@ pub(crate) fn spec(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     match spec.at("resources").at("requests").get("storage") {
         None => errors.required(&storage, ""),
         Some(amount) => {
-            if quantity::of(amount) <= 0 {
+            if quantity::to_nanos(amount) <= 0 {
                 errors.invalid(
                     &storage,
                     resources::shown(amount),

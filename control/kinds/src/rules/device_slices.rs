@@ -373,7 +373,7 @@ fn policy(capacity: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 fn options(values: &[Value], default: &Value, most: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let of = quantity::of;
+    let of = quantity::to_nanos;
     for (i, pair) in values.windows(2).enumerate() {
         if of(&pair[0]) > of(&pair[1]) {
             errors.invalid(
@@ -420,12 +420,12 @@ fn options(values: &[Value], default: &Value, most: &Value, at: &Path<'_>, error
 /// A quantity as a whole number, rounded up.
 fn whole(value: &Value) -> i128 {
     const ONE: i128 = 1_000_000_000;
-    let nanos = quantity::of(value);
+    let nanos = quantity::to_nanos(value);
     nanos.div_euclid(ONE) + i128::from(nanos.rem_euclid(ONE) != 0)
 }
 
 fn bounds(range: &Value, default: &Value, most: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let (of, shown) = (quantity::of, resources::shown);
+    let (of, shown) = (quantity::to_nanos, resources::shown);
     let (min, max, step) = (range.at("min"), range.at("max"), range.at("step"));
     if min.is_null() {
         errors.required(&at.child("min"), "required when validRange is defined");

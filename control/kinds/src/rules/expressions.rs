@@ -1,6 +1,6 @@
 //! CEL expressions about admission requests: available names and required types.
 
-use control_cel::{Env, Object, Program, Type};
+use control_cel::{Env, Issues, Object, Program, Type};
 use control_types::value::Value;
 
 use crate::error::{ErrorKind, Errors, Path};
@@ -87,6 +87,22 @@ fn declared(of: &Type) -> Type {
     }
 }
 
+/// Error of an expression that does not compile, in kube-apiserver's words.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum CompileError {
+    /// It is wrong.
+    #[error("compilation failed: {0}")]
+    Issues(Issues),
+    /// Its result has another type than it must have.
+    #[error("must evaluate to {wanted} but got {found}")]
+    ResultType {
+        /// The types that it may have.
+        wanted: String,
+        /// The type that it has.
+        found: String,
+    },
+}
+
 /// The type of `expression` if it is right; else an error at `at`. `wanted` are
 /// the types that its result may have; none: any.
 pub(crate) fn check(
@@ -99,7 +115,7 @@ pub(crate) fn check(
     match control_cel::check(expression, &names.env()) {
         Ok(of) => {
             if let Some(why) = unwanted(&of, wanted) {
-                errors.invalid(at, expression, why);
+                errors.invalid(at, expression, why.to_string());
             } else if let Err(issues) = control_cel::compile(expression, &names.env()) {
                 let issue = issues.found().first().map_or("", |issue| &issue.message);
                 let why = format!("program instantiation failed: {issue}");
@@ -108,16 +124,19 @@ pub(crate) fn check(
             of
         }
         Err(issues) => {
-            errors.invalid(at, expression, format!("compilation failed: {issues}"));
+            errors.invalid(at, expression, CompileError::Issues(issues).to_string());
             Type::Dyn
         }
     }
 }
 
 /// Compiles `expression`; errors are worded as in [`check`].
-pub(crate) fn compile(expression: &str, names: &Names, wanted: &[Type]) -> Result<Program, String> {
-    let program = control_cel::compile(expression, &names.env())
-        .map_err(|issues| format!("compilation failed: {issues}"))?;
+pub(crate) fn compile(
+    expression: &str,
+    names: &Names,
+    wanted: &[Type],
+) -> Result<Program, CompileError> {
+    let program = control_cel::compile(expression, &names.env()).map_err(CompileError::Issues)?;
     match unwanted(program.type_of(), wanted) {
         Some(why) => Err(why),
         None => Ok(program),
@@ -125,23 +144,24 @@ pub(crate) fn compile(expression: &str, names: &Names, wanted: &[Type]) -> Resul
 }
 
 /// The type of an expression, or all that is wrong with it.
-pub(crate) fn type_of(expression: &str, names: &Names) -> Result<Type, String> {
-    control_cel::check(expression, &names.env()).map_err(|issues| issues.to_string())
+pub(crate) fn type_of(expression: &str, names: &Names) -> Result<Type, Issues> {
+    control_cel::check(expression, &names.env())
 }
 
 /// Returns what is wrong with the type of a result.
-fn unwanted(of: &Type, wanted: &[Type]) -> Option<String> {
+fn unwanted(of: &Type, wanted: &[Type]) -> Option<CompileError> {
     if wanted.is_empty() || wanted.contains(of) {
         return None;
     }
-    let reason = match wanted {
-        [one] => format!("must evaluate to {}", one.declared_name()),
+    let wanted = match wanted {
+        [one] => one.declared_name(),
         all => {
             let all: Vec<String> = all.iter().map(Type::declared_name).collect();
-            format!("must evaluate to one of [{}]", all.join(" "))
+            format!("one of [{}]", all.join(" "))
         }
     };
-    Some(format!("{reason} but got {}", of.declared_name()))
+    let found = of.declared_name();
+    Some(CompileError::ResultType { wanted, found })
 }
 
 /// `matchConditions` of webhooks and policies.

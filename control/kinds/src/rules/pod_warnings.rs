@@ -388,7 +388,7 @@ pub(crate) fn fraction(list: &Value, resource: &str, at: &Path<'_>, out: &mut Ve
     let Some(amount) = list.get(resource) else {
         return;
     };
-    if !quantity::is_whole(quantity::of(amount)) {
+    if !quantity::is_whole(quantity::to_nanos(amount)) {
         out.push(format!(
             "{}: fractional byte value {} is invalid, must be an integer",
             at.key(resource),

@@ -12,11 +12,11 @@ use crate::tree::Read;
 pub(crate) fn class(spec: &Value) -> &'static str {
     let pod_level = spec.at("resources");
     let class = if pod_level.size("requests") > 0 || pod_level.size("limits") > 0 {
-        QosClass::of([compute(pod_level)])
+        QosClass::from_containers([compute(pod_level)])
     } else {
         let lists = ["containers", "initContainers"].into_iter();
         let containers = lists.flat_map(|list| spec.items(list));
-        QosClass::of(containers.map(|container| compute(container.at("resources"))))
+        QosClass::from_containers(containers.map(|container| compute(container.at("resources"))))
     };
     class.as_str()
 }
@@ -26,7 +26,7 @@ fn compute(resources: &Value) -> Compute {
         ["cpu", "memory"].map(|name| {
             let mut entries = resources.entries(field);
             let found = entries.find(|(known, _)| *known == name);
-            found.map_or(0, |(_, amount)| quantity::of(amount))
+            found.map_or(0, |(_, amount)| quantity::to_nanos(amount))
         })
     };
     Compute {
@@ -42,7 +42,7 @@ pub(crate) fn container_requests(spec: &Value) -> Map {
     let add = |sums: &mut BTreeMap<String, (Nanos, bool)>, container: &Value| {
         for (name, amount) in container.at("resources").entries("requests") {
             let entry = sums.entry(name.to_owned()).or_default();
-            entry.0 += quantity::of(amount);
+            entry.0 += quantity::to_nanos(amount);
             entry.1 |= amount.as_text().ends_with('i');
         }
     };
@@ -60,7 +60,7 @@ pub(crate) fn container_requests(spec: &Value) -> Map {
         for (name, amount) in container.at("resources").entries("requests") {
             let beside = sidecars.get(name).map_or(0, |s| s.0);
             let entry = peak.entry(name.to_owned()).or_default();
-            entry.0 = entry.0.max(quantity::of(amount) + beside);
+            entry.0 = entry.0.max(quantity::to_nanos(amount) + beside);
             entry.1 |= amount.as_text().ends_with('i');
         }
     }

@@ -18,7 +18,7 @@ pub(crate) fn parse(text: &str) -> Option<Nanos> {
 }
 
 /// A quantity field; numbers count as their text. Absent or malformed is 0.
-pub(crate) fn of(value: &Value) -> Nanos {
+pub(crate) fn to_nanos(value: &Value) -> Nanos {
     match value {
         Value::Int(i) => Nanos::from(*i) * ONE,
         other => parse(other.as_text()).unwrap_or(0),
@@ -46,7 +46,7 @@ pub(crate) fn round_list_to_milli(list: Option<&mut Value>) {
         return;
     };
     for value in map.values_mut() {
-        let nanos = of(value);
+        let nanos = to_nanos(value);
         let rest = nanos.rem_euclid(1_000_000);
         if rest != 0 {
             *value = format(nanos - rest + 1_000_000, false).as_str().into();

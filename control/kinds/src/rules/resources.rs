@@ -100,7 +100,7 @@ fn pod_name(text: &str, at: &Path<'_>, errors: &mut Errors) {
 
 /// Validates a quantity: not negative, and whole for countable resources.
 pub(crate) fn amount(name: &str, value: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let nanos = quantity::of(value);
+    let nanos = quantity::to_nanos(value);
     if nanos < 0 {
         errors.invalid(at, value.clone(), "must be greater than or equal to 0");
     }
@@ -153,7 +153,7 @@ pub(crate) fn requirements(
         let limit = resources.at("limits").get(name);
         match limit {
             Some(limit) => {
-                let (asked, most) = (quantity::of(value), quantity::of(limit));
+                let (asked, most) = (quantity::to_nanos(value), quantity::to_nanos(limit));
                 if asked != most && !is_overcommit_allowed(name) {
                     errors.invalid(
                         &requests_at,
@@ -193,7 +193,7 @@ pub(crate) fn requirements(
 
 fn hugepage_amount(name: &str, value: &Value, at: &Path<'_>, errors: &mut Errors) {
     let divides =
-        hugepage_size(name).is_some_and(|size| size > 0 && quantity::of(value) % size == 0);
+        hugepage_size(name).is_some_and(|size| size > 0 && quantity::to_nanos(value) % size == 0);
     if !divides {
         errors.invalid(
             at,
@@ -256,7 +256,7 @@ fn claim_names(resources: &Value, claims: &[&str], at: &Path<'_>, errors: &mut E
 /// Checks that an amount is not negative. Messages show it as a whole number, rounded away
 /// from zero.
 pub(crate) fn not_negative(amount: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let nanos = quantity::of(amount);
+    let nanos = quantity::to_nanos(amount);
     if nanos < 0 {
         let whole = (nanos - (quantity::ONE - 1)) / quantity::ONE;
         let whole = i64::try_from(whole).unwrap_or(i64::MIN);

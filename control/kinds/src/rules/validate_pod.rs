@@ -227,7 +227,7 @@ fn pod_level_resources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         let Some(asked) = whole.at("requests").get(name) else {
             continue;
         };
-        if quantity::of(sum) > quantity::of(asked) {
+        if quantity::to_nanos(sum) > quantity::to_nanos(asked) {
             errors.invalid(
                 &requests.key(name),
                 resources::shown(asked),
@@ -244,7 +244,7 @@ fn pod_level_resources(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             let Some(most) = whole.at("limits").get(name) else {
                 continue;
             };
-            if quantity::of(limit) > quantity::of(most) {
+            if quantity::to_nanos(limit) > quantity::to_nanos(most) {
                 errors.invalid(
                     &containers.index(i).key(name).child("limits"),
                     resources::shown(limit),

@@ -116,7 +116,7 @@ fn capacity(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     for (name, amount) in spec.entries("capacity") {
         resources::not_negative(amount, &at.key(name), errors);
-        if quantity::of(amount) <= 0 {
+        if quantity::to_nanos(amount) <= 0 {
             errors.invalid(&at.key(name), amount.clone(), "must be greater than zero");
         }
     }

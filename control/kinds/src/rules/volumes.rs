@@ -172,7 +172,7 @@ pub(crate) fn required(source: &Value, fields: &[&str], at: &Path<'_>, errors: &
 pub(crate) fn one_source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
     match kind {
         "emptyDir" => {
-            if quantity::of(source.at("sizeLimit")) < 0 {
+            if quantity::to_nanos(source.at("sizeLimit")) < 0 {
                 errors.forbidden(
                     &at.child("sizeLimit"),
                     "SizeLimit field must be a valid resource quantity",

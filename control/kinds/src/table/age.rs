@@ -2,7 +2,7 @@
 
 use control_types::value::Value;
 
-use super::Now;
+use super::Timestamp;
 use crate::tree::Read;
 
 /// Formats a duration in seconds in the short form of tables: at most two units, one if
@@ -51,7 +51,7 @@ pub(crate) fn duration(seconds: i64) -> String {
 }
 
 /// Returns the age of an RFC 3339 stamp; `<unknown>` if there is none.
-pub(crate) fn since(stamp: &str, now: Now) -> String {
+pub(crate) fn since(stamp: &str, now: Timestamp) -> String {
     if stamp.is_empty() {
         return "<unknown>".into();
     }
@@ -62,7 +62,7 @@ pub(crate) fn since(stamp: &str, now: Now) -> String {
 }
 
 /// An object's age.
-pub(crate) fn age(object: &Value, now: Now) -> Value {
+pub(crate) fn age(object: &Value, now: Timestamp) -> Value {
     since(object.at("metadata").text("creationTimestamp"), now).into()
 }
 

@@ -11,7 +11,7 @@ use crate::tree::Read;
 pub(crate) use age::{age, duration, since};
 
 /// The moment for which a table is printed.
-pub type Now = jiff::Timestamp;
+pub type Timestamp = jiff::Timestamp;
 
 /// One column of a table (`metav1.TableColumnDefinition`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Column {
 }
 
 /// Cells for [`NAME_AGE`].
-pub(crate) fn name_age(object: &Value, _now: Now) -> Vec<Value> {
+pub(crate) fn name_age(object: &Value, _now: Timestamp) -> Vec<Value> {
     let meta = object.at("metadata");
     vec![
         meta.text("name").into(),

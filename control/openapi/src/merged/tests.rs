@@ -14,7 +14,7 @@ fn of_group(group: &str, version: &str) -> Vec<u8> {
     let of: Vec<Value> = given()
         .into_iter()
         .filter(|one| one.str_at(&["spec", "group"]) == Some(group))
-        .filter(|one| Custom::of(one, version).is_some())
+        .filter(|one| Custom::find_version(one, version).is_some())
         .collect();
     super::super::go_json(&of_definitions(&of, version))
 }
@@ -49,9 +49,9 @@ fn the_document_of_version_2_is_that_of_stock_servers() {
     for definition in &definitions {
         for version in definition.items_at(&["spec", "versions"]) {
             let name = version.str_at(&["name"]).unwrap_or_default();
-            let custom =
-                Custom::of(definition, name).filter(|_| version.bool_at(&["served"]) == Some(true));
-            parts.extend(custom.map(|one| one.parts(Form::V2, &TEXTS)));
+            let custom = Custom::find_version(definition, name)
+                .filter(|_| version.bool_at(&["served"]) == Some(true));
+            parts.extend(custom.map(|one| one.parts(OpenApiVersion::V2, &TEXTS)));
         }
     }
     let merged = with_custom(&v2().json(), &parts, &[]);
@@ -64,8 +64,8 @@ fn the_document_of_version_2_is_that_of_stock_servers() {
 #[test]
 fn documents_in_protobuf_say_what_clients_of_version_2_look_for() {
     let definitions = given();
-    let custom = Custom::of(&definitions[0], "v1").expect("a version");
-    let [_, (_, gear)] = custom.parts(Form::V2, &TEXTS).schemas;
+    let custom = Custom::find_version(&definitions[0], "v1").expect("a version");
+    let [_, (_, gear)] = custom.parts(OpenApiVersion::V2, &TEXTS).schemas;
     let document = value!({"swagger": "2.0", "definitions": {"Gear": gear}});
     let bytes = protobuf::v2(&document);
     for text in ["x-kubernetes-group-version-kind", "^[0-9]+$", "too many"] {

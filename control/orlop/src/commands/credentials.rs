@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use control_pki::{Cluster, Issued, Spec, kubeconfig, write_private, write_public};
+use control_pki::{CertificateKeyPair, Cluster, Spec, kubeconfig, write_private, write_public};
 
 use crate::{error::Error, values};
 
@@ -111,7 +111,7 @@ fn write_kubeconfig(
     cluster: &Cluster,
     common: &Common,
     path: &Path,
-    user: &Issued,
+    user: &CertificateKeyPair,
     name: &str,
 ) -> Result<(), Error> {
     let text = kubeconfig(

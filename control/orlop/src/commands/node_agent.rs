@@ -250,7 +250,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     let shutdown = run::shutdown_on_signals()?;
     let done = if options.datapath_only {
         let datapath = options.node.datapath()?;
-        let removal = options.drain.of(
+        let removal = options.drain.into_uninstall(
             datapath.pin_dir.clone(),
             options.node.services.client_ports(),
         );

@@ -132,11 +132,11 @@ mod tests {
 
     #[test]
     fn the_folder_of_a_server_that_runs_is_refused() {
-        use control_store::embedded::{Embedded, Options};
+        use control_store::embedded::{EmbeddedStore, Options};
         let folder = tempfile::tempdir().expect("temporary folder");
         assert!(ensure_stopped(folder.path()).is_ok(), "no store");
         let store = folder.path().join("store.redb");
-        let store = Embedded::open(store, Options::default()).expect("a store");
+        let store = EmbeddedStore::open(store, Options::default()).expect("a store");
         let refused = ensure_stopped(folder.path())
             .expect_err("in use")
             .to_string();

@@ -66,7 +66,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     let what = options
         .drain
-        .of(options.pin_dir.clone(), options.client_ports);
+        .into_uninstall(options.pin_dir.clone(), options.client_ports);
     if options.dry_run {
         let lines = node_agent::installed_datapath(&what).map_err(Error::NodeAgent)?;
         for line in &lines {
@@ -106,7 +106,7 @@ pub fn remove(what: &Uninstall) -> Result<UninstallReport, Error> {
 
 impl Drain {
     /// The removal of the datapath pinned there.
-    pub const fn of(self, pin_dir: PathBuf, client_ports: (u16, u16)) -> Uninstall {
+    pub const fn into_uninstall(self, pin_dir: PathBuf, client_ports: (u16, u16)) -> Uninstall {
         Uninstall {
             pin_dir,
             client_ports,

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use clap::Args;
 use control_apiserver::{api::Api, lifecycle::Lifecycle};
-use control_supervise::{Running, task};
+use control_supervise::{TaskHandle, task};
 use socket2::Socket;
 use tokio::net::UdpSocket;
 use tokio::time::Instant;
@@ -185,7 +185,7 @@ impl AddressKeeper {
         api: Arc<Api>,
         listeners: Vec<Socket>,
         shutdown: CancellationToken,
-    ) -> Running {
+    ) -> TaskHandle {
         task("control-plane-address")
             .until(&shutdown)
             .spawn_essential(self.run(api, listeners, shutdown.clone()))

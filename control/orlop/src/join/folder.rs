@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use control_pki::{Issued, check_certificate, kubeconfig, write_private, write_public};
+use control_pki::{CertificateKeyPair, check_certificate, kubeconfig, write_private, write_public};
 use serde_json::Value;
 
 use super::{Error, user};
@@ -24,7 +24,7 @@ pub struct OwnFiles {
     /// The cluster's authority, PEM.
     pub authority: String,
     /// Certificate and key.
-    pub client: Issued,
+    pub client: CertificateKeyPair,
 }
 
 const WAY_OUT: &str = "join again with the line that `orlop token create` prints on the server";
@@ -95,7 +95,7 @@ impl Folder {
             });
         }
         let certificate = self.file("client.crt");
-        let client = Issued {
+        let client = CertificateKeyPair {
             cert_pem: read(&certificate)?,
             key_pem: read(&self.file("client.key"))?,
         };
@@ -126,7 +126,7 @@ impl Folder {
     ///
     /// # Errors
     /// [`Error::Pki`].
-    pub fn save_serving(&self, serving: &Issued) -> Result<(), Error> {
+    pub fn save_serving(&self, serving: &CertificateKeyPair) -> Result<(), Error> {
         write_private(&self.file("serving.key"), serving.key_pem.as_bytes())?;
         write_private(&self.file("serving.crt"), serving.cert_pem.as_bytes())?;
         Ok(())

@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::Path, time::Duration};
 
 use control_client::{Client, resources};
 use control_kinds::admission::{JOINED_FROM, SERVING_NAMES, listed};
-use control_pki::{Issued, Request, check_certificate, validity};
+use control_pki::{CertificateKeyPair, Request, check_certificate, validity};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -87,7 +87,7 @@ async fn round(
         let pem = request::certificate(client, &asked, request::RequestKind::Client)
             .await
             .map_err(|error| error.with_server(&own.server))?;
-        own.client = Issued {
+        own.client = CertificateKeyPair {
             cert_pem: pem,
             key_pem: asked.key_pem,
         };
@@ -121,7 +121,7 @@ async fn round(
     let pem = request::certificate(client, &asked, request::RequestKind::Serving)
         .await
         .map_err(|error| error.with_server(&own.server))?;
-    folder.save_serving(&Issued {
+    folder.save_serving(&CertificateKeyPair {
         cert_pem: pem,
         key_pem: asked.key_pem,
     })?;

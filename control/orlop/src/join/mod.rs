@@ -12,7 +12,7 @@ mod request;
 pub(crate) mod tests;
 
 use control_client::Client;
-use control_pki::Issued;
+use control_pki::CertificateKeyPair;
 use serde_json::json;
 
 pub use discover::{DiscoveredCluster, check, cluster, read};
@@ -80,7 +80,7 @@ async fn new(folder: &Folder, node: &str, join: &Join) -> Result<OwnFiles, Error
     let own = OwnFiles {
         server: join.server.clone(),
         authority: cluster.authority,
-        client: Issued {
+        client: CertificateKeyPair {
             cert_pem: certificate,
             key_pem: asked.key_pem,
         },

@@ -9,7 +9,7 @@ use control_etcd::record::Launch;
 use control_etcd::{Admin, Credentials, Process, Record, disk, join, process, upkeep};
 use control_pki::EtcdPki;
 use control_store::etcd::Tls;
-use control_supervise::{Running, task};
+use control_supervise::{TaskHandle, task};
 use control_types::quantity::Quantity;
 use tokio_util::sync::CancellationToken;
 
@@ -59,7 +59,7 @@ pub struct Options {
 pub struct ManagedEtcd {
     record: Record,
     process: Process,
-    upkeep: Running,
+    upkeep: TaskHandle,
     stop: CancellationToken,
     credentials: Credentials,
 }

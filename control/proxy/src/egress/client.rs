@@ -16,6 +16,7 @@ use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy;
+pub use hyper_util::client::legacy::Error as RequestError;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ClientConfig;
@@ -86,7 +87,7 @@ impl HttpClient {
     pub async fn request(
         &self,
         mut request: Request<Body>,
-    ) -> Result<Response<Incoming>, legacy::Error> {
+    ) -> Result<Response<Incoming>, RequestError> {
         let span = control_tracing::child_of(&mut request);
         let answered = control_tracing::under(span.as_ref(), self.0.request(request)).await;
         if let Some(span) = span {
@@ -119,9 +120,9 @@ impl std::fmt::Debug for Connector {
 }
 
 impl tower::Service<Uri> for Connector {
-    type Response = Stream;
+    type Response = HttpConnection;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<HttpConnection>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -136,7 +137,7 @@ impl tower::Service<Uri> for Connector {
                 let usual = if tls.is_some() { 443 } else { 80 };
                 let stream = dialer.dial(host, uri.port_u16().unwrap_or(usual)).await?;
                 let Some((tls, name)) = tls else {
-                    return Ok(Stream {
+                    return Ok(HttpConnection {
                         io: TokioIo::new(stream),
                         speaks_h2: false,
                     });
@@ -144,7 +145,7 @@ impl tower::Service<Uri> for Connector {
                 let stream = tls.connect(name, stream).await.map_err(handshake)?;
                 let speaks_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 let stream: dial::Stream = Box::new(stream);
-                Ok(Stream {
+                Ok(HttpConnection {
                     io: TokioIo::new(stream),
                     speaks_h2,
                 })
@@ -157,12 +158,12 @@ impl tower::Service<Uri> for Connector {
 }
 
 /// A connection of an [`HttpClient`].
-struct Stream {
+struct HttpConnection {
     io: TokioIo<dial::Stream>,
     speaks_h2: bool,
 }
 
-impl Connection for Stream {
+impl Connection for HttpConnection {
     fn connected(&self) -> Connected {
         if self.speaks_h2 {
             Connected::new().negotiated_h2()
@@ -172,7 +173,7 @@ impl Connection for Stream {
     }
 }
 
-impl Read for Stream {
+impl Read for HttpConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -182,7 +183,7 @@ impl Read for Stream {
     }
 }
 
-impl Write for Stream {
+impl Write for HttpConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -247,24 +248,56 @@ pub fn explain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
+/// Error for a URL by which no server can be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum UrlError {
+    /// It is no URL.
+    #[error("{url:?} is no URL")]
+    Malformed {
+        /// The text.
+        url: String,
+        /// What is wrong with it.
+        source: http::uri::InvalidUri,
+    },
+    /// It has another scheme.
+    #[error("{url:?}: only {schemes} servers are asked")]
+    Scheme {
+        /// The URL.
+        url: String,
+        /// The schemes that it may have.
+        schemes: String,
+    },
+    /// It has no host.
+    #[error("{url:?} names no host")]
+    NoHost {
+        /// The URL.
+        url: String,
+    },
+}
+
 /// The address and the host of a URL of one of `schemes`.
 ///
 /// # Errors
 /// Why it is none.
-pub fn parse(url: &str, schemes: &[&str]) -> Result<(Uri, String), String> {
-    let uri: Uri = url
-        .parse()
-        .map_err(|error| format!("{url:?} is no URL: {error}"))?;
+pub fn parse(url: &str, schemes: &[&str]) -> Result<(Uri, String), UrlError> {
+    let named = || url.to_owned();
+    let uri: Uri = url.parse().map_err(|source| UrlError::Malformed {
+        url: named(),
+        source,
+    })?;
     if !uri
         .scheme_str()
         .is_some_and(|scheme| schemes.contains(&scheme))
     {
         let schemes = schemes.join(" and ");
-        return Err(format!("{url:?}: only {schemes} servers are asked"));
+        return Err(UrlError::Scheme {
+            url: named(),
+            schemes,
+        });
     }
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     if host.is_empty() {
-        return Err(format!("{url:?} names no host"));
+        return Err(UrlError::NoHost { url: named() });
     }
     let host = host.to_owned();
     Ok((uri, host))

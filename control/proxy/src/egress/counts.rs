@@ -29,18 +29,18 @@ pub(super) enum Stage {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Counts(Mutex<BTreeMap<Labels, Of>>);
+pub(super) struct Counts(Mutex<BTreeMap<Labels, DialCounts>>);
 
 /// What is counted of one protocol and transport.
 #[derive(Debug)]
-struct Of {
+struct DialCounts {
     starts: u64,
     /// By stage.
     failures: BTreeMap<Stage, u64>,
     durations: Histogram,
 }
 
-impl Default for Of {
+impl Default for DialCounts {
     fn default() -> Self {
         Self {
             starts: 0,
@@ -80,7 +80,7 @@ impl Counts {
         self.with(labels, |of| of.durations.observe(took.as_secs_f64()));
     }
 
-    fn with(&self, labels: Labels, change: impl FnOnce(&mut Of)) {
+    fn with(&self, labels: Labels, change: impl FnOnce(&mut DialCounts)) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         change(all.entry(labels).or_default());
     }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use control_tracing::Connect;
+use http::StatusCode;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
+use super::client::explain;
 use super::counts::{Counts, Labels, Stage};
 use super::{http_connect, konnectivity};
 
@@ -25,10 +27,10 @@ pub type Stream = Box<dyn Io>;
 
 /// Makes connections by one way. Cheap to clone. The default is the direct way.
 #[derive(Clone, Default)]
-pub struct Dialer(Option<Arc<Proxied>>);
+pub struct Dialer(Option<Arc<ProxyDialer>>);
 
 /// The way by a proxy, and what is counted of it.
-struct Proxied {
+struct ProxyDialer {
     proxy: Proxy,
     counts: Arc<Counts>,
 }
@@ -72,15 +74,56 @@ pub enum DialError {
         why: io::Error,
     },
     /// The proxy does not make the connection.
-    #[error("proxy error from {proxy} while dialing {address}, {why}")]
+    #[error("proxy error from {proxy} while dialing {address}, {}", explain(why))]
     Proxy {
         /// Which proxy.
         proxy: String,
         /// The host and port that it was asked for.
         address: String,
         /// What it said.
-        why: String,
+        why: TunnelError,
     },
+}
+
+/// Why a proxy does not make a connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TunnelError {
+    /// The proxy did not answer `CONNECT`.
+    #[error("reading HTTP response from CONNECT to {address} failed")]
+    Broken {
+        /// The host and port that it was asked for.
+        address: String,
+        /// What is wrong.
+        source: hyper::Error,
+    },
+    /// It was asked for no address.
+    #[error("the address is none")]
+    Address(#[source] http::Error),
+    /// It answered `CONNECT` with this code.
+    #[error("code {}: {}", .0.as_u16(), .0)]
+    Code(StatusCode),
+    /// It agreed, and the connection is not there.
+    #[error("the connection is lost")]
+    Lost,
+    /// It sent so many bytes before it was spoken to.
+    #[error("unexpected {0} bytes of buffered data")]
+    Early(usize),
+    /// The konnectivity server does not speak gRPC.
+    #[error(transparent)]
+    Transport(#[from] tonic::transport::Error),
+    /// It answered with an error of gRPC.
+    #[error("{}", .0.message())]
+    Status(tonic::Status),
+    /// It could not connect; in its words.
+    #[error("{0}")]
+    Dial(String),
+    /// It gave the connection up.
+    #[error("dial closed")]
+    DialClosed,
+    /// It ended before it connected.
+    #[error("tunnel closed")]
+    Closed,
 }
 
 /// What went wrong with a system call.
@@ -129,7 +172,7 @@ impl std::fmt::Debug for Dialer {
 
 impl Dialer {
     pub(super) fn by(proxy: Proxy, counts: Arc<Counts>) -> Self {
-        Self(Some(Arc::new(Proxied { proxy, counts })))
+        Self(Some(Arc::new(ProxyDialer { proxy, counts })))
     }
 
     /// Whether no proxy is asked.
@@ -159,7 +202,7 @@ impl Connect for Dialer {
     }
 }
 
-impl Proxied {
+impl ProxyDialer {
     async fn dial(&self, address: &str) -> Result<Stream, DialError> {
         let Self { proxy, counts } = self;
         let labels = proxy.labels();

@@ -9,7 +9,7 @@ use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use super::dial::Stream;
+use super::dial::{Stream, TunnelError};
 
 /// What every such request says of its host, as kube-apiserver's does: the proxy goes
 /// by the request's target.
@@ -20,24 +20,24 @@ const OF: HeaderValue = HeaderValue::from_static("127.0.0.1");
 ///
 /// # Errors
 /// What the proxy said instead.
-pub(super) async fn tunnel(stream: Stream, address: &str) -> Result<Stream, String> {
-    let broken = |error: hyper::Error| {
-        format!("reading HTTP response from CONNECT to {address} failed: {error}")
+pub(super) async fn tunnel(stream: Stream, address: &str) -> Result<Stream, TunnelError> {
+    let broken = |source| TunnelError::Broken {
+        address: address.to_owned(),
+        source,
     };
     let request = Request::builder()
         .method(Method::CONNECT)
         .uri(address)
         .header(HOST, OF)
         .body(Empty::<Bytes>::new())
-        .map_err(|error| format!("the address is none: {error}"))?;
+        .map_err(TunnelError::Address)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(broken)?;
     let asked = async {
         let response = sender.send_request(request).await.map_err(broken)?;
         if response.status() != StatusCode::OK {
-            let status = response.status();
-            return Err(format!("code {}: {status}", status.as_u16()));
+            return Err(TunnelError::Code(response.status()));
         }
         hyper::upgrade::on(response).await.map_err(broken)
     };
@@ -52,11 +52,10 @@ pub(super) async fn tunnel(stream: Stream, address: &str) -> Result<Stream, Stri
     };
     let parts = upgraded
         .downcast::<TokioIo<Stream>>()
-        .map_err(|_| "the connection is lost".to_owned())?;
+        .map_err(|_| TunnelError::Lost)?;
     if !parts.read_buf.is_empty() {
         // Whoever is connected to waits for this server to speak first.
-        let early = parts.read_buf.len();
-        return Err(format!("unexpected {early} bytes of buffered data"));
+        return Err(TunnelError::Early(parts.read_buf.len()));
     }
     Ok(parts.io.into_inner())
 }

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tonic::Streaming;
 use tonic::transport::{Endpoint, Uri};
 
-use super::dial::Stream;
+use super::dial::{Stream, TunnelError};
 
 const PATH: &str = "/ProxyService/Proxy";
 /// How much is in flight within this server, in bytes, each way.
@@ -38,7 +38,7 @@ const CLOSE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// What the server said instead.
-pub(super) async fn tunnel(stream: Stream, address: &str) -> Result<Stream, String> {
+pub(super) async fn tunnel(stream: Stream, address: &str) -> Result<Stream, TunnelError> {
     let mut once = Some(stream);
     let connector = tower::service_fn(move |_: Uri| {
         let stream = once.take().map(TokioIo::new);
@@ -46,10 +46,9 @@ pub(super) async fn tunnel(stream: Stream, address: &str) -> Result<Stream, Stri
     });
     let channel = Endpoint::from_static("http://konnectivity.invalid")
         .connect_with_connector(connector)
-        .await
-        .map_err(|error| told(&error))?;
+        .await?;
     let mut grpc = tonic::client::Grpc::new(channel);
-    grpc.ready().await.map_err(|error| told(&error))?;
+    grpc.ready().await?;
     let (packets, mut queue) = mpsc::channel(QUEUE);
     let outbound = futures::stream::poll_fn(move |context| queue.poll_recv(context));
     // A positive number, as the server's own clients choose it.
@@ -64,7 +63,7 @@ pub(super) async fn tunnel(stream: Stream, address: &str) -> Result<Stream, Stri
             codec,
         )
         .await
-        .map_err(|status| status.message().to_owned())?;
+        .map_err(TunnelError::Status)?;
     let mut inbound = answered.into_inner();
     let connection = dialed(&mut inbound, random).await?;
     let (ours, theirs) = tokio::io::duplex(BUFFER);
@@ -86,27 +85,23 @@ pub(super) async fn tunnel(stream: Stream, address: &str) -> Result<Stream, Stri
 }
 
 /// Waits for the answer to a request for a connection: its number.
-async fn dialed(inbound: &mut Streaming<message::Packet>, random: i64) -> Result<i64, String> {
-    while let Some(packet) = inbound
-        .message()
-        .await
-        .map_err(|status| status.message().to_owned())?
-    {
+async fn dialed(inbound: &mut Streaming<message::Packet>, random: i64) -> Result<i64, TunnelError> {
+    while let Some(packet) = inbound.message().await.map_err(TunnelError::Status)? {
         match packet.payload {
             Some(message::Payload::DialResponse(answer)) if answer.random == random => {
                 return if answer.error.is_empty() {
                     Ok(answer.connection)
                 } else {
-                    Err(answer.error)
+                    Err(TunnelError::Dial(answer.error))
                 };
             }
             Some(message::Payload::CloseDial(closed)) if closed.random == random => {
-                return Err("dial closed".to_owned());
+                return Err(TunnelError::DialClosed);
             }
             _ => {}
         }
     }
-    Err("tunnel closed".to_owned())
+    Err(TunnelError::Closed)
 }
 
 /// Sends what is written here, until it ends.
@@ -143,10 +138,6 @@ async fn inward(
         }
     }
     let _ = to.shutdown().await;
-}
-
-fn told(error: &(dyn std::error::Error + 'static)) -> String {
-    super::client::explain(error)
 }
 
 /// The messages, as far as they are used.

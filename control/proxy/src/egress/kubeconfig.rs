@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use control_pki::Issued;
+use control_pki::CertificateKeyPair;
 use control_types::value::Value;
 use control_types::yaml;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
@@ -187,14 +187,14 @@ impl Remote {
         let cluster = &config.cluster;
         let server = cluster.str_at(&["server"]).unwrap_or_default();
         let (uri, host) = client::parse(server, &["https", "http"])
-            .map_err(|why| wrong(format!("server: {why}")))?;
+            .map_err(|why| wrong(format!("server: {}", explain(&why))))?;
         let client = if uri.scheme_str() == Some("https") {
             let authority = config.data(cluster, "certificate-authority")?;
             let blind = cluster.bool_at(&["insecure-skip-tls-verify"]) == Some(true);
-            let trust = Trust::of(authority.as_deref(), blind);
+            let trust = Trust::from_config(authority.as_deref(), blind);
             let certificate = config.data(&config.user, "client-certificate")?;
             let own = match (certificate, config.data(&config.user, "client-key")?) {
-                (Some(cert_pem), Some(key_pem)) => Some(Issued { cert_pem, key_pem }),
+                (Some(cert_pem), Some(key_pem)) => Some(CertificateKeyPair { cert_pem, key_pem }),
                 _ => None,
             };
             let tls = tls(trust, own.as_ref()).map_err(|source| Error::Certificates {
@@ -221,6 +221,12 @@ impl Remote {
         })
     }
 
+    /// The error for an answer that cannot be read.
+    pub(crate) fn unreadable(&self, why: String) -> Error {
+        let url = self.uri.to_string();
+        Error::Answer { url, why }
+    }
+
     /// Sends JSON and gives what a server answers that takes it.
     ///
     /// # Errors
@@ -245,10 +251,7 @@ impl Remote {
             let status = answer.status();
             let bytes = Limited::new(answer.into_body(), ANSWER).collect().await;
             let bytes = bytes
-                .map_err(|error| Error::Answer {
-                    url: self.uri.to_string(),
-                    why: error.to_string(),
-                })?
+                .map_err(|error| self.unreadable(explain(&*error)))?
                 .to_bytes();
             if status.is_success() {
                 return Ok(bytes);

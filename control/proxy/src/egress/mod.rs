@@ -34,7 +34,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use control_access::configuration::ConfigurationError;
-use control_access::configuration::egress::{self as configuration, Selection, Transport, Way};
+use control_access::configuration::egress::{
+    self as configuration, EgressSelection, Transport, Way,
+};
 use control_metrics::Page;
 use rustls::ClientConfig;
 
@@ -42,7 +44,7 @@ use self::counts::Counts;
 use self::dial::Proxy;
 
 pub use control_access::configuration::egress::Kind;
-pub use dial::{DialError, Dialer, Io, Stream};
+pub use dial::{DialError, Dialer, Io, Stream, TunnelError};
 
 /// Why connections cannot be made as a file says.
 #[derive(Debug, thiserror::Error)]
@@ -139,8 +141,8 @@ impl Egress {
     }
 }
 
-fn dialer(selection: Selection, counts: &Arc<Counts>) -> Result<Dialer, Error> {
-    let Selection { kind, way } = selection;
+fn dialer(selection: EgressSelection, counts: &Arc<Counts>) -> Result<Dialer, Error> {
+    let EgressSelection { kind, way } = selection;
     let proxy = match way {
         Way::Direct => return Ok(Dialer::default()),
         Way::HttpConnect(Transport::Tcp { host, port, tls }) => Proxy::Tcp {
@@ -168,11 +170,11 @@ fn credentials(
         })
     };
     let authority = files.authority.as_deref().map(read).transpose()?;
-    let own = control_pki::Issued {
+    let own = control_pki::CertificateKeyPair {
         cert_pem: read(&files.certificate)?,
         key_pem: read(&files.key)?,
     };
-    let trust = trust::Trust::of(authority.as_deref(), false);
+    let trust = trust::Trust::from_config(authority.as_deref(), false);
     let config =
         trust::tls(trust, Some(&own)).map_err(|source| Error::Certificates { kind, source })?;
     Ok((Arc::new(config), files.server_name.clone()))

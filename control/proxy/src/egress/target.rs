@@ -42,7 +42,7 @@ pub enum Error {
     #[error(transparent)]
     Dial(DialError),
     /// No TLS.
-    #[error("tls: {address}: {source}")]
+    #[error("tls: {address}")]
     Tls {
         /// Host and port.
         address: String,
@@ -50,7 +50,7 @@ pub enum Error {
         source: io::Error,
     },
     /// It did not answer in HTTP.
-    #[error("{address}: {source}")]
+    #[error("{address}")]
     Http {
         /// Host and port.
         address: String,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use control_pki::Issued;
+use control_pki::CertificateKeyPair;
 use rustls::ClientConfig;
 
 /// Where systems keep the authorities that they believe.
@@ -27,7 +27,7 @@ impl<'a> Trust<'a> {
     /// What a configuration says: its authorities, if any, and whether it does
     /// without.
     #[must_use]
-    pub fn of(bundle: Option<&'a str>, anybody: bool) -> Self {
+    pub fn from_config(bundle: Option<&'a str>, anybody: bool) -> Self {
         match bundle {
             _ if anybody => Self::Anybody,
             Some(pem) => Self::Bundle(pem),
@@ -40,7 +40,10 @@ impl<'a> Trust<'a> {
 ///
 /// # Errors
 /// When a certificate or key cannot be read.
-pub fn tls(trust: Trust<'_>, own: Option<&Issued>) -> Result<ClientConfig, control_pki::Error> {
+pub fn tls(
+    trust: Trust<'_>,
+    own: Option<&CertificateKeyPair>,
+) -> Result<ClientConfig, control_pki::Error> {
     let bundle = match trust {
         Trust::Bundle(pem) => return control_pki::client_config(pem, own),
         Trust::System => {

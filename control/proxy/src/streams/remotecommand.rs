@@ -43,11 +43,11 @@ pub fn translate(
 }
 
 /// Asks the node for SPDY.
-async fn connect(target: Target, path: String) -> Result<upgrade::Stream, Status> {
+async fn connect(target: Target, path: String) -> Result<upgrade::UpgradedStream, Status> {
     let mut headers = asking();
     let host = HeaderValue::from_str(&target.address()).map_err(Status::internal)?;
     headers.insert(HOST, host);
-    let answer = upgrade::ask(&target, Method::POST, &path, headers)
+    let answer = upgrade::request_upgrade(&target, Method::POST, &path, headers)
         .await
         .map_err(|status| Status::internal(status.message))?;
     let mut answer = match answer {

@@ -28,7 +28,7 @@ pub async fn tunnel(incoming: ProxiedRequest<'_>, target: &Target, path: &str) -
     if let Ok(host) = HeaderValue::from_str(&target.address()) {
         onward.insert(HOST, host);
     }
-    let mut answer = match upgrade::ask(target, Method::POST, path, onward).await? {
+    let mut answer = match upgrade::request_upgrade(target, Method::POST, path, onward).await? {
         Ok(answer) => answer,
         Err(refusal) => return Ok(refusal),
     };

@@ -39,7 +39,7 @@ const SHOWN: usize = 2048;
 
 /// Where a webhook is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum WebhookLocation {
     /// At a URL.
     Url(String),
     /// Behind a Service.
@@ -59,7 +59,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientConfig {
     /// Where.
-    pub place: Place,
+    pub place: WebhookLocation,
     /// PEM of the authorities believed; empty for those of this machine.
     pub authorities: String,
 }
@@ -103,13 +103,13 @@ pub enum Error {
 /// A webhook that can be asked. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct Client {
-    target: Arc<Target>,
+    target: Arc<WebhookTarget>,
     http: HttpClient,
 }
 
 #[derive(Debug)]
-struct Target {
-    place: Place,
+struct WebhookTarget {
+    place: WebhookLocation,
     /// `https://host:port/path`, as errors name it.
     url: String,
     path: String,
@@ -126,7 +126,7 @@ impl ClientConfig {
         let text = |path: &[&str]| config.str_at(path).unwrap_or_default().to_owned();
         let service = config.get("service").filter(|service| !service.is_null());
         let place = match (service, config.str_at(&["url"])) {
-            (Some(_), _) => Place::Service {
+            (Some(_), _) => WebhookLocation::Service {
                 namespace: text(&["service", "namespace"]),
                 name: text(&["service", "name"]),
                 path: text(&["service", "path"]),
@@ -135,7 +135,7 @@ impl ClientConfig {
                     .and_then(|port| u16::try_from(port).ok())
                     .unwrap_or(443),
             },
-            (None, Some(url)) if !url.is_empty() => Place::Url(url.to_owned()),
+            (None, Some(url)) if !url.is_empty() => WebhookLocation::Url(url.to_owned()),
             _ => return Err(ConfigError::NoPlace),
         };
         // Bytes are base64 within objects.
@@ -155,7 +155,7 @@ impl ClientConfig {
     /// When the URL or the authorities cannot be used.
     pub fn client(&self, egress: &Egress) -> Result<Client, ConfigError> {
         let (url, server_name, path, kind) = match &self.place {
-            Place::Service {
+            WebhookLocation::Service {
                 namespace,
                 name,
                 path,
@@ -165,7 +165,7 @@ impl ClientConfig {
                 let url = format!("https://{server_name}:{port}{path}");
                 (url, server_name, path.clone(), Kind::Cluster)
             }
-            Place::Url(text) => {
+            WebhookLocation::Url(text) => {
                 let uri: Uri = text
                     .parse()
                     .map_err(|error| ConfigError::Url(format!("{error}")))?;
@@ -182,12 +182,12 @@ impl ClientConfig {
             }
         };
         let bundle = Some(self.authorities.as_str()).filter(|text| !text.trim().is_empty());
-        let tls = tls(Trust::of(bundle, false), None)
+        let tls = tls(Trust::from_config(bundle, false), None)
             .map_err(|error| ConfigError::Authorities(error.to_string()))?;
         let http = HttpClient::over_tls(egress.to(kind), tls, &server_name)
             .map_err(|error| ConfigError::Name(error.to_string()))?;
         Ok(Client {
-            target: Arc::new(Target {
+            target: Arc::new(WebhookTarget {
                 place: self.place.clone(),
                 url,
                 path,
@@ -237,17 +237,13 @@ impl Client {
         timeout: Duration,
         query: &str,
     ) -> Result<Value, Error> {
-        let failed = |why: String| Error::Failed {
-            url: format!("{}{query}", self.target.url),
-            why,
-        };
         let answered = tokio::time::timeout(timeout, async {
-            let response = self.send(services, object, query).await.map_err(failed)?;
+            let response = self.send(services, object, query).await?;
             read(response).await
         });
         answered
             .await
-            .unwrap_or_else(|_| Err(failed("context deadline exceeded".into())))
+            .unwrap_or_else(|_| Err(self.failed(query, "context deadline exceeded".into())))
     }
 
     async fn send(
@@ -255,18 +251,18 @@ impl Client {
         services: &dyn ServiceLister,
         object: Bytes,
         query: &str,
-    ) -> Result<Response<Incoming>, String> {
-        let Target { place, path, .. } = &*self.target;
+    ) -> Result<Response<Incoming>, Error> {
+        let WebhookTarget { place, path, .. } = &*self.target;
         let addresses = match place {
-            Place::Url(url) => vec![authority(url)],
-            Place::Service {
+            WebhookLocation::Url(url) => vec![authority(url)],
+            WebhookLocation::Service {
                 namespace,
                 name,
                 port,
                 ..
             } => {
                 service_resolver::resolve(services, namespace, name, i64::from(*port))
-                    .map_err(|error| error.to_string())?
+                    .map_err(|error| self.failed(query, error.to_string()))?
                     .addresses
             }
         };
@@ -274,7 +270,8 @@ impl Client {
         for address in addresses.iter().take(ENDPOINTS) {
             let slash = if path.starts_with('/') { "" } else { "/" };
             let uri = format!("https://{address}{slash}{path}{query}");
-            let request = self.request(&uri, object.clone())?;
+            let request = request(&uri, object.clone())
+                .map_err(|error| self.failed(query, error.to_string()))?;
             match self.http.request(request).await {
                 Ok(response) => return Ok(response),
                 Err(error) => {
@@ -286,19 +283,25 @@ impl Client {
                 }
             }
         }
-        Err(why)
+        Err(self.failed(query, why))
     }
 
-    fn request(&self, uri: &str, object: Bytes) -> Result<Request<body::Body>, String> {
-        Request::builder()
-            .method(Method::POST)
-            .uri(uri)
-            .header(ACCEPT, "application/json, */*")
-            .header(CONTENT_TYPE, "application/json")
-            .header(USER_AGENT, "kube-apiserver-admission")
-            .body(body::full(object))
-            .map_err(|error| error.to_string())
+    fn failed(&self, query: &str, why: String) -> Error {
+        Error::Failed {
+            url: format!("{}{query}", self.target.url),
+            why,
+        }
     }
+}
+
+fn request(uri: &str, object: Bytes) -> Result<Request<body::Body>, http::Error> {
+    Request::builder()
+        .method(Method::POST)
+        .uri(uri)
+        .header(ACCEPT, "application/json, */*")
+        .header(CONTENT_TYPE, "application/json")
+        .header(USER_AGENT, "kube-apiserver-admission")
+        .body(body::full(object))
 }
 
 /// Host and port of a URL.
@@ -406,7 +409,7 @@ mod tests {
         assert_eq!(
             ClientConfig::read(&service),
             Ok(ClientConfig {
-                place: Place::Service {
+                place: WebhookLocation::Service {
                     namespace: "n".into(),
                     name: "s".into(),
                     path: "/p".into(),
@@ -418,7 +421,7 @@ mod tests {
         let url = value!({"url": "https://example.com/p"});
         assert_eq!(
             ClientConfig::read(&url).map(|config| config.place),
-            Ok(Place::Url("https://example.com/p".into()))
+            Ok(WebhookLocation::Url("https://example.com/p".into()))
         );
         assert_eq!(
             ClientConfig::read(&Value::object()),

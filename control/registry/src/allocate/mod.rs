@@ -40,7 +40,7 @@ const MOST: u64 = 1 << 20;
 const DRY_PORT: u16 = 32768;
 
 #[derive(Debug, Default)]
-struct Taken {
+struct AllocatedAddresses {
     addresses: FxHashSet<IpAddr>,
     /// Reservations that are not in the cache yet; a rebuild keeps them.
     pending: Vec<IpAddr>,
@@ -54,13 +54,13 @@ pub struct Allocators {
     ranges: Vec<IpNet>,
     /// The allocator of node ports.
     pub ports: Arc<Ports>,
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<AllocatedAddresses>>,
 }
 
 /// What a request reserved; given back when dropped, unless kept.
 #[derive(Debug)]
 pub struct Allocation {
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<AllocatedAddresses>>,
     reserved: Vec<IpAddr>,
     /// What the object no longer needs once it is stored.
     unneeded: Vec<IpAddr>,
@@ -74,11 +74,11 @@ pub struct Allocation {
     kept: bool,
 }
 
-fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
+fn lock(taken: &Mutex<AllocatedAddresses>) -> MutexGuard<'_, AllocatedAddresses> {
     taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Taken {
+impl AllocatedAddresses {
     fn take(&mut self, address: IpAddr) -> bool {
         self.freed.retain(|(freed, _)| *freed != address);
         self.addresses.insert(address)
@@ -217,16 +217,28 @@ impl Drop for Allocation {
     }
 }
 
+/// Error for ranges of Services' addresses that cannot be used together.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "service address ranges must be one, or one of each family: [{}]",
+    .ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+)]
+pub struct ServiceRangesError {
+    /// The ranges.
+    pub ranges: Vec<IpNet>,
+}
+
 impl Allocators {
     /// Hands out addresses of `ranges` and ports from first to last.
     ///
     /// # Errors
-    /// Text, when there is no range, or two of one family.
-    pub fn new(ranges: &[IpNet], ports: (u16, u16)) -> Result<Self, String> {
+    /// When there is no range, or two of one family.
+    pub fn new(ranges: &[IpNet], ports: (u16, u16)) -> Result<Self, ServiceRangesError> {
         let same = ranges.len() == 2 && ranges[0].addr().is_ipv4() == ranges[1].addr().is_ipv4();
         if ranges.is_empty() || ranges.len() > 2 || same {
-            let shown: Vec<_> = ranges.iter().map(ToString::to_string).collect();
-            return Err(format!("[{}]", shown.join(", ")));
+            return Err(ServiceRangesError {
+                ranges: ranges.to_vec(),
+            });
         }
         Ok(Self {
             ranges: ranges.to_vec(),
@@ -304,7 +316,7 @@ impl Allocators {
         else {
             return;
         };
-        let mut fresh = Taken::default();
+        let mut fresh = AllocatedAddresses::default();
         // Locked first: what is reserved from now on survives in `pending`.
         let mut taken = lock(&self.taken);
         for object in cache.state().objects.iter() {
@@ -337,7 +349,7 @@ impl Allocators {
         if !is_service(served) {
             return Ok(self.nothing());
         }
-        let place = Place::of(storage, dry_run);
+        let place = AllocationScope::of(storage, dry_run);
         let mut held = self.hold(storage);
         let mut fresh = false;
         for _ in 0..TRIES {
@@ -395,7 +407,7 @@ impl Allocators {
         if !is_service(served) {
             return Ok(self.nothing());
         }
-        let place = Place::of(storage, dry_run);
+        let place = AllocationScope::of(storage, dry_run);
         let mut allocation = if may_have_ports(new) {
             let mut first = new.clone();
             if let Ok(allocation) = self.settle(&place, held, &mut first, Some(old)) {
@@ -464,7 +476,7 @@ impl Allocators {
 
     fn settle(
         &self,
-        place: &Place<'_>,
+        place: &AllocationScope<'_>,
         held: &[u16],
         new: &mut Value,
         old: Option<&Value>,
@@ -575,16 +587,14 @@ impl Choice<'_> {
         Ok(number)
     }
 
-    fn certain(&self, number: u16, chosen: &mut Vec<u16>) -> Result<(), String> {
+    fn certain(&self, number: u16, chosen: &mut Vec<u16>) -> Result<(), PortError> {
         let (first, last) = self.range;
         // A dry run only looks whether it is taken.
         if !self.dry_run && !(first..=last).contains(&number) {
-            return Err(format!(
-                "provided port is not in the valid range. The range of valid ports is {first}-{last}"
-            ));
+            return Err(PortError::OutOfRange { first, last });
         }
         if !self.is_free(number, chosen) {
-            return Err("provided port is already allocated".into());
+            return Err(PortError::Allocated);
         }
         chosen.push(number);
         Ok(())
@@ -615,6 +625,15 @@ impl Choice<'_> {
     }
 }
 
+/// Error for a port that a Service asks for, in the words of stock.
+#[derive(Debug, thiserror::Error)]
+enum PortError {
+    #[error("provided port is not in the valid range. The range of valid ports is {first}-{last}")]
+    OutOfRange { first: u16, last: u16 },
+    #[error("provided port is already allocated")]
+    Allocated,
+}
+
 /// How many ports at the beginning of a range are left to services that ask for
 /// certain ones.
 fn port_band(first: u16, last: u16) -> u16 {
@@ -628,13 +647,13 @@ fn port_band(first: u16, last: u16) -> u16 {
 }
 
 /// Where addresses are looked for.
-struct Place<'a> {
+struct AllocationScope<'a> {
     /// `None` where there is nobody else.
     storage: Option<&'a Storage>,
     dry_run: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> AllocationScope<'a> {
     fn of(storage: &'a Storage, dry_run: bool) -> Self {
         Self {
             storage: Some(storage),
@@ -659,7 +678,7 @@ impl<'a> Place<'a> {
 /// The address that a Service asks for, or a free one. `None` when the cluster
 /// has no range of the family, which only headless Services may ask.
 fn address(
-    place: &Place<'_>,
+    place: &AllocationScope<'_>,
     ranges: &[IpNet],
     need: &AddressNeed,
     allocation: &mut Allocation,
@@ -705,7 +724,11 @@ fn address(
 
 /// A free address: of the upper band as long as there is one, since the lower
 /// is left to those who ask for a certain address (KEP-3070).
-fn free_address(place: &Place<'_>, range: &IpNet, allocation: &mut Allocation) -> Option<IpAddr> {
+fn free_address(
+    place: &AllocationScope<'_>,
+    range: &IpNet,
+    allocation: &mut Allocation,
+) -> Option<IpAddr> {
     let size = ranges::size(range);
     let band = ranges::band(range).min(size);
     let upper = band + 1..size + 1;
@@ -774,7 +797,7 @@ mod tests {
     use super::*;
 
     /// Nobody but the allocators themselves knows what is taken.
-    const ALONE: Place<'static> = Place {
+    const ALONE: AllocationScope<'static> = AllocationScope {
         storage: None,
         dry_run: false,
     };
@@ -801,15 +824,15 @@ mod tests {
     #[test]
     fn what_was_given_back_stays_free_though_a_cache_still_shows_it() {
         let address: IpAddr = "10.0.0.1".parse().expect("an address");
-        let mut old = Taken::default();
+        let mut old = AllocatedAddresses::default();
         old.take(address);
         old.free(address);
-        let mut fresh = Taken::default();
+        let mut fresh = AllocatedAddresses::default();
         fresh.take(address);
         fresh.inherit(&mut old);
         assert!(fresh.take(address));
         // Taken anew it is taken, whatever was given back before.
-        let mut newer = Taken::default();
+        let mut newer = AllocatedAddresses::default();
         newer.take(address);
         newer.inherit(&mut fresh);
         assert!(!newer.take(address));
@@ -916,7 +939,7 @@ mod tests {
 
     #[test]
     fn a_dry_run_takes_no_ports_and_shows_what_stock_shows() {
-        const DRY: Place<'static> = Place {
+        const DRY: AllocationScope<'static> = AllocationScope {
             storage: None,
             dry_run: true,
         };

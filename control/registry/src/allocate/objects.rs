@@ -64,7 +64,7 @@ pub fn is_taken(storage: &Storage, address: IpAddr) -> bool {
 pub async fn take(storage: &Storage, address: IpAddr, service: &Value) -> Result<bool, Status> {
     let served = served(storage)?;
     let mut object = object(address, service);
-    Endpoint::of(storage, served, "").write(None, &mut object, OWN);
+    Endpoint::for_resource(storage, served, "").write(None, &mut object, OWN);
     meta::set_uid(&mut object, &uuid::Uuid::new_v4().to_string());
     meta::set_creation_timestamp(&mut object, jiff::Timestamp::now());
     served.form().complete(&mut object);

@@ -19,7 +19,7 @@ const ATTEMPTS: usize = 30;
 
 /// The map as of a revision; 0: as nobody has it yet.
 #[derive(Debug, Clone)]
-struct Known {
+struct VersionedPortMap {
     map: Arc<PortMap>,
     revision: Revision,
 }
@@ -29,7 +29,7 @@ struct Known {
 pub struct Ports {
     range: (u16, u16),
     /// As it was last read or written here; another server may have changed it.
-    known: Mutex<Known>,
+    known: Mutex<VersionedPortMap>,
     /// Changes of this server one after another, instead of against each other.
     turn: tokio::sync::Mutex<()>,
     /// In how many rounds more ports that no Service has are left alone.
@@ -40,7 +40,7 @@ impl Ports {
     pub fn new(range: (u16, u16)) -> Self {
         Self {
             range,
-            known: Mutex::new(Known {
+            known: Mutex::new(VersionedPortMap {
                 map: Arc::new(PortMap::new(range)),
                 revision: 0,
             }),
@@ -126,7 +126,7 @@ impl Ports {
     ) -> Result<bool, Status> {
         Ok(matches!(
             self.write(storage, Arc::new(map), revision).await?,
-            Written::Done
+            PortMapWrite::Done
         ))
     }
 
@@ -136,7 +136,7 @@ impl Ports {
         change: impl Fn(&mut PortMap) -> bool,
     ) -> Result<bool, Status> {
         let _turn = self.turn.lock().await;
-        let Known { map, revision } = self.lock().clone();
+        let VersionedPortMap { map, revision } = self.lock().clone();
         let mut present = (revision != 0).then_some((map, revision));
         let mut fresh = false;
         for _ in 0..ATTEMPTS {
@@ -170,8 +170,8 @@ impl Ports {
                 continue;
             }
             match self.write(storage, Arc::new(next), revision).await? {
-                Written::Done => return Ok(true),
-                Written::Another(stored) => {
+                PortMapWrite::Done => return Ok(true),
+                PortMapWrite::Another(stored) => {
                     fresh = true;
                     present = stored
                         .map(|stored| {
@@ -194,7 +194,7 @@ impl Ports {
         storage: &Storage,
         map: Arc<PortMap>,
         revision: Revision,
-    ) -> Result<Written, Status> {
+    ) -> Result<PortMapWrite, Status> {
         let write = Write::Put {
             value: map.to_stored().into(),
             ttl: None,
@@ -207,9 +207,9 @@ impl Ports {
         match written {
             Ok(Outcome::Done { revision, .. }) => {
                 self.learn(map, revision);
-                Ok(Written::Done)
+                Ok(PortMapWrite::Done)
             }
-            Ok(Outcome::Failed { current, .. }) => Ok(Written::Another(current)),
+            Ok(Outcome::Failed { current, .. }) => Ok(PortMapWrite::Another(current)),
             Err(error) => {
                 // Whether it is written is not known.
                 self.lock().revision = 0;
@@ -221,11 +221,11 @@ impl Ports {
     fn learn(&self, map: Arc<PortMap>, revision: Revision) {
         let mut known = self.lock();
         if revision >= known.revision {
-            *known = Known { map, revision };
+            *known = VersionedPortMap { map, revision };
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, VersionedPortMap> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -238,7 +238,7 @@ impl Ports {
     }
 }
 
-enum Written {
+enum PortMapWrite {
     Done,
     /// The store has something else.
     Another(Option<KeyValue>),

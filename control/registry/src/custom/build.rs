@@ -40,14 +40,14 @@ pub fn prefix(group: &str, plural: &str) -> String {
 
 /// What a definition makes. Clones are the same.
 #[derive(Clone)]
-pub(super) struct Built {
+pub(super) struct CrdInfo {
     pub crd: Arc<CrdVersions>,
     pub cache: Arc<ResourceCache>,
     /// One for each version that is served.
     pub served: Vec<Arc<ServedResource>>,
 }
 
-impl Built {
+impl CrdInfo {
     /// Whether it is another clone of the same.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.crd, &other.crd)
@@ -56,7 +56,7 @@ impl Built {
 
 /// Makes all that is served of a definition; `None` when it has no version in
 /// which objects are stored.
-pub(super) fn build(definition: &Value, webhooks: &ConversionWebhooks) -> Option<Built> {
+pub(super) fn build(definition: &Value, webhooks: &ConversionWebhooks) -> Option<CrdInfo> {
     let text = |path: &[&str]| definition.str_at(path).unwrap_or_default();
     let versions = definition.items_at(&["spec", "versions"]);
     let kinds: Box<[Arc<CustomKind>]> = versions
@@ -66,7 +66,7 @@ pub(super) fn build(definition: &Value, webhooks: &ConversionWebhooks) -> Option
     let stored = versions
         .iter()
         .position(|version| version.bool_at(&["storage"]) == Some(true))?;
-    let converter = Converter::of(definition, webhooks).map(Arc::new);
+    let converter = Converter::from_definition(definition, webhooks).map(Arc::new);
     let crd = Arc::new(CrdVersions::new(
         kinds,
         format!(
@@ -101,7 +101,7 @@ pub(super) fn build(definition: &Value, webhooks: &ConversionWebhooks) -> Option
             }))
         })
         .collect();
-    Some(Built { crd, cache, served })
+    Some(CrdInfo { crd, cache, served })
 }
 
 /// The row of the registry that the version would have. The same rows are one:

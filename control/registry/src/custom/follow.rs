@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::build::{self, Built};
+use super::build::{self, CrdInfo};
 use super::conversion::ConversionWebhooks;
 use super::status::{self, Names};
 use super::{Definitions, GROUP, PLURAL, Snapshot};
@@ -20,14 +20,14 @@ use crate::conditions::is_true;
 use crate::served_resource::ServedResource;
 use crate::storage::Storage;
 use control_watch_cache::storage::{self, Transform};
-use control_watch_cache::{Keyed as _, Replacement, ResourceCache};
+use control_watch_cache::{Replacement, ResourceCache, TreeEntry as _};
 
 /// How long after a failure the definitions are looked at again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A definition and what was made of it.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct DefinitionState {
     revision: Revision,
     /// What it was made of, in few bytes: definitions are large.
     content: Digest,
@@ -40,7 +40,7 @@ pub(super) struct Known {
     deleting: bool,
     /// Whether objects of it cannot be made any more.
     terminating: bool,
-    built: Option<Built>,
+    built: Option<CrdInfo>,
 }
 
 type Digest = [u8; 32];
@@ -57,10 +57,10 @@ fn digest(definition: &Value) -> Digest {
     hash.finalize().into()
 }
 
-impl std::fmt::Debug for Built {
+impl std::fmt::Debug for CrdInfo {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
-            .debug_struct("Built")
+            .debug_struct("CrdInfo")
             .field("served", &self.served)
             .finish_non_exhaustive()
     }
@@ -98,7 +98,7 @@ fn is_served(definition: &Value) -> bool {
     is_true(definition, "NamesAccepted") || is_true(definition, "Established")
 }
 
-impl Known {
+impl DefinitionState {
     /// What a definition makes; `before`: what it made of an earlier state.
     fn of(
         revision: Revision,
@@ -163,7 +163,7 @@ impl Definitions {
             else {
                 continue;
             };
-            let one = Known::of(kv.mod_revision, &definition, None, webhooks);
+            let one = DefinitionState::of(kv.mod_revision, &definition, None, webhooks);
             one.mark();
             known.insert(meta::name(&definition).to_owned(), one);
         }
@@ -231,7 +231,7 @@ impl Definitions {
             }
             let definition = object.value().map_err(Status::internal)?;
             let webhooks = &storage.webhooks;
-            let one = Known::of(object.revision(), &definition, before, webhooks);
+            let one = DefinitionState::of(object.revision(), &definition, before, webhooks);
             let old = before.and_then(|before| before.built.as_ref());
             match (old, &one.built) {
                 (Some(old), Some(built)) if old.is(built) => {}
@@ -295,7 +295,7 @@ impl Definitions {
 }
 
 impl Snapshot {
-    fn of(known: &FxHashMap<String, Known>, revision: Revision, generation: u64) -> Self {
+    fn of(known: &FxHashMap<String, DefinitionState>, revision: Revision, generation: u64) -> Self {
         let mut groups: FxHashMap<_, FxHashMap<_, Vec<Arc<ServedResource>>>> = FxHashMap::default();
         for built in known.values().filter_map(|one| one.built.as_ref()) {
             let mut served = built.served.clone();

@@ -33,7 +33,7 @@ pub const PLURAL: &str = "customresourcedefinitions";
 #[derive(Debug, Default)]
 pub struct Definitions {
     snapshot: ArcSwap<Snapshot>,
-    known: Mutex<FxHashMap<String, follow::Known>>,
+    known: Mutex<FxHashMap<String, follow::DefinitionState>>,
 }
 
 /// What is served at one moment.

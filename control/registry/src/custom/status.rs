@@ -202,7 +202,7 @@ fn approve(definition: &Value) -> Option<Condition> {
     if !approval::is_protected(definition.str_at(&["spec", "group"])?) {
         return None;
     }
-    let found = approval::of(definition);
+    let found = approval::evaluate(definition);
     let (status, reason) = match found.state {
         approval::State::Missing => ("False", "MissingAnnotation"),
         approval::State::Bypassed => ("False", "UnapprovedAnnotation"),

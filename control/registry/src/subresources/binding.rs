@@ -17,7 +17,7 @@ use control_request::negotiate::Format;
 use control_request::options::WriteOptions;
 use control_request::plain_error;
 use control_strategy::ObjectSchema;
-use control_strategy::decode::{self, Expected};
+use control_strategy::decode::{self, ExpectedKind};
 
 /// Binds the pod of the path to a node.
 ///
@@ -31,10 +31,10 @@ pub async fn bind(
     through: &Arc<ServedResource>,
     body: Body,
 ) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let options = WriteOptions::parse(context.query(), "CreateOptions", false)?;
     let schema = registry::schema_of("", "v1", "Binding").ok_or_else(Status::unknown_path)?;
-    let expected = Expected {
+    let expected = ExpectedKind {
         group: "",
         version: "v1",
         kind: "Binding",

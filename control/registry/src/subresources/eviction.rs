@@ -22,7 +22,7 @@ use control_request::negotiate::Format;
 use control_request::options::{DeleteOptions, WriteOptions};
 use control_request::plain_error;
 use control_strategy::ObjectSchema;
-use control_strategy::decode::{self, Expected};
+use control_strategy::decode::{self, ExpectedKind};
 
 /// The condition of budgets that tells whether they allow disruptions.
 const ALLOWED: &str = "DisruptionAllowed";
@@ -45,11 +45,11 @@ fn says_beta(bytes: &[u8]) -> bool {
 /// # Errors
 /// 404; 429 when a budget forbids it now; 500 when two budgets contradict.
 pub async fn evict(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let options = WriteOptions::parse(context.query(), "CreateOptions", false)?;
     let schema =
         registry::schema_of("policy", "v1", "Eviction").ok_or_else(Status::unknown_path)?;
-    let expected = Expected {
+    let expected = ExpectedKind {
         group: "policy",
         version: "v1",
         kind: "Eviction",
@@ -61,7 +61,7 @@ pub async fn evict(context: &Context, served: &Arc<ServedResource>, body: Body) 
     let mut eviction = decode::object(
         headers,
         control_request::body::full(bytes),
-        Expected {
+        ExpectedKind {
             version,
             ..expected
         },
@@ -267,7 +267,7 @@ async fn ask(registry: &Registry, budget: &Value, pod: &str, dry_run: bool) -> R
         let old = current.ok_or_else(|| budgets.not_found(&key))?.object;
         let mut new = old.clone();
         take_one(&mut new, pod)?;
-        Endpoint::of(registry, budgets, "status").write(Some(&old), &mut new, OWN);
+        Endpoint::for_resource(registry, budgets, "status").write(Some(&old), &mut new, OWN);
         Ok(Decision::Put(new))
     });
     asked.await.map(drop)

@@ -19,16 +19,16 @@ use control_request::body::Body;
 use control_request::negotiate::Format;
 use control_request::options::WriteOptions;
 use control_strategy::ObjectSchema;
-use control_strategy::decode::{self, Expected};
+use control_strategy::decode::{self, ExpectedKind};
 
 fn paths(served: &ServedResource) -> Result<Scale, Status> {
     served.kind.scale().ok_or_else(Status::unknown_path)
 }
 
-fn expected() -> Result<Expected<'static>, Status> {
+fn expected() -> Result<ExpectedKind<'static>, Status> {
     let schema = registry::schema_of("autoscaling", "v1", "Scale");
     let schema = schema.ok_or_else(Status::unknown_path)?;
-    Ok(Expected {
+    Ok(ExpectedKind {
         group: "autoscaling",
         version: "v1",
         kind: "Scale",
@@ -95,7 +95,7 @@ fn scale_of(object: &Value, paths: Scale) -> Value {
 /// # Errors
 /// 404.
 pub async fn get(context: &Context, served: &Arc<ServedResource>) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let paths = paths(served)?;
     let key = served.key(&context.info.namespace, &context.info.name);
     let object = context.registry.get(served, &key).await?;
@@ -172,7 +172,7 @@ async fn change(
     managers: Managers,
     make: impl Fn(&Value) -> Result<Value, Status>,
 ) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let view = ScaleView {
         served,
         paths: paths(served)?,
@@ -205,13 +205,13 @@ async fn change(
 struct ScaleView<'a> {
     served: &'a ServedResource,
     paths: Scale,
-    expected: Expected<'a>,
+    expected: ExpectedKind<'a>,
 }
 
 impl ScaleView<'_> {
     fn owners(&self, object: &Value) -> Result<control_fields::Scale, Status> {
         let group = self.served.resource.group;
-        control_fields::Scale::of(object, &self.served.api_version, |version| {
+        control_fields::Scale::from_parent(object, &self.served.api_version, |version| {
             (meta::split_api_version(version).0 == group).then_some(self.paths.spec_replicas)
         })
         .map_err(Status::internal)
@@ -223,7 +223,7 @@ impl View for ScaleView<'_> {
         "scale"
     }
 
-    fn kind(&self) -> Expected<'_> {
+    fn kind(&self) -> ExpectedKind<'_> {
         self.expected
     }
 
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn scale_shows_replicas_and_selector() {
-        let paths = control_kinds::of("apps", "Deployment").scale;
+        let paths = control_kinds::find_kind("apps", "Deployment").scale;
         let paths = paths.unwrap_or(Scale {
             spec_replicas: &["spec", "replicas"],
             status_replicas: &["status", "replicas"],

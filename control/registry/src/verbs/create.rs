@@ -12,7 +12,7 @@ use crate::certificate_requests;
 use crate::context::Context;
 use crate::escalation;
 use crate::managed::{self, Endpoint};
-use crate::owners::{self, When};
+use crate::owners::{self, AdmissionStage};
 use crate::reply::{self, Answer};
 use crate::served_resource::ServedResource;
 use control_request::body::Body;
@@ -31,7 +31,7 @@ pub const EVENTS: Duration = Duration::from_secs(3600);
 /// # Errors
 /// Whatever forbids the object.
 pub async fn create(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let options = WriteOptions::parse(context.query(), "CreateOptions", false)?;
     let decoded = decode::object(
         &context.parts.headers,
@@ -91,9 +91,9 @@ pub async fn store(
     if managers == Managers::Writer {
         context
             .warnings
-            .extend(owners::dedup(&mut object, When::Sent));
+            .extend(owners::dedup(&mut object, AdmissionStage::Sent));
         let name = managed::manager_of(context, options);
-        Endpoint::of(&context.registry, served, "").write(None, &mut object, &name);
+        Endpoint::for_resource(&context.registry, served, "").write(None, &mut object, &name);
     }
     let attributes = Attributes {
         namespace: match (&*namespace, served.resource.plural) {
@@ -113,7 +113,7 @@ pub async fn store(
     admission.admit(&attributes, &mut object, None).await?;
     context
         .warnings
-        .extend(owners::dedup(&mut object, When::Admitted));
+        .extend(owners::dedup(&mut object, AdmissionStage::Admitted));
     // Whoever changed the object may have moved it, or made it claim a version.
     check_namespace(context, served, &mut object)?;
     // One that was applied is not about any version.
@@ -151,7 +151,7 @@ pub async fn store(
             )
             .await?;
         let name = meta::name(&object).to_owned();
-        let place = Place {
+        let place = RequestedMeta {
             namespace: &namespace,
             given: &given,
             version: &version,
@@ -185,7 +185,7 @@ pub async fn store(
 }
 
 /// What a request says of a new object besides the object.
-struct Place<'a> {
+struct RequestedMeta<'a> {
     namespace: &'a str,
     /// The name that it came with; empty for a generated one.
     given: &'a str,
@@ -199,7 +199,7 @@ async fn store_one(
     served: &ServedResource,
     attributes: &Attributes<'_>,
     mut object: Value,
-    place: Place<'_>,
+    place: RequestedMeta<'_>,
 ) -> Result<Value, Status> {
     let admission = &context.registry.admission;
     let errors = served.kind.before_create(&mut object);

@@ -13,7 +13,7 @@ use crate::registry::Registry;
 use crate::reply::{self, Answer};
 use crate::served_resource::ServedResource;
 use crate::verbs::update::is_finished;
-use crate::write::{Decision, Done};
+use crate::write::{Decision, WriteResult};
 use control_request::body::Body;
 use control_request::negotiate::Format;
 use control_request::options::DeleteOptions;
@@ -29,7 +29,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// # Errors
 /// 404, 409 when preconditions fail.
 pub async fn delete(context: &Context, served: &Arc<ServedResource>, body: Body) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let options = read_options(context, body).await?;
     let key = served.key(&context.info.namespace, &context.info.name);
     let name = &context.info.name;
@@ -133,7 +133,7 @@ async fn remove_for(
             }
             None => Err(served.not_found(key)),
         };
-        if let Some(done) = modification.settle(decided).await? {
+        if let Some(done) = modification.commit_decision(decided).await? {
             break done;
         }
     };
@@ -166,7 +166,7 @@ async fn remove_for(
 
 /// Whether an object of a kind that ends gracefully was just marked, and nothing is to be
 /// waited for.
-fn ends_at_once(served: &ServedResource, done: &Done) -> bool {
+fn ends_at_once(served: &ServedResource, done: &WriteResult) -> bool {
     !done.deleted && served.kind.facts().graceful.is_some() && is_finished(&done.object)
 }
 
@@ -176,8 +176,8 @@ async fn finish(
     registry: &Registry,
     served: &ServedResource,
     key: &str,
-    marked: Done,
-) -> Result<Done, Status> {
+    marked: WriteResult,
+) -> Result<WriteResult, Status> {
     let uid = meta::uid(&marked.object).to_owned();
     let revision = meta::resource_version(&marked.object).parse();
     if let Ok(revision) = revision
@@ -185,7 +185,7 @@ async fn finish(
     {
         let mut object = marked.object;
         meta::set_resource_version(&mut object, &revision.to_string());
-        return Ok(Done {
+        return Ok(WriteResult {
             object,
             deleted: true,
             created: false,
@@ -203,7 +203,7 @@ async fn finish(
         }
     });
     match deleted.await {
-        Err(status) if status.code == 404 => Ok(Done {
+        Err(status) if status.code == 404 => Ok(WriteResult {
             deleted: true,
             ..marked
         }),

@@ -13,7 +13,7 @@ use crate::verbs::{delete, list};
 use control_request::body::Body;
 use control_request::negotiate::{Format, Shape};
 use control_request::options::ListOptions;
-use control_watch_cache::Keyed;
+use control_watch_cache::TreeEntry;
 
 /// How many objects are deleted at the same time: they share the store's commits.
 const AT_ONCE: usize = 32;
@@ -27,7 +27,7 @@ pub async fn delete_collection(
     served: &Arc<ServedResource>,
     body: Body,
 ) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let list_options = ListOptions::parse(context.query())?;
     list_options.validate(false)?;
     let options = delete::read_options(context, body).await?;

@@ -16,7 +16,7 @@ const EXPORT: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
 /// # Errors
 /// 404 when there is none; 504 for a resource version from the future.
 pub async fn get(context: &Context, served: &ServedResource) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     if context
         .query_value("export")
         .is_some_and(|wanted| EXPORT.contains(&wanted.as_str()))

@@ -18,7 +18,7 @@ use control_request::body::Body;
 use control_request::negotiate::Format;
 use control_request::options::{FieldValidation, WriteOptions};
 use control_request::plain_error;
-use control_strategy::decode::{self, Expected};
+use control_strategy::decode::{self, ExpectedKind};
 
 /// A configuration that is applied.
 pub const APPLY: &str = "application/apply-patch+yaml";
@@ -59,7 +59,7 @@ pub async fn through(
     subresource: &str,
     body: Body,
 ) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let media = media(context);
     let options = WriteOptions::parse(context.query(), "PatchOptions", media == APPLY)?;
     let bytes = decode::read(body).await?;
@@ -124,7 +124,7 @@ async fn apply(
     format: Format,
 ) -> Answer {
     let config = read_config(bytes)?;
-    let endpoint = Endpoint::of(&context.registry, served, subresource);
+    let endpoint = Endpoint::for_resource(&context.registry, served, subresource);
     let force = options.force.unwrap_or_default();
     let key = served.key(&context.info.namespace, &context.info.name);
     let applied = |live: Option<&Value>| {
@@ -260,7 +260,7 @@ pub fn read_config(bytes: &[u8]) -> Result<Config, Status> {
 pub fn decode_applied(
     mut tree: Value,
     config: &Value,
-    expected: Expected<'_>,
+    expected: ExpectedKind<'_>,
 ) -> Result<Value, Status> {
     expected.form.coerce_applied(&mut tree).map_err(|error| {
         let kind = format!(

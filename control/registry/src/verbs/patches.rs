@@ -11,7 +11,7 @@ use control_types::{go, json_patch, strategic};
 use crate::verbs::patch::APPLY;
 use control_request::options::FieldValidation;
 use control_request::plain_error;
-use control_strategy::decode::{self, Decoded, Expected};
+use control_strategy::decode::{self, DecodedObject, ExpectedKind};
 
 /// The patches that are read.
 const PATCHES: &[&str] = &[
@@ -130,9 +130,9 @@ impl Patch {
     pub fn apply(
         &self,
         old: &Value,
-        expected: Expected<'_>,
+        expected: ExpectedKind<'_>,
         validation: FieldValidation,
-    ) -> Result<Decoded, Status> {
+    ) -> Result<DecodedObject, Status> {
         let mut tree = old.clone();
         self.patch(&mut tree, expected)?;
         let strict = |all: &[String]| format!("{STRICT}{}", all.join(", "));
@@ -172,7 +172,7 @@ impl Patch {
         Ok(decoded)
     }
 
-    fn patch(&self, object: &mut Value, expected: Expected<'_>) -> Result<(), Status> {
+    fn patch(&self, object: &mut Value, expected: ExpectedKind<'_>) -> Result<(), Status> {
         match &self.kind {
             Kind::Json(patch) => patch.apply(object).map_err(|error| {
                 tracing::debug!(%error, "a JSON patch does not fit");
@@ -205,7 +205,7 @@ impl Patch {
 
     /// What the patch makes is none of the expected kind. A strategic patch knows
     /// the types and is shown itself, of the others what they made is shown.
-    fn refused(&self, old: &Value, expected: Expected<'_>, why: &str) -> Status {
+    fn refused(&self, old: &Value, expected: ExpectedKind<'_>, why: &str) -> Status {
         let shown = match &self.kind {
             Kind::Strategic(patch) => go::plain(patch),
             _ => {

@@ -14,7 +14,7 @@ use crate::allocate::HeldPorts;
 use crate::context::Context;
 use crate::escalation;
 use crate::managed::{self, Endpoint};
-use crate::owners::{self, When};
+use crate::owners::{self, AdmissionStage};
 use crate::reply::{self, Answer};
 use crate::served_resource::ServedResource;
 use crate::verbs::create;
@@ -23,7 +23,7 @@ use control_request::body::Body;
 use control_request::negotiate::Format;
 use control_request::options::{WriteOptions, why_no_number};
 use control_request::plain_error;
-use control_strategy::decode::{self, Expected};
+use control_strategy::decode::{self, ExpectedKind};
 use control_strategy::{invalid, name_of};
 
 /// Answers an update of the main resource.
@@ -45,7 +45,7 @@ pub async fn through(
     subresource: &str,
     body: Body,
 ) -> Answer {
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let options = WriteOptions::parse(context.query(), "UpdateOptions", false)?;
     let decoded = decode::object(
         &context.parts.headers,
@@ -74,7 +74,7 @@ pub async fn through(
     served.kind.default(&mut object);
     context
         .warnings
-        .extend(owners::dedup(&mut object, When::Sent));
+        .extend(owners::dedup(&mut object, AdmissionStage::Sent));
     let change = Change {
         context,
         served,
@@ -147,7 +147,7 @@ pub trait View {
     fn subresource(&self) -> &'static str;
 
     /// The kind.
-    fn kind(&self) -> Expected<'_>;
+    fn kind(&self) -> ExpectedKind<'_>;
 
     /// What an object shows.
     fn of(&self, object: &Value) -> Value;
@@ -167,7 +167,7 @@ pub trait View {
 
 /// What taking a decision brings besides it.
 #[derive(Default)]
-struct Gathered {
+struct UpdateEffects {
     warnings: Vec<String>,
     allocation: Option<crate::allocate::Allocation>,
     /// What quotas must give before the decision is carried out.
@@ -201,7 +201,7 @@ impl Change<'_> {
         }
         let mut gathered;
         let done = loop {
-            gathered = Gathered::default();
+            gathered = UpdateEffects::default();
             let decided = match modification.current() {
                 Some(current) => {
                     self.decide(key, current, &mut make, &mut held, &mut gathered)
@@ -226,7 +226,7 @@ impl Change<'_> {
                     break Err(status);
                 }
             }
-            match modification.settle(decided).await {
+            match modification.commit_decision(decided).await {
                 Ok(None) => {}
                 Ok(Some(done)) => break Ok(done),
                 Err(status) => break Err(status),
@@ -274,7 +274,7 @@ impl Change<'_> {
         current: Current,
         make: &mut impl FnMut(&Value) -> Result<Value, Status>,
         held: &mut HeldPorts,
-        gathered: &mut Gathered,
+        gathered: &mut UpdateEffects,
     ) -> Result<Decision, Status> {
         let Self {
             context, served, ..
@@ -293,7 +293,7 @@ impl Change<'_> {
         } else {
             new = make(&old)?;
             if let Some(writer) = &self.writer {
-                Endpoint::of(&context.registry, served, self.subresource).write(
+                Endpoint::for_resource(&context.registry, served, self.subresource).write(
                     Some(&old),
                     &mut new,
                     writer,
@@ -302,7 +302,7 @@ impl Change<'_> {
             self.admit(&mut new, &old).await?;
             gathered
                 .warnings
-                .extend(owners::dedup(&mut new, When::Admitted));
+                .extend(owners::dedup(&mut new, AdmissionStage::Admitted));
             // Whoever changed the object may have moved it.
             create::check_namespace(context, served, &mut new)?;
         }

@@ -156,7 +156,7 @@ impl Write {
 impl AssumedDevices {
     /// The books of a catalog that stays as it is.
     #[must_use]
-    pub fn of(catalog: &Catalog) -> Self {
+    pub fn from_catalog(catalog: &Catalog) -> Self {
         let mut assumed = Self::default();
         for slice in catalog.resource_slices.snapshot().iter() {
             assumed.slice(None, Some(slice));

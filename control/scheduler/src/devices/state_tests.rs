@@ -66,7 +66,7 @@ fn catalog(claims: &[Value], slices: &[Value]) -> Catalog {
 }
 
 fn cluster(catalog: Catalog, nodes: &[&str]) -> Cluster {
-    let mut cluster = Cluster::of(catalog);
+    let mut cluster = Cluster::from_catalog(catalog);
     for name in nodes {
         let node: Node = serde_json::from_value(json!({
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
@@ -79,7 +79,12 @@ fn cluster(catalog: Catalog, nodes: &[&str]) -> Cluster {
 }
 
 fn lacks(pod: &Pod, catalog: &Catalog) -> String {
-    match DeviceState::prepare(&Snapshot::new(), pod, catalog, &AssumedDevices::of(catalog)) {
+    match DeviceState::prepare(
+        &Snapshot::new(),
+        pod,
+        catalog,
+        &AssumedDevices::from_catalog(catalog),
+    ) {
         Ok(_) => String::new(),
         Err(unmet) => unmet.reason,
     }
@@ -351,7 +356,7 @@ fn devices_satisfy_extended_resources() {
 fn a_pod_without_claims_has_nothing_to_do_with_devices() {
     let pod = pod(&json!({"containers": [{"name": "c"}]}), &json!({}));
     let catalog = catalog(&[], &[]);
-    let assumed = AssumedDevices::of(&catalog);
+    let assumed = AssumedDevices::from_catalog(&catalog);
     let state = DeviceState::prepare(&Snapshot::new(), &pod, &catalog, &assumed).expect("a state");
     assert!(state.work.is_none());
     assert_eq!(state.post_filter(), "no new claims to deallocate");

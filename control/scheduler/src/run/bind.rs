@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use control_client::events::{ObjectReference, Severity};
 use control_client::{Discard, Patch, resources};
+use control_types::error_chain;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -65,18 +66,6 @@ pub(super) struct BindResult {
     assumption: Arc<AssumedPod>,
     result: Result<(), BindError>,
     permit: Option<OwnedSemaphorePermit>,
-}
-
-/// An error with its causes.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 impl AssumedPod {
@@ -367,7 +356,7 @@ impl Scheduler {
             return;
         };
         tracing::warn!(
-            namespace = %meta.namespace, pod = %meta.name, node, error = chain(&error),
+            namespace = %meta.namespace, pod = %meta.name, node, error = error_chain(&error),
             "failed to bind, retrying"
         );
         self.queue.put(&present, now(), |_, _| false);
@@ -378,7 +367,7 @@ impl Scheduler {
             self.queue.fail(&key, now());
             "SchedulerError"
         };
-        let message = chain(&error);
+        let message = error_chain(&error);
         let nomination = Some(String::new());
         self.cluster.nominations.remove(&present.key());
         self.tell_failure(&present, reason, message, nomination, permit);

@@ -79,7 +79,7 @@ impl Scheduler {
             self.forget(&key);
         } else if !pod.node_name.is_empty() {
             self.queue.remove(&key);
-            let was_assumed = self.settle(&key, &pod.node_name);
+            let was_assumed = self.conclude_assumption(&key, &pod.node_name);
             self.cluster.nominations.remove(&key);
             let known = self.cluster.snapshot.pod(&key).cloned();
             self.cluster.snapshot.put_pod(pod, &pod.node_name);
@@ -141,7 +141,7 @@ impl Scheduler {
     pub(super) fn forget(&mut self, key: &PodKey) {
         self.queue.remove(key);
         self.cluster.gangs.remove(key);
-        self.settle(key, "");
+        self.conclude_assumption(key, "");
         let nominated = self.cluster.nominations.remove(key);
         let known = self.cluster.snapshot.pod(key).cloned();
         self.cluster.snapshot.remove_pod(key);
@@ -153,7 +153,7 @@ impl Scheduler {
     /// Handles an assumed pod that was seen on a node, or deleted (an empty name). Its
     /// reservation on that node stays until the caches show it; any other is reverted.
     /// Returns whether it was assumed there.
-    pub(super) fn settle(&mut self, key: &PodKey, node: &str) -> bool {
+    pub(super) fn conclude_assumption(&mut self, key: &PodKey, node: &str) -> bool {
         let Some(assumption) = self.assumed.remove(key) else {
             return false;
         };

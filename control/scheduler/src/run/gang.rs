@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use control_client::{Change, Changes, Client, Discard, Patch, Reflector, Selection, reflect};
 use control_client::{View, resources};
+use control_types::error_chain;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::bind::chain;
 use super::{Scheduler, now};
 use crate::event::Event;
 use crate::features::Features;
@@ -167,7 +167,7 @@ impl Scheduler {
                 "profile not found for scheduler name {:?}",
                 pod.scheduler_name
             )),
-            Err(error) => Attempt::Failed(chain(&error)),
+            Err(error) => Attempt::Failed(error_chain(&error)),
         }
     }
 

@@ -14,11 +14,12 @@ use compact_str::CompactString;
 use control_client::events::{Format, Recorder};
 use control_client::lease::{Election, LeadershipEnd};
 use control_client::{Changes, Client, Reflector, Selection, reflect};
+use control_types::error_chain;
 use rustc_hash::FxHashMap;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use self::bind::{AssumedPod, BindResult, chain};
+use self::bind::{AssumedPod, BindResult};
 use crate::catalog::{CatalogChanges, CatalogReflectors, Cluster};
 use crate::config::Configuration;
 use crate::extender::{Extender, ExtenderConfig, WholeNode};
@@ -187,7 +188,7 @@ async fn schedule_once(client: Client, config: Config, shutdown: CancellationTok
         match Extender::connect(extender.clone()).await {
             Ok(extender) => extenders.push(extender),
             Err(error) => {
-                tracing::error!(error = chain(&error), "failed to schedule");
+                tracing::error!(error = error_chain(&error), "failed to schedule");
                 tokio::time::sleep(CATALOG_WITHIN).await;
                 return;
             }
@@ -453,7 +454,7 @@ impl Scheduler {
             metrics::decided(began.elapsed());
             match decision {
                 Ok(None) => self.queue.remove(&pod.key()),
-                Err(error) => self.cannot_decide(&pod, chain(&error), began, Some(permit)),
+                Err(error) => self.cannot_decide(&pod, error_chain(&error), began, Some(permit)),
                 Ok(Some(Decision::Place {
                     node,
                     score,

@@ -46,7 +46,7 @@ pub struct VolumeIndex {
 impl VolumeIndex {
     /// The index of all objects in a catalog.
     #[must_use]
-    pub fn of(catalog: &Catalog) -> Self {
+    pub fn from_catalog(catalog: &Catalog) -> Self {
         let mut index = Self {
             observed: true,
             ..Self::default()

@@ -156,9 +156,9 @@ fn change(
     match tape.below(5) {
         0 => {
             let relabel = |tape: &mut Tape<'_>, volume: &mut Value| {
-                volume["metadata"]["labels"] = json!({"tier": tape.of(&["fast", "slow"])});
+                volume["metadata"]["labels"] = json!({"tier": tape.pick_one(&["fast", "slow"])});
                 volume["spec"]["capacity"]["storage"] = format!("{}Gi", tape.below(5)).into();
-                volume["status"]["phase"] = tape.of(&["Available", "Released"]).into();
+                volume["status"]["phase"] = tape.pick_one(&["Available", "Released"]).into();
             };
             if let Some((old, new)) =
                 one(tape, round, &mut all.volumes, &mut shown.volumes, relabel)
@@ -314,7 +314,7 @@ fn check(numbers: &[u16], seen: &mut BTreeMap<&'static str, u32>) -> Result<(), 
         if fitting.is_empty() {
             continue;
         }
-        let (node, reservation) = tape.of(&fitting);
+        let (node, reservation) = tape.pick_one(&fitting);
         assumed.reserve(&pod, &reservation);
         snapshot.put_pod(&pod, &node);
         placed.push((Arc::clone(&pod), node.clone()));

@@ -58,7 +58,7 @@ impl VolumeState {
         let (index, attached): (&VolumeIndex, &AttachedVolumes) = if assumed.index().is_current() {
             (assumed.index(), &assumed.attached)
         } else {
-            indexed = VolumeIndex::of(catalog);
+            indexed = VolumeIndex::from_catalog(catalog);
             counted = AttachedVolumes::default();
             (&indexed, &counted)
         };

@@ -51,7 +51,7 @@ pub use writer::{ImportedChange, Importer, inspect};
 /// The formats of files that this version of the program reads.
 pub const FORMATS: std::ops::RangeInclusive<u64> = layout::FIRST_FORMAT..=layout::FORMAT;
 
-/// How an [`Embedded`] store behaves. The default suits a small cluster.
+/// How an [`EmbeddedStore`] behaves. The default suits a small cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How much of the file is kept in memory, in bytes. The operating system
@@ -81,7 +81,7 @@ impl Default for Options {
 /// A [`Store`] in one file. Dropping it closes the file.
 ///
 /// Reads and watches use tokio's blocking threads: call them inside a runtime.
-pub struct Embedded {
+pub struct EmbeddedStore {
     shared: Arc<EmbeddedShared>,
     hub: Arc<Hub>,
     requests: mpsc::Sender<Request>,
@@ -98,9 +98,9 @@ struct EmbeddedShared {
     compacted: AtomicU64,
 }
 
-// === impl Embedded ===
+// === impl EmbeddedStore ===
 
-impl Embedded {
+impl EmbeddedStore {
     /// Opens the store in the file `path`, and creates the file if it does not exist. The
     /// directory must exist.
     ///
@@ -157,7 +157,7 @@ impl Embedded {
     /// directory is for the owner only.
     ///
     /// # Errors
-    /// As [`Embedded::open`].
+    /// As [`EmbeddedStore::open`].
     pub fn open_in(dir: &Path, options: Options) -> Result<Self, Error> {
         use std::os::unix::fs::DirBuilderExt;
         std::fs::DirBuilder::new()
@@ -204,22 +204,22 @@ impl Embedded {
     }
 }
 
-impl Drop for Embedded {
+impl Drop for EmbeddedStore {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-impl fmt::Debug for Embedded {
+impl fmt::Debug for EmbeddedStore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Embedded")
+            .debug_struct("EmbeddedStore")
             .field("path", &self.shared.path)
             .finish_non_exhaustive()
     }
 }
 
-impl Store for Embedded {
+impl Store for EmbeddedStore {
     fn get(
         &self,
         key: Bytes,

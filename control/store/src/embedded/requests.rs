@@ -6,7 +6,7 @@ use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::oneshot;
 
 use super::writer::{Request, TxnRequest};
-use super::{Embedded, blocking, read};
+use super::{EmbeddedStore, blocking, read};
 use crate::txn::{LeaseStatus, Query, Selection, Txn, TxnAnswer};
 use crate::{Batch, Error, Revision};
 
@@ -35,7 +35,7 @@ pub(super) enum LeaseRequest {
     },
 }
 
-impl Embedded {
+impl EmbeddedStore {
     /// Performs several operations in one revision. Returns when the change is durable.
     ///
     /// # Errors

@@ -10,10 +10,10 @@ use redb::backends::FileBackend;
 use redb::{Database, Key, ReadTransaction, ReadableTable as _, TableDefinition, Value};
 
 use super::layout::{EXPIRY, INDEX, LEASED, LEASES, LOG, PARTS, STATE, StoreCounters as Counters};
-use super::{Embedded, EmbeddedShared, blocking, fault, mark, read};
+use super::{EmbeddedShared, EmbeddedStore, blocking, fault, mark, read};
 use crate::{Error, Revision};
 
-impl Embedded {
+impl EmbeddedStore {
     /// Writes a consistent copy of the store into the new file `path`, and returns the
     /// copy's revision. Writers are not blocked. A store that is opened from the copy
     /// detects that it is one: see `mark.rs`.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::txn::{DeleteKeys, Keys, LeaseChoice, Op, Put, Txn};
+use crate::txn::{DeleteKeys, Keys, LeaseChoice, Op, PutKey, Txn};
 use crate::{Precondition, Store, Write};
 
 const BOOT: u128 = 7;
@@ -14,7 +14,7 @@ fn readings(wall_minutes: u64, uptime_minutes: u64) -> Readings {
     }
 }
 
-async fn is_there(store: &Embedded) -> bool {
+async fn is_there(store: &EmbeddedStore) -> bool {
     let key = Bytes::from_static(b"lease");
     store.get(key, None).await.expect("read").is_some()
 }
@@ -23,8 +23,9 @@ async fn is_there(store: &Embedded) -> bool {
 async fn keys_with_a_limited_life_survive_a_clock_that_jumps_forwards() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("store.redb");
-    let open =
-        |readings| Embedded::open_at(path.clone(), Options::default(), readings).expect("opened");
+    let open = |readings| {
+        EmbeddedStore::open_at(path.clone(), Options::default(), readings).expect("opened")
+    };
     let store = open(readings(0, 100));
     let write = Write::Put {
         value: Bytes::from_static(b"value"),
@@ -62,7 +63,7 @@ fn name(number: usize) -> Bytes {
 }
 
 fn put_op(key: Bytes, lease: LeaseChoice) -> Op {
-    Op::Put(Put {
+    Op::Put(PutKey {
         key,
         value: Some(Bytes::from_static(b"value")),
         lease,
@@ -87,7 +88,7 @@ fn delete_everything() -> Txn {
     }))
 }
 
-fn format_of(store: &Embedded) -> u64 {
+fn format_of(store: &EmbeddedStore) -> u64 {
     let state = store.shared.read(None, |transaction| {
         read::state(transaction).map(HistoryReplay::Answer)
     });
@@ -98,7 +99,7 @@ fn format_of(store: &Embedded) -> u64 {
 async fn a_file_keeps_its_format_until_a_revision_has_several_changes_or_there_is_a_lease() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = |name| dir.path().join(name);
-    let store = Embedded::open(path("shared"), without_compaction()).expect("a store");
+    let store = EmbeddedStore::open(path("shared"), without_compaction()).expect("a store");
     store
         .transact(puts([name(1)].into_iter()))
         .await
@@ -107,11 +108,11 @@ async fn a_file_keeps_its_format_until_a_revision_has_several_changes_or_there_i
     let both = puts([name(1), name(2)].into_iter());
     store.transact(both).await.expect("written");
     assert_eq!(format_of(&store), 2);
-    let store = Embedded::open(path("leased"), without_compaction()).expect("a store");
+    let store = EmbeddedStore::open(path("leased"), without_compaction()).expect("a store");
     store.grant_lease(None, 100).await.expect("granted");
     assert_eq!(format_of(&store), 2);
     store.close();
-    let store = Embedded::open(path("leased"), without_compaction()).expect("a store");
+    let store = EmbeddedStore::open(path("leased"), without_compaction()).expect("a store");
     assert_eq!(store.leases().await.expect("leases").len(), 1);
 }
 
@@ -119,7 +120,8 @@ async fn a_file_keeps_its_format_until_a_revision_has_several_changes_or_there_i
 async fn a_batch_is_never_a_part_of_a_revision() {
     const KEYS: usize = 2500;
     let dir = tempfile::tempdir().expect("a folder");
-    let store = Embedded::open(dir.path().join("store"), without_compaction()).expect("a store");
+    let store =
+        EmbeddedStore::open(dir.path().join("store"), without_compaction()).expect("a store");
     for first in (0..KEYS).step_by(100) {
         let keys = puts((first..first + 100).map(name));
         store.transact(keys).await.expect("written");
@@ -151,7 +153,8 @@ async fn a_batch_is_never_a_part_of_a_revision() {
 #[tokio::test]
 async fn compaction_leaves_nothing_of_keys_that_are_gone() {
     let dir = tempfile::tempdir().expect("a folder");
-    let store = Embedded::open(dir.path().join("store"), without_compaction()).expect("a store");
+    let store =
+        EmbeddedStore::open(dir.path().join("store"), without_compaction()).expect("a store");
     let lease = store.grant_lease(None, 100).await.expect("granted");
     for _ in 0..3 {
         let leased = Txn {

@@ -18,7 +18,7 @@ impl Pick {
     /// Selects these paths, such as `spec.nodeName`, with everything below them. A path
     /// leads through arrays: with `spec.containers.name`, each item keeps its name.
     #[must_use]
-    pub fn of<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn from_paths<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
         let mut all = Self::default();
         for path in paths {
             let mut place = &mut all;
@@ -162,7 +162,7 @@ mod tests {
     use crate::value;
 
     fn pick(text: &str, paths: &[&str]) -> Result<Value, Error> {
-        Value::pick(text.as_bytes(), &Pick::of(paths.iter().copied()))
+        Value::pick(text.as_bytes(), &Pick::from_paths(paths.iter().copied()))
     }
 
     #[test]
@@ -212,10 +212,10 @@ mod tests {
         bolero::check!().with_type::<Vec<u8>>().for_each(|bytes| {
             let Ok(whole) = Value::from_slice(bytes) else {
                 // Whatever it is: an answer, and no panic.
-                let _ = Value::pick(bytes, &Pick::of(["a"]));
+                let _ = Value::pick(bytes, &Pick::from_paths(["a"]));
                 return;
             };
-            let part = Value::pick(bytes, &Pick::of(["a"]));
+            let part = Value::pick(bytes, &Pick::from_paths(["a"]));
             if let Value::Object(_) = &whole {
                 assert_eq!(part.unwrap().get("a"), whole.get("a"));
             }

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::filesystem::mounts::MountTable;
 use crate::request::size::{self, Bounds};
 use crate::steps::Step;
-use subvolume::Kind;
+use subvolume::SubvolumeContents;
 
 /// Ending of subvolumes that are being made.
 const PARTIAL: &str = "partial";
@@ -103,7 +103,13 @@ impl BtrfsBackend {
 
     /// Makes a subvolume under a temporary name, limits it, and then gives it
     /// its name.
-    fn make(&self, id: &str, path: &Path, kind: Kind<'_>, limit: Option<u64>) -> Result<()> {
+    fn make(
+        &self,
+        id: &str,
+        path: &Path,
+        kind: SubvolumeContents<'_>,
+        limit: Option<u64>,
+    ) -> Result<()> {
         if path.exists() {
             return Ok(());
         }
@@ -155,8 +161,8 @@ impl Backend for BtrfsBackend {
             CopySource::Volume { record, .. } => self.volume(&record.id),
         });
         let kind = match &source {
-            None => Kind::Empty,
-            Some(source) => Kind::Copy(source),
+            None => SubvolumeContents::Empty,
+            Some(source) => SubvolumeContents::Copy(source),
         };
         self.make(&volume.id, &path, kind, Some(volume.bytes))
     }
@@ -192,7 +198,12 @@ impl Backend for BtrfsBackend {
     ) -> Result<()> {
         let source = self.volume(&volume.id);
         let path = self.snapshot_folder(&snapshot.id);
-        self.make(&snapshot.id, &path, Kind::ReadOnlyCopy(&source), None)
+        self.make(
+            &snapshot.id,
+            &path,
+            SubvolumeContents::ReadOnlyCopy(&source),
+            None,
+        )
     }
 
     fn delete_snapshot(&self, id: &str) -> Result<()> {

@@ -89,7 +89,7 @@ const QUOTA_RESCAN_WAIT: Opcode = opcode::none(MAGIC, 46);
 
 /// The initial contents of a subvolume.
 #[derive(Clone, Copy)]
-pub(super) enum Kind<'a> {
+pub(super) enum SubvolumeContents<'a> {
     /// Nothing.
     Empty,
     /// The contents of another one.
@@ -123,11 +123,11 @@ pub(super) fn enable_quota(folder: &Path) -> Result<()> {
 }
 
 /// Creates a subvolume or a snapshot.
-pub(super) fn create(path: &Path, kind: Kind<'_>) -> Result<()> {
+pub(super) fn create(path: &Path, kind: SubvolumeContents<'_>) -> Result<()> {
     let (parent, name) = split(path)?;
     let folder = open(parent)?;
     let (source, flags) = match kind {
-        Kind::Empty => {
+        SubvolumeContents::Empty => {
             let arguments = VolumeArguments {
                 fd: 0,
                 name: fixed(name),
@@ -141,8 +141,8 @@ pub(super) fn create(path: &Path, kind: Kind<'_>) -> Result<()> {
             }
             .map_err(Error::sys("create the subvolume", path));
         }
-        Kind::Copy(source) => (source, 0),
-        Kind::ReadOnlyCopy(source) => (source, SUBVOL_RDONLY),
+        SubvolumeContents::Copy(source) => (source, 0),
+        SubvolumeContents::ReadOnlyCopy(source) => (source, SUBVOL_RDONLY),
     };
     let source = open(source)?;
     let arguments = SnapshotArguments {

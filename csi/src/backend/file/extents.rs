@@ -55,7 +55,7 @@ const FS_IOC_FIEMAP: Opcode = opcode::read_write::<FiemapHead>(b'f', 11);
 
 /// An extent with its place on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Placed {
+pub(super) struct PhysicalExtent {
     /// The offset in the file.
     pub(super) offset: u64,
     /// The offset on the disk; `None` if it is meaningless.
@@ -65,7 +65,7 @@ pub(super) struct Placed {
 }
 
 /// Returns the written extents of a file, in order.
-pub(super) fn of_file(path: &Path) -> Result<Vec<Placed>> {
+pub(super) fn of_file(path: &Path) -> Result<Vec<PhysicalExtent>> {
     let file = File::open(path).map_err(Error::io("open", path))?;
     let mut found = Vec::new();
     let mut start = 0;
@@ -95,7 +95,7 @@ pub(super) fn of_file(path: &Path) -> Result<Vec<Placed>> {
                 continue;
             }
             let nowhere = extent.flags & (FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DATA_INLINE) != 0;
-            found.push(Placed {
+            found.push(PhysicalExtent {
                 offset: extent.logical,
                 physical: (!nowhere).then_some(extent.physical),
                 length: extent.length,
@@ -114,7 +114,7 @@ pub(super) fn of_file(path: &Path) -> Result<Vec<Placed>> {
 }
 
 /// Returns the ranges that are written.
-pub(super) fn written(extents: &[Placed]) -> Vec<Extent> {
+pub(super) fn written(extents: &[PhysicalExtent]) -> Vec<Extent> {
     let mut ranges = Vec::new();
     for extent in extents {
         push(&mut ranges, extent.offset, extent.length);
@@ -124,7 +124,7 @@ pub(super) fn written(extents: &[Placed]) -> Vec<Extent> {
 
 /// Returns the ranges in which `target` may differ from `base`: those that are
 /// not at the same place of the disk in both, and those that only one has.
-pub(super) fn changed(base: &[Placed], target: &[Placed]) -> Vec<Extent> {
+pub(super) fn changed(base: &[PhysicalExtent], target: &[PhysicalExtent]) -> Vec<Extent> {
     let mut cuts: Vec<u64> = Vec::new();
     for extent in base.iter().chain(target) {
         cuts.extend([extent.offset, extent.offset + extent.length]);
@@ -135,7 +135,7 @@ pub(super) fn changed(base: &[Placed], target: &[Placed]) -> Vec<Extent> {
     let mut ranges = Vec::new();
     for pair in cuts.windows(2) {
         let (start, end) = (pair[0], pair[1]);
-        let place = |extents: &mut std::iter::Peekable<std::slice::Iter<'_, Placed>>| {
+        let place = |extents: &mut std::iter::Peekable<std::slice::Iter<'_, PhysicalExtent>>| {
             while extents
                 .peek()
                 .is_some_and(|it| it.offset + it.length <= start)
@@ -172,8 +172,8 @@ fn push(ranges: &mut Vec<Extent>, offset: u64, length: u64) {
 mod tests {
     use super::*;
 
-    fn placed(offset: u64, physical: u64, length: u64) -> Placed {
-        Placed {
+    fn placed(offset: u64, physical: u64, length: u64) -> PhysicalExtent {
+        PhysicalExtent {
             offset,
             physical: Some(physical),
             length,
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn an_extent_without_a_place_counts_as_changed() {
-        let inline = [Placed {
+        let inline = [PhysicalExtent {
             physical: None,
             ..placed(0, 0, 10)
         }];

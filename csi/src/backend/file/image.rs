@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::config::Provisioning;
+use crate::config::ProvisioningMode;
 use crate::error::{Error, Result};
 
 /// Creates an empty file that only root can read.
@@ -29,9 +29,14 @@ pub(super) fn open(path: &Path) -> Result<File> {
 }
 
 /// Grows an image; never makes it smaller. New bytes read as zeros.
-pub(super) fn grow(file: &File, path: &Path, bytes: u64, provisioning: Provisioning) -> Result<()> {
+pub(super) fn grow(
+    file: &File,
+    path: &Path,
+    bytes: u64,
+    provisioning: ProvisioningMode,
+) -> Result<()> {
     let length = file.metadata().map_err(Error::io("look at", path))?.len();
-    if provisioning == Provisioning::Thick {
+    if provisioning == ProvisioningMode::Thick {
         // Also allocates holes in the existing part.
         rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes.max(length))
             .map_err(Error::sys("allocate", path))?;
@@ -141,7 +146,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [source, target] = ["a", "b"].map(|name| folder.path().join(name));
         let file = create(&source).unwrap();
-        grow(&file, &source, 64 << 20, Provisioning::Thin).unwrap();
+        grow(&file, &source, 64 << 20, ProvisioningMode::Thin).unwrap();
         file.write_all_at(b"data", 32 << 20).unwrap();
         let copy = create(&target).unwrap();
         copy_sparse(&source, &copy, &target).unwrap();
@@ -158,8 +163,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let file = create(&path).unwrap();
-        grow(&file, &path, 8 << 20, Provisioning::Thick).unwrap();
-        grow(&file, &path, 1 << 20, Provisioning::Thick).unwrap();
+        grow(&file, &path, 8 << 20, ProvisioningMode::Thick).unwrap();
+        grow(&file, &path, 1 << 20, ProvisioningMode::Thick).unwrap();
         let found = file.metadata().unwrap();
         assert_eq!(found.len(), 8 << 20);
         assert!(found.blocks() * 512 >= 8 << 20);

@@ -25,7 +25,7 @@ use crate::backend::{
 };
 use crate::catalog::atomic_file;
 use crate::catalog::record::{SnapshotRecord, VolumeRecord};
-use crate::config::{BackendKind, ClassConfig, Provisioning, Wipe};
+use crate::config::{BackendKind, ClassConfig, ProvisioningMode, Wipe};
 use crate::device::loop_device;
 use crate::error::{Error, Result};
 use crate::request::size::{self, Bounds};
@@ -55,7 +55,7 @@ pub fn shares_blocks(folder: &Path) -> Result<bool> {
 pub struct FileBackend {
     class: String,
     folder: PathBuf,
-    provisioning: Provisioning,
+    provisioning: ProvisioningMode,
     wipe: Wipe,
     overcommit: f64,
     reflink: bool,

@@ -134,7 +134,7 @@ fn torn_entry_is_never_followed() {
     model.put(key(), service(1, 2, ServiceFlags::NONE), &backends(2));
     // An entry of another key, as if the element had been reused.
     let other = ServiceKey::internal(Address::v4([10, 96, 0, 2]), Port::new(80), Protocol::TCP);
-    let entry = Sealed::new(&other, service(1, 2, ServiceFlags::NONE));
+    let entry = ChecksummedValue::new(&other, service(1, 2, ServiceFlags::NONE));
     model.services.insert(key(), entry);
     assert_eq!(ask(&model, 1), Got::Other(Choice::Unstable));
     assert_eq!(model.counted(Counter::Reread), u64::from(ATTEMPTS));
@@ -229,13 +229,13 @@ impl Halted {
 }
 
 impl Maps for Halted {
-    fn served(&self, protocol: Protocol, port: Port) -> Served {
+    fn served(&self, protocol: Protocol, port: Port) -> ServiceEntryKinds {
         self.look().served(protocol, port)
     }
-    fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>> {
+    fn service(&self, key: &ServiceKey) -> Option<ChecksummedValue<Service>> {
         self.look().service(key)
     }
-    fn slot(&self, key: &SlotKey) -> Option<Sealed<Backend>> {
+    fn slot(&self, key: &SlotKey) -> Option<ChecksummedValue<Backend>> {
         self.look().slot(key)
     }
     fn member(&self, key: &MemberKey) -> Option<u32> {
@@ -250,19 +250,19 @@ impl Maps for Halted {
     fn config(&self) -> Option<Config> {
         self.model.borrow().config()
     }
-    fn original(&self, key: &OriginalKey) -> Option<Sealed<Original>> {
+    fn original(&self, key: &OriginalKey) -> Option<ChecksummedValue<Original>> {
         self.model.borrow().original(key)
     }
-    fn remember(&self, key: &OriginalKey, value: &Sealed<Original>) -> bool {
+    fn remember(&self, key: &OriginalKey, value: &ChecksummedValue<Original>) -> bool {
         self.model.borrow().remember(key, value)
     }
     fn forget(&self, key: &OriginalKey) {
         self.model.borrow().forget(key);
     }
-    fn affinity(&self, key: &AffinityKey) -> Option<Sealed<Affinity>> {
+    fn affinity(&self, key: &AffinityKey) -> Option<ChecksummedValue<Affinity>> {
         self.model.borrow().affinity(key)
     }
-    fn keep(&self, key: &AffinityKey, value: &Sealed<Affinity>) {
+    fn keep(&self, key: &AffinityKey, value: &ChecksummedValue<Affinity>) {
         self.model.borrow().keep(key, value);
     }
     fn count(&self, counter: Counter) {
@@ -399,7 +399,7 @@ fn who_is_stopped_while_a_service_changes_gets_what_was_or_what_is() {
         model
             .affinity
             .borrow_mut()
-            .insert(own, Sealed::new(&own, value));
+            .insert(own, ChecksummedValue::new(&own, value));
         model
     };
     let swapped = |model: &mut Model| {

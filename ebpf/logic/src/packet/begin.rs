@@ -1,9 +1,9 @@
 //! Packets that begin a flow.
 
 use ebpf_abi::{
-    Address, AffinityKey, Backend, BackendFlags, Config, ConfigFlags, Counter, DirectReturn, Flow,
-    FlowEntry, FlowFlags, Life, Port, Protocol, Sealed, Served, Service, ServiceFlags, ServiceKey,
-    Tuple,
+    Address, AffinityKey, Backend, BackendFlags, ChecksummedValue, Config, ConfigFlags, Counter,
+    DirectReturn, Flow, FlowEntry, FlowFlags, Life, Port, Protocol, Service, ServiceEntryKinds,
+    ServiceFlags, ServiceKey, Tuple,
 };
 
 use super::headers::TcpFlags;
@@ -42,7 +42,7 @@ pub fn begin<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdi
 fn attempt<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdict {
     // Most packets address none, and little else matters to them.
     let asked = &work.headers.tuple;
-    let serves = maps.served(asked.protocol, asked.destination_port) != Served::NONE
+    let serves = maps.served(asked.protocol, asked.destination_port) != ServiceEntryKinds::NONE
         && maps.step(Step::Ask, origin, work) == PacketVerdict::Unknown;
     if !serves && origin != Origin::Pod {
         return PacketVerdict::Pass;
@@ -107,7 +107,7 @@ pub(super) fn addresses_service<M: Flows>(maps: &M, work: &mut Work) -> bool {
 pub(super) fn select<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdict {
     let asked = work.headers.tuple;
     let mut key = ServiceKey::internal(work.to.destination, asked.destination_port, asked.protocol);
-    let served = Served::ADDRESS.with(Served::NODE);
+    let served = ServiceEntryKinds::ADDRESS.with(ServiceEntryKinds::NODE);
     if !maps.read_config(&mut work.config) {
         return PacketVerdict::Pass;
     }
@@ -171,7 +171,7 @@ pub(super) fn select<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> Pac
         asked.protocol,
     );
     // The seal comes with the ports.
-    work.other.flow = Sealed::broken(Flow {
+    work.other.flow = ChecksummedValue::broken(Flow {
         to: work.to,
         set: service.set,
         generation: service.generation,
@@ -443,7 +443,7 @@ pub(super) fn add_forward<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict 
     let seen = first_seen(forward.flags, work);
     work.key = work.headers.tuple;
     work.entry = FlowEntry {
-        flow: Sealed::new(&work.key, forward),
+        flow: ChecksummedValue::new(&work.key, forward),
         life: Life::new(work.now, seen),
     };
     // The log already has the key of a former flow, unless it was collected in between.
@@ -481,7 +481,7 @@ pub(super) fn try_reply<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
         ..work.flow
     };
     work.other = FlowEntry {
-        flow: Sealed::new(&work.key, reply),
+        flow: ChecksummedValue::new(&work.key, reply),
         life: Life::new(work.now, 0),
     };
     match maps.add_flow(&work.key, &work.other) {

@@ -1,7 +1,7 @@
 //! Pods that leave the cluster: the node's address represents them where there is no
 //! route back to pods.
 
-use ebpf_abi::{Address, Counter, Flow, FlowFlags, Protocol, Sealed};
+use ebpf_abi::{Address, ChecksummedValue, Counter, Flow, FlowFlags, Protocol};
 
 use super::headers::{ICMP, ICMPV6, TcpFlags};
 use super::{PacketVerdict, Work};
@@ -62,7 +62,7 @@ fn as_node<M: Flows>(
     }
     work.to.source = source;
     // The seal comes with the ports.
-    work.other.flow = Sealed::broken(Flow {
+    work.other.flow = ChecksummedValue::broken(Flow {
         to: work.to,
         set,
         generation,

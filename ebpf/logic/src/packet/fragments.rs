@@ -1,6 +1,6 @@
 //! Fragments: only the first carries ports (RFC 791, RFC 8200 section 4.5).
 
-use ebpf_abi::{FragmentKey, FragmentPorts, Sealed};
+use ebpf_abi::{ChecksummedValue, FragmentKey, FragmentPorts};
 
 use super::{Headers, Work};
 use crate::maps::Flows;
@@ -11,7 +11,7 @@ pub(super) fn keep<M: Flows>(maps: &M, work: &Work) {
     let key = key(&work.headers);
     let tuple = &work.headers.tuple;
     let ports = FragmentPorts::new(tuple.source_port, tuple.destination_port);
-    maps.keep_fragment(&key, &Sealed::new(&key, ports));
+    maps.keep_fragment(&key, &ChecksummedValue::new(&key, ports));
 }
 
 /// Gives a later fragment the ports of its first; false if that was not seen,

@@ -4,7 +4,7 @@
 //! forwarded, and concern no service: the time spent on them is the datapath's cost for
 //! everyone.
 
-use ebpf_abi::{Address, Port, Protocol, Served, Tuple};
+use ebpf_abi::{Address, Port, Protocol, ServiceEntryKinds, Tuple};
 
 use super::Glance;
 use super::headers::{FRAGMENTED, V4};
@@ -42,5 +42,6 @@ pub fn is_foreign<M: Flows>(maps: &M, glance: &Glance) -> bool {
 /// Returns whether a packet is under no service's port, and of no flow.
 #[inline(always)]
 pub fn is_strange<M: Flows>(maps: &M, tuple: &Tuple) -> bool {
-    maps.served(tuple.protocol, tuple.destination_port) == Served::NONE && !maps.may_be_flow(tuple)
+    maps.served(tuple.protocol, tuple.destination_port) == ServiceEntryKinds::NONE
+        && !maps.may_be_flow(tuple)
 }

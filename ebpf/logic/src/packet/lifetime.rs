@@ -35,7 +35,7 @@
 //! When the table is full, more keys are examined, and idle flows that are not
 //! established, or closed, are removed before their timeout ([`UNANSWERED`]).
 
-use ebpf_abi::{Counter, FlowEntry, FlowFlags, Life, Logged, Protocol, Timeouts, Tuple};
+use ebpf_abi::{Counter, FlowEntry, FlowFlags, FlowLogKey, Life, Protocol, Timeouts, Tuple};
 
 use super::Work;
 use crate::maps::Flows;
@@ -168,7 +168,7 @@ pub fn collect<M: Flows>(maps: &M, work: &mut Work, steps: u32, rest: u32) {
 /// Appends `work.key` to the queue; false if it is full.
 #[inline(always)]
 pub(super) fn log<M: Flows>(maps: &M, work: &mut Work) -> bool {
-    work.logged = Logged::new(&work.key, work.now);
+    work.logged = FlowLogKey::new(&work.key, work.now);
     maps.log(&work.logged)
 }
 

@@ -14,8 +14,8 @@ use core::cell::RefCell;
 use std::vec::Vec;
 
 use ebpf_abi::{
-    Address, Backend, BackendFlags, Config, Counter, Life, NodeFlags, Port, Protocol, Range, Scope,
-    Sealed, Service, ServiceFlags, ServiceKey,
+    Address, Backend, BackendFlags, ChecksummedValue, Config, Counter, Life, NodeFlags, Port,
+    Protocol, Range, Scope, Service, ServiceFlags, ServiceKey,
 };
 
 use super::*;

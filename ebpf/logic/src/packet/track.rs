@@ -1,7 +1,7 @@
 //! Packets of flows that are known.
 
 use ebpf_abi::{
-    Counter, FlowFlags, Life, MemberKey, Protocol, Scope, Sealed, Service, ServiceFlags,
+    ChecksummedValue, Counter, FlowFlags, Life, MemberKey, Protocol, Scope, Service, ServiceFlags,
     ServiceKey, SlotKey,
 };
 
@@ -282,7 +282,7 @@ fn moved<M: Flows>(maps: &M, choosing: bool, life: Life, work: &mut Work) -> boo
     let mut current = flow;
     current.set = service.set;
     current.generation = service.generation;
-    work.entry.flow = Sealed::new(&work.headers.tuple, current);
+    work.entry.flow = ChecksummedValue::new(&work.headers.tuple, current);
     work.entry.life = life;
     maps.replace_flow(&work.headers.tuple, &work.entry);
     false

@@ -23,7 +23,7 @@
 //! [`Timeouts`]: ebpf_abi::Timeouts
 
 use ebpf_abi::policy::{Direction, PolicyFlow, PolicyFlowEntry, cookies, hardware_mark};
-use ebpf_abi::{Config, ConfigFlags, Counter, Port, Protocol, Sealed, Timeouts, Tuple};
+use ebpf_abi::{ChecksummedValue, Config, ConfigFlags, Counter, Port, Protocol, Timeouts, Tuple};
 
 use super::{Flow, HookPlace, PolicyDecision, PolicyMaps, policy};
 use crate::packet::headers::{
@@ -55,7 +55,7 @@ pub trait PolicyFlows: PolicyMaps {
     /// Adds or replaces an entry; returns false if there is no room.
     fn put_policy_flow(&self, key: &Tuple, entry: &PolicyFlowEntry) -> bool;
     /// Copies the node's configuration to `into`; returns false if there is none.
-    fn read_node(&self, into: &mut Sealed<Config>) -> bool;
+    fn read_node(&self, into: &mut ChecksummedValue<Config>) -> bool;
     /// Monotonic time in ticks of [`Life`](ebpf_abi::Life).
     fn clock(&self) -> u32;
     /// Returns a number that changes a few times per tick, and is cheaper than the clock.
@@ -88,7 +88,7 @@ pub struct Guard {
     /// The entry for the table of [recent](is_recent) packets if it passes.
     pub recent: Recent,
     /// The node.
-    pub config: Sealed<Config>,
+    pub config: ChecksummedValue<Config>,
     /// Now, in ticks.
     pub now: u32,
     /// Whether it opens a connection.
@@ -114,12 +114,12 @@ impl Guard {
             key: Headers::NOTHING.tuple,
             flow: PolicyFlow::NOTHING,
             entry: PolicyFlowEntry {
-                flow: Sealed::broken(PolicyFlow::NOTHING),
+                flow: ChecksummedValue::broken(PolicyFlow::NOTHING),
                 used: 0,
             },
             headers: Headers::NOTHING,
             recent: Recent::NOTHING,
-            config: Sealed::broken(Config::DEFAULT),
+            config: ChecksummedValue::broken(Config::DEFAULT),
             now: 0,
             opens: 0,
             about: 0,
@@ -536,7 +536,7 @@ fn over<M: PolicyFlows>(maps: &M, guard: &Guard, epoch: u32) -> Ruling {
 #[inline(always)]
 fn keep<M: PolicyFlows>(maps: &M, guard: &mut Guard, flow: PolicyFlow) -> Ruling {
     guard.entry = PolicyFlowEntry {
-        flow: Sealed::new(&guard.key, flow),
+        flow: ChecksummedValue::new(&guard.key, flow),
         used: PolicyFlowEntry::used(guard.now, hardware_mark(guard.hardware)),
     };
     if !maps.put_policy_flow(&guard.key, &guard.entry) {

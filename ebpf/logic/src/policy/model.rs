@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ebpf_abi::policy::{
     EndpointKey, EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses, VerdictKey,
 };
-use ebpf_abi::{Address, Range, Sealed};
+use ebpf_abi::{Address, ChecksummedValue, Range};
 
 use super::PolicyMaps;
 
@@ -63,10 +63,10 @@ impl PolicyMaps for PolicyModel {
         }
     }
 
-    fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>> {
+    fn endpoint(&self, key: &EndpointKey) -> Option<ChecksummedValue<EndpointPolicy>> {
         self.endpoints
             .get(key)
-            .map(|value| Sealed::new(key, *value))
+            .map(|value| ChecksummedValue::new(key, *value))
     }
 
     fn ports(&self, element: u32) -> Option<PortClasses> {
@@ -74,7 +74,9 @@ impl PolicyMaps for PolicyModel {
             .then(|| self.ports.get(&element).copied().unwrap_or_default())
     }
 
-    fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>> {
-        self.verdicts.get(key).map(|value| Sealed::new(key, *value))
+    fn verdict(&self, key: &VerdictKey) -> Option<ChecksummedValue<PolicyVerdict>> {
+        self.verdicts
+            .get(key)
+            .map(|value| ChecksummedValue::new(key, *value))
     }
 }

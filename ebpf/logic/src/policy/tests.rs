@@ -163,18 +163,18 @@ fn torn_entries_deny() {
         fn peer(&self, range: &Range) -> Option<PeerEntry> {
             self.0.peer(range)
         }
-        fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>> {
+        fn endpoint(&self, key: &EndpointKey) -> Option<ChecksummedValue<EndpointPolicy>> {
             self.0.endpoint(key)
         }
         fn ports(&self, element: u32) -> Option<PortClasses> {
             self.0.ports(element)
         }
-        fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>> {
+        fn verdict(&self, key: &VerdictKey) -> Option<ChecksummedValue<PolicyVerdict>> {
             let other = VerdictKey { class: 77, ..*key };
             self.0
                 .verdicts
                 .get(key)
-                .map(|value| Sealed::new(&other, *value))
+                .map(|value| ChecksummedValue::new(&other, *value))
         }
     }
     let decision = policy(&Torn(model()), &from(OUTSIDE, 80));

@@ -167,7 +167,7 @@ struct RunningSession {
     routes: watch::Sender<Arc<Routes>>,
     /// Ends it permanently, also when this is dropped.
     end: DropGuard,
-    task: control_supervise::Running,
+    task: control_supervise::TaskHandle,
 }
 
 impl Speaker {

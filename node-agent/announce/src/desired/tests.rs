@@ -48,7 +48,7 @@ fn world() -> World {
              "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.5"}]}}},
         ])),
         slices: slices(&[("a", true, true)]),
-        pools: vec![Pool::of("p", &spec).0],
+        pools: vec![Pool::from_spec("p", &spec).0],
         ..World::default()
     }
 }

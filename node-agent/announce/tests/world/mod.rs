@@ -17,7 +17,7 @@ use control_apiserver::{ApiServer, ClusterAccess, Config};
 use control_auth::Settings;
 use control_client::{Client, Discard, Patch, RequestBody, Resource, resources};
 use control_pki::{ClientTrust, Cluster};
-use control_store::embedded::{Embedded, Options};
+use control_store::embedded::{EmbeddedStore, Options};
 use control_supervise::Supervisor;
 use http_body_util::BodyExt as _;
 use node_agent_announce::metrics::Metrics;
@@ -476,7 +476,7 @@ async fn server(dir: &std::path::Path) -> ApiServer {
     let cluster = Cluster::load_or_create(dir.join("pki")).expect("keys");
     let trust = ClientTrust::new(cluster.ca.certificate_pem()).expect("trust");
     let tokens = Tokens::new(Arc::new(cluster.service_account_key));
-    let store = Embedded::open_in(&dir.join("store"), Options::default()).expect("a store");
+    let store = EmbeddedStore::open_in(&dir.join("store"), Options::default()).expect("a store");
     let access = ClusterAccess::configured(trust, tokens, Settings::default());
     ApiServer::new(Config {
         store: Arc::new(store),

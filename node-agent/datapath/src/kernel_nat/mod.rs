@@ -20,8 +20,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use ebpf_abi::{
-    Flow, FlowEntry, FlowFlags, FlowPorts, Life, Logged, Scope, Sealed, Service, ServiceKey, Tuple,
-    maps,
+    ChecksummedValue, Flow, FlowEntry, FlowFlags, FlowLogKey, FlowPorts, Life, Scope, Service,
+    ServiceKey, Tuple, maps,
 };
 
 use crate::datapath;
@@ -79,7 +79,7 @@ impl KernelNat {
     /// [`Error::KernelNat`], [`Error::Map`], [`Error::NotPinned`].
     pub fn take_over(&self) -> Result<TakenOver, Error> {
         let flows: Table<Tuple, FlowEntry> = Table::open(&self.directory, maps::FLOWS)?;
-        let log: Table<(), Logged> = Table::open(&self.directory, maps::FLOW_LOG)?;
+        let log: Table<(), FlowLogKey> = Table::open(&self.directory, maps::FLOW_LOG)?;
         let now = ticks_now();
         let mut done = TakenOver::default();
         let mut wanted: Vec<_> = Self::connections()?
@@ -97,7 +97,7 @@ impl KernelNat {
                 continue;
             }
             flows.add(&backend.0, &backend.1)?;
-            if log.push_all([Logged::new(&client.0, now)])? == 0 {
+            if log.push_all([FlowLogKey::new(&client.0, now)])? == 0 {
                 flows.delete(&[client.0, backend.0])?;
                 done.left_out += 1;
             } else {
@@ -137,7 +137,7 @@ impl KernelNat {
     ///
     /// [`Error::KernelNat`], [`Error::Map`], [`Error::NotPinned`].
     pub fn release(&self) -> Result<usize, Error> {
-        let services: Table<ServiceKey, Sealed<Service>> =
+        let services: Table<ServiceKey, ChecksummedValue<Service>> =
             Table::open(&self.directory, maps::SERVICES)?;
         let mut open = 0;
         for it in Self::connections()? {
@@ -166,8 +166,8 @@ impl KernelNat {
             .iter()
             .flat_map(|[client, backend]| {
                 let places = [
-                    FlowPorts::of(&client.0, false),
-                    FlowPorts::of(&backend.0, true),
+                    FlowPorts::for_flow(&client.0, false),
+                    FlowPorts::for_flow(&backend.0, true),
                 ];
                 places.into_iter().flatten().flatten()
             })
@@ -186,7 +186,10 @@ impl KernelNat {
 }
 
 /// Whether a connection addresses a Service that the maps have.
-fn is_service(services: &Table<ServiceKey, Sealed<Service>>, asked: &Tuple) -> Result<bool, Error> {
+fn is_service(
+    services: &Table<ServiceKey, ChecksummedValue<Service>>,
+    asked: &Tuple,
+) -> Result<bool, Error> {
     for address in [asked.destination, asked.destination.wildcard()] {
         let key = ServiceKey::new(
             address,
@@ -220,7 +223,7 @@ fn entries(it: &TranslatedConnection, now: u32) -> Option<[(Tuple, FlowEntry); 2
             reserved: 0,
         };
         let entry = FlowEntry {
-            flow: Sealed::new(&key, flow),
+            flow: ChecksummedValue::new(&key, flow),
             life: Life::new(now, seen),
         };
         (key, entry)

@@ -8,7 +8,7 @@ use ebpf_abi::policy::{
     Direction, EndpointKey, EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses,
     VerdictKey, cookies,
 };
-use ebpf_abi::{Address, Protocol, Range, Sealed, maps};
+use ebpf_abi::{Address, ChecksummedValue, Protocol, Range, maps};
 use ebpf_logic::policy::{Flow, HookPlace, PolicyMaps, policy};
 
 use super::Policy;
@@ -140,7 +140,7 @@ impl PolicyMaps for RecordingMaps<'_> {
         found
     }
 
-    fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>> {
+    fn endpoint(&self, key: &EndpointKey) -> Option<ChecksummedValue<EndpointPolicy>> {
         let found = self.maps.endpoint(key);
         let ruleset = found
             .and_then(|sealed| sealed.open(key))
@@ -164,7 +164,7 @@ impl PolicyMaps for RecordingMaps<'_> {
         self.maps.ports(element)
     }
 
-    fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>> {
+    fn verdict(&self, key: &VerdictKey) -> Option<ChecksummedValue<PolicyVerdict>> {
         let found = self.maps.verdict(key);
         let words = found.and_then(|sealed| sealed.open(key)).map(|it| {
             let verdict = if it.allows() { "allow" } else { "deny" };

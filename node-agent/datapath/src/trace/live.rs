@@ -9,10 +9,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use ebpf_abi::{
-    AS_NODE, Address, Affinity, AffinityKey, Backend, BackendFlags, CONFIG_KEY, Config, Counter,
-    Flow, FlowEntry, FlowFlags, FragmentKey, FragmentPorts, Life, Logged, MaglevChunk, MaglevKey,
-    MemberKey, NodeFlags, Original, OriginalKey, Plain, Port, Prefix, Protocol, Scope, Sealed,
-    Served, Service, ServiceFlags, ServiceKey, SetName, SlotKey, Tuple, maps,
+    AS_NODE, Address, Affinity, AffinityKey, Backend, BackendFlags, CONFIG_KEY, ChecksummedValue,
+    Config, Counter, Flow, FlowEntry, FlowFlags, FlowLogKey, FragmentKey, FragmentPorts, Life,
+    MaglevChunk, MaglevKey, MemberKey, NodeFlags, Original, OriginalKey, Plain, Port, Prefix,
+    Protocol, Scope, Service, ServiceEntryKinds, ServiceFlags, ServiceKey, SetName, SlotKey, Tuple,
+    maps,
 };
 use ebpf_logic::packet::{Origin, PacketVerdict, Step, Work, take};
 use ebpf_logic::{Entropy, Flows, InsertOutcome, Maps};
@@ -25,20 +26,20 @@ use crate::table::Table;
 
 /// The pinned maps, with a record of lookups.
 pub(super) struct Live {
-    services: Table<ServiceKey, Sealed<Service>>,
-    slots: Table<SlotKey, Sealed<Backend>>,
+    services: Table<ServiceKey, ChecksummedValue<Service>>,
+    slots: Table<SlotKey, ChecksummedValue<Backend>>,
     members: Table<MemberKey, u32>,
-    maglev: Table<MaglevKey, Sealed<MaglevChunk>>,
+    maglev: Table<MaglevKey, ChecksummedValue<MaglevChunk>>,
     nodes: Table<Address, NodeFlags>,
     sources: Table<Prefix, u32>,
     inside: Table<Prefix, u32>,
     served: Table<u32, u64>,
     egress: Table<Prefix, u32>,
     names: Table<u32, SetName>,
-    affinity: Table<AffinityKey, Sealed<Affinity>>,
+    affinity: Table<AffinityKey, ChecksummedValue<Affinity>>,
     config: Configuration,
     flows: Table<Tuple, FlowEntry>,
-    fragments: Table<FragmentKey, Sealed<FragmentPorts>>,
+    fragments: Table<FragmentKey, ChecksummedValue<FragmentPorts>>,
     /// Flows that the decision made or, with none, removed.
     made: RefCell<BTreeMap<Tuple, Option<FlowEntry>>>,
     full: OnceCell<bool>,
@@ -161,20 +162,20 @@ impl Live {
 }
 
 impl Maps for Live {
-    fn served(&self, protocol: Protocol, port: Port) -> Served {
-        let place = Served::place(protocol, port);
-        let found = place.map_or(Served::NONE, |place| {
+    fn served(&self, protocol: Protocol, port: Port) -> ServiceEntryKinds {
+        let place = ServiceEntryKinds::place(protocol, port);
+        let found = place.map_or(ServiceEntryKinds::NONE, |place| {
             let word = self.read(&self.served, &place.word);
             place.read(word.unwrap_or_default())
         });
-        if found == Served::NONE {
+        if found == ServiceEntryKinds::NONE {
             let asked = format!("{protocol} port {}", port.get());
             self.note(maps::SERVED, asked, None);
         }
         found
     }
 
-    fn service(&self, key: &ServiceKey) -> Option<Sealed<Service>> {
+    fn service(&self, key: &ServiceKey) -> Option<ChecksummedValue<Service>> {
         let found = self.read(&self.services, key);
         let service = found.and_then(|sealed| sealed.open(key));
         let told = service.map(|it| {
@@ -185,7 +186,7 @@ impl Maps for Live {
         found
     }
 
-    fn slot(&self, key: &SlotKey) -> Option<Sealed<Backend>> {
+    fn slot(&self, key: &SlotKey) -> Option<ChecksummedValue<Backend>> {
         let found = self.read(&self.slots, key);
         let told = found.and_then(|sealed| sealed.open(key)).map(|it| {
             let on = if it.flags.contains(BackendFlags::LOCAL) {
@@ -259,19 +260,19 @@ impl Maps for Live {
         self.node_config()
     }
 
-    fn original(&self, _key: &OriginalKey) -> Option<Sealed<Original>> {
+    fn original(&self, _key: &OriginalKey) -> Option<ChecksummedValue<Original>> {
         // Of answers only.
         None
     }
 
-    fn remember(&self, _key: &OriginalKey, _value: &Sealed<Original>) -> bool {
+    fn remember(&self, _key: &OriginalKey, _value: &ChecksummedValue<Original>) -> bool {
         // The least recently used one goes where there is no room.
         true
     }
 
     fn forget(&self, _key: &OriginalKey) {}
 
-    fn affinity(&self, key: &AffinityKey) -> Option<Sealed<Affinity>> {
+    fn affinity(&self, key: &AffinityKey) -> Option<ChecksummedValue<Affinity>> {
         let found = self.read(&self.affinity, key);
         let client = key.namespace().map_or_else(
             || IpAddr::from(key.client).to_string(),
@@ -285,7 +286,7 @@ impl Maps for Live {
         found
     }
 
-    fn keep(&self, _key: &AffinityKey, _value: &Sealed<Affinity>) {}
+    fn keep(&self, _key: &AffinityKey, _value: &ChecksummedValue<Affinity>) {}
 
     fn count(&self, counter: Counter) {
         if counter == Counter::AffinityKept {
@@ -316,12 +317,12 @@ impl Entropy for Live {
 impl Flows for Live {
     type Place = Tuple;
 
-    fn read_config(&self, into: &mut Sealed<Config>) -> bool {
+    fn read_config(&self, into: &mut ChecksummedValue<Config>) -> bool {
         let Some(config) = self.node_config() else {
             self.note(maps::CONFIG, "the node", None);
             return false;
         };
-        *into = Sealed::new(&CONFIG_KEY, config);
+        *into = ChecksummedValue::new(&CONFIG_KEY, config);
         true
     }
 
@@ -389,21 +390,21 @@ impl Flows for Live {
         self.made.borrow_mut().insert(*key, None);
     }
 
-    fn log(&self, _key: &Logged) -> bool {
+    fn log(&self, _key: &FlowLogKey) -> bool {
         true
     }
 
-    fn first_logged(&self, _into: &mut Logged) -> bool {
+    fn first_logged(&self, _into: &mut FlowLogKey) -> bool {
         false
     }
 
-    fn unlog(&self, _into: &mut Logged) -> bool {
+    fn unlog(&self, _into: &mut FlowLogKey) -> bool {
         // The log cannot be read without taking from it. What is over counts as
         // absent anyhow; only room is not found here where a packet would make it.
         false
     }
 
-    fn fragment(&self, key: &FragmentKey) -> Option<Sealed<FragmentPorts>> {
+    fn fragment(&self, key: &FragmentKey) -> Option<ChecksummedValue<FragmentPorts>> {
         self.read(&self.fragments, key)
     }
 
@@ -419,7 +420,7 @@ impl Flows for Live {
         verdict
     }
 
-    fn keep_fragment(&self, _key: &FragmentKey, _value: &Sealed<FragmentPorts>) {}
+    fn keep_fragment(&self, _key: &FragmentKey, _value: &ChecksummedValue<FragmentPorts>) {}
 }
 
 impl Live {

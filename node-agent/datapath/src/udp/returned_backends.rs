@@ -4,7 +4,9 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use ebpf_abi::{Address, Backend, Port, Protocol, Sealed, Service, ServiceKey, SlotKey, maps};
+use ebpf_abi::{
+    Address, Backend, ChecksummedValue, Port, Protocol, Service, ServiceKey, SlotKey, maps,
+};
 
 use super::{Move, place};
 use crate::error::Error;
@@ -12,8 +14,8 @@ use crate::table::Table;
 
 /// The present Services and backends. Reopen it after a map grew.
 pub(super) struct CurrentServices {
-    services: Table<ServiceKey, Sealed<Service>>,
-    slots: Table<SlotKey, Sealed<Backend>>,
+    services: Table<ServiceKey, ChecksummedValue<Service>>,
+    slots: Table<SlotKey, ChecksummedValue<Backend>>,
 }
 
 // === impl Services ===

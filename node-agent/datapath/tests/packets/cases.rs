@@ -4,9 +4,9 @@
 use std::net::IpAddr;
 
 use ebpf_abi::{
-    Address, Backend, BackendFlags, Config, DirectReturn, Flow, FlowEntry, FlowFlags, Life,
-    MAGLEV_CHUNK, MaglevChunk, MaglevKey, NodeFlags, Port, Protocol, Range, Scope, Sealed, Service,
-    ServiceFlags, ServiceKey, Tuple,
+    Address, Backend, BackendFlags, ChecksummedValue, Config, DirectReturn, Flow, FlowEntry,
+    FlowFlags, Life, MAGLEV_CHUNK, MaglevChunk, MaglevKey, NodeFlags, Port, Protocol, Range, Scope,
+    Service, ServiceFlags, ServiceKey, Tuple,
 };
 use ebpf_logic::model::Model;
 use ebpf_logic::packet::Origin;
@@ -207,7 +207,7 @@ fn serve(random: &mut Random, model: &mut Model, set: &mut u32, family: usize, k
             };
             model
                 .maglev
-                .insert(key, Sealed::new(&key, MaglevChunk(places)));
+                .insert(key, ChecksummedValue::new(&key, MaglevChunk(places)));
         }
     }
     if flags.contains(ServiceFlags::SOURCES) {
@@ -637,7 +637,7 @@ pub fn crowded(model: &mut Model, thousandths: u32, used: u32) {
                 Life::REPLIED,
             ),
         ] {
-            let flow = Sealed::new(&key, flow);
+            let flow = ChecksummedValue::new(&key, flow);
             let life = Life::new(used, seen);
             flows.insert(key, FlowEntry { flow, life });
         }

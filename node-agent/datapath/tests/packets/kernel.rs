@@ -9,8 +9,9 @@ use aya::maps::{Array, HashMap, Map, Queue};
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use ebpf_abi::{
-    AS_NODE, Affinity, AffinityKey, CONFIG_KEY, Config, Flow, FlowEntry, FlowFlags, FlowPorts,
-    FragmentKey, FragmentPorts, Life, Logged, Plain, Range, Sealed, Served, Tuple, maps,
+    AS_NODE, Affinity, AffinityKey, CONFIG_KEY, ChecksummedValue, Config, Flow, FlowEntry,
+    FlowFlags, FlowLogKey, FlowPorts, FragmentKey, FragmentPorts, Life, Plain, Range,
+    ServiceEntryKinds, Tuple, maps,
 };
 use ebpf_logic::Maps;
 use ebpf_logic::model::Model;
@@ -153,24 +154,29 @@ impl Kernel {
         self.serve(model);
         fill(self.map(maps::FLOWS), &model.flows.borrow());
         self.write_flow_ports(model);
-        fill::<FragmentKey, Sealed<FragmentPorts>>(self.map(maps::FRAGMENTS), &BTreeMap::new());
-        fill::<AffinityKey, Sealed<Affinity>>(self.map(maps::AFFINITY), &BTreeMap::new());
+        fill::<FragmentKey, ChecksummedValue<FragmentPorts>>(
+            self.map(maps::FRAGMENTS),
+            &BTreeMap::new(),
+        );
+        fill::<AffinityKey, ChecksummedValue<Affinity>>(self.map(maps::AFFINITY), &BTreeMap::new());
         ranges(self.map(maps::INSIDE), &model.inside, 1);
         ranges(self.map(maps::SOURCES), &model.sources, 1);
         ranges(self.map(maps::EGRESS), &model.leaving, AS_NODE);
-        let mut log: Queue<_, Raw<Logged>> = self.map(maps::FLOW_LOG).try_into().expect("FLOW_LOG");
+        let mut log: Queue<_, Raw<FlowLogKey>> =
+            self.map(maps::FLOW_LOG).try_into().expect("FLOW_LOG");
         while log.pop(0).is_ok() {}
         let config = model.config.expect("a node");
-        let whole = Sealed::new(&CONFIG_KEY, config);
+        let whole = ChecksummedValue::new(&CONFIG_KEY, config);
         // To half of the nodes, somebody who writes is held up half way.
         self.half_written = !self.half_written;
         let (now, ahead) = if self.half_written {
-            (Sealed::broken(Config::DEFAULT), whole)
+            (ChecksummedValue::broken(Config::DEFAULT), whole)
         } else {
-            (whole, Sealed::broken(Config::DEFAULT))
+            (whole, ChecksummedValue::broken(Config::DEFAULT))
         };
         for (name, value) in [(maps::CONFIG, now), (maps::CONFIG_AHEAD, ahead)] {
-            let mut map: Array<_, Raw<Sealed<Config>>> = self.map(name).try_into().expect(name);
+            let mut map: Array<_, Raw<ChecksummedValue<Config>>> =
+                self.map(name).try_into().expect(name);
             map.set(0, Raw(value), 0).expect(name);
         }
     }
@@ -179,7 +185,7 @@ impl Kernel {
     fn serve(&mut self, model: &Model) {
         let mut words: BTreeMap<u32, u64> = BTreeMap::new();
         for key in model.services.keys() {
-            if let Some(place) = Served::place(key.protocol, key.port) {
+            if let Some(place) = ServiceEntryKinds::place(key.protocol, key.port) {
                 let word = words.entry(place.word).or_default();
                 *word = place.write(*word, model.served(key.protocol, key.port));
             }
@@ -198,7 +204,7 @@ impl Kernel {
         let mut elements: BTreeMap<u32, FlowPorts> = BTreeMap::new();
         for (key, entry) in model.flows.borrow().iter() {
             let reply = entry.flow.unchecked().flags.contains(FlowFlags::REPLY);
-            for place in FlowPorts::of(key, reply).into_iter().flatten() {
+            for place in FlowPorts::for_flow(key, reply).into_iter().flatten() {
                 let element = elements.entry(place.element).or_insert(FlowPorts::NONE);
                 *element = element.taken(place.byte);
             }
@@ -235,7 +241,7 @@ impl Kernel {
         // What programs said of flows that are gone stays said.
         let places = |(key, ..): &(Tuple, _, _)| {
             [false, true]
-                .map(|reply| FlowPorts::of(key, reply))
+                .map(|reply| FlowPorts::for_flow(key, reply))
                 .into_iter()
                 .flatten()
                 .flatten()

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use ebpf_abi::{
-    Backend, MemberKey, Port, Protocol, Scope, Served, Service as Entry, ServiceKey, SlotKey,
+    Backend, MemberKey, Port, Protocol, Scope, Service as Entry, ServiceEntryKinds, ServiceKey,
+    SlotKey,
 };
 use ipnet::IpNet;
 
@@ -119,8 +120,8 @@ impl Batch {
     pub(super) fn change_served(
         &mut self,
         (protocol, port): (Protocol, Port),
-        former: Served,
-        now: Served,
+        former: ServiceEntryKinds,
+        now: ServiceEntryKinds,
     ) {
         let both = former.with(now);
         if both != former {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebpf_abi::{Port, Protocol, Served, ServiceKey};
+use ebpf_abi::{Port, Protocol, ServiceEntryKinds, ServiceKey};
 use rustc_hash::FxHashMap;
 
 use super::batch::Batch;
@@ -12,7 +12,7 @@ use super::batch::Batch;
 pub(super) struct Ports {
     counts: FxHashMap<PortAddress, Count>,
     /// The former bits of ports.
-    former: BTreeMap<PortAddress, Served>,
+    former: BTreeMap<PortAddress, ServiceEntryKinds>,
 }
 
 type PortAddress = (Protocol, Port);
@@ -27,7 +27,7 @@ struct Count {
 
 impl Ports {
     /// Returns the bits of ports before any change.
-    pub(super) fn said(said: &FxHashMap<PortAddress, Served>) -> Self {
+    pub(super) fn said(said: &FxHashMap<PortAddress, ServiceEntryKinds>) -> Self {
         Self {
             counts: FxHashMap::default(),
             former: said.iter().map(|(at, served)| (*at, *served)).collect(),
@@ -50,24 +50,24 @@ impl Ports {
         let now = self.now(at);
         self.former.entry(at).or_insert(now);
         let count = self.counts.entry(at).or_default();
-        if Served::of(key) == Served::NODE {
+        if ServiceEntryKinds::from_key(key) == ServiceEntryKinds::NODE {
             &mut count.node
         } else {
             &mut count.addresses
         }
     }
 
-    fn now(&self, at: PortAddress) -> Served {
+    fn now(&self, at: PortAddress) -> ServiceEntryKinds {
         self.counts
             .get(&at)
-            .map_or(Served::NONE, |count| count.served())
+            .map_or(ServiceEntryKinds::NONE, |count| count.served())
     }
 
     /// Emits the changes: additions before any entry, removals after all.
     pub(super) fn flush(&mut self, batch: &mut Batch) {
         for (at, former) in std::mem::take(&mut self.former) {
             let now = self.now(at);
-            if now == Served::NONE {
+            if now == ServiceEntryKinds::NONE {
                 self.counts.remove(&at);
             }
             batch.change_served(at, former, now);
@@ -78,9 +78,10 @@ impl Ports {
 // === impl Count ===
 
 impl Count {
-    fn served(self) -> Served {
-        let addresses = [Served::NONE, Served::ADDRESS][usize::from(self.addresses > 0)];
-        let node = [Served::NONE, Served::NODE][usize::from(self.node > 0)];
+    fn served(self) -> ServiceEntryKinds {
+        let addresses =
+            [ServiceEntryKinds::NONE, ServiceEntryKinds::ADDRESS][usize::from(self.addresses > 0)];
+        let node = [ServiceEntryKinds::NONE, ServiceEntryKinds::NODE][usize::from(self.node > 0)];
         addresses.with(node)
     }
 }

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use ebpf_abi::policy::{
     EndpointKey, EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses, VerdictKey,
 };
-use ebpf_abi::{Range, Sealed};
+use ebpf_abi::{ChecksummedValue, Range};
 use ebpf_logic::policy::PolicyMaps;
 use ebpf_logic::policy::model::PolicyModel;
 use node_agent_policy::Action;
@@ -51,7 +51,7 @@ impl PolicyMaps for Halted<'_> {
         self.look().peer(range)
     }
 
-    fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>> {
+    fn endpoint(&self, key: &EndpointKey) -> Option<ChecksummedValue<EndpointPolicy>> {
         self.look().endpoint(key)
     }
 
@@ -59,7 +59,7 @@ impl PolicyMaps for Halted<'_> {
         self.look().ports(element)
     }
 
-    fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>> {
+    fn verdict(&self, key: &VerdictKey) -> Option<ChecksummedValue<PolicyVerdict>> {
         self.look().verdict(key)
     }
 }

@@ -43,8 +43,8 @@ pub(super) fn choose<'a, P>(
     };
     let kind = policy.params.as_ref();
     let kind = match kind.map(|kind| kind.resource(attributes.cluster)) {
-        Some(Err(why)) => {
-            fail(None, &why);
+        Some(Err(error)) => {
+            fail(None, &error.to_string());
             return None;
         }
         Some(Ok(kind)) => Some(kind),
@@ -62,11 +62,11 @@ pub(super) fn choose<'a, P>(
                 params::collect(attributes, kind.as_ref(), reference)
             }
             Ok(None) => continue,
-            Err(status) => Err(status.message),
+            Err(status) => Err(params::ParamError::Status(status)),
         };
         match found {
             Ok(found) => bindings.push((&**binding, found)),
-            Err(why) => fail(Some(&**binding), &why),
+            Err(error) => fail(Some(&**binding), &error.to_string()),
         }
     }
     Some(Choice { matched, bindings })

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use control_fields::typed::{self, Duplicates};
-use control_kinds::policies::{Cause as Why, Facts, Met, MutatingPolicy, Mutation, Question};
-use control_types::json_patch;
-use control_types::meta;
+use control_kinds::policies::{
+    Cause as Why, Facts, MatchResult, MutatingPolicy, Mutation, Question,
+};
 use control_types::status::{Cause, Status, quote};
 use control_types::value::Value;
+use control_types::{error_chain, json_patch, meta};
 
 use super::choice::{Choice, choose};
 use super::hooks::{Binding, BoundPolicy, Policy};
@@ -21,7 +22,7 @@ use crate::attributes::Attributes;
 use crate::dynamic::rounds::{InvocationKey, Rounds};
 use crate::operation::Operation;
 use control_strategy::ServedVersion;
-use control_strategy::decode::Expected;
+use control_strategy::decode::ExpectedKind;
 
 /// Why an object is not changed as a policy wants it.
 enum MutationFailure {
@@ -237,9 +238,9 @@ impl MutationRound<'_> {
             .compiled
             .concerns(&self.facts(object, &request, params))
         {
-            Met::Yes => {}
-            Met::No => return Ok(None),
-            Met::Failed(why) => {
+            MatchResult::Yes => {}
+            MatchResult::No => return Ok(None),
+            MatchResult::Failed(why) => {
                 fail(&why);
                 return Ok(None);
             }
@@ -254,7 +255,7 @@ impl MutationRound<'_> {
             let made = policy
                 .compiled
                 .mutate(number, &self.facts(object, &request, params))
-                .map_err(MutationFailure::Policy)
+                .map_err(|error| MutationFailure::Policy(error.to_string()))
                 .and_then(|mutation| self.changed(object, mutation, matched));
             let count = |error: &str| {
                 let metrics = self.attributes.metrics;
@@ -306,8 +307,10 @@ impl MutationRound<'_> {
     ) -> Result<Value, MutationFailure> {
         let expected = matched.expected_of(self.attributes.subresource);
         let mut made = match mutation {
-            Mutation::Apply(patch) => apply(object, patch, expected)
-                .map_err(|why| MutationFailure::Policy(format!("error applying patch: {why}")))?,
+            Mutation::Apply(patch) => apply(object, patch, expected).map_err(|error| {
+                let why = error_chain(&error);
+                MutationFailure::Policy(format!("error applying patch: {why}"))
+            })?,
             Mutation::Patch(operations) => {
                 let refused = |why: String| MutationFailure::Policy(format!("JSON Patch: {why}"));
                 let patch = json_patch::Patch::read(&operations)
@@ -342,26 +345,41 @@ impl MutationRound<'_> {
     }
 }
 
+/// Error of fields that cannot be merged into an object, in the words of stock.
+#[derive(Debug, PartialEq, thiserror::Error)]
+enum ApplyError {
+    #[error("failed to convert patch object to typed object")]
+    Patch(#[source] typed::Problems),
+    #[error(
+        "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
+        .0.join(", ")
+    )]
+    Atomic(Vec<String>),
+    #[error("failed to convert original object to typed object")]
+    Original(#[source] typed::Problems),
+    #[error("failed to merge patch")]
+    Merge(#[source] typed::Problems),
+}
+
 /// Merges fields into an object as an apply does; owners are not told.
-fn apply(object: &Value, mut patch: Value, expected: Expected<'_>) -> Result<Value, String> {
+fn apply(
+    object: &Value,
+    mut patch: Value,
+    expected: ExpectedKind<'_>,
+) -> Result<Value, ApplyError> {
     let version = meta::join_api_version(expected.group, expected.version);
     meta::set_type(&mut patch, &version, expected.kind);
     let schema = expected.form.schema();
     // `null` of an expression is a value of its own, which nothing takes.
     let mut shown = patch.clone();
     name_nulls(&mut shown);
-    typed::validate(schema, &shown, Duplicates::Refused)
-        .map_err(|why| format!("failed to convert patch object to typed object: {why}"))?;
+    typed::validate(schema, &shown, Duplicates::Refused).map_err(ApplyError::Patch)?;
     let atomics = typed::atomics(schema, &patch);
     if !atomics.is_empty() {
-        return Err(format!(
-            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
-            atomics.join(", ")
-        ));
+        return Err(ApplyError::Atomic(atomics));
     }
-    typed::validate(schema, object, Duplicates::Allowed)
-        .map_err(|why| format!("failed to convert original object to typed object: {why}"))?;
-    typed::merge(schema, object, &patch).map_err(|why| format!("failed to merge patch: {why}"))
+    typed::validate(schema, object, Duplicates::Allowed).map_err(ApplyError::Original)?;
+    typed::merge(schema, object, &patch).map_err(ApplyError::Merge)
 }
 
 fn name_nulls(value: &mut Value) {
@@ -381,8 +399,8 @@ mod tests {
     use super::*;
     use control_strategy::ObjectSchema;
 
-    fn deployment() -> Expected<'static> {
-        Expected {
+    fn deployment() -> ExpectedKind<'static> {
+        ExpectedKind {
             group: "apps",
             version: "v1",
             kind: "Deployment",
@@ -392,7 +410,7 @@ mod tests {
         }
     }
 
-    fn applied(patch: Value) -> Result<Value, String> {
+    fn applied(patch: Value) -> Result<Value, ApplyError> {
         let object = value!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "a", "labels": {"x": "y"}},
@@ -429,21 +447,20 @@ mod tests {
     fn what_would_be_replaced_as_a_whole_is_refused() {
         assert_eq!(
             applied(value!({"spec": {"selector": {"matchLabels": {"a": "b"}}}})),
-            Err("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.selector".into())
+            Err(ApplyError::Atomic(vec![".spec.selector".into()]))
         );
         let args = value!({"spec": {"template": {"spec": {"containers": [{"name": "c", "args": ["a"]}]}}}});
         assert_eq!(
             applied(args),
-            Err("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.template.spec.containers[0].args".into())
+            Err(ApplyError::Atomic(vec![
+                ".spec.template.spec.containers[0].args".into()
+            ]))
         );
     }
 
     #[test]
     fn fields_that_are_not_of_the_type_are_refused() {
-        let why = applied(value!({"spec": {"nothing": 1}})).expect_err("there is no such field");
-        assert!(
-            why.starts_with("failed to convert patch object to typed object: "),
-            "{why}"
-        );
+        let error = applied(value!({"spec": {"nothing": 1}})).expect_err("there is no such field");
+        assert!(matches!(error, ApplyError::Patch(_)), "{error}");
     }
 }

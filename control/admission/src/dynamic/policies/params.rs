@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use control_strategy::ServedVersion;
-use control_types::labels::Selector;
+use control_types::labels::{self, Selector};
 use control_types::meta;
 use control_types::registry::{self, Resource};
 use control_types::status::Status;
@@ -29,7 +29,7 @@ pub(super) struct ParamKind {
 pub(super) struct ParamRef {
     name: String,
     namespace: String,
-    selector: Option<Result<Selector, String>>,
+    selector: Option<Result<Selector, labels::Error>>,
     /// Whether a request is denied when there are none.
     needed: bool,
     /// What was read last: parameters change seldom.
@@ -42,6 +42,41 @@ struct ParsedParam {
     revision: u64,
     api_version: String,
     object: Arc<Value>,
+}
+
+/// Error of parameters that cannot be used, in the words of stock.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ParamError {
+    /// Nobody serves their kind.
+    #[error("failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'")]
+    UnknownKind {
+        group: String,
+        version: String,
+        kind: String,
+    },
+    /// They are in a namespace, and the request is in none.
+    #[error(
+        "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+    )]
+    NoNamespace,
+    /// They are in no namespace, and one is given.
+    #[error("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")]
+    UnwantedNamespace,
+    /// Objects of their kind are not stored here.
+    #[error("paramKind kind `{kind}` not known")]
+    NotStored { kind: &'static str },
+    /// The selector that selects them is wrong.
+    #[error(transparent)]
+    Selector(#[from] labels::Error),
+    /// They are neither named nor selected.
+    #[error("one of name or selector must be provided")]
+    Unselected,
+    /// There are none, and there must be some.
+    #[error("no params found for policy binding with `Deny` parameterNotFoundAction")]
+    NotFound,
+    /// One cannot be read, or whether the binding is about the request.
+    #[error("{}", .0.message)]
+    Status(Status),
 }
 
 /// The parameters with which a policy is asked, each time with another; `None`:
@@ -76,13 +111,13 @@ impl ParamKind {
     ///
     /// # Errors
     /// As stock words it: there is no such.
-    pub fn resource(&self, cluster: &dyn Cluster) -> Result<Arc<ServedVersion>, String> {
-        self.resolve(cluster).ok_or_else(|| {
-            format!(
-                "failed to find resource referenced by paramKind: '{}/{}, Kind={}'",
-                self.group, self.version, self.kind
-            )
-        })
+    pub fn resource(&self, cluster: &dyn Cluster) -> Result<Arc<ServedVersion>, ParamError> {
+        self.resolve(cluster)
+            .ok_or_else(|| ParamError::UnknownKind {
+                group: self.group.clone(),
+                version: self.version.clone(),
+                kind: self.kind.clone(),
+            })
     }
 }
 
@@ -93,8 +128,7 @@ impl ParamRef {
         Self {
             name: text("name"),
             namespace: text("namespace"),
-            selector: selector
-                .map(|one| Selector::from_object(Some(one)).map_err(|error| error.to_string())),
+            selector: selector.map(|one| Selector::from_object(Some(one))),
             needed: text("parameterNotFoundAction") == "Deny",
             last: Mutex::default(),
         }
@@ -109,7 +143,7 @@ impl ParamRef {
         &self,
         attributes: &Attributes<'_>,
         served: &ServedVersion,
-    ) -> Result<Params, String> {
+    ) -> Result<Params, ParamError> {
         let namespace = attributes.namespace;
         let scope = if served.resource.namespaced {
             let scope = if self.namespace.is_empty() {
@@ -118,19 +152,17 @@ impl ParamRef {
                 &self.namespace
             };
             if scope.is_empty() {
-                return Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".into());
+                return Err(ParamError::NoNamespace);
             }
             scope
         } else if self.namespace.is_empty() {
             ""
         } else {
-            return Err(
-                "paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into(),
-            );
+            return Err(ParamError::UnwantedNamespace);
         };
         let cache = attributes.cluster.objects(served);
-        let cache =
-            cache.ok_or_else(|| format!("paramKind kind `{}` not known", served.resource.kind))?;
+        let kind = served.resource.kind;
+        let cache = cache.ok_or(ParamError::NotStored { kind })?;
         let objects: Vec<Arc<dyn CachedObject>> = if !self.name.is_empty() {
             let key = served.key(scope, &self.name);
             cache.get(&key).into_iter().collect()
@@ -140,12 +172,10 @@ impl ParamRef {
             objects.retain(|one| selector.matches_with(|key| one.label(key)));
             objects
         } else {
-            return Err("one of name or selector must be provided".into());
+            return Err(ParamError::Unselected);
         };
         if objects.is_empty() && self.needed {
-            return Err(
-                "no params found for policy binding with `Deny` parameterNotFoundAction".into(),
-            );
+            return Err(ParamError::NotFound);
         }
         self.trees(served, &objects)
     }
@@ -155,7 +185,7 @@ impl ParamRef {
         &self,
         served: &ServedVersion,
         objects: &[Arc<dyn CachedObject>],
-    ) -> Result<Params, String> {
+    ) -> Result<Params, ParamError> {
         let last = {
             let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             last.clone()
@@ -178,7 +208,7 @@ impl ParamRef {
                         api_version: served.api_version.clone(),
                         object: tree(served, &**object)
                             .map(Arc::new)
-                            .map_err(|status| status.message)?,
+                            .map_err(ParamError::Status)?,
                     }
                 }
             });
@@ -212,7 +242,7 @@ pub(super) fn collect(
     attributes: &Attributes<'_>,
     kind: Option<&Arc<ServedVersion>>,
     reference: Option<&ParamRef>,
-) -> Result<Params, String> {
+) -> Result<Params, ParamError> {
     match (kind, reference) {
         (Some(kind), Some(reference)) => reference.find(attributes, kind),
         _ => Ok(vec![None]),

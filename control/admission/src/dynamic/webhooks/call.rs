@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use control_types::error_chain;
 use control_types::status::Status;
 use control_types::value::Value;
 
@@ -121,11 +122,13 @@ pub(super) async fn call_webhook(
             code: 503,
         });
     }
-    let answer =
-        review::read(version, &uid, mutating, &review).map_err(|why| WebhookFailure::Calling {
+    let answer = review::read(version, &uid, mutating, &review).map_err(|error| {
+        let why = error_chain(&error);
+        WebhookFailure::Calling {
             why: format!("received invalid webhook response: {why}"),
             code: 503,
-        })?;
+        }
+    })?;
     let context = attributes.context;
     for (key, value) in &answer.annotations {
         context.annotate(format!("{}/{key}", hook.name), value.as_str());

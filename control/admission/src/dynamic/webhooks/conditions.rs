@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use control_kinds::policies::{Facts, Met};
+use control_kinds::policies::{Facts, MatchResult};
 use control_types::status::Status;
 use control_types::value::Value;
 
@@ -39,13 +39,13 @@ pub(super) fn are_met(
         authorizer: Some((&asked, &question)),
     };
     match conditions.meet(&facts) {
-        Met::Yes => Ok(true),
-        Met::No => {
+        MatchResult::Yes => Ok(true),
+        MatchResult::No => {
             let counts = &attributes.metrics.webhooks;
             counts.excluded(hook, step, attributes.operation);
             Ok(false)
         }
-        Met::Failed(why) => {
+        MatchResult::Failed(why) => {
             tracing::warn!(
                 webhook = hook.name,
                 why,

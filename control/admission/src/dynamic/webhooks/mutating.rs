@@ -170,7 +170,7 @@ async fn ask(
         });
     }
     let changed = patched(attributes, carried.served.as_ref(), object, &patch)
-        .map_err(|why| WebhookFailure::Internal(Status::internal(why)))?;
+        .map_err(WebhookFailure::Internal)?;
     if meta::kind(object) != meta::kind(&changed) {
         let (version, kind) = (meta::api_version(&changed), meta::kind(&changed));
         let own = attributes.kind;
@@ -195,16 +195,19 @@ async fn ask(
 }
 
 /// The object that a patch makes of another.
+///
+/// # Errors
+/// 500 when it cannot be applied.
 fn patched(
     attributes: &Attributes<'_>,
     served: &ServedVersion,
     object: &Value,
     patch: &Patch,
-) -> Result<Value, String> {
+) -> Result<Value, Status> {
     let mut changed = object.clone();
     patch.apply(&mut changed).map_err(|error| {
         let explained = patch.explain(object);
-        explained.unwrap_or_else(|| error.to_string())
+        Status::internal(explained.unwrap_or_else(|| error.to_string()))
     })?;
     let form = if attributes.kind.kind == attributes.served.resource.kind {
         served.form()
@@ -212,8 +215,7 @@ fn patched(
         attributes.kind.form
     };
     // What the patch invented is dropped, as from every object that is sent.
-    form.coerce(&mut changed)
-        .map_err(|error| error.to_string())?;
+    form.coerce(&mut changed).map_err(Status::internal)?;
     form.complete(&mut changed);
     Ok(changed)
 }

@@ -100,34 +100,55 @@ pub(super) fn undecodable(version: ReviewVersion, review: &Value) -> Option<Stri
     }
 }
 
+/// Error for an answer that fits no question, in Kubernetes' words.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReviewError {
+    #[error("webhook response was absent")]
+    Absent,
+    #[error("response.patch is not base64")]
+    Patch(#[source] base64::DecodeError),
+    #[error("expected response.uid={}, got {}", quote(expected), quote(found))]
+    Uid { expected: String, found: String },
+    #[error(
+        "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {version}, Kind={kind}"
+    )]
+    Kind { version: String, kind: String },
+    #[error("webhook returned response.patch but not response.patchType")]
+    NoPatchType,
+    #[error("webhook returned response.patchType but not response.patch")]
+    NoPatch,
+    #[error("webhook returned invalid response.patchType of \"\"")]
+    EmptyPatchType,
+    #[error("validating webhook may not return response.patch")]
+    ValidatingPatch,
+    #[error("validating webhook may not return response.patchType")]
+    ValidatingPatchType,
+}
+
 /// Reads the answer to the review of `uid`.
 ///
 /// # Errors
-/// What is wrong with it, in Kubernetes' words.
+/// What is wrong with it.
 pub(super) fn read(
     version: ReviewVersion,
     uid: &str,
     mutating: bool,
     review: &Value,
-) -> Result<WebhookAnswer, String> {
-    let absent = || "webhook response was absent".to_owned();
+) -> Result<WebhookAnswer, ReviewError> {
     let response = review
         .get("response")
         .filter(|response| response.as_object().is_some())
-        .ok_or_else(absent)?;
+        .ok_or(ReviewError::Absent)?;
     let text = |field: &str| response.str_at(&[field]).unwrap_or_default();
     let encoded = text("patch");
-    let patch = STANDARD
-        .decode(encoded)
-        .map_err(|error| format!("response.patch is not base64: {error}"))?;
+    let patch = STANDARD.decode(encoded).map_err(ReviewError::Patch)?;
     let patch_type = response.str_at(&["patchType"]);
     if version == ReviewVersion::V1 {
         if text("uid") != uid {
-            return Err(format!(
-                "expected response.uid={}, got {}",
-                quote(uid),
-                quote(text("uid"))
-            ));
+            return Err(ReviewError::Uid {
+                expected: uid.to_owned(),
+                found: text("uid").to_owned(),
+            });
         }
         let (given, kind) = (
             review.str_at(&["apiVersion"]).unwrap_or_default(),
@@ -135,26 +156,17 @@ pub(super) fn read(
         );
         if (given, kind) != ("admission.k8s.io/v1", "AdmissionReview") {
             let given = if given.is_empty() { "/" } else { given };
-            return Err(format!(
-                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {given}, Kind={kind}"
-            ));
+            return Err(ReviewError::Kind {
+                version: given.to_owned(),
+                kind: kind.to_owned(),
+            });
         }
         match (mutating, patch.is_empty(), patch_type) {
-            (true, false, None) => {
-                return Err("webhook returned response.patch but not response.patchType".to_owned());
-            }
-            (true, true, Some(_)) => {
-                return Err("webhook returned response.patchType but not response.patch".to_owned());
-            }
-            (true, false, Some("")) => {
-                return Err("webhook returned invalid response.patchType of \"\"".to_owned());
-            }
-            (false, false, _) => {
-                return Err("validating webhook may not return response.patch".to_owned());
-            }
-            (false, true, Some(_)) => {
-                return Err("validating webhook may not return response.patchType".to_owned());
-            }
+            (true, false, None) => return Err(ReviewError::NoPatchType),
+            (true, true, Some(_)) => return Err(ReviewError::NoPatch),
+            (true, false, Some("")) => return Err(ReviewError::EmptyPatchType),
+            (false, false, _) => return Err(ReviewError::ValidatingPatch),
+            (false, true, Some(_)) => return Err(ReviewError::ValidatingPatchType),
             _ => {}
         }
     }
@@ -258,7 +270,7 @@ mod tests {
         ];
         for (mutating, review, wanted) in table {
             let error = read(ReviewVersion::V1, "u", mutating, &review).expect_err(wanted);
-            assert_eq!(error, wanted);
+            assert_eq!(error.to_string(), wanted);
         }
     }
 

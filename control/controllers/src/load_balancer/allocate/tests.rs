@@ -8,7 +8,7 @@ fn pool(name: &str, ranges: &[&str]) -> Pool {
         ranges: ranges.iter().map(|range| (*range).into()).collect(),
         ..IpPoolSpec::default()
     };
-    let (pool, wrong) = Pool::of(name, &spec);
+    let (pool, wrong) = Pool::from_spec(name, &spec);
     assert_eq!(wrong, None);
     pool
 }

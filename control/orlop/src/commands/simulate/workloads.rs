@@ -204,7 +204,7 @@ fn prepared(pod: Value, objects: &ObjectSet) -> Result<Value, Error> {
         Tree::from_slice(bytes.as_bytes()).map_err(|error| refused(error.to_string()))
     };
     let mut pod = tree(&pod)?;
-    let kind = control_kinds::of("", "Pod");
+    let kind = control_kinds::find_kind("", "Pod");
     (kind.default)(&mut pod);
     let mut classes = Vec::new();
     for class in objects.all(&resources::PRIORITY_CLASSES) {

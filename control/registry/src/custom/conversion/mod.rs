@@ -27,7 +27,7 @@ use control_proxy::egress::Egress;
 use control_proxy::webhook::{Client, ClientConfig, ConfigError};
 use control_request::plain_error;
 use control_strategy::ServedVersion;
-use control_watch_cache::{Cached, Change, Keyed as _, Prepared, encode};
+use control_watch_cache::{CacheEntry, Change, PreparedObject, TreeEntry as _, encode};
 use review::Version;
 
 pub use counts::{ConversionCounts, Failure};
@@ -59,24 +59,24 @@ pub struct Converter {
 
 /// A state of an object in a version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct ConversionKey {
     version: &'static str,
     revision: Revision,
     key: CompactString,
 }
 
 /// The place of a converted object, filled by the first request for it.
-pub type Slot = Arc<OnceCell<Arc<Cached>>>;
+pub type Slot = Arc<OnceCell<Arc<CacheEntry>>>;
 
 /// What was converted last; the oldest goes first.
 #[derive(Debug, Default)]
 struct Recent {
-    known: FxHashMap<Place, Slot>,
-    order: VecDeque<Place>,
+    known: FxHashMap<ConversionKey, Slot>,
+    order: VecDeque<ConversionKey>,
 }
 
 impl Recent {
-    fn slot(&mut self, place: Place) -> Slot {
+    fn slot(&mut self, place: ConversionKey) -> Slot {
         if let Some(slot) = self.known.get(&place) {
             return Arc::clone(slot);
         }
@@ -95,7 +95,7 @@ impl Recent {
 impl Converter {
     /// That of a definition; none where versions differ in nothing but their names.
     #[must_use]
-    pub fn of(definition: &Value, webhooks: &ConversionWebhooks) -> Option<Self> {
+    pub fn from_definition(definition: &Value, webhooks: &ConversionWebhooks) -> Option<Self> {
         let conversion = definition.path(&["spec", "conversion"])?;
         if conversion.str_at(&["strategy"]) != Some("Webhook") {
             return None;
@@ -222,8 +222,8 @@ impl Converter {
         let answer = control_tracing::under(span.as_ref(), asked)
             .await
             .map_err(|error| (Failure::Call, failed(error.to_string())))?;
-        let answers =
-            review::read(version, &uid, answer).map_err(|why| (Failure::Malformed, failed(why)))?;
+        let answers = review::read(version, &uid, answer)
+            .map_err(|error| (Failure::Malformed, failed(error.to_string())))?;
         review::check(objects, answers, to, &kind)
     }
 
@@ -231,9 +231,9 @@ impl Converter {
     pub async fn remembered(
         &self,
         services: &dyn ServiceLister,
-        object: &Arc<Cached>,
+        object: &Arc<CacheEntry>,
         served: &ServedVersion,
-    ) -> Result<Arc<Cached>, Status> {
+    ) -> Result<Arc<CacheEntry>, Status> {
         let slot = self.slot(object, served);
         let converted = slot.get_or_try_init(|| async {
             let stored = object.value().map_err(Status::internal)?;
@@ -244,8 +244,8 @@ impl Converter {
     }
 
     /// Returns the slot of an object's current state in a version.
-    pub fn slot(&self, object: &Cached, served: &ServedVersion) -> Slot {
-        let place = Place {
+    pub fn slot(&self, object: &CacheEntry, served: &ServedVersion) -> Slot {
+        let place = ConversionKey {
             version: served.resource.version,
             revision: object.revision(),
             key: object.key().into(),
@@ -257,15 +257,15 @@ impl Converter {
 
 /// What a webhook made of a stored object, in the form of those that are stored.
 pub fn cached(
-    object: &Cached,
+    object: &CacheEntry,
     mut value: Value,
     served: &ServedVersion,
-) -> Result<Arc<Cached>, Status> {
+) -> Result<Arc<CacheEntry>, Status> {
     served.kind.upgrade_stored(&mut value);
     meta::set_resource_version(&mut value, "");
     let json = encode(&value);
-    let prepared = Prepared::of(&value, json, &served.kind);
-    Cached::of(object.key(), prepared, object.revision(), Change::Modified)
+    let prepared = PreparedObject::new(&value, json, &served.kind);
+    CacheEntry::from_prepared(object.key(), prepared, object.revision(), Change::Modified)
         .map(Arc::new)
         .map_err(Status::internal)
 }
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn only_so_much_is_remembered() {
         let mut recent = Recent::default();
-        let place = |revision| Place {
+        let place = |revision| ConversionKey {
             version: "v1",
             revision,
             key: "n/a".into(),

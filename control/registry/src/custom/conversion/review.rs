@@ -59,40 +59,66 @@ pub(super) fn encode(version: Version, uid: &str, objects: &[&Value], to: &str) 
     out
 }
 
+/// Error for an answer with no converted objects, in the words of stock.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum AnswerError {
+    /// It is no review.
+    #[error(
+        "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got {version}, Kind={kind}"
+    )]
+    Kind { version: String, kind: String },
+    /// It answers nothing.
+    #[error("no response provided")]
+    Absent,
+    /// It answers another question.
+    #[error("expected response.uid={}, got {}", quote(expected), quote(found))]
+    Uid { expected: String, found: String },
+    /// The webhook did not convert and does not say why.
+    #[error("response.result.status was '{status}', not 'Success'")]
+    Status { status: String },
+    /// The webhook did not convert, in its words.
+    #[error("{message}")]
+    Refused { message: String },
+}
+
 /// The objects of an answer.
 ///
 /// # Errors
 /// What is wrong with it, or why the webhook did not convert, in its words.
-pub(super) fn read(version: Version, uid: &str, answer: Value) -> Result<Vec<Value>, String> {
+pub(super) fn read(version: Version, uid: &str, answer: Value) -> Result<Vec<Value>, AnswerError> {
     let given = answer.str_at(&["apiVersion"]).unwrap_or_default();
     let kind = answer.str_at(&["kind"]).unwrap_or_default();
     if version == Version::V1 && (given, kind) != ("apiextensions.k8s.io/v1", "ConversionReview") {
         let given = if given.is_empty() { "/" } else { given };
-        return Err(format!(
-            "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got {given}, Kind={kind}"
-        ));
+        return Err(AnswerError::Kind {
+            version: given.to_owned(),
+            kind: kind.to_owned(),
+        });
     }
     let mut answer = answer;
     let response = answer
         .get_mut("response")
         .filter(|response| response.as_object().is_some())
-        .ok_or("no response provided")?;
+        .ok_or(AnswerError::Absent)?;
     let text = |path: &[&str]| response.str_at(path).unwrap_or_default();
     if version == Version::V1 && text(&["uid"]) != uid {
-        return Err(format!(
-            "expected response.uid={}, got {}",
-            quote(uid),
-            quote(text(&["uid"]))
-        ));
+        return Err(AnswerError::Uid {
+            expected: uid.to_owned(),
+            found: text(&["uid"]).to_owned(),
+        });
     }
     match (text(&["result", "status"]), text(&["result", "message"])) {
         ("Success", _) => {}
         (status, "") => {
-            return Err(format!(
-                "response.result.status was '{status}', not 'Success'"
-            ));
+            return Err(AnswerError::Status {
+                status: status.to_owned(),
+            });
         }
-        (_, message) => return Err(message.to_owned()),
+        (_, message) => {
+            return Err(AnswerError::Refused {
+                message: message.to_owned(),
+            });
+        }
     }
     match response.remove("convertedObjects") {
         Some(Value::Array(objects)) => Ok(objects),
@@ -163,19 +189,47 @@ fn take(original: &Value, converted: &mut Value, to: &str) -> Result<(), (&'stat
             return Err(("invalid object", why));
         }
     }
-    restore(original, converted).map_err(|why| ("invalid metadata", why))
+    restore(original, converted).map_err(|error| ("invalid metadata", error.to_string()))
+}
+
+/// Error for the metadata of a converted object, in the words of stock.
+#[derive(Debug, thiserror::Error)]
+enum MetadataError {
+    #[error("missing metadata in converted object")]
+    Missing,
+    #[error("invalid metadata of type {found} in converted object")]
+    Type { found: &'static str },
+    #[error("invalid metadata.{field} of type {found} in converted object")]
+    FieldType {
+        field: &'static str,
+        found: &'static str,
+    },
+    #[error("metadata.{field}[{key}] must be a string, but is {found} in converted object")]
+    EntryType {
+        field: &'static str,
+        key: String,
+        found: &'static str,
+    },
+    /// Keys or values of labels or annotations, each with what is wrong with it.
+    #[error("{}", joined(.0))]
+    Entries(Vec<String>),
+}
+
+fn joined(errors: &[String]) -> String {
+    match errors {
+        [one] => one.clone(),
+        all => format!("[{}]", all.join(", ")),
+    }
 }
 
 /// Gives a converted object its metadata back, but for labels and annotations.
-fn restore(original: &Value, converted: &mut Value) -> Result<(), String> {
+fn restore(original: &Value, converted: &mut Value) -> Result<(), MetadataError> {
     let answered = match converted.get_mut("metadata") {
-        None => return Err("missing metadata in converted object".to_owned()),
+        None => return Err(MetadataError::Missing),
         Some(Value::Object(answered)) => std::mem::take(answered),
         Some(other) => {
-            return Err(format!(
-                "invalid metadata of type {} in converted object",
-                go_type(other)
-            ));
+            let found = go_type(other);
+            return Err(MetadataError::Type { found });
         }
     };
     let mut metadata = meta::metadata(original).cloned().unwrap_or_default();
@@ -191,10 +245,8 @@ fn restore(original: &Value, converted: &mut Value) -> Result<(), String> {
                 metadata.insert(field, Value::Object(map.clone()));
             }
             Some(other) => {
-                return Err(format!(
-                    "invalid metadata.{field} of type {} in converted object",
-                    go_type(other)
-                ));
+                let found = go_type(other);
+                return Err(MetadataError::FieldType { field, found });
             }
         }
     }
@@ -202,7 +254,7 @@ fn restore(original: &Value, converted: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-fn check_map(field: &str, map: &Map) -> Result<(), String> {
+fn check_map(field: &'static str, map: &Map) -> Result<(), MetadataError> {
     let mut errors = Vec::new();
     let at = if field == "labels" {
         "metadata.labels"
@@ -211,10 +263,11 @@ fn check_map(field: &str, map: &Map) -> Result<(), String> {
     };
     for (key, value) in map {
         let Some(text) = value.as_str() else {
-            return Err(format!(
-                "metadata.{field}[{key}] must be a string, but is {} in converted object",
-                go_type(value)
-            ));
+            return Err(MetadataError::EntryType {
+                field,
+                key: key.to_string(),
+                found: go_type(value),
+            });
         };
         let lower = key.as_str().to_lowercase();
         let key_errors = if field == "labels" {
@@ -234,10 +287,10 @@ fn check_map(field: &str, map: &Map) -> Result<(), String> {
             }
         }
     }
-    match errors.as_slice() {
-        [] => Ok(()),
-        [one] => Err(one.clone()),
-        all => Err(format!("[{}]", all.join(", "))),
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(MetadataError::Entries(errors))
     }
 }
 
@@ -367,7 +420,8 @@ mod tests {
             ),
         ];
         for (answer, wanted) in table {
-            assert_eq!(read(Version::V1, "u", answer), Err(wanted.to_owned()));
+            let error = read(Version::V1, "u", answer).expect_err(wanted);
+            assert_eq!(error.to_string(), wanted);
         }
         let old =
             value!({"response": {"result": {"status": "Success"}, "convertedObjects": [{"a": 1}]}});

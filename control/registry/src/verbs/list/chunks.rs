@@ -16,17 +16,17 @@ use crate::selection::Selection;
 use crate::served_resource::ServedResource;
 use control_request::body::{Body, BoxError};
 use control_request::negotiate::Format;
-use control_watch_cache::{Cached, Counts, Keyed as _, Position, ResourceCache, Tree};
+use control_watch_cache::{CacheEntry, Counts, Position, ResourceCache, Tree, TreeEntry as _};
 
 /// How much of a list is made at a time.
 const CHUNK: usize = 128 * 1024;
 
 /// How an item is written.
-pub(super) type WriteItem = Box<dyn Fn(&Cached, &mut Vec<u8>) + Send>;
+pub(super) type WriteItem = Box<dyn Fn(&CacheEntry, &mut Vec<u8>) + Send>;
 
 /// Makes the bytes of a list, a chunk at a time.
 pub(super) struct Writer {
-    pub objects: Arc<Tree<Cached>>,
+    pub objects: Arc<Tree<CacheEntry>>,
     pub position: Option<Position>,
     pub selection: Selection,
     /// How many items may still come.

@@ -26,7 +26,7 @@ use crate::served_resource::ServedResource;
 use control_request::negotiate::{Format, Media, Shape};
 use control_request::options::ListOptions;
 use control_strategy::{protobuf, table};
-use control_watch_cache::{Cached, Keyed as _};
+use control_watch_cache::{CacheEntry, TreeEntry as _};
 
 pub(crate) use self::page::Page;
 pub(crate) use self::snapshot::{in_version, snapshot};
@@ -34,7 +34,7 @@ pub(crate) use self::snapshot::{in_version, snapshot};
 /// Lists of more objects than this are measured beside the tasks that answer others.
 const BLOCKING: usize = 2000;
 
-type Step = Result<(), EncodeError>;
+type EncodeResult = Result<(), EncodeError>;
 
 /// Answers a list.
 ///
@@ -43,7 +43,7 @@ type Step = Result<(), EncodeError>;
 pub async fn list(context: &Context, served: &Arc<ServedResource>) -> Answer {
     let options = ListOptions::parse(context.query())?;
     options.validate(false)?;
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     if format.shape == Shape::Metadata && !format.of_list {
         return Err(reply::not_acceptable_shape(served.resource, true));
     }
@@ -197,7 +197,7 @@ async fn in_protobuf(
     format: Format,
 ) -> Answer {
     let stored = format.shape == Shape::Plain && served.is_stored_form();
-    let item = |served: &Arc<ServedResource>| -> Box<dyn Fn(&Cached, &mut Vec<u8>) -> Step + Send> {
+    let item = |served: &Arc<ServedResource>| -> Box<dyn Fn(&CacheEntry, &mut Vec<u8>) -> EncodeResult + Send> {
         let served = Arc::clone(served);
         let schema = served.resource.schema;
         match format.shape {

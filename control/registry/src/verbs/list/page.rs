@@ -7,15 +7,15 @@ use control_types::status::Status;
 use control_types::value::Value;
 
 use super::continue_token::Token;
-use super::snapshot::Snapshot;
+use super::snapshot::ListSnapshot;
 use crate::registry::Registry;
 use crate::selection::Selection;
 use crate::served_resource::ServedResource;
-use control_watch_cache::{Cached, Keyed as _, Position, Tree};
+use control_watch_cache::{CacheEntry, Position, Tree, TreeEntry as _};
 
 /// One page of a snapshot.
 pub(crate) struct Page {
-    pub(super) objects: Arc<Tree<Cached>>,
+    pub(super) objects: Arc<Tree<CacheEntry>>,
     pub(super) revision: Revision,
     pub(super) begin: Position,
     /// How many items there are; `None` when that was not counted.
@@ -28,7 +28,7 @@ impl Page {
     /// The page that begins at `start`, or with the first object; `limit` 0
     /// takes all.
     pub(crate) fn new(
-        snapshot: &Snapshot,
+        snapshot: &ListSnapshot,
         selection: &Selection,
         start: Option<String>,
         limit: usize,
@@ -86,7 +86,7 @@ impl Page {
     }
 
     /// The selected objects of the page.
-    pub(crate) fn selected(&self, selection: &Selection) -> Vec<Arc<Cached>> {
+    pub(crate) fn selected(&self, selection: &Selection) -> Vec<Arc<CacheEntry>> {
         self.objects
             .iter_from(self.begin)
             .take_while(|object| object.key().starts_with(selection.prefix()))

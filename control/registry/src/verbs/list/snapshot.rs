@@ -11,13 +11,13 @@ use crate::selection::Selection;
 use crate::served_resource::ServedResource;
 use crate::store_error::store_error;
 use control_request::options::ListOptions;
-use control_watch_cache::{Cached, Change, Tree};
+use control_watch_cache::{CacheEntry, Change, Tree};
 
 /// A snapshot of a resource and the revision as of which it is true.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
+pub struct ListSnapshot {
     /// The objects.
-    pub objects: Arc<Tree<Cached>>,
+    pub objects: Arc<Tree<CacheEntry>>,
     /// As of which revision.
     pub revision: Revision,
 }
@@ -30,7 +30,7 @@ pub(crate) async fn snapshot(
     served: &ServedResource,
     options: &ListOptions,
     selection: &Selection,
-) -> Result<(Snapshot, Option<String>), Status> {
+) -> Result<(ListSnapshot, Option<String>), Status> {
     let (mut snapshot, start) = whole(registry, served, options, selection).await?;
     if selection.by_served_fields() {
         snapshot.objects =
@@ -44,9 +44,9 @@ pub(crate) async fn snapshot(
 pub(crate) async fn in_version(
     registry: &Registry,
     served: &ServedResource,
-    objects: &Tree<Cached>,
+    objects: &Tree<CacheEntry>,
     selection: &Selection,
-) -> Result<Tree<Cached>, Status> {
+) -> Result<Tree<CacheEntry>, Status> {
     let stored = objects
         .prefixed(selection.prefix())
         .filter(|object| selection.matches(object))
@@ -62,7 +62,7 @@ async fn whole(
     served: &ServedResource,
     options: &ListOptions,
     selection: &Selection,
-) -> Result<(Snapshot, Option<String>), Status> {
+) -> Result<(ListSnapshot, Option<String>), Status> {
     if !options.continue_token.is_empty() {
         if !matches!(options.resource_version.as_str(), "" | "0") {
             return Err(Status::bad_request(
@@ -101,10 +101,10 @@ async fn whole(
 
 /// The newest snapshot. The revision is read first: the snapshot holds at
 /// least all that had happened by then.
-fn present(registry: &Registry, served: &ServedResource) -> Result<Snapshot, Status> {
+fn present(registry: &Registry, served: &ServedResource) -> Result<ListSnapshot, Status> {
     let applied = registry.caches.applied();
     let state = served.cache()?.state();
-    Ok(Snapshot {
+    Ok(ListSnapshot {
         objects: Arc::new(state.objects.clone()),
         revision: applied.max(state.revision),
     })
@@ -116,7 +116,7 @@ async fn exact(
     registry: &Registry,
     served: &ServedResource,
     revision: Revision,
-) -> Result<Snapshot, Status> {
+) -> Result<ListSnapshot, Status> {
     registry.reach(revision).await?;
     // What the store has forgotten is told to be gone even where nothing has
     // changed since: clients learn at the same time, whatever they list.
@@ -129,7 +129,7 @@ async fn exact(
     let cache = served.cache()?;
     let state = cache.state();
     if state.revision <= revision {
-        return Ok(Snapshot {
+        return Ok(ListSnapshot {
             objects: Arc::new(state.objects.clone()),
             revision,
         });
@@ -156,11 +156,11 @@ async fn exact(
             .open(&kv.key, &kv.value)
             .map_err(Status::internal)?;
         let (revision, reading) = (kv.mod_revision, cache.reading());
-        let object = Cached::new(key, &bytes, revision, Change::Modified, reading)
+        let object = CacheEntry::new(key, &bytes, revision, Change::Modified, reading)
             .map_err(Status::internal)?;
         objects.push(Arc::new(object));
     }
-    Ok(Snapshot {
+    Ok(ListSnapshot {
         objects: Arc::new(Tree::from_sorted(objects)),
         revision,
     })

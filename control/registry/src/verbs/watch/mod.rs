@@ -39,7 +39,7 @@ pub async fn watch(context: &Context, served: &Arc<ServedResource>) -> Answer {
     if !context.registry.watches.initial_events {
         options.refuse_initial_events()?;
     }
-    let format = Format::of(&context.parts.headers, context.query())?;
+    let format = Format::negotiate(&context.parts.headers, context.query())?;
     let media = format
         .media
         .stream_type()

@@ -27,8 +27,8 @@ use crate::served_resource::ServedResource;
 use control_request::negotiate::{Format, Media, Shape};
 use control_strategy::{protobuf, table};
 use control_watch_cache::{
-    Cached, Change, Counts, Event, FrameBatch, FrameForm, HistoryReplay, Next, Position, Read,
-    ResourceCache, State, Waiter, Wanted, frame,
+    CacheEntry, Change, Counts, Event, FrameBatch, FrameBatchKey, FrameForm, HistoryReplay,
+    Position, Read, ReplayStep, ResourceCache, State, Waiter, frame,
 };
 
 /// How often a client that takes them gets a bookmark.
@@ -109,7 +109,7 @@ pub(super) struct Watcher {
     ended: bool,
     /// What a webhook had to convert for the last event: the object, and what it was
     /// before where that decides.
-    converted: Vec<Arc<Cached>>,
+    converted: Vec<Arc<CacheEntry>>,
 }
 
 fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
@@ -121,8 +121,8 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
 }
 
 /// Whether two objects are one state of the same.
-fn is_state(one: &Cached, other: &Cached) -> bool {
-    use control_watch_cache::Keyed as _;
+fn is_state(one: &CacheEntry, other: &CacheEntry) -> bool {
+    use control_watch_cache::TreeEntry as _;
     one.revision() == other.revision() && one.key() == other.key()
 }
 
@@ -323,14 +323,14 @@ impl Watcher {
             () = tokio::time::sleep_until(self.begin.deadline) => Err(control_store::Error::Closed),
         };
         match next {
-            Ok(Next::Event(event)) => {
+            Ok(ReplayStep::Event(event)) => {
                 self.begin.delivered = self.begin.delivered.max(event.object.revision());
                 self.convert(&event).await;
                 let bytes = self.event(&event)?;
                 self.sent.count(&[bytes.len()]);
                 return Some(bytes);
             }
-            Ok(Next::Ring(next)) => {
+            Ok(ReplayStep::Ring(next)) => {
                 // The store may be ahead of the ring, which then still gets
                 // what was sent from here.
                 self.begin.floor = self.begin.floor.max(past.revision());
@@ -360,7 +360,7 @@ impl Watcher {
         let mut sizes = Vec::new();
         let mut more = false;
         while let Some((object, next)) = state.objects.at(self.position) {
-            if !control_watch_cache::Keyed::key(&**object)
+            if !control_watch_cache::TreeEntry::key(&**object)
                 .starts_with(self.begin.selection.prefix())
             {
                 break;
@@ -390,7 +390,7 @@ impl Watcher {
         if head <= self.begin.next {
             return None;
         }
-        let wanted = (self.shares && head > self.begin.next + 1).then(|| Wanted {
+        let wanted = (self.shares && head > self.begin.next + 1).then(|| FrameBatchKey {
             from: self.begin.next,
             prefix: self.begin.selection.prefix().into(),
             form: match (&self.begin.served.projection, self.begin.format.media) {
@@ -420,7 +420,7 @@ impl Watcher {
     }
 
     /// Puts together what has happened; `wanted` tells that others want the same.
-    fn gather(&mut self, mut wanted: Option<Wanted>) -> Option<Bytes> {
+    fn gather(&mut self, mut wanted: Option<FrameBatchKey>) -> Option<Bytes> {
         let cache = Arc::clone(&self.begin.cache);
         let enough = if wanted.is_some() { GATHER } else { ALONE };
         let mut first: Option<(Bytes, Revision)> = None;
@@ -526,14 +526,14 @@ impl Watcher {
 
     /// The objects that must be in the version that is served before an event can be
     /// judged and sent.
-    fn needed<'e>(&self, event: &'e Event) -> impl Iterator<Item = &'e Arc<Cached>> {
+    fn needed<'e>(&self, event: &'e Event) -> impl Iterator<Item = &'e Arc<CacheEntry>> {
         let selection = &self.begin.selection;
         let (object, previous) = if !selection.by_served_fields() {
             (self.shown(event), None)
         } else if event.object.revision() <= self.begin.floor {
             (None, None)
         } else {
-            let stored = |object: &&Arc<Cached>| selection.matches(object);
+            let stored = |object: &&Arc<CacheEntry>| selection.matches(object);
             let previous = event.previous.as_ref();
             (Some(&event.object).filter(stored), previous.filter(stored))
         };
@@ -541,7 +541,7 @@ impl Watcher {
     }
 
     /// What a webhook made of an object, or the object where none has to.
-    fn in_version<'o>(&'o self, object: &'o Cached) -> Option<&'o Cached> {
+    fn in_version<'o>(&'o self, object: &'o CacheEntry) -> Option<&'o CacheEntry> {
         if !self.begin.served.needs_conversion(object) {
             return Some(object);
         }
@@ -550,7 +550,7 @@ impl Watcher {
     }
 
     /// Whether this watcher sees an object.
-    fn selects(&self, object: &Cached) -> bool {
+    fn selects(&self, object: &CacheEntry) -> bool {
         let selection = &self.begin.selection;
         selection.matches(object)
             && (!selection.by_served_fields()
@@ -560,7 +560,7 @@ impl Watcher {
     }
 
     /// The object that an event shows to this watcher, if any.
-    fn shown<'e>(&self, event: &'e Event) -> Option<&'e Arc<Cached>> {
+    fn shown<'e>(&self, event: &'e Event) -> Option<&'e Arc<CacheEntry>> {
         if event.object.revision() <= self.begin.floor {
             return None;
         }
@@ -601,13 +601,13 @@ impl Watcher {
 
     /// The frame of an event in the shape that this watcher wants.
     /// `shared` tells that others watch the same event now.
-    fn frame(&mut self, object: &Cached, change: Change, shared: bool) -> Bytes {
+    fn frame(&mut self, object: &CacheEntry, change: Change, shared: bool) -> Bytes {
         let in_protobuf = self.begin.format.media == Media::Protobuf;
         let converted;
         let object = if self.begin.served.needs_conversion(object) {
             let known = self.converted.iter().find(|known| {
-                control_watch_cache::Keyed::key(&***known)
-                    == control_watch_cache::Keyed::key(object)
+                control_watch_cache::TreeEntry::key(&***known)
+                    == control_watch_cache::TreeEntry::key(object)
             });
             let known = self.in_version(object).or(known.map(|known| &**known));
             let Some(known) = known else {

@@ -19,7 +19,7 @@ impl Tape<'_> {
         self.below(n) == n - 1
     }
 
-    pub(super) fn of<T: Clone>(&mut self, options: &[T]) -> T {
+    pub(super) fn pick_one<T: Clone>(&mut self, options: &[T]) -> T {
         options[self.below(options.len())].clone()
     }
 }
@@ -54,10 +54,10 @@ fn affinity(tape: &mut Tape<'_>) -> Value {
         0 | 1 => json!([{"matchExpressions": [{"key": HOST, "operator": "In",
             "values": [format!("n{}", tape.below(6))]}]}]),
         2 => {
-            json!([{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [tape.of(&zones)]}]}])
+            json!([{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [tape.pick_one(&zones)]}]}])
         }
         3 => json!([
-            {"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": [tape.of(&zones)]}]},
+            {"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": [tape.pick_one(&zones)]}]},
             {"matchExpressions": [{"key": HOST, "operator": "In",
                 "values": [format!("n{}", tape.below(6))]}]},
         ]),
@@ -78,7 +78,7 @@ pub(super) fn objects(tape: &mut Tape<'_>) -> Objects {
         node["metadata"]["labels"] = json!({HOST: name});
         if !tape.one_in(5) {
             let key = if tape.one_in(4) { BETA_ZONE } else { ZONE };
-            node["metadata"]["labels"][key] = tape.of(&zones).into();
+            node["metadata"]["labels"][key] = tape.pick_one(&zones).into();
         }
         all.nodes.push(node);
         if !tape.one_in(4) {
@@ -100,7 +100,7 @@ pub(super) fn objects(tape: &mut Tape<'_>) -> Objects {
             "volumeBindingMode": "WaitForFirstConsumer"});
         if tape.one_in(3) {
             class["allowedTopologies"] = json!([{"matchLabelExpressions": [
-                {"key": ZONE, "values": [tape.of(&zones), tape.of(&zones)]}]}]);
+                {"key": ZONE, "values": [tape.pick_one(&zones), tape.pick_one(&zones)]}]}]);
         }
         all.classes.push(class);
     }
@@ -110,9 +110,9 @@ pub(super) fn objects(tape: &mut Tape<'_>) -> Objects {
         .push(json!({"metadata": meta("d1", "", 1), "spec": {}}));
     for number in 0..tape.below(4) {
         let mut capacity = json!({"metadata": meta(&format!("c{number}"), "s", 1),
-            "storageClassName": tape.of(&["tracked", "made"]),
+            "storageClassName": tape.pick_one(&["tracked", "made"]),
             "capacity": format!("{}Gi", tape.below(5)),
-            "nodeTopology": {"matchLabels": {ZONE: tape.of(&zones)}}});
+            "nodeTopology": {"matchLabels": {ZONE: tape.pick_one(&zones)}}});
         match tape.below(5) {
             0 => capacity["nodeTopology"] = Value::Null,
             1 => capacity["nodeTopology"] = json!({}),
@@ -125,8 +125,8 @@ pub(super) fn objects(tape: &mut Tape<'_>) -> Objects {
     let modes = ["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"];
     for number in 0..tape.below(5) {
         let mut claim = json!({"metadata": meta(&format!("x{number}"), "n", 10), "spec": {
-            "storageClassName": tape.of(&["static", "made", "tracked", "static"]),
-            "accessModes": [tape.of(&modes)],
+            "storageClassName": tape.pick_one(&["static", "made", "tracked", "static"]),
+            "accessModes": [tape.pick_one(&modes)],
             "resources": {"requests": {"storage": format!("{}Gi", tape.below(4))}},
         }});
         if tape.one_in(8) {
@@ -147,12 +147,12 @@ pub(super) fn objects(tape: &mut Tape<'_>) -> Objects {
     for number in 0..tape.below(9) {
         let name = format!("v{number}");
         let mut volume = json!({"metadata": meta(&name, "", 20), "spec": {
-            "storageClassName": tape.of(&["static", "made", "static", "else"]),
-            "accessModes": [modes[0], tape.of(&modes)],
+            "storageClassName": tape.pick_one(&["static", "made", "static", "else"]),
+            "accessModes": [modes[0], tape.pick_one(&modes)],
             "capacity": {"storage": format!("{}Gi", tape.below(5))},
-        }, "status": {"phase": tape.of(&["Available", "Available", "Available", "Released"])}});
+        }, "status": {"phase": tape.pick_one(&["Available", "Available", "Available", "Released"])}});
         if tape.one_in(2) {
-            volume["spec"]["csi"] = json!({"driver": tape.of(&["d1", "d2"]),
+            volume["spec"]["csi"] = json!({"driver": tape.pick_one(&["d1", "d2"]),
                 "volumeHandle": format!("h{}", tape.below(6))});
         }
         let terms = affinity(tape);
@@ -163,8 +163,8 @@ pub(super) fn objects(tape: &mut Tape<'_>) -> Objects {
             volume["metadata"]["labels"] = json!({"tier": "fast"});
         }
         if tape.one_in(4) {
-            let key = tape.of(&[ZONE, BETA_ZONE]);
-            volume["metadata"]["labels"][key] = tape.of(&["a", "b__c", "a__", " b "]).into();
+            let key = tape.pick_one(&[ZONE, BETA_ZONE]);
+            volume["metadata"]["labels"][key] = tape.pick_one(&["a", "b__c", "a__", " b "]).into();
         }
         if tape.one_in(10) {
             volume["spec"]["volumeMode"] = "Block".into();
@@ -178,7 +178,7 @@ pub(super) fn objects(tape: &mut Tape<'_>) -> Objects {
         let claims = all.claims.len();
         if claims > 0 && tape.one_in(3) {
             let claim = &mut all.claims[tape.below(claims)];
-            let uid = tape.of(&[claim["metadata"]["uid"].clone(), json!(""), json!("other")]);
+            let uid = tape.pick_one(&[claim["metadata"]["uid"].clone(), json!(""), json!("other")]);
             volume["spec"]["claimRef"] =
                 json!({"namespace": "n", "name": claim["metadata"]["name"], "uid": uid});
             if tape.one_in(2) && claim["spec"]["volumeName"].is_null() {
@@ -190,7 +190,7 @@ pub(super) fn objects(tape: &mut Tape<'_>) -> Objects {
         if tape.one_in(3) {
             all.attachments.push(
                 json!({"metadata": meta(&format!("a{number}"), "", 1), "spec": {
-                "attacher": tape.of(&["d1", "d2"]), "nodeName": format!("n{}", tape.below(6)),
+                "attacher": tape.pick_one(&["d1", "d2"]), "nodeName": format!("n{}", tape.below(6)),
                 "source": {"persistentVolumeName": name}}}),
             );
         }
@@ -209,7 +209,7 @@ pub(super) fn pod_object(tape: &mut Tape<'_>, name: &str, claims: usize) -> Valu
         let mut volume = match tape.below(8) {
             0 => json!({"gcePersistentDisk": {"pdName": "disk", "readOnly": tape.one_in(2)}}),
             1 => json!({"iscsi": {"iqn": "q", "readOnly": tape.one_in(2)}}),
-            2 => json!({"rbd": {"monitors": [tape.of(&["m1", "m2"]), "m3"], "image": "i",
+            2 => json!({"rbd": {"monitors": [tape.pick_one(&["m1", "m2"]), "m3"], "image": "i",
                 "readOnly": tape.one_in(2)}}),
             _ if claims > 0 => {
                 let claim = format!("x{}", tape.below(claims));

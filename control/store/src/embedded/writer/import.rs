@@ -209,7 +209,7 @@ impl Tables<'_> {
 /// Reads the format and the revision of a store that no process has open.
 ///
 /// # Errors
-/// As [`Embedded::open`](crate::embedded::Embedded::open).
+/// As [`EmbeddedStore::open`](crate::embedded::EmbeddedStore::open).
 pub fn inspect(path: &Path) -> Result<(u64, Revision), Error> {
     if !path.exists() {
         let source = std::io::Error::from(std::io::ErrorKind::NotFound);

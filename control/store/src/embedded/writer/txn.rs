@@ -9,7 +9,7 @@ use super::super::layout::{DELETED, FORMAT, Record, StoreCounters, WRITTEN};
 use super::super::{fault, read};
 use super::{AppliedTxn, Tables};
 use crate::txn::{
-    Compare, GRANTED, Keys, LeaseChoice, Op, OpAnswer, Put, Query, Txn, TxnAnswer, lease_id,
+    Compare, GRANTED, Keys, LeaseChoice, Op, OpAnswer, PutKey, Query, Txn, TxnAnswer, lease_id,
 };
 use crate::{Error, Event, EventKind, KeyValue, Revision};
 
@@ -159,7 +159,7 @@ impl Tables<'_> {
         Ok(queries.collect())
     }
 
-    fn check_put(&self, put: &Put) -> StepResult {
+    fn check_put(&self, put: &PutKey) -> StepResult {
         let keeps = put.value.is_none() || put.lease == LeaseChoice::Keep;
         if keeps && self.current(&put.key)?.is_none() {
             return Ok(Err(Error::KeyNotFound));
@@ -216,7 +216,7 @@ impl Tables<'_> {
         Ok((succeeded, answers))
     }
 
-    fn put(&mut self, put: &Put, session: &mut Session<'_>) -> Result<OpAnswer, redb::Error> {
+    fn put(&mut self, put: &PutKey, session: &mut Session<'_>) -> Result<OpAnswer, redb::Error> {
         let current = self.current(&put.key)?;
         let held = current.as_ref();
         let value = put.value.clone();

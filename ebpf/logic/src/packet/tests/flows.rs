@@ -772,9 +772,10 @@ fn all_nodes_choose_the_same_place_of_the_table() {
                 chunk,
                 reserved: 0,
             };
-            model
-                .maglev
-                .insert(key, Sealed::new(&key, ebpf_abi::MaglevChunk(places)));
+            model.maglev.insert(
+                key,
+                ChecksummedValue::new(&key, ebpf_abi::MaglevChunk(places)),
+            );
         }
         model
     };

@@ -30,7 +30,7 @@ fn taken_over(protocol: Protocol, backends: &[Backend]) -> Model {
     let sent = tuple((NODE[0], SHOWN), (REMOTE[0], 8_080), protocol);
     let now = 1_000_000;
     let entry = |key: &Tuple, to: Tuple, flags, seen| FlowEntry {
-        flow: Sealed::new(
+        flow: ChecksummedValue::new(
             key,
             Flow {
                 to,

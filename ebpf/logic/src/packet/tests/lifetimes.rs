@@ -368,7 +368,7 @@ fn search_begins_elsewhere_for_each_retry() {
             if entry.flow.unchecked().flags.contains(FlowFlags::REPLY) {
                 let mut key = *key;
                 key.destination_port = Port::new(first);
-                let flow = Sealed::new(&key, entry.flow.unchecked());
+                let flow = ChecksummedValue::new(&key, entry.flow.unchecked());
                 let life = entry.life;
                 flows.insert(key, FlowEntry { flow, life });
             }

@@ -45,13 +45,13 @@ impl PolicyMaps for World {
     fn peer(&self, range: &Range) -> Option<PeerEntry> {
         self.model.borrow().peer(range)
     }
-    fn endpoint(&self, key: &EndpointKey) -> Option<Sealed<EndpointPolicy>> {
+    fn endpoint(&self, key: &EndpointKey) -> Option<ChecksummedValue<EndpointPolicy>> {
         self.model.borrow().endpoint(key)
     }
     fn ports(&self, element: u32) -> Option<PortClasses> {
         self.model.borrow().ports(element)
     }
-    fn verdict(&self, key: &VerdictKey) -> Option<Sealed<PolicyVerdict>> {
+    fn verdict(&self, key: &VerdictKey) -> Option<ChecksummedValue<PolicyVerdict>> {
         self.model.borrow().verdict(key)
     }
 }
@@ -73,8 +73,8 @@ impl PolicyFlows for World {
         self.flows.borrow_mut().insert(*key, *entry);
         true
     }
-    fn read_node(&self, into: &mut Sealed<Config>) -> bool {
-        *into = Sealed::new(&ebpf_abi::CONFIG_KEY, self.config.get());
+    fn read_node(&self, into: &mut ChecksummedValue<Config>) -> bool {
+        *into = ChecksummedValue::new(&ebpf_abi::CONFIG_KEY, self.config.get());
         true
     }
     fn clock(&self) -> u32 {
@@ -553,7 +553,7 @@ fn another_device_does_not_take_a_flow_up() {
         device: DEVICE + 1,
         ..entry.flow.unchecked()
     };
-    entry.flow = Sealed::new(&key, other);
+    entry.flow = ChecksummedValue::new(&key, other);
     world.flows.borrow_mut().insert(key, entry);
     assert!(!world.asked(answer(first, 0)));
 }

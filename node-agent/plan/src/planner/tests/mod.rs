@@ -1,8 +1,8 @@
 use std::net::SocketAddr;
 
 use ebpf_abi::{
-    Address, Backend, BackendFlags, Port, Protocol, Scope, Served, Service as Entry, ServiceFlags,
-    SlotKey,
+    Address, Backend, BackendFlags, Port, Protocol, Scope, Service as Entry, ServiceEntryKinds,
+    ServiceFlags, SlotKey,
 };
 use ipnet::IpNet;
 use proptest::prelude::*;
@@ -334,13 +334,13 @@ fn kept(maps: &Current) -> BTreeSet<(ServiceKey, Address, Port)> {
 }
 
 /// Which ports the entries stand under.
-fn served(maps: &Current) -> FxHashMap<(Protocol, Port), Served> {
+fn served(maps: &Current) -> FxHashMap<(Protocol, Port), ServiceEntryKinds> {
     let mut served = FxHashMap::default();
     for key in maps.services.keys() {
         let at = served
             .entry((key.protocol, key.port))
-            .or_insert(Served::NONE);
-        *at = at.with(Served::of(key));
+            .or_insert(ServiceEntryKinds::NONE);
+        *at = at.with(ServiceEntryKinds::from_key(key));
     }
     served
 }
@@ -662,7 +662,7 @@ proptest! {
             maps.services.insert(key, entry);
         }
         for (port, served) in said {
-            maps.served.insert((Protocol::TCP, Port::new(port)), Served(served));
+            maps.served.insert((Protocol::TCP, Port::new(port)), ServiceEntryKinds(served));
         }
         for (set, name) in names {
             maps.names.insert(set, format!("ns/s{name}:p0 TCP IPv4").into());
