@@ -4,6 +4,7 @@
 pub mod api;
 pub mod argument_expansion;
 pub mod claim;
+pub mod error_chain;
 pub mod events;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
