@@ -208,7 +208,6 @@ const TEXT_ERRORS: &[(&str, usize)] = &[
     ("node-agent", 15),
     ("node-agent-images", 5),
     ("node-agent-kubelet-server", 6),
-    ("node-agent-node-lifecycle", 3),
     ("node-agent-plan", 1),
     ("node-agent-pods", 9),
     ("node-agent-probes", 1),
@@ -243,10 +242,8 @@ const PRINTED_SOURCES: &[(&str, usize)] = &[
     ("control-auth", 2),
     ("control-proxy", 2),
     ("node-agent", 1),
-    ("node-agent-cgroups", 2),
     ("node-agent-images", 1),
     ("node-agent-kubelet-server", 1),
-    ("node-agent-node-lifecycle", 2),
     ("node-agent-pods", 8),
     ("node-agent-resource-managers", 2),
 ];
