@@ -206,10 +206,8 @@ const TEXT_ERRORS: &[(&str, usize)] = &[
     ("control-strategy", 1),
     ("control-streams", 1),
     ("node-agent", 15),
-    ("node-agent-kubelet-server", 6),
     ("node-agent-plan", 1),
     ("node-agent-pods", 9),
-    ("node-agent-probes", 1),
     ("node-agent-resource-managers", 17),
     ("node-agent-volumes", 1),
     ("orlop", 24),
@@ -241,7 +239,6 @@ const PRINTED_SOURCES: &[(&str, usize)] = &[
     ("control-auth", 2),
     ("control-proxy", 2),
     ("node-agent", 1),
-    ("node-agent-kubelet-server", 1),
     ("node-agent-pods", 8),
     ("node-agent-resource-managers", 2),
 ];
