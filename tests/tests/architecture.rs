@@ -208,7 +208,6 @@ const TEXT_ERRORS: &[(&str, usize)] = &[
     ("node-agent", 15),
     ("node-agent-plan", 1),
     ("node-agent-pods", 9),
-    ("node-agent-resource-managers", 17),
     ("node-agent-volumes", 1),
     ("orlop", 24),
 ];
@@ -240,7 +239,6 @@ const PRINTED_SOURCES: &[(&str, usize)] = &[
     ("control-proxy", 2),
     ("node-agent", 1),
     ("node-agent-pods", 8),
-    ("node-agent-resource-managers", 2),
 ];
 
 #[test]
