@@ -207,7 +207,6 @@ const TEXT_ERRORS: &[(&str, usize)] = &[
     ("control-streams", 1),
     ("node-agent", 15),
     ("node-agent-plan", 1),
-    ("node-agent-pods", 9),
     ("node-agent-volumes", 1),
     ("orlop", 24),
 ];
@@ -238,7 +237,6 @@ const PRINTED_SOURCES: &[(&str, usize)] = &[
     ("control-auth", 2),
     ("control-proxy", 2),
     ("node-agent", 1),
-    ("node-agent-pods", 8),
 ];
 
 #[test]
