@@ -205,9 +205,6 @@ const TEXT_ERRORS: &[(&str, usize)] = &[
     ("control-registry", 5),
     ("control-strategy", 1),
     ("control-streams", 1),
-    ("node-agent", 15),
-    ("node-agent-plan", 1),
-    ("node-agent-volumes", 1),
     ("orlop", 24),
 ];
 
@@ -236,7 +233,6 @@ fn errors_are_types() {
 const PRINTED_SOURCES: &[(&str, usize)] = &[
     ("control-auth", 2),
     ("control-proxy", 2),
-    ("node-agent", 1),
 ];
 
 #[test]
