@@ -205,7 +205,6 @@ const TEXT_ERRORS: &[(&str, usize)] = &[
     ("control-registry", 5),
     ("control-strategy", 1),
     ("control-streams", 1),
-    ("orlop", 24),
 ];
 
 #[test]
