@@ -57,13 +57,47 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A value is invalid.
-    #[error("`{}`: {detail}", path.display())]
+    #[error("`{}`", path.display())]
     Wrong {
         /// The file.
         path: PathBuf,
         /// The problem.
-        detail: String,
+        #[source]
+        source: FieldError,
     },
+}
+
+/// Error for a field that cannot be an option.
+#[derive(Debug, thiserror::Error)]
+pub enum FieldError {
+    /// The file is not YAML.
+    #[error(transparent)]
+    Yaml(#[from] serde_saphyr::Error),
+    /// The file is of another version or command.
+    #[error("{key} must be {wanted}")]
+    Kind {
+        /// `apiVersion` or `kind`.
+        key: &'static str,
+        /// The only value.
+        wanted: String,
+    },
+    /// No option has the name.
+    #[error("unknown field `{0}`")]
+    Unknown(String),
+    /// No option has the name, but one has a similar name.
+    #[error("unknown field `{key}`: did you mean `{near}`?")]
+    Misspelt {
+        /// The name.
+        key: String,
+        /// The similar name.
+        near: String,
+    },
+    /// The option takes simple values.
+    #[error("`{0}` must be a value or a list of values")]
+    Value(String),
+    /// The option takes no value.
+    #[error("`{0}` must be true or false")]
+    Flag(String),
 }
 
 /// Returns the program's arguments with those of the file that they name.
@@ -103,7 +137,7 @@ pub fn expand(program: &Command, mut arguments: Vec<OsString>) -> Result<Vec<OsS
         .map(|one| one.split('=').next().unwrap_or(one).to_owned())
         .collect();
     let added =
-        of_file(command, name, &text, &given).map_err(|detail| Error::Wrong { path, detail })?;
+        of_file(command, name, &text, &given).map_err(|source| Error::Wrong { path, source })?;
     arguments.splice(2..2, added.into_iter().map(OsString::from));
     Ok(arguments)
 }
@@ -125,15 +159,15 @@ fn of_file(
     name: &str,
     text: &str,
     given: &[String],
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, FieldError> {
     // `off` is a value of an option, as for kubectl: no boolean.
     let options = serde_saphyr::options! { strict_booleans: true };
-    let mut file: Map<String, Value> =
-        serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+    let mut file: Map<String, Value> = serde_saphyr::from_str_with_options(text, options)?;
     let kind = kind(name);
     for (key, wanted) in [("apiVersion", API_VERSION), ("kind", kind.as_str())] {
         if file.remove(key).as_ref().and_then(Value::as_str) != Some(wanted) {
-            return Err(format!("{key} must be {wanted}"));
+            let wanted = wanted.to_owned();
+            return Err(FieldError::Kind { key, wanted });
         }
     }
     let known = keys(command);
@@ -142,8 +176,11 @@ fn of_file(
         let Some((_, argument)) = known.iter().find(|(name, _)| *name == key) else {
             let names = known.iter().map(|(name, _)| name.as_str());
             return Err(match nearest(&key, names) {
-                Some(near) => format!("unknown field `{key}`: did you mean `{near}`?"),
-                None => format!("unknown field `{key}`"),
+                Some(near) => FieldError::Misspelt {
+                    near: near.to_owned(),
+                    key,
+                },
+                None => FieldError::Unknown(key),
             });
         };
         let long = argument.get_long().unwrap_or_default();
@@ -165,7 +202,7 @@ fn of_file(
                 }
             }
             (value, true) => out.push(format!("--{long}={}", scalar(&key, value)?)),
-            (_, false) => return Err(format!("`{key}` must be true or false")),
+            (_, false) => return Err(FieldError::Flag(key)),
         }
     }
     Ok(out)
@@ -287,12 +324,12 @@ pub fn values(mut program: Command, matches: &clap::ArgMatches) -> Vec<(String, 
     all
 }
 
-fn scalar(key: &str, value: &Value) -> Result<String, String> {
+fn scalar(key: &str, value: &Value) -> Result<String, FieldError> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) => Ok(number.to_string()),
         Value::Bool(flag) => Ok(flag.to_string()),
-        _ => Err(format!("`{key}` must be a value or a list of values")),
+        _ => Err(FieldError::Value(key.to_owned())),
     }
 }
 
@@ -338,7 +375,7 @@ mod tests {
         let mut all: Vec<OsString> = ["orlop", "server", "--config"].map(OsString::from).into();
         all.push(path);
         all.extend(more.iter().map(OsString::from));
-        let all = expand(&program(), all).map_err(|error| error.to_string())?;
+        let all = expand(&program(), all).map_err(|error| crate::run::all_causes(&error))?;
         let kept = all.len() - 2 - more.len();
         Ok(all[2..kept]
             .iter()
@@ -395,7 +432,9 @@ mod tests {
                 "kind must be ServerConfiguration",
             ),
         ] {
-            let error = of_file(command, "server", text, &[]).expect_err(told);
+            let error = of_file(command, "server", text, &[])
+                .expect_err(told)
+                .to_string();
             assert!(error.contains(told), "{error}");
         }
         let plain: Vec<OsString> = ["orlop", "token", "--config", "/none"]

@@ -9,7 +9,7 @@ use std::{
 
 use clap::Args;
 use control_client::{Client, Meta, Metadata, RequestBody, Selection, resources};
-use http::{HeaderValue, Request, header};
+use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use node_agent::flows_port;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -42,6 +42,42 @@ impl Cluster {
     pub async fn client(&self, command: &str) -> Result<Client, Error> {
         self.kubeconfig.client(command).await
     }
+}
+
+/// Why a node does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The API server refuses the query or does not answer.
+    #[error(transparent)]
+    Client(#[from] control_client::Error),
+    /// The query cannot be written.
+    #[error(transparent)]
+    Query(#[from] http::Error),
+    /// There is no token for the agent.
+    #[error(
+        "cannot create a token of service account {}/{}: create the objects in \
+         docs/how-to/keep-a-stock-kubelet.md",
+        flows_port::ACCOUNT.0,
+        flows_port::ACCOUNT.1
+    )]
+    Token(#[source] control_client::Error),
+    /// The answer takes too long.
+    #[error("no answer within {} s", ANSWER_WITHIN.as_secs())]
+    Timeout,
+    /// The node, or the API server, refuses.
+    #[error("{status}: {message}")]
+    Refused {
+        /// The HTTP status.
+        status: StatusCode,
+        /// The message of the answer.
+        message: String,
+    },
+    /// The answer is of another form.
+    #[error("its answer is not understood")]
+    Answer(#[source] serde_json::Error),
+    /// A node that is followed ends its answer.
+    #[error("the node said no more")]
+    Ended,
 }
 
 /// A cluster's nodes with the endpoints of their agents.
@@ -87,40 +123,39 @@ impl Nodes {
     /// Queries a node.
     ///
     /// # Errors
-    /// The message of the node or the API server.
+    /// The error of the node or the API server.
     pub async fn request<T: DeserializeOwned>(
         &self,
         node: &str,
         what: &str,
         query: &[(&str, String)],
-    ) -> Result<T, String> {
+    ) -> Result<T, NodeError> {
         let answer = async {
             let response = self.get(node, what, query).await?;
             let body = response.into_body().collect().await;
-            body.map_err(|source| control_client::Error::Body(source).chain())
+            body.map_err(|source| NodeError::Client(control_client::Error::Body(source)))
         };
         let within = tokio::time::timeout(ANSWER_WITHIN, answer).await;
-        let body = within.map_err(|_| format!("no answer within {} s", ANSWER_WITHIN.as_secs()))?;
-        serde_json::from_slice(&body?.to_bytes())
-            .map_err(|error| format!("its answer is not understood: {error}"))
+        let body = within.map_err(|_| NodeError::Timeout)??;
+        serde_json::from_slice(&body.to_bytes()).map_err(NodeError::Answer)
     }
 
     /// Asks a node for lines, and hands them on with its name until either side has
     /// enough.
     ///
     /// # Errors
-    /// In words, why no more come.
+    /// Why no more come.
     pub async fn follow(
         &self,
         node: &str,
         what: &str,
         query: &[(&str, String)],
         lines: &mpsc::Sender<(String, Vec<u8>)>,
-    ) -> Result<(), String> {
+    ) -> Result<(), NodeError> {
         let mut body = self.get(node, what, query).await?.into_body();
         let mut rest: Vec<u8> = Vec::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|source| control_client::Error::Body(source).chain())?;
+            let frame = frame.map_err(control_client::Error::Body)?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
@@ -132,7 +167,7 @@ impl Nodes {
                 }
             }
         }
-        Err("the node said no more".to_owned())
+        Err(NodeError::Ended)
     }
 
     /// A node's answer, if it is one.
@@ -141,45 +176,39 @@ impl Nodes {
         node: &str,
         what: &str,
         query: &[(&str, String)],
-    ) -> Result<http::Response<RequestBody>, String> {
+    ) -> Result<http::Response<RequestBody>, NodeError> {
         let port = self.ports.get(node).copied().flatten();
         let mut request = Request::get(path(node, port, what, query)).header(header::ACCEPT, "*/*");
         if port.is_some() {
             let token = self.token(node).await?;
-            let mut value = HeaderValue::try_from(format!("Bearer {token}"))
-                .map_err(|error| error.to_string())?;
+            let mut value =
+                HeaderValue::try_from(format!("Bearer {token}")).map_err(http::Error::from)?;
             value.set_sensitive(true);
             request = request.header(flows_port::HEADER, value);
         }
-        let request = request
-            .body(RequestBody::empty())
-            .map_err(|error| error.to_string())?;
+        let request = request.body(RequestBody::empty())?;
         let response = self
             .client
             .kube()
             .send(request)
             .await
-            .map_err(|source| control_client::Error::from_transport(source).chain())?;
+            .map_err(control_client::Error::from_transport)?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let body = response.into_body().collect().await;
-        let bytes = body
-            .map_err(|source| control_client::Error::Body(source).chain())?
-            .to_bytes();
+        let bytes = body.map_err(control_client::Error::Body)?.to_bytes();
         // The API server returns a Status, a node plain text.
         let said = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
         let message = said.as_ref().and_then(|it| it["message"].as_str());
         let text = String::from_utf8_lossy(&bytes);
-        Err(format!(
-            "{status}: {}",
-            message.unwrap_or_else(|| text.trim())
-        ))
+        let message = message.unwrap_or_else(|| text.trim()).to_owned();
+        Err(NodeError::Refused { status, message })
     }
 
     /// A token that is good at this node alone, for asking.
-    async fn token(&self, node: &str) -> Result<String, String> {
+    async fn token(&self, node: &str) -> Result<String, NodeError> {
         #[derive(Deserialize)]
         struct Answer {
             status: Status,
@@ -213,13 +242,7 @@ impl Nodes {
                 &request,
             )
             .await
-            .map_err(|error| {
-                format!(
-                    "cannot create a token of service account {namespace}/{name} ({}): create the \
-                     objects in docs/how-to/keep-a-stock-kubelet.md",
-                    error.chain()
-                )
-            })?;
+            .map_err(NodeError::Token)?;
         let token = answer.status.token;
         tokens().insert(node.to_owned(), (Instant::now(), token.clone()));
         Ok(token)

@@ -129,18 +129,7 @@ pub fn in_one_line(error: &Error) -> String {
 
 /// An error of any kind with all its causes.
 pub fn all_causes(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // Some libraries repeat their cause in their own message.
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text.replace('\n', " ")
+    control_types::error_chain(error).replace('\n', " ")
 }
 
 fn prepare() {

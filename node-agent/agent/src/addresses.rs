@@ -29,6 +29,7 @@ use cni_addresses::{
 use control_client::{Cache, Client, Metadata, resources};
 use node_agent_cri::{Runtime, api};
 use node_agent_informers::Node;
+use node_agent_objects::error_chain;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -37,7 +38,8 @@ use self::{
     release::{InterfaceRemover, release},
 };
 use crate::{
-    Error, lines,
+    Error,
+    lines::{self, InvalidQuestion},
     pools::{DEFAULT_POOL, pools},
     services::local_api,
 };
@@ -125,6 +127,15 @@ pub async fn run(
     Ok(())
 }
 
+/// The API server refused to return a Pod, or did not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("pod `{namespace}/{name}` cannot be read")]
+struct UnreadablePod {
+    namespace: String,
+    name: String,
+    source: control_client::Error,
+}
+
 /// Answers the CNI plugin's requests for addresses and interfaces.
 struct AddressApi {
     client: Client,
@@ -136,7 +147,11 @@ struct AddressApi {
 }
 
 impl AddressApi {
-    async fn answer(&self, question: Result<Question, String>, netns: Option<OwnedFd>) -> Answer {
+    async fn answer(
+        &self,
+        question: Result<Question, InvalidQuestion>,
+        netns: Option<OwnedFd>,
+    ) -> Answer {
         let question = match question {
             Ok(Question::Release { holder }) => return self.release.release(holder).await,
             Ok(Question::Take {
@@ -150,7 +165,7 @@ impl AddressApi {
             },
             Ok(Question::Attach(question)) => return self.attached(question, netns).await,
             Ok(Question::Status) => OfPools::Status,
-            Err(reason) => return Answer::refuse(wire::LATER, reason),
+            Err(error) => return Answer::refuse(wire::LATER, error_chain(&error)),
         };
         let pools = match self.pools() {
             Ok(pools) => pools,
@@ -159,7 +174,7 @@ impl AddressApi {
         let wanted = match &question {
             OfPools::Take { pod, .. } => match self.wanted_of(pod, &pools).await {
                 Ok(wanted) => wanted,
-                Err(reason) => return Answer::refuse(wire::LATER, reason),
+                Err(error) => return Answer::refuse(wire::LATER, error_chain(&error)),
             },
             OfPools::Status => None,
         };
@@ -181,7 +196,7 @@ impl AddressApi {
         };
         let wanted = match self.wanted_of(&question.pod, &pools).await {
             Ok(wanted) => wanted,
-            Err(reason) => return Answer::refuse(wire::LATER, reason),
+            Err(error) => return Answer::refuse(wire::LATER, error_chain(&error)),
         };
         match of_name(&pools, wanted.as_deref()) {
             Ok(pool) => self.attach.attach(question, pool.clone(), netns).await,
@@ -202,7 +217,11 @@ impl AddressApi {
     }
 
     /// The pool that the Pod asks for, where there is a choice: else it need not be asked.
-    async fn wanted_of(&self, pod: &wire::Pod, pools: &[Pool]) -> Result<Option<String>, String> {
+    async fn wanted_of(
+        &self,
+        pod: &wire::Pod,
+        pools: &[Pool],
+    ) -> Result<Option<String>, UnreadablePod> {
         if pools.len() > 1 {
             self.wanted(pod).await
         } else {
@@ -211,14 +230,15 @@ impl AddressApi {
     }
 
     /// The pool that the Pod asks for.
-    async fn wanted(&self, pod: &wire::Pod) -> Result<Option<String>, String> {
+    async fn wanted(&self, pod: &wire::Pod) -> Result<Option<String>, UnreadablePod> {
         let object: Metadata = self
             .client
             .get(&resources::PODS, &pod.namespace, &pod.name)
             .await
-            .map_err(|error| {
-                let (namespace, name) = (&pod.namespace, &pod.name);
-                format!("pod `{namespace}/{name}` cannot be read: {}", error.chain())
+            .map_err(|source| UnreadablePod {
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                source,
             })?;
         let pool = object.metadata.annotations.get(WANTED_POOL);
         Ok(pool.map(str::to_owned))

@@ -43,7 +43,9 @@ async fn why(
 ) -> EndpointResponse {
     let asked = match explain::FlowQuestion::from_query(&question.query) {
         Ok(asked) => asked,
-        Err(why) => return EndpointResponse::Not(StatusCode::BAD_REQUEST, why),
+        Err(error) => {
+            return EndpointResponse::Not(StatusCode::BAD_REQUEST, error.to_string());
+        }
     };
     let Some(policy) = policy else {
         let why = "this node enforces no network policy (--network-policy off)";

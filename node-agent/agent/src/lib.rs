@@ -29,6 +29,7 @@ use std::{
 
 use node_agent_announce as announce;
 use node_agent_informers::{Informers, Node, NodeScope};
+use node_agent_objects::error_chain;
 
 use control_client::{Cache, Client, Reflector};
 use control_supervise::task;
@@ -694,11 +695,11 @@ pub async fn report(pin_dir: &Path, selected: &ReportSelection) -> Result<Report
     let maps = node_agent_datapath::inspect(pin_dir)
         .map_err(Error::Datapath)?
         .maps;
-    let accounts = accounts.as_deref().map_err(|error| {
-        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-        format!("{error}{}", cause.unwrap_or_default())
-    });
-    Ok(Report::new(&maps, accounts, selected))
+    let (accounts, unknown) = match accounts {
+        Ok(accounts) => (accounts, None),
+        Err(error) => (Vec::new(), Some(error_chain(&error))),
+    };
+    Ok(Report::new(&maps, &accounts, unknown, selected))
 }
 
 /// What the maps pinned below `pin_dir` hold, in words.

@@ -25,11 +25,16 @@ const QUICK: Duration = Duration::from_secs(5);
 /// How long after a socket that could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// A line that is no question.
+#[derive(Debug, thiserror::Error)]
+#[error("the question is not understood")]
+pub struct InvalidQuestion(#[source] serde_json::Error);
+
 /// Hands each question, and the file that came with it, to `answer`, of several at once,
 /// until `shutdown`. One that is not understood is told why.
 pub async fn serve<Q, A, F>(
     listener: UnixListener,
-    answer: impl Fn(Result<Q, String>, Option<OwnedFd>) -> F + Clone + Send + 'static,
+    answer: impl Fn(Result<Q, InvalidQuestion>, Option<OwnedFd>) -> F + Clone + Send + 'static,
     shutdown: CancellationToken,
 ) where
     Q: DeserializeOwned + Send,
@@ -60,7 +65,7 @@ pub async fn serve<Q, A, F>(
 
 async fn one<Q, A, F>(
     mut stream: UnixStream,
-    answer: impl Fn(Result<Q, String>, Option<OwnedFd>) -> F + Send,
+    answer: impl Fn(Result<Q, InvalidQuestion>, Option<OwnedFd>) -> F + Send,
 ) -> io::Result<()>
 where
     Q: DeserializeOwned + Send,
@@ -68,8 +73,7 @@ where
     F: Future<Output = A> + Send,
 {
     let (line, file) = timeout(QUICK, receive(&stream)).await??;
-    let question = serde_json::from_slice(&line)
-        .map_err(|error| format!("the question is not understood: {error}"));
+    let question = serde_json::from_slice(&line).map_err(InvalidQuestion);
     let mut text = serde_json::to_vec(&answer(question, file).await)?;
     text.push(b'\n');
     stream.write_all(&text).await
@@ -133,13 +137,13 @@ mod tests {
         let (socket, said) = (folder.path().join("s"), folder.path().join("said"));
         std::fs::write(&said, "here").expect("a file");
         let listener = UnixListener::bind(&socket).expect("listens");
-        let answer = |question: Result<String, String>, file: Option<OwnedFd>| async move {
+        let answer = |question: Result<String, InvalidQuestion>, file: Option<OwnedFd>| async move {
             let mut text = String::new();
             if let Some(file) = file {
                 let read = File::from(file).read_to_string(&mut text);
                 read.expect("the file that was handed over");
             }
-            format!("{}/{text}", question.unwrap_or_else(|why| why))
+            format!("{}/{text}", question.unwrap_or_else(|why| why.to_string()))
         };
         let end = CancellationToken::new();
         let serving = tokio::spawn(serve(listener, answer, end.clone()));

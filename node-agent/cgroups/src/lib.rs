@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use node_agent_cri::api::HugepageLimit;
 use node_agent_kubelet_config::MemoryQos;
+use node_agent_objects::error_chain;
 use node_agent_objects::pod::{PodSpec, QosClass};
 use node_agent_pod_resources::cgroup_names::unit;
 use node_agent_pod_resources::qos::{CPU_PERIOD, PodLimits, class, cpu_shares, pod_request};
@@ -342,7 +343,8 @@ impl Cgroups {
                 }
                 let (unit, _) = unit(&group);
                 if let Err(error) = slices.remove(unit).await {
-                    tracing::warn!(unit, %error, "failed to remove the slice of a pod");
+                    let error = error_chain(&error);
+                    tracing::warn!(unit, error, "failed to remove the slice of a pod");
                     gone = false;
                     continue;
                 }

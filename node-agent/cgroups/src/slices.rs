@@ -37,7 +37,7 @@ const INFINITY: u64 = u64::MAX;
 pub enum Error {
     /// It is not there.
     #[error(
-        "systemd cannot be reached over D-Bus: {source}; it is to make the control groups, as the container runtime or `cgroupDriver` says: is it the first process of this machine, and is there a system bus (`systemctl status dbus`)? Else have both say `cgroupfs`"
+        "systemd cannot be reached over D-Bus; it is to make the control groups, as the container runtime or `cgroupDriver` says: is it the first process of this machine, and is there a system bus (`systemctl status dbus`)? Else have both say `cgroupfs`"
     )]
     Away {
         /// What the bus said.
@@ -54,7 +54,7 @@ pub enum Error {
         limit: Duration,
     },
     /// It refuses.
-    #[error("systemd does not {what} `{unit}`: {source}; see `systemctl status {unit}`")]
+    #[error("systemd does not {what} `{unit}`; see `systemctl status {unit}`")]
     Refused {
         /// What was asked for.
         what: &'static str,

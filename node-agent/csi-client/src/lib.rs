@@ -80,7 +80,7 @@ pub enum Error {
     #[error("{0}")]
     Refused(String),
     /// The file system.
-    #[error("{what} `{}`: {source}", path.display())]
+    #[error("{what} `{}`", path.display())]
     Io {
         /// What was tried.
         what: &'static str,

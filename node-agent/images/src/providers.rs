@@ -7,13 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use node_agent_cri::api;
+use node_agent_objects::error_chain;
 use node_agent_objects::pod::Pod;
-use node_agent_objects::source::{ObjectReader, TokenSpec};
+use node_agent_objects::source::{ObjectReader, ReadError, TokenSpec};
 use node_agent_objects::times;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -35,7 +36,7 @@ const TOKEN_LIFE: i64 = 3600;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.
-    #[error("cannot read `{}`: {source}", path.display())]
+    #[error("cannot read `{}`", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -43,13 +44,90 @@ pub enum Error {
         source: std::io::Error,
     },
     /// It is none.
-    #[error("`{}` is no CredentialProviderConfig: {why}", path.display())]
+    #[error("`{}` is no CredentialProviderConfig", path.display())]
     Form {
         /// The file.
         path: PathBuf,
         /// Why.
-        why: String,
+        source: ConfigError,
     },
+}
+
+/// Why a text is no usable `CredentialProviderConfig`.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It is not YAML, or lacks fields.
+    #[error(transparent)]
+    Yaml(#[from] serde_saphyr::Error),
+    /// It is another object.
+    #[error("it is a `{version} {kind}`")]
+    Kind {
+        /// Its apiVersion.
+        version: String,
+        /// Its kind.
+        kind: String,
+    },
+    /// It names no provider.
+    #[error("providers: at least 1 item is required")]
+    NoProviders,
+    /// A provider breaks a rule.
+    #[error("provider `{name}`: {rule}")]
+    Provider {
+        /// The provider.
+        name: String,
+        /// The rule.
+        rule: &'static str,
+    },
+    /// Another file has a provider of the same name.
+    #[error("provider `{0}` is in another file too")]
+    Duplicate(String),
+}
+
+/// Why a credential provider plugin returned no credentials.
+#[derive(Debug, thiserror::Error)]
+enum PluginError {
+    /// The pod's service account, or a token of it, cannot be had.
+    #[error(transparent)]
+    Account(#[from] ReadError),
+    /// The program cannot be started.
+    #[error("cannot run `{}`", program.display())]
+    Spawn {
+        program: PathBuf,
+        source: std::io::Error,
+    },
+    /// The program takes too long.
+    #[error("it did not end within {} s", PATIENCE.as_secs())]
+    Timeout,
+    /// Its output cannot be read.
+    #[error("cannot talk to it")]
+    Pipe(#[source] std::io::Error),
+    /// It exits with a code other than zero.
+    #[error("it failed ({status}): {complaint}")]
+    Exit {
+        status: ExitStatus,
+        complaint: String,
+    },
+    /// Its output is not a response. It may hold passwords, and stays out of messages.
+    #[error("what it answered is no CredentialProviderResponse")]
+    NoResponse,
+    /// Its response is of another version.
+    #[error("it answered with `{version} {kind}` instead of {wanted}")]
+    Version {
+        version: String,
+        kind: String,
+        wanted: String,
+    },
+    /// Its response does not say for which images it is.
+    #[error("it did not return a valid cacheKeyType: {0}")]
+    CacheKeyType(String),
+    /// Its response is the token that it was given.
+    #[error(
+        "it returned the service account token as the password, which is only allowed with cacheType Token"
+    )]
+    EchoedToken,
+    /// Its response does not say how long it is valid.
+    #[error("its cacheDuration `{0}` is no duration")]
+    CacheDuration(String),
 }
 
 #[derive(Deserialize)]
@@ -187,14 +265,14 @@ impl CredentialProviders {
             let text = std::fs::read_to_string(&path);
             let more = match text.map(|text| parse(&text)) {
                 Ok(Ok(more)) => more,
-                Ok(Err(why)) => return Err(Error::Form { path, why }),
+                Ok(Err(source)) => return Err(Error::Form { path, source }),
                 Err(source) => return Err(Error::Read { path, source }),
             };
             let known =
                 |one: &&CredentialProvider| all.iter().any(|p| p.config.name == one.config.name);
             if let Some(twice) = more.iter().find(known) {
-                let why = format!("provider `{}` is in another file too", twice.config.name);
-                return Err(Error::Form { path, why });
+                let source = ConfigError::Duplicate(twice.config.name.clone());
+                return Err(Error::Form { path, source });
             }
             all.extend(more);
         }
@@ -220,7 +298,8 @@ impl CredentialProviders {
             }
             match provider.ask(&self.bin, pod, image, objects).await {
                 Ok(more) => found.extend(more),
-                Err(why) => {
+                Err(error) => {
+                    let why = error_chain(&error);
                     let plugin = &provider.config.name;
                     tracing::warn!(
                         plugin,
@@ -236,20 +315,26 @@ impl CredentialProviders {
     }
 }
 
-fn parse(text: &str) -> Result<Vec<CredentialProvider>, String> {
-    let file: ConfigFile = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
+fn parse(text: &str) -> Result<Vec<CredentialProvider>, ConfigError> {
+    let file: ConfigFile = serde_saphyr::from_str(text)?;
     let known = ["v1", "v1beta1", "v1alpha1"];
     let version = file.api_version.strip_prefix("kubelet.config.k8s.io/");
     if file.kind != "CredentialProviderConfig" || !version.is_some_and(|v| known.contains(&v)) {
-        return Err(format!("it is a `{} {}`", file.api_version, file.kind));
+        return Err(ConfigError::Kind {
+            version: file.api_version,
+            kind: file.kind,
+        });
     }
     if file.providers.is_empty() {
-        return Err("providers: at least 1 item is required".to_owned());
+        return Err(ConfigError::NoProviders);
     }
     let mut all: Vec<CredentialProvider> = Vec::new();
     for config in file.providers {
         let name = &config.name;
-        let bad = |why: &str| Err(format!("provider `{name}`: {why}"));
+        let bad = |rule| {
+            let name = name.clone();
+            Err(ConfigError::Provider { name, rule })
+        };
         if name.is_empty() || name.contains(['/', ' ']) || name == "." || name == ".." {
             return bad("name is no program's name");
         }
@@ -313,7 +398,7 @@ impl CredentialProvider {
         pod: &Pod,
         image: &str,
         objects: &dyn ObjectReader,
-    ) -> Result<Vec<Credential>, String> {
+    ) -> Result<Vec<Credential>, PluginError> {
         let Some(asker) = self.asker(pod, objects).await? else {
             return Ok(Vec::new());
         };
@@ -356,7 +441,7 @@ impl CredentialProvider {
         &self,
         pod: &Pod,
         objects: &dyn ObjectReader,
-    ) -> Result<Option<CredentialSubject>, String> {
+    ) -> Result<Option<CredentialSubject>, PluginError> {
         let Some(attributes) = &self.config.token_attributes else {
             return Ok(Some(CredentialSubject::default()));
         };
@@ -364,8 +449,7 @@ impl CredentialProvider {
         if name.is_empty() {
             return Ok((!attributes.require_service_account).then(CredentialSubject::default));
         }
-        let account = objects.service_account(pod.namespace(), name).await;
-        let account = account.map_err(|error| error.to_string())?;
+        let account = objects.service_account(pod.namespace(), name).await?;
         let mut annotations = BTreeMap::new();
         for key in &attributes.required_service_account_annotation_keys {
             let Some(value) = account.annotations.get(key) else {
@@ -386,8 +470,7 @@ impl CredentialProvider {
                 audience: &attributes.service_account_token_audience,
                 seconds: TOKEN_LIFE,
             })
-            .await
-            .map_err(|error| error.to_string())?
+            .await?
             .token;
         let of = json!([pod.namespace(), name, account.uid, annotations]);
         let key = match attributes.cache_type {
@@ -422,23 +505,23 @@ impl CredentialProvider {
         image: &str,
         asker: &CredentialSubject,
         response: ProviderResponse,
-    ) -> Result<CredentialResult, String> {
+    ) -> Result<CredentialResult, PluginError> {
         let what = match response.cache_key_type.as_str() {
             "Image" => image,
             "Registry" => server(image),
             "Global" => "",
-            other => return Err(format!("it did not return a valid cacheKeyType: {other}")),
+            other => return Err(PluginError::CacheKeyType(other.to_owned())),
         };
         let attributes = self.config.token_attributes.as_ref();
         let by_account = attributes.is_some_and(|a| a.cache_type == CacheType::ServiceAccount);
         let echoed = |p: &ProviderPassword| !asker.token.is_empty() && p.password == asker.token;
         if by_account && response.auth.values().any(echoed) {
-            return Err("it returned the service account token as the password, which is only allowed with cacheType Token".to_owned());
+            return Err(PluginError::EchoedToken);
         }
         let lifetime = match &response.cache_duration {
             None => self.default_for,
             Some(text) => times::parse_go_duration(text)
-                .ok_or_else(|| format!("its cacheDuration `{text}` is no duration"))?,
+                .ok_or_else(|| PluginError::CacheDuration(text.clone()))?,
         };
         if !lifetime.is_zero() {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -454,7 +537,7 @@ impl CredentialProvider {
         bin: &Path,
         image: &str,
         asker: &CredentialSubject,
-    ) -> Result<ProviderResponse, String> {
+    ) -> Result<ProviderResponse, PluginError> {
         let config = &self.config;
         let mut request = json!({
             "apiVersion": config.api_version,
@@ -476,7 +559,7 @@ impl CredentialProvider {
             .kill_on_drop(true);
         let mut child = command
             .spawn()
-            .map_err(|e| format!("cannot run `{}`: {e}", program.display()))?;
+            .map_err(|source| PluginError::Spawn { program, source })?;
         let work = async {
             let (mut said, mut complaint) = (Vec::new(), Vec::new());
             let (stdin, stdout, stderr) =
@@ -506,22 +589,22 @@ impl CredentialProvider {
         };
         let (status, said, complaint) = tokio::time::timeout(PATIENCE, work)
             .await
-            .map_err(|_| format!("it did not end within {} s", PATIENCE.as_secs()))?
-            .map_err(|e| format!("cannot talk to it: {e}"))?;
+            .map_err(|_| PluginError::Timeout)?
+            .map_err(PluginError::Pipe)?;
         if !status.success() {
-            let complaint = String::from_utf8_lossy(&complaint);
-            return Err(format!("it failed ({status}): {}", complaint.trim()));
+            let complaint = String::from_utf8_lossy(&complaint).trim().to_owned();
+            return Err(PluginError::Exit { status, complaint });
         }
-        // what it said may hold passwords, and stays out of messages
-        let response: ProviderResponse = serde_json::from_slice(&said)
-            .map_err(|_| "what it answered is no CredentialProviderResponse".to_owned())?;
+        let response: ProviderResponse =
+            serde_json::from_slice(&said).map_err(|_| PluginError::NoResponse)?;
         if response.kind != "CredentialProviderResponse"
             || response.api_version != config.api_version
         {
-            return Err(format!(
-                "it answered with `{} {}` instead of {}",
-                response.api_version, response.kind, config.api_version
-            ));
+            return Err(PluginError::Version {
+                version: response.api_version,
+                kind: response.kind,
+                wanted: config.api_version.clone(),
+            });
         }
         Ok(response)
     }

@@ -108,7 +108,7 @@ fn configurations_that_cannot_be_are_refused_with_the_reason() {
             "{HEAD}providers:\n- name: a\n  apiVersion: credentialprovider.kubelet.k8s.io/v1\n  matchImages: [x.io]\n  defaultCacheDuration: 1h\n{text}"
         )
     };
-    assert_eq!(parse(&provider("")).map(|all| all.len()), Ok(1));
+    assert_eq!(parse(&provider("")).unwrap().len(), 1);
     let cases = [
         (format!("{HEAD}providers: []\n"), "at least 1"),
         (
@@ -128,7 +128,7 @@ fn configurations_that_cannot_be_are_refused_with_the_reason() {
         ),
     ];
     for (text, wanted) in cases {
-        let why = parse(&text).map(|_| ()).unwrap_err();
+        let why = parse(&text).map(|_| ()).unwrap_err().to_string();
         assert!(why.contains(wanted), "{wanted}: {why}");
     }
 }
@@ -155,7 +155,7 @@ fn a_folder_of_configurations_is_read_in_the_order_of_names() {
     let names: Vec<&str> = found.all.iter().map(|p| p.config.name.as_str()).collect();
     assert_eq!((names, found.bin), (vec!["one", "two"], files.bin.clone()));
     put("d.json", "one");
-    assert!(find().is_err_and(|e| e.to_string().contains("another file")));
+    assert!(find().is_err_and(|e| error_chain(&e).contains("another file")));
     let missing = ProviderFiles {
         config: root.path().join("none"),
         ..files.clone()

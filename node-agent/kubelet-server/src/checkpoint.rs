@@ -14,14 +14,17 @@ use serde_json::json;
 use super::{Body, query, reply, text};
 use crate::KubeletServer;
 
+/// A `timeout` that is no number, in the kubelet's words.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot parse value of timeout parameter: \"{0}\"")]
+struct InvalidTimeout(String);
+
 /// The seconds that a query gives the runtime; none is as long as it needs.
-fn timeout(text: Option<&str>) -> Result<i64, String> {
+fn timeout(text: Option<&str>) -> Result<i64, InvalidTimeout> {
     let all = query(text);
     let given = all.iter().find(|(key, _)| key == "timeout");
     given.map_or(Ok(0), |(_, value)| {
-        value
-            .parse()
-            .map_err(|_| format!("cannot parse value of timeout parameter: \"{value}\""))
+        value.parse().map_err(|_| InvalidTimeout(value.clone()))
     })
 }
 
@@ -43,7 +46,7 @@ pub(super) async fn answer(
     };
     let timeout = match timeout(text_of_query) {
         Ok(timeout) => timeout,
-        Err(message) => return text(StatusCode::INTERNAL_SERVER_ERROR, message),
+        Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     };
     let folder = server.root.join("checkpoints");
     let private = fs::Permissions::from_mode(0o700);

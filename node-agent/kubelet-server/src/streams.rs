@@ -17,6 +17,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use node_agent_cri::api::{AttachRequest, ExecRequest, ExecSyncRequest, PortForwardRequest};
+use node_agent_objects::error_chain;
 use node_agent_pod_registry::PodEntry;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +48,7 @@ pub(super) async fn exec(
     let pairs = query(request.uri().query());
     let streams = match wanted(&pairs) {
         Ok(streams) => streams,
-        Err(refusal) => return text(StatusCode::BAD_REQUEST, refusal),
+        Err(refusal) => return text(StatusCode::BAD_REQUEST, refusal.to_string()),
     };
     let id = match running(server, asked, container) {
         Ok(id) => id,
@@ -86,7 +87,7 @@ pub(super) async fn attach(
     let pairs = query(request.uri().query());
     let streams = match wanted(&pairs) {
         Ok(streams) => streams,
-        Err(refusal) => return text(StatusCode::BAD_REQUEST, refusal),
+        Err(refusal) => return text(StatusCode::BAD_REQUEST, refusal.to_string()),
     };
     let id = match running(server, asked, container) {
         Ok(id) => id,
@@ -131,7 +132,7 @@ pub(super) async fn port_forward(
     let ports = match ports(&query(request.uri().query())) {
         _ if tunnelled => Vec::new(),
         Ok(ports) => ports,
-        Err(refusal) => return text(StatusCode::BAD_REQUEST, refusal),
+        Err(refusal) => return text(StatusCode::BAD_REQUEST, refusal.to_string()),
     };
     let entry = match asked.find(server) {
         Ok(entry) => entry,
@@ -255,8 +256,18 @@ impl StreamPath<'_> {
     }
 }
 
+/// A request that names no stream, in the kubelet's words.
+#[derive(Debug, thiserror::Error)]
+#[error("you must specify at least 1 of stdin, stdout, stderr")]
+struct NoStreams;
+
+/// A request that names a port that cannot be.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid port \"{0}\": it must be 1 to 65535")]
+struct InvalidPort(String);
+
 /// Reads the kubelet's names for streams.
-fn wanted(pairs: &[(String, String)]) -> Result<StreamSelection, String> {
+fn wanted(pairs: &[(String, String)]) -> Result<StreamSelection, NoStreams> {
     let set = |name: &str| {
         let value = pairs.iter().find(|(key, _)| key == name);
         value.is_some_and(|(_, value)| value == "1")
@@ -272,19 +283,19 @@ fn wanted(pairs: &[(String, String)]) -> Result<StreamSelection, String> {
     if streams.stdin || streams.stdout || streams.stderr {
         Ok(streams)
     } else {
-        Err("you must specify at least 1 of stdin, stdout, stderr".to_owned())
+        Err(NoStreams)
     }
 }
 
 /// The ports that a WebSocket client names; SPDY clients name them per stream.
-fn ports(pairs: &[(String, String)]) -> Result<Vec<i32>, String> {
+fn ports(pairs: &[(String, String)]) -> Result<Vec<i32>, InvalidPort> {
     pairs
         .iter()
         .filter(|(key, _)| key == "port")
         .flat_map(|(_, value)| value.split(','))
         .filter(|port| !port.is_empty())
         .map(|port| match port.parse::<u16>() {
-            Ok(0) | Err(_) => Err(format!("invalid port \"{port}\": it must be 1 to 65535")),
+            Ok(0) | Err(_) => Err(InvalidPort(port.to_owned())),
             Ok(port) => Ok(i32::from(port)),
         })
         .collect()
@@ -316,8 +327,9 @@ async fn pass(
     match upgrade(url, request, shutdown).await {
         Ok(answer) => answer,
         Err(error) => {
-            tracing::warn!(url, %error, "failed to open the runtime's stream");
-            text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+            let error = error_chain(&error);
+            tracing::warn!(url, error, "failed to open the runtime's stream");
+            text(StatusCode::INTERNAL_SERVER_ERROR, error)
         }
     }
 }
@@ -329,17 +341,26 @@ pub(super) enum Error {
     #[error("the runtime named `{0}`, which is no http URL")]
     Url(String),
     /// It cannot be reached.
-    #[error("error dialing backend: dial tcp {address}: {source}")]
+    #[error("error dialing backend: dial tcp {address}")]
     Dial {
         address: String,
         source: std::io::Error,
     },
     /// It does not speak HTTP.
-    #[error("error sending request: {0}")]
+    #[error("error sending request")]
     Http(#[source] hyper::Error),
     /// It answers, but with something else.
     #[error("invalid upgrade response: status code {0}")]
     Answer(u16),
+    /// It refuses the upgrade, with a text.
+    #[error("unable to upgrade connection: {0}")]
+    Refused(String),
+    /// It agrees to another protocol than was offered.
+    #[error(transparent)]
+    Protocol(Box<dyn std::error::Error + Send + Sync>),
+    /// The connection ends before it is upgraded.
+    #[error(transparent)]
+    Upgrade(hyper::Error),
 }
 
 /// Requests a stream from the runtime's streaming server.

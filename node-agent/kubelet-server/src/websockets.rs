@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use node_agent_objects::error_chain;
 use tokio_util::sync::CancellationToken;
 
 use super::streams::{Error, empty, refused, request_stream};
@@ -51,7 +52,8 @@ pub(super) fn translate(
         let (reads, writes) = tokio::io::split(client);
         let connect = async {
             let connected = connect(&url).await;
-            connected.map_err(|why| {
+            connected.map_err(|error| {
+                let why = error_chain(&error);
                 tracing::warn!(url, why, "failed to open the runtime's stream");
                 failure(&why)
             })
@@ -65,25 +67,19 @@ pub(super) fn translate(
 }
 
 /// Asks the runtime for SPDY.
-async fn connect(url: &str) -> Result<TokioIo<Upgraded>, String> {
-    let answer = request_stream(url, Method::POST, asking()).await;
-    let mut answer = answer.map_err(|error| error.to_string())?;
+async fn connect(url: &str) -> Result<TokioIo<Upgraded>, Error> {
+    let mut answer = request_stream(url, Method::POST, asking()).await?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         let body = Limited::new(answer.into_body(), LONGEST_STATUS)
             .collect()
             .await;
         let told = body.map(http_body_util::Collected::to_bytes);
         let told = told.unwrap_or_default();
-        return Err(format!(
-            "unable to upgrade connection: {}",
-            String::from_utf8_lossy(&told)
-        ));
+        return Err(Error::Refused(String::from_utf8_lossy(&told).into_owned()));
     }
-    check(answer.headers()).map_err(|error| error.to_string())?;
-    hyper::upgrade::on(&mut answer)
-        .await
-        .map(TokioIo::new)
-        .map_err(|error| error.to_string())
+    check(answer.headers()).map_err(|error| Error::Protocol(error.into()))?;
+    let upgraded = hyper::upgrade::on(&mut answer).await;
+    upgraded.map(TokioIo::new).map_err(Error::Upgrade)
 }
 
 /// Asks the runtime for SPDY and, should it agree, agrees with the client to a
@@ -96,8 +92,9 @@ pub(super) async fn carry(
     match try_carry(url, request, shutdown).await {
         Ok(answer) => answer,
         Err(error) => {
-            tracing::warn!(url, %error, "failed to open the runtime's stream");
-            text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+            let error = error_chain(&error);
+            tracing::warn!(url, error, "failed to open the runtime's stream");
+            text(StatusCode::INTERNAL_SERVER_ERROR, error)
         }
     }
 }

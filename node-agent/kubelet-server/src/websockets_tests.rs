@@ -145,7 +145,8 @@ async fn a_runtime_that_is_not_there_is_told_on_the_error_channel() {
     let (_, outcome) = message(&mut client).await;
     assert_eq!(outcome[0], 3);
     let outcome = String::from_utf8_lossy(&outcome[1..]);
-    assert!(outcome.contains("error dialing backend"), "{outcome}");
+    let cause = format!("error dialing backend: dial tcp {gone}: Connection refused");
+    assert!(outcome.contains(&cause), "{outcome}");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use node_agent_cgroups::{Cgroups, NodeLimits};
 use node_agent_cri::api::HugepageLimit;
 use node_agent_kubelet_config::Settings;
+use node_agent_objects::error_chain;
 use node_agent_objects::events::NodeEvents;
 use node_agent_objects::quantity;
 use node_agent_pod_resources::{hugepages, qos};
@@ -67,7 +68,8 @@ pub async fn enforce(
             return;
         };
         let group = cgroups.layout().root();
-        tracing::warn!(group, %error, "failed to enforce node allocatable limits");
+        let error = error_chain(&error);
+        tracing::warn!(group, error, "failed to enforce node allocatable limits");
         let message = format!("Failed to update Node Allocatable Limits \"{group}\": {error}");
         let reason = "FailedNodeAllocatableEnforcement";
         events.node_warning(reason, message);

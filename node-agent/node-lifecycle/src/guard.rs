@@ -14,6 +14,7 @@ use node_agent_files::{TreeUsage, disk_usage};
 use node_agent_images::ImagePuller;
 use node_agent_kubelet_config::{MemoryQos, Settings, Signal};
 use node_agent_kubelet_metrics::PodMetrics;
+use node_agent_objects::error_chain;
 use node_agent_objects::events::NodeEvents;
 use node_agent_objects::pod::{Pod, QosClass};
 use node_agent_objects::quantity;
@@ -255,7 +256,10 @@ pub async fn set_classes(pods: &PodRegistry, cgroups: Option<&Cgroups>, qos: Opt
     let all = living(pods);
     let asked = ClassSums::for_pods(all.iter().map(|entry| &entry.pod.spec), qos);
     if let Err(error) = cgroups.set_classes(asked).await {
-        tracing::warn!(%error, "failed to set CPU weights of QoS classes");
+        tracing::warn!(
+            error = error_chain(&error),
+            "failed to set CPU weights of QoS classes"
+        );
     }
 }
 

@@ -18,7 +18,7 @@ use control_client::{
     Backoff, Changes, Client, Discard, Error, Meta, Metadata, Patch, View, resources,
 };
 use jiff::Timestamp;
-use node_agent_cri::{RelistRate, Runtime, api};
+use node_agent_cri::{RelistRate, Runtime, RuntimeError, api};
 use node_agent_csi_client::CsiDrivers;
 use node_agent_informers::{Node, OwnNode};
 use node_agent_resource_managers::devices::DeviceManager;
@@ -113,10 +113,21 @@ impl ConditionUpdate {
     }
 }
 
+/// Why the state of the container runtime is unknown.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeStatusError {
+    /// The call failed.
+    #[error(transparent)]
+    Call(#[from] RuntimeError),
+    /// The call takes too long. In the kubelet's words.
+    #[error("container runtime status check may not have completed yet")]
+    Timeout,
+}
+
 /// The node's conditions, from the runtime's and the machine's state: pure.
 #[must_use]
 pub fn conditions(
-    runtime: &Result<api::RuntimeStatus, String>,
+    runtime: &Result<api::RuntimeStatus, RuntimeStatusError>,
     machine: &machine::Pressure,
     leaving: bool,
 ) -> Vec<ConditionUpdate> {
@@ -530,7 +541,10 @@ async fn asked(
     runtime: &dyn Runtime,
     most: usize,
     patience: Duration,
-) -> (Result<api::StatusResponse, String>, Option<Value>) {
+) -> (
+    Result<api::StatusResponse, RuntimeStatusError>,
+    Option<Value>,
+) {
     let answer = runtime_status(runtime, patience).await;
     let images = match answer {
         Ok(_) => images(runtime, most, patience).await,
@@ -542,11 +556,11 @@ async fn asked(
 async fn runtime_status(
     runtime: &dyn Runtime,
     patience: Duration,
-) -> Result<api::StatusResponse, String> {
+) -> Result<api::StatusResponse, RuntimeStatusError> {
     let asked = runtime.status(api::StatusRequest { verbose: false });
     match tokio::time::timeout(patience, asked).await {
-        Ok(answer) => answer.map_err(|e| e.to_string()),
-        Err(_) => Err("container runtime status check may not have completed yet".to_owned()),
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(RuntimeStatusError::Timeout),
     }
 }
 
@@ -636,7 +650,7 @@ mod tests {
     use super::*;
     use node_agent_cri::fake::Fake;
 
-    fn status(runtime: bool, network: bool) -> Result<api::RuntimeStatus, String> {
+    fn status(runtime: bool, network: bool) -> Result<api::RuntimeStatus, RuntimeStatusError> {
         let condition = |kind: &str, status| api::RuntimeCondition {
             r#type: kind.to_owned(),
             status,
@@ -844,7 +858,7 @@ mod tests {
     #[test]
     fn node_is_ready_only_with_runtime_and_network() {
         let none = machine::Pressure::default();
-        let ready = |runtime: &Result<_, String>| {
+        let ready = |runtime: &Result<_, RuntimeStatusError>| {
             let all = conditions(runtime, &none, false);
             let ready = all.iter().find(|c| c.kind == "Ready").unwrap().clone();
             (ready.status, ready.message)
@@ -857,7 +871,7 @@ mod tests {
             "container runtime network not ready: NetworkReady=false reason:Why message:because"
         );
         assert!(!ready(&status(false, true)).0);
-        assert!(!ready(&Err("gone".to_owned())).0);
+        assert!(!ready(&Err(RuntimeStatusError::Timeout)).0);
         let leaving = conditions(&status(true, true), &none, true);
         let ready = leaving.iter().find(|c| c.kind == "Ready").unwrap();
         assert!(!ready.status);

@@ -25,6 +25,17 @@ pub enum ArgumentsTooLong {
     All,
 }
 
+/// Why a text in which every reference must be known cannot be expanded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StrictExpansionError {
+    /// The first variable that does not exist.
+    #[error("no environment variable `{0}`")]
+    UnknownVariable(String),
+    /// The value is too long.
+    #[error(transparent)]
+    TooLong(#[from] ArgumentsTooLong),
+}
+
 /// The remaining bytes that arguments and environment may take.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgumentBudget(usize);
@@ -95,12 +106,11 @@ pub fn expand<'a>(
 /// As [`expand`], but every reference must be known.
 ///
 /// # Errors
-/// A sentence that names the first variable that does not exist, or says that
-/// the value is too long.
+/// Names the first variable that does not exist, or says that the value is too long.
 pub fn expand_strictly<'a>(
     text: &str,
     lookup: impl Fn(&str) -> Option<&'a str>,
-) -> Result<String, String> {
+) -> Result<String, StrictExpansionError> {
     let missing = std::cell::RefCell::new(None);
     let out = expand(text, |name| {
         let found = lookup(name);
@@ -110,8 +120,8 @@ pub fn expand_strictly<'a>(
         found
     });
     match missing.into_inner() {
-        Some(name) => Err(format!("no environment variable `{name}`")),
-        None => out.map_err(|e| e.to_string()),
+        Some(name) => Err(StrictExpansionError::UnknownVariable(name)),
+        None => Ok(out?),
     }
 }
 
@@ -143,7 +153,7 @@ mod tests {
             assert_eq!(expand(text, lookup).unwrap(), wanted, "{text}");
         }
         let missing = expand_strictly("$(A)/$(B)", lookup).unwrap_err();
-        assert_eq!(missing, "no environment variable `B`");
+        assert_eq!(missing.to_string(), "no environment variable `B`");
     }
 
     #[test]
@@ -157,6 +167,7 @@ mod tests {
         assert!(
             expand_strictly(&many, lookup)
                 .unwrap_err()
+                .to_string()
                 .contains("started")
         );
         assert_eq!(

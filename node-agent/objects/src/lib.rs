@@ -16,3 +16,5 @@ pub mod source;
 pub mod status;
 pub mod times;
 pub mod volume;
+
+pub use control_types::error_chain;

@@ -150,12 +150,13 @@ struct HeldSet<'a> {
 // === impl Report ===
 
 impl Report {
-    /// Combines the maps' contents with the agent's accounts; without the agent the
-    /// reasons are unknown.
+    /// Combines the maps' contents with the agent's accounts. Without the agent there are none,
+    /// and `reasons_unknown` says why.
     #[must_use]
     pub fn new(
         maps: &Current,
-        accounts: Result<&[Account], String>,
+        accounts: &[Account],
+        reasons_unknown: Option<String>,
         selected: &ReportSelection,
     ) -> Self {
         let mut held: BTreeMap<String, HeldSet<'_>> = BTreeMap::new();
@@ -176,7 +177,7 @@ impl Report {
             sources.entry(*set).or_default().push(*range);
         }
         let mut objects: BTreeMap<(String, String, String), ObjectReport> = BTreeMap::new();
-        for account in accounts.as_ref().copied().unwrap_or_default() {
+        for account in accounts {
             let object = ObjectReport::of(account, &mut held, maps, &sources);
             objects.insert(object.key(), object);
         }
@@ -194,7 +195,7 @@ impl Report {
             object.sets.push(set);
         }
         let mut report = Self {
-            reasons_unknown: accounts.err(),
+            reasons_unknown,
             objects: objects.into_values().collect(),
         };
         report.select(selected, maps);

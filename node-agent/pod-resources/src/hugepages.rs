@@ -102,11 +102,25 @@ pub fn of_pod(sizes: &[u64], spec: &PodSpec) -> Vec<HugepageLimit> {
     sizes.iter().map(one).collect()
 }
 
+/// Why a volume has no huge pages.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MediumError {
+    /// The pod has no limit of pages of the medium's size.
+    #[error("medium {0}: the pod asks for no huge pages of that size")]
+    OtherSize(String),
+    /// The pod has no limit of huge pages.
+    #[error("medium HugePages: the pod asks for no huge pages")]
+    NoPages,
+    /// The pod has limits of several sizes.
+    #[error("medium HugePages: the pod asks for pages of several sizes; write HugePages-SIZE")]
+    SeveralSizes,
+}
+
 /// The size of the pages of a volume of medium `HugePages`, or `HugePages-SIZE`.
 ///
 /// # Errors
 /// Why there is no such volume.
-pub fn of_medium(medium: &str, spec: &PodSpec) -> Result<u64, String> {
+pub fn of_medium(medium: &str, spec: &PodSpec) -> Result<u64, MediumError> {
     let mut asked: Vec<u64> = spec
         .all_containers()
         .map(|c| &c.resources)
@@ -119,17 +133,12 @@ pub fn of_medium(medium: &str, spec: &PodSpec) -> Result<u64, String> {
         Some(text) => {
             let bytes = quantity::whole(text).and_then(|n| u64::try_from(n).ok());
             let found = bytes.filter(|bytes| asked.contains(bytes));
-            found.ok_or_else(|| {
-                format!("medium {medium}: the pod asks for no huge pages of that size")
-            })
+            found.ok_or_else(|| MediumError::OtherSize(medium.to_owned()))
         }
         None => match asked.as_slice() {
             [one] => Ok(*one),
-            [] => Err("medium HugePages: the pod asks for no huge pages".to_owned()),
-            _ => Err(
-                "medium HugePages: the pod asks for pages of several sizes; write HugePages-SIZE"
-                    .to_owned(),
-            ),
+            [] => Err(MediumError::NoPages),
+            _ => Err(MediumError::SeveralSizes),
         },
     }
 }

@@ -6,8 +6,71 @@ use std::path::{Component, Path};
 use node_agent_objects::claim::{CsiVolume, PersistentVolume, VolumeClaim};
 use node_agent_objects::pod::Pod;
 use node_agent_objects::quantity;
+use node_agent_objects::source::ReadError;
 use node_agent_objects::volume::{HostPath, Volume, VolumeSource};
 use serde_json::{Value, json};
+
+/// Why a pod cannot use a claim, in the kubelet's words.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// The claim or its volume cannot be read.
+    #[error(transparent)]
+    Read(ReadError),
+    /// The claim of an ephemeral volume belongs to something else.
+    #[error("PVC {namespace}/{claim} was not created for pod {namespace}/{pod} (pod is not owner)")]
+    NotOwner {
+        /// The namespace of both.
+        namespace: String,
+        /// The claim.
+        claim: String,
+        /// The pod.
+        pod: String,
+    },
+    /// The claim is on its way out.
+    #[error("PVC is being deleted")]
+    Deleted,
+    /// The claim has no volume yet.
+    #[error("PVC is not bound")]
+    Unbound,
+    /// The claim does not name its volume.
+    #[error("PVC has empty pvc.Spec.VolumeName")]
+    NoVolumeName,
+    /// The volume is not bound to any claim.
+    #[error(
+        "found PV object {0} but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
+    )]
+    NoClaimRef(String),
+    /// The volume is bound to another claim.
+    #[error(
+        "found PV object {volume} but its pv.Spec.ClaimRef.UID {bound} does not point to claim.UID {claim}"
+    )]
+    OtherClaim {
+        /// The persistent volume.
+        volume: String,
+        /// The uid of the claim that it is bound to.
+        bound: String,
+        /// The uid of the pod's claim.
+        claim: String,
+    },
+    /// A container uses a device as a file system, or the reverse.
+    #[error("volume {volume} has volumeMode {mode}, but is specified in {field}")]
+    Mode {
+        /// The pod's volume.
+        volume: String,
+        /// `Block` or `Filesystem`.
+        mode: String,
+        /// The container's field.
+        field: &'static str,
+    },
+    /// The path of a local volume is relative or leads upwards.
+    #[error("invalid path: {0}")]
+    Path(String),
+    /// A kind of volume that this agent does not mount.
+    #[error(
+        "persistent volumes of kind `{0}` are not supported by this node; use a CSI driver, local or hostPath"
+    )]
+    Unsupported(String),
+}
 
 /// The volume that a claim is bound to, and where its data is.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,11 +112,11 @@ pub fn name(pod: &Pod, volume: &Volume) -> Option<String> {
     }
 }
 
-/// Whether the claim may be used by the pod, which says so in a sentence.
+/// Checks that the pod may use the claim.
 ///
 /// # Errors
 /// Why not.
-pub fn check(pod: &Pod, volume: &Volume, claim: &VolumeClaim) -> Result<(), String> {
+pub fn check(pod: &Pod, volume: &Volume, claim: &VolumeClaim) -> Result<(), ClaimError> {
     if volume.source == VolumeSource::Ephemeral {
         let owned = claim
             .metadata
@@ -61,13 +124,11 @@ pub fn check(pod: &Pod, volume: &Volume, claim: &VolumeClaim) -> Result<(), Stri
             .iter()
             .any(|owner| owner.uid == pod.uid() && owner.is_controller());
         if !owned {
-            return Err(format!(
-                "PVC {}/{} was not created for pod {}/{} (pod is not owner)",
-                pod.namespace(),
-                claim.metadata.name,
-                pod.namespace(),
-                pod.name()
-            ));
+            return Err(ClaimError::NotOwner {
+                namespace: pod.namespace().to_owned(),
+                claim: claim.metadata.name.to_string(),
+                pod: pod.name().to_owned(),
+            });
         }
     }
     let protected = claim
@@ -76,13 +137,13 @@ pub fn check(pod: &Pod, volume: &Volume, claim: &VolumeClaim) -> Result<(), Stri
         .iter()
         .any(|f| f == "kubernetes.io/pvc-protection");
     if claim.metadata.deletion_timestamp.is_some() && !protected {
-        return Err("PVC is being deleted".to_owned());
+        return Err(ClaimError::Deleted);
     }
     if claim.status.phase != "Bound" {
-        return Err("PVC is not bound".to_owned());
+        return Err(ClaimError::Unbound);
     }
     if claim.spec.volume_name.is_empty() {
-        return Err("PVC has empty pvc.Spec.VolumeName".to_owned());
+        return Err(ClaimError::NoVolumeName);
     }
     Ok(())
 }
@@ -90,25 +151,22 @@ pub fn check(pod: &Pod, volume: &Volume, claim: &VolumeClaim) -> Result<(), Stri
 /// Where the data of a claim is that may be used.
 ///
 /// # Errors
-/// Why it cannot be used, in a sentence.
+/// Why it cannot be used.
 pub fn resolve(
     pod: &Pod,
     volume: &Volume,
     claim: &VolumeClaim,
     bound: &PersistentVolume,
-) -> Result<BoundClaim, String> {
+) -> Result<BoundClaim, ClaimError> {
     let name = bound.metadata.name.to_string();
     match &bound.spec.claim_ref {
-        None => {
-            return Err(format!(
-                "found PV object {name} but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
-            ));
-        }
+        None => return Err(ClaimError::NoClaimRef(name)),
         Some(reference) if reference.uid != claim.metadata.uid => {
-            return Err(format!(
-                "found PV object {name} but its pv.Spec.ClaimRef.UID {} does not point to claim.UID {}",
-                reference.uid, claim.metadata.uid
-            ));
+            return Err(ClaimError::OtherClaim {
+                volume: name,
+                bound: reference.uid.clone(),
+                claim: claim.metadata.uid.to_string(),
+            });
         }
         Some(_) => {}
     }
@@ -125,17 +183,18 @@ pub fn resolve(
             .then_some("volumeDevices")
     };
     if let Some(field) = misused {
-        return Err(format!(
-            "volume {} has volumeMode {mode}, but is specified in {field}",
-            volume.name
-        ));
+        return Err(ClaimError::Mode {
+            volume: volume.name.clone(),
+            mode: mode.to_owned(),
+            field,
+        });
     }
     let place = if let Some(host) = &bound.spec.host_path {
         DataLocation::HostPath(host.clone())
     } else if let Some(local) = &bound.spec.local {
         let path = Path::new(&local.path);
         if !path.is_absolute() || path.components().any(|c| c == Component::ParentDir) {
-            return Err(format!("invalid path: {}", local.path));
+            return Err(ClaimError::Path(local.path.clone()));
         }
         DataLocation::Local(local.path.clone())
     } else if let Some(csi) = &bound.spec.csi {
@@ -152,10 +211,7 @@ pub fn resolve(
             .rest
             .keys()
             .find(|k| !known.contains(&k.as_str()));
-        return Err(format!(
-            "persistent volumes of kind `{}` are not supported by this node; use a CSI driver, local or hostPath",
-            kind.map_or("", String::as_str)
-        ));
+        return Err(ClaimError::Unsupported(kind.cloned().unwrap_or_default()));
     };
     let of_claim = matches!(&volume.source, VolumeSource::Claim(c) if c.read_only);
     Ok(BoundClaim {
@@ -253,7 +309,10 @@ mod tests {
     #[test]
     fn a_claim_is_used_only_bound_and_not_on_its_way_out() {
         let pod = pod();
-        let said = |changes: Value| check(&pod, &pod.spec.volumes[0], &claim(&changes)).err();
+        let said = |changes: Value| {
+            let checked = check(&pod, &pod.spec.volumes[0], &claim(&changes));
+            checked.err().map(|error| error.to_string())
+        };
         assert_eq!(said(json!({})), None);
         assert_eq!(
             said(json!({"status": {"phase": "Pending"}})).as_deref(),
@@ -272,7 +331,7 @@ mod tests {
         let volume = &pod.spec.volumes[1];
         assert_eq!(name(&pod, volume).as_deref(), Some("db-tmp"));
         let other = check(&pod, volume, &claim(&json!({})));
-        assert!(other.unwrap_err().contains("pod is not owner"));
+        assert!(other.unwrap_err().to_string().contains("pod is not owner"));
         let own = json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod",
             "name": "db", "uid": "u", "controller": true}]}});
         assert!(check(&pod, volume, &claim(&own)).is_ok());
@@ -328,7 +387,7 @@ mod tests {
             ),
         ];
         for (changes, wanted) in cases {
-            let said = found(changes).unwrap_err();
+            let said = found(changes).unwrap_err().to_string();
             assert!(said.contains(wanted), "{said}");
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn make(
         "Memory" => tmpfs(path, empty.size_limit.as_deref().and_then(quantity::whole)),
         medium if medium == HUGE || medium.starts_with("HugePages-") => {
             hugepages::of_medium(medium, spec)
-                .map_err(Error::Medium)
+                .map_err(Error::from)
                 .and_then(|size| mount_at(path, "hugetlbfs", &hugepages::option(size)))
         }
         other => Err(Error::Unsupported(format!("emptyDir of medium {other}"))),

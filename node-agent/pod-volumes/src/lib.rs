@@ -34,11 +34,13 @@ use node_agent_csi_client::plan::VolumeRequest;
 use node_agent_files::{DIRECTORY_MODE, create_dirs};
 use node_agent_kubelet_metrics::PodMetrics;
 use node_agent_objects::claim::{CsiVolume, SecretReference};
+use node_agent_objects::error_chain;
 use node_agent_objects::fields::PodFacts;
 use node_agent_objects::follow::{FollowedKind, ObjectRef};
 use node_agent_objects::pod::Pod;
 use node_agent_objects::source::{DataError, DataKind, ObjectReader, ReadError};
 use node_agent_objects::volume::{InlineCsiSource, Volume, VolumeSource};
+use node_agent_pod_resources::hugepages;
 
 use claim::{BoundClaim, DataLocation};
 pub use payload::TokenCache;
@@ -73,14 +75,32 @@ pub enum Error {
     #[error("{0}")]
     HostPath(String),
     /// The claim, or the volume that it is bound to.
-    #[error("{0}")]
-    Claim(String),
+    #[error("error processing PVC {namespace}/{name}")]
+    Claim {
+        /// The claim's namespace.
+        namespace: String,
+        /// The claim's name.
+        name: String,
+        /// Why the pod cannot use it.
+        source: claim::ClaimError,
+    },
+    /// The path of a local volume.
+    #[error("path \"{}\" does not exist", path.display())]
+    NoLocalPath {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The path of a local volume is a file.
+    #[error("path \"{}\" is not a directory", .0.display())]
+    NoDirectory(PathBuf),
     /// The driver of the volume.
     #[error(transparent)]
     Driver(#[from] node_agent_csi_client::Error),
     /// The medium of an `emptyDir`.
-    #[error("{0}")]
-    Medium(String),
+    #[error(transparent)]
+    Medium(#[from] hugepages::MediumError),
     /// A volume of a kind that this agent does not mount.
     #[error(
         "volumes of kind `{0}` are not supported by this node; use persistentVolumeClaim, ephemeral, csi, emptyDir, configMap, secret, projected, downwardAPI, hostPath or image"
@@ -102,7 +122,7 @@ pub enum Error {
         message: String,
     },
     /// The file system.
-    #[error("{what} `{}`: {source}", path.display())]
+    #[error("{what} `{}`", path.display())]
     Io {
         /// What was tried.
         what: &'static str,
@@ -115,11 +135,13 @@ pub enum Error {
 
 /// The volume that failed, and its error.
 #[derive(Debug, thiserror::Error)]
-#[error("MountVolume.SetUp failed for volume \"{volume}\" : {error}")]
+// With its cause after ": ", it is the kubelet's text.
+#[error("MountVolume.SetUp failed for volume \"{volume}\" ")]
 pub struct VolumeFailure {
     /// Its name.
     pub volume: String,
     /// Why.
+    #[source]
     pub error: Error,
 }
 
@@ -378,21 +400,20 @@ impl PodVolumes {
         }
         let (pod, objects) = (with.pod, with.objects);
         let name = claim::name(pod, volume).unwrap_or_default();
-        let refused = |why: String| {
-            Error::Claim(format!(
-                "error processing PVC {}/{name}: {why}",
-                pod.namespace()
-            ))
+        let refused = |source| Error::Claim {
+            namespace: pod.namespace().to_owned(),
+            name: name.clone(),
+            source,
         };
         let claim = objects
             .claim(pod.namespace(), &name)
             .await
-            .map_err(|error| refused(error.to_string()))?;
+            .map_err(|error| refused(claim::ClaimError::Read(error)))?;
         claim::check(pod, volume, &claim).map_err(refused)?;
         let found = objects
             .persistent_volume(&claim.spec.volume_name)
             .await
-            .map_err(|error| refused(error.to_string()))?;
+            .map_err(|error| refused(claim::ClaimError::Read(error)))?;
         let bound = claim::resolve(pod, volume, &claim, &found).map_err(refused)?;
         match &bound.place {
             DataLocation::HostPath(host) => {
@@ -449,7 +470,7 @@ impl PodVolumes {
                 let patched = objects.patch_claim(pod.namespace(), &name, &patch).await;
                 patched.map_err(|error| error.to_string())
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error_chain(&error)),
         };
         let volume = &bound.name;
         match told {

@@ -26,13 +26,12 @@ pub async fn mount(
     bound: &BoundClaim,
     with: MountContext<'_>,
 ) -> Result<(), Error> {
-    let found = fs::metadata(path)
-        .map_err(|e| Error::Claim(format!("path \"{}\" does not exist: {e}", path.display())))?;
+    let found = fs::metadata(path).map_err(|source| Error::NoLocalPath {
+        path: path.to_owned(),
+        source,
+    })?;
     if !found.is_dir() {
-        return Err(Error::Claim(format!(
-            "path \"{}\" is not a directory",
-            path.display()
-        )));
+        return Err(Error::NoDirectory(path.to_owned()));
     }
     make(target)?;
     let text =

@@ -83,7 +83,8 @@ impl PodVolumes {
                         .find(|(n, _)| n == name)
                         .map(|(_, value)| value.as_str())
                 };
-                expand_strictly(&wanted.sub_path_expr, lookup).map_err(refused)?
+                expand_strictly(&wanted.sub_path_expr, lookup)
+                    .map_err(|error| refused(error.to_string()))?
             };
             let container_path = if wanted.mount_path.starts_with('/') {
                 wanted.mount_path.clone()

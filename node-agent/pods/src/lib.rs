@@ -110,7 +110,7 @@ pub struct AgentOptions {
 pub enum Error {
     /// The runtime does not answer.
     #[error(
-        "container runtime at `{endpoint}`: {source}; is containerd running, and is this its socket?"
+        "container runtime at `{endpoint}` does not answer; is containerd running, and is this its socket?"
     )]
     Runtime {
         /// The socket.
@@ -119,7 +119,7 @@ pub enum Error {
         source: RuntimeError,
     },
     /// A folder cannot be made.
-    #[error("cannot make `{}`: {source}", path.display())]
+    #[error("cannot make `{}`", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
@@ -128,7 +128,7 @@ pub enum Error {
     },
     /// Control groups cannot be made.
     #[error(
-        "cannot prepare the control group `{group}`: {source}; is /sys/fs/cgroup mounted, and are you root?"
+        "cannot prepare the control group `{group}`; is /sys/fs/cgroup mounted, and are you root?"
     )]
     Cgroup {
         /// The group.
@@ -140,7 +140,7 @@ pub enum Error {
     #[error(transparent)]
     Driver(#[from] driver::Error),
     /// Control groups cannot be made by systemd.
-    #[error("cannot prepare the control group `{group}`: {source}")]
+    #[error("cannot prepare the control group `{group}`")]
     Slice {
         /// The group.
         group: String,
@@ -160,7 +160,7 @@ pub enum Error {
     #[error("the API server refuses the node")]
     Register(#[source] control_client::Error),
     /// The serving API's address is taken.
-    #[error("cannot listen on {address}: {source}; is another kubelet running?")]
+    #[error("cannot listen on {address}; is another kubelet running?")]
     Listen {
         /// The address.
         address: SocketAddr,

@@ -10,6 +10,7 @@ use futures::StreamExt;
 use node_agent_cri::observed::key;
 use node_agent_cri::{Runtime, api, observe, origin};
 use node_agent_kubelet_server::SyncLoopHealth;
+use node_agent_objects::error_chain;
 use node_agent_objects::pod::Pod;
 use node_agent_pod_registry::EvictionRequest;
 use node_agent_pod_volumes::growth::GrownClaims;
@@ -379,11 +380,19 @@ async fn remove_orphan(shared: &PodContext, uid: &str) {
         }
     }
     if let Err(error) = shared.claims.unprepare(uid).await {
-        tracing::warn!(uid, %error, "failed to unprepare resource claims");
+        tracing::warn!(
+            uid,
+            error = error_chain(&error),
+            "failed to unprepare resource claims"
+        );
     }
     let volumes = PodVolumes::new(&shared.node.root, uid);
     if let Err(error) = shared.csi.release(volumes.pod_dir()).await {
-        tracing::warn!(uid, %error, "failed to unpublish volumes");
+        tracing::warn!(
+            uid,
+            error = error_chain(&error),
+            "failed to unpublish volumes"
+        );
         return;
     }
     if let Err(error) = volumes.remove() {

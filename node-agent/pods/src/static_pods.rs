@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use node_agent_files::read_to_string;
+use node_agent_objects::error_chain;
 use node_agent_objects::pod::Pod;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
@@ -46,7 +47,7 @@ pub type StaticPods = BTreeMap<String, StaticPod>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.
-    #[error("cannot read `{}`: {source}", path.display())]
+    #[error("cannot read `{}`", path.display())]
     File {
         /// Which.
         path: PathBuf,
@@ -329,7 +330,8 @@ fn load(path: &Path, node: &str) -> Option<StaticPod> {
     match read {
         Ok(one) => Some(one),
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "static pod is invalid");
+            let error = error_chain(&error);
+            tracing::warn!(path = %path.display(), error, "static pod is invalid");
             None
         }
     }

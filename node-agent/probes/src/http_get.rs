@@ -182,25 +182,19 @@ async fn one(get: &HttpGet, url: &ProbeUrl) -> Result<HttpResponse, HookOutcome>
     } else {
         exchange(TokioIo::new(stream), request).await
     };
-    answer.map_err(failure)
+    answer.map_err(|error| failure(error.to_string()))
 }
 
 async fn exchange<T>(
     io: T,
     request: http::Request<Empty<bytes::Bytes>>,
-) -> Result<HttpResponse, String>
+) -> Result<HttpResponse, hyper::Error>
 where
     T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(io)
-        .await
-        .map_err(|e| e.to_string())?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await?;
     let driver = tokio::spawn(connection);
-    let answer = sender
-        .send_request(request)
-        .await
-        .map_err(|e| e.to_string());
-    let result = match answer {
+    let result = match sender.send_request(request).await {
         Ok(answer) => {
             let location = answer.headers().get(http::header::LOCATION);
             let location = location.and_then(|value| value.to_str().ok());

@@ -15,14 +15,33 @@ use serde::de::DeserializeOwned;
 /// Why a checkpoint cannot be gone on with.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "could not restore state from checkpoint `{}`: {why}; please drain this node and delete the file before starting again",
+    "could not restore state from checkpoint `{}`; please drain this node and delete the file before starting again",
     path.display()
 )]
 pub struct CheckpointError {
     /// The file.
     pub path: PathBuf,
     /// What is wrong with it.
-    pub why: String,
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// Why the text of a checkpoint is no state.
+#[derive(Debug, thiserror::Error)]
+pub enum FormatError {
+    /// It is not JSON, or lacks fields.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// Its checksum is of another text.
+    #[error("checkpoint is corrupted")]
+    Corrupted,
+    /// It is of another policy.
+    #[error("configured policy \"{configured}\" differs from state checkpoint policy \"{stored}\"")]
+    Policy {
+        /// The policy that is configured.
+        configured: String,
+        /// The policy of the state.
+        stored: String,
+    },
 }
 
 /// The text of a checkpoint; none when there is none.
@@ -35,7 +54,7 @@ pub fn read(path: &Path) -> Result<Option<String>, CheckpointError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(CheckpointError {
             path: path.to_owned(),
-            why: error.to_string(),
+            source: error.into(),
         }),
     }
 }
@@ -63,17 +82,17 @@ pub fn seal(mut state: impl ManagerState) -> String {
 ///
 /// # Errors
 /// Why it is none.
-pub fn open<S: ManagerState>(text: &str, policy: &str) -> Result<S, String> {
-    let mut state: S = serde_json::from_str(text).map_err(|e| e.to_string())?;
+pub fn open<S: ManagerState>(text: &str, policy: &str) -> Result<S, FormatError> {
+    let mut state: S = serde_json::from_str(text)?;
     let sum = *state.sum();
     if sum != 0 && sum != checksum(&state.printed()) {
-        return Err("checkpoint is corrupted".to_owned());
+        return Err(FormatError::Corrupted);
     }
     if state.policy() != policy {
-        return Err(format!(
-            "configured policy \"{policy}\" differs from state checkpoint policy \"{}\"",
-            state.policy()
-        ));
+        return Err(FormatError::Policy {
+            configured: policy.to_owned(),
+            stored: state.policy().to_owned(),
+        });
     }
     Ok(state)
 }

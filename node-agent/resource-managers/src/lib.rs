@@ -32,6 +32,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use node_agent_files::atomic_file;
 use node_agent_kubelet_config::{Alignment, Settings};
+use node_agent_objects::error_chain;
 use node_agent_objects::pod::{Container, Pod, PodSpec, QosClass};
 use node_agent_pod_resources::cpuset::CpuSet;
 use tokio::sync::Notify;
@@ -65,16 +66,27 @@ pub struct ContainerBinding {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The machine cannot be looked at.
-    #[error("cannot read the topology of the machine: {0}")]
+    #[error("cannot read the topology of the machine")]
     Topology(#[source] std::io::Error),
-    /// A policy cannot be used on this machine, or as it is configured.
-    #[error("{0}")]
-    Policy(String),
+    /// The topology manager cannot consider so many nodes.
+    #[error(
+        "unsupported on machines with more than {0} NUMA Nodes; set max-allowable-numa-nodes of topologyManagerPolicyOptions"
+    )]
+    TooManyNodes(u32),
+    /// A socket may have several nodes.
+    #[error("align-by-socket cannot be beside the topology policy single-numa-node")]
+    AlignBySocket,
+    /// The policy of the CPU manager cannot be used.
+    #[error(transparent)]
+    CpuPolicy(#[from] cpu::CpuPolicyError),
+    /// The policy of the memory manager cannot be used.
+    #[error(transparent)]
+    MemoryPolicy(#[from] memory::MemoryPolicyError),
     /// What was given before cannot be gone on with.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// What is given cannot be noted.
-    #[error("cannot write `{}`: {source}", path.display())]
+    #[error("cannot write `{}`", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -132,9 +144,13 @@ impl ResourceManagers {
             ..Self::default()
         };
         let restored = |name: &str| checkpoint::read(&root.join(name));
-        let wrong = |name: &str, why| CheckpointError {
-            path: root.join(name),
-            why,
+        let cpu_error = |error: cpu::CpuRestoreError| CheckpointError {
+            path: root.join(CPU_STATE),
+            source: error.into(),
+        };
+        let memory_error = |error: memory::MemoryRestoreError| CheckpointError {
+            path: root.join(MEMORY_STATE),
+            source: error.into(),
         };
         let needed = wish.static_cpus || wish.static_memory || wish.policy != TopologyPolicy::None;
         let topology = if needed {
@@ -144,40 +160,33 @@ impl ResourceManagers {
         };
         new.nodes = topology.nodes();
         if new.nodes.count() > wish.most_nodes && wish.policy != TopologyPolicy::None {
-            return Err(Error::Policy(format!(
-                "unsupported on machines with more than {} NUMA Nodes; set max-allowable-numa-nodes of topologyManagerPolicyOptions",
-                wish.most_nodes
-            )));
+            return Err(Error::TooManyNodes(wish.most_nodes));
         }
         new.closest = wish.closest.then(|| topology.distances.clone());
         let given = new.given.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (cpu_state, memory_state) = (restored(CPU_STATE)?, restored(MEMORY_STATE)?);
         if wish.static_memory {
             let kept = settings.kept_memory(memory);
-            let made = MemoryManager::new(&topology, &wish.reserved_memory, &kept);
-            let mut memories = made.map_err(Error::Policy)?;
+            let mut memories = MemoryManager::new(&topology, &wish.reserved_memory, &kept)?;
             if let Some(text) = &memory_state {
-                let done = memories.restore(text);
-                done.map_err(|why| wrong(MEMORY_STATE, why))?;
+                memories.restore(text).map_err(memory_error)?;
             }
             given.memories = Some(memories);
         } else if let Some(text) = &memory_state {
-            memory::check_none(text).map_err(|why| wrong(MEMORY_STATE, why))?;
+            memory::check_none(text).map_err(memory_error)?;
         }
         if wish.static_cpus {
             if wish.options.by_socket && wish.policy == TopologyPolicy::SingleNumaNode {
-                let why = "align-by-socket cannot be beside the topology policy single-numa-node";
-                return Err(Error::Policy(why.to_owned()));
+                return Err(Error::AlignBySocket);
             }
-            let made = CpuManager::new(topology, wish.options, reserved_cpus(wish, settings));
-            let mut cpus = made.map_err(Error::Policy)?;
+            let reserved = reserved_cpus(wish, settings);
+            let mut cpus = CpuManager::new(topology, wish.options, reserved)?;
             if let Some(text) = &cpu_state {
-                let done = cpus.restore(text);
-                done.map_err(|why| wrong(CPU_STATE, why))?;
+                cpus.restore(text).map_err(cpu_error)?;
             }
             given.cpus = Some(cpus);
         } else if let Some(text) = &cpu_state {
-            cpu::check_none(text).map_err(|why| wrong(CPU_STATE, why))?;
+            cpu::check_none(text).map_err(cpu_error)?;
         }
         new.save()?;
         Ok(new)
@@ -233,7 +242,7 @@ impl ResourceManagers {
         let noted = devices
             .save()
             .map_err(|e| format!("cannot note which devices were given: {e}"))
-            .and_then(|()| self.save().map_err(|e| e.to_string()));
+            .and_then(|()| self.save().map_err(|e| error_chain(&e)));
         self.changed.notify_one();
         given?;
         noted.map_err(AdmissionFailure::unexpected)
@@ -420,7 +429,8 @@ impl ResourceManagers {
 
     fn note(&self) {
         if let Err(error) = self.save() {
-            tracing::warn!(%error, "failed to write the checkpoint after a release");
+            let error = error_chain(&error);
+            tracing::warn!(error, "failed to write the checkpoint after a release");
         }
     }
 }

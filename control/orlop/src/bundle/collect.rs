@@ -2,7 +2,7 @@
 //! read; everything else passes through `redact`.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -19,6 +19,7 @@ use tokio::process::Command;
 use super::{Keep, SupportBundle};
 use crate::{
     redact,
+    run::all_causes,
     status::{Answer, cluster, machine},
 };
 
@@ -131,7 +132,7 @@ pub async fn of_machine(bundle: &mut SupportBundle, places: &BundlePaths) {
     ] {
         match machine::fetch(address, path, MOST).await {
             Ok((code, body)) => bundle.add(name, &format!("HTTP {code}\n{body}"), Keep::Head),
-            Err(error) => bundle.missing(name, &error),
+            Err(error) => bundle.missing(name, &all_causes(&error)),
         }
     }
     let since = format!("--since={}", places.since);
@@ -152,7 +153,7 @@ pub async fn of_machine(bundle: &mut SupportBundle, places: &BundlePaths) {
     ] {
         match output(program, &arguments).await {
             Ok(text) => bundle.add(name, &text, Keep::Tail),
-            Err(error) => bundle.missing(name, &error),
+            Err(error) => bundle.missing(name, &all_causes(&error)),
         }
     }
 }
@@ -221,8 +222,22 @@ fn list(folder: &Path, listing: &mut String, count: &mut usize) {
     }
 }
 
+/// Why a program has no output.
+#[derive(Debug, thiserror::Error)]
+enum ProgramError {
+    /// It cannot be started.
+    #[error("`{program}`")]
+    Start { program: String, source: io::Error },
+    /// It takes too long.
+    #[error("`{0}` took longer than {seconds} s", seconds = PROGRAM_WITHIN.as_secs())]
+    Timeout(String),
+    /// It exits with a code other than zero.
+    #[error("`{program}`: {message}")]
+    Failed { program: String, message: String },
+}
+
 /// Returns the output of a program.
-async fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
+async fn output(program: &str, arguments: &[&str]) -> Result<String, ProgramError> {
     let running = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -230,18 +245,19 @@ async fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
         .output();
     let done = tokio::time::timeout(PROGRAM_WITHIN, running)
         .await
-        .map_err(|_| {
-            format!(
-                "`{program}` took longer than {} s",
-                PROGRAM_WITHIN.as_secs()
-            )
-        })?
-        .map_err(|error| format!("`{program}`: {error}"))?;
+        .map_err(|_| ProgramError::Timeout(program.to_owned()))?
+        .map_err(|source| ProgramError::Start {
+            program: program.to_owned(),
+            source,
+        })?;
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&done.stderr);
-    Err(format!("`{program}`: {}", said.trim()))
+    Err(ProgramError::Failed {
+        program: program.to_owned(),
+        message: said.trim().to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -265,7 +281,7 @@ mod tests {
     async fn programs_that_are_not_there_or_fail_say_so() {
         assert!(output("orlop-no-such-program", &[]).await.is_err());
         assert!(output("false", &[]).await.is_err());
-        assert_eq!(output("echo", &["x"]).await, Ok("x\n".to_owned()));
+        assert_eq!(output("echo", &["x"]).await.expect("output"), "x\n");
     }
 
     #[test]

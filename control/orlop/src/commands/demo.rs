@@ -96,12 +96,19 @@ pub async fn run(options: Options) -> Result<(), Error> {
     demo.table(&target, &from_node, &from_pod).await
 }
 
+/// How far a step is.
+enum StepState<T> {
+    Done(T),
+    /// What there is so far.
+    Waiting(String),
+}
+
 impl Demo {
-    /// Polls until there is an answer, and shows what it waits for.
+    /// Polls until there is an answer, and shows the state of what it waits for.
     async fn step<T>(
         &mut self,
         what: &str,
-        mut ask: impl AsyncFnMut(&Client) -> Result<Result<T, String>, ClientError>,
+        mut ask: impl AsyncFnMut(&Client) -> Result<StepState<T>, ClientError>,
     ) -> Result<T, Error> {
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("  {spinner} {msg} {elapsed}") {
@@ -111,14 +118,14 @@ impl Demo {
         let started = Instant::now();
         loop {
             let state = match ask(&self.client).await {
-                Ok(Ok(value)) => {
+                Ok(StepState::Done(value)) => {
                     bar.finish_and_clear();
                     let took = started.elapsed();
                     println!("  {what:<44} {:>7.2} s", took.as_secs_f64());
                     self.steps.push((what.to_owned(), took));
                     return Ok(value);
                 }
-                Ok(Err(state)) => state,
+                Ok(StepState::Waiting(state)) => state,
                 Err(error) => error.to_string(),
             };
             if started.elapsed() > self.limit {
@@ -139,9 +146,9 @@ impl Demo {
                 .await?;
             let ready = nodes.items.iter().filter(|node| is_ready(node)).count();
             Ok(if ready >= wanted {
-                Ok(())
+                StepState::Done(())
             } else {
-                Err(format!("{ready} of {wanted}"))
+                StepState::Waiting(format!("{ready} of {wanted}"))
             })
         })
         .await
@@ -186,7 +193,7 @@ impl Demo {
                     _ => {}
                 }
             }
-            Ok(Ok(()))
+            Ok(StepState::Done(()))
         })
         .await
     }
@@ -199,9 +206,9 @@ impl Demo {
             let ready = web["status"]["availableReplicas"].as_u64().unwrap_or(0);
             let wanted = web["spec"]["replicas"].as_u64().unwrap_or(REPLICAS);
             Ok(if ready >= wanted {
-                Ok(())
+                StepState::Done(())
             } else {
-                Err(format!("{ready} of {wanted}"))
+                StepState::Waiting(format!("{ready} of {wanted}"))
             })
         })
         .await
@@ -226,8 +233,10 @@ impl Demo {
                 .filter(|endpoint| endpoint["conditions"]["ready"] != json!(false))
                 .count();
             Ok(match service["spec"]["clusterIP"].as_str() {
-                Some(address) if endpoints as u64 >= REPLICAS => Ok(address.to_owned()),
-                _ => Err(format!("{endpoints} endpoints")),
+                Some(address) if endpoints as u64 >= REPLICAS => {
+                    StepState::Done(address.to_owned())
+                }
+                _ => StepState::Waiting(format!("{endpoints} endpoints")),
             })
         })
         .await
@@ -310,15 +319,17 @@ impl Demo {
                 {
                     Ok(_) => created = true,
                     // The one of the last demo is still going.
-                    Err(error) if error.is_already_exists() => return Ok(Err(error.to_string())),
+                    Err(error) if error.is_already_exists() => {
+                        return Ok(StepState::Waiting(error.to_string()));
+                    }
                     Err(error) => return Err(error),
                 }
             }
             let pod: Value = client.get(&resources::PODS, NAMESPACE, name).await?;
             let phase = pod["status"]["phase"].as_str().unwrap_or("").to_owned();
             Ok(match phase.as_str() {
-                "Succeeded" | "Failed" => Ok(()),
-                _ => Err(phase),
+                "Succeeded" | "Failed" => StepState::Done(()),
+                _ => StepState::Waiting(phase),
             })
         })
         .await?;

@@ -17,6 +17,7 @@ use crate::values::InvalidValue;
 use crate::{
     error::Error,
     nodes::{Cluster, Nodes},
+    run::all_causes,
     table,
 };
 
@@ -159,7 +160,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
                 let mut its: Vec<Flow> = listed.flows.into_iter().filter(shown).collect();
                 flows.extend(its.split_off(its.len().saturating_sub(last)));
             }
-            Err(why) => eprintln!("orlop: {node} cannot be asked: {why}"),
+            Err(error) => eprintln!("orlop: {node} cannot be asked: {}", all_causes(&error)),
         }
     }
     if answered == 0 {
@@ -352,7 +353,10 @@ async fn follow_one(
     loop {
         match cluster.follow(&node, "flows", &query, &lines).await {
             Ok(()) => return,
-            Err(why) => eprintln!("orlop: {node} cannot be asked: {why}; trying again"),
+            Err(error) => eprintln!(
+                "orlop: {node} cannot be asked: {}; trying again",
+                all_causes(&error)
+            ),
         }
         // Earlier flows are known by now.
         query.retain(|(name, _)| *name != "last");

@@ -197,12 +197,23 @@ impl Options {
     }
 }
 
+/// Why no backup is the one that is meant.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum BackupChoiceError {
+    /// None is of the cluster and time.
+    #[error("there is no such backup, see `orlop backup list`")]
+    NoBackup,
+    /// The place has backups of several clusters.
+    #[error("there are backups of several clusters: name one with --cluster")]
+    SeveralClusters,
+}
+
 /// The newest backup of those that are wanted.
 fn newest<'f>(
     found: &'f [StoredBackup],
     cluster: Option<&str>,
     at: Option<Timestamp>,
-) -> Result<&'f BackupName, String> {
+) -> Result<&'f BackupName, BackupChoiceError> {
     let wanted: Vec<&BackupName> = found
         .iter()
         .map(|stored| &stored.name)
@@ -212,9 +223,9 @@ fn newest<'f>(
     let newest = wanted
         .iter()
         .max_by_key(|name| (name.created, name.revision));
-    let newest = newest.ok_or("there is no such backup, see `orlop backup list`")?;
+    let newest = newest.ok_or(BackupChoiceError::NoBackup)?;
     if wanted.iter().any(|name| name.cluster != newest.cluster) {
-        return Err("there are backups of several clusters: name one with --cluster".to_owned());
+        return Err(BackupChoiceError::SeveralClusters);
     }
     Ok(newest)
 }

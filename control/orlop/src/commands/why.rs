@@ -6,6 +6,7 @@ mod asked;
 mod report;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use futures::future::join_all;
@@ -80,8 +81,8 @@ pub async fn run(options: Options) -> Result<(), Error> {
     } else {
         (&options.pod, &options.peer)
     };
-    let FlowQuery { flows, unused } =
-        flows(&compiler, &objects, &services, from, to).map_err(Error::Option)?;
+    let FlowQuery { flows, unused } = flows(&compiler, &objects, &services, from, to)
+        .map_err(|error| Error::Option(error.to_string()))?;
     for endpoint in unused {
         eprintln!("orlop: not ready, so that no connection goes to it: {endpoint}");
     }
@@ -135,8 +136,9 @@ async fn report_of(
     let asked = names
         .iter()
         .map(|node| nodes.request::<DecisionAccount>(node, "why", &query));
-    let heard: BTreeMap<&String, Result<DecisionAccount, String>> =
-        names.iter().copied().zip(join_all(asked).await).collect();
+    let answers = join_all(asked).await.into_iter();
+    let answers = answers.map(|answer| answer.map_err(Arc::new));
+    let heard: BTreeMap<&String, _> = names.iter().copied().zip(answers).collect();
     let objects = DecisionAccount::explain("", question, &explained, |_| None);
     let end = |node: &Option<String>| {
         let node = node.as_ref()?;

@@ -20,13 +20,24 @@ pub async fn nodes(client: &Client, names: &[String]) -> Result<Vec<Node>, Error
         .list::<Value>(&resources::NODES, &Selection::all())
         .await
         .map_err(Error::Client)?;
-    choose(&list.items, names).map_err(Error::Connectivity)
+    choose(&list.items, names).map_err(|error| Error::Connectivity(error.to_string()))
 }
 
-fn choose(nodes: &[Value], names: &[String]) -> Result<Vec<Node>, String> {
+/// Why no nodes can participate.
+#[derive(Debug, thiserror::Error)]
+enum NodeChoiceError {
+    /// A node that was named does not exist.
+    #[error("there is no node `{0}`")]
+    NoNode(String),
+    /// None was named, and none is ready.
+    #[error("no node is ready: `kubectl get nodes` shows them")]
+    NoneReady,
+}
+
+fn choose(nodes: &[Value], names: &[String]) -> Result<Vec<Node>, NodeChoiceError> {
     let find = |wanted: &String| {
         let found = nodes.iter().find(|node| name(node) == Some(wanted));
-        found.ok_or_else(|| format!("there is no node `{wanted}`"))
+        found.ok_or_else(|| NodeChoiceError::NoNode(wanted.clone()))
     };
     let mut chosen: Vec<&Value> = names.iter().map(find).collect::<Result<_, _>>()?;
     if chosen.is_empty() {
@@ -40,7 +51,7 @@ fn choose(nodes: &[Value], names: &[String]) -> Result<Vec<Node>, String> {
     }
     chosen.truncate(2);
     if chosen.is_empty() {
-        return Err("no node is ready: `kubectl get nodes` shows them".to_owned());
+        return Err(NodeChoiceError::NoneReady);
     }
     let node = |node: &&Value| Node {
         name: name(node).unwrap_or_default().to_owned(),

@@ -157,7 +157,7 @@ impl Test<'_> {
             let pod = objects::client(*prober, tasks, &options);
             self.create(&resources::PODS, &pod).await?;
         }
-        let (reports, missing) = self.reports(&tasks).await?;
+        let ProbeReports { reports, missing } = self.reports(&tasks).await?;
         let place = |prober: Prober| {
             let node = self
                 .nodes
@@ -283,16 +283,15 @@ impl Test<'_> {
     }
 
     /// Collects the probes' reports, and the state of pods without a complete report.
-    async fn reports(
-        &self,
-        tasks: &BTreeMap<Prober, Vec<Task>>,
-    ) -> Result<(BTreeMap<usize, Report>, BTreeMap<&'static str, String>), Error> {
+    async fn reports(&self, tasks: &BTreeMap<Prober, Vec<Task>>) -> Result<ProbeReports, Error> {
         let wanted: usize = tasks.values().map(Vec::len).sum();
         let started = Instant::now();
         loop {
             let pods = gather::pods(self.client, self.namespace).await?;
-            let mut reports = BTreeMap::new();
-            let mut missing = BTreeMap::new();
+            let ProbeReports {
+                mut reports,
+                mut missing,
+            } = ProbeReports::default();
             let mut running = false;
             for (prober, tasks) in tasks {
                 let name = prober.pod();
@@ -318,11 +317,18 @@ impl Test<'_> {
             self.progress
                 .say(&format!("{} of {wanted} checks done", reports.len()));
             if missing.is_empty() || !running || started.elapsed() > self.plan.timeout {
-                return Ok((reports, missing));
+                return Ok(ProbeReports { reports, missing });
             }
             tokio::time::sleep(POLL).await;
         }
     }
+}
+
+/// The probes' reports by number, and by pod without a complete report: its state.
+#[derive(Default)]
+struct ProbeReports {
+    reports: BTreeMap<usize, Report>,
+    missing: BTreeMap<&'static str, String>,
 }
 
 /// The tasks of each client; a task's number is its check's place.

@@ -149,11 +149,29 @@ fn certificates(folder: &Path) -> Vec<Certificate> {
     found
 }
 
+/// Why a server on this machine does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// It cannot be reached.
+    #[error(transparent)]
+    Connection(#[from] io::Error),
+    /// The answer takes too long.
+    #[error("no answer within {} s", ANSWER_WITHIN.as_secs())]
+    Timeout,
+    /// The answer is not HTTP.
+    #[error("its answer is not understood")]
+    Answer,
+}
+
 /// Requests a path of the agent's health or metrics server.
 ///
 /// # Errors
-/// The message, if there is no answer.
-pub async fn fetch(address: SocketAddr, path: &str, most: u64) -> Result<(u16, String), String> {
+/// When there is no answer.
+pub async fn fetch(
+    address: SocketAddr,
+    path: &str,
+    most: u64,
+) -> Result<(u16, String), FetchError> {
     let asked = async {
         let mut stream = TcpStream::connect(address).await?;
         let request =
@@ -165,19 +183,18 @@ pub async fn fetch(address: SocketAddr, path: &str, most: u64) -> Result<(u16, S
     };
     let answer = tokio::time::timeout(ANSWER_WITHIN, asked)
         .await
-        .map_err(|_| format!("no answer within {} s", ANSWER_WITHIN.as_secs()))?
-        .map_err(|error| error.to_string())?;
+        .map_err(|_| FetchError::Timeout)??;
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let code = head.split(' ').nth(1).and_then(|it| it.parse().ok());
-    let code = code.ok_or("its answer is not understood")?;
+    let code = code.ok_or(FetchError::Answer)?;
     Ok((code, body.to_owned()))
 }
 
 async fn healthz(address: SocketAddr) -> Answer<(u16, String)> {
     match fetch(address, "/healthz", MOST).await {
         Ok(answer) => Answer::Known(answer),
-        Err(error) => Answer::Failed(error),
+        Err(error) => Answer::Failed(error.to_string()),
     }
 }
 
@@ -480,7 +497,7 @@ mod tests {
             String::from_utf8_lossy(&request[..read]).into_owned()
         });
         let answer = fetch(address, "/healthz", MOST).await;
-        assert_eq!(answer, Ok((503, "{}".to_owned())));
+        assert_eq!(answer.expect("an answer"), (503, "{}".to_owned()));
         assert!(
             serving
                 .await

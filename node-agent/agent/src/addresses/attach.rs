@@ -17,6 +17,7 @@ use cni_addresses::{
     wire::{self, Answer, AttachedInterface, End},
 };
 use node_agent_datapath::Device;
+use node_agent_objects::error_chain;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -168,7 +169,8 @@ impl InterfaceBuilder {
                 bandwidth: question.bandwidth,
             };
             if let Err(missing) = gate.admit(interface).await {
-                return self.undone(question, wire::LATER, missing).await;
+                let why = error_chain(&missing);
+                return self.undone(question, wire::LATER, why).await;
             }
         }
         let addresses = way.addresses.clone();
@@ -184,7 +186,7 @@ impl InterfaceBuilder {
                 refused: None,
             },
             Ok(Err(error)) => {
-                let why = error.to_string();
+                let why = error_chain(&error);
                 self.undone(question, wire::NETLINK, why).await
             }
             Err(_) => self.undone(question, wire::LATER, ENDING.to_owned()).await,
@@ -248,8 +250,7 @@ fn make(
     let taken = match store.take_all(&wanted) {
         Ok(taken) => taken,
         Err(error) => {
-            let why = chain(&error);
-            return tell_all(makes, &why);
+            return tell_all(makes, &error_chain(&error));
         }
     };
     drop(wanted);
@@ -291,7 +292,7 @@ fn make(
     });
     let unwritten = match flushed {
         Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(chain(&error)),
+        Ok(Err(error)) => Some(error_chain(&error)),
         Err(_) => Some("the thread that writes addresses failed".to_owned()),
     };
     for ((pair, made), told) in pairs.into_iter().zip(made).zip(asked) {
@@ -312,7 +313,7 @@ fn make(
                 },
                 ends,
             }),
-            (Err(error), _) => Err(AttachFailure::Failed(error.to_string())),
+            (Err(error), _) => Err(AttachFailure::Failed(error_chain(&error))),
             (Ok(_), Some(why)) => Err(AttachFailure::Failed(why.clone())),
         };
         let _ = told.send(made);
@@ -322,13 +323,6 @@ fn make(
 fn tell_all(makes: Vec<PendingInterface>, why: &str) {
     for make in makes {
         let _ = make.told.send(Err(AttachFailure::Failed(why.to_owned())));
-    }
-}
-
-fn chain(error: &cni_addresses::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
     }
 }
 

@@ -6,6 +6,23 @@ use std::{fmt, net::IpAddr, str::FromStr};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+/// Why a request for flows is not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FlowQueryError {
+    /// A verdict that does not exist.
+    #[error("`{0}` is no verdict: write forwarded, dropped or refused")]
+    Verdict(String),
+    /// A time that is no number.
+    #[error("`{0}` is no number of seconds")]
+    Seconds(String),
+    /// How many flows is no number.
+    #[error("`{0}` is no number of flows")]
+    Last(String),
+    /// A parameter of a newer version.
+    #[error("`{0}` is not known here")]
+    Unknown(String),
+}
+
 /// The verdict on a flow, or on one packet of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -158,13 +175,13 @@ impl fmt::Display for FlowVerdict {
 }
 
 impl FromStr for FlowVerdict {
-    type Err = String;
+    type Err = FlowQueryError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, FlowQueryError> {
         [Self::Forwarded, Self::Dropped, Self::Refused]
             .into_iter()
             .find(|it| it.word() == text)
-            .ok_or_else(|| format!("`{text}` is no verdict: write forwarded, dropped or refused"))
+            .ok_or_else(|| FlowQueryError::Verdict(text.to_owned()))
     }
 }
 
@@ -218,14 +235,14 @@ impl FlowFilter {
     ///
     /// # Errors
     /// What is wrong with its value.
-    pub fn take(&mut self, name: &str, value: &str) -> Result<bool, String> {
+    pub fn take(&mut self, name: &str, value: &str) -> Result<bool, FlowQueryError> {
         match name {
             "pod" => self.pod = Some(value.to_owned()),
             "verdict" => self.verdict = Some(value.parse()?),
             "sinceSeconds" => {
                 let seconds = value
                     .parse()
-                    .map_err(|_| format!("`{value}` is no number of seconds"))?;
+                    .map_err(|_| FlowQueryError::Seconds(value.to_owned()))?;
                 self.since = Some(SignedDuration::from_secs(seconds));
             }
             _ => return Ok(false),

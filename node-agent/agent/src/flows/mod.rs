@@ -34,7 +34,7 @@ use tracing::warn;
 
 use crate::{Error, flows_port, policy::PolicyQuery};
 
-pub use flow::{Direction, Flow, FlowEnd, FlowFilter, FlowVerdict};
+pub use flow::{Direction, Flow, FlowEnd, FlowFilter, FlowQueryError, FlowVerdict};
 pub use metrics::FlowMetrics;
 pub use names::{PolicyNames, known};
 pub use serve::{FlowList, FlowServer, MissedFlows};

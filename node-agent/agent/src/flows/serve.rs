@@ -16,7 +16,7 @@ use tokio::sync::{broadcast::error::RecvError, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    flow::{Flow, FlowFilter},
+    flow::{Flow, FlowFilter, FlowQueryError},
     metrics::FlowMetrics,
     store::FlowStore,
 };
@@ -75,7 +75,9 @@ impl FlowServer {
     pub fn answer(&self, question: &EndpointRequest) -> EndpointResponse {
         let asked = match FlowQuery::of(&question.query) {
             Ok(asked) => asked,
-            Err(why) => return EndpointResponse::Not(StatusCode::BAD_REQUEST, why),
+            Err(error) => {
+                return EndpointResponse::Not(StatusCode::BAD_REQUEST, error.to_string());
+            }
         };
         if asked.follow {
             return self.follow(asked);
@@ -176,7 +178,7 @@ impl Drop for FollowerCount {
 // === impl Asked ===
 
 impl FlowQuery {
-    fn of(query: &[(String, String)]) -> Result<Self, String> {
+    fn of(query: &[(String, String)]) -> Result<Self, FlowQueryError> {
         let mut asked = Self {
             filter: FlowFilter::default(),
             last: None,
@@ -186,15 +188,13 @@ impl FlowQuery {
             match name.as_str() {
                 "follow" => asked.follow = matches!(value.as_str(), "true" | "1" | ""),
                 "last" => {
-                    let last = value
-                        .parse()
-                        .map_err(|_| format!("`{value}` is no number of flows"))?;
-                    asked.last = Some(last);
+                    let last = value.parse();
+                    asked.last = Some(last.map_err(|_| FlowQueryError::Last(value.clone()))?);
                 }
                 // What a newer command asks for is not understood, and so not
                 // answered with something else.
                 name if !asked.filter.take(name, value)? => {
-                    return Err(format!("`{name}` is not known here"));
+                    return Err(FlowQueryError::Unknown(name.to_owned()));
                 }
                 _ => {}
             }

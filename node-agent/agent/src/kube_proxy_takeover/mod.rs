@@ -27,6 +27,7 @@ use control_client::{Cache, Client, Discard, Patch, resources};
 use jiff::Timestamp;
 use node_agent_datapath::{KernelNat, Retirement};
 use node_agent_informers::Node;
+use node_agent_objects::error_chain;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -59,6 +60,23 @@ pub struct Replacement {
     pub programmed: Arc<AtomicBool>,
 }
 
+/// Why kube-proxy's place cannot be taken yet.
+#[derive(Debug, thiserror::Error)]
+enum TakeoverError {
+    /// The API server refused a request or did not answer.
+    #[error(transparent)]
+    Api(#[from] control_client::Error),
+    /// kube-proxy's rules cannot be read or removed.
+    #[error(transparent)]
+    Cleanup(#[from] cleanup::Error),
+    /// The connections that it translated cannot be taken over.
+    #[error(transparent)]
+    Datapath(#[from] node_agent_datapath::Error),
+    /// The thread that looks at the machine failed.
+    #[error(transparent)]
+    Thread(#[from] tokio::task::JoinError),
+}
+
 /// Writes the condition, once per state.
 #[derive(Default)]
 struct TakeoverReporter {
@@ -86,7 +104,8 @@ impl Replacement {
             }
             let facts = match self.facts(&last).await {
                 Ok(facts) => facts,
-                Err(message) => {
+                Err(error) => {
+                    let message = error_chain(&error);
                     let _ = teller
                         .tell(&self, TakeoverReason::CleanupFailed, message)
                         .await;
@@ -106,7 +125,8 @@ impl Replacement {
                 TakeoverStep::StandAside => return,
                 TakeoverStep::CleanUp => match self.clean_up().await {
                     Ok(became_worse) => last = became_worse,
-                    Err(message) => {
+                    Err(error) => {
+                        let message = error_chain(&error);
                         warn!(message, "failed to remove kube-proxy's rules");
                         let _ = teller
                             .tell(&self, TakeoverReason::CleanupFailed, message)
@@ -153,7 +173,7 @@ impl Replacement {
         ServiceProxyChoice::of_label(node.as_ref().and_then(|it| it.label(LABEL)))
     }
 
-    async fn facts(&self, last: &BTreeSet<String>) -> Result<TakeoverFacts, String> {
+    async fn facts(&self, last: &BTreeSet<String>) -> Result<TakeoverFacts, TakeoverError> {
         let wanted = self.wanted();
         let looked = tokio::task::spawn_blocking(move || {
             let rules = match wanted {
@@ -162,8 +182,8 @@ impl Replacement {
             };
             (runs_here(NAME), rules)
         });
-        let (kube_proxy, rules) = looked.await.map_err(|panic| panic.to_string())?;
-        let rules = rules.map_err(|error| error.to_string())?.len();
+        let (kube_proxy, rules) = looked.await?;
+        let rules = rules?.len();
         let is_to_serve = wanted == ServiceProxyChoice::Restored && kube_proxy && rules > 0;
         let unwritten = if is_to_serve {
             self.unwritten().await?
@@ -181,20 +201,15 @@ impl Replacement {
     }
 
     /// Services that kube-proxy's rules do not name yet.
-    async fn unwritten(&self) -> Result<BTreeSet<String>, String> {
-        let named = tokio::task::spawn_blocking(cleanup::addresses);
-        let named = named.await.map_err(|panic| panic.to_string())?;
-        let named = named.map_err(|error| error.to_string())?;
-        api_responses::unnamed(&self.client, &named)
-            .await
-            .map_err(|error| error.chain())
+    async fn unwritten(&self) -> Result<BTreeSet<String>, TakeoverError> {
+        let named = tokio::task::spawn_blocking(cleanup::addresses).await??;
+        Ok(api_responses::unnamed(&self.client, &named).await?)
     }
 
     /// Removes kube-proxy's rules; returns the Services that do not answer any more. The
     /// connections that it translated go on.
-    async fn clean_up(&self) -> Result<BTreeSet<String>, String> {
-        let asked = |error: control_client::Error| error.chain();
-        let (before, all) = answering(&self.client).await.map_err(asked)?;
+    async fn clean_up(&self) -> Result<BTreeSet<String>, TakeoverError> {
+        let (before, all) = answering(&self.client).await?;
         info!(
             answer = before.len(),
             of = all,
@@ -202,16 +217,12 @@ impl Replacement {
         );
         let nat = KernelNat::at(&self.pin_dir);
         let removed = tokio::task::spawn_blocking(move || {
-            let said = |error: &dyn std::error::Error| {
-                let cause = error.source().map(|it| format!(": {it}"));
-                format!("{error}{}", cause.unwrap_or_default())
-            };
-            nat.take_over().map_err(|error| said(&error))?;
-            let items = cleanup::find().map_err(|error| said(&error))?;
-            cleanup::remove(&items).map_err(|error| said(&error))
+            nat.take_over()?;
+            cleanup::remove(&cleanup::find()?)?;
+            Ok::<_, TakeoverError>(())
         });
-        removed.await.map_err(|panic| panic.to_string())??;
-        let (after, _) = answering(&self.client).await.map_err(asked)?;
+        removed.await??;
+        let (after, _) = answering(&self.client).await?;
         info!(
             answer = after.len(),
             of = all,

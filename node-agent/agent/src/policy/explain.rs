@@ -22,6 +22,17 @@ pub struct FlowQuestion {
     pub port: u16,
 }
 
+/// Why a request's query is no question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FlowQuestionError {
+    /// It lacks a parameter.
+    #[error("`{0}` is missing")]
+    Missing(&'static str),
+    /// A parameter has a value that cannot be.
+    #[error("`{0}` is none")]
+    Invalid(&'static str),
+}
+
 /// A node's explanation of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -130,13 +141,13 @@ impl FlowQuestion {
     ///
     /// # Errors
     /// What is missing, or none.
-    pub fn from_query(query: &[(String, String)]) -> Result<Self, String> {
-        let value = |name: &str| {
+    pub fn from_query(query: &[(String, String)]) -> Result<Self, FlowQuestionError> {
+        let value = |name: &'static str| {
             let pair = query.iter().find(|(it, _)| it == name);
             pair.map(|(_, value)| value.as_str())
-                .ok_or_else(|| format!("`{name}` is missing"))
+                .ok_or(FlowQuestionError::Missing(name))
         };
-        let wrong = |name: &str| format!("`{name}` is none");
+        let wrong = FlowQuestionError::Invalid;
         Ok(Self {
             from: value("from")?.parse().map_err(|_| wrong("from"))?,
             to: value("to")?.parse().map_err(|_| wrong("to"))?,
@@ -420,7 +431,7 @@ mod tests {
         let wrong = [("from".to_owned(), "web".to_owned())];
         assert_eq!(
             FlowQuestion::from_query(&wrong),
-            Err("`from` is none".to_owned())
+            Err(FlowQuestionError::Invalid("from"))
         );
     }
 }

@@ -17,7 +17,7 @@
 //! epoch.
 
 mod address_book;
-mod admit;
+pub(crate) mod admit;
 mod bandwidth;
 mod cache_dir;
 mod capacity_condition;

@@ -10,13 +10,14 @@ use std::{
 use control_client::{Cache, Change, Object, Snapshot, View};
 use ebpf_abi::Protocol;
 use node_agent_informers::{EndpointSlice, Node};
+use node_agent_objects::error_chain;
 use node_agent_policy::{Compiler, Config, Prefix, objects, policy::PortRange};
 use tracing::{debug, info, warn};
 
 use super::{
     PATIENCE, RETRY,
     address_book::{AddressBook, PodName},
-    admit::{AdmitRequest, PendingPodInterface},
+    admit::{AdmitError, AdmitRequest, PendingPodInterface},
     bandwidth,
     cache_dir::PolicyCacheDir,
     grace::GraceWait,
@@ -299,24 +300,23 @@ impl PolicyState {
             let Some(mut waiting) = self.waiting.pop_front() else {
                 return;
             };
-            let missing = self.missing(&mut waiting).await;
-            match missing {
-                None => {
+            match self.check(&mut waiting).await {
+                Ok(()) => {
                     debug!(interface = ?waiting.asked.interface, "admitting a pod's interface");
                     let _ = waiting.asked.answer.send(Ok(()));
                 }
-                Some(missing) if Instant::now() >= waiting.until => {
+                Err(missing) if Instant::now() >= waiting.until => {
                     warn!(
                         namespace = waiting.asked.interface.namespace,
                         pod = waiting.asked.interface.name,
-                        missing,
+                        missing = error_chain(&missing),
                         "a pod waits for network policy"
                     );
                     let _ = waiting.asked.answer.send(Err(missing));
                 }
                 // Whoever asked has gone.
-                Some(_) if waiting.asked.answer.is_closed() => {}
-                Some(_) => self.waiting.push_back(waiting),
+                Err(_) if waiting.asked.answer.is_closed() => {}
+                Err(_) => self.waiting.push_back(waiting),
             }
         }
     }
@@ -347,51 +347,47 @@ impl PolicyState {
         }
     }
 
-    /// What a pod's interface still has to wait for.
-    async fn missing(&mut self, waiting: &mut WaitingInterface) -> Option<String> {
+    /// Fails with what a pod's interface still has to wait for.
+    async fn check(&mut self, waiting: &mut WaitingInterface) -> Result<(), AdmitError> {
         if !self.sound {
-            return Some(
-                "network policy is not known yet, has no room, or is written anew".to_owned(),
-            );
+            return Err(AdmitError::Unsound);
         }
         let interface = &waiting.asked.interface;
-        if let Err(missing) = pod_of(&self.caches.pods, interface) {
-            return Some(missing);
-        }
+        pod_of(&self.caches.pods, interface)?;
         let PendingPodInterface {
             device, addresses, ..
         } = interface;
         if !waiting.told {
-            // The pod came a moment ago, with a change that is yet to be taken up.
-            return Some("its addresses are not compiled yet".to_owned());
+            return Err(AdmitError::Compiling);
         }
         if let Some(missing) = addresses
             .iter()
             .find(|address| !self.writer.maps.is_ready((**address).into()))
         {
-            return Some(format!("the rules of {missing} are not in force yet"));
+            return Err(AdmitError::Rules(*missing));
         }
-        match nix::net::if_::if_nametoindex(device.as_str()) {
-            Err(error) => Some(format!("interface `{device}`: {error}")),
-            Ok(index) if !self.writer.maps.is_guarded(index) => {
-                Some(format!("interface `{device}` is not guarded yet"))
-            }
-            Ok(index) => {
-                let limits = bandwidth::limits(interface.bandwidth.as_ref());
-                let missing = self.writer.limit(index, limits, &mut waiting.wished).await;
-                if missing.is_some() {
-                    return missing;
-                }
-                // The next agent must know of it before anybody else does.
-                let kept = self.kept.keep(interface).err();
-                kept.map(|error| format!("interface `{device}` cannot be kept in `/run`: {error}"))
-            }
+        let index = nix::net::if_::if_nametoindex(device.as_str());
+        let index = index.map_err(|source| AdmitError::NoInterface {
+            device: device.clone(),
+            source,
+        })?;
+        if !self.writer.maps.is_guarded(index) {
+            return Err(AdmitError::Unguarded(device.clone()));
         }
+        let limits = bandwidth::limits(interface.bandwidth.as_ref());
+        let limited = self.writer.limit(index, limits, &mut waiting.wished);
+        limited.await?;
+        // The next agent must know of it before anybody else does.
+        let kept = self.kept.keep(interface);
+        kept.map_err(|source| AdmitError::NotKept {
+            device: device.clone(),
+            source,
+        })
     }
 }
 
 /// The pod whose interface it is, or why there is none.
-fn pod_of(pods: &Cache<Pod>, interface: &PendingPodInterface) -> Result<Arc<Pod>, String> {
+fn pod_of(pods: &Cache<Pod>, interface: &PendingPodInterface) -> Result<Arc<Pod>, AdmitError> {
     let PendingPodInterface {
         namespace,
         name,
@@ -399,14 +395,18 @@ fn pod_of(pods: &Cache<Pod>, interface: &PendingPodInterface) -> Result<Arc<Pod>
         ..
     } = interface;
     let Some(pod) = pods.get(namespace, name) else {
-        return Err(format!("pod `{namespace}/{name}` is not known yet"));
+        return Err(AdmitError::NoPod {
+            namespace: namespace.clone(),
+            name: name.clone(),
+        });
     };
     // A static pod's UID is not that of the object that stands for it.
     let mirrors = pod.meta().annotations.get(MIRROR).is_some();
     if !uid.is_empty() && *pod.meta().uid != **uid && !mirrors {
-        return Err(format!(
-            "pod `{namespace}/{name}` is known as one of another UID"
-        ));
+        return Err(AdmitError::OtherPod {
+            namespace: namespace.clone(),
+            name: name.clone(),
+        });
     }
     Ok(pod)
 }

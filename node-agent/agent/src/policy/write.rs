@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::{debug, warn};
 
 use super::{
+    admit::AdmitError,
     bandwidth::BandwidthLimits,
     capacity_condition::FullMap,
     datapath_requests::{DatapathRequest, GrowthOutcome, room},
@@ -96,27 +97,27 @@ impl PolicyWriter {
         device: u32,
         BandwidthLimits { ingress, egress }: BandwidthLimits,
         wished: &mut bool,
-    ) -> Option<String> {
+    ) -> Result<(), AdmitError> {
         let limited = ingress.is_some() || egress.is_some();
         let written = Bandwidths::open(&self.pin_dir).and_then(|map| {
             map.set(device, ingress, egress)?;
             Ok(!limited || map.is_in_force(device))
         });
         match written {
-            Ok(true) => None,
+            Ok(true) => Ok(()),
             Ok(false) => {
                 if !std::mem::replace(wished, true) {
                     // Who cannot be asked any more ends, and so does whoever waits.
                     let _ = self.wishes.send(DatapathRequest::Bandwidth).await;
                 }
-                Some("its bandwidth is not limited yet".to_owned())
+                Err(AdmitError::Unlimited)
             }
             Err(error) => {
                 warn!(
                     error = &error as &dyn std::error::Error,
                     "failed to limit a pod's bandwidth"
                 );
-                Some(format!("its bandwidth cannot be limited: {error}"))
+                Err(AdmitError::Bandwidth(error))
             }
         }
     }

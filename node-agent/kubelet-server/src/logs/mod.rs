@@ -38,20 +38,49 @@ pub struct LogOptions {
     pub stream: Option<String>,
 }
 
+/// A parameter of a log request whose value cannot be.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid value `{value}` of {parameter}")]
+pub struct InvalidLogOption {
+    parameter: String,
+    value: String,
+}
+
+/// Why a container has no log, in the kubelet's words. The first text names the container and
+/// its pod.
+#[derive(Debug, thiserror::Error)]
+enum NoLog {
+    /// It is not in the pod's status.
+    #[error("{0} is not available")]
+    NoStatus(String),
+    /// It was never restarted.
+    #[error("previous terminated {0} not found")]
+    NoPrevious(String),
+    /// It is over, and its log is gone.
+    #[error("{0} is terminated")]
+    Terminated(String),
+    /// It has not started.
+    #[error("{0} is waiting to start - no logs yet")]
+    NotStarted(String),
+    /// It cannot start yet.
+    #[error("{0} is waiting to start: {1}")]
+    Waiting(String, String),
+}
+
 impl LogOptions {
     /// Reads a query.
     ///
     /// # Errors
-    /// A sentence about a value that cannot be.
-    pub fn parse(text: Option<&str>, now: Timestamp) -> Result<Self, String> {
+    /// When a value cannot be.
+    pub fn parse(text: Option<&str>, now: Timestamp) -> Result<Self, InvalidLogOption> {
         let mut wanted = Self::default();
         for (key, value) in query(text) {
             let flag = || value != "0" && !value.eq_ignore_ascii_case("false");
-            let number = || {
-                value
-                    .parse::<u64>()
-                    .map_err(|_| format!("invalid value `{value}` of {key}"))
+            let invalid = || InvalidLogOption {
+                parameter: key.clone(),
+                value: value.clone(),
             };
+            let number = || value.parse::<u64>().map_err(|_| invalid());
             match key.as_str() {
                 "follow" => wanted.follow = flag(),
                 "previous" => wanted.previous = flag(),
@@ -66,10 +95,7 @@ impl LogOptions {
                         .ok();
                 }
                 "sinceTime" => {
-                    let time = value
-                        .parse()
-                        .map_err(|_| format!("invalid value `{value}` of {key}"))?;
-                    wanted.since = Some(time);
+                    wanted.since = Some(value.parse().map_err(|_| invalid())?);
                 }
                 "stream" if value == "Stdout" || value == "Stderr" => {
                     wanted.stream = Some(value.to_lowercase());
@@ -167,7 +193,7 @@ pub(super) fn answer(
 ) -> Response<Body> {
     let wanted = match LogOptions::parse(query, Timestamp::now()) {
         Ok(wanted) => wanted,
-        Err(message) => return text(StatusCode::BAD_REQUEST, message),
+        Err(error) => return text(StatusCode::BAD_REQUEST, error.to_string()),
     };
     let Some(entry) = server.pods.find(namespace, pod) else {
         let message = format!("pod \"{pod}\" does not exist");
@@ -179,7 +205,7 @@ pub(super) fn answer(
     }
     let id = match meant(&entry.status, pod, container, wanted.previous) {
         Ok(id) => id,
-        Err(message) => return text(StatusCode::BAD_REQUEST, message),
+        Err(error) => return text(StatusCode::BAD_REQUEST, error.to_string()),
     };
     let record = entry
         .observed
@@ -222,11 +248,11 @@ fn meant<'a>(
     pod: &str,
     container: &str,
     previous: bool,
-) -> Result<&'a str, String> {
+) -> Result<&'a str, NoLog> {
     let of = format!("container \"{container}\" in pod \"{pod}\"");
-    let found = status
-        .container(container)
-        .ok_or_else(|| format!("{of} is not available"))?;
+    let Some(found) = status.container(container) else {
+        return Err(NoLog::NoStatus(of));
+    };
     let last = found
         .last_state
         .terminated
@@ -235,26 +261,26 @@ fn meant<'a>(
     let ran = last.filter(|id| !id.is_empty());
     let state = &found.state;
     let id = if previous {
-        ran.ok_or_else(|| format!("previous terminated {of} not found"))?
+        ran.ok_or(NoLog::NoPrevious(of))?
     } else if state.running.is_some() {
         &found.container_id
     } else if let Some(terminated) = &state.terminated {
         Some(terminated.container_id.as_str())
             .filter(|id| !id.is_empty())
             .or(ran)
-            .ok_or_else(|| format!("{of} is terminated"))?
+            .ok_or(NoLog::Terminated(of))?
     } else if last.is_some() {
-        ran.ok_or_else(|| format!("{of} is terminated"))?
+        ran.ok_or(NoLog::Terminated(of))?
     } else {
         let why = match &state.waiting {
-            None => return Err(format!("{of} is waiting to start - no logs yet")),
+            None => return Err(NoLog::NotStarted(of)),
             Some(waiting) => match waiting.reason.as_str() {
                 "ErrImagePull" => "image can't be pulled",
                 "ImagePullBackOff" => "trying and failing to pull image",
                 other => other,
             },
         };
-        return Err(format!("{of} is waiting to start: {why}"));
+        return Err(NoLog::Waiting(of, why.to_owned()));
     };
     Ok(id.split_once("://").map_or(id, |(_, id)| id))
 }

@@ -147,7 +147,8 @@ fn the_log_meant_is_of_what_runs_or_ran_last() {
         ),
     ] {
         let owned = |said: Result<&'static str, &'static str>| said.map_err(str::to_owned);
-        assert_eq!(meant(&status, "p", "c", false), owned(now));
-        assert_eq!(meant(&status, "p", "c", true), owned(before));
+        let said = |previous| meant(&status, "p", "c", previous).map_err(|it| it.to_string());
+        assert_eq!(said(false), owned(now));
+        assert_eq!(said(true), owned(before));
     }
 }

@@ -26,7 +26,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The bus, or logind on it.
-    #[error("logind: cannot {what}: {source}; is systemd-logind running, with its D-Bus?")]
+    #[error("logind: cannot {what}; is systemd-logind running, with its D-Bus?")]
     Bus {
         /// What was tried.
         what: &'static str,
@@ -34,7 +34,7 @@ pub enum Error {
         source: zbus::Error,
     },
     /// Its configuration cannot be written.
-    #[error("cannot write `{}`: {source}", path.display())]
+    #[error("cannot write `{}`", path.display())]
     Write {
         /// The file.
         path: PathBuf,

@@ -24,6 +24,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use node_agent_files::atomic_file;
 use node_agent_kubelet_config::ShutdownPeriod;
+use node_agent_objects::error_chain;
 use node_agent_objects::events::NodeEvents;
 use node_agent_objects::pod::Pod;
 use node_agent_pod_registry::{EvictionRequest, PodRegistry, TerminationCause};
@@ -175,7 +176,8 @@ pub async fn watch(manager: ShutdownManager, end: CancellationToken) {
                 Ok(()) => RETRY,
                 Err(error) => {
                     if !told {
-                        tracing::warn!(%error, "graceful node shutdown is not available");
+                        let error = error_chain(&error);
+                        tracing::warn!(error, "graceful node shutdown is not available");
                     }
                     ABSENT
                 }

@@ -92,7 +92,7 @@ impl Cluster {
     }
 
     fn told(&self, selected: &ReportSelection) -> String {
-        Report::new(&self.maps, Ok(&self.accounts()), selected).to_string()
+        Report::new(&self.maps, &self.accounts(), None, selected).to_string()
     }
 }
 
@@ -235,7 +235,7 @@ fn who_is_reached_at_a_place_is_found_by_any_of_its_addresses() {
     let cluster = many();
     let found = |address: &str, port: Option<u16>| -> Vec<String> {
         let place = ReportSelection::Place(address.parse().unwrap(), port);
-        let report = Report::new(&cluster.maps, Ok(&cluster.accounts()), &place);
+        let report = Report::new(&cluster.maps, &cluster.accounts(), None, &place);
         report.objects.into_iter().map(|it| it.name).collect()
     };
     assert_eq!(found("10.96.0.8", Some(80)), ["rival"]);
@@ -255,7 +255,12 @@ fn who_is_reached_at_a_place_is_found_by_any_of_its_addresses() {
 #[test]
 fn without_the_agent_the_maps_speak_for_themselves() {
     let cluster = many();
-    let report = Report::new(&cluster.maps, Err("no agent".into()), &ReportSelection::All);
+    let report = Report::new(
+        &cluster.maps,
+        &[],
+        Some("no agent".into()),
+        &ReportSelection::All,
+    );
     assert_eq!(report.reasons_unknown.as_deref(), Some("no agent"));
     let names: Vec<_> = report.objects.iter().map(|it| &*it.name).collect();
     assert_eq!(names, ["edge", "rival", "ssh", "web"]);
@@ -288,7 +293,7 @@ fn maps_that_differ_from_the_plan_are_said_to() {
         .values_mut()
         .find(|it| it.address == there);
     backend.unwrap().address = ebpf_abi::Address::v4([10, 244, 9, 9]);
-    let text = Report::new(&cluster.maps, Ok(&accounts), &web).to_string();
+    let text = Report::new(&cluster.maps, &accounts, None, &web).to_string();
     for line in [
         "    at 10.96.0.7:80 TCP, cluster IP, NOT PROGRAMMED: it is planned, and the maps do not hold it",
         "    to 10.244.9.9:8080 (the maps hold it, and it is not planned)",
@@ -313,7 +318,8 @@ fn many_endpoints_of_one_fate_are_told_by_number() {
     assert!(text.contains("and 190 more are NOT PROGRAMMED: not ready"));
     let whole = Report::new(
         &cluster.maps,
-        Ok(&cluster.accounts()),
+        &cluster.accounts(),
+        None,
         &ReportSelection::All,
     );
     assert_eq!(whole.objects[0].sets[0].endpoints.len(), 200);
@@ -347,7 +353,7 @@ fn a_service_that_the_node_answers_itself_is_not_called_unprogrammed() {
     });
     let cluster = Cluster::with_overrides(&[service], &[], &[], vec![dns]);
     let accounts = cluster.accounts();
-    let text = Report::new(&cluster.maps, Ok(&accounts), &ReportSelection::All).to_string();
+    let text = Report::new(&cluster.maps, &accounts, None, &ReportSelection::All).to_string();
     assert!(
         text.contains("10.96.0.10:53 UDP, cluster IP, answered by the node itself"),
         "{text}"

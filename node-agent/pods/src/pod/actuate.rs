@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use node_agent_cri::api;
+use node_agent_cri::{RuntimeError, api};
+use node_agent_objects::error_chain;
 use node_agent_objects::pod::{Container, PodSpec};
 use node_agent_pod_resources::resize::{ResizeAction, ResourceAmounts};
 use node_agent_pod_resources::{pod_level_resources, qos, resize};
@@ -21,6 +22,43 @@ use super::state::PodState;
 /// How long a change that failed waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// Why granted resources are not in force.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ResizeError {
+    /// The runtime does not change a container.
+    #[error("cannot change container {container}")]
+    Container {
+        container: String,
+        source: RuntimeError,
+    },
+    /// The runtime does not change the sandbox.
+    #[error("the runtime refuses the pod's resources")]
+    Sandbox(#[source] RuntimeError),
+    /// The pod's control group cannot be changed.
+    #[error("cannot set the limits of the pod")]
+    Limits(#[source] node_agent_cgroups::Error),
+    /// The memory that a container uses is unknown.
+    #[error("cannot read the usage of {container}")]
+    Usage {
+        container: String,
+        source: RuntimeError,
+    },
+    /// The pod uses more memory. In the kubelet's words.
+    #[error(
+        "cannot decrease memory limits: attempting to set pod memory limit ({limit}) below current usage ({used})"
+    )]
+    PodMemory { limit: i64, used: u64 },
+    /// A container uses more memory. In the kubelet's words.
+    #[error(
+        "cannot decrease memory limits: attempting to set container \"{container}\" memory limit ({limit}) below current usage ({used})"
+    )]
+    ContainerMemory {
+        container: String,
+        limit: i64,
+        used: u64,
+    },
+}
+
 impl PodState {
     /// Does what [`Action::Resize`](super::next::Action::Resize) says.
     pub(super) async fn resize(&mut self) {
@@ -30,6 +68,7 @@ impl PodState {
                 self.memory.resize_retry = None;
             }
             Err(error) => {
+                let error = error_chain(&error);
                 tracing::warn!(pod = self.pod.name(), error, "failed to resize the pod");
                 if self.memory.resize_error.as_ref() != Some(&error) {
                     let generation = self.pod.metadata.generation;
@@ -67,7 +106,7 @@ impl PodState {
         }
     }
 
-    async fn try_resize(&mut self) -> Result<(), String> {
+    async fn try_resize(&mut self) -> Result<(), ResizeError> {
         let pod = self.pod.clone();
         let whole = pod.spec.resources.as_ref();
         let (old, new) = (self.limits_in_force(), self.pod_limits(&pod.spec));
@@ -108,7 +147,10 @@ impl PodState {
                     linux: Some(linux),
                 })
                 .await
-                .map_err(|e| format!("cannot change container {}: {e}", container.name))?;
+                .map_err(|source| ResizeError::Container {
+                    container: container.name.clone(),
+                    source,
+                })?;
             let held = pod_level_resources::effective(&container.resources, whole);
             self.memory.in_force.insert(id, held);
         }
@@ -119,7 +161,7 @@ impl PodState {
 
     /// Tells the runtime what the pod will have, before anything is changed: it
     /// may refuse. Many runtimes do not want to know.
-    async fn tell_runtime(&self) -> Result<(), String> {
+    async fn tell_runtime(&self) -> Result<(), ResizeError> {
         let Some(sandbox) = self.observed.live_sandbox() else {
             return Ok(());
         };
@@ -138,7 +180,7 @@ impl PodState {
             Err(error) if error.is_unimplemented() || error.message.contains("not implemented") => {
                 Ok(())
             }
-            Err(error) => Err(format!("the runtime refuses the pod's resources: {error}")),
+            Err(error) => Err(ResizeError::Sandbox(error)),
             Ok(_) => Ok(()),
         }
     }
@@ -151,7 +193,7 @@ impl PodState {
     }
 
     /// Makes room for what starts with what is granted, beside what runs.
-    pub(super) async fn limit_pod_for_start(&self) -> Result<(), String> {
+    pub(super) async fn limit_pod_for_start(&self) -> Result<(), ResizeError> {
         let now = self.limits_in_force();
         self.limit_pod(if next::pod_changes(&self.pod, &self.memory) {
             qos::widest(now, self.pod_limits(&self.pod.spec))
@@ -179,18 +221,22 @@ impl PodState {
         limits
     }
 
-    pub(super) async fn limit_pod(&self, limits: qos::PodLimits) -> Result<(), String> {
+    pub(super) async fn limit_pod(&self, limits: qos::PodLimits) -> Result<(), ResizeError> {
         let Some(cgroups) = &self.shared.cgroups else {
             return Ok(());
         };
         cgroups
             .limit_pod(qos::class(&self.pod.spec), self.pod.uid(), limits)
             .await
-            .map_err(|e| format!("cannot set the limits of the pod: {e}"))
+            .map_err(ResizeError::Limits)
     }
 
     /// The same as [`Self::check_memory`] of the whole pod.
-    fn check_memory_of_pod(&self, old: qos::PodLimits, new: qos::PodLimits) -> Result<(), String> {
+    fn check_memory_of_pod(
+        &self,
+        old: qos::PodLimits,
+        new: qos::PodLimits,
+    ) -> Result<(), ResizeError> {
         let (Some(cgroups), Some(limit)) = (&self.shared.cgroups, new.memory) else {
             return Ok(());
         };
@@ -202,9 +248,7 @@ impl PodState {
         // what cannot be read does not keep the pod from its resize: the kernel decides
         let used = cgroups.usage(&group).memory.unwrap_or(0);
         if used >= u64::try_from(limit).unwrap_or(0) {
-            return Err(format!(
-                "cannot decrease memory limits: attempting to set pod memory limit ({limit}) below current usage ({used})"
-            ));
+            return Err(ResizeError::PodMemory { limit, used });
         }
         Ok(())
     }
@@ -216,7 +260,7 @@ impl PodState {
         container: &Container,
         id: &str,
         old: ResourceAmounts,
-    ) -> Result<(), String> {
+    ) -> Result<(), ResizeError> {
         let whole = self.pod.spec.resources.as_ref();
         let limit = ResourceAmounts::from_resources(&pod_level_resources::effective(
             &container.resources,
@@ -237,7 +281,10 @@ impl PodState {
                 }),
             })
             .await
-            .map_err(|e| format!("cannot read the usage of {}: {e}", container.name))?;
+            .map_err(|source| ResizeError::Usage {
+                container: container.name.clone(),
+                source,
+            })?;
         let used = stats
             .stats
             .into_iter()
@@ -245,10 +292,11 @@ impl PodState {
             .and_then(|s| s.memory?.usage_bytes)
             .map_or(0, |used| used.value);
         if used >= u64::try_from(limit).unwrap_or(0) {
-            return Err(format!(
-                "cannot decrease memory limits: attempting to set container \"{}\" memory limit ({limit}) below current usage ({used})",
-                container.name
-            ));
+            return Err(ResizeError::ContainerMemory {
+                container: container.name.clone(),
+                limit,
+                used,
+            });
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use node_agent_cri::observed::ObservedPod;
 use node_agent_files::atomic_file;
+use node_agent_objects::error_chain;
 use node_agent_objects::pod::{PodSpec, ResourceRequirements};
 use node_agent_pod_resources::pod_level_resources;
 use node_agent_resource_managers::checkpoint;
@@ -181,7 +182,8 @@ fn entries(path: &Path) -> BTreeMap<String, PodLevelAllocation> {
         Ok(Some(text)) => text,
         Ok(None) => return BTreeMap::new(),
         Err(error) => {
-            tracing::warn!(%error, "failed to read the allocation checkpoint");
+            let error = error_chain(&error);
+            tracing::warn!(error, "failed to read the allocation checkpoint");
             return BTreeMap::new();
         }
     };

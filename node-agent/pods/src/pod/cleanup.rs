@@ -6,6 +6,7 @@ use control_client::{DeleteOptions, View};
 use jiff::Timestamp;
 use node_agent_cri::api::{ContainerId, SandboxId};
 use node_agent_files::{Directory, remove_tree};
+use node_agent_objects::error_chain;
 use node_agent_objects::pod::Pod;
 use node_agent_pod_registry::log_directory;
 
@@ -60,7 +61,12 @@ impl PodState {
         let shared = self.shared.clone();
         // before anybody is told that it is over, and gives them to another
         if let Err(error) = shared.claims.unprepare(self.pod.uid()).await {
-            tracing::warn!(pod = self.pod.name(), %error, "failed to unprepare resource claims");
+            let error = error_chain(&error);
+            tracing::warn!(
+                pod = self.pod.name(),
+                error,
+                "failed to unprepare resource claims"
+            );
             self.step.wake = Some(later(Timestamp::now(), Duration::from_secs(1)));
             return false;
         }
@@ -74,7 +80,7 @@ impl PodState {
         let released = shared.csi.release(self.volumes.pod_dir()).await;
         let removed = match released {
             Ok(()) => self.volumes.remove().map_err(|e| e.to_string()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error_chain(&error)),
         };
         if let Err(error) = removed {
             // a pod is gone only when nothing of it is in use

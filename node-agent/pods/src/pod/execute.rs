@@ -10,6 +10,7 @@ use node_agent_cri::api::ContainerId;
 use node_agent_files::{DIRECTORY_MODE, create_dirs, read_to_string};
 use node_agent_images::{PullOutcome, image_uid};
 use node_agent_objects::argument_expansion::Variable;
+use node_agent_objects::error_chain;
 use node_agent_objects::fields::PodFacts;
 use node_agent_objects::pod::{Container, PodSpec};
 use node_agent_objects::status::ContainerWaiting;
@@ -37,11 +38,16 @@ struct RefusedStart {
     message: String,
 }
 
-fn refused(reason: &'static str, error: impl std::fmt::Display) -> RefusedStart {
+fn refused(reason: &'static str, message: impl Into<String>) -> RefusedStart {
     RefusedStart {
         reason,
-        message: error.to_string(),
+        message: message.into(),
     }
+}
+
+/// What [`refused`] returns for an error and its causes.
+fn failed(reason: &'static str, error: &dyn std::error::Error) -> RefusedStart {
+    refused(reason, error_chain(error))
 }
 
 impl PodState {
@@ -251,17 +257,17 @@ impl PodState {
         };
         let variables = env::variables(sources, container)
             .await
-            .map_err(|e| refused("CreateContainerConfigError", e))?;
+            .map_err(|e| failed("CreateContainerConfigError", &e))?;
         let restarts = self.restarts_of(name);
         let users = if pod.spec.host_users == Some(false) {
             let taken = shared.ranges.range_of_pod(pod.uid());
-            taken.map_err(|e| refused("CreateContainerConfigError", e))?
+            taken.map_err(|e| failed("CreateContainerConfigError", &e))?
         } else {
             None
         };
         let mut mounts = self
             .mounts(container, &facts, &variables, restarts)
-            .map_err(|e| refused("CreateContainerConfigError", e))?;
+            .map_err(|e| failed("CreateContainerConfigError", &e))?;
         if let Some(users) = &users {
             // files look as if the pod's ids were the node's
             for mount in mounts.iter_mut().filter(|m| m.image.is_none()) {
@@ -273,15 +279,15 @@ impl PodState {
             .devices
             .allocate_responses(&pod, name)
             .await
-            .map_err(|e| refused("PreStartHookError", e))?;
+            .map_err(|e| failed("PreStartHookError", &e))?;
         let claimed = shared
             .claims
             .cdi_devices(&pod, container)
-            .map_err(|e| refused("CreateContainerConfigError", e))?;
+            .map_err(|e| failed("CreateContainerConfigError", &e))?;
         let mut devices = self
             .volumes
             .container_devices(&pod, container)
-            .map_err(|e| refused("CreateContainerConfigError", e))?;
+            .map_err(|e| failed("CreateContainerConfigError", &e))?;
         let target = if container.target_container_name.is_empty() {
             String::new()
         } else {
@@ -333,14 +339,14 @@ impl PodState {
                 binding: shared.managers.binding(pod.uid(), name),
             },
         )
-        .map_err(|e| refused("CreateContainerConfigError", e))?;
+        .map_err(|e| failed("CreateContainerConfigError", &e))?;
         let ended = self.observed.latest(name);
         let anew = ended.is_some_and(|record| self.memory.again.contains(&record.id));
         if anew || self.memory.resizing.is_some() {
             // it may be started with other resources than it had
             self.limit_pod_for_start()
                 .await
-                .map_err(|e| refused("CreateContainerError", e))?;
+                .map_err(|e| failed("CreateContainerError", &e))?;
         }
         let made = shared
             .runtime
@@ -357,7 +363,7 @@ impl PodState {
                 )),
             })
             .await
-            .map_err(|e| refused("CreateContainerError", e))?;
+            .map_err(|e| failed("CreateContainerError", &e))?;
         shared
             .events
             .normal(&pod, Some(name), "Created", "Container created");
@@ -372,7 +378,7 @@ impl PodState {
                 container_id: id.clone(),
             })
             .await
-            .map_err(|e| refused("RunContainerError", e))?;
+            .map_err(|e| failed("RunContainerError", &e))?;
         shared.managers.started(&pod, name);
         shared
             .events
@@ -456,7 +462,7 @@ impl PodState {
                         || {},
                     )
                     .await
-                    .map_err(|e| refused(e.reason(), e))?;
+                    .map_err(|e| failed(e.reason(), &e))?;
             }
         }
         let pulling = || {
@@ -507,7 +513,7 @@ impl PodState {
                     _ => ("InspectFailed", error.to_string()),
                 };
                 shared.events.warning(&pod, Some(name), event, message);
-                Err(refused(reason, error))
+                Err(failed(reason, &error))
             }
         }
     }

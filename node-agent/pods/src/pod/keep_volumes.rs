@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use node_agent_objects::error_chain;
 use node_agent_pod_registry::TerminationCause;
 use node_agent_pod_volumes::{MountContext, PodVolumes, VolumeFailure};
 
@@ -28,7 +29,8 @@ fn verdict(failed: &VolumeFailure, waited: Duration) -> Option<TerminationCause>
         reason: "VolumeAttachmentLimitExceeded".to_owned(),
         message: format!(
             "Pod was rejected: Node has reached its volume attachment limit, rejecting pod. \
-             {failed}"
+             {}",
+            error_chain(failed)
         ),
         disruption: false,
     })
@@ -71,7 +73,7 @@ impl PodState {
                 self.memory.volumes_retry = Some(Wait::new(Timestamp::now(), wait));
                 self.shared
                     .events
-                    .warning(&self.pod, None, "FailedMount", error.to_string());
+                    .warning(&self.pod, None, "FailedMount", error_chain(&error));
                 let since = *self.volumes_lack.get_or_insert_with(Instant::now);
                 if let Some(sentence) = verdict(&error, since.elapsed()) {
                     let said = sentence.message.trim_start_matches("Pod was rejected: ");
@@ -103,7 +105,8 @@ impl PodState {
         self.volumes_made = Some(Instant::now());
         let made = self.bring_volumes().await;
         if let Err(error) = made {
-            tracing::debug!(pod = self.pod.name(), %error, "failed to update volumes");
+            let error = error_chain(&error);
+            tracing::debug!(pod = self.pod.name(), error, "failed to update volumes");
         }
     }
 }
@@ -128,6 +131,7 @@ mod tests {
         let sentence = verdict(&full, long).expect("refused");
         assert_eq!(sentence.reason, "VolumeAttachmentLimitExceeded");
         assert!(sentence.message.starts_with("Pod was rejected: "));
-        assert!(sentence.message.contains("no more"));
+        let cause = "MountVolume.SetUp failed for volume \"data\" : no more";
+        assert!(sentence.message.ends_with(cause), "{}", sentence.message);
     }
 }

@@ -1,18 +1,61 @@
 //! Makes a pod's sandbox, with its control group and the ids of its own.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use node_agent_cgroups::FixedLimits;
-use node_agent_cri::api;
+use node_agent_cri::{RuntimeError, api};
 use node_agent_files::{DIRECTORY_MODE, create_dirs};
 use node_agent_node_lifecycle::guard;
+use node_agent_objects::error_chain;
 use node_agent_pod_registry::log_directory;
 use node_agent_pod_resources::{hugepages, qos};
 
 use super::backoff::{Backoff, Wait};
 use super::state::PodState;
-use super::{config, dns, kill, limits};
+use super::{config, dns, kill, limits, userns};
+
+/// Why a pod has no sandbox, mostly in the kubelet's words.
+#[derive(Debug, thiserror::Error)]
+enum SandboxError {
+    /// The runtime has no network for pods yet.
+    #[error("network is not ready: container runtime network not ready")]
+    NetworkNotReady,
+    /// The folder of its logs cannot be created.
+    #[error("cannot make `{}`", path.display())]
+    Logs { path: PathBuf, source: io::Error },
+    /// Its control group cannot be created.
+    #[error("unable to ensure pod container exists")]
+    Cgroup(#[source] node_agent_cgroups::Error),
+    /// The runtime has no user namespaces.
+    #[error("can't set `spec.hostUsers: false`, runtime does not support user namespaces")]
+    RuntimeUsers,
+    /// The handler of its runtime class has no user namespaces.
+    #[error(
+        "can't set `spec.hostUsers: false`, RuntimeClass handler \"{0}\" does not support user namespaces"
+    )]
+    HandlerUsers(String),
+    /// It gets no range of user ids.
+    #[error("create user namespace")]
+    Users(#[source] userns::Error),
+    /// Its runtime class does not exist.
+    #[error("RuntimeClass \"{0}\" not found")]
+    NoClass(String),
+    /// Its runtime class cannot be read.
+    #[error("failed to lookup RuntimeClass {name}")]
+    Class {
+        name: String,
+        source: control_client::Error,
+    },
+    /// The sandbox before it does not stop.
+    #[error("cannot stop the former one")]
+    Former(#[source] RuntimeError),
+    /// The runtime does not run it.
+    #[error(transparent)]
+    Run(#[from] RuntimeError),
+}
 
 impl PodState {
     /// Makes the sandbox, when drivers have prepared the pod's devices.
@@ -21,7 +64,10 @@ impl PodState {
         let failed = match shared.claims.prepare(&pod, &*shared.objects).await {
             Err(error) => Some((
                 "FailedPrepareDynamicResources",
-                format!("Failed to prepare dynamic resources: prepare dynamic resources: {error}"),
+                format!(
+                    "Failed to prepare dynamic resources: prepare dynamic resources: {}",
+                    error_chain(&error)
+                ),
             )),
             Ok(()) => {
                 // its group is made with what is granted
@@ -29,8 +75,8 @@ impl PodState {
                 self.memory.pod_in_force = Some(whole.unwrap_or_default());
                 let made = self.run_sandbox(attempt).await;
                 shared.metrics.pod_sandbox(made.is_err());
-                made.err().map(|message| {
-                    let message = format!("Failed to create pod sandbox: {message}");
+                made.err().map(|error| {
+                    let message = format!("Failed to create pod sandbox: {}", error_chain(&error));
                     ("FailedCreatePodSandBox", message)
                 })
             }
@@ -50,19 +96,19 @@ impl PodState {
         }
     }
 
-    async fn run_sandbox(&self, attempt: u32) -> Result<(), String> {
+    async fn run_sandbox(&self, attempt: u32) -> Result<(), SandboxError> {
         let shared = &self.shared;
         let spec = &self.pod.spec;
         if !spec.host_network && !shared.attention.network_ready() {
-            let message = "network is not ready: container runtime network not ready";
+            let error = SandboxError::NetworkNotReady;
             shared
                 .events
-                .warning(&self.pod, None, "NetworkNotReady", message);
-            return Err(message.to_owned());
+                .warning(&self.pod, None, "NetworkNotReady", error.to_string());
+            return Err(error);
         }
         let logs = log_directory(&shared.node.log_root, &self.pod);
         create_dirs(&logs, DIRECTORY_MODE)
-            .map_err(|e| format!("cannot make `{}`: {e}", logs.display()))?;
+            .map_err(|source| SandboxError::Logs { path: logs, source })?;
         if let Some(cgroups) = &shared.cgroups {
             cgroups
                 .make_pod(
@@ -76,14 +122,14 @@ impl PodState {
                     },
                 )
                 .await
-                .map_err(|e| format!("unable to ensure pod container exists: {e}"))?;
+                .map_err(SandboxError::Cgroup)?;
             guard::set_classes(&shared.pods, Some(cgroups), shared.settings.memory.qos).await;
         }
         let handler = self.runtime_handler().await?;
         let users = self.take_users(&handler).await?;
         kill::sandboxes(&*shared.runtime, &self.observed)
             .await
-            .map_err(|e| format!("cannot stop the former one: {e}"))?;
+            .map_err(SandboxError::Former)?;
         let config = config::sandbox(
             &self.pod,
             attempt,
@@ -96,12 +142,12 @@ impl PodState {
             config: Some(config),
             runtime_handler: handler,
         });
-        let made = shared.crowd.run(made).await;
-        made.map(drop).map_err(|e| e.to_string())
+        shared.crowd.run(made).await?;
+        Ok(())
     }
 
     /// Ids of the pod's own, when it wants them and the runtime can.
-    async fn take_users(&self, handler: &str) -> Result<Option<api::UserNamespace>, String> {
+    async fn take_users(&self, handler: &str) -> Result<Option<api::UserNamespace>, SandboxError> {
         if self.pod.spec.host_users != Some(false) {
             return Ok(None);
         }
@@ -120,22 +166,17 @@ impl PodState {
         if !can {
             // to run it with the node's own ids would be what it must not have
             return Err(if handler.is_empty() {
-                "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
-                    .to_owned()
+                SandboxError::RuntimeUsers
             } else {
-                format!(
-                    "can't set `spec.hostUsers: false`, RuntimeClass handler \"{handler}\" does not support user namespaces"
-                )
+                SandboxError::HandlerUsers(handler.to_owned())
             });
         }
         let taken = self.shared.ranges.take(self.pod.uid());
-        taken
-            .map(Some)
-            .map_err(|e| format!("create user namespace: {e}"))
+        taken.map(Some).map_err(SandboxError::Users)
     }
 
     /// The runtime's name for the pod's runtime class.
-    async fn runtime_handler(&self) -> Result<String, String> {
+    async fn runtime_handler(&self) -> Result<String, SandboxError> {
         #[derive(serde::Deserialize)]
         struct RuntimeClass {
             handler: String,
@@ -149,8 +190,11 @@ impl PodState {
             .await
             .map(|found| found.handler)
             .map_err(|error| match error {
-                control_client::Error::NotFound(_) => format!("RuntimeClass \"{class}\" not found"),
-                error => format!("failed to lookup RuntimeClass {class}: {}", error.chain()),
+                control_client::Error::NotFound(_) => SandboxError::NoClass(class.to_owned()),
+                source => SandboxError::Class {
+                    name: class.to_owned(),
+                    source,
+                },
             })
     }
 }

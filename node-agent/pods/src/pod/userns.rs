@@ -33,7 +33,7 @@ pub enum Error {
     #[error("invalid user namespace mappings file `{}`; delete the pod", .0.display())]
     Kept(PathBuf),
     /// It cannot be kept.
-    #[error("cannot write `{}`: {source}", path.display())]
+    #[error("cannot write `{}`", path.display())]
     Write {
         /// The file.
         path: PathBuf,

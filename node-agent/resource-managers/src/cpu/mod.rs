@@ -12,15 +12,95 @@ use std::collections::BTreeMap;
 
 pub use node_agent_kubelet_config::CpuPolicyOptions;
 use node_agent_objects::pod::{Container, Pod, QosClass};
-use node_agent_pod_resources::cpuset::CpuSet;
+use node_agent_pod_resources::cpuset::{CpuSet, InvalidCpuList};
 use node_agent_pod_resources::qos;
 
 use super::assign::{self, CpuOrder, NotEnoughCpus, nodes_of};
-use super::checkpoint::{open, seal};
+use super::checkpoint::{FormatError, open, seal};
 use super::hints::{NumaMask, TopologyHint, TopologyHints};
 use super::topology::MachineTopology;
 use super::{AdmissionFailure, ReusableResources, requests};
 use state::CpuState;
+
+/// Why the static policy cannot be used on a machine, or as it is configured.
+#[derive(Debug, thiserror::Error)]
+pub enum CpuPolicyError {
+    /// Sockets share NUMA nodes.
+    #[error("align-by-socket needs as many NUMA nodes as sockets, or more")]
+    AlignBySocket,
+    /// CPUs are reserved that the machine does not have.
+    #[error("reservedSystemCPUs `{reserved}` are not all among the CPUs {all}")]
+    Reserved {
+        /// The reserved CPUs.
+        reserved: CpuSet,
+        /// The machine's CPUs.
+        all: CpuSet,
+    },
+    /// More CPUs are reserved than there are.
+    #[error(transparent)]
+    NotEnough(#[from] NotEnoughCpus),
+    /// No CPU is reserved.
+    #[error(
+        "the static policy of the CPU manager needs a reservation: set reservedSystemCPUs, or cpu of systemReserved or kubeReserved"
+    )]
+    NoReservation,
+}
+
+/// Why a checkpoint of the CPU manager does not fit the machine, in the kubelet's words.
+#[derive(Debug, thiserror::Error)]
+pub enum CpuRestoreError {
+    /// It is no state of the policy.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// A set of CPUs is none.
+    #[error(transparent)]
+    CpuList(#[from] InvalidCpuList),
+    /// No CPUs are left to be shared.
+    #[error("default cpuset cannot be empty")]
+    NoShared,
+    /// Strictly reserved CPUs are shared.
+    #[error(
+        "some of strictly reserved cpus: \"{reserved}\" are present in defaultCpuSet: \"{shared}\""
+    )]
+    ReservedShared {
+        /// The reserved CPUs that are shared.
+        reserved: CpuSet,
+        /// The shared CPUs.
+        shared: CpuSet,
+    },
+    /// Reserved CPUs are not shared.
+    #[error("not all reserved cpus: \"{reserved}\" are present in defaultCpuSet: \"{shared}\"")]
+    ReservedMissing {
+        /// The reserved CPUs.
+        reserved: CpuSet,
+        /// The shared CPUs.
+        shared: CpuSet,
+    },
+    /// CPUs of a container are shared.
+    #[error(
+        "pod: {pod}, container: {container} cpuset: \"{cpus}\" overlaps with default cpuset \"{shared}\""
+    )]
+    Overlap {
+        /// The pod's uid.
+        pod: String,
+        /// The container.
+        container: String,
+        /// The container's CPUs.
+        cpus: CpuSet,
+        /// The shared CPUs.
+        shared: CpuSet,
+    },
+    /// The machine has other CPUs.
+    #[error(
+        "current set of available CPUs \"{available}\" doesn't match with CPUs in state \"{known}\""
+    )]
+    Available {
+        /// The machine's CPUs.
+        available: CpuSet,
+        /// The CPUs of the state.
+        known: CpuSet,
+    },
+}
 
 /// Exclusive CPUs by pod uid and container name.
 type CpuAssignments = BTreeMap<String, BTreeMap<String, CpuSet>>;
@@ -46,9 +126,9 @@ impl CpuManager {
         topology: MachineTopology,
         options: CpuPolicyOptions,
         reserved: Result<CpuSet, usize>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, CpuPolicyError> {
         if options.by_socket && topology.count(|p| p.socket) > topology.count(|p| p.numa) {
-            return Err("align-by-socket needs as many NUMA nodes as sockets, or more".to_owned());
+            return Err(CpuPolicyError::AlignBySocket);
         }
         let all = topology.all();
         let mut new = Self {
@@ -61,18 +141,11 @@ impl CpuManager {
         };
         let reserved = match reserved {
             Ok(named) if named.is_subset(&all) => named,
-            Ok(named) => {
-                return Err(format!(
-                    "reservedSystemCPUs `{named}` are not all among the CPUs {all}"
-                ));
-            }
-            Err(count) => new.take(&all, count).map_err(|e| e.to_string())?,
+            Ok(reserved) => return Err(CpuPolicyError::Reserved { reserved, all }),
+            Err(count) => new.take(&all, count)?,
         };
         if reserved.is_empty() {
-            return Err(
-                "the static policy of the CPU manager needs a reservation: set reservedSystemCPUs, or cpu of systemReserved or kubeReserved"
-                    .to_owned(),
-            );
+            return Err(CpuPolicyError::NoReservation);
         }
         let of = |cpu| new.topology.cpus.get(&cpu).map(|place| place.core);
         let cores: Vec<u32> = reserved.iter().filter_map(of).collect();
@@ -326,9 +399,9 @@ impl CpuManager {
     ///
     /// # Errors
     /// Why it cannot be gone on with.
-    pub fn restore(&mut self, text: &str) -> Result<(), String> {
+    pub fn restore(&mut self, text: &str) -> Result<(), CpuRestoreError> {
         let state: CpuState = open(text, "static")?;
-        let set = |text: &str| text.parse::<CpuSet>().map_err(|e| e.to_string());
+        let set = |text: &str| text.parse::<CpuSet>();
         let shared = set(&state.default_cpu_set)?;
         let mut assigned = CpuAssignments::new();
         for (pod, own) in &state.entries {
@@ -343,37 +416,38 @@ impl CpuManager {
             return if assigned.is_empty() {
                 Ok(())
             } else {
-                Err("default cpuset cannot be empty".to_owned())
+                Err(CpuRestoreError::NoShared)
             };
         }
         let reserved = self.reserved.intersection(&shared);
         if self.options.strict_reservation && !reserved.is_empty() {
-            return Err(format!(
-                "some of strictly reserved cpus: \"{reserved}\" are present in defaultCpuSet: \"{shared}\""
-            ));
+            return Err(CpuRestoreError::ReservedShared { reserved, shared });
         }
         if !self.options.strict_reservation && reserved != self.reserved {
-            return Err(format!(
-                "not all reserved cpus: \"{}\" are present in defaultCpuSet: \"{shared}\"",
-                self.reserved
-            ));
+            return Err(CpuRestoreError::ReservedMissing {
+                reserved: self.reserved.clone(),
+                shared,
+            });
         }
         let mut known = shared.clone();
         for (pod, own) in &assigned {
             for (container, cpus) in own {
                 if !shared.is_disjoint(cpus) {
-                    return Err(format!(
-                        "pod: {pod}, container: {container} cpuset: \"{cpus}\" overlaps with default cpuset \"{shared}\""
-                    ));
+                    return Err(CpuRestoreError::Overlap {
+                        pod: pod.clone(),
+                        container: container.clone(),
+                        cpus: cpus.clone(),
+                        shared,
+                    });
                 }
                 known = known.union(cpus);
             }
         }
         if known != self.pool() {
-            return Err(format!(
-                "current set of available CPUs \"{}\" doesn't match with CPUs in state \"{known}\"",
-                self.pool()
-            ));
+            return Err(CpuRestoreError::Available {
+                available: self.pool(),
+                known,
+            });
         }
         self.shared = shared;
         self.assigned = assigned;
@@ -412,8 +486,9 @@ pub fn save_none() -> String {
 ///
 /// # Errors
 /// That it is of another.
-pub fn check_none(text: &str) -> Result<(), String> {
-    open::<CpuState>(text, "none").map(|_| ())
+pub fn check_none(text: &str) -> Result<(), CpuRestoreError> {
+    open::<CpuState>(text, "none")?;
+    Ok(())
 }
 
 #[cfg(test)]

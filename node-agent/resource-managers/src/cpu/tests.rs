@@ -177,7 +177,12 @@ fn checkpoints_are_byte_for_byte_the_kubelets() {
         r#"{"policyName":"none","defaultCpuSet":"","checksum":1353318690}"#
     );
     assert!(check_none(&save_none()).is_ok());
-    assert!(check_none(text).unwrap_err().contains("differs"));
+    assert!(
+        check_none(text)
+            .unwrap_err()
+            .to_string()
+            .contains("differs")
+    );
 }
 
 #[test]
@@ -207,9 +212,9 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
     for (text, wanted) in cases {
         let found = cpus(CpuPolicyOptions::default()).restore(&text);
         match wanted {
-            None => assert_eq!(found, Ok(()), "{text}"),
+            None => assert!(found.is_ok(), "{text}: {found:?}"),
             Some(why) => assert!(
-                found.as_ref().unwrap_err().contains(why),
+                found.as_ref().unwrap_err().to_string().contains(why),
                 "{text}: {found:?}"
             ),
         }
@@ -224,9 +229,10 @@ fn a_checkpoint_that_does_not_fit_is_refused() {
     assert!(
         all.restore(&state("0,2-15", "1"))
             .unwrap_err()
+            .to_string()
             .contains("strictly")
     );
-    assert_eq!(all.restore(&state("2-15", "1")), Ok(()));
+    all.restore(&state("2-15", "1")).unwrap();
 }
 
 #[test]
@@ -283,7 +289,7 @@ proptest! {
             prop_assert_eq!(seen, all.pool());
             // and another agent goes on with the same
             let mut again = fresh.clone();
-            prop_assert_eq!(again.restore(&all.save()), Ok(()));
+            again.restore(&all.save()).unwrap();
             prop_assert_eq!(&again, &all);
         }
     }

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
-use node_agent_cri::RuntimeClient as Socket;
+use node_agent_cri::{RuntimeClient as Socket, RuntimeError};
 use node_agent_files::{atomic_file, blocking};
 use node_agent_objects::pod::{Container, Pod};
 use node_agent_objects::quantity;
@@ -34,6 +34,7 @@ use crate::hints::{NumaMask, ProviderHints};
 use crate::requests;
 use pool::DevicePool;
 
+pub use pool::AllocationError;
 pub use serve::{PodLister, serve};
 
 /// How long a plugin may take for one call.
@@ -68,7 +69,7 @@ impl DeviceManager {
         let pool = match std::fs::read_to_string(folder.join(CHECKPOINT)) {
             Err(_) => DevicePool::default(),
             Ok(text) => DevicePool::load(&text).unwrap_or_else(|error| {
-                tracing::warn!(error, "failed to read the device checkpoint");
+                tracing::warn!(%error, "failed to read the device checkpoint");
                 DevicePool::default()
             }),
         };
@@ -233,7 +234,7 @@ impl DeviceManager {
         pod: &Pod,
         container: &Container,
         near: Option<NumaMask>,
-    ) -> Result<(), String> {
+    ) -> Result<(), AllocationError> {
         let wishes = wishes(pod, |resource| self.pool().knows(resource));
         for wish in wishes.iter().filter(|w| w.container == container.name) {
             self.give(pod, wish, near).await?;
@@ -251,15 +252,14 @@ impl DeviceManager {
         pod: &Pod,
         wish: &DeviceRequest<'_>,
         near: Option<NumaMask>,
-    ) -> Result<(), String> {
+    ) -> Result<(), AllocationError> {
         let (uid, container, resource) = (pod.uid(), wish.container, wish.resource);
         let choice =
             self.pool()
                 .choose(uid, container, resource, wish.count, &wish.before, near)?;
         let Some(choice) = choice else { return Ok(()) };
         let plugin = self.plugins().1.get(resource).cloned();
-        let plugin =
-            plugin.ok_or_else(|| format!("cannot allocate unregistered device {resource}"))?;
+        let plugin = plugin.ok_or_else(|| AllocationError::Unregistered(resource.to_owned()))?;
         let mut preferred = Vec::new();
         if plugin.options.get_preferred_allocation_available {
             let request = api::PreferredAllocationRequest {
@@ -285,8 +285,7 @@ impl DeviceManager {
             .call("v1beta1.DevicePlugin/Allocate", request)
             .await?;
         let response = answer.container_responses.into_iter().next();
-        let response = response
-            .ok_or_else(|| format!("no containers return in allocation response of {resource}"))?;
+        let response = response.ok_or_else(|| AllocationError::NoResponse(resource.to_owned()))?;
         self.pool()
             .grant(uid, container, resource, &taken, response);
         Ok(())
@@ -301,7 +300,7 @@ impl DeviceManager {
         &self,
         pod: &Pod,
         container: &str,
-    ) -> Result<Vec<api::ContainerAllocateResponse>, String> {
+    ) -> Result<Vec<api::ContainerAllocateResponse>, AllocationError> {
         let grants: Vec<pool::DeviceGrant> = self
             .pool()
             .grants_of(pod.uid(), container)
@@ -336,13 +335,12 @@ impl DeviceManager {
 const CHECKPOINT: &str = "kubelet_internal_checkpoint";
 
 impl RegisteredPlugin {
-    async fn call<Q, A>(&self, method: &'static str, request: Q) -> Result<A, String>
+    async fn call<Q, A>(&self, method: &'static str, request: Q) -> Result<A, RuntimeError>
     where
         Q: prost::Message + 'static,
         A: prost::Message + Default + 'static,
     {
-        let answer: node_agent_cri::Result<A> = self.socket.unary(method, request, PATIENCE).await;
-        answer.map_err(|e| e.to_string())
+        self.socket.unary(method, request, PATIENCE).await
     }
 }
 

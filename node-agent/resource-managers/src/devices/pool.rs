@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
+use node_agent_cri::RuntimeError;
 use node_agent_objects::status::{ResourceHealth, ResourceStatus};
 use prost::Message as _;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,65 @@ use serde::{Deserialize, Serialize};
 use super::api::{ContainerAllocateResponse, ContainerDevices, Device, NumaNode, TopologyInfo};
 use crate::hints::{NumaMask, TopologyHint, TopologyHints};
 use crate::{checksum, fields, list, map, typed};
+
+/// Why a container does not get its devices.
+#[derive(Debug, thiserror::Error)]
+pub enum AllocationError {
+    /// It has another number of them already.
+    #[error(
+        "pod \"{pod}\" container \"{container}\" changed request for resource \"{resource}\" from {held} to {requested}"
+    )]
+    RequestChanged {
+        /// The pod's uid.
+        pod: String,
+        /// The container.
+        container: String,
+        /// The resource.
+        resource: String,
+        /// How many it has.
+        held: usize,
+        /// How many it requests.
+        requested: usize,
+    },
+    /// The resource has no plugin.
+    #[error("cannot allocate unregistered device {0}")]
+    Unregistered(String),
+    /// The resource has no healthy device.
+    #[error("no healthy devices present; cannot allocate unhealthy devices {0}")]
+    Unhealthy(String),
+    /// Others have them.
+    #[error(
+        "requested number of devices unavailable for {resource}. Requested: {requested}, Available: {available}"
+    )]
+    Unavailable {
+        /// The resource.
+        resource: String,
+        /// How many it needs.
+        requested: usize,
+        /// How many are free.
+        available: usize,
+    },
+    /// The plugin refused a call or did not answer.
+    #[error(transparent)]
+    Call(#[from] RuntimeError),
+    /// The plugin's answer is empty.
+    #[error("no containers return in allocation response of {0}")]
+    NoResponse(String),
+}
+
+/// Why a text is no checkpoint of devices.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It is not JSON, or lacks fields.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// A plugin's response is not base64.
+    #[error(transparent)]
+    Base64(#[from] base64::DecodeError),
+    /// A plugin's response is no message.
+    #[error(transparent)]
+    Response(#[from] prost::DecodeError),
+}
 
 /// The devices of one resource that a container holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -212,7 +272,7 @@ impl DevicePool {
         count: usize,
         before: &[&str],
         near: Option<NumaMask>,
-    ) -> Result<Option<DeviceChoice>, String> {
+    ) -> Result<Option<DeviceChoice>, AllocationError> {
         let held: BTreeSet<String> = self
             .grants_of(pod, container)
             .filter(|g| g.resource == resource)
@@ -222,29 +282,31 @@ impl DevicePool {
             return Ok(None);
         }
         if !held.is_empty() {
-            return Err(format!(
-                "pod \"{pod}\" container \"{container}\" changed request for resource \"{resource}\" from {} to {count}",
-                held.len()
-            ));
+            return Err(AllocationError::RequestChanged {
+                pod: pod.to_owned(),
+                container: container.to_owned(),
+                resource: resource.to_owned(),
+                held: held.len(),
+                requested: count,
+            });
         }
         let served = self.resources.get(resource).is_some_and(|own| own.served);
         if !served {
-            return Err(format!("cannot allocate unregistered device {resource}"));
+            return Err(AllocationError::Unregistered(resource.to_owned()));
         }
         let healthy = self.healthy(resource);
         if healthy.is_empty() {
-            return Err(format!(
-                "no healthy devices present; cannot allocate unhealthy devices {resource}"
-            ));
+            return Err(AllocationError::Unhealthy(resource.to_owned()));
         }
         let (mut again, free) = self.left(pod, resource, before);
         again = again.into_iter().take(count).collect();
         let needed = count - again.len();
         if free.len() < needed {
-            return Err(format!(
-                "requested number of devices unavailable for {resource}. Requested: {needed}, Available: {}",
-                free.len()
-            ));
+            return Err(AllocationError::Unavailable {
+                resource: resource.to_owned(),
+                requested: needed,
+                available: free.len(),
+            });
         }
         let aligned: BTreeSet<String> = match near {
             None => BTreeSet::new(),
@@ -450,8 +512,8 @@ impl DevicePool {
     ///
     /// # Errors
     /// When it is none.
-    pub fn load(text: &str) -> Result<Self, String> {
-        let checkpoint: DeviceCheckpoint = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    pub fn load(text: &str) -> Result<Self, LoadError> {
+        let checkpoint: DeviceCheckpoint = serde_json::from_str(text)?;
         let base64 = base64::engine::general_purpose::STANDARD;
         let mut pool = Self::default();
         for name in checkpoint
@@ -463,15 +525,13 @@ impl DevicePool {
             pool.resources.insert(name, DeviceResource::default());
         }
         for entry in checkpoint.data.pod_device_entries.unwrap_or_default() {
-            let bytes = base64
-                .decode(&entry.alloc_resp)
-                .map_err(|e| e.to_string())?;
+            let bytes = base64.decode(&entry.alloc_resp)?;
             pool.grants.push(DeviceGrant {
                 pod: entry.pod_uid,
                 container: entry.container_name,
                 resource: entry.resource_name,
                 ids: entry.device_ids,
-                response: ContainerAllocateResponse::decode(&*bytes).map_err(|e| e.to_string())?,
+                response: ContainerAllocateResponse::decode(&*bytes)?,
             });
         }
         Ok(pool)

@@ -72,7 +72,7 @@ async fn register(
         return unknown();
     }
     unary(request, move |wanted: api::RegisterRequest| {
-        check(&wanted).map_err(tonic::Status::invalid_argument)?;
+        check(&wanted).map_err(|error| tonic::Status::invalid_argument(error.to_string()))?;
         tracing::info!(
             resource = wanted.resource_name,
             "device plugin is registering"
@@ -87,30 +87,38 @@ async fn register(
     .await
 }
 
-/// Whether a plugin can be used as it says.
-fn check(wanted: &api::RegisterRequest) -> Result<(), String> {
+/// Why a plugin cannot be registered.
+#[derive(Debug, thiserror::Error)]
+enum RegistrationError {
+    /// It speaks another version.
+    #[error(
+        "requested API version \"{0}\" is not supported by kubelet. Supported version is v1beta1"
+    )]
+    Version(String),
+    /// Its resource is not an extended resource.
+    #[error("the ResourceName \"{0}\" is invalid")]
+    ResourceName(String),
+    /// Its socket is in another folder.
+    #[error("the endpoint \"{0}\" is no socket's name")]
+    Endpoint(String),
+}
+
+/// Checks that a plugin can be used as it says.
+fn check(wanted: &api::RegisterRequest) -> Result<(), RegistrationError> {
     if wanted.version != "v1beta1" {
-        return Err(format!(
-            "requested API version \"{}\" is not supported by kubelet. Supported version is v1beta1",
-            wanted.version
-        ));
+        return Err(RegistrationError::Version(wanted.version.clone()));
     }
     let named = wanted.resource_name.split_once('/');
     let native = |domain: &str| domain == "kubernetes.io" || domain.ends_with(".kubernetes.io");
     if !named
         .is_some_and(|(domain, name)| !domain.is_empty() && !name.is_empty() && !native(domain))
     {
-        return Err(format!(
-            "the ResourceName \"{}\" is invalid",
-            wanted.resource_name
-        ));
+        let name = wanted.resource_name.clone();
+        return Err(RegistrationError::ResourceName(name));
     }
     // below the folder, and nowhere else
     if wanted.endpoint.is_empty() || wanted.endpoint.contains('/') {
-        return Err(format!(
-            "the endpoint \"{}\" is no socket's name",
-            wanted.endpoint
-        ));
+        return Err(RegistrationError::Endpoint(wanted.endpoint.clone()));
     }
     Ok(())
 }

@@ -137,7 +137,7 @@ pub enum Error {
         skipped: usize,
     },
     /// It cannot be noted who uses what.
-    #[error("checkpoint ResourceClaim state `{}`: {source}", path.display())]
+    #[error("checkpoint ResourceClaim state `{}`", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -175,9 +175,9 @@ impl ClaimManager {
         let path = root.join(STATE);
         let table = match read_checkpoint(&path)? {
             None => ClaimTable::default(),
-            Some(text) => ClaimTable::load(&text).map_err(|why| CheckpointError {
+            Some(text) => ClaimTable::load(&text).map_err(|error| CheckpointError {
                 path: path.clone(),
-                why,
+                source: error.into(),
             })?,
         };
         let table = Arc::new(Mutex::new(table));
@@ -267,9 +267,9 @@ impl ClaimManager {
         let mut unprepared = Vec::new();
         for (key, may) in &usable {
             let entered = self.table().enter(pod.uid(), key, may);
-            let is_new = entered.map_err(|uid| Error::Replaced {
+            let is_new = entered.map_err(|other| Error::Replaced {
                 claim: key.1.clone(),
-                uid,
+                uid: other.uid,
             })?;
             if is_new {
                 batches.add(key, &may.uid, may.drivers.iter());

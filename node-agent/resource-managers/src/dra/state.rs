@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::api;
 use super::plan::UsableClaim;
+use crate::checkpoint::FormatError;
 
 /// The namespace and name of a claim.
 pub type ClaimKey = (String, String);
@@ -71,6 +72,14 @@ impl From<api::Device> for PreparedDevice {
     }
 }
 
+/// Another claim of the same name is still in use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a claim of the same name with the UID {uid} is still in use")]
+pub struct ClaimInUse {
+    /// The uid of the other claim.
+    pub uid: String,
+}
+
 /// The claims in use on the node, as written to the checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimTable(BTreeMap<ClaimKey, PreparedClaim>);
@@ -98,13 +107,13 @@ impl ClaimTable {
     /// Notes that a pod uses a claim; whether it still has to be prepared.
     ///
     /// # Errors
-    /// With the uid of the other claim of that name that is still in use.
+    /// When another claim of that name is still in use.
     pub fn enter(
         &mut self,
         pod: &str,
         key: &ClaimKey,
         claim: &UsableClaim,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, ClaimInUse> {
         let held = self.0.entry(key.clone()).or_insert_with(|| PreparedClaim {
             uid: claim.uid.clone(),
             drivers: (claim.drivers.iter())
@@ -113,7 +122,9 @@ impl ClaimTable {
             ..PreparedClaim::default()
         });
         if held.uid != claim.uid {
-            return Err(held.uid.clone());
+            return Err(ClaimInUse {
+                uid: held.uid.clone(),
+            });
         }
         held.pods.insert(pod.to_owned());
         Ok(!held.prepared)
@@ -184,13 +195,12 @@ impl ClaimTable {
     ///
     /// # Errors
     /// Why it is none.
-    pub fn load(text: &str) -> Result<Self, String> {
-        let sealed: ClaimCheckpoint = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    pub fn load(text: &str) -> Result<Self, FormatError> {
+        let sealed: ClaimCheckpoint = serde_json::from_str(text)?;
         if crc32fast::hash(sealed.data.as_bytes()) != sealed.checksum {
-            return Err("checkpoint is corrupted".to_owned());
+            return Err(FormatError::Corrupted);
         }
-        let data: ClaimCheckpointData =
-            serde_json::from_str(&sealed.data).map_err(|e| e.to_string())?;
+        let data: ClaimCheckpointData = serde_json::from_str(&sealed.data)?;
         let held = data.claims.into_iter().map(|entry| {
             let drivers = entry.drivers.into_iter();
             let held = PreparedClaim {
@@ -330,7 +340,7 @@ mod tests {
         assert!(ClaimTable::load(&WRITTEN[..WRITTEN.len() - 9]).is_err());
         let changed = WRITTEN.replace("p-2", "p-3");
         assert_eq!(
-            ClaimTable::load(&changed).unwrap_err(),
+            ClaimTable::load(&changed).unwrap_err().to_string(),
             "checkpoint is corrupted"
         );
         assert!(ClaimTable::load("").is_err());
@@ -357,7 +367,7 @@ mod tests {
         assert_eq!(table.enter("p-2", &gpu, &usable("u", "d")), Ok(false));
         // another claim of that name
         let other = table.enter("p-3", &gpu, &usable("v", "d"));
-        assert_eq!(other, Err("u".to_owned()));
+        assert_eq!(other.unwrap_err().uid, "u");
         assert!(table.claims_of_pod("p-3").is_empty());
 
         assert_eq!(table.leave("p-1", &gpu), None);

@@ -14,7 +14,7 @@ use node_agent_objects::pod::{Container, Pod, QosClass};
 use node_agent_objects::quantity;
 use node_agent_pod_resources::{hugepages, qos};
 
-use super::checkpoint::{open, seal};
+use super::checkpoint::{FormatError, open, seal};
 use super::hints::{NumaMask, ProviderHints, TopologyHint, TopologyHints};
 use super::topology::MachineTopology;
 use super::{AdmissionFailure, ReusableResources, requests};
@@ -22,7 +22,7 @@ use nodes::{MemoryTable, NumaNode, NumaNodes, book, is_same, unbook};
 use state::{MemoryAssignments, MemoryState};
 
 pub use node_agent_kubelet_config::ReservedMemory;
-pub use nodes::MemoryBlock;
+pub use nodes::{BookingError, MemoryBlock};
 
 /// The memory manager: assigns memory of NUMA nodes to containers.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +30,55 @@ pub struct MemoryManager {
     empty: NumaNodes,
     nodes: NumaNodes,
     assigned: MemoryAssignments,
+}
+
+/// Why the static policy cannot be used on a machine, or as it is configured.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryPolicyError {
+    /// Memory of a node is reserved that the machine does not have.
+    #[error(
+        "the reserved memory configuration references a NUMA node {0} that does not exist on this machine"
+    )]
+    NoNode(u32),
+    /// No memory is reserved.
+    #[error("the static policy of the memory manager needs reservedMemory for the system")]
+    NoReservation,
+    /// The nodes' reservations are not those of the machine.
+    #[error(
+        "the total amount \"{reserved}\" of type \"{kind}\" is not equal to the value \"{kept}\" determined by Node Allocatable feature"
+    )]
+    Total {
+        /// The kind of memory.
+        kind: String,
+        /// Bytes reserved on all nodes.
+        reserved: u64,
+        /// Bytes that are kept from pods.
+        kept: u64,
+    },
+}
+
+/// Why a checkpoint of the memory manager does not fit the machine.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryRestoreError {
+    /// It is no state of the policy.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// It gives memory of no nodes.
+    #[error("[memorymanager] machine state can not be empty when it has memory assignments")]
+    NoNodes,
+    /// A container's memory does not exist.
+    #[error("[memorymanager] (pod: {pod}, container: {container}) {why}")]
+    Block {
+        /// The pod's uid.
+        pod: String,
+        /// The container.
+        container: String,
+        /// What does not exist.
+        why: BookingError,
+    },
+    /// What containers have and what is free do not make up the machine.
+    #[error("[memorymanager] the expected machine state is different from the real one")]
+    OtherState,
 }
 
 /// The kind of memory that is not in huge pages.
@@ -45,13 +94,11 @@ impl MemoryManager {
         topology: &MachineTopology,
         reserved: &ReservedMemory,
         kept: &BTreeMap<String, u64>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, MemoryPolicyError> {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         for (node, limits) in reserved {
             if !topology.memory.contains_key(node) {
-                return Err(format!(
-                    "the reserved memory configuration references a NUMA node {node} that does not exist on this machine"
-                ));
+                return Err(MemoryPolicyError::NoNode(*node));
             }
             for (kind, bytes) in limits {
                 let sum = sums.entry(kind).or_default();
@@ -59,10 +106,7 @@ impl MemoryManager {
             }
         }
         if sums.get(MEMORY).is_none_or(|bytes| *bytes == 0) {
-            return Err(
-                "the static policy of the memory manager needs reservedMemory for the system"
-                    .to_owned(),
-            );
+            return Err(MemoryPolicyError::NoReservation);
         }
         for kind in sums.keys().copied().chain(kept.keys().map(String::as_str)) {
             let (own, all) = (
@@ -70,9 +114,11 @@ impl MemoryManager {
                 kept.get(kind).copied().unwrap_or(0),
             );
             if own != all {
-                return Err(format!(
-                    "the total amount \"{own}\" of type \"{kind}\" is not equal to the value \"{all}\" determined by Node Allocatable feature"
-                ));
+                return Err(MemoryPolicyError::Total {
+                    kind: kind.to_owned(),
+                    reserved: own,
+                    kept: all,
+                });
             }
         }
         let mut empty = NumaNodes::new();
@@ -389,16 +435,13 @@ impl MemoryManager {
     ///
     /// # Errors
     /// Why it cannot be gone on with.
-    pub fn restore(&mut self, text: &str) -> Result<(), String> {
+    pub fn restore(&mut self, text: &str) -> Result<(), MemoryRestoreError> {
         let state: MemoryState = open(text, "Static")?;
         if state.machine_state.is_empty() {
             return if state.entries.is_empty() {
                 Ok(())
             } else {
-                Err(
-                    "[memorymanager] machine state can not be empty when it has memory assignments"
-                        .to_owned(),
-                )
+                Err(MemoryRestoreError::NoNodes)
             };
         }
         let mut expected = self.empty.clone();
@@ -406,16 +449,17 @@ impl MemoryManager {
             for (container, blocks) in containers {
                 for block in blocks {
                     book(&mut expected, &block.nodes, &block.r#type, block.size).map_err(
-                        |why| format!("[memorymanager] (pod: {pod}, container: {container}) {why}"),
+                        |why| MemoryRestoreError::Block {
+                            pod: pod.clone(),
+                            container: container.clone(),
+                            why,
+                        },
                     )?;
                 }
             }
         }
         if !is_same(&expected, &state.machine_state) {
-            return Err(
-                "[memorymanager] the expected machine state is different from the real one"
-                    .to_owned(),
-            );
+            return Err(MemoryRestoreError::OtherState);
         }
         self.nodes = state.machine_state;
         self.assigned = state.entries;
@@ -497,8 +541,9 @@ pub fn save_none() -> String {
 ///
 /// # Errors
 /// That it is of another.
-pub fn check_none(text: &str) -> Result<(), String> {
-    open::<MemoryState>(text, "None").map(|_| ())
+pub fn check_none(text: &str) -> Result<(), MemoryRestoreError> {
+    open::<MemoryState>(text, "None")?;
+    Ok(())
 }
 
 #[cfg(test)]

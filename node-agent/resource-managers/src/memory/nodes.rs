@@ -69,18 +69,32 @@ pub fn is_same(a: &NumaNodes, b: &NumaNodes) -> bool {
         })
 }
 
+/// What a block of memory is of that the machine does not have, in the kubelet's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BookingError {
+    /// The node.
+    #[error("the memory assignment uses the NUMA that does not exist")]
+    NoNode,
+    /// The kind of memory.
+    #[error("the memory assignment uses memory resource that does not exist")]
+    NoResource,
+}
+
 /// Books bytes of a kind on nodes that are a group from then on.
-pub fn book(nodes: &mut NumaNodes, group: &[u32], kind: &str, mut open: u64) -> Result<(), String> {
+pub fn book(
+    nodes: &mut NumaNodes,
+    group: &[u32],
+    kind: &str,
+    mut open: u64,
+) -> Result<(), BookingError> {
     for id in group {
-        let node = nodes
-            .get_mut(id)
-            .ok_or("the memory assignment uses the NUMA that does not exist")?;
+        let node = nodes.get_mut(id).ok_or(BookingError::NoNode)?;
         node.number_of_assignments += 1;
         node.cells = group.to_vec();
         let table = node
             .memory_map
             .get_mut(kind)
-            .ok_or("the memory assignment uses memory resource that does not exist")?;
+            .ok_or(BookingError::NoResource)?;
         let part = open.min(table.free);
         table.reserved += part;
         table.free -= part;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use csi_api as api;
 use serde_json::{Value, json};
 
-use super::parameters::{self, Parameters};
+use super::parameters::{self, ParameterError, Parameters};
 use crate::NODE_KEY;
 use crate::driver::NAME;
 use crate::error::{Error, Result};
@@ -88,7 +88,7 @@ pub fn decide(snapshot: &ClaimSnapshot<'_>) -> ProvisionDecision {
     }
     match order(snapshot, class) {
         Ok(order) => ProvisionDecision::Provision(Box::new(order)),
-        Err(message) => ProvisionDecision::Refuse(message),
+        Err(error) => ProvisionDecision::Refuse(error.to_string()),
     }
 }
 
@@ -117,31 +117,43 @@ fn allows(class: &StorageClass, node: &str) -> bool {
         || all.any(|it| it.match_label_expressions.iter().all(meets))
 }
 
-fn order(snapshot: &ClaimSnapshot<'_>, class: &StorageClass) -> Result<Order, String> {
+/// Why the driver is not asked for a volume.
+#[derive(Debug, thiserror::Error)]
+enum OrderError {
+    /// The class does not allow the node.
+    #[error("allowedTopologies of storage class {class} do not contain node {node}")]
+    Topology { class: String, node: String },
+    /// The class has parameters that cannot be.
+    #[error(transparent)]
+    Parameters(#[from] ParameterError),
+    /// The claim's VolumeAttributesClass does not exist.
+    #[error("volumeattributesclass.storage.k8s.io \"{0}\" not found")]
+    NoAttributesClass(String),
+    /// The claim's VolumeAttributesClass is of another driver.
+    #[error("VAC {name} is of driver {driver}, but the volume is of {NAME}")]
+    OtherDriver { name: String, driver: String },
+}
+
+fn order(snapshot: &ClaimSnapshot<'_>, class: &StorageClass) -> Result<Order, OrderError> {
     let claim = snapshot.claim;
     if !allows(class, snapshot.node) {
-        let (class, node) = (&class.metadata.name, snapshot.node);
-        return Err(format!(
-            "allowedTopologies of storage class {class} do not contain node {node}"
-        ));
+        return Err(OrderError::Topology {
+            class: class.metadata.name.to_string(),
+            node: snapshot.node.to_owned(),
+        });
     }
     let name = volume_name(claim);
-    let parameters = parameters::parse(&class.parameters, &name, &claim.metadata)
-        .map_err(|error| error.to_string())?;
+    let parameters = parameters::parse(&class.parameters, &name, &claim.metadata)?;
     let spec = &claim.spec;
     let mutable = match spec.volume_attributes_class_name.as_deref() {
         None | Some("") => BTreeMap::new(),
         Some(name) => match snapshot.attributes {
-            None => {
-                return Err(format!(
-                    "volumeattributesclass.storage.k8s.io \"{name}\" not found"
-                ));
-            }
+            None => return Err(OrderError::NoAttributesClass(name.to_owned())),
             Some(class) if class.driver_name != NAME => {
-                return Err(format!(
-                    "VAC {name} is of driver {}, but the volume is of {NAME}",
-                    class.driver_name
-                ));
+                return Err(OrderError::OtherDriver {
+                    name: name.to_owned(),
+                    driver: class.driver_name.clone(),
+                });
             }
             Some(class) => class.parameters.clone(),
         },

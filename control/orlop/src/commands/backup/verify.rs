@@ -103,7 +103,9 @@ impl Inspection {
         {
             match configuration(&file.content) {
                 Ok(encryption) => self.transform = Transform::new(encryption),
-                Err(error) => self.problem(format!("{}: {error}", file.name)),
+                Err(error) => {
+                    self.problem(format!("{}: {}", file.name, crate::run::all_causes(&error)));
+                }
             }
         }
     }
@@ -150,23 +152,30 @@ fn is_object(value: &[u8]) -> bool {
         || value.starts_with(b"{")
 }
 
+/// Why an EncryptionConfiguration of a backup cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum EncryptionFileError {
+    /// The file in memory.
+    #[error(transparent)]
+    Memory(#[from] std::io::Error),
+    /// Its content.
+    #[error(transparent)]
+    Content(#[from] control_encryption::Error),
+}
+
 /// Reads an EncryptionConfiguration without writing its keys to a disk.
-fn configuration(content: &[u8]) -> Result<Encryption, String> {
+fn configuration(content: &[u8]) -> Result<Encryption, EncryptionFileError> {
     use std::io::Write as _;
     use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::PermissionsExt as _;
-    let text = |error: &dyn std::error::Error| crate::run::all_causes(error);
     let name = c"encryption";
     let file = nix::sys::memfd::memfd_create(name, nix::sys::memfd::MFdFlags::MFD_CLOEXEC)
-        .map_err(|error| text(&error))?;
+        .map_err(std::io::Error::from)?;
     let mut file = std::fs::File::from(file);
     file.set_permissions(std::fs::Permissions::from_mode(0o600))
-        .and_then(|()| file.write_all(content))
-        .map_err(|error| text(&error))?;
+        .and_then(|()| file.write_all(content))?;
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let (table, _) = Source::Configuration(path)
-        .load()
-        .map_err(|error| text(&error))?;
+    let (table, _) = Source::Configuration(path).load()?;
     Ok(Encryption::new(table))
 }
 

@@ -149,7 +149,7 @@ impl Options {
     }
 
     /// Replaces the binary and waits until it is at work; puts the old one back otherwise.
-    async fn replace<F: Future<Output = Result<(), String>>>(
+    async fn replace<F: Future<Output = Result<(), ready::ReadinessError>>>(
         &self,
         binary: &Path,
         record: &Record,

@@ -31,7 +31,8 @@ impl Options {
             let files = self.machine.client_files();
             let client = self.kubeconfig.client_or(&files, "orlop-upgrade").await?;
             let serves = facts::version(&client).await;
-            plan::may_finish(&this_program(), serves.as_deref()).map_err(Error::Option)?;
+            plan::may_finish(&this_program(), serves.as_deref())
+                .map_err(|error| Error::Option(error.to_string()))?;
             let now = facts::stored_as(&client).await?;
             let written = migrate::migrate(&client, &record.stored_as, &now).await?;
             println!("{written} objects written anew");

@@ -148,11 +148,27 @@ fn agent(facts: &UpgradeFacts) -> Check {
     }
 }
 
+/// Nodes that a server of an older release does not serve.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a server of {kubernetes} serves no newer nodes: roll back first {nodes}")]
+pub struct NewerNodes {
+    kubernetes: String,
+    nodes: String,
+}
+
+/// A server that is not of the program's release.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server that answers is of {serves}: upgrade all servers to {kubernetes} first")]
+pub struct OtherRelease {
+    serves: String,
+    kubernetes: String,
+}
+
 /// Whether a server of this program may serve the nodes again.
 ///
 /// # Errors
 /// The nodes that are newer.
-pub fn may_go_back(to: &Program, nodes: &[(String, String)]) -> Result<(), String> {
+pub fn may_go_back(to: &Program, nodes: &[(String, String)]) -> Result<(), NewerNodes> {
     let newer: Vec<&str> = nodes
         .iter()
         .filter(|(_, version)| minor(version) > minor(&to.kubernetes))
@@ -161,11 +177,10 @@ pub fn may_go_back(to: &Program, nodes: &[(String, String)]) -> Result<(), Strin
     if newer.is_empty() {
         return Ok(());
     }
-    Err(format!(
-        "a server of {} serves no newer nodes: roll back first {}",
-        to.kubernetes,
-        newer.join(", ")
-    ))
+    Err(NewerNodes {
+        kubernetes: to.kubernetes.clone(),
+        nodes: newer.join(", "),
+    })
 }
 
 /// Checks that the cluster runs the release of `program`, so that the previous release
@@ -173,15 +188,15 @@ pub fn may_go_back(to: &Program, nodes: &[(String, String)]) -> Result<(), Strin
 ///
 /// # Errors
 /// The release of the server that answered.
-pub fn may_finish(program: &Program, serves: Option<&str>) -> Result<(), String> {
+pub fn may_finish(program: &Program, serves: Option<&str>) -> Result<(), OtherRelease> {
     let serves = serves.unwrap_or("an unknown version");
     if minor(serves) == minor(&program.kubernetes) {
         return Ok(());
     }
-    Err(format!(
-        "the server that answers is of {serves}: upgrade all servers to {} first",
-        program.kubernetes
-    ))
+    Err(OtherRelease {
+        serves: serves.to_owned(),
+        kubernetes: program.kubernetes.clone(),
+    })
 }
 
 /// Whether nothing hinders the upgrade.
@@ -489,7 +504,7 @@ mod tests {
         let (old, new) = (program("1.36", (1, 2)), program("1.37", (1, 2)));
         assert_eq!(may_go_back(&old, &nodes(&["v1.36.9", "v1.34.0"])), Ok(()));
         let refused = may_go_back(&old, &nodes(&["v1.36.0", "v1.37.0"]));
-        assert!(refused.is_err_and(|why| why.ends_with("n1")));
+        assert!(refused.is_err_and(|why| why.nodes == "n1"));
         assert_eq!(may_finish(&new, Some("v1.37.2")), Ok(()));
         assert!(may_finish(&new, Some("v1.36.0")).is_err());
         assert!(may_finish(&new, None).is_err());

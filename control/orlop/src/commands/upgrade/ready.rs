@@ -9,17 +9,47 @@ use serde_json::Value;
 use super::Machine;
 use crate::error::Error;
 use crate::kubeconfig::Kubeconfig;
+use crate::run::all_causes;
 use crate::server_record::{self, ServerRecord};
 use crate::status::{Answer, cluster};
 
 /// How often it is looked whether something is so.
 pub const LOOK: Duration = Duration::from_millis(250);
 
+/// Why a server or node is not at work.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadinessError {
+    /// No server ever ran here.
+    #[error("no server has started")]
+    NoServer,
+    /// The old server may still run.
+    #[error("the server was not restarted")]
+    NotRestarted,
+    /// The server ended.
+    #[error("the server does not run")]
+    NotRunning,
+    /// The server cannot be asked.
+    #[error(transparent)]
+    Kubeconfig(#[from] Error),
+    /// The server is not ready, or does not say.
+    #[error("/readyz: {0}")]
+    Readyz(String),
+    /// The API server refuses a query or does not answer.
+    #[error(transparent)]
+    Api(#[from] control_client::Error),
+    /// The agent has not reported yet.
+    #[error("the lease of node {0} was not renewed since the restart")]
+    Lease(String),
+    /// The Node has no condition `Ready`.
+    #[error("node {0} is not ready")]
+    Node(String),
+}
+
 /// Asks until the answer is yes.
 ///
 /// # Errors
 /// [`Error::Program`] with the last reason, in the name of `command`.
-pub async fn wait_until<F: Future<Output = Result<(), String>>>(
+pub async fn wait_until<F: Future<Output = Result<(), ReadinessError>>>(
     command: &str,
     patience: Duration,
     mut ask: impl FnMut() -> F,
@@ -30,7 +60,7 @@ pub async fn wait_until<F: Future<Output = Result<(), String>>>(
         tokio::time::sleep(LOOK).await;
         match ask().await {
             Ok(()) => return Ok(()),
-            Err(why) => last = why,
+            Err(why) => last = all_causes(&why),
         }
     }
     Err(Error::Program {
@@ -51,45 +81,40 @@ pub async fn server(
     machine: &Machine,
     kubeconfig: &Kubeconfig,
     before: Option<SystemTime>,
-) -> Result<(), String> {
-    let record = ServerRecord::read(&machine.data_dir).ok_or("no server has started")?;
+) -> Result<(), ReadinessError> {
+    let record = ServerRecord::read(&machine.data_dir).ok_or(ReadinessError::NoServer)?;
     if server_started(machine) == before {
-        return Err("the server was not restarted".to_owned());
+        return Err(ReadinessError::NotRestarted);
     }
     if !record.is_running() {
-        return Err("the server does not run".to_owned());
+        return Err(ReadinessError::NotRunning);
     }
     // Its certificates may be new.
     let files = machine.client_files();
-    let client = kubeconfig.client_or(&files, "orlop-upgrade").await;
-    let client = client.map_err(|error| crate::run::all_causes(&error))?;
+    let client = kubeconfig.client_or(&files, "orlop-upgrade").await?;
     match cluster::text(&client, "/readyz").await {
         Answer::Known(text) if text.trim() == "ok" => Ok(()),
-        Answer::Known(text) => Err(text.lines().next().unwrap_or_default().to_owned()),
-        other => Err(other.why_unknown().to_owned()),
+        Answer::Known(text) => {
+            let first = text.lines().next().unwrap_or_default();
+            Err(ReadinessError::Readyz(first.to_owned()))
+        }
+        other => Err(ReadinessError::Readyz(other.why_unknown().to_owned())),
     }
 }
 
 /// Returns whether a node is ready and its agent reported since a time; otherwise why
 /// not.
-pub async fn node(client: &Client, name: &str, since: Timestamp) -> Result<(), String> {
-    let cause = |error: control_client::Error| error.to_string();
-    let node: Value = client
-        .get(&resources::NODES, "", name)
-        .await
-        .map_err(cause)?;
+pub async fn node(client: &Client, name: &str, since: Timestamp) -> Result<(), ReadinessError> {
+    let node: Value = client.get(&resources::NODES, "", name).await?;
     let lease: Value = client
         .get(&resources::LEASES, "kube-node-lease", name)
-        .await
-        .map_err(cause)?;
+        .await?;
     let renewed = lease["spec"]["renewTime"].as_str().unwrap_or_default();
     if renewed
         .parse::<Timestamp>()
         .map_or(true, |renewed| renewed < since)
     {
-        return Err(format!(
-            "the lease of node {name} was not renewed since the restart"
-        ));
+        return Err(ReadinessError::Lease(name.to_owned()));
     }
     let conditions = node["status"]["conditions"].as_array();
     let is_ready = conditions
@@ -99,7 +124,7 @@ pub async fn node(client: &Client, name: &str, since: Timestamp) -> Result<(), S
     if is_ready {
         Ok(())
     } else {
-        Err(format!("node {name} is not ready"))
+        Err(ReadinessError::Node(name.to_owned()))
     }
 }
 

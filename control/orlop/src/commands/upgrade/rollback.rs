@@ -48,7 +48,8 @@ impl Options {
             && let Ok(client) = &client
             && let Ok(nodes) = facts::nodes(client).await
         {
-            plan::may_go_back(&record.from, &nodes).map_err(Error::Option)?;
+            plan::may_go_back(&record.from, &nodes)
+                .map_err(|error| Error::Option(error.to_string()))?;
         }
         let store = self.machine.data_dir.join(STORE);
         let (_, newest) = record.from.store_formats;

@@ -59,6 +59,47 @@ pub struct FlowQuery {
     pub unused: Vec<String>,
 }
 
+/// Why there is no flow between two ends.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowError {
+    /// The Service has other ports.
+    #[error("the service has no port {port}/{protocol}; its ports are {ports}")]
+    NoPort {
+        /// The port.
+        port: u16,
+        /// The protocol.
+        protocol: Protocol,
+        /// The Service's ports.
+        ports: String,
+    },
+    /// The Service has no ports.
+    #[error("the service has no ports")]
+    NoPorts,
+    /// The Service has no endpoints.
+    #[error("the service has no endpoints")]
+    NoEndpoints,
+    /// So many endpoints get no connections.
+    #[error("none of the service's {0} endpoints is ready")]
+    NoneReady(usize),
+    /// The command line names no port.
+    #[error("which port? Write it behind the peer: PEER:PORT")]
+    WhichPort,
+    /// One end has IPv4 addresses, the other IPv6 addresses.
+    #[error("the two ends have no addresses of the same IP version")]
+    NoCommonFamily,
+    /// The client is a Service.
+    #[error("service {namespace}/{name} asks nobody: name one of its pods")]
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// This end does not exist, or not yet.
+    #[error("{0} is not there, or has no address")]
+    NoAddress(String),
+}
+
 /// Services by namespace and name.
 pub type Services = BTreeMap<(String, String), ServiceEndpoints>;
 
@@ -286,7 +327,7 @@ impl ServiceEndpoints {
         &self,
         port: Option<u16>,
         protocol: Protocol,
-    ) -> Result<(Vec<&Endpoint>, Vec<&Endpoint>), String> {
+    ) -> Result<(Vec<&Endpoint>, Vec<&Endpoint>), FlowError> {
         let is_asked =
             |asked: u16, of: Protocol| port.is_none_or(|port| asked == port && of == protocol);
         if !self.ports.iter().any(|(port, of)| is_asked(*port, *of)) {
@@ -296,11 +337,12 @@ impl ServiceEndpoints {
                 .map(|(port, protocol)| format!("{port}/{protocol}"))
                 .collect();
             return Err(match (port, ports.is_empty()) {
-                (Some(port), false) => format!(
-                    "the service has no port {port}/{protocol}; its ports are {}",
-                    ports.join(", ")
-                ),
-                _ => "the service has no ports".to_owned(),
+                (Some(port), false) => FlowError::NoPort {
+                    port,
+                    protocol,
+                    ports: ports.join(", "),
+                },
+                _ => FlowError::NoPorts,
             });
         }
         let its: Vec<&Endpoint> = self
@@ -317,8 +359,8 @@ impl ServiceEndpoints {
         let (used, unused): (Vec<_>, Vec<_>) = its.into_iter().partition(|it| it.readiness == best);
         if used.is_empty() {
             return Err(match unused.len() {
-                0 => "the service has no endpoints".to_owned(),
-                count => format!("none of the service's {count} endpoints is ready"),
+                0 => FlowError::NoEndpoints,
+                count => FlowError::NoneReady(count),
             });
         }
         Ok((used, unused))
@@ -329,14 +371,14 @@ impl ServiceEndpoints {
 /// endpoint of a Service.
 ///
 /// # Errors
-/// The message: an unknown end, a missing port, no common family.
+/// An unknown end, a missing port, no common family.
 pub fn flows(
     compiler: &Compiler,
     objects: &Objects,
     services: &Services,
     from: &AskedPeer,
     to: &AskedPeer,
-) -> Result<FlowQuery, String> {
+) -> Result<FlowQuery, FlowError> {
     let mut unused = Vec::new();
     let sources = addresses(compiler, objects, from)?;
     let targets: Vec<(IpAddr, u16, Protocol, Option<String>)> = match &to.who {
@@ -361,7 +403,7 @@ pub fn flows(
             let port = match to.port {
                 Some(port) => port,
                 None if to.protocol == ICMP => 0,
-                None => return Err("which port? Write it behind the peer: PEER:PORT".to_owned()),
+                None => return Err(FlowError::WhichPort),
             };
             let addresses = addresses(compiler, objects, to)?.into_iter();
             addresses
@@ -385,7 +427,7 @@ pub fn flows(
         }
     }
     if flows.is_empty() {
-        return Err("the two ends have no addresses of the same IP version".to_owned());
+        return Err(FlowError::NoCommonFamily);
     }
     Ok(FlowQuery { flows, unused })
 }
@@ -394,13 +436,14 @@ fn addresses(
     compiler: &Compiler,
     objects: &Objects,
     peer: &AskedPeer,
-) -> Result<Vec<IpAddr>, String> {
+) -> Result<Vec<IpAddr>, FlowError> {
     let (end, what) = match &peer.who {
         FlowEndName::Address(address) => return Ok(vec![*address]),
         FlowEndName::Service(namespace, name) => {
-            return Err(format!(
-                "service {namespace}/{name} asks nobody: name one of its pods"
-            ));
+            return Err(FlowError::Service {
+                namespace: namespace.clone(),
+                name: name.clone(),
+            });
         }
         FlowEndName::Node(name) => (End::Node(name.clone()), format!("node `{name}`")),
         FlowEndName::Pod(namespace, name) => {
@@ -416,7 +459,7 @@ fn addresses(
         }
     };
     match compiler.addresses(&end) {
-        none if none.is_empty() => Err(format!("{what} is not there, or has no address")),
+        none if none.is_empty() => Err(FlowError::NoAddress(what)),
         addresses => Ok(addresses),
     }
 }
@@ -525,7 +568,7 @@ mod tests {
                 let FlowQuestion { from, to, port, .. } = it.question;
                 format!("{from} {to} {port} {service}")
             });
-            Ok::<_, String>(texts.collect::<Vec<_>>())
+            Ok::<_, FlowError>(texts.collect::<Vec<_>>())
         };
         assert_eq!(
             asked("shop/db:80").unwrap(),
@@ -540,12 +583,12 @@ mod tests {
         );
         assert_eq!(asked("192.0.2.1:7").unwrap(), ["10.0.0.1 192.0.2.1 7 "]);
         assert_eq!(asked("192.0.2.1/icmp").unwrap(), ["10.0.0.1 192.0.2.1 0 "]);
-        assert!(asked("shop/db").unwrap_err().contains("which port"));
+        assert!(matches!(asked("shop/db"), Err(FlowError::WhichPort)));
         assert_eq!(
-            asked("svc/shop/db:1").unwrap_err(),
+            asked("svc/shop/db:1").unwrap_err().to_string(),
             "the service has no port 1/TCP; its ports are 5432/TCP"
         );
-        assert!(asked("shop/gone:1").unwrap_err().contains("not there"));
+        assert!(matches!(asked("shop/gone:1"), Err(FlowError::NoAddress(_))));
     }
 
     #[test]
@@ -570,7 +613,7 @@ mod tests {
             let texts = |all: Vec<&Endpoint>| -> Vec<String> {
                 all.iter().map(|it| it.address.to_string()).collect()
             };
-            Ok::<_, String>((texts(used), texts(unused)))
+            Ok::<_, FlowError>((texts(used), texts(unused)))
         };
         let (ready, gone, ending) = (
             (true, true, false),
@@ -581,7 +624,7 @@ mod tests {
         assert_eq!((of_all.0.len(), of_all.1.len()), (1, 2));
         assert_eq!(of_all.0, ["10.0.0.1"]);
         assert_eq!(used(&of(&[gone, ending])).unwrap().0, ["10.0.0.2"]);
-        let none = used(&of(&[gone, gone])).unwrap_err();
+        let none = used(&of(&[gone, gone])).unwrap_err().to_string();
         assert_eq!(none, "none of the service's 2 endpoints is ready");
     }
 }

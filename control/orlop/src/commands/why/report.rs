@@ -1,13 +1,14 @@
 //! The answer: each end's chain, and where those that should agree do not.
 
 use std::fmt::{self, Display, Formatter};
+use std::sync::Arc;
 
 use node_agent::explain::{DecisionAccount, EndAccount};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::asked::NamedEnd;
-use crate::error::Error;
+use crate::{error::Error, nodes::NodeError, run::all_causes};
 
 /// Checks that every connection goes through: the verdict of `--exit-code`.
 ///
@@ -30,7 +31,7 @@ pub struct NodeAnswer {
     /// The node.
     pub node: String,
     /// Its answer, or why there is none.
-    pub answer: Result<DecisionAccount, String>,
+    pub answer: Result<DecisionAccount, Arc<NodeError>>,
 }
 
 /// Everything about one flow.
@@ -213,7 +214,7 @@ impl ReportEnd {
                             end.unknown = Some("the node does not know this end as its own".into());
                         }
                     }
-                    Err(why) => end.unknown = Some(why),
+                    Err(error) => end.unknown = Some(all_causes(&*error)),
                 }
                 end.node = Some(node);
             }
@@ -383,10 +384,10 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn heard(node: &str, answer: Result<DecisionAccount, &str>) -> Option<NodeAnswer> {
+    fn heard(node: &str, answer: Result<DecisionAccount, NodeError>) -> Option<NodeAnswer> {
         Some(NodeAnswer {
             node: node.to_owned(),
-            answer: answer.map_err(str::to_owned),
+            answer: answer.map_err(Arc::new),
         })
     }
 
@@ -464,12 +465,12 @@ mod tests {
 
     #[test]
     fn a_node_that_does_not_answer_is_named_and_the_objects_stand_for_it() {
-        let receiver = heard("n2", Err("connection refused"));
+        let receiver = heard("n2", Err(NodeError::Ended));
         let report = Report::new(&named(), &objects(false), None, receiver);
         assert!(!report.allow);
         let text = report.to_string();
         assert!(
-            text.contains("! ingress of x/b: n2 does not say (connection refused)"),
+            text.contains("! ingress of x/b: n2 does not say (the node said no more)"),
             "{text}"
         );
         assert!(

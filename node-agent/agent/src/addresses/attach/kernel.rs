@@ -53,7 +53,7 @@ pub struct VethPair {
 
 /// A netlink request that the kernel refused.
 #[derive(Debug, thiserror::Error)]
-#[error("netlink: cannot {what}: {source}")]
+#[error("netlink: cannot {what}")]
 pub struct NetlinkFailure {
     what: String,
     source: io::Error,

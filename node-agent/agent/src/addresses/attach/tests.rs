@@ -7,7 +7,7 @@ use super::{
     kernel::tests::{in_own, ip, other},
     *,
 };
-use crate::policy::{AdmitRequest, gate};
+use crate::policy::{AdmitRequest, admit::AdmitError, gate};
 
 fn question(number: usize) -> Question {
     Question {
@@ -153,9 +153,10 @@ fn nothing_is_left_of_what_is_refused_and_who_has_something_keeps_it() {
         let refused = world.attach(question(0), pool("10.0.0.0/30"));
         let asked = world.asked.recv().await.expect("asked");
         let device = asked.interface.device.clone();
-        asked.answer.send(Err("not yet".to_owned())).expect("told");
+        asked.answer.send(Err(AdmitError::Compiling)).expect("told");
         let refusal = refused.await.expect("no panic").refused.expect("refused");
-        assert_eq!((refusal.code, &*refusal.reason), (wire::LATER, "not yet"));
+        let reason = AdmitError::Compiling.to_string();
+        assert_eq!((refusal.code, refusal.reason), (wire::LATER, reason));
         assert!(if_nametoindex(device.as_str()).is_err());
         let holder = question(0).holder;
         assert!(world.store.addresses_of(&holder).expect("read").is_empty());
