@@ -1,6 +1,7 @@
 use std::{fs::File, process::Command};
 
 use nix::sched::unshare;
+use node_agent_objects::error_chain;
 use serde_json::Value;
 
 use super::*;
@@ -106,7 +107,7 @@ fn of_a_crowd_each_has_all_that_it_needs_and_one_that_fails_is_named() {
         let failed: Vec<(usize, String)> = made
             .iter()
             .enumerate()
-            .filter_map(|(number, made)| Some((number, made.as_ref().err()?.to_string())))
+            .filter_map(|(number, made)| Some((number, error_chain(made.as_ref().err()?))))
             .collect();
         let [(3, third), (4, fourth)] = &failed[..] else {
             panic!("{failed:?}");
