@@ -167,18 +167,6 @@ const SCENARIOS: &[Scenario] = &[
     ),
 ];
 
-/// Those that run only when they are named, and why.
-const BY_NAME: &[(&str, &str)] = &[
-    (
-        "kube_proxy_is_replaced_and_gets_services_back",
-        "in some runs kube-proxy's own Services do not answer at first; run it by its name",
-    ),
-    (
-        "kube_proxy_in_mode_iptables_is_replaced_and_gets_services_back",
-        "it passes by its name, and has failed after other scenarios",
-    ),
-];
-
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == "--list") {
@@ -211,12 +199,12 @@ fn main() -> ExitCode {
     } else if tests::kubectl_program().is_none() {
         report.skip_all(names, &tests::no_stock_program("KUBECTL", "kubectl"));
     } else {
-        run(&chosen, !filters.is_empty(), &mut report);
+        run(&chosen, &mut report);
     }
     report.end()
 }
 
-fn run(chosen: &[&Scenario], is_named: bool, report: &mut Report) {
+fn run(chosen: &[&Scenario], report: &mut Report) {
     let before = Traces::now();
     let dir = match tempfile::tempdir() {
         Ok(dir) => dir,
@@ -231,11 +219,6 @@ fn run(chosen: &[&Scenario], is_named: bool, report: &mut Report) {
             report.record("up_shows_the_main_job", started, Ok(()));
             for (name, scenario, subject) in chosen {
                 let started = Instant::now();
-                let reason = BY_NAME.iter().find(|(it, _)| it == name && !is_named);
-                if let Some((_, reason)) = reason {
-                    report.skip_all([*name], reason);
-                    continue;
-                }
                 let result = scenario(&cluster);
                 if report.record(name, started, result) == Outcome::Failed {
                     print!("{}", logs::last(&cluster.dir, subject));

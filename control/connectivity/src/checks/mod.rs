@@ -126,7 +126,7 @@ impl List<'_> {
     }
 }
 
-const ONE_NODE: &str = "the cluster has one node";
+const ONE_NODE: &str = "only one node takes part: a second must be ready";
 
 /// A small datagram.
 const SMALL: DatagramSize = DatagramSize::Bytes(64);

@@ -11,7 +11,7 @@ mod snapshot;
 mod stock;
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -31,6 +31,9 @@ use self::{
 use super::IMAGE;
 
 const PROBE: &str = "registry.orlop.dev/probe:1";
+
+/// The result of a check of `orlop connectivity test` that passes.
+const PASSED: &str = "passed";
 
 /// The longest that the way back may take, of two nodes, on a busy machine.
 const BACK: Duration = Duration::from_secs(60);
@@ -72,7 +75,12 @@ pub fn run_iptables(_: &Cluster) -> Result<(), Failure> {
         replaced(cluster)?;
         let mut new = Keepers::start(cluster, target, "orlop")?;
         let now = connectivity(cluster)?;
-        let lost: Vec<_> = healthy.difference(&now).collect();
+        let lost: Vec<_> = healthy
+            .iter()
+            .filter(|(_, result)| *result == PASSED)
+            .map(|(check, _)| (check, now.get(check)))
+            .filter(|(_, result)| result.is_none_or(|it| it != PASSED))
+            .collect();
         ensure(
             lost.is_empty(),
             format!("passed before, not now: {lost:#?}"),
@@ -122,6 +130,7 @@ fn with_kube_proxy(
 fn served(cluster: &Cluster, stock: &Stock, mode: &str) -> Result<Target, Failure> {
     let begun = Instant::now();
     stock::convert(cluster, stock)?;
+    cluster.kubectl("wait --for=condition=Ready node --all --timeout=60s")?;
     deploy_kube_proxy(cluster, mode)?;
     cluster.kubectl_with("apply -f -", &ECHO.replace("IMAGE", IMAGE))?;
     cluster.kubectl("rollout status daemonset/echo --timeout=60s")?;
@@ -149,8 +158,7 @@ fn show_logs(cluster: &Cluster) {
 fn there_and_back(cluster: &Cluster, target: &Target, mode: &str) -> Result<(), Failure> {
     let own = daemon_set(cluster)?;
     let mut old = Keepers::start(cluster, target, "kube-proxy")?;
-    // By now kube-proxy's rules name the echo's endpoints.
-    let before = snapshots(cluster)?;
+    let before = settled_snapshots(cluster)?;
     install(cluster)?;
     old.go_on("beside kube-proxy")?;
 
@@ -240,6 +248,17 @@ fn answered(cluster: &Cluster, target: &Target) -> Result<(), Failure> {
 fn snapshots(cluster: &Cluster) -> Result<Vec<Snapshot>, Failure> {
     let of = |(node, _): &(&str, &str)| Snapshot::of(cluster, node);
     NODES.iter().map(of).collect()
+}
+
+/// Waits until the nodes no longer change: kube-proxy hears of the endpoints one after the other,
+/// and new addresses are tentative at first.
+fn settled_snapshots(cluster: &Cluster) -> Result<Vec<Snapshot>, Failure> {
+    eventually("nodes that do not change", 30, || {
+        let first = snapshots(cluster)?;
+        std::thread::sleep(Duration::from_secs(3));
+        same_as(cluster, &first)?;
+        Ok(first)
+    })
 }
 
 fn same_as(cluster: &Cluster, before: &[Snapshot]) -> Result<(), Failure> {
@@ -359,12 +378,14 @@ fn mode(cluster: &Cluster, node: &str, expected: &str) -> Result<(), Failure> {
     })
 }
 
-/// What passes of `orlop connectivity test`. The nodes have neither cluster DNS nor policy.
-fn connectivity(cluster: &Cluster) -> Result<BTreeSet<String>, Failure> {
+/// The checks of `orlop connectivity test`, each with [`PASSED`] or why it did not pass. The nodes
+/// have neither cluster DNS nor policy.
+fn connectivity(cluster: &Cluster) -> Result<BTreeMap<String, String>, Failure> {
     let begun = Instant::now();
     let output = Command::new(node_programs().join("orlop"))
         .args(["connectivity", "test", "--image", PROBE, "-o", "json"])
         .args(["--skip", "dns,policy,egress,mtu", "--exit-code", "0"])
+        .args(["--nodes", "node-1,node-2"])
         .args(["--settle", "4s", "--kubeconfig"])
         .arg(cluster.kubeconfig())
         .stdin(Stdio::null())
@@ -380,13 +401,17 @@ fn connectivity(cluster: &Cluster) -> Result<BTreeSet<String>, Failure> {
         seconds(begun)
     );
     let all = result["checks"].as_array().into_iter().flatten();
-    let passed = all.filter(|line| line["result"] == "pass");
-    Ok(passed
+    Ok(all
         .map(|line| {
-            format!(
+            let check = format!(
                 "{} {} {} {}",
                 line["group"], line["from"], line["to"], line["check"]
-            )
+            );
+            let result = match line["result"].as_str() {
+                Some("pass") => PASSED.to_owned(),
+                result => format!("{}: {}", result.unwrap_or_default(), line["why"]),
+            };
+            (check, result)
         })
         .collect())
 }
