@@ -101,6 +101,16 @@ pub async fn give_back(storage: &Storage, address: IpAddr, service: &Value) -> R
     }
 }
 
+/// Deletes the IPAddress objects of addresses that a Service had.
+pub async fn give_back_all(storage: &Storage, addresses: &[IpAddr], service: &Value) {
+    for address in addresses {
+        if let Err(error) = give_back(storage, *address, service).await {
+            // The repair finds it later.
+            tracing::warn!(%address, %error, "an address is not given back");
+        }
+    }
+}
+
 /// Whether an IPAddress was made for a Service.
 pub fn is_of(object: &Value, service: &Value) -> bool {
     let parent = |member: &str| object.str_at(&["spec", "parentRef", member]);

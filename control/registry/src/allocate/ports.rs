@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use control_kinds::service;
 use control_store::{KeyValue, Outcome, Precondition, Revision, Write};
 use control_types::status::Status;
 
@@ -311,4 +312,9 @@ pub(super) async fn give_back(storage: &Storage, map: &Ports, ports: &[u16]) {
     if let Err(error) = map.give_back(storage, ports).await {
         tracing::warn!(?ports, %error, "node ports are not given back");
     }
+}
+
+/// Returns the node ports among what a Service has or had.
+pub(super) fn ports_of(held: &service::ReleasedResources) -> Vec<u16> {
+    held.ports.iter().map(|(port, _)| *port).collect()
 }

@@ -8,6 +8,9 @@ use ipnet::IpNet;
 
 use crate::storage::Storage;
 
+/// How often a free address or port is sought at random before all are tried.
+pub(super) const TRIES: u32 = 64;
+
 /// The ranges that may be given out from now; `first` are those that the server
 /// was told at start, which are there before their object is.
 pub(super) fn ready(storage: &Storage, first: &[IpNet]) -> Vec<IpNet> {
