@@ -1,42 +1,29 @@
 //! Gives every pod of the node its worker, and watches the runtime for all.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control_client::{Change, DeleteOptions, Reflector, View};
-use futures::StreamExt;
-use node_agent_cri::observed::key;
-use node_agent_cri::{Runtime, api, observe, origin};
+use control_client::{Change, Reflector};
 use node_agent_kubelet_server::SyncLoopHealth;
-use node_agent_objects::error_chain;
 use node_agent_objects::pod::Pod;
 use node_agent_pod_registry::EvictionRequest;
-use node_agent_pod_volumes::growth::GrownClaims;
-use node_agent_pod_volumes::{PodVolumes, growth};
-use rustc_hash::{FxHashMap, FxHashSet};
+use node_agent_pod_volumes::growth::{self, GrownClaims};
+use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::pod::context::PodContext;
-use crate::pod::{kill, worker};
-use crate::static_pods::{self, MirrorStep, StaticPods};
+use crate::pod::worker;
+use crate::static_pods::{self, StaticPods};
 
-/// How often the runtime is asked what it has: when nothing is going on, when
-/// something is starting, and when the runtime tells of changes itself.
-const IDLE: Duration = Duration::from_secs(1);
-const BUSY: Duration = Duration::from_millis(150);
-const TOLD: Duration = Duration::from_secs(10);
+use self::mirror_pods::{MIRRORS_EVERY, MirrorPods};
+
+mod mirror_pods;
+mod orphans;
+mod runtime_watch;
 
 /// How often what belongs to no pod is looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-
-/// How often mirror pods are compared with what they mirror.
-const MIRRORS_EVERY: Duration = Duration::from_secs(1);
-
-/// Seconds that a container gets whose pod is gone and says nothing.
-const ORPHAN_GRACE: i64 = 30;
 
 /// What tells the manager that something is to be done.
 pub struct ManagerInputs {
@@ -73,7 +60,7 @@ pub async fn run(
     let (done, mut finished) = mpsc::unbounded_channel();
     let (with, end) = (shared.clone(), shutdown.clone());
     let watcher = control_supervise::task("runtime-watcher")
-        .spawn_restarting(move || watch_runtime(with.clone(), nudges.clone(), end.clone()));
+        .spawn_restarting(move || runtime_watch::run(with.clone(), nudges.clone(), end.clone()));
     let mut workers: FxHashMap<String, worker::WorkerHandle> = FxHashMap::default();
     let mut changes = pods.changes();
     let mut grown = grown.follow();
@@ -108,7 +95,7 @@ pub async fn run(
                 mirrors.due = Instant::now() + MIRRORS_EVERY;
                 let steps = static_pods::plan(&statics.borrow(), &mirrors.all());
                 for step in steps {
-                    tokio::spawn(mirror(shared.clone(), statics.borrow().clone(), step));
+                    tokio::spawn(mirror_pods::sync(shared.clone(), statics.borrow().clone(), step));
                 }
             }
             uid = finished.recv() => {
@@ -146,11 +133,11 @@ pub async fn run(
                     apply(&shared, &mut workers, &done, change);
                 }
                 shared.allocations.retain(|uid| workers.contains_key(uid));
-                sweep_orphans(&shared, &workers);
+                orphans::sweep(&shared, &workers);
             }
             () = tokio::time::sleep_until((sweep + SWEEP_EVERY).into()), if synced => {
                 sweep = Instant::now();
-                sweep_orphans(&shared, &workers);
+                orphans::sweep(&shared, &workers);
             }
         }
     }
@@ -202,93 +189,6 @@ fn apply_statics(
     }
 }
 
-/// The mirror pods in the API, by uid.
-struct MirrorPods {
-    all: FxHashMap<String, Arc<Pod>>,
-    /// When they are compared with what they mirror.
-    due: Instant,
-}
-
-impl Default for MirrorPods {
-    fn default() -> Self {
-        Self {
-            all: FxHashMap::default(),
-            due: Instant::now(),
-        }
-    }
-}
-
-impl MirrorPods {
-    fn note(&mut self, change: &Change<Pod>) {
-        if let Some(previous) = &change.previous {
-            self.all.remove(previous.uid());
-        }
-        if let Some(pod) = change.current.as_ref().filter(|pod| pod.is_mirror()) {
-            self.all.insert(pod.uid().to_owned(), pod.clone());
-        }
-    }
-
-    fn all(&self) -> Vec<Arc<Pod>> {
-        self.all.values().cloned().collect()
-    }
-
-    /// Tells static pods of their mirrors.
-    fn tell(
-        &self,
-        statics: &watch::Receiver<StaticPods>,
-        workers: &FxHashMap<String, worker::WorkerHandle>,
-    ) {
-        for (uid, one) in statics.borrow().iter() {
-            let mirror = self
-                .all
-                .values()
-                .find(|m| m.name() == one.pod.name() && m.namespace() == one.pod.namespace());
-            if let Some(worker) = workers.get(uid) {
-                worker.mirror(mirror.cloned());
-            }
-        }
-    }
-}
-
-/// Makes or deletes a mirror pod. What fails is tried again by the next look.
-async fn mirror(shared: Arc<PodContext>, statics: StaticPods, step: MirrorStep) {
-    let failed = match step {
-        MirrorStep::Create(uid) => {
-            let Some(one) = statics.get(&uid) else { return };
-            let Some(node) = shared.node_object.get("", &shared.node.name) else {
-                return;
-            };
-            let mut body = one.mirror.clone();
-            body["metadata"]["ownerReferences"] = serde_json::json!([{
-                "apiVersion": "v1",
-                "kind": "Node",
-                "name": shared.node.name,
-                "uid": node.meta().uid,
-                "controller": true,
-            }]);
-            let namespace = one.pod.namespace();
-            shared
-                .client
-                .create::<control_client::Discard>(&Pod::RESOURCE, namespace, &body)
-                .await
-                .err()
-                .filter(|error| !error.is_already_exists())
-        }
-        MirrorStep::Delete(namespace, name, uid) => {
-            let options = DeleteOptions::of_uid(uid).grace(0);
-            shared
-                .client
-                .delete(&Pod::RESOURCE, &namespace, &name, &options)
-                .await
-                .err()
-                .filter(|error| !error.is_not_found() && !error.is_conflict())
-        }
-    };
-    if let Some(error) = failed {
-        tracing::warn!(error = error.chain(), "failed to sync mirror pod");
-    }
-}
-
 fn apply(
     shared: &Arc<PodContext>,
     workers: &mut FxHashMap<String, worker::WorkerHandle>,
@@ -317,216 +217,10 @@ fn apply(
     }
 }
 
-/// Ends and removes what belongs to no pod of the API.
-fn sweep_orphans(shared: &Arc<PodContext>, workers: &FxHashMap<String, worker::WorkerHandle>) {
-    let known: FxHashSet<String> = workers.keys().cloned().collect();
-    let shared = shared.clone();
-    tokio::spawn(async move {
-        let mut uids: BTreeSet<String> = BTreeSet::new();
-        if let Ok(found) = look(&*shared.runtime).await {
-            uids.extend(found.into_keys());
-        } else {
-            return;
-        }
-        if let Ok(entries) = fs::read_dir(shared.node.root.join("pods")) {
-            uids.extend(
-                entries
-                    .flatten()
-                    .filter_map(|e| e.file_name().into_string().ok()),
-            );
-        }
-        if let Some(cgroups) = &shared.cgroups {
-            uids.extend(cgroups.pods());
-        }
-        uids.extend(shared.claims.pods());
-        let is_known = |uid: &str| {
-            known.contains(uid)
-                || uids.contains(uid)
-                || shared.pods.all().iter().any(|e| e.pod.uid() == uid)
-        };
-        shared.devices.keep(is_known);
-        shared.managers.keep(is_known);
-        for uid in uids {
-            if !known.contains(&uid) && !shared.pods.all().iter().any(|e| e.pod.uid() == uid) {
-                remove_orphan(&shared, &uid).await;
-            }
-        }
-    });
-}
-
-async fn remove_orphan(shared: &PodContext, uid: &str) {
-    if !is_own(shared, uid).await {
-        tracing::debug!(uid, "ignoring a pod of another kubelet");
-        return;
-    }
-    let Ok(observed) = observe::pod(&*shared.runtime, uid, &Default::default()).await else {
-        return;
-    };
-    tracing::info!(uid, "cleaning up a pod that no longer exists");
-    let ends = observed
-        .containers
-        .iter()
-        .filter(|c| !c.exited())
-        .map(|c| kill::stop(&*shared.runtime, &c.id, ORPHAN_GRACE));
-    futures::future::join_all(ends).await;
-    for sandbox in &observed.sandboxes {
-        let id = || api::SandboxId {
-            pod_sandbox_id: sandbox.id.clone(),
-        };
-        let _ = shared.runtime.stop_pod_sandbox(id()).await;
-        if let Err(error) = shared.runtime.remove_pod_sandbox(id()).await {
-            tracing::warn!(uid, %error, "failed to remove a sandbox");
-            return;
-        }
-    }
-    if let Err(error) = shared.claims.unprepare(uid).await {
-        tracing::warn!(
-            uid,
-            error = error_chain(&error),
-            "failed to unprepare resource claims"
-        );
-    }
-    let volumes = PodVolumes::new(&shared.node.root, uid);
-    if let Err(error) = shared.csi.release(volumes.pod_dir()).await {
-        tracing::warn!(
-            uid,
-            error = error_chain(&error),
-            "failed to unpublish volumes"
-        );
-        return;
-    }
-    if let Err(error) = volumes.remove() {
-        tracing::warn!(uid, %error, "failed to remove volumes");
-    }
-    if let Some(cgroups) = &shared.cgroups {
-        let _ = cgroups.remove_pod(uid).await;
-    }
-}
-
-/// Whether this agent made what there is of a pod: all of its sandboxes, or its folder.
-/// What is known to nobody else, as a control group without a sandbox, is.
-async fn is_own(shared: &PodContext, uid: &str) -> bool {
-    let folder = shared.node.root.join("pods").join(uid);
-    if origin::is_marked(&folder) {
-        return true;
-    }
-    let selector = [(key::POD_UID.to_owned(), uid.to_owned())].into();
-    let request = api::ListPodSandboxRequest {
-        filter: Some(api::PodSandboxFilter {
-            label_selector: selector,
-            ..api::PodSandboxFilter::default()
-        }),
-    };
-    let Ok(found) = shared.runtime.list_pod_sandbox(request).await else {
-        return false;
-    };
-    let mut sandboxes = found.items.iter();
-    if sandboxes.len() == 0 {
-        return !folder.exists();
-    }
-    sandboxes.all(|sandbox| origin::is_own(&sandbox.labels))
-}
-
-/// Tells of pods whose containers changed: by the runtime's own events where
-/// it has them, and by looking.
-async fn watch_runtime(
-    shared: Arc<PodContext>,
-    nudges: mpsc::UnboundedSender<String>,
-    shutdown: CancellationToken,
-) {
-    let mut before: FxHashMap<String, u64> = FxHashMap::default();
-    let mut events = shared.runtime.events().await.ok();
-    loop {
-        let begun = Instant::now();
-        if let Ok(now) = look(&*shared.runtime).await {
-            shared.metrics.relisted(begun.elapsed());
-            for (uid, print) in &now {
-                if before.get(uid) != Some(print) && nudges.send(uid.clone()).is_err() {
-                    return;
-                }
-            }
-            for uid in before.keys().filter(|uid| !now.contains_key(*uid)) {
-                let _ = nudges.send(uid.clone());
-            }
-            before = now;
-        }
-        let looked = Instant::now();
-        let Some(stream) = &mut events else {
-            // short steps, so that a raise of attention is seen soon
-            loop {
-                tokio::select! {
-                    () = shutdown.cancelled() => return,
-                    () = tokio::time::sleep(BUSY) => {}
-                }
-                if shared.attention.is_raised() || looked.elapsed() >= IDLE {
-                    break;
-                }
-            }
-            continue;
-        };
-        let wake = tokio::time::sleep(TOLD);
-        tokio::pin!(wake);
-        let lost = loop {
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = &mut wake => break false,
-                event = stream.next() => match event {
-                    Some(Ok(event)) => {
-                        let of = event.pod_sandbox_status.and_then(|s| s.metadata);
-                        let Some(metadata) = of else { break false };
-                        if nudges.send(metadata.uid).is_err() {
-                            return;
-                        }
-                    }
-                    Some(Err(error)) if error.is_unimplemented() => {
-                        events = None;
-                        break false;
-                    }
-                    Some(Err(_)) | None => break true,
-                },
-            }
-        };
-        if lost {
-            // the runtime ended; it is asked again when it is back
-            tokio::time::sleep(IDLE).await;
-            events = shared.runtime.events().await.ok();
-        }
-    }
-}
-
-/// By pod uid: a fingerprint of its sandboxes and containers.
-async fn look(runtime: &dyn Runtime) -> node_agent_cri::Result<FxHashMap<String, u64>> {
-    use std::hash::{Hash, Hasher};
-    let sandboxes = runtime.list_pod_sandbox(api::ListPodSandboxRequest { filter: None });
-    let containers = runtime.list_containers(api::ListContainersRequest { filter: None });
-    let (sandboxes, containers) = futures::future::try_join(sandboxes, containers).await?;
-    let mut all: FxHashMap<String, u64> = FxHashMap::default();
-    let mut add = |uid: &str, id: &str, state: i32| {
-        let mut hasher = rustc_hash::FxHasher::default();
-        (id, state).hash(&mut hasher);
-        // order does not matter
-        let print = all.entry(uid.to_owned()).or_default();
-        *print = print.wrapping_add(hasher.finish());
-    };
-    for sandbox in &sandboxes.items {
-        if let Some(metadata) = sandbox
-            .metadata
-            .as_ref()
-            .filter(|_| sandbox.labels.contains_key(key::POD_UID))
-        {
-            add(&metadata.uid, &sandbox.id, sandbox.state);
-        }
-    }
-    for container in &containers.containers {
-        if let Some(uid) = container.labels.get(key::POD_UID) {
-            add(uid, &container.id, container.state + 16);
-        }
-    }
-    Ok(all)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::testing;
     use node_agent_cri::fake::Fake;
