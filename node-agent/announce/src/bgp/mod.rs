@@ -16,6 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control_client::{Client, resources};
 use control_load_balancer::{BgpPeerSpec, PASSWORD_NAMESPACE, PasswordSecret, PeerStatus, Text};
+use control_types::error_chain;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -218,7 +219,7 @@ impl Speaker {
                     let status = PeerStatus {
                         state: "Idle".into(),
                         advertised: 0,
-                        error: Some(all_causes(error)),
+                        error: Some(error_chain(error)),
                     };
                     statuses.insert(name.clone(), status);
                 }
@@ -282,18 +283,6 @@ impl Speaker {
     }
 }
 
-/// An error with all its causes.
-fn all_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}
-
 /// Keeps the session with one peer established.
 struct SessionKeeper {
     name: Text,
@@ -337,7 +326,7 @@ impl SessionKeeper {
             let ended = self.session().await;
             self.metrics.session(&self.name, false);
             let Err(error) = ended else { break };
-            let text = all_causes(&error);
+            let text = error_chain(&error);
             self.tell("Idle", 0, Some(text.clone()));
             let news = {
                 let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
