@@ -23,6 +23,9 @@ mod inbox;
 mod interface;
 mod syn_filter;
 
+#[cfg(test)]
+mod handover_tests;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -31,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use control_apiserver::{api::Api, lifecycle::Lifecycle};
+use control_apiserver::api::Api;
 use control_supervise::{TaskHandle, task};
 use socket2::Socket;
 use tokio::net::UdpSocket;
@@ -74,6 +77,16 @@ pub struct Options {
     /// Interface for that address; the one with the server's own address unless given.
     #[arg(long, value_name = "NAME", requires = "control_plane_address")]
     pub control_plane_interface: Option<String>,
+}
+
+/// The stages of the end of a server.
+struct ShutdownStages<'a> {
+    /// The server is told to end: it gives nothing up yet.
+    shutdown: &'a CancellationToken,
+    /// Its clients are asked to go.
+    draining: &'a CancellationToken,
+    /// They have gone.
+    drained: &'a CancellationToken,
 }
 
 /// Holds the address while this server has it.
@@ -196,8 +209,12 @@ impl AddressKeeper {
         let (tell, ready) = tokio::sync::watch::channel(Look::default());
         let looking = look(&api, tell, &stop);
         let taking_part = async {
-            self.take_part(ready, &api.lifecycle, &listeners, &shutdown)
-                .await;
+            let stages = ShutdownStages {
+                shutdown: &shutdown,
+                draining: api.lifecycle.draining(),
+                drained: api.lifecycle.drained(),
+            };
+            self.take_part(ready, &stages, &listeners).await;
             stop.cancel();
         };
         tokio::join!(looking, taking_part);
@@ -206,9 +223,8 @@ impl AddressKeeper {
     async fn take_part(
         &self,
         looks: tokio::sync::watch::Receiver<Look>,
-        lifecycle: &Lifecycle,
+        stages: &ShutdownStages<'_>,
         listeners: &[Socket],
-        shutdown: &CancellationToken,
     ) {
         // An address that a killed process left: this server drops it until it decides to
         // take it.
@@ -227,9 +243,9 @@ impl AddressKeeper {
         loop {
             tokio::select! {
                 biased;
-                () = shutdown.cancelled(), if !is_holder => break,
-                () = lifecycle.drained().cancelled() => break,
-                () = lifecycle.draining().cancelled(), if drains_since.is_none() => {
+                () = stages.shutdown.cancelled(), if !is_holder => break,
+                () = stages.drained.cancelled() => break,
+                () = stages.draining.cancelled(), if drains_since.is_none() => {
                     drains_since = Some(Instant::now());
                     self.ignore_new_connections(listeners);
                     continue;
