@@ -140,9 +140,10 @@ fn compare(bare: &Path, volume: &Path, goal: f64) {
     }
     for (name, workload) in WORKLOADS {
         let mut measured = [Vec::new(), Vec::new()];
-        for _ in 0..ROUNDS {
-            for (side, figures) in sides.iter().zip(&mut measured) {
-                figures.push(measure(side, workload));
+        for round in 0..ROUNDS {
+            // Neither side is always the one that comes second.
+            for side in [round % 2, 1 - round % 2] {
+                measured[side].push(measure(sides[side], workload));
             }
         }
         let rates = measured
