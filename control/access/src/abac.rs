@@ -3,7 +3,9 @@
 
 use serde::Deserialize;
 
-use crate::{Attributes, Rule, User};
+use crate::attributes::Attributes;
+use crate::rbac::Rule;
+use crate::user::User;
 
 /// The policies of a file.
 #[derive(Debug, Clone, Default)]

@@ -2,7 +2,7 @@
 
 use control_types::{fields, labels};
 
-use crate::User;
+use crate::user::User;
 
 /// A request, as far as authorization needs it, built from the path and the method: see
 /// the Kubernetes documentation on request attributes.

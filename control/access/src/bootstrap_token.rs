@@ -5,8 +5,8 @@
 use control_types::meta;
 use control_types::value::Value;
 
-use crate::User;
 use crate::user::AUTHENTICATED;
+use crate::user::User;
 
 /// The group of all who come with such a token.
 pub const BOOTSTRAPPERS: &str = "system:bootstrappers";

@@ -3,8 +3,8 @@
 //! Whether the proxy may, by its certificate, is for the caller to find out; here
 //! are its name and the headers looked at.
 
-use crate::User;
 use crate::user::AUTHENTICATED;
+use crate::user::User;
 
 /// The trusted proxies, and the headers that are read. Header names are in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,8 +12,9 @@ use control_types::status::quote;
 use control_types::value::Value;
 use rustc_hash::FxHashMap;
 
+use crate::attributes::Attributes;
+use crate::user::User;
 use crate::user::{SERVICE_ACCOUNT_USER_PREFIX, split_service_account};
-use crate::{Attributes, User};
 
 /// The four kinds that make up the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::User;
 use crate::user::AUTHENTICATED;
+use crate::user::User;
 
 /// The users of a file by their tokens.
 #[derive(Clone, Default)]

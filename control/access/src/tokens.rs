@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use self::claims::{Audiences, BoundObject, Claims, Private, audiences_in_go};
 use self::verified::VerifiedTokens;
-use crate::User;
+use crate::user::User;
 
 pub(crate) use self::claims::issuer as unverified_issuer;
 pub use self::legacy::{LAST_USED, LegacyUse};

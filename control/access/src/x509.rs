@@ -7,8 +7,8 @@
 use x509_parser::der_parser::oid;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::User;
 use crate::user::AUTHENTICATED;
+use crate::user::User;
 
 /// Error for a certificate that names no user.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     nulls::{list, null_as_default},
-    resource::View,
+    resource::{Resource, View},
 };
 
 /// `metav1.ObjectMeta` without `managedFields`, `generateName` and `selfLink`, which no
@@ -143,7 +143,7 @@ pub struct Metadata {
 }
 
 impl View for Metadata {
-    const RESOURCE: crate::Resource = crate::Resource::cluster(
+    const RESOURCE: Resource = Resource::cluster(
         "meta.k8s.io",
         "v1",
         "partialobjectmetadatas",

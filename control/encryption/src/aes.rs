@@ -9,8 +9,8 @@ use aws_lc_rs::cipher::{
 };
 use aws_lc_rs::iv::{FixedLength, IV_LEN_128_BIT};
 
+use crate::cipher::Cipher;
 use crate::error::{Error, crypto};
-use crate::providers::Cipher;
 
 /// AES-GCM: nonce of 12 bytes, ciphertext, tag of 16. The place of the value is
 /// authenticated.

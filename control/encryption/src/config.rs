@@ -9,9 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use crate::aes::{Cbc, Gcm};
+use crate::cipher::Cipher;
 use crate::error::Error;
 use crate::kms::Kms;
-use crate::providers::{Cipher, Provider, Table};
+use crate::providers::{Provider, Table};
 use crate::secretbox::SecretBox;
 
 /// How long a key manager may take unless the configuration says.

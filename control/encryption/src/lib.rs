@@ -11,6 +11,7 @@
 //! its file, which is reloaded whenever it changes.
 
 mod aes;
+mod cipher;
 mod config;
 mod error;
 mod kms;
@@ -23,13 +24,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+pub use cipher::{ANY_PREFIX, OpenedValue};
 pub use error::Error;
 pub use own::OwnKeys;
-pub use providers::{OpenedValue, Table};
+pub use providers::Table;
 pub use source::Source;
-
-/// The common prefix of values of every provider.
-pub const ANY_PREFIX: &[u8] = b"k8s:enc:";
 
 /// The encrypted resources and their providers. Cheap to clone.
 #[derive(Clone, Debug, Default)]

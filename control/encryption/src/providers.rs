@@ -4,18 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::ANY_PREFIX;
+use crate::cipher::{ANY_PREFIX, Cipher, OpenedValue};
 use crate::error::Error;
 use crate::kms::Kms;
-
-/// A way to encrypt values.
-pub(crate) trait Cipher: Send + Sync {
-    /// Appends the encrypted value. `place` is where it will lie.
-    fn seal(&self, place: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<(), Error>;
-
-    /// The value, if the key fits and it was not changed.
-    fn open(&self, place: &[u8], sealed: &[u8]) -> Option<Vec<u8>>;
-}
 
 /// One key of a provider, or a provider without keys.
 #[derive(Clone)]
@@ -29,15 +20,6 @@ pub(crate) enum Provider {
     },
     /// A key manager.
     Kms { prefix: String, kms: Arc<Kms> },
-}
-
-/// A decrypted value.
-#[derive(Debug, PartialEq, Eq)]
-pub struct OpenedValue {
-    /// The value.
-    pub value: Vec<u8>,
-    /// Whether it would be encrypted otherwise now.
-    pub stale: bool,
 }
 
 /// The providers of all resources.

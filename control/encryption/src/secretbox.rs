@@ -7,8 +7,8 @@ use salsa20::XSalsa20;
 use salsa20::cipher::{KeyIvInit as _, StreamCipher as _};
 
 use crate::aes::random;
+use crate::cipher::Cipher;
 use crate::error::{Error, crypto};
-use crate::providers::Cipher;
 
 const NONCE: usize = 24;
 const TAG: usize = 16;

@@ -118,7 +118,7 @@ pub fn expand(program: &Command, mut arguments: Vec<OsString>) -> Result<Vec<OsS
     let Some(path) = file(&arguments) else {
         return Ok(arguments);
     };
-    if name == "scheduler" && crate::commands::scheduler::is_configuration(&path) {
+    if name == "scheduler" && crate::scheduler_file::is_configuration(&path) {
         // The stock kube-scheduler's own file: no options of this program.
         return Ok(arguments);
     }

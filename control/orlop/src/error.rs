@@ -106,7 +106,7 @@ pub enum Error {
         path: PathBuf,
         /// The problem.
         #[source]
-        source: crate::commands::scheduler::ConfigurationError,
+        source: crate::scheduler_file::SchedulerFileError,
     },
     /// Objects that make no cluster.
     #[error(transparent)]

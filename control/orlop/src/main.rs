@@ -37,6 +37,7 @@ mod redact;
 mod requests;
 mod rotation;
 mod run;
+mod scheduler_file;
 mod server_record;
 mod servers;
 mod status;

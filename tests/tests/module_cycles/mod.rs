@@ -11,19 +11,9 @@ const LIMIT: usize = 5;
 /// only fall: whoever cuts a cycle lowers the number, or removes the line.
 const LARGER: &[(&str, usize, &str)] = &[
     (
-        "control-access",
-        12,
-        "types shared by all authenticators are in the root",
-    ),
-    (
         "control-cel",
         28,
         "the types of the language and its functions know each other",
-    ),
-    (
-        "control-client",
-        11,
-        "the client's errors and resources are in the root",
     ),
     (
         "control-controllers",
@@ -36,11 +26,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         "the search and its pools share types in the root",
     ),
     (
-        "control-encryption",
-        9,
-        "providers are in the root, and each file knows it",
-    ),
-    (
         "control-fields",
         6,
         "typed values are taken apart by their modules",
@@ -50,7 +35,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         21,
         "rules of admission share helpers of their parent",
     ),
-    ("orlop", 20, "errors of all commands are one type"),
     (
         "control-scheduler",
         34,

@@ -12,7 +12,7 @@ use super::{
     Bearer, BoundObjectState, CREDENTIAL_ID, LEEWAY, NODE_NAME, NODE_UID, POD_NAME, POD_UID,
     Reference, ServiceAccountTokenGetter, TokenError,
 };
-use crate::User;
+use crate::user::User;
 
 /// The claims of either kind.
 #[derive(Debug, Deserialize)]

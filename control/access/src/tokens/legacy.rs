@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Bearer, Reference, ServiceAccountTokenGetter, TokenError};
-use crate::User;
+use crate::user::User;
 use crate::user::split_service_account;
 
 /// The issuer of such tokens.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use aws_lc_rs::hkdf;
 
 use crate::aes::{Gcm, random};
+use crate::cipher::Cipher as _;
 use crate::error::{Error, crypto};
-use crate::providers::Cipher as _;
 
 /// The source is a seed of which each value's key is derived; else it is the key.
 pub(super) const SEED: i32 = 1;

@@ -23,8 +23,8 @@ use sha2::{Digest as _, Sha256};
 
 use self::envelope::{EncryptedObject, SEED, Seed};
 use crate::aes::{Gcm, random};
+use crate::cipher::{Cipher as _, OpenedValue};
 use crate::error::Error;
-use crate::providers::{Cipher as _, OpenedValue};
 
 /// For so long after the manager last did its part values are still encrypted.
 const WRITES: Duration = Duration::from_secs(3 * 60);

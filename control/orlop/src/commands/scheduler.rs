@@ -5,10 +5,9 @@ use std::path::Path;
 use clap::Args;
 use control_apiserver::features::{Feature, Gates};
 use control_metrics::Page;
-use control_scheduler::config::{self, Configuration};
 use control_scheduler::{Config, Features};
 
-use crate::{component, election, error::Error, kubeconfig::Kubeconfig, run};
+use crate::{component, election, error::Error, kubeconfig::Kubeconfig, run, scheduler_file};
 
 /// Pods to schedule, and leader election.
 #[derive(Args)]
@@ -37,17 +36,6 @@ pub struct Options {
     port: component::Options,
 }
 
-/// Error for an unusable configuration of the scheduler.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigurationError {
-    /// It cannot be read.
-    #[error("cannot be read")]
-    Read(#[source] std::io::Error),
-    /// It cannot be.
-    #[error("is no KubeSchedulerConfiguration")]
-    Configuration(#[source] config::Error),
-}
-
 /// Runs until a signal.
 ///
 /// # Errors
@@ -57,7 +45,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     let gates = gates.map_err(|error| Error::Option(format!("--feature-gates: {error}")))?;
     let features = features(gates);
     let config = match &options.file.config {
-        Some(path) if is_configuration(path) => {
+        Some(path) if scheduler_file::is_configuration(path) => {
             configured(path, features, true, options.elect_as.as_deref())?
         }
         _ => {
@@ -88,12 +76,6 @@ fn write_metrics(page: &mut Page) {
     control_apiserver::metrics::write_version(page);
 }
 
-/// Whether a file is a `KubeSchedulerConfiguration` rather than options of this program.
-pub fn is_configuration(path: &Path) -> bool {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    config::is_configuration(&text)
-}
-
 /// Reads a `KubeSchedulerConfiguration`; with `elects`, including its election.
 ///
 /// # Errors
@@ -104,9 +86,12 @@ pub fn configured(
     elects: bool,
     identity: Option<&str>,
 ) -> Result<Config, Error> {
-    read(path, features, elects, identity).map_err(|source| Error::SchedulerConfiguration {
-        path: path.to_owned(),
-        source,
+    let identity = identity.map_or_else(own_identity, str::to_owned);
+    scheduler_file::read(path, features, elects, &identity).map_err(|source| {
+        Error::SchedulerConfiguration {
+            path: path.to_owned(),
+            source,
+        }
     })
 }
 
@@ -116,23 +101,6 @@ pub fn features(gates: Gates) -> Features {
         generic_workload: gates.enabled(Feature::GenericWorkload),
         gang_scheduling: gates.enabled(Feature::GangScheduling),
     }
-}
-
-fn read(
-    path: &Path,
-    features: Features,
-    elects: bool,
-    identity: Option<&str>,
-) -> Result<Config, ConfigurationError> {
-    let text = std::fs::read_to_string(path).map_err(ConfigurationError::Read)?;
-    let file = Configuration::from_yaml(&text, features);
-    let file = file.map_err(ConfigurationError::Configuration)?;
-    let identity = identity.map_or_else(own_identity, str::to_owned);
-    let election = file.leader_election.as_candidate(&identity);
-    let election = election.map_err(ConfigurationError::Configuration)?;
-    let mut config = Config::from_file(file, features);
-    config.election = election.filter(|_| elects);
-    Ok(config)
 }
 
 /// The host's name with something that no other process has, as stock components name
