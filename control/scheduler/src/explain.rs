@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::place::{Decision, Placer};
 use crate::plugins::Cycle;
 use crate::view::Pod;

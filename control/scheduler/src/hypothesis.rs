@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::snapshot::PodKey;
 use crate::view::Pod;
 

@@ -24,8 +24,10 @@
 
 pub mod bits;
 pub mod catalog;
+pub mod cluster;
 pub mod config;
 pub mod devices;
+mod eligible_nodes;
 pub mod event;
 mod evict;
 pub mod explain;
@@ -40,6 +42,7 @@ pub mod objects;
 pub mod outcome;
 pub mod place;
 pub mod plugins;
+mod pre_binder;
 pub mod prebind;
 pub mod preempt;
 pub mod queue;
@@ -54,7 +57,8 @@ pub mod view;
 pub mod volumes;
 mod wake;
 
-pub use catalog::{Catalog, Cluster};
+pub use catalog::Catalog;
+pub use cluster::Cluster;
 pub use explain::{Explanation, explain};
 pub use features::Features;
 pub use outcome::PodOutcome;

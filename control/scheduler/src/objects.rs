@@ -1,14 +1,10 @@
-//! Clusters made of objects as JSON, for decisions away from the loop: explanations,
+//! Objects as JSON, of which clusters are made, for decisions away from the loop: explanations,
 //! simulations, comparisons.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use control_client::{Resource, View, resources};
+use control_client::{Resource, View};
 use serde_json::Value;
-
-use crate::catalog::{Catalog, Cluster};
-use crate::view::{Namespace, Node, Pod, PodGroup};
 
 /// Error for objects that do not form a cluster.
 #[derive(Debug, thiserror::Error)]
@@ -130,46 +126,6 @@ impl ObjectSet {
     pub fn views<V: View>(&self) -> Result<Vec<V>, Error> {
         self.all(&V::RESOURCE).map(view).collect()
     }
-
-    /// The cluster of these objects. Pods that ended use nothing.
-    ///
-    /// # Errors
-    /// [`Error::Unreadable`].
-    pub fn cluster(&self) -> Result<Cluster, Error> {
-        let mut cluster = Cluster::from_catalog(Catalog::from_objects(self)?);
-        for node in self.views::<Node>()? {
-            cluster.snapshot.set_node(&Arc::new(node));
-        }
-        for namespace in self.views::<Namespace>()? {
-            let meta = &namespace.metadata;
-            cluster
-                .snapshot
-                .set_namespace(&meta.name, Some(&meta.labels));
-        }
-        for group in self.views::<PodGroup>()? {
-            // If there are PodGroups, pods are scheduled by them.
-            cluster.gangs.enable();
-            cluster.gangs.set_group(&Arc::new(group));
-        }
-        for pod in self.views::<Pod>()? {
-            if pod.finished {
-                continue;
-            }
-            let pod = Arc::new(pod);
-            cluster.gangs.observe(&pod);
-            if !pod.node_name.is_empty() {
-                cluster.snapshot.put_pod(&pod, &pod.node_name);
-            }
-        }
-        Ok(cluster)
-    }
-
-    /// Returns the resources that a cluster consists of.
-    pub fn resources() -> impl Iterator<Item = Resource> {
-        [resources::NODES, resources::NAMESPACES, resources::PODS]
-            .into_iter()
-            .chain(Catalog::resources())
-    }
 }
 
 fn of(resource: &Resource) -> (String, String) {
@@ -197,6 +153,7 @@ pub fn view<V: View>(object: &Value) -> Result<V, Error> {
 
 #[cfg(test)]
 mod tests {
+    use control_client::resources;
     use serde_json::json;
 
     use super::*;

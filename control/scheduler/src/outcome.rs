@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::place::{Decision, Placer};
 use crate::preempt::Preemption;
 use crate::reserve::Reservation;

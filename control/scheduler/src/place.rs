@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::bits::Bits;
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::devices::Deallocation;
 use crate::event::Event;
 use crate::plugins::{Cycle, Permission, Plugin, Profile, RejectedNodes};

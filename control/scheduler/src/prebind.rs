@@ -1,14 +1,8 @@
 //! PreBind: writes that precede the binding of a pod.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use control_client::events::Recorder;
-use control_client::{Cache, Client};
-
-use crate::catalog::Catalog;
+pub use crate::pre_binder::PreBinder;
 use crate::reserve::Reservation;
-use crate::view::{Node, Pod};
+use crate::view::Pod;
 use crate::{devices, volumes};
 
 /// Error that delays the binding of a pod.
@@ -21,23 +15,6 @@ pub enum Error {
     /// Its devices cannot be allocated.
     #[error("running PreBind plugin \"DynamicResources\"")]
     Devices(#[source] devices::ClaimPreBindError),
-}
-
-/// The environment of bindings.
-#[derive(Clone)]
-pub struct PreBinder {
-    /// Writes.
-    pub client: Client,
-    /// Shows when writes took effect.
-    pub catalog: Arc<Catalog>,
-    /// Nodes, which must still fit.
-    pub nodes: Cache<Node>,
-    /// Pods, which must still be there.
-    pub pods: Cache<Pod>,
-    /// How long volumes may take to be made and bound (`bindTimeoutSeconds`).
-    pub bind_timeout: Duration,
-    /// Records events about waiting.
-    pub recorder: Recorder,
 }
 
 impl PreBinder {

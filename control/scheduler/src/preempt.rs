@@ -11,20 +11,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::bits::Bits;
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::hypothesis::Hypothesis;
 use crate::place::{Diagnosis, Placer, none_available};
+pub use crate::plugins::args::PreemptionArgs;
 use crate::plugins::{Cycle, RejectedNodes};
 use crate::view::{Pod, PodDisruptionBudget};
-
-/// How many nodes are tried (`DefaultPreemptionArgs`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PreemptionArgs {
-    /// At least this share of the nodes, in percent.
-    pub min_candidate_nodes_percentage: u32,
-    /// At least so many nodes.
-    pub min_candidate_nodes_absolute: u32,
-}
 
 /// Pods to evict from a node so that a pod fits there.
 #[derive(Clone, Debug)]
@@ -99,25 +91,6 @@ pub(crate) struct Candidate {
 pub(crate) struct DryRun<'a> {
     pub(crate) pod: &'a Arc<Pod>,
     pub(crate) budgets: &'a [Arc<PodDisruptionBudget>],
-}
-
-impl Default for PreemptionArgs {
-    fn default() -> Self {
-        Self {
-            min_candidate_nodes_percentage: 10,
-            min_candidate_nodes_absolute: 100,
-        }
-    }
-}
-
-impl PreemptionArgs {
-    /// How many candidates are looked for among `nodes` nodes.
-    fn candidates(self, nodes: usize) -> usize {
-        let share = nodes.saturating_mul(self.min_candidate_nodes_percentage as usize) / 100;
-        share
-            .max(self.min_candidate_nodes_absolute as usize)
-            .min(nodes)
-    }
 }
 
 impl Placer {

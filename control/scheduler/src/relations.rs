@@ -11,8 +11,8 @@ use control_client::StringMap;
 use rustc_hash::FxHashMap;
 
 use crate::bits::Bits;
+use crate::eligible_nodes::{matching_nodes, untolerated_nodes};
 use crate::groups::{PodSelector, TermKind};
-use crate::plugins::{matching_nodes, untolerated_nodes};
 use crate::snapshot::Snapshot;
 use crate::view::Shape;
 

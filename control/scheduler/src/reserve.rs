@@ -6,25 +6,26 @@
 //! fails.
 
 use crate::catalog::CatalogEvent;
+use crate::devices::{AssumedDevices, DeviceReservation};
 use crate::view::Pod;
-use crate::{devices, volumes};
+use crate::volumes::{AssumedVolumes, VolumeReservation};
 
 /// The resources reserved for a pod besides its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reservation {
     /// Volumes of its claims.
-    pub volumes: volumes::VolumeReservation,
+    pub volumes: VolumeReservation,
     /// Devices of its claims.
-    pub devices: devices::DeviceReservation,
+    pub devices: DeviceReservation,
 }
 
 /// Reservations that the caches do not show yet.
 #[derive(Clone, Debug, Default)]
 pub struct AssumedReservations {
     /// Volumes.
-    pub volumes: volumes::AssumedVolumes,
+    pub volumes: AssumedVolumes,
     /// Devices.
-    pub devices: devices::AssumedDevices,
+    pub devices: AssumedDevices,
 }
 
 impl Reservation {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::bits::Bits;
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::place::{Diagnosis, Placer};
 use crate::plugins::{Cycle, Influence, RejectedNodes};
 use crate::preempt::{Candidate, DryRun, sort_by_importance, split_by_budgets};

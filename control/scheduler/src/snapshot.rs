@@ -17,10 +17,8 @@ use crate::selector::{NodeTerm, Operator, Requirement};
 use crate::view::{HostPort, Node, Pod, Requests, Taint};
 use crate::volumes::VolumeUsage;
 
+pub use crate::view::PodKey;
 pub use crate::wake::Wake;
-
-/// Namespace and name of a pod.
-pub type PodKey = (CompactString, CompactString);
 
 /// Nodes and the pods on them.
 #[derive(Clone, Debug, Default)]

@@ -36,11 +36,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         "rules of admission share helpers of their parent",
     ),
     (
-        "control-scheduler",
-        34,
-        "plugins and the snapshot know the placement",
-    ),
-    (
         "control-types",
         6,
         "values are parsed and written by their modules",

@@ -5,7 +5,7 @@ use super::args::{Args, NodeResourcesFit, ResourceSpec, ShapePoint};
 use super::wire::{PluginSet, Plugins, RawPlugin};
 use super::{args, wire};
 use crate::features::Features;
-use crate::gangs;
+use crate::gangs::GANG_SCHEDULING;
 use crate::plugins::profile::{EnabledPlugin, Profile, defaults, plugin};
 use crate::plugins::{
     CycleArgs, Plugin as Decider, balanced_allocation, node_affinity, node_resources_fit,
@@ -23,7 +23,7 @@ const POINTS: [(&str, &str, &[&str]); 12] = [
             "SchedulingGates",
             "DynamicResources",
             "DefaultPreemption",
-            gangs::NAME,
+            GANG_SCHEDULING,
         ],
     ),
     ("queueSort", "QueueSortPlugin", &["PrioritySort"]),
@@ -102,7 +102,7 @@ const POINTS: [(&str, &str, &[&str]); 12] = [
         "ReservePlugin",
         &["VolumeBinding", "DynamicResources"],
     ),
-    ("permit", "PermitPlugin", &[gangs::NAME]),
+    ("permit", "PermitPlugin", &[GANG_SCHEDULING]),
     (
         "preBind",
         "PreBindPlugin",

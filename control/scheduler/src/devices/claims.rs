@@ -3,8 +3,18 @@
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
+use crate::snapshot::Wake;
 use crate::unmet::UnmetReason;
 use crate::view::{Pod, PodClaim, ResourceClaim};
+
+/// Changes that may help a pod which the plugin rejected.
+pub(super) const WAKES: Wake = Wake::NODE_ADDED
+    .and(Wake::NODE_LABELS)
+    .and(Wake::NODE_ALLOCATABLE)
+    .and(Wake::RESOURCE_CLAIM)
+    .and(Wake::DEVICE_CLASS)
+    .and(Wake::RESOURCE_SLICE)
+    .and(Wake::POD_ITSELF);
 
 /// Checks that the claims of the pod exist (the plugin's PreEnqueue). Otherwise the pod
 /// is not tried, and no event is recorded.
@@ -28,7 +38,7 @@ pub(super) fn unmet(reason: String) -> UnmetReason {
         reason,
         on_each_node: false,
         resolvable: false,
-        wake: super::WAKES,
+        wake: WAKES,
     }
 }
 

@@ -2,10 +2,10 @@
 
 use control_client::Change;
 
-use super::WAKES;
-use super::claims::{claims, pre_enqueue};
+use super::claims::{WAKES, claims, pre_enqueue};
 use crate::bits::Bits;
-use crate::catalog::{CatalogEvent, Cluster};
+use crate::catalog::CatalogEvent;
+use crate::cluster::Cluster;
 use crate::event::{Event, Subject};
 use crate::plugins::{Cycle, Plugin, RejectedNodes, proportional};
 use crate::snapshot::Wake;

@@ -20,8 +20,6 @@ mod state;
 mod unreserve;
 mod wait;
 
-use crate::snapshot::Wake;
-
 pub(crate) use dynamic_resources::DynamicResources;
 pub use post_filter::Deallocation;
 pub use prebind::ClaimPreBindError;
@@ -29,12 +27,3 @@ pub(crate) use prebind::prebind;
 pub use reservation::{AssumedDevices, DeviceReservation};
 pub use state::DeviceState;
 pub(crate) use unreserve::unreserve;
-
-/// Changes that may help a pod which the plugin rejected.
-const WAKES: Wake = Wake::NODE_ADDED
-    .and(Wake::NODE_LABELS)
-    .and(Wake::NODE_ALLOCATABLE)
-    .and(Wake::RESOURCE_CLAIM)
-    .and(Wake::DEVICE_CLASS)
-    .and(Wake::RESOURCE_SLICE)
-    .and(Wake::POD_ITSELF);

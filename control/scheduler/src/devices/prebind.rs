@@ -13,7 +13,7 @@ use super::DeviceReservation;
 use super::reservation::ClaimReservation;
 use super::unreserve::ATTEMPTS;
 use super::wait::{WaitError, has_binding_conditions, wait_until_ready};
-use crate::prebind::PreBinder;
+use crate::pre_binder::PreBinder;
 use crate::view::{Consumer, Pod, ResourceClaim};
 
 /// Pause between attempts that others got in the way of.

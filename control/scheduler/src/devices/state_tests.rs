@@ -4,7 +4,8 @@ use control_client::{Cache, Change, View};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::{CatalogEvent, Cluster};
+use crate::catalog::CatalogEvent;
+use crate::cluster::Cluster;
 use crate::devices::DynamicResources;
 use crate::event::{Event, Subject};
 use crate::place::{Decision, place};

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::DeviceReservation;
 use super::reservation::ClaimReservation;
 use super::state::{BINDING_TIMEOUT, is_overdue};
-use crate::prebind::PreBinder;
+use crate::pre_binder::PreBinder;
 use crate::view::Pod;
 
 /// How often claims are looked at.

@@ -2,14 +2,9 @@
 
 use std::sync::Arc;
 
-use compact_str::CompactString;
 use rustc_hash::FxHashMap;
 
-use crate::snapshot::PodKey;
-use crate::view::{Pod, PodGroup};
-
-/// Namespace and name of a PodGroup.
-pub type GangKey = (CompactString, CompactString);
+use crate::view::{GangKey, Pod, PodGroup, PodKey};
 
 /// All PodGroups and their pods.
 #[derive(Clone, Debug, Default)]

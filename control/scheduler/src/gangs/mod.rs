@@ -16,10 +16,13 @@
 
 mod members;
 mod plugin;
-#[cfg(test)]
-mod tests;
 mod trial;
 
-pub use members::{GangKey, Gangs, MemberCounts};
-pub(crate) use plugin::{GangScheduling, NAME};
+pub use members::{Gangs, MemberCounts};
+pub(crate) use plugin::{GANG_SCHEDULING, GangScheduling};
 pub use trial::{Attempt, GangDecision, Member, Trial, Verdict};
+
+pub use crate::view::GangKey;
+
+#[cfg(test)]
+mod tests;

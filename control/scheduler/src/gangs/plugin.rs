@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Gangs;
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::event::{Event, Subject};
 use crate::plugins::{Permission, Plugin};
 use crate::snapshot::Wake;
@@ -11,7 +11,7 @@ use crate::unmet::UnmetReason;
 use crate::view::Pod;
 
 /// The plugin's name.
-pub(crate) const NAME: &str = "GangScheduling";
+pub(crate) const GANG_SCHEDULING: &str = "GangScheduling";
 
 /// How long a pod that has a node waits for others of its gang to have one.
 const PERMITTED_WITHIN: Duration = Duration::from_secs(300);
@@ -21,7 +21,7 @@ pub(crate) struct GangScheduling;
 
 fn unmet(reason: String) -> UnmetReason {
     UnmetReason {
-        plugin: NAME,
+        plugin: GANG_SCHEDULING,
         reason,
         on_each_node: false,
         resolvable: false,
@@ -52,7 +52,7 @@ fn is_there(gangs: &Gangs, pod: &Pod) -> Result<(), UnmetReason> {
 
 impl Plugin for GangScheduling {
     fn name(&self) -> &'static str {
-        NAME
+        GANG_SCHEDULING
     }
 
     fn pre_enqueue(&self, cluster: &Cluster, pod: &Pod) -> Result<(), UnmetReason> {
@@ -72,7 +72,7 @@ impl Plugin for GangScheduling {
         };
         match group.min_count {
             Some(needed) if gangs.counts(&key).scheduled < needed => Permission::Wait {
-                plugin: NAME,
+                plugin: GANG_SCHEDULING,
                 within: PERMITTED_WITHIN,
                 message: "waiting for minCount pods from a gang to be scheduled",
             },

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::event::Event;
 use crate::features::Features;
 use crate::objects::{ObjectSet, view};

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::place::{Decision, Diagnosis, Placer};
 use crate::plugins::Permission;
 use crate::preempt::Search;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::profile::plugin;
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::event::Event;
 use crate::snapshot::Wake;
 use crate::view::{Node, Pod};

@@ -1,88 +1,17 @@
 //! InterPodAffinity: pods run near others or away from them, by requirement or by
 //! preference; terms of placed pods that match the new one count as well.
 
-use super::{Cycle, CycleArgs, Influence, MAX_SCORE, Plugin, RejectedNodes};
+use super::affinity_state::DomainTerm;
+use super::{Cycle, Influence, MAX_SCORE, Plugin, RejectedNodes};
 use crate::bits::Bits;
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::event::{Event, Subject};
 use crate::groups::PodSelector;
-use crate::relations::{CountKey, DomainCounts, Eligibility, NO_DOMAIN, Relations, TermCounts};
-use crate::snapshot::{Snapshot, Wake};
+use crate::relations::{DomainCounts, NO_DOMAIN, Relations, TermCounts};
+use crate::snapshot::Wake;
 use crate::view::{Node, Pod, PodTerm};
 
 pub(super) struct InterPodAffinity;
-
-/// The terms of a pod, and the counts that they refer to.
-#[derive(Debug, Default)]
-pub struct AffinityState {
-    /// Pods that match all terms, by the domains of each.
-    near: Vec<DomainTerm>,
-    /// Whether the pod matches all its own affinity terms.
-    matches_itself: bool,
-    away: Vec<DomainTerm>,
-    preferred: Vec<(i64, DomainTerm)>,
-    /// Terms of placed pods that select the pod.
-    placed: Option<usize>,
-    /// Whether preferences of placed pods do not count.
-    ignores_placed: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct DomainTerm {
-    topology: usize,
-    domains: usize,
-}
-
-impl AffinityState {
-    /// Brings the counts that a pod's terms need up to date.
-    pub fn prepare(
-        snapshot: &Snapshot,
-        pod: &Pod,
-        relations: &mut Relations,
-        args: &CycleArgs,
-        scores: bool,
-    ) -> Self {
-        let meta = &pod.metadata;
-        let shape = &pod.shape;
-        let select = |term: &PodTerm| PodSelector::of_term(term, &meta.namespace);
-        let mut count = |term: &PodTerm, selectors: Box<[PodSelector]>| {
-            let key = CountKey {
-                selectors,
-                terminating: true,
-            };
-            let topology = relations.topology(&term.topology_key, snapshot);
-            let count = relations.count(key, snapshot);
-            let domains = relations.domain_counts(count, topology, Eligibility::All, snapshot);
-            DomainTerm { topology, domains }
-        };
-        let all: Box<[PodSelector]> = shape.affinity.iter().map(select).collect();
-        let matches_itself = all
-            .iter()
-            .all(|it| it.matches(&meta.namespace, &meta.labels, snapshot.namespaces()));
-        let near = shape.affinity.iter();
-        let near = near.map(|term| count(term, all.clone())).collect();
-        let away = shape.anti_affinity.iter();
-        let away = away
-            .map(|term| count(term, [select(term)].into()))
-            .collect();
-        let preferred = shape.preferred_pods.iter();
-        let preferred = preferred
-            .filter(|_| scores)
-            .map(|(weight, term)| (i64::from(*weight), count(term, [select(term)].into())))
-            .collect();
-        let weight = args.hard_pod_affinity_weight;
-        let placed = relations.placed_terms(&meta.namespace, &meta.labels, weight, snapshot);
-        Self {
-            near,
-            matches_itself,
-            away,
-            preferred,
-            placed,
-            ignores_placed: args.ignore_preferred_terms_of_existing_pods
-                && shape.preferred_pods.is_empty(),
-        }
-    }
-}
 
 /// Pods in the domain of a node; `None` without the label.
 fn pods_near(relations: &Relations, term: DomainTerm, at: usize) -> Option<i64> {

@@ -1,14 +1,12 @@
 //! NodeAffinity: node selectors, required and preferred node affinity.
 
-use compact_str::CompactString;
-
 use super::{Cycle, Influence, Plugin, RejectedNodes, proportional};
 use crate::bits::Bits;
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
+use crate::eligible_nodes::{NODE_AFFINITY, matching_nodes, named_nodes};
 use crate::event::{Event, Subject};
 use crate::selector::NodeTerm;
 use crate::snapshot::{Snapshot, Wake};
-use crate::unmet::UnmetReason;
 use crate::view::{Node, Pod, Shape};
 
 /// With the node affinity that the profile adds to that of all pods.
@@ -17,63 +15,6 @@ pub(crate) struct NodeAffinity {
     /// One of the terms must match.
     pub(crate) added_required: Option<Box<[NodeTerm]>>,
     pub(crate) added_preferred: Box<[(i32, NodeTerm)]>,
-}
-
-const NAME: &str = "NodeAffinity";
-
-/// The nodes to which required node affinity confines a pod by their names; `None`: a term
-/// names none, so that all are eligible.
-fn named_nodes(shape: &Shape) -> Option<Vec<&CompactString>> {
-    let terms = shape.required_nodes.as_ref()?;
-    let mut all = Vec::new();
-    for term in terms {
-        let mut names = term.names.iter().filter(|(only, _)| *only);
-        let (_, first) = names.next()?;
-        // All fields of a term must match.
-        if names.all(|(_, other)| other == first) {
-            all.push(first);
-        }
-    }
-    (!terms.is_empty()).then_some(all)
-}
-
-/// Checks that the pod does not demand several names of one node.
-///
-/// # Errors
-/// Terms that no node can match.
-pub(super) fn check_terms(pod: &Pod) -> Result<(), UnmetReason> {
-    match named_nodes(&pod.shape) {
-        Some(names) if names.is_empty() => Err(UnmetReason {
-            plugin: NAME,
-            reason: "pod affinity terms conflict".to_owned(),
-            on_each_node: false,
-            resolvable: false,
-            wake: Wake::POD_ITSELF,
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// The nodes that node selector and required node affinity match; `None`: all.
-pub(crate) fn matching_nodes(snapshot: &Snapshot, shape: &Shape) -> Option<Bits> {
-    if shape.node_selector.is_empty() && shape.required_nodes.is_none() {
-        return None;
-    }
-    let mut fitting = snapshot.live().clone();
-    for (key, value) in &shape.node_selector {
-        match snapshot.labelled(key, value) {
-            Some(with) => fitting.intersect(with),
-            None => fitting = Bits::new(),
-        }
-    }
-    if let Some(terms) = &shape.required_nodes {
-        let mut any = Bits::new();
-        for term in terms {
-            any.union(&snapshot.matching_term(term));
-        }
-        fitting.intersect(&any);
-    }
-    Some(fitting)
 }
 
 /// Whether a node matches the node selector and the required node affinity of a pod.
@@ -91,7 +32,7 @@ fn matches_one(terms: Option<&[NodeTerm]>, node: &Node) -> bool {
 
 impl Plugin for NodeAffinity {
     fn name(&self) -> &'static str {
-        NAME
+        NODE_AFFINITY
     }
 
     /// A set of names (a daemon's pod) narrows the search: the other nodes are not

@@ -2,7 +2,7 @@
 
 use super::{Cycle, Influence, Plugin, RejectedNodes};
 use crate::bits::Bits;
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::event::{Event, Subject};
 use crate::snapshot::{Snapshot, Wake};
 use crate::view::Pod;

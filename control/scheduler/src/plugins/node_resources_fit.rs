@@ -6,7 +6,7 @@ use compact_str::CompactString;
 
 use super::{Cycle, Influence, MAX_SCORE, Plugin, RejectedNodes};
 use crate::bits::Bits;
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::event::{Event, Subject};
 use crate::snapshot::{Snapshot, Wake};
 use crate::view::{Node, Pod, Requests};

@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use super::inter_pod_affinity::InterPodAffinity;
 use super::pod_topology_spread::PodTopologySpread;
 use super::*;
-use crate::view::{Node, PodTerm, Spread};
+use crate::cluster::Cluster;
+use crate::relations::Relations;
+use crate::snapshot::Snapshot;
+use crate::view::{Node, Pod, PodTerm, Spread};
 
 /// A cluster as lists: each pod with the node that it is on.
 #[derive(Default)]

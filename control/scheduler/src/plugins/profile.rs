@@ -1,13 +1,16 @@
 //! The plugins and weights for the pods of one `schedulerName`.
 
+use super::args::{CycleArgs, PreemptionArgs};
+use super::plugin::Plugin;
 use super::{
-    CycleArgs, Plugin, balanced_allocation, image_locality, inter_pod_affinity, node_affinity,
-    node_declared_features, node_name, node_ports, node_resources_fit, node_unschedulable,
-    pod_topology_spread, taint_toleration,
+    balanced_allocation, image_locality, inter_pod_affinity, node_affinity, node_declared_features,
+    node_name, node_ports, node_resources_fit, node_unschedulable, pod_topology_spread,
+    taint_toleration,
 };
+use crate::devices::DynamicResources;
 use crate::features::Features;
-use crate::preempt::PreemptionArgs;
-use crate::{devices, gangs, volumes};
+use crate::gangs::{GANG_SCHEDULING, GangScheduling};
+use crate::volumes::{NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone};
 
 /// A plugin and its extension points.
 pub(crate) struct EnabledPlugin {
@@ -70,26 +73,26 @@ pub(crate) fn plugin(name: &str) -> Option<Box<dyn Plugin>> {
         "NodeAffinity" => Box::new(node_affinity::NodeAffinity::default()),
         "NodePorts" => Box::new(node_ports::NodePorts),
         "NodeResourcesFit" => Box::new(node_resources_fit::NodeResourcesFit::default()),
-        "VolumeRestrictions" => Box::new(volumes::VolumeRestrictions),
-        "NodeVolumeLimits" => Box::new(volumes::NodeVolumeLimits),
-        "VolumeBinding" => Box::new(volumes::VolumeBinding),
-        "VolumeZone" => Box::new(volumes::VolumeZone),
+        "VolumeRestrictions" => Box::new(VolumeRestrictions),
+        "NodeVolumeLimits" => Box::new(NodeVolumeLimits),
+        "VolumeBinding" => Box::new(VolumeBinding),
+        "VolumeZone" => Box::new(VolumeZone),
         "PodTopologySpread" => Box::new(pod_topology_spread::PodTopologySpread::default()),
         "InterPodAffinity" => Box::new(inter_pod_affinity::InterPodAffinity),
-        "DynamicResources" => Box::new(devices::DynamicResources),
+        "DynamicResources" => Box::new(DynamicResources),
         "NodeResourcesBalancedAllocation" => {
             Box::new(balanced_allocation::BalancedAllocation::default())
         }
         "ImageLocality" => Box::new(image_locality::ImageLocality),
         "NodeDeclaredFeatures" => Box::new(node_declared_features::NodeDeclaredFeatures),
-        gangs::NAME => Box::new(gangs::GangScheduling),
+        GANG_SCHEDULING => Box::new(GangScheduling),
         _ => return None,
     })
 }
 
 /// The plugins of the default profile under these feature gates.
 pub(crate) fn defaults(features: Features) -> impl Iterator<Item = (&'static str, i64)> {
-    let gangs = features.gang_scheduling.then_some((gangs::NAME, 0));
+    let gangs = features.gang_scheduling.then_some((GANG_SCHEDULING, 0));
     DEFAULTS.into_iter().chain(gangs)
 }
 

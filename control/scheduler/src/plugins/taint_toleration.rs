@@ -3,30 +3,13 @@
 
 use super::{Cycle, Influence, Plugin, RejectedNodes, proportional};
 use crate::bits::Bits;
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
+use crate::eligible_nodes::{tolerated, untolerated_nodes};
 use crate::event::{Event, Subject};
 use crate::snapshot::{Snapshot, Wake};
-use crate::view::{Node, Pod, Shape, Taint};
+use crate::view::{Node, Pod};
 
 pub(super) struct TaintToleration;
-
-fn tolerated(shape: &Shape, taint: &Taint) -> bool {
-    shape
-        .tolerations
-        .iter()
-        .any(|toleration| toleration.tolerates(taint))
-}
-
-/// Nodes with taints (`NoSchedule`, `NoExecute`) that are not tolerated.
-pub(crate) fn untolerated_nodes(snapshot: &Snapshot, shape: &Shape) -> Bits {
-    let mut untolerated = Bits::new();
-    for (taint, with) in snapshot.taints() {
-        if taint.effect != "PreferNoSchedule" && !tolerated(shape, taint) {
-            untolerated.union(with);
-        }
-    }
-    untolerated
-}
 
 impl Plugin for TaintToleration {
     fn name(&self) -> &'static str {

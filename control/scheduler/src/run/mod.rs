@@ -20,7 +20,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use self::bind::{AssumedPod, BindResult};
-use crate::catalog::{CatalogChanges, CatalogReflectors, Cluster};
+use crate::catalog::{CatalogChanges, CatalogReflectors};
+use crate::cluster::Cluster;
 use crate::config::Configuration;
 use crate::extender::{Extender, ExtenderConfig, WholeNode};
 use crate::features::Features;

@@ -10,7 +10,7 @@ use control_devices::api::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::wire;
+use super::null;
 
 /// The view of a claim to devices.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -19,10 +19,10 @@ pub struct ResourceClaim {
     /// The object's metadata.
     pub metadata: Meta,
     /// The requested devices.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub spec: Arc<ResourceClaimSpec>,
     /// Its status.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub status: ResourceClaimStatus,
 }
 
@@ -33,10 +33,10 @@ pub struct ResourceClaimStatus {
     /// The allocated devices.
     pub allocation: Option<Arc<AllocationResult>>,
     /// The pods that may use them.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub reserved_for: Vec<Consumer>,
     /// The drivers' reports about its devices.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub devices: Vec<DeviceStatus>,
 }
 
@@ -62,7 +62,7 @@ pub struct ResourceSlice {
     /// The object's metadata.
     pub metadata: Meta,
     /// The devices.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub spec: Arc<ResourceSliceSpec>,
 }
 
@@ -73,7 +73,7 @@ pub struct DeviceClass {
     /// The object's metadata.
     pub metadata: Meta,
     /// The requirements on its devices.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub spec: Arc<DeviceClassSpec>,
 }
 

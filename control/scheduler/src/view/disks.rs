@@ -3,7 +3,7 @@
 use compact_str::CompactString;
 use serde::Deserialize;
 
-use super::wire;
+use super::null;
 use crate::volumes::migration::InTreeVolume;
 
 /// A volume in a pod's spec that names its storage directly.
@@ -73,7 +73,7 @@ pub(super) struct Iscsi {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Rbd {
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     monitors: Vec<CompactString>,
     pool: CompactString,
     image: CompactString,

@@ -14,21 +14,20 @@ use control_types::taints::{TaintRef, TolerationRef};
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
-use crate::gangs::GangKey;
 use crate::selector::{LabelSelector, NodeTerm};
-use crate::snapshot::PodKey;
 
 mod devices;
 mod disks;
+mod keys;
+mod null;
 mod pod_group;
 mod storage;
-#[cfg(test)]
-mod tests;
 mod wire;
 
 pub use disks::PodDisk;
+pub use keys::{ClaimKey, GangKey, PodKey};
 pub use storage::{
-    ClaimKey, ClaimRef, CsiDriver, CsiDriverSpec, CsiNode, CsiStorageCapacity, PersistentVolume,
+    ClaimRef, CsiDriver, CsiDriverSpec, CsiNode, CsiStorageCapacity, PersistentVolume,
     PersistentVolumeClaim, StorageClass, TopologyLabel, TopologyTerm, VolumeAttachment,
     VolumeSource,
 };
@@ -335,7 +334,7 @@ pub struct PodDisruptionBudget {
     /// Its spec.
     pub spec: PodDisruptionBudgetSpec,
     /// Its status.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub status: PodDisruptionBudgetStatus,
 }
 
@@ -354,7 +353,7 @@ pub struct PodDisruptionBudgetStatus {
     /// How many more pods may be evicted.
     pub disruptions_allowed: i64,
     /// Names of pods whose eviction is accounted for already.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub disrupted_pods: StringMap,
 }
 
@@ -569,3 +568,6 @@ impl HostPort {
             && (self.address == other.address || self.address == ANY || other.address == ANY)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use compact_str::CompactString;
 use control_client::Meta;
 use serde::Deserialize;
 
-use super::wire;
+use super::null;
 
 /// The view of a group of pods that are scheduled together.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -40,7 +40,7 @@ pub struct GroupCondition {
 struct RawPodGroup {
     metadata: Meta,
     spec: RawSpec,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     status: RawStatus,
 }
 
@@ -65,7 +65,7 @@ struct RawGang {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RawStatus {
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     conditions: Vec<GroupCondition>,
 }
 

@@ -8,14 +8,12 @@ use control_types::quantity::Quantity;
 use control_types::volumes::{self, AccessModes};
 use serde::Deserialize;
 
-use super::wire;
+use super::keys::ClaimKey;
+use super::null;
 use crate::selector::{LabelSelector, NodeTerm};
 use crate::volumes::migration::MigratedVolume;
 
 mod raw;
-
-/// Namespace and name of a claim.
-pub type ClaimKey = (CompactString, CompactString);
 
 /// The view of a claim to a volume.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -110,14 +108,14 @@ pub struct StorageClass {
     /// The object's metadata.
     pub metadata: Meta,
     /// The provisioner of its volumes.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub provisioner: CompactString,
     /// `Immediate` or `WaitForFirstConsumer`.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub volume_binding_mode: CompactString,
     /// The topologies in which its volumes can be provisioned: one of the terms must
     /// match; empty means everywhere.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub allowed_topologies: Vec<TopologyTerm>,
 }
 
@@ -127,7 +125,7 @@ pub struct StorageClass {
 #[serde(rename_all = "camelCase", default)]
 pub struct TopologyTerm {
     /// The labels.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub match_label_expressions: Vec<TopologyLabel>,
 }
 
@@ -138,7 +136,7 @@ pub struct TopologyLabel {
     /// Its key.
     pub key: CompactString,
     /// The values, of which it must have one.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub values: Vec<CompactString>,
 }
 
@@ -170,7 +168,7 @@ pub struct CsiDriver {
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiDriverSpec {
     /// Whether the driver says, by CSIStorageCapacity objects, where it has room.
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     pub storage_capacity: bool,
 }
 

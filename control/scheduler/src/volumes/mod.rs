@@ -26,9 +26,6 @@ mod state;
 mod usage;
 mod zone;
 
-#[cfg(test)]
-mod reference_tests;
-
 pub use index::VolumeIndex;
 pub(crate) use plugins::{NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone};
 pub(crate) use prebind::prebind;
@@ -36,3 +33,6 @@ pub use prebind::{BindingFailure, VolumePreBindError};
 pub use reservation::{AssumedVolumes, StaticBinding, VolumeReservation};
 pub use state::VolumeState;
 pub use usage::VolumeUsage;
+
+#[cfg(test)]
+mod reference_tests;

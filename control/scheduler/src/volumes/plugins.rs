@@ -3,7 +3,7 @@
 use super::claims::{BINDING_WAKE, LIMITS_WAKE, RESTRICTIONS_WAKE, ZONE_WAKE};
 use super::hints;
 use crate::bits::Bits;
-use crate::catalog::Cluster;
+use crate::cluster::Cluster;
 use crate::event::Event;
 use crate::plugins::{Cycle, Influence, Plugin, RejectedNodes};
 use crate::snapshot::Wake;

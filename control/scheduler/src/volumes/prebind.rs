@@ -11,7 +11,7 @@ use control_client::{Meta, Patch, resources};
 use serde_json::json;
 
 use super::{StaticBinding, VolumeReservation};
-use crate::prebind::PreBinder;
+use crate::pre_binder::PreBinder;
 use crate::selector::NodeTerm;
 use crate::view::{CsiNode, Node, PersistentVolume, PersistentVolumeClaim, Pod, VolumeSource};
 

@@ -10,7 +10,7 @@ use super::{
     VolumeSource,
 };
 use crate::selector::{LabelSelector, NodeTerm};
-use crate::view::{disks, wire};
+use crate::view::{disks, null};
 use crate::volumes::migration::MigratedVolume;
 
 /// The class annotation that predates `spec.storageClassName`.
@@ -24,9 +24,9 @@ const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 #[serde(default)]
 pub(super) struct Claim {
     metadata: Meta,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     spec: ClaimSpec,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     status: Status,
 }
 
@@ -35,19 +35,19 @@ pub(super) struct Claim {
 struct ClaimSpec {
     volume_name: CompactString,
     storage_class_name: Option<CompactString>,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     access_modes: Vec<CompactString>,
     volume_mode: Option<CompactString>,
     volume_attributes_class_name: Option<CompactString>,
     selector: Option<LabelSelector>,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     resources: ClaimResources,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ClaimResources {
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     requests: Capacity,
 }
 
@@ -60,7 +60,7 @@ struct Capacity {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Status {
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     phase: CompactString,
 }
 
@@ -68,9 +68,9 @@ struct Status {
 #[serde(default)]
 pub(super) struct Volume {
     metadata: Meta,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     spec: VolumeSpec,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     status: Status,
 }
 
@@ -78,14 +78,14 @@ pub(super) struct Volume {
 #[serde(rename_all = "camelCase", default)]
 struct VolumeSpec {
     storage_class_name: CompactString,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     capacity: Capacity,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     access_modes: Vec<CompactString>,
     volume_mode: Option<CompactString>,
     volume_attributes_class_name: Option<CompactString>,
     claim_ref: Option<ClaimRef>,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     node_affinity: VolumeNodeAffinity,
     csi: Option<Csi>,
     aws_elastic_block_store: Option<disks::VolumeId>,
@@ -104,7 +104,7 @@ struct VolumeNodeAffinity {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct NodeSelector {
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     node_selector_terms: Vec<NodeTerm>,
 }
 
@@ -119,14 +119,14 @@ struct Csi {
 #[serde(default)]
 pub(super) struct RawCsiNode {
     metadata: Meta,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     spec: CsiNodeSpec,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct CsiNodeSpec {
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     drivers: Vec<CsiNodeDriver>,
 }
 
@@ -134,7 +134,7 @@ struct CsiNodeSpec {
 #[serde(default)]
 struct CsiNodeDriver {
     name: CompactString,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     allocatable: RawAllocatable,
 }
 
@@ -148,7 +148,7 @@ struct RawAllocatable {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct StorageCapacity {
     metadata: Meta,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     storage_class_name: CompactString,
     capacity: Option<CompactString>,
     maximum_volume_size: Option<CompactString>,
@@ -159,7 +159,7 @@ pub(super) struct StorageCapacity {
 #[serde(default)]
 pub(super) struct Attachment {
     metadata: Meta,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     spec: AttachmentSpec,
 }
 
@@ -168,7 +168,7 @@ pub(super) struct Attachment {
 struct AttachmentSpec {
     attacher: CompactString,
     node_name: CompactString,
-    #[serde(deserialize_with = "wire::or_default")]
+    #[serde(deserialize_with = "null::or_default")]
     source: AttachmentSource,
 }
 

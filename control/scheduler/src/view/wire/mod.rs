@@ -3,9 +3,10 @@
 use compact_str::CompactString;
 use control_client::{Meta, StringMap};
 use control_devices::ContainerRequests;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use self::requests::{Quantities, requests};
+use super::null::or_default;
 use super::{
     Allocatable, HostPort, Node, Pod, PodClaim, PodDisk, PodTerm, Requests, ScheduledCondition,
     Shape, Spread, Taint, Toleration, disks,
@@ -294,14 +295,6 @@ struct RawImage {
     #[serde(deserialize_with = "or_default")]
     names: Vec<CompactString>,
     size_bytes: i64,
-}
-
-pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl From<RawPod> for Pod {
